@@ -1,0 +1,448 @@
+"""Everything that tahoe raises, as one tree.
+
+    DeltaError
+    ├── DeltaAnalysisError            what the user asked for cannot be done to this table; also a pyspark AnalysisException under Spark
+    │   ├── TableNotFoundError, NotADeltaTableError, TableExistsError, PathIsNotEmptyError, PathOutsideTableError
+    │   ├── VersionNotFoundError, TimestampOutOfRangeError, InvalidTimeTravelError
+    │   ├── SchemaMismatchError, DuplicateColumnsError, UnsupportedDataTypeError, ColumnNotFoundError, PartitionMismatchError,
+    │   │   NotNullViolationError, InvalidColumnNameError
+    │   ├── InvalidPropertyError, InvalidOptionError, InvalidPredicateError, ReplaceWhereMismatchError
+    │   └── UnsupportedOperationError
+    ├── DeltaProtocolError            the table asks for more than this version of tahoe can do
+    │   ├── UnsupportedReaderFeatureError, UnsupportedWriterFeatureError, UnsupportedProtocolVersionError,
+    │   │   UnsupportedTypeChangeError, WriteNotImplementedError
+    ├── DeltaLogError                 the log breaks the protocol
+    │   ├── InvalidLogFileError, InvalidCommitError, MissingVersionError, MissingActionError, CorruptCheckpointError
+    ├── DeltaDataError                a file that the log names is not what the log says
+    │   ├── DataFileMissingError, InvalidDataFileError, DeletionVectorError
+    ├── DeltaConcurrentModificationException   another writer won, and what it did matters to this one
+    │   ├── ConcurrentWriteException, MetadataChangedException, ProtocolChangedException, ConcurrentAppendException,
+    │   │   ConcurrentDeleteReadException, ConcurrentDeleteDeleteException, ConcurrentTransactionException
+    ├── DeltaStorageError             the storage did not do what it was asked
+    │   ├── StorageUnavailableError, UnsupportedStorageError, CommitOutcomeUnknownError, CommitAttemptsExceededError
+    └── DeltaSessionError             the Spark session cannot be used
+        └── NoGatewayError, UnsupportedSparkVersionError, ReferenceJarPresentError, SessionNotEnabledError, WriteFailedError
+
+A class holds a condition (the reference's name where it has one), an SQLSTATE, and two templates: what happened, and what to do next.
+It is raised with the keyword parameters that the templates name.
+"""
+
+from __future__ import annotations
+
+import string
+from typing import Any, ClassVar
+
+
+class DeltaError(Exception):
+    """The root of the tree. Catch it to catch whatever tahoe raises.
+
+    Attributes:
+        condition: the error's name, stable between versions (``DELTA_TABLE_NOT_FOUND``).
+        sqlstate: five characters of the SQL standard.
+        parameters: the values that the message was made from, by name.
+        next_step: what the reader of the message can do now.
+    """
+
+    condition: ClassVar[str] = "DELTA_ERROR"
+    sqlstate: ClassVar[str] = "XXKDS"
+    what: ClassVar[str] = "{detail}"
+    todo: ClassVar[str] = "Please report this with the table's log."
+
+    def __init__(self, **parameters: Any) -> None:
+        expected = self.parameter_names()
+        if set(parameters) != expected:
+            raise TypeError(f"{type(self).__name__} takes {sorted(expected)}, got {sorted(parameters)}")
+        self.parameters: dict[str, Any] = parameters
+        self.next_step: str = self.todo.format(**parameters)
+        super().__init__(f"[{self.condition}] {self.what.format(**parameters)} {self.next_step} SQLSTATE: {self.sqlstate}")
+
+    @classmethod
+    def parameter_names(cls) -> set[str]:
+        """The names that the two templates use, which are the keywords that the constructor takes."""
+        used = string.Formatter().parse(cls.what + cls.todo)
+        return {name.split(".")[0].split("[")[0] for _, name, _, _ in used if name}
+
+    def __reduce__(self) -> Any:
+        return (_rebuild, (type(self), self.parameters))
+
+
+def _rebuild(kind: type[DeltaError], parameters: dict[str, Any]) -> DeltaError:
+    return kind(**parameters)
+
+
+# --- what the user asked for cannot be done to this table
+
+
+class DeltaAnalysisError(DeltaError):
+    condition = "DELTA_ANALYSIS_ERROR"
+    sqlstate = "42000"
+
+
+class TableNotFoundError(DeltaAnalysisError):
+    condition = "DELTA_TABLE_NOT_FOUND"
+    sqlstate = "42P01"
+    what = "There is no Delta table at {table}: the folder does not exist or is empty."
+    todo = "Check the path, or create the table by writing to it with format(\"delta\")."
+
+
+class NotADeltaTableError(DeltaAnalysisError):
+    condition = "DELTA_MISSING_DELTA_TABLE"
+    sqlstate = "42P01"
+    what = "{table} exists, but it is not a Delta table: it has no commit or checkpoint in _delta_log."
+    todo = "Read it in its own format, or name the folder that holds _delta_log."
+
+
+class TableExistsError(DeltaAnalysisError):
+    condition = "DELTA_TABLE_ALREADY_EXISTS"
+    sqlstate = "42P07"
+    what = "There is already a Delta table at {table}, and the write was asked to fail in that case."
+    todo = "Use mode append or overwrite, or another path."
+
+
+class PathIsNotEmptyError(DeltaAnalysisError):
+    condition = "DELTA_PATH_EXISTS"
+    sqlstate = "42K04"
+    what = "{table} holds files but no Delta table."
+    todo = "Write to an empty folder, or convert what is there to a Delta table first."
+
+
+class PathOutsideTableError(DeltaAnalysisError):
+    condition = "DELTA_PATH_OUTSIDE_TABLE"
+    sqlstate = "42K03"
+    what = "The relative path {path} in the log of {table} leads outside the table's folder."
+    todo = "The log was not written by a compliant writer; do not trust it before you know who wrote it."
+
+
+class VersionNotFoundError(DeltaAnalysisError):
+    condition = "DELTA_VERSION_NOT_FOUND"
+    sqlstate = "22003"
+    what = "Version {version} of {table} cannot be read: versions {earliest} to {latest} are available."
+    todo = "Choose a version in that range."
+
+
+class TimestampOutOfRangeError(DeltaAnalysisError):
+    condition = "DELTA_TIMESTAMP_OUT_OF_RANGE"
+    sqlstate = "22003"
+    what = "{table} cannot be read as of {timestamp}: its commits are from {earliest} to {latest}."
+    todo = "Choose a timestamp in that range."
+
+
+class InvalidTimeTravelError(DeltaAnalysisError):
+    condition = "DELTA_INVALID_TIME_TRAVEL"
+    sqlstate = "42000"
+    what = "Time travel on {table} was asked for in a way that has no meaning: {detail}."
+    todo = "Give one of a version (a whole number from 0) or a timestamp (\"2026-01-31\" or \"2026-01-31 12:00:00\")."
+
+
+class SchemaMismatchError(DeltaAnalysisError):
+    condition = "DELTA_SCHEMA_MISMATCH"
+    sqlstate = "42KDG"
+    what = "The data does not fit the schema of {table}: {detail}."
+    todo = "{remedy}"
+
+
+class DuplicateColumnsError(DeltaAnalysisError):
+    condition = "DELTA_DUPLICATE_COLUMNS_FOUND"
+    sqlstate = "42711"
+    what = "The schema for {table} has more than one column called {columns}; names are compared without regard to case."
+    todo = "Rename columns so that each name is unique."
+
+
+class UnsupportedDataTypeError(DeltaAnalysisError):
+    condition = "DELTA_UNSUPPORTED_DATA_TYPES"
+    sqlstate = "0AKDC"
+    what = "A Delta table cannot hold column {column} of {table}: its type is {type}."
+    todo = "Cast the column to a type that Delta has (string, numbers, boolean, binary, date, timestamp, timestamp_ntz, struct, array, map, variant)."
+
+
+class ColumnNotFoundError(DeltaAnalysisError):
+    condition = "DELTA_COLUMN_NOT_FOUND"
+    sqlstate = "42703"
+    what = "There is no column {column} in {table}; it has {columns}."
+    todo = "Check the spelling; names are compared without regard to case."
+
+
+class PartitionMismatchError(DeltaAnalysisError):
+    condition = "DELTA_PARTITION_MISMATCH"
+    sqlstate = "42KD5"
+    what = "{table} is partitioned by {expected}, and the write asked for {found}."
+    todo = "Leave out partitionBy, or replace the table with overwriteSchema and mode overwrite."
+
+
+class NotNullViolationError(DeltaAnalysisError):
+    condition = "DELTA_NOT_NULL_CONSTRAINT_VIOLATED"
+    sqlstate = "23502"
+    what = "Column {column} of {table} is NOT NULL, and the data holds a null in it."
+    todo = "Filter or fill the nulls."
+
+
+class InvalidColumnNameError(DeltaAnalysisError):
+    condition = "DELTA_INVALID_CHARACTERS_IN_COLUMN_NAMES"
+    sqlstate = "42K05"
+    what = "Column name {column} of {table} has one of the characters space , ; {{ }} ( ) \\n \\t =, which Parquet files of this table cannot hold."
+    todo = "Rename the column, or create the table with delta.columnMapping.mode = name."
+
+
+class InvalidPropertyError(DeltaAnalysisError):
+    condition = "DELTA_INVALID_TABLE_PROPERTY"
+    sqlstate = "42616"
+    what = "The table property {property} of {table} cannot be {value}: {detail}."
+    todo = "Give a value that the property takes, or leave it out."
+
+
+class InvalidOptionError(DeltaAnalysisError):
+    condition = "DELTA_ILLEGAL_OPTION"
+    sqlstate = "42616"
+    what = "The option {option} cannot be {value} for {table}: {detail}."
+    todo = "Give a value that the option takes, or leave it out."
+
+
+class InvalidPredicateError(DeltaAnalysisError):
+    condition = "DELTA_INVALID_PREDICATE"
+    sqlstate = "42601"
+    what = "The predicate {predicate} cannot be used on {table}: {detail}."
+    todo = "Write it as SQL over the table's columns, with comparisons, IN, LIKE 'prefix%', IS NULL, AND, OR, NOT."
+
+
+class ReplaceWhereMismatchError(DeltaAnalysisError):
+    condition = "DELTA_REPLACE_WHERE_MISMATCH"
+    sqlstate = "44000"
+    what = "Data written to {table} with replaceWhere {predicate} has rows that the predicate does not hold for: {detail}."
+    todo = "Filter the data by the predicate, or widen the predicate."
+
+
+class UnsupportedOperationError(DeltaAnalysisError):
+    condition = "DELTA_UNSUPPORTED_OPERATION"
+    sqlstate = "0A000"
+    what = "{operation} is not possible on the Delta table {table}: {detail}."
+    todo = "{remedy}"
+
+
+# --- the table asks for more than this version of tahoe can do
+
+
+class DeltaProtocolError(DeltaError):
+    condition = "DELTA_PROTOCOL_ERROR"
+    sqlstate = "0A000"
+
+
+class UnsupportedReaderFeatureError(DeltaProtocolError):
+    condition = "DELTA_UNSUPPORTED_FEATURES_FOR_READ"
+    sqlstate = "56038"
+    what = "{table} cannot be read: it uses {features}, which tahoe {tahoe_version} does not know."
+    todo = "Upgrade tahoe, or drop the feature with a writer that knows it."
+
+
+class UnsupportedWriterFeatureError(DeltaProtocolError):
+    condition = "DELTA_UNSUPPORTED_FEATURES_FOR_WRITE"
+    sqlstate = "56038"
+    what = "{table} can be read but not written: it uses {features}, which tahoe {tahoe_version} does not know."
+    todo = "Upgrade tahoe, or write with a writer that knows the feature."
+
+
+class UnsupportedProtocolVersionError(DeltaProtocolError):
+    condition = "DELTA_INVALID_PROTOCOL_VERSION"
+    sqlstate = "KD004"
+    what = (
+        "{table} asks for reader version {reader} and writer version {writer}; tahoe {tahoe_version} knows readers 1 to 3 and writers 1 to 7."
+    )
+    todo = "Upgrade tahoe."
+
+
+class UnsupportedTypeChangeError(DeltaProtocolError):
+    condition = "DELTA_UNSUPPORTED_TYPE_CHANGE_IN_PREVIEW"
+    sqlstate = "0AKDC"
+    what = "{table} cannot be read: column {column} was changed from {from_type} to {to_type}, which the protocol's type widening does not know."
+    todo = "Read it with the writer that made the change, or upgrade tahoe."
+
+
+class WriteNotImplementedError(DeltaProtocolError):
+    condition = "DELTA_WRITE_NOT_IMPLEMENTED"
+    sqlstate = "0A000"
+    what = "{table} cannot be written: {rule} (table feature {feature}) is active on it, and tahoe {tahoe_version} does not enforce it yet."
+    todo = "Write with a writer that does, or upgrade tahoe; reading is not affected."
+
+
+# --- the log breaks the protocol
+
+
+class DeltaLogError(DeltaError):
+    condition = "DELTA_LOG_ERROR"
+    sqlstate = "XXKDS"
+
+
+class InvalidLogFileError(DeltaLogError):
+    condition = "DELTA_INVALID_LOG_FILE"
+    sqlstate = "22032"
+    what = "{table}: {file}, line {line}, is not a log entry: {detail}."
+    todo = "Restore the file from a copy, or read an older version with versionAsOf."
+
+
+class InvalidCommitError(DeltaLogError):
+    condition = "DELTA_INVALID_COMMIT"
+    sqlstate = "XXKDS"
+    what = "{table}: {file} breaks the protocol: {detail}."
+    todo = "The writer of that commit is at fault; read an older version with versionAsOf."
+
+
+class MissingVersionError(DeltaLogError):
+    condition = "DELTA_VERSIONS_NOT_CONTIGUOUS"
+    sqlstate = "KD00C"
+    what = "{table}: the log of version {version} is incomplete: {detail}."
+    todo = "Restore the missing file from a copy, or read a version that the log still covers."
+
+
+class MissingActionError(DeltaLogError):
+    condition = "DELTA_STATE_RECOVER_ERROR"
+    sqlstate = "XXKDS"
+    what = "{table}: version {version} has no {action} action, so that the table cannot be understood ({file})."
+    todo = "The writer of the log is at fault; restore it from a copy."
+
+
+class CorruptCheckpointError(DeltaLogError):
+    condition = "DELTA_CORRUPT_CHECKPOINT"
+    sqlstate = "XXKDS"
+    what = "{table}: the checkpoint {file} cannot be used: {detail}."
+    todo = "Delete the checkpoint if the commits before it are still there; the table does not need it then."
+
+
+# --- a file that the log names is not what the log says
+
+
+class DeltaDataError(DeltaError):
+    condition = "DELTA_DATA_ERROR"
+    sqlstate = "XXKDS"
+
+
+class DataFileMissingError(DeltaDataError):
+    condition = "DELTA_FILE_NOT_FOUND"
+    sqlstate = "42K03"
+    what = "{table}: the data file {file} is in version {version}, but it is not in the storage."
+    todo = "Somebody deleted it (VACUUM with a short retention?): restore it from a copy, or read a version without it."
+
+
+class InvalidDataFileError(DeltaDataError):
+    condition = "DELTA_INVALID_DATA_FILE"
+    sqlstate = "XXKDS"
+    what = "{table}: the data file {file} cannot be read: {detail}."
+    todo = "Restore the file from a copy, or read a version without it."
+
+
+class DeletionVectorError(DeltaDataError):
+    condition = "DELTA_DELETION_VECTOR_INVALID"
+    sqlstate = "XXKDS"
+    what = "{table}: the deletion vector {vector} of {file} is invalid: {detail}."
+    todo = "Restore the vector's file from a copy; reading without it would bring deleted rows back."
+
+
+# --- another writer won, and what it did matters
+
+
+class DeltaConcurrentModificationException(DeltaError):
+    """Base of the conflicts. ``winner`` says which commit was in the way: version, operation, time."""
+
+    condition = "DELTA_CONCURRENT_MODIFICATION"
+    sqlstate = "2D521"
+    what = "{table}: another writer committed first ({winner}), and {detail}."
+    todo = "Nothing of this write was committed: run it again on the newest version."
+
+
+class ConcurrentWriteException(DeltaConcurrentModificationException):
+    condition = "DELTA_CONCURRENT_WRITE"
+
+
+class MetadataChangedException(DeltaConcurrentModificationException):
+    condition = "DELTA_METADATA_CHANGED"
+
+
+class ProtocolChangedException(DeltaConcurrentModificationException):
+    condition = "DELTA_PROTOCOL_CHANGED"
+
+
+class ConcurrentAppendException(DeltaConcurrentModificationException):
+    condition = "DELTA_CONCURRENT_APPEND"
+
+
+class ConcurrentDeleteReadException(DeltaConcurrentModificationException):
+    condition = "DELTA_CONCURRENT_DELETE_READ"
+
+
+class ConcurrentDeleteDeleteException(DeltaConcurrentModificationException):
+    condition = "DELTA_CONCURRENT_DELETE_DELETE"
+
+
+class ConcurrentTransactionException(DeltaConcurrentModificationException):
+    condition = "DELTA_CONCURRENT_TRANSACTION"
+
+
+# --- the storage did not do what it was asked
+
+
+class DeltaStorageError(DeltaError):
+    condition = "DELTA_STORAGE_ERROR"
+    sqlstate = "58030"
+
+
+class StorageUnavailableError(DeltaStorageError):
+    condition = "DELTA_STORAGE_UNAVAILABLE"
+    what = "{table}: the storage refused to {operation}: {detail}."
+    todo = "Check that the place exists and that you may write to it."
+
+
+class UnsupportedStorageError(DeltaStorageError):
+    condition = "DELTA_UNSUPPORTED_STORAGE"
+    sqlstate = "0A000"
+    what = "{table}: there is no storage for the scheme {scheme}."
+    todo = "Use one of {schemes}."
+
+
+class CommitOutcomeUnknownError(DeltaStorageError):
+    condition = "DELTA_COMMIT_OUTCOME_UNKNOWN"
+    what = "{table}: version {version} was sent to the storage, and whether it arrived could not be found out: {detail}."
+    todo = "Look at the table's history for transaction {txn_id} before you write again."
+
+
+class CommitAttemptsExceededError(DeltaStorageError):
+    condition = "DELTA_MAX_COMMIT_RETRIES_EXCEEDED"
+    sqlstate = "40000"
+    what = "{table}: {attempts} attempts to commit were lost to other writers, the last at version {version}."
+    todo = "Nothing of this write was committed: run it again when fewer writers are active."
+
+
+# --- the Spark session cannot be used
+
+
+class DeltaSessionError(DeltaError):
+    condition = "DELTA_SESSION_ERROR"
+    sqlstate = "0A000"
+
+
+class NoGatewayError(DeltaSessionError):
+    condition = "DELTA_NO_GATEWAY"
+    what = "tahoe.enable needs a classic Spark session, and this one ({session}) has no JVM gateway."
+    todo = "Use SparkSession.builder.master(...).getOrCreate(), or read with tahoe.Table(path).to_arrow()."
+
+
+class UnsupportedSparkVersionError(DeltaSessionError):
+    condition = "DELTA_UNSUPPORTED_SPARK_VERSION"
+    what = "tahoe works with PySpark 4.1 to 4.3, and this session runs Spark {version}{detail}."
+    todo = "Install a supported one: pip install 'pyspark>=4.1,<4.4'."
+
+
+class ReferenceJarPresentError(DeltaSessionError):
+    condition = "DELTA_REFERENCE_JAR_PRESENT"
+    what = "The class path already has a data source called delta ({location}), which Spark would find before tahoe."
+    todo = "Remove delta-spark from spark.jars and spark.jars.packages (and its configure_spark_with_delta_pip), and start a new session."
+
+
+class SessionNotEnabledError(DeltaSessionError):
+    condition = "DELTA_SESSION_NOT_ENABLED"
+    what = "This Spark session does not know Delta tables yet."
+    todo = "Call tahoe.enable(spark) once, before the first use."
+
+
+class WriteFailedError(DeltaSessionError):
+    condition = "DELTA_WRITE_FAILED"
+    sqlstate = "58030"
+    what = "The Spark job that writes data files for {table} failed, and nothing was committed: {detail}"
+    todo = "The table is as it was; mend the cause and write again."
