@@ -152,7 +152,10 @@ class UnsupportedDataTypeError(DeltaAnalysisError):
     condition = "DELTA_UNSUPPORTED_DATA_TYPES"
     sqlstate = "0AKDC"
     what = "A Delta table cannot hold column {column} of {table}: its type is {type}."
-    todo = "Cast the column to a type that Delta has (string, numbers, boolean, binary, date, timestamp, timestamp_ntz, struct, array, map, variant)."
+    todo = (
+        "Cast the column to a type that Delta has: string, numbers, boolean, binary, date, timestamp, timestamp_ntz, struct, array, "
+        "map, variant."
+    )
 
 
 class ColumnNotFoundError(DeltaAnalysisError):
@@ -179,7 +182,7 @@ class NotNullViolationError(DeltaAnalysisError):
 class InvalidColumnNameError(DeltaAnalysisError):
     condition = "DELTA_INVALID_CHARACTERS_IN_COLUMN_NAMES"
     sqlstate = "42K05"
-    what = "Column name {column} of {table} has one of the characters space , ; {{ }} ( ) \\n \\t =, which Parquet files of this table cannot hold."
+    what = "Column name {column} of {table} has one of the characters space , ; {{ }} ( ) newline tab =, which its files cannot hold."
     todo = "Rename the column, or create the table with delta.columnMapping.mode = name."
 
 
@@ -243,16 +246,14 @@ class UnsupportedWriterFeatureError(DeltaProtocolError):
 class UnsupportedProtocolVersionError(DeltaProtocolError):
     condition = "DELTA_INVALID_PROTOCOL_VERSION"
     sqlstate = "KD004"
-    what = (
-        "{table} asks for reader version {reader} and writer version {writer}; tahoe {tahoe_version} knows readers 1 to 3 and writers 1 to 7."
-    )
+    what = "{table} asks for reader version {reader}, writer version {writer}; tahoe {tahoe_version} knows readers 1 to 3, writers 1 to 7."
     todo = "Upgrade tahoe."
 
 
 class UnsupportedTypeChangeError(DeltaProtocolError):
     condition = "DELTA_UNSUPPORTED_TYPE_CHANGE_IN_PREVIEW"
     sqlstate = "0AKDC"
-    what = "{table} cannot be read: column {column} was changed from {from_type} to {to_type}, which the protocol's type widening does not know."
+    what = "{table} cannot be read: column {column} was changed from {from_type} to {to_type}, which type widening does not allow."
     todo = "Read it with the writer that made the change, or upgrade tahoe."
 
 

@@ -1,0 +1,229 @@
+"""Predicates over the columns of a table, as values, with SQL's three-valued logic.
+
+They come from SQL text (`tahoe.sql.predicates`) or from Spark's filters, and serve skipping, exact row filters and replaceWhere.
+Literals are Python values of the column's type: int, float, bool, str, bytes, `decimal.Decimal`, `datetime.date`,
+`datetime.datetime` (aware in UTC for timestamp, naive for timestamp_ntz). NaN is larger than any other number and equal to itself,
+as in Spark.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+from typing import Literal as OneOf
+
+Operator: TypeAlias = OneOf["=", "<=>", "<", "<=", ">", ">="]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column by its path of logical names, through structs."""
+
+    path: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A constant; None is SQL's NULL."""
+
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """`column operator literal`. What has the literal on the left is turned round when it is built."""
+
+    operator: Operator
+    column: Column
+    literal: Literal
+
+
+@dataclass(frozen=True, slots=True)
+class IsNull:
+    column: Column
+
+
+@dataclass(frozen=True, slots=True)
+class In:
+    """`column IN (values)`: null where the column is null, or where nothing matches and a value is null."""
+
+    column: Column
+    values: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StartsWith:
+    column: Column
+    prefix: str
+
+
+@dataclass(frozen=True, slots=True)
+class And:
+    parts: tuple[Predicate, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Or:
+    parts: tuple[Predicate, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    part: Predicate
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """True, False, or None for SQL's NULL."""
+
+    value: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """Something that is not understood here: it may be true, false or null for any row. `text` is for people."""
+
+    text: str
+
+
+Predicate: TypeAlias = "Comparison | IsNull | In | StartsWith | And | Or | Not | Constant | Unknown"
+
+TRUE = Constant(True)
+
+
+def columns_of(predicate: Predicate) -> Iterator[Column]:
+    """Every column that the predicate names, possibly more than once."""
+    match predicate:
+        case And(parts) | Or(parts):
+            for part in parts:
+                yield from columns_of(part)
+        case Not(part):
+            yield from columns_of(part)
+        case Comparison() | IsNull() | In() | StartsWith():
+            yield predicate.column
+
+
+def has_unknown(predicate: Predicate) -> bool:
+    """Whether a part was not understood, so that the predicate cannot be evaluated exactly."""
+    match predicate:
+        case And(parts) | Or(parts):
+            return any(has_unknown(part) for part in parts)
+        case Not(part):
+            return has_unknown(part)
+        case _:
+            return isinstance(predicate, Unknown)
+
+
+def conjuncts(predicate: Predicate) -> Iterator[Predicate]:
+    """The parts of an AND, flattened."""
+    if isinstance(predicate, And):
+        for part in predicate.parts:
+            yield from conjuncts(part)
+    else:
+        yield predicate
+
+
+def rename(predicate: Predicate, column: Callable[[Column], Column]) -> Predicate:
+    """The same predicate with every column replaced."""
+    match predicate:
+        case And(parts):
+            return And(tuple(rename(part, column) for part in parts))
+        case Or(parts):
+            return Or(tuple(rename(part, column) for part in parts))
+        case Not(part):
+            return Not(rename(part, column))
+        case Comparison():
+            return Comparison(predicate.operator, column(predicate.column), predicate.literal)
+        case IsNull():
+            return IsNull(column(predicate.column))
+        case In():
+            return In(column(predicate.column), predicate.values)
+        case StartsWith():
+            return StartsWith(column(predicate.column), predicate.prefix)
+        case _:
+            return predicate
+
+
+# --- evaluation of one row
+
+
+def evaluate(predicate: Predicate, row: Mapping[str, Any]) -> bool | None:
+    """The predicate's value for a row given as nested mappings; None is SQL's NULL. `Unknown` is None as well."""
+    match predicate:
+        case Constant(value):
+            return value
+        case Unknown():
+            return None
+        case Not(part):
+            inner = evaluate(part, row)
+            return None if inner is None else not inner
+        case And(parts):
+            return _kleene((evaluate(part, row) for part in parts), absorbing=False)
+        case Or(parts):
+            return _kleene((evaluate(part, row) for part in parts), absorbing=True)
+        case IsNull(column):
+            return value_at(row, column.path) is None
+        case StartsWith(column, prefix):
+            text = value_at(row, column.path)
+            return None if text is None else text.startswith(prefix)
+        case In(column, values):
+            return _is_in(value_at(row, column.path), values)
+        case Comparison():
+            return compare(predicate.operator, value_at(row, predicate.column.path), predicate.literal.value)
+
+
+def _kleene(values: Iterator[bool | None], *, absorbing: bool) -> bool | None:
+    result: bool | None = not absorbing
+    for value in values:
+        if value is absorbing:
+            return absorbing
+        if value is None:
+            result = None
+    return result
+
+
+def _is_in(value: Any, values: tuple[Any, ...]) -> bool | None:
+    return _kleene((compare("=", value, candidate) for candidate in values), absorbing=True)
+
+
+def value_at(row: Mapping[str, Any], path: tuple[str, ...]) -> Any:
+    here: Any = row
+    for name in path:
+        here = None if here is None else here.get(name)
+    return here
+
+
+def compare(symbol: Operator, left: Any, right: Any) -> bool | None:
+    """SQL's comparison of two values: null if either is null, except for `<=>`."""
+    if symbol == "<=>":
+        return left is None and right is None if left is None or right is None else order(left, right) == 0
+    if left is None or right is None:
+        return None
+    return _TESTS[symbol](order(left, right), 0)
+
+
+_TESTS: Mapping[str, Callable[[int, int], bool]] = {
+    "=": operator.eq,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+
+def order(left: Any, right: Any) -> int:
+    """-1, 0 or 1. NaN equals NaN and is above every number; text is ordered by its UTF-8 bytes, as Spark does."""
+    if isinstance(left, float) or isinstance(right, float):
+        left_nan, right_nan = is_nan(left), is_nan(right)
+        if left_nan or right_nan:
+            return int(left_nan) - int(right_nan)
+    if isinstance(left, str) and isinstance(right, str):
+        left, right = left.encode("utf-8", "surrogatepass"), right.encode("utf-8", "surrogatepass")
+    return int(left > right) - int(left < right)
+
+
+def is_nan(value: Any) -> bool:
+    return isinstance(value, float) and math.isnan(value)

@@ -1,0 +1,307 @@
+"""The schema language: types, fields, and their JSON form.
+
+Protocol: "Schema Serialization Format". Knows nothing of Arrow or Spark types; those rings translate from and to these values.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
+
+from tahoe.errors import DuplicateColumnsError, UnsupportedDataTypeError
+
+DECIMAL_PRECISION_MAX = 38
+
+PRIMITIVE_NAMES = frozenset(
+    {
+        "string",
+        "long",
+        "integer",
+        "short",
+        "byte",
+        "float",
+        "double",
+        "boolean",
+        "binary",
+        "date",
+        "timestamp",
+        "timestamp_ntz",
+        "variant",
+        "void",
+    }
+)
+
+_DECIMAL = re.compile(r"decimal\(\s*(\d+)\s*,\s*(-?\d+)\s*\)")
+_CHAR = re.compile(r"(?:var)?char\(\s*\d+\s*\)")
+
+
+@dataclass(frozen=True, slots=True)
+class Primitive:
+    """A type that is written as one word. Variant is one too: its JSON form is a plain name."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Decimal:
+    """A signed decimal number with `precision` digits, `scale` of them after the point."""
+
+    precision: int
+    scale: int
+
+    def __str__(self) -> str:
+        return f"decimal({self.precision},{self.scale})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Array:
+    element: DataType
+    contains_null: bool = True
+
+    def __str__(self) -> str:
+        return f"array<{self.element}>"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Map:
+    key: DataType
+    value: DataType
+    value_contains_null: bool = True
+
+    def __str__(self) -> str:
+        return f"map<{self.key},{self.value}>"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Field:
+    """A column, or a field of a struct. `metadata` holds JSON values under the keys of the protocol's "Column Metadata"."""
+
+    name: str
+    type: DataType
+    nullable: bool = True
+    metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Struct:
+    fields: tuple[Field, ...] = ()
+
+    def __iter__(self) -> Iterator[Field]:
+        return iter(self.fields)
+
+    def __len__(self) -> int:
+        return len(self.fields)
+
+    def __str__(self) -> str:
+        return "struct<" + ",".join(f"{f.name}:{f.type}" for f in self.fields) + ">"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(f.name for f in self.fields)
+
+    def find(self, name: str) -> Field | None:
+        """The field of that name: exactly, or else without regard to case, as names in a Delta schema are unique that way."""
+        folded = name.lower()
+        candidates = [f for f in self.fields if f.name.lower() == folded]
+        return next((f for f in candidates if f.name == name), candidates[0] if candidates else None)
+
+    def resolve(self, path: tuple[str, ...]) -> tuple[Field, ...] | None:
+        """The fields along a path through structs, or None where the path leads nowhere."""
+        found: list[Field] = []
+        here: DataType = self
+        for name in path:
+            child = here.find(name) if isinstance(here, Struct) else None
+            if child is None:
+                return None
+            found.append(child)
+            here = child.type
+        return tuple(found)
+
+    def leaves(self, prefix: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Field]]:
+        """Every field that is no struct, with its path, in the schema's order. Arrays and maps are leaves."""
+        for child in self.fields:
+            path = (*prefix, child.name)
+            if isinstance(child.type, Struct):
+                yield from child.type.leaves(path)
+            else:
+                yield path, child
+
+    def to_json(self) -> str:
+        """The text that goes into `metaData.schemaString`."""
+        return json.dumps(encode_type(self), separators=(",", ":"), ensure_ascii=False)
+
+
+DataType: TypeAlias = "Primitive | Decimal | Array | Map | Struct"
+
+STRING = Primitive("string")
+LONG = Primitive("long")
+INTEGER = Primitive("integer")
+SHORT = Primitive("short")
+BYTE = Primitive("byte")
+FLOAT = Primitive("float")
+DOUBLE = Primitive("double")
+BOOLEAN = Primitive("boolean")
+BINARY = Primitive("binary")
+DATE = Primitive("date")
+TIMESTAMP = Primitive("timestamp")
+TIMESTAMP_NTZ = Primitive("timestamp_ntz")
+VARIANT = Primitive("variant")
+VOID = Primitive("void")
+
+
+def parse_schema(text: str, *, table: str = "the table") -> Struct:
+    """Read a `schemaString`.
+
+    Raises:
+        UnsupportedDataTypeError: a type that the protocol does not have (intervals, for one), with the column's name.
+    """
+    decoded = _decode(json.loads(text), ("",), table)
+    if not isinstance(decoded, Struct):
+        raise UnsupportedDataTypeError(table=table, column="<root>", type=str(decoded))
+    return decoded
+
+
+def parse_type(text: str, *, table: str = "the table") -> DataType:
+    """Read one type as its JSON text, or as the bare name of a primitive type."""
+    return _decode(json.loads(text) if text[:1] in '{"' else text, ("",), table)
+
+
+def _decode(value: Any, path: tuple[str, ...], table: str) -> DataType:
+    if isinstance(value, str):
+        return _decode_name(value, path, table)
+    match value.get("type"):
+        case "struct":
+            return Struct(tuple(_decode_field(f, path, table) for f in value["fields"]))
+        case "array":
+            return Array(element=_decode(value["elementType"], (*path, "element"), table), contains_null=value.get("containsNull", True))
+        case "map":
+            return Map(
+                key=_decode(value["keyType"], (*path, "key"), table),
+                value=_decode(value["valueType"], (*path, "value"), table),
+                value_contains_null=value.get("valueContainsNull", True),
+            )
+        case other:
+            raise UnsupportedDataTypeError(table=table, column=".".join(path[1:]) or "<root>", type=other)
+
+
+def _decode_field(value: Mapping[str, Any], path: tuple[str, ...], table: str) -> Field:
+    name = value["name"]
+    return Field(
+        name=name,
+        type=_decode(value["type"], (*path, name), table),
+        nullable=value.get("nullable", True),
+        metadata=value.get("metadata") or {},
+    )
+
+
+def _decode_name(name: str, path: tuple[str, ...], table: str) -> DataType:
+    if name in PRIMITIVE_NAMES:
+        return Primitive(name)
+    if name == "decimal":
+        return Decimal(10, 0)
+    if decimal := _DECIMAL.fullmatch(name):
+        precision, scale = int(decimal[1]), int(decimal[2])
+        if 0 <= scale <= precision and 0 < precision <= DECIMAL_PRECISION_MAX:
+            return Decimal(precision, scale)
+    if _CHAR.fullmatch(name):  # old writers left these; the values are strings
+        return STRING
+    if name == "null":
+        return VOID
+    raise UnsupportedDataTypeError(table=table, column=".".join(path[1:]) or "<root>", type=name)
+
+
+def encode_type(data_type: DataType) -> Any:
+    """The JSON value of a type."""
+    match data_type:
+        case Struct(fields):
+            return {"type": "struct", "fields": [_encode_field(f) for f in fields]}
+        case Array():
+            return {"type": "array", "elementType": encode_type(data_type.element), "containsNull": data_type.contains_null}
+        case Map():
+            return {
+                "type": "map",
+                "keyType": encode_type(data_type.key),
+                "valueType": encode_type(data_type.value),
+                "valueContainsNull": data_type.value_contains_null,
+            }
+        case _:
+            return str(data_type)
+
+
+def _encode_field(child: Field) -> dict[str, Any]:
+    return {"name": child.name, "type": encode_type(child.type), "nullable": child.nullable, "metadata": dict(child.metadata)}
+
+
+def check_unique_names(schema: Struct, *, table: str) -> None:
+    """Protocol: "All column names must be unique regardless of casing", at every level.
+
+    Raises:
+        DuplicateColumnsError: with the names, as paths.
+    """
+    duplicates = sorted(".".join(path) for path in _duplicates(schema, ()))
+    if duplicates:
+        raise DuplicateColumnsError(table=table, columns=", ".join(duplicates))
+
+
+def _duplicates(data_type: DataType, prefix: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    match data_type:
+        case Struct(fields):
+            seen: set[str] = set()
+            for child in fields:
+                if child.name.lower() in seen:
+                    yield (*prefix, child.name)
+                seen.add(child.name.lower())
+                yield from _duplicates(child.type, (*prefix, child.name))
+        case Array():
+            yield from _duplicates(data_type.element, (*prefix, "element"))
+        case Map():
+            yield from _duplicates(data_type.key, (*prefix, "key"))
+            yield from _duplicates(data_type.value, (*prefix, "value"))
+
+
+def walk_fields(data_type: DataType, prefix: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Field]]:
+    """Every struct field at every depth with its field path, parents first. Protocol: "Field Path"."""
+    match data_type:
+        case Struct(fields):
+            for child in fields:
+                path = (*prefix, child.name)
+                yield path, child
+                yield from walk_fields(child.type, path)
+        case Array():
+            yield from walk_fields(data_type.element, (*prefix, "element"))
+        case Map():
+            yield from walk_fields(data_type.key, (*prefix, "key"))
+            yield from walk_fields(data_type.value, (*prefix, "value"))
+
+
+def types_in(data_type: DataType) -> Iterator[DataType]:
+    """The type itself and every type inside it."""
+    yield data_type
+    match data_type:
+        case Struct(fields):
+            for child in fields:
+                yield from types_in(child.type)
+        case Array():
+            yield from types_in(data_type.element)
+        case Map():
+            yield from types_in(data_type.key)
+            yield from types_in(data_type.value)
+
+
+def as_nullable(data_type: DataType) -> DataType:
+    """The same type with every field, element and value allowed to be null: what a data file may look like."""
+    match data_type:
+        case Struct(fields):
+            return Struct(tuple(replace(f, type=as_nullable(f.type), nullable=True) for f in fields))
+        case Array():
+            return Array(element=as_nullable(data_type.element))
+        case Map():
+            return Map(key=as_nullable(data_type.key), value=as_nullable(data_type.value))
+        case _:
+            return data_type
