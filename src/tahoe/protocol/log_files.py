@@ -1,0 +1,234 @@
+"""The names of the files in `_delta_log`, and which of them make up a version.
+
+Protocol: "Delta Log Entries", "Checkpoints", "Log Compaction Files", "Version Checksum File". Names in, names out: nothing is read here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Set
+from dataclasses import dataclass
+from enum import Enum
+
+from tahoe.errors import MissingVersionError, VersionNotFoundError
+
+LOG_FOLDER = "_delta_log"
+SIDECAR_FOLDER = f"{LOG_FOLDER}/_sidecars"
+LAST_CHECKPOINT = f"{LOG_FOLDER}/_last_checkpoint"
+
+
+class Kind(Enum):
+    COMMIT = "commit"
+    COMPACTED = "compacted"
+    CLASSIC_CHECKPOINT = "classic checkpoint"
+    MULTI_PART_CHECKPOINT = "multi-part checkpoint"
+    UUID_CHECKPOINT = "UUID-named checkpoint"
+    CHECKSUM = "checksum"
+
+
+_UUID = r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"
+_PATTERNS: Mapping[Kind, re.Pattern[str]] = {
+    Kind.COMMIT: re.compile(r"(?P<version>\d{20})\.json"),
+    Kind.COMPACTED: re.compile(r"(?P<version>\d{20})\.(?P<end>\d{20})\.compacted\.json"),
+    Kind.CLASSIC_CHECKPOINT: re.compile(r"(?P<version>\d{20})\.checkpoint\.parquet"),
+    Kind.MULTI_PART_CHECKPOINT: re.compile(r"(?P<version>\d{20})\.checkpoint\.(?P<part>\d{10})\.(?P<parts>\d{10})\.parquet"),
+    Kind.UUID_CHECKPOINT: re.compile(rf"(?P<version>\d{{20}})\.checkpoint\.(?P<uuid>{_UUID})\.(?P<encoding>json|parquet)"),
+    Kind.CHECKSUM: re.compile(r"(?P<version>\d{20})\.crc"),
+}
+
+# Of several checkpoints of one version, the one that cannot be half written or overwritten comes first.
+_PREFERENCE = (Kind.UUID_CHECKPOINT, Kind.CLASSIC_CHECKPOINT, Kind.MULTI_PART_CHECKPOINT)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogFile:
+    """A file of the log as its name describes it. `version` is the first one of a compacted file, `end_version` its last."""
+
+    kind: Kind
+    name: str
+    version: int
+    end_version: int
+    part: int = 1
+    parts: int = 1
+    size_bytes: int = 0
+    modified_ms: int = 0
+
+    @property
+    def key(self) -> str:
+        return f"{LOG_FOLDER}/{self.name}"
+
+    @property
+    def is_checkpoint(self) -> bool:
+        return self.kind in _PREFERENCE
+
+
+def parse_name(name: str, *, size_bytes: int = 0, modified_ms: int = 0) -> LogFile | None:
+    """What a file of `_delta_log` is, or None for names that mean nothing to the protocol."""
+    for kind, pattern in _PATTERNS.items():
+        if found := pattern.fullmatch(name):
+            groups = found.groupdict()
+            version = int(groups["version"])
+            return LogFile(
+                kind=kind,
+                name=name,
+                version=version,
+                end_version=int(groups.get("end") or version),
+                part=int(groups.get("part") or 1),
+                parts=int(groups.get("parts") or 1),
+                size_bytes=size_bytes,
+                modified_ms=modified_ms,
+            )
+    return None
+
+
+def commit_name(version: int) -> str:
+    return f"{version:020d}.json"
+
+
+def commit_key(version: int) -> str:
+    return f"{LOG_FOLDER}/{commit_name(version)}"
+
+
+def compacted_name(start: int, end: int) -> str:
+    return f"{start:020d}.{end:020d}.compacted.json"
+
+
+def checksum_name(version: int) -> str:
+    return f"{version:020d}.crc"
+
+
+def classic_checkpoint_name(version: int) -> str:
+    return f"{version:020d}.checkpoint.parquet"
+
+
+def multi_part_checkpoint_name(version: int, part: int, parts: int) -> str:
+    return f"{version:020d}.checkpoint.{part:010d}.{parts:010d}.parquet"
+
+
+def uuid_checkpoint_name(version: int, uuid: str, encoding: str) -> str:
+    return f"{version:020d}.checkpoint.{uuid}.{encoding}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint:
+    """A complete checkpoint: one file, or all parts of a multi-part one in order."""
+
+    version: int
+    files: tuple[LogFile, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Segment:
+    """The files from which a version is rebuilt: a checkpoint, if there is one, and what came after it, oldest first."""
+
+    version: int
+    checkpoint: Checkpoint | None
+    deltas: tuple[LogFile, ...]
+    commit: LogFile | None  # of the version itself; None where metadata cleanup has left only the checkpoint
+
+
+def complete_checkpoints(files: Iterable[LogFile]) -> list[Checkpoint]:
+    """Every checkpoint whose parts are all there, best first: the newest version, then the safest kind.
+
+    Protocol: "readers must ignore multi-part checkpoints with missing parts".
+    """
+    groups: dict[tuple[int, Kind, str | int], list[LogFile]] = defaultdict(list)
+    for file in files:
+        if file.is_checkpoint:
+            identity = file.parts if file.kind is Kind.MULTI_PART_CHECKPOINT else file.name
+            groups[(file.version, file.kind, identity)].append(file)
+    complete = []
+    for (version, kind, identity), members in groups.items():
+        members.sort(key=lambda f: f.part)
+        if [f.part for f in members] == list(range(1, members[0].parts + 1)):
+            rank = (-version, _PREFERENCE.index(kind), str(identity))
+            complete.append((rank, Checkpoint(version=version, files=tuple(members))))
+    return [checkpoint for _, checkpoint in sorted(complete, key=lambda pair: pair[0])]
+
+
+def readable_versions(files: Iterable[LogFile]) -> tuple[int, int] | None:
+    """The oldest and newest version that the listing covers without a gap up to the newest, or None for an empty log."""
+    listed = list(files)
+    commits = {f.version for f in listed if f.kind is Kind.COMMIT}
+    checkpoints = {c.version for c in complete_checkpoints(listed)}
+    if not commits and not checkpoints:
+        return None
+    latest = max(commits | checkpoints)
+    oldest = latest
+    while oldest in commits and oldest - 1 in commits | checkpoints:
+        oldest -= 1
+    starts = {v for v in checkpoints if oldest <= v <= latest} | ({0} if oldest == 0 else set())
+    return (min(starts) if starts else oldest, latest)
+
+
+def plan_segment(files: Iterable[LogFile], version: int | None, *, table: str, unusable: Set[str] = frozenset()) -> Segment:
+    """Choose the files that rebuild a version (the newest if None).
+
+    Args:
+        unusable: names of checkpoint files that were found to be broken; they are passed over.
+
+    Raises:
+        VersionNotFoundError: there is no such version, with the range there is.
+        MissingVersionError: a commit in between is missing and no checkpoint covers it.
+    """
+    listed = [f for f in files if f.name not in unusable]
+    commits = {f.version: f for f in listed if f.kind is Kind.COMMIT}
+    checkpoints = complete_checkpoints(listed)
+    newest = max([*commits, *(c.version for c in checkpoints)], default=None)
+    if newest is None:
+        raise MissingVersionError(table=table, version="0", detail="there is no commit and no usable checkpoint")
+    target = newest if version is None else version
+    if not 0 <= target <= newest:
+        earliest, latest = readable_versions(listed) or (newest, newest)
+        raise VersionNotFoundError(table=table, version=target, earliest=earliest, latest=latest)
+    checkpoint = next((c for c in checkpoints if c.version <= target), None)
+    start = 0 if checkpoint is None else checkpoint.version + 1
+    return Segment(
+        version=target,
+        checkpoint=checkpoint,
+        deltas=_cover(start, target, commits, listed, version, table),
+        commit=commits.get(target),
+    )
+
+
+def _cover(
+    start: int, target: int, commits: Mapping[int, LogFile], listed: list[LogFile], asked: int | None, table: str
+) -> tuple[LogFile, ...]:
+    """Commits and, where they reach, compacted files that cover `start` to `target` without a gap."""
+    longest: dict[int, LogFile] = {}
+    for file in listed:
+        if file.kind is Kind.COMPACTED and file.version < file.end_version <= target:
+            known = longest.get(file.version)
+            longest[file.version] = file if known is None or file.end_version > known.end_version else known
+    deltas: list[LogFile] = []
+    while start <= target:
+        delta = longest.get(start) or commits.get(start)
+        if delta is None:
+            raise _gap(start, target, commits, listed, asked, table)
+        deltas.append(delta)
+        start = delta.end_version + 1
+    return tuple(deltas)
+
+
+def _gap(
+    missing: int, target: int, commits: Mapping[int, LogFile], listed: list[LogFile], asked: int | None, table: str
+) -> MissingVersionError | VersionNotFoundError:
+    earliest, latest = readable_versions(listed) or (target, target)
+    if asked is not None and asked < earliest and latest in commits:
+        return VersionNotFoundError(table=table, version=asked, earliest=earliest, latest=latest)
+    return MissingVersionError(
+        table=table,
+        version=target,
+        detail=f"{commit_name(missing)} is missing, and no checkpoint covers it (the log has versions {_ranges(sorted(commits))})",
+    )
+
+
+def _ranges(versions: list[int]) -> str:
+    runs: list[list[int]] = []
+    for version in versions:
+        if runs and runs[-1][1] == version - 1:
+            runs[-1][1] = version
+        else:
+            runs.append([version, version])
+    return ", ".join(str(a) if a == b else f"{a} to {b}" for a, b in runs) or "none"

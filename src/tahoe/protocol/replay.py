@@ -1,0 +1,102 @@
+"""Action reconciliation over values: the reference by which the columnar replay is measured.
+
+Protocol: "Action Reconciliation". Small and slow on purpose; `tahoe.table.files` does the same for a million files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from tahoe.errors import InvalidCommitError
+from tahoe.protocol.actions import Action, Add, DomainMetadata, FileAction, Metadata, Protocol, Remove, Txn
+
+FileKey: TypeAlias = tuple[str, str | None]
+"""A logical file: the data file's canonical path, and the id of its deletion vector, if any."""
+
+
+@dataclass(slots=True, kw_only=True)
+class State:
+    """What a version consists of."""
+
+    protocol: Protocol | None = None
+    metadata: Metadata | None = None
+    txns: dict[str, Txn] = field(default_factory=dict)
+    domains: dict[str, DomainMetadata] = field(default_factory=dict)
+    adds: dict[FileKey, Add] = field(default_factory=dict)
+    removes: dict[FileKey, Remove] = field(default_factory=dict)
+
+
+def file_key(action: FileAction, canonical: Callable[[str], str]) -> FileKey:
+    vector = action.deletion_vector
+    return canonical(action.path), None if vector is None else vector.unique_id
+
+
+def replay(commits: Iterable[Iterable[Action]], canonical: Callable[[str], str]) -> State:
+    """Apply commits, oldest first. `canonical` gives one spelling to all paths of one file."""
+    state = State()
+    for actions in commits:
+        apply(state, actions, canonical)
+    return state
+
+
+def apply(state: State, actions: Iterable[Action], canonical: Callable[[str], str]) -> None:
+    """Apply the actions of one commit, or of a checkpoint to an empty state. Their order does not matter."""
+    for action in actions:
+        match action:
+            case Protocol():
+                state.protocol = action
+            case Metadata():
+                state.metadata = action
+            case Txn():
+                state.txns[action.app_id] = action
+            case DomainMetadata():
+                apply_domain(state.domains, action)
+            case Add():
+                key = file_key(action, canonical)
+                state.removes.pop(key, None)
+                state.adds[key] = action
+            case Remove():
+                key = file_key(action, canonical)
+                state.adds.pop(key, None)
+                state.removes[key] = action
+            case _:
+                pass
+
+
+def apply_domain(domains: dict[str, DomainMetadata], action: DomainMetadata) -> None:
+    """The newest action of a domain wins; a removed one is in no snapshot."""
+    if action.removed:
+        domains.pop(action.domain, None)
+    else:
+        domains[action.domain] = action
+
+
+def check_commit(actions: Iterable[Action], canonical: Callable[[str], str], *, table: str, file: str) -> None:
+    """Refuse a commit whose meaning would depend on the order of its actions.
+
+    Protocol: "A single log entry MUST NOT include more than one action that reconciles with each other", and at most one add and one
+    remove for a path. Of two `txn` actions with one app id the last one counts, as readers have always done.
+
+    Raises:
+        InvalidCommitError: with the file and what is in it twice.
+    """
+    singles: dict[type[Action], str] = {Metadata: "metaData", Protocol: "protocol"}
+    seen: set[type[Action]] = set()
+    keys: Mapping[type[FileAction], dict[str, str | None]] = {Add: {}, Remove: {}}
+    for action in actions:
+        kind = type(action)
+        if kind in singles:
+            if kind in seen:
+                raise InvalidCommitError(table=table, file=file, detail=f"it has more than one {singles[kind]} action")
+            seen.add(kind)
+        if isinstance(action, Add | Remove):
+            path, vector = file_key(action, canonical)
+            mine, other = (keys[Add], keys[Remove]) if isinstance(action, Add) else (keys[Remove], keys[Add])
+            if path in mine:
+                name = "add" if isinstance(action, Add) else "remove"
+                raise InvalidCommitError(table=table, file=file, detail=f"it has more than one {name} action for {action.path}")
+            if path in other and other[path] == vector:
+                raise InvalidCommitError(table=table, file=file, detail=f"it both adds and removes {action.path}")
+            mine[path] = vector
