@@ -1,0 +1,128 @@
+"""When versions were committed, and by whom: history and time travel by timestamp.
+
+Protocol: "Commit Provenance Information", "Recommendations for Readers of Tables with In-Commit Timestamps". Without in-commit
+timestamps a commit's time is that of its file, moved forward where a clock went back, so that times rise with versions.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+
+from tahoe.errors import InvalidTimeTravelError, MissingActionError, TimestampOutOfRangeError, VersionNotFoundError
+from tahoe.protocol import log_files
+from tahoe.protocol.actions import CommitInfo, Metadata
+from tahoe.protocol.log_files import LogFile
+from tahoe.table.log import Log
+from tahoe.table.snapshot import in_commit_timestamps_enabled
+
+_ENABLEMENT_VERSION = "delta.inCommitTimestampEnablementVersion"
+_ENABLEMENT_TIMESTAMP = "delta.inCommitTimestampEnablementTimestamp"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitSummary:
+    """A version in the table's history."""
+
+    version: int
+    timestamp_ms: int
+    info: CommitInfo
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """The commits that are still in the log, oldest first, and how their times are told."""
+
+    log: Log
+    commits: Sequence[LogFile]
+    in_commit_from: int | None  # the first version with an in-commit timestamp; None where there are none
+
+    def timestamp_ms(self, position: int) -> int:
+        """When the commit at a position of `commits` was made."""
+        commit = self.commits[position]
+        if self.in_commit_from is not None and commit.version >= self.in_commit_from:
+            info = self.log.commit_info(commit.version)
+            if info is None or info.in_commit_timestamp_ms is None:
+                raise MissingActionError(table=self.log.url, version=commit.version, action="commitInfo.inCommitTimestamp", file=commit.name)
+            return info.in_commit_timestamp_ms
+        return self._file_times[position]
+
+    @cached_property
+    def _file_times(self) -> list[int]:
+        times: list[int] = []
+        for commit in self.commits:
+            times.append(commit.modified_ms if not times else max(commit.modified_ms, times[-1] + 1))
+        return times
+
+
+def timeline(log: Log, metadata: Metadata) -> Timeline:
+    """The commits that the log still has without a gap up to the newest."""
+    commits = sorted((f for f in log.list_files() if f.kind is log_files.Kind.COMMIT), key=lambda f: f.version)
+    start = len(commits) - 1
+    while start > 0 and commits[start - 1].version == commits[start].version - 1:
+        start -= 1
+    enabled = in_commit_timestamps_enabled(metadata)
+    return Timeline(log, commits[max(start, 0) :], int(metadata.configuration.get(_ENABLEMENT_VERSION, 0)) if enabled else None)
+
+
+def history(log: Log, metadata: Metadata, limit: int | None = None) -> Iterator[CommitSummary]:
+    """The commits, newest first."""
+    line = timeline(log, metadata)
+    positions = range(len(line.commits) - 1, -1, -1)
+    for position in positions if limit is None else positions[:limit]:
+        version = line.commits[position].version
+        info = log.commit_info(version) or CommitInfo({})
+        yield CommitSummary(version=version, timestamp_ms=line.timestamp_ms(position), info=info)
+
+
+def version_at(log: Log, metadata: Metadata, timestamp_ms: int) -> int:
+    """The newest version that was committed at or before a time.
+
+    The versions with in-commit timestamps and those before them are two ranges: the time of enablement tells in which to look. In
+    the former the search reads a commit for each halving, not every one.
+
+    Raises:
+        TimestampOutOfRangeError: the time is before the first commit that can be read, or after the last.
+    """
+    line = timeline(log, metadata)
+    readable = log_files.readable_versions(log.list_files())
+    if readable is None or not line.commits:
+        raise VersionNotFoundError(table=log.url, version=f"as of {_text(timestamp_ms)}", earliest="none", latest="none")
+    first = next(i for i, commit in enumerate(line.commits) if commit.version >= readable[0])
+    last = len(line.commits) - 1
+    low, high = first, last
+    boundary = int(metadata.configuration.get(_ENABLEMENT_TIMESTAMP, 0))
+    if line.in_commit_from is not None and line.in_commit_from > line.commits[first].version:
+        split = next((i for i, c in enumerate(line.commits) if c.version >= line.in_commit_from), last + 1)
+        low, high = (split, last) if timestamp_ms >= boundary else (first, split - 1)
+    if not line.timestamp_ms(first) <= timestamp_ms <= line.timestamp_ms(last):
+        raise TimestampOutOfRangeError(
+            table=log.url,
+            timestamp=_text(timestamp_ms),
+            earliest=f"version {line.commits[first].version} at {_text(line.timestamp_ms(first))}",
+            latest=f"version {line.commits[last].version} at {_text(line.timestamp_ms(last))}",
+        )
+    found = bisect_right(range(low, high + 1), timestamp_ms, key=line.timestamp_ms) - 1
+    return line.commits[low + max(found, 0)].version
+
+
+def parse_timestamp(value: str | datetime, *, table: str) -> int:
+    """A user's timestamp as milliseconds since the epoch; one without a zone is in UTC.
+
+    Raises:
+        InvalidTimeTravelError: the text is no timestamp.
+    """
+    if isinstance(value, str):
+        try:
+            value = datetime.fromisoformat(value.strip())
+        except ValueError as error:
+            raise InvalidTimeTravelError(table=table, detail=f"{value!r} is no timestamp") from error
+    moment = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
+    return int(moment.timestamp() * 1000)
+
+
+def _text(timestamp_ms: int) -> str:
+    return datetime.fromtimestamp(timestamp_ms / 1000, UTC).isoformat(sep=" ", timespec="milliseconds")

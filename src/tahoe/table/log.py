@@ -1,0 +1,107 @@
+"""The log of one table: what is in `_delta_log`, read through the store.
+
+Protocol: "Delta Log Entries", "Last Checkpoint File". It knows names and actions, not what they add up to: that is a snapshot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from dataclasses import dataclass
+
+from tahoe.errors import MissingVersionError, NotADeltaTableError, TableNotFoundError
+from tahoe.protocol import log_files
+from tahoe.protocol.actions import Action, CommitInfo, decode_commit
+from tahoe.protocol.last_checkpoint import LastCheckpoint, parse_last_checkpoint
+from tahoe.protocol.log_files import LogFile, Segment
+from tahoe.protocol.partitions import canonical_key
+from tahoe.protocol.replay import check_commit
+from tahoe.storage.env import Env
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """Reads the log's files. Nothing is kept between calls."""
+
+    env: Env
+
+    @property
+    def url(self) -> str:
+        return self.env.store.url
+
+    def canonical(self, path: str) -> str:
+        """The one spelling of a data file's path, by which actions are reconciled."""
+        return canonical_key(path, self.url)
+
+    def list_files(self, from_version: int = 0) -> list[LogFile]:
+        """The files of the log from a version on, oldest first; names without meaning are left out."""
+        start_after = f"{log_files.LOG_FOLDER}/{from_version:020d}"
+        found = []
+        for info in self.env.store.list_from(log_files.LOG_FOLDER, start_after if from_version else ""):
+            name = info.key.rsplit("/", 1)[-1]
+            if file := log_files.parse_name(name, size_bytes=info.size_bytes, modified_ms=info.modified_ms):
+                found.append(file)
+        return found
+
+    def exists(self) -> bool:
+        return any(f.kind is log_files.Kind.COMMIT or f.is_checkpoint for f in self.list_files())
+
+    def last_checkpoint(self) -> LastCheckpoint | None:
+        try:
+            return parse_last_checkpoint(self.env.store.get(log_files.LAST_CHECKPOINT))
+        except FileNotFoundError:
+            return None
+
+    def segment(self, version: int | None = None, *, unusable: Set[str] = frozenset()) -> Segment:
+        """The files that rebuild a version, the newest if None.
+
+        The listing starts at the hint of `_last_checkpoint`; where the hint is missing or wrong, all of the log is listed.
+
+        Raises:
+            TableNotFoundError, NotADeltaTableError: there is no log here.
+            VersionNotFoundError, MissingVersionError: the log does not have the version, or has lost a part of it.
+        """
+        hint = None if unusable else self.last_checkpoint()
+        if hint is not None and (version is None or version >= hint.version):
+            files = self.list_files(hint.version)
+            if any(c.version >= hint.version for c in log_files.complete_checkpoints(files)):
+                return log_files.plan_segment(files, version, table=self.url, unusable=unusable)
+        files = self.list_files()
+        if not any(f.kind is log_files.Kind.COMMIT or f.is_checkpoint for f in files):
+            raise self._no_table()
+        return log_files.plan_segment(files, version, table=self.url, unusable=unusable)
+
+    def _no_table(self) -> TableNotFoundError | NotADeltaTableError:
+        anything = next(iter(self.env.store.walk()), None)
+        return TableNotFoundError(table=self.url) if anything is None else NotADeltaTableError(table=self.url)
+
+    def read(self, file: LogFile) -> list[Action]:
+        """The actions of a commit or compacted file, checked against the rules of a commit.
+
+        Raises:
+            InvalidLogFileError, InvalidCommitError: the file is broken, or breaks the protocol.
+            MissingVersionError: the file is gone.
+        """
+        try:
+            data = self.env.store.get(file.key)
+        except FileNotFoundError as error:
+            detail = f"{file.name} disappeared while it was read"
+            raise MissingVersionError(table=self.url, version=file.version, detail=detail) from error
+        actions = list(decode_commit(data, table=self.url, file=file.name))
+        check_commit(actions, self.canonical, table=self.url, file=file.name)
+        return actions
+
+    def read_version(self, version: int) -> list[Action]:
+        """The actions of one commit by its version."""
+        name = log_files.commit_name(version)
+        file = log_files.parse_name(name)
+        assert file is not None
+        return self.read(file)
+
+    def commit_info(self, version: int) -> CommitInfo | None:
+        """The provenance of a commit; None where it has none or metadata cleanup has removed it."""
+        try:
+            data = self.env.store.get(log_files.commit_key(version))
+        except FileNotFoundError:
+            return None
+        actions = decode_commit(data, table=self.url, file=log_files.commit_name(version))
+        return next((a for a in actions if isinstance(a, CommitInfo)), None)

@@ -1,0 +1,160 @@
+"""Which files of a snapshot a query must read.
+
+Paper §4 and protocol "Per-file Statistics": partition values and statistics leave out files that cannot hold a row for which the
+predicate is true. Everything is columnar; what is kept comes back as an Arrow table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tahoe.protocol.column_mapping import physical_name
+from tahoe.protocol.partitions import parse_partition_value, resolve_path
+from tahoe.protocol.predicate import Predicate
+from tahoe.protocol.schema import DataType, Field
+from tahoe.table.statistics import StatisticsRequest
+from tahoe.table.types import arrow_type
+
+if TYPE_CHECKING:
+    from tahoe.table.snapshot import Snapshot
+
+# What a path must not have for its url to be the table's url with the path behind it.
+_NEEDS_RESOLVING = r"^/|^[A-Za-z][A-Za-z0-9+.-]*:|%|(^|/)\.\.?(/|$)|//"
+
+
+@dataclass(frozen=True)
+class Scan:
+    """The files of a snapshot that may hold rows for which a predicate is true; `rows` are their positions in the snapshot."""
+
+    snapshot: Snapshot
+    predicate: Predicate | None
+    rows: pa.Array | None  # None: all of them
+
+    @property
+    def total_files(self) -> int:
+        return len(self.snapshot.live)
+
+    @property
+    def kept_files(self) -> int:
+        return self.total_files if self.rows is None else len(self.rows)
+
+    def column(self, name: str) -> pa.ChunkedArray:
+        """A column of `tahoe.table.files.COLUMNS` for the files kept."""
+        column = self.snapshot.live.column(name)
+        return column if self.rows is None else column.take(self.rows)
+
+    @cached_property
+    def size_bytes(self) -> int:
+        return int(pc.sum(self.column("size_bytes")).as_py() or 0)
+
+    @cached_property
+    def urls(self) -> pa.ChunkedArray:
+        """Absolute urls, unescaped."""
+        return resolve_urls(self.column("path"), self.snapshot.url)
+
+    @cached_property
+    def files(self) -> pa.Table:
+        """The files kept, one row each.
+
+        Columns: `number` int64, the file's position in the snapshot; `url`, absolute and unescaped; `size_bytes`; `modification_time_ms`;
+        `partition`, a struct of typed values by logical name; `deletion_vector`, the descriptor or null; `base_row_id`;
+        `default_row_commit_version`.
+        """
+        numbers = pa.array(range(self.total_files), pa.int64()) if self.rows is None else self.rows.cast(pa.int64())
+        return pa.table(
+            {
+                "number": numbers,
+                "url": self.urls,
+                "size_bytes": self.column("size_bytes"),
+                "modification_time_ms": self.column("modification_time_ms"),
+                "partition": self.partition,
+                "deletion_vector": self.column("deletion_vector"),
+                "base_row_id": self.column("base_row_id"),
+                "default_row_commit_version": self.column("default_row_commit_version"),
+            }
+        )
+
+    @cached_property
+    def partition(self) -> pa.Array:
+        """Typed partition values of the files kept, a struct with logical names."""
+        fields = [_partition_field(self.snapshot, name) for name in self.snapshot.partition_columns]
+        if not fields:
+            return pa.StructArray.from_arrays([], fields=[]) if not self.kept_files else pa.array([{}] * self.kept_files, pa.struct([]))
+        texts = self.column("partition_values")
+        columns = [typed_partition_values(texts, physical_name(f), f.type).combine_chunks() for f in fields]
+        return pa.StructArray.from_arrays(columns, fields=[pa.field(f.name, arrow_type(f.type)) for f in fields])
+
+    def listing(self) -> pa.Table:
+        """The files for people and programs.
+
+        Columns: `path` as in the log, `url`, `size_bytes`, `modification_time`, `partition_values` (a struct, typed), `num_records` (rows in
+        the file, from its statistics), `deleted_records` (rows that its deletion vector marks), `stats` (JSON text).
+        """
+        statistics = self.snapshot.live.statistics(StatisticsRequest({}))
+        num_records = statistics.column("num_records")
+        vectors = self.column("deletion_vector")
+        cardinality = pa.chunked_array([pc.struct_field(chunk, "cardinality") for chunk in vectors.chunks], pa.int64())
+        return pa.table(
+            {
+                "path": self.column("path"),
+                "url": self.urls,
+                "size_bytes": self.column("size_bytes"),
+                "modification_time": self.column("modification_time_ms").cast(pa.timestamp("ms", "UTC")),
+                "partition_values": self.partition,
+                "num_records": num_records if self.rows is None else num_records.take(self.rows),
+                "deleted_records": pc.fill_null(cardinality, 0),
+                "stats": self.column("stats"),
+            }
+        )
+
+
+def _partition_field(snapshot: Snapshot, name: str) -> Field:
+    field = snapshot.schema.find(name)
+    assert field is not None, f"partition column {name} is not in the schema"
+    return field
+
+
+def plan_scan(snapshot: Snapshot, predicate: Predicate | None) -> Scan:
+    """Choose the files. A file with a matching row is always among them."""
+    from tahoe.table.skipping import keep
+
+    if predicate is None:
+        return Scan(snapshot, None, None)
+    mask = keep(snapshot, predicate)
+    return Scan(snapshot, predicate, None if mask is None else pc.indices_nonzero(mask))
+
+
+def resolve_urls(paths: pa.ChunkedArray, table_url: str) -> pa.ChunkedArray:
+    """Absolute, unescaped urls for paths as they are in the log; in one go where a path is plain."""
+    plain = pc.binary_join_element_wise(table_url, paths, "/")
+    odd = pc.match_substring_regex(paths, _NEEDS_RESOLVING)
+    if not pc.any(odd).as_py():
+        return plain
+    resolved = [resolve_path(path, table_url) for path in paths.filter(odd).to_pylist()]
+    return pc.replace_with_mask(plain, odd, pa.array(resolved, pa.string()))
+
+
+def typed_partition_values(values: pa.ChunkedArray, name: str, data_type: DataType) -> pa.ChunkedArray:
+    """The values of one partition column: each distinct text is parsed once."""
+    kind = arrow_type(data_type)
+    return pa.chunked_array([_decode_texts(_lookup(chunk, name), _parser(data_type), kind) for chunk in values.chunks], type=kind)
+
+
+def _lookup(chunk: pa.MapArray, name: str) -> pa.Array:
+    return pc.map_lookup(chunk, pa.scalar(name), "last")
+
+
+def _parser(data_type: DataType) -> Callable[[str | None], Any]:
+    return lambda text: parse_partition_value(text, data_type)
+
+
+def _decode_texts(texts: pa.Array, parse: Callable[[str | None], Any], kind: pa.DataType) -> pa.Array:
+    encoded = texts.dictionary_encode()
+    distinct = pa.array([parse(text) for text in encoded.dictionary.to_pylist()], kind)
+    return distinct.take(encoded.indices)

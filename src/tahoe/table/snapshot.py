@@ -1,0 +1,188 @@
+"""One version of a table: protocol, metadata, application transactions, domains and live files.
+
+Protocol: "Action Reconciliation". A snapshot never changes; a later one is made from it and the commits in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import pyarrow as pa
+
+from tahoe.errors import CorruptCheckpointError, DeltaLogError, MissingActionError
+from tahoe.protocol import log_files
+from tahoe.protocol.actions import Action, DomainMetadata, Metadata, Protocol, Txn
+from tahoe.protocol.column_mapping import mapping_mode
+from tahoe.protocol.features import check_readable
+from tahoe.protocol.log_files import LogFile, Segment
+from tahoe.protocol.predicate import Predicate
+from tahoe.protocol.replay import State, apply
+from tahoe.protocol.schema import Struct
+from tahoe.table.checkpoint import read_checkpoint
+from tahoe.table.files import LiveFiles
+from tahoe.table.log import Log
+from tahoe.table.scan import Scan, plan_scan
+
+
+@dataclass(frozen=True, kw_only=True)
+class Snapshot:
+    """A table at one version. Made by `load_snapshot`, or by `Table.snapshot`."""
+
+    log: Log
+    version: int
+    protocol: Protocol
+    metadata: Metadata
+    txns: Mapping[str, Txn]
+    domains: Mapping[str, DomainMetadata]
+    live: LiveFiles
+    commit: LogFile | None
+
+    @property
+    def url(self) -> str:
+        return self.log.url
+
+    @property
+    def schema(self) -> Struct:
+        """The table's schema with logical names."""
+        return self.metadata.schema
+
+    @property
+    def partition_columns(self) -> tuple[str, ...]:
+        return self.metadata.partition_columns
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        return self.metadata.configuration
+
+    @cached_property
+    def column_mapping_mode(self) -> str:
+        """`none`, `name` or `id`."""
+        return mapping_mode(self.protocol, self.metadata.configuration)
+
+    @property
+    def has_deletion_vectors(self) -> bool:
+        return self.live.has_deletion_vectors
+
+    @cached_property
+    def timestamp_ms(self) -> int:
+        """When the version was committed: its in-commit timestamp where it has one, else the time of its file."""
+        if in_commit_timestamps_enabled(self.metadata):
+            info = self.log.commit_info(self.version)
+            if info is not None and info.in_commit_timestamp_ms is not None:
+                return info.in_commit_timestamp_ms
+        return self.commit.modified_ms if self.commit is not None else 0
+
+    def txn_version(self, app_id: str) -> int | None:
+        """The last version that an application has recorded. Protocol: "Transaction Identifiers"."""
+        txn = self.txns.get(app_id)
+        return None if txn is None else txn.version
+
+    def scan(self, predicate: Predicate | None = None) -> Scan:
+        """The files that may hold rows for which the predicate is true."""
+        return plan_scan(self, predicate)
+
+    def files(self) -> pa.Table:
+        """All live files; see `Scan.listing`."""
+        return self.scan().listing()
+
+    def after(self, commits: Iterable[tuple[LogFile, list[Action]]]) -> Snapshot:
+        """The snapshot once more commits, oldest first, are applied."""
+        newer = list(commits)
+        if not newer:
+            return self
+        state = State(protocol=self.protocol, metadata=self.metadata, txns=dict(self.txns), domains=dict(self.domains))
+        for _, actions in newer:
+            apply(state, _without_files(actions), self.log.canonical)
+        last = newer[-1][0]
+        live = self.live.after([actions for _, actions in reversed(newer)], self.log.canonical)
+        return _checked(self.log, state, live, last.end_version, last)
+
+
+def in_commit_timestamps_enabled(metadata: Metadata) -> bool:
+    return metadata.configuration.get("delta.enableInCommitTimestamps", "false").lower() == "true"
+
+
+def load_snapshot(log: Log, version: int | None = None) -> Snapshot:
+    """Rebuild a version (the newest if None) from the log.
+
+    A checkpoint that turns out to be broken is passed over: that costs time, never correctness.
+
+    Raises:
+        TableNotFoundError, NotADeltaTableError, VersionNotFoundError: there is nothing to read.
+        DeltaLogError: the log breaks the protocol or has lost a file.
+        DeltaProtocolError: the table needs a reader that knows more.
+    """
+    unusable: frozenset[str] = frozenset()
+    broken: CorruptCheckpointError | None = None
+    while True:
+        try:
+            segment = log.segment(version, unusable=unusable)
+        except DeltaLogError as error:
+            raise (broken or error) from error
+        try:
+            return _load(log, segment)
+        except CorruptCheckpointError as error:
+            broken = broken or error
+            assert segment.checkpoint is not None
+            unusable |= {file.name for file in segment.checkpoint.files}
+
+
+def _load(log: Log, segment: Segment) -> Snapshot:
+    state, live = State(), LiveFiles(())
+    if segment.checkpoint is not None:
+        actions, parts = read_checkpoint(log.env.store, segment.checkpoint)
+        apply(state, actions, log.canonical)
+        live = LiveFiles(parts)
+        if state.protocol is None or state.metadata is None:
+            missing = "protocol" if state.protocol is None else "metaData"
+            names = ", ".join(f.name for f in segment.checkpoint.files)
+            raise CorruptCheckpointError(table=log.url, file=names, detail=f"it has no {missing} action")
+    commits = [log.read(file) for file in segment.deltas]
+    for actions in commits:
+        apply(state, _without_files(actions), log.canonical)
+    return _checked(log, state, live.after(commits[::-1], log.canonical), segment.version, segment.commit)
+
+
+def _without_files(actions: Iterable[Action]) -> list[Action]:
+    """Files are replayed as columns, by `LiveFiles`."""
+    return [a for a in actions if isinstance(a, Protocol | Metadata | Txn | DomainMetadata)]
+
+
+def _checked(log: Log, state: State, live: LiveFiles, version: int, commit: LogFile | None) -> Snapshot:
+    for name, found in (("protocol", state.protocol), ("metaData", state.metadata)):
+        if found is None:
+            raise MissingActionError(table=log.url, version=version, action=name, file=log_files.commit_name(version))
+    assert state.protocol is not None
+    assert state.metadata is not None
+    check_readable(state.protocol, state.metadata, table=log.url)
+    return Snapshot(
+        log=log,
+        version=version,
+        protocol=state.protocol,
+        metadata=state.metadata,
+        txns=state.txns,
+        domains=state.domains,
+        live=live,
+        commit=commit,
+    )
+
+
+def refresh(snapshot: Snapshot) -> Snapshot:
+    """The newest snapshot, made from an earlier one by reading only the commits since; from scratch where the log is not the same."""
+    log = snapshot.log
+    files = log.list_files(snapshot.version)
+    commits = {f.version: f for f in files if f.kind is log_files.Kind.COMMIT}
+    known = commits.get(snapshot.version)
+    if known is None or snapshot.commit is None or (known.size_bytes, known.modified_ms) != _identity(snapshot.commit):
+        return load_snapshot(log)
+    newest = max(commits)
+    wanted = range(snapshot.version + 1, newest + 1)
+    if any(version not in commits for version in wanted):
+        return load_snapshot(log)
+    return snapshot.after([(commits[v], log.read(commits[v])) for v in wanted])
+
+
+def _identity(commit: LogFile) -> tuple[int, int]:
+    return commit.size_bytes, commit.modified_ms

@@ -1,0 +1,212 @@
+"""Statistics of many files at once: JSON text or `stats_parsed` to typed columns, only those that a predicate names.
+
+Protocol: "Per-file Statistics", "Checkpoints" (`stats_parsed`). A statistic that is missing, or that does not fit the column's type,
+is null: it proves nothing.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json as pj
+import pyarrow.parquet as pq
+
+from tahoe.protocol.schema import DataType, Decimal, Primitive
+from tahoe.table.parquet import read_struct_field
+
+Path: TypeAlias = tuple[str, ...]
+
+# One block of pyarrow's JSON reader must hold the longest line; a line is the statistics of one file.
+_BLOCK_BYTES = 16 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class StatisticsRequest:
+    """The columns whose statistics are wanted, by physical path, with their types."""
+
+    columns: Mapping[Path, DataType]
+
+
+def column_name(kind: str, path: Path = ()) -> str:
+    """The name of a column in a table of statistics: `num_records`, `tight_bounds`, or min, max, null_count of a path."""
+    return kind if not path else kind + ":" + "\x1f".join(path)
+
+
+def bound_type(data_type: DataType) -> pa.DataType | None:
+    """The Arrow type of a column's minimum and maximum; None for types that have none."""
+    if isinstance(data_type, Decimal):
+        return pa.decimal128(data_type.precision, data_type.scale)
+    return _BOUND_TYPES.get(data_type.name) if isinstance(data_type, Primitive) else None
+
+
+_BOUND_TYPES: Mapping[str, pa.DataType] = {
+    "byte": pa.int64(),
+    "short": pa.int64(),
+    "integer": pa.int64(),
+    "long": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "string": pa.string(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us", "UTC"),
+    "timestamp_ntz": pa.timestamp("us"),
+}
+
+# Where the protocol's field is found, our name for it.
+_BOUNDS = {"minValues": "min", "maxValues": "max"}
+
+
+def table_schema(request: StatisticsRequest) -> pa.Schema:
+    fields = [(column_name("num_records"), pa.int64()), (column_name("tight_bounds"), pa.bool_())]
+    for path, data_type in request.columns.items():
+        fields.append((column_name("null_count", path), pa.int64()))
+        if bound := bound_type(data_type):
+            fields.extend((column_name(kind, path), bound) for kind in _BOUNDS.values())
+    return pa.schema(fields)
+
+
+def no_statistics(rows: int, request: StatisticsRequest) -> pa.Table:
+    schema = table_schema(request)
+    return pa.table([pa.nulls(rows, f.type) for f in schema], schema=schema)
+
+
+def parse_statistics(texts: pa.ChunkedArray, request: StatisticsRequest) -> pa.Table:
+    """Typed statistics from JSON, one row a text; null texts give null rows.
+
+    All texts are parsed in one go; should one of them not fit, each is parsed alone and what does not fit becomes null.
+    """
+    if not len(texts):
+        return no_statistics(0, request)
+    lines = pc.if_else(pc.equal(pc.fill_null(texts, ""), ""), "{}", texts)
+    schema = pa.schema(_json_fields(request))
+    try:
+        parsed = _read_json(_joined_lines(lines), schema)
+        if parsed.num_rows != len(texts):
+            raise pa.ArrowInvalid("a text holds more than one line")
+        return _typed(parsed, request)
+    except pa.ArrowInvalid:
+        rows = [_lenient(text, request) for text in lines.to_pylist()]
+        return pa.Table.from_pylist(rows, schema=table_schema(request))
+
+
+def _joined_lines(lines: pa.ChunkedArray) -> bytes:
+    return b"\n".join(memoryview(_joined_chunk(chunk)) for chunk in lines.chunks if len(chunk))
+
+
+def _joined_chunk(chunk: pa.Array) -> pa.Buffer:
+    whole = pa.ListArray.from_arrays(pa.array([0, len(chunk)], pa.int32()), chunk)
+    return pc.binary_join(whole, "\n")[0].as_buffer()
+
+
+def _read_json(data: bytes, schema: pa.Schema) -> pa.Table:
+    return pj.read_json(
+        io.BytesIO(data),
+        read_options=pj.ReadOptions(block_size=min(max(len(data), 1), _BLOCK_BYTES)),
+        parse_options=pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore"),
+    )
+
+
+def _json_fields(request: StatisticsRequest) -> list[pa.Field]:
+    """The shape of the JSON text, reduced to what was asked for."""
+    fields = [pa.field("numRecords", pa.int64()), pa.field("tightBounds", pa.bool_())]
+    if request.columns:
+        fields.append(pa.field("nullCount", _nested(dict.fromkeys(request.columns, pa.int64()))))
+    bounds = {path: _json_type(kind) for path, t in request.columns.items() if (kind := bound_type(t))}
+    if bounds:
+        fields.extend(pa.field(name, _nested(bounds)) for name in _BOUNDS)
+    return fields
+
+
+def _json_type(kind: pa.DataType) -> pa.DataType:
+    return pa.string() if kind == pa.date32() else kind  # pyarrow's JSON reader takes dates as numbers only
+
+
+def _nested(leaves: Mapping[Path, pa.DataType]) -> pa.DataType:
+    """A struct that has each leaf at its path."""
+    groups: dict[str, dict[Path, pa.DataType]] = {}
+    for path, kind in leaves.items():
+        groups.setdefault(path[0], {})[path[1:]] = kind
+    return pa.struct([pa.field(name, inner[()] if () in inner else _nested(inner)) for name, inner in groups.items()])
+
+
+def _typed(parsed: pa.Table, request: StatisticsRequest) -> pa.Table:
+    columns = {"num_records": parsed.column("numRecords"), "tight_bounds": parsed.column("tightBounds")}
+    for path, data_type in request.columns.items():
+        columns[column_name("null_count", path)] = _at(parsed, ("nullCount", *path))
+        if bound := bound_type(data_type):
+            for name, kind in _BOUNDS.items():
+                columns[column_name(kind, path)] = _at(parsed, (name, *path)).cast(bound)
+    return pa.table(columns, schema=table_schema(request))
+
+
+def _at(table: pa.Table, path: Path) -> pa.ChunkedArray:
+    column = table.column(path[0])
+    for name in path[1:]:
+        column = pa.chunked_array([chunk.flatten()[chunk.type.get_field_index(name)] for chunk in column.chunks], column.type.field(name).type)
+    return column
+
+
+def _lenient(text: str, request: StatisticsRequest) -> dict[str, Any]:
+    """One text alone: what is there and fits its type."""
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return {}
+    if not isinstance(value, dict):
+        return {}
+    row: dict[str, Any] = {"num_records": _fitting(value.get("numRecords"), pa.int64())}
+    row["tight_bounds"] = _fitting(value.get("tightBounds"), pa.bool_())
+    for path, data_type in request.columns.items():
+        row[column_name("null_count", path)] = _fitting(_dig(value.get("nullCount"), path), pa.int64())
+        if bound := bound_type(data_type):
+            for name, kind in _BOUNDS.items():
+                row[column_name(kind, path)] = _fitting(_dig(value.get(name), path), bound)
+    return row
+
+
+def _dig(value: Any, path: Iterable[str]) -> Any:
+    for name in path:
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
+
+
+def _fitting(value: Any, kind: pa.DataType) -> Any:
+    """The value as its type, by the same reader that takes them all at once; None where it does not fit."""
+    if value is None:
+        return None
+    try:
+        parsed = _read_json(json.dumps({"v": value}).encode(), pa.schema([("v", _json_type(kind))]))
+        return parsed.column("v").cast(kind)[0].as_py()
+    except pa.ArrowInvalid:
+        return None
+
+
+def read_parsed_statistics(file: pq.ParquetFile, leaves: Sequence[str], request: StatisticsRequest) -> pa.Table | None:
+    """The checkpoint's own `stats_parsed`, all rows of the file; None where it is not there or cannot serve the request."""
+    prefix = ("add", "stats_parsed")
+    num_records = read_struct_field(file, (*prefix, "numRecords"), leaves)
+    if num_records is None or any("." in name for path in request.columns for name in path):
+        return None
+    found: dict[str, pa.ChunkedArray | None] = {"num_records": num_records}
+    found["tight_bounds"] = read_struct_field(file, (*prefix, "tightBounds"), leaves)
+    for path, data_type in request.columns.items():
+        found[column_name("null_count", path)] = read_struct_field(file, (*prefix, "nullCount", *path), leaves)
+        if bound_type(data_type):
+            for name, kind in _BOUNDS.items():
+                found[column_name(kind, path)] = read_struct_field(file, (*prefix, name, *path), leaves)
+    return pa.table([_conform(found.get(f.name), f.type, len(num_records)) for f in table_schema(request)], schema=table_schema(request))
+
+
+def _conform(column: pa.ChunkedArray | None, kind: pa.DataType, rows: int) -> pa.ChunkedArray:
+    if column is not None:
+        try:
+            return column.cast(kind)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            pass  # another type than the column's: it proves nothing
+    return pa.chunked_array([pa.nulls(rows, kind)], type=kind)
