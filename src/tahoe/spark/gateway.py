@@ -1,0 +1,271 @@
+"""The way into Spark's JVM: the only module that touches py4j or names a class of Spark's by a string that is not documented API.
+
+Nothing here knows Delta. A `Gateway` is made per call from the session at hand and is never kept, because a session may be stopped
+and another may take its place in the same JVM.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import tempfile
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pyspark
+from pyspark.java_gateway import ensure_callback_server_started
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from tahoe.errors import NoGatewayError, ReferenceJarPresentError, UnsupportedSparkVersionError
+
+SUPPORTED_VERSIONS = ("4.1", "4.2", "4.3")
+
+SOURCE_CLASS = "delta.DefaultSource"
+
+JavaObject: TypeAlias = Any
+"""Whatever py4j hands out; it has no types that a checker could see."""
+
+_compiling = threading.Lock()
+
+
+class Gateway:
+    """A session's JVM, with the conversions that the Spark ring needs.
+
+    Raises:
+        NoGatewayError: the session is a Spark Connect session, or none at all.
+    """
+
+    __slots__ = ("java", "jvm", "session", "spark")
+
+    def __init__(self, spark: SparkSession) -> None:
+        jvm, session = getattr(spark, "_jvm", None), getattr(spark, "_jsparkSession", None)
+        if jvm is None or session is None:
+            raise NoGatewayError(session=f"{type(spark).__module__}.{type(spark).__name__}")
+        self.spark = spark
+        self.jvm: JavaObject = jvm
+        """The JVM by package names: `gateway.jvm.java.util.ArrayList()`."""
+        self.session: JavaObject = session
+        """The `org.apache.spark.sql.classic.SparkSession`."""
+        self.java: JavaObject = spark.sparkContext._gateway
+        """The py4j gateway itself."""
+
+    @classmethod
+    def of(cls, session: JavaObject) -> Gateway:
+        """The gateway of a Java session that a callback was given, the session a user holds or one made from it."""
+        active = SparkSession._instantiatedSession
+        context = pyspark.SparkContext._active_spark_context
+        if context is None:
+            raise NoGatewayError(session="stopped")
+        if active is not None and active._jsparkSession.equals(session):
+            return cls(active)
+        return cls(SparkSession(context, session))
+
+    @classmethod
+    def active(cls) -> Gateway:
+        """The gateway of the session that is active in the JVM's thread: the one whose query is being planned."""
+        context = pyspark.SparkContext._active_spark_context
+        if context is None:
+            raise NoGatewayError(session="stopped")
+        jvm: JavaObject = context._jvm
+        return cls.of(jvm.org.apache.spark.sql.classic.SparkSession.active())
+
+    # --- values into the JVM
+
+    def seq(self, items: Iterable[Any]) -> JavaObject:
+        """A Scala immutable `Seq`."""
+        return self.jvm.PythonUtils.toSeq(self.list(items))
+
+    def list(self, items: Iterable[Any]) -> JavaObject:
+        """A Java `ArrayList`."""
+        array = self.jvm.java.util.ArrayList()
+        for item in items:
+            array.add(item)
+        return array
+
+    def array(self, of: JavaObject, items: Iterable[Any]) -> JavaObject:
+        """A Java array of a class: `gateway.array(gateway.jvm.java.lang.Object, values)`."""
+        values = list(items)
+        array = self.java.new_array(of, len(values))
+        for position, value in enumerate(values):
+            array[position] = value
+        return array
+
+    def option(self, value: Any) -> JavaObject:
+        """Scala's `Some(value)`, or `None` for None."""
+        return self.jvm.scala.Option.apply(value)
+
+    def java_map(self, values: Mapping[str, Any]) -> JavaObject:
+        """A Java `HashMap`."""
+        result = self.jvm.java.util.HashMap()
+        for key, value in values.items():
+            result.put(key, value)
+        return result
+
+    def scala_map(self, values: Mapping[str, Any]) -> JavaObject:
+        """A Scala immutable `Map`."""
+        return self.jvm.PythonUtils.toScalaMap(self.java_map(values))
+
+    def struct(self, schema: StructType) -> JavaObject:
+        """A PySpark schema as Spark's `StructType`."""
+        return self.struct_of_json(schema.json())
+
+    def struct_of_json(self, schema: str) -> JavaObject:
+        """A schema's JSON as Spark's `StructType`."""
+        return self.session.parseDataType(schema)
+
+    # --- values out of the JVM
+
+    def schema(self, struct: JavaObject) -> StructType:
+        """Spark's `StructType` as a PySpark schema."""
+        return StructType.fromJson(json.loads(struct.json()))
+
+    def items(self, iterator: JavaObject) -> Iterator[JavaObject]:
+        """The items of a Java or Scala iterator, two calls each: for short ones."""
+        while iterator.hasNext():
+            yield iterator.next()
+
+    def dict(self, scala_map: JavaObject) -> dict[str, Any]:
+        """A Scala map with string keys as a dictionary."""
+        return {entry._1(): entry._2() for entry in self.items(scala_map.iterator())}
+
+    def dataframe(self, jdf: JavaObject) -> DataFrame:
+        """A Java `Dataset` of rows as a DataFrame of its own session."""
+        return DataFrame(jdf, Gateway.of(jdf.sparkSession()).spark)
+
+    def dataframe_of_plan(self, plan: JavaObject) -> DataFrame:
+        """A logical plan as a DataFrame of this session."""
+        return DataFrame(self.module("org.apache.spark.sql.classic.Dataset").ofRows(self.session, plan), self.spark)
+
+    # --- Scala
+
+    def module(self, name: str) -> JavaObject:
+        """The single instance of a Scala object, such as a case class's companion."""
+        found: JavaObject = functools.reduce(getattr, (name + "$").split("."), self.jvm)
+        return getattr(found, "MODULE$")
+
+    def build(self, name: str, *given: Any) -> JavaObject:
+        """A case class from its first fields; the others take their defaults, however many this version of Spark has."""
+        companion = self.module(name)
+        count = max(constructor.getParameterCount() for constructor in self.load_class(name).getConstructors())
+        rest = [getattr(companion, f"apply$default${position}")() for position in range(len(given) + 1, count + 1)]
+        return companion.apply(*given, *rest)
+
+    def changed(self, case_class: JavaObject, **fields: Any) -> JavaObject:
+        """A copy of a case class with some fields changed, whatever other fields this version of Spark gives it."""
+        names = list(self.items(case_class.productElementNames()))
+        unknown = set(fields) - set(names)
+        if unknown:
+            raise TypeError(f"{case_class.getClass().getName()} has {names}, not {sorted(unknown)}")
+        values = [
+            fields[name] if name in fields else getattr(case_class, f"copy$default${position}")()
+            for position, name in enumerate(names, start=1)
+        ]
+        return case_class.copy(*values)
+
+    # --- classes
+
+    @property
+    def loader(self) -> JavaObject:
+        """The driver's class loader that takes further folders: where Spark looks data sources up.
+
+        Raises:
+            NoGatewayError: the JVM was not started by Spark's launcher, and no loader above the current one takes folders.
+        """
+        thread = self.jvm.java.lang.Thread.currentThread()
+        loader = thread.getContextClassLoader()
+        while loader is not None:
+            if loader.getClass().getName() == "org.apache.spark.util.MutableURLClassLoader":
+                return loader
+            loader = loader.getParent()
+        raise NoGatewayError(session="a JVM whose class loader takes no folders")
+
+    def load_class(self, name: str) -> JavaObject:
+        """A class by its name, as the current thread sees it."""
+        thread = self.jvm.java.lang.Thread.currentThread()
+        return self.jvm.java.lang.Class.forName(name, True, thread.getContextClassLoader())
+
+    def has_class(self, name: str) -> bool:
+        """Whether there is a class file of that name on the driver's class path."""
+        return self.loader.getResource(name.replace(".", "/") + ".class") is not None
+
+    def compile(self, folder: Path) -> None:
+        """Compile a folder of `.java` files with Spark's own compiler into the driver's class loader, once per JVM.
+
+        Executors never see the classes. What the compiler writes goes to a temporary folder, which the JVM reads lazily and removes
+        when it ends.
+        """
+        with _compiling:
+            if self.has_class(SOURCE_CLASS):
+                return
+            target = tempfile.mkdtemp(prefix="tahoe-classes-")
+            compiler = self._compiler(target)
+            sources = [self.jvm.java.io.File(str(path)) for path in sorted(folder.rglob("*.java"))]
+            compiler.compile(self.array(self.jvm.java.io.File, sources))
+            self.loader.addURL(self.jvm.java.io.File(target).toURI().toURL())
+            self._delete_at_exit(target)
+
+    def _compiler(self, target: str) -> JavaObject:
+        compiler = self.jvm.org.codehaus.janino.Compiler()
+        compiler.setIClassLoader(self.jvm.org.codehaus.janino.ClassLoaderIClassLoader(self.loader))
+        compiler.setDestinationDirectory(self.jvm.java.io.File(target), False)
+        compiler.setSourceCharset(self.jvm.java.nio.charset.StandardCharsets.UTF_8)
+        compiler.setDebugLines(True)
+        compiler.setDebugSource(True)
+        return compiler
+
+    def _delete_at_exit(self, folder: str) -> None:
+        for place, folders, files in os.walk(folder):  # the JVM deletes in reverse order, so folders are named before what they hold
+            self.jvm.java.io.File(place).deleteOnExit()
+            for name in (*folders, *files):
+                self.jvm.java.io.File(os.path.join(place, name)).deleteOnExit()
+
+    def set_static(self, class_name: str, field: str, value: JavaObject) -> None:
+        """Give a static field of one of our classes its value."""
+        self.load_class(class_name).getField(field).set(None, value)
+
+    def start_callbacks(self) -> None:
+        """Let the JVM call Python."""
+        ensure_callback_server_started(self.java)  # type: ignore[no-untyped-call]
+
+    # --- what a session may be
+
+    def check_version(self) -> None:
+        """Refuse a Spark that tahoe was not tried with.
+
+        Raises:
+            UnsupportedSparkVersionError: with the version, and PySpark's where they differ.
+        """
+        version = self.spark.version
+        if ".".join(version.split(".")[:2]) not in SUPPORTED_VERSIONS:
+            detail = "" if version == pyspark.__version__ else f" under PySpark {pyspark.__version__}"
+            raise UnsupportedSparkVersionError(version=version, detail=detail)
+
+    def check_no_reference(self) -> None:
+        """Refuse a class path on which Spark would find another source called delta.
+
+        Raises:
+            ReferenceJarPresentError: with the JAR.
+        """
+        found = self._source_called("delta")
+        if found is not None and found.getName() != SOURCE_CLASS:
+            raise ReferenceJarPresentError(location=_location(found))
+
+    def _source_called(self, name: str) -> JavaObject | None:
+        """The class that Spark itself finds for a source's name. Spark has no question that is answered with "none"."""
+        if self.has_class("org.apache.spark.sql.delta.sources.DeltaDataSource"):
+            return self.load_class("org.apache.spark.sql.delta.sources.DeltaDataSource")
+        register = "org.apache.spark.sql.sources.DataSourceRegister"
+        providers = self.jvm.java.util.ServiceLoader.load(self.load_class(register), self.loader)
+        for provider in self.items(providers.iterator()):
+            if provider.shortName().lower() == name:
+                return provider.getClass()
+        return self.load_class(SOURCE_CLASS) if self.has_class(SOURCE_CLASS) else None
+
+
+def _location(java_class: JavaObject) -> str:
+    source = java_class.getProtectionDomain().getCodeSource()
+    return str(java_class.getName() if source is None else source.getLocation().getPath())
