@@ -1,0 +1,52 @@
+# make help   lists what there is. Every target makes the environment it needs first, and again when the locked versions change.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint bench interop lock clean java
+
+# What is compiled and started below must be this checkout's, whatever is set outside. Workers use the Python of their environment.
+unexport PYTHONPATH SPARK_HOME PYSPARK_PYTHON PYSPARK_DRIVER_PYTHON PYSPARK_SUBMIT_ARGS
+
+help: ## this list
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1	/' | expand -t 18
+
+demo: java .venv/installed ## a year of flights in a Delta table: the main things, on real data (about a minute)
+	.venv/bin/python demo/flights.py
+
+test: java .venv/installed ## every test that needs nothing but what is installed
+	.venv/bin/python -m pytest --ignore=tests/interop $(TESTS)
+
+lint: java .venv/installed ## ruff, mypy, the rings, and the Java sources through a compiler
+	.venv/bin/ruff check .
+	.venv/bin/mypy
+	.venv/bin/lint-imports
+	scripts/check-java-sources .venv
+
+bench: java .venv/installed ## every question in benchmarks/, with the answers in benchmarks/results (an hour; ONLY="scan load" picks)
+	.venv/bin/python benchmarks/run.py $(ONLY)
+
+interop: java .venv/installed .venv-reference/installed .cache/reference-jars/installed .venv-4.1/installed .venv-4.2/installed ## against the reference implementation, and on the older Spark versions
+	scripts/interop $(TESTS)
+
+lock: ## write requirements/dev.txt anew, with the newest versions
+	scripts/lock
+
+clean: ## remove the environments and everything that was fetched
+	rm -rf .venv .venv-* .cache build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+
+java:
+	@scripts/check-java
+
+.venv/installed: requirements/dev.txt pyproject.toml scripts/environment
+	scripts/environment .venv requirements/dev.txt
+
+.venv-4.1/installed: requirements/dev.txt requirements/spark-4.1.txt pyproject.toml scripts/environment
+	scripts/environment .venv-4.1 requirements/dev.txt requirements/spark-4.1.txt
+
+.venv-4.2/installed: requirements/dev.txt requirements/spark-4.2.txt pyproject.toml scripts/environment
+	scripts/environment .venv-4.2 requirements/dev.txt requirements/spark-4.2.txt
+
+.venv-reference/installed: requirements/reference.txt scripts/environment
+	scripts/environment .venv-reference requirements/reference.txt
+
+.cache/reference-jars/installed: requirements/reference.pom.xml scripts/fetch-reference
+	scripts/fetch-reference .cache/reference-jars
