@@ -1,0 +1,41 @@
+"""Delta Lake tables in Python, with every row processed by Spark.
+
+    import tahoe
+    tahoe.enable(spark)                              # then format("delta") works, in Python and in SQL
+    tahoe.Table("/data/flights").to_arrow()          # a small reader that needs no Spark
+
+`errors` holds everything that is raised. The names are loaded when they are first used, so that nothing needs PySpark that does
+not ask for it.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from tahoe import errors
+from tahoe._version import VERSION
+
+if TYPE_CHECKING:
+    from tahoe.spark.session import enable
+    from tahoe.spark.tables import DeltaTable, DeltaTableBuilder
+    from tahoe.table.snapshot import Snapshot
+    from tahoe.table.table import Table
+
+__version__ = VERSION
+
+_FOUND_IN = {
+    "Snapshot": "tahoe.table.snapshot",
+    "Table": "tahoe.table.table",
+    "enable": "tahoe.spark.session",
+    "DeltaTable": "tahoe.spark.tables",
+    "DeltaTableBuilder": "tahoe.spark.tables",
+}
+
+__all__ = ["DeltaTable", "DeltaTableBuilder", "Snapshot", "Table", "__version__", "enable", "errors"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _FOUND_IN:
+        return getattr(import_module(_FOUND_IN[name]), name)
+    raise AttributeError(f"module 'tahoe' has no attribute {name!r}")

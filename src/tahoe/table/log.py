@@ -15,7 +15,7 @@ from tahoe.protocol.last_checkpoint import LastCheckpoint, parse_last_checkpoint
 from tahoe.protocol.log_files import LogFile, Segment
 from tahoe.protocol.partitions import canonical_key
 from tahoe.protocol.replay import check_commit
-from tahoe.storage.env import Env
+from tahoe.storage.env import Env, Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +31,13 @@ class Log:
     def canonical(self, path: str) -> str:
         """The one spelling of a data file's path, by which actions are reconciled."""
         return canonical_key(path, self.url)
+
+    def locate(self, url: str) -> tuple[Store, str]:
+        """The store and the key of a file by its absolute url, which may be outside the table."""
+        if url.startswith(self.url + "/"):
+            return self.env.store, url.removeprefix(self.url + "/")
+        folder, _, name = url.rpartition("/")
+        return self.env.store_at(folder), name
 
     def list_files(self, from_version: int = 0) -> list[LogFile]:
         """The files of the log from a version on, oldest first; names without meaning are left out."""

@@ -1,0 +1,273 @@
+"""Rows in Arrow: data files as the table's schema has them, deletion vectors applied, filtered exactly.
+
+Protocol: "Reader Requirements for Column Mapping", "Reader Requirements for Deletion Vectors", "Consistency Between Table Metadata and
+Data Files". This is the small reader; Spark reads with its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tahoe.errors import ColumnNotFoundError, DataFileMissingError, InvalidDataFileError
+from tahoe.protocol.actions import DeletionVectorDescriptor, decode_deletion_vector
+from tahoe.protocol.column_mapping import column_id, physical_name
+from tahoe.protocol.predicate import And, Column, Comparison, Constant, In, IsNull, Not, Or, Predicate, StartsWith, Unknown, columns_of
+from tahoe.protocol.schema import VARIANT, Array, DataType, Field, Map, Struct
+from tahoe.table.parquet import open_parquet
+from tahoe.table.types import arrow_field, arrow_type
+from tahoe.table.vectors import load_deletion_vector
+
+if TYPE_CHECKING:
+    from tahoe.table.scan import Scan
+    from tahoe.table.snapshot import Snapshot
+
+_FIELD_ID = b"PARQUET:field_id"
+
+
+def read_rows(scan: Scan, columns: Sequence[str] | None = None) -> pa.Table:
+    """The rows of a scan's files for which its predicate is true.
+
+    Args:
+        columns: logical names of top-level columns, in the wanted order; all of the table's if None.
+
+    Raises:
+        ColumnNotFoundError: no such column.
+        DataFileMissingError, InvalidDataFileError, DeletionVectorError: a file is not what the log says.
+    """
+    snapshot = scan.snapshot
+    wanted = _chosen(snapshot, columns)
+    needed = _with_predicate_columns(snapshot, wanted, scan.predicate)
+    schema = pa.schema([arrow_field(f) for f in wanted])
+    tables = [schema.empty_table()]
+    for file in _files(scan):
+        table = _read_file(snapshot, file, needed)
+        if scan.predicate is not None:
+            table = table.filter(evaluate(scan.predicate, table))
+        tables.append(_selected(table, schema))
+    return pa.concat_tables(tables)
+
+
+def _selected(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    return pa.table([table.column(f.name) for f in schema], schema=schema) if len(schema) else table.select([])
+
+
+def _chosen(snapshot: Snapshot, columns: Sequence[str] | None) -> list[Field]:
+    if columns is None:
+        return list(snapshot.schema)
+    fields = [snapshot.schema.find(name) for name in columns]
+    for name, found in zip(columns, fields, strict=True):
+        if found is None:
+            raise ColumnNotFoundError(table=snapshot.url, column=name, columns=", ".join(snapshot.schema.names))
+    return [f for f in fields if f is not None]
+
+
+def _with_predicate_columns(snapshot: Snapshot, wanted: Sequence[Field], predicate: Predicate | None) -> list[Field]:
+    names = {f.name for f in wanted}
+    if predicate is not None:
+        found = (snapshot.schema.find(column.path[0]) for column in columns_of(predicate))
+        names |= {f.name for f in found if f is not None}
+    return [f for f in snapshot.schema if f.name in names]
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    url: str
+    path: str
+    partition: dict[str, Any]
+    vector: DeletionVectorDescriptor | None
+
+
+def _files(scan: Scan) -> Iterator[_File]:
+    files = scan.files
+    partitions = files.column("partition").combine_chunks()
+    for position, (url, path, vector) in enumerate(
+        zip(files.column("url").to_pylist(), scan.column("path").to_pylist(), files.column("deletion_vector").to_pylist(), strict=True)
+    ):
+        values = {name: partitions.field(i)[position] for i, name in enumerate(scan.snapshot.partition_columns)}
+        yield _File(url, path, values, decode_deletion_vector(vector))
+
+
+def _read_file(snapshot: Snapshot, file: _File, fields: Sequence[Field]) -> pa.Table:
+    """One file's live rows, with logical names and types."""
+    in_file = [f for f in fields if f.name not in snapshot.partition_columns]
+    store, key = snapshot.log.locate(file.url)
+    try:
+        with open_parquet(store, key) as parquet:
+            match = _by_id if snapshot.column_mapping_mode == "id" else _by_name
+            found = [match(parquet.schema_arrow, f) for f in in_file]
+            names = [f.name for f in found if f is not None]
+            raw = parquet.read(columns=names) if names else None
+            rows = parquet.metadata.num_rows
+    except FileNotFoundError as error:
+        raise DataFileMissingError(table=snapshot.url, file=file.path, version=snapshot.version) from error
+    except (OSError, pa.ArrowException) as error:
+        raise InvalidDataFileError(table=snapshot.url, file=file.path, detail=str(error)) from error
+    columns: dict[str, pa.ChunkedArray | pa.Array] = {}
+    for field, source in zip(in_file, found, strict=True):
+        columns[field.name] = _null_column(rows, field) if source is None or raw is None else _conform(raw, source.name, field, snapshot, file)
+    for field in fields:
+        if field.name in snapshot.partition_columns:
+            columns[field.name] = pa.repeat(file.partition[field.name], rows)
+    table = pa.table([columns[f.name] for f in fields], schema=pa.schema([pa.field(f.name, arrow_type(f.type)) for f in fields]))
+    if not fields:
+        table = pa.table({"": pa.nulls(rows)}).select([])
+    return table if file.vector is None else _without_deleted(snapshot, table, file, rows)
+
+
+def _null_column(rows: int, field: Field) -> pa.Array:
+    return pa.nulls(rows, arrow_type(field.type))
+
+
+def _without_deleted(snapshot: Snapshot, table: pa.Table, file: _File, rows: int) -> pa.Table:
+    assert file.vector is not None
+    deleted = load_deletion_vector(snapshot, file.vector, file.path, rows=rows)
+    alive = np.ones(rows, dtype=bool)
+    alive[deleted] = False
+    return table.take(pa.array(np.flatnonzero(alive)))
+
+
+# --- from a file's columns to the table's
+
+
+def _by_name(schema: pa.Schema | pa.StructType, field: Field) -> pa.Field | None:
+    position = schema.get_field_index(physical_name(field))
+    return schema.field(position) if position >= 0 else None
+
+
+def _by_id(schema: pa.Schema | pa.StructType, field: Field) -> pa.Field | None:
+    wanted = str(column_id(field)).encode()
+    return next((f for f in schema if (f.metadata or {}).get(_FIELD_ID) == wanted), None)
+
+
+def _conform(raw: pa.Table, name: str, field: Field, snapshot: Snapshot, file: _File) -> pa.ChunkedArray:
+    match = _by_id if snapshot.column_mapping_mode == "id" else _by_name
+    column = raw.column(name)
+    try:
+        return pa.chunked_array([conform(chunk, field.type, match) for chunk in column.chunks], type=arrow_type(field.type))
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
+        detail = f"column {field.name} is {column.type} in it and {field.type} in the table ({error})"
+        raise InvalidDataFileError(table=snapshot.url, file=file.path, detail=detail) from error
+
+
+def conform(
+    values: pa.Array, data_type: DataType, match: Callable[[pa.Schema | pa.StructType, Field], pa.Field | None] = _by_name
+) -> pa.Array:
+    """Values of a file as the table's type: fields found by physical name or id, missing ones null, narrower numbers widened."""
+    wanted = arrow_type(data_type)
+    if values.type.equals(wanted):
+        return values
+    match data_type:
+        case Struct(fields):
+            children = []
+            for field in fields:
+                source = match(values.type, field)
+                child = None if source is None else values.flatten()[values.type.get_field_index(source.name)]
+                children.append(pa.nulls(len(values), arrow_type(field.type)) if child is None else conform(child, field.type, match))
+            return _struct(children, wanted, values)
+        case Array():
+            values = _unsliced(values)
+            return pa.ListArray.from_arrays(values.offsets, conform(values.values, data_type.element, match), type=wanted, mask=values.is_null())
+        case Map():
+            values = _unsliced(values)
+            keys, items = conform(values.keys, data_type.key, match), conform(values.items, data_type.value, match)
+            rebuilt = pa.MapArray.from_arrays(values.offsets, keys, items, type=wanted)
+            return pc.if_else(values.is_valid(), rebuilt, pa.scalar(None, wanted)) if values.null_count else rebuilt
+        case _ if data_type == VARIANT:
+            children = [values.flatten()[values.type.get_field_index(f.name)].cast(f.type) for f in wanted]
+            return _struct(children, wanted, values)
+        case _:
+            return values.cast(wanted)
+
+
+def _struct(children: Sequence[pa.Array], wanted: pa.StructType, values: pa.StructArray) -> pa.Array:
+    if not children:
+        return pa.array([None if missing else {} for missing in values.is_null().to_pylist()], wanted)
+    return pa.StructArray.from_arrays(children, fields=list(wanted), mask=values.is_null())
+
+
+def _unsliced(values: pa.Array) -> pa.Array:
+    """The same values without an offset, which a list's parts could not be taken out of."""
+    return values.take(pa.array(range(len(values)), pa.int64())) if values.offset else values
+
+
+# --- exact filters, in SQL's three-valued logic
+
+
+def evaluate(predicate: Predicate, table: pa.Table) -> pa.ChunkedArray | pa.Scalar:
+    """The predicate's value for each row; null is SQL's NULL, which a filter treats as false."""
+    return _evaluate(predicate, lambda column: _column_values(table, column), table.num_rows)
+
+
+def _column_values(table: pa.Table, column: Column) -> pa.Array:
+    names = {name.lower(): name for name in table.column_names}
+    values = table.column(names[column.path[0].lower()]).combine_chunks()
+    for name in column.path[1:]:
+        fields = {f.name.lower(): i for i, f in enumerate(values.type)}
+        values = values.flatten()[fields[name.lower()]]
+    return values
+
+
+def _evaluate(predicate: Predicate, values: Callable[[Column], pa.Array], rows: int) -> pa.Array:
+    match predicate:
+        case Constant(value):
+            return pa.repeat(pa.scalar(value, pa.bool_()), rows)
+        case Unknown():
+            return pa.nulls(rows, pa.bool_())
+        case Not(part):
+            return pc.invert(_evaluate(part, values, rows))
+        case And(parts) | Or(parts):
+            combine = pc.and_kleene if isinstance(predicate, And) else pc.or_kleene
+            result = pa.repeat(pa.scalar(isinstance(predicate, And)), rows)
+            for part in parts:
+                result = combine(result, _evaluate(part, values, rows))
+            return result
+        case IsNull(column):
+            return pc.is_null(values(column))
+        case StartsWith(column, prefix):
+            return pc.starts_with(values(column), prefix)
+        case In(column, candidates):
+            result = pa.repeat(pa.scalar(False), rows)
+            for candidate in candidates:
+                result = pc.or_kleene(result, compare("=", values(column), candidate))
+            return result
+        case Comparison():
+            return compare(predicate.operator, values(predicate.column), predicate.literal.value)
+
+
+_COMPARE: dict[str, Callable[[Any, Any], pa.Array]] = {
+    "=": pc.equal,
+    "<": pc.less,
+    "<=": pc.less_equal,
+    ">": pc.greater,
+    ">=": pc.greater_equal,
+}
+_TRUE_FOR_NAN = frozenset({">", ">="})
+
+
+def compare(operator: str, values: pa.Array, literal: Any) -> pa.Array:
+    """`values operator literal`, with NaN equal to itself and above all other numbers."""
+    if operator == "<=>":
+        return pc.is_null(values) if literal is None else pc.fill_null(compare("=", values, literal), False)
+    if literal is None:
+        return pa.nulls(len(values), pa.bool_())
+    floating = pa.types.is_floating(values.type)
+    if floating and isinstance(literal, float) and literal != literal:
+        nan = pc.is_nan(values)
+        return {"=": nan, ">=": nan, "<": pc.invert(nan), "<=": pc.is_valid(nan), ">": pc.less(nan, False)}[operator]
+    result = _COMPARE[operator](values, pa.scalar(literal, _literal_type(values.type, literal)))
+    return pc.or_(result, pc.is_nan(values)) if floating and operator in _TRUE_FOR_NAN else result
+
+
+def _literal_type(kind: pa.DataType, literal: Any) -> pa.DataType | None:
+    """The column's type where the literal is exactly one of its values; its own type otherwise, and Arrow compares in a wider one."""
+    try:
+        as_kind = pa.scalar(literal, kind)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+        return None
+    return kind if as_kind.as_py() == literal else None

@@ -1,0 +1,159 @@
+"""The user's handle on a table, without Spark.
+
+    table = tahoe.Table("/data/flights")
+    table.version, table.schema, table.to_arrow(columns=["carrier"], filter="month = 1")
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+
+from tahoe.errors import InvalidTimeTravelError, NotADeltaTableError, TableNotFoundError
+from tahoe.protocol.actions import Protocol
+from tahoe.protocol.predicate import Predicate
+from tahoe.protocol.schema import Struct
+from tahoe.sql.predicates import parse_predicate
+from tahoe.storage import system_env
+from tahoe.storage.env import Env
+from tahoe.table.arrow_writer import append_arrow
+from tahoe.table.history import history, parse_timestamp, version_at
+from tahoe.table.log import Log
+from tahoe.table.rows import read_rows
+from tahoe.table.scan import Scan
+from tahoe.table.snapshot import Snapshot, load_snapshot, refresh
+
+
+class Table:
+    """A Delta table at a location. Nothing is read until it is asked for, and every question sees the newest version.
+
+    Args:
+        location: a path or url: `/data/t`, `file:///data/t`, `s3://bucket/t`, `abfss://container@account.dfs.core.windows.net/t`, ...
+        storage_options: credentials and settings for object stores.
+        env: the outside world, for tests and other hosts; made from location and options if None.
+    """
+
+    def __init__(self, location: str, storage_options: Mapping[str, str] | None = None, *, env: Env | None = None) -> None:
+        self.env = env or system_env(location, storage_options)
+        self.log = Log(self.env)
+        self._newest: Snapshot | None = None
+
+    @property
+    def url(self) -> str:
+        """Where the table is: an absolute, unescaped url."""
+        return self.env.store.url
+
+    def __repr__(self) -> str:
+        return f"Table({self.url!r})"
+
+    def exists(self) -> bool:
+        """Whether there is a Delta table here."""
+        return self._newest is not None or self.log.exists()
+
+    def snapshot(self, version: int | None = None, timestamp: str | datetime | None = None) -> Snapshot:
+        """The table at a version, at the newest version not after a timestamp, or at the newest.
+
+        Raises:
+            TableNotFoundError, NotADeltaTableError: there is no table.
+            VersionNotFoundError, TimestampOutOfRangeError: with the range there is.
+            InvalidTimeTravelError: both were given, or a timestamp that is none.
+            DeltaLogError, DeltaProtocolError: the log cannot be understood.
+        """
+        if version is not None and timestamp is not None:
+            raise InvalidTimeTravelError(table=self.url, detail="both a version and a timestamp were given")
+        if timestamp is not None:
+            moment_ms = parse_timestamp(timestamp, table=self.url)
+            version = version_at(self.log, self._refreshed().metadata, moment_ms)
+        if version is None:
+            return self._refreshed()
+        known = self._newest
+        return known if known is not None and known.version == version else load_snapshot(self.log, version)
+
+    def _refreshed(self) -> Snapshot:
+        self._newest = load_snapshot(self.log) if self._newest is None else refresh(self._newest)
+        return self._newest
+
+    def snapshot_if_exists(self) -> Snapshot | None:
+        """The newest snapshot, or None where there is no table."""
+        try:
+            return self.snapshot()
+        except (TableNotFoundError, NotADeltaTableError):
+            return None
+
+    # --- the newest snapshot's facts
+
+    @property
+    def version(self) -> int:
+        return self.snapshot().version
+
+    @property
+    def schema(self) -> Struct:
+        return self.snapshot().schema
+
+    @property
+    def protocol(self) -> Protocol:
+        return self.snapshot().protocol
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        return self.snapshot().properties
+
+    def files(self, filter: str | Predicate | None = None) -> pa.Table:
+        """The live files that may hold rows for which the filter is true; see `Scan.listing` for the columns."""
+        return self.scan(filter).listing()
+
+    def scan(self, filter: str | Predicate | None = None, *, version: int | None = None, timestamp: str | datetime | None = None) -> Scan:
+        """Plan a scan of one version; `filter` is SQL text or a predicate."""
+        snapshot = self.snapshot(version, timestamp)
+        return snapshot.scan(parse_predicate(filter, snapshot.schema, table=self.url) if isinstance(filter, str) else filter)
+
+    def to_arrow(
+        self,
+        columns: Sequence[str] | None = None,
+        filter: str | Predicate | None = None,
+        *,
+        version: int | None = None,
+        timestamp: str | datetime | None = None,
+    ) -> pa.Table:
+        """The rows, with deletion vectors and column mapping applied.
+
+        Args:
+            columns: logical names, in the wanted order; all if None.
+            filter: SQL text or a predicate; exact, with files skipped by their statistics.
+
+        Raises:
+            ColumnNotFoundError, InvalidPredicateError: what was asked for does not fit the schema.
+            DeltaDataError: a file is not what the log says.
+        """
+        return read_rows(self.scan(filter, version=version, timestamp=timestamp), columns)
+
+    def history(self, limit: int | None = None) -> list[dict[str, Any]]:
+        """The commits, newest first: `version`, `timestamp`, and what the writer recorded of itself, under its own names."""
+        commits = history(self.log, self.snapshot().metadata, limit)
+        return [
+            {**c.info.fields, "version": c.version, "timestamp": datetime.fromtimestamp(c.timestamp_ms / 1000, UTC)} for c in commits
+        ]
+
+    def append(
+        self,
+        data: pa.Table,
+        *,
+        partition_by: Sequence[str] | None = None,
+        properties: Mapping[str, str] | None = None,
+        merge_schema: bool = False,
+        txn: tuple[str, int] | None = None,
+        user_metadata: str | None = None,
+    ) -> int | None:
+        """Add the rows of an Arrow table in one commit; the Delta table is made if it is not there.
+
+        For data that fits in memory: Spark writes the rest.
+
+        Returns:
+            the version made; None where `txn` says that this was done before.
+        """
+        return append_arrow(
+            self, data, partition_by=partition_by, properties=properties or {}, merge_schema=merge_schema, txn=txn, user_metadata=user_metadata
+        )

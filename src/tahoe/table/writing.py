@@ -1,0 +1,511 @@
+"""Planning a write, whoever writes the rows: what the table will look like, what goes, and the commit.
+
+Protocol: "Actions", "Table Features for New and Existing Tables". A plan is made before any row is written, so that bad input costs
+nothing; `WritePlan.commit` takes the files that were written. Spark and the small Arrow writer share it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from tahoe.errors import (
+    ColumnNotFoundError,
+    InvalidColumnNameError,
+    InvalidOptionError,
+    PartitionMismatchError,
+    PathIsNotEmptyError,
+    SchemaMismatchError,
+    TableExistsError,
+    UnsupportedDataTypeError,
+)
+from tahoe.protocol.actions import Action, Add, Metadata, Protocol, Remove, Txn
+from tahoe.protocol.column_mapping import assign_mapping, mapping_mode, physical_name, physical_schema
+from tahoe.protocol.conflict import Intent
+from tahoe.protocol.evolution import merge_schemas, new_columns
+from tahoe.protocol.features import check_writable, protocol_for_new_table, upgrade_for
+from tahoe.protocol.partitions import encode_path, parse_partition_value
+from tahoe.protocol.predicate import Predicate, columns_of, evaluate, has_unknown
+from tahoe.protocol.properties import normalise
+from tahoe.protocol.schema import VARIANT, VOID, Array, Map, Primitive, Struct, as_nullable, check_unique_names, types_in, walk_fields
+from tahoe.sql.predicates import parse_predicate
+from tahoe.table.snapshot import Snapshot
+from tahoe.table.transaction import Transaction
+
+if TYPE_CHECKING:
+    from tahoe.table.table import Table
+
+Mode: TypeAlias = Literal["append", "overwrite", "error", "ignore"]
+
+MAPPING_MODE = "delta.columnMapping.mode"
+MAX_COLUMN_ID = "delta.columnMapping.maxColumnId"
+
+# Characters that Parquet column names of an unmapped table cannot have.
+_FORBIDDEN_IN_NAMES = frozenset(" ,;{}()\n\t=")
+
+
+@dataclass(frozen=True, kw_only=True)
+class WriteRequest:
+    """What the user asked for.
+
+    Attributes:
+        schema: of the data, with logical names.
+        partition_by: None where nothing was said.
+        properties: `delta.*` options and other table properties; used for a new table.
+        replace_where: SQL text over partition columns: only matching files are replaced.
+        dynamic_partitions: only partitions that the data has are replaced.
+        txn: application id and version; a version already recorded makes the write a no-op.
+        keep_nullability: NOT NULL columns of the data stay so in a new table, as in DDL; DataFrames make all columns nullable.
+    """
+
+    mode: Mode
+    schema: Struct
+    partition_by: tuple[str, ...] | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+    merge_schema: bool = False
+    overwrite_schema: bool = False
+    replace_where: str | None = None
+    dynamic_partitions: bool = False
+    txn: tuple[str, int] | None = None
+    user_metadata: str | None = None
+    comment: str | None = None
+    data_change: bool = True
+    keep_nullability: bool = False
+    operation: str = "WRITE"
+    engine: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenFile:
+    """A data file that was written for a plan.
+
+    Attributes:
+        key: relative to the table, unescaped.
+        partition_values: serialised, by physical name.
+        statistics: JSON text, by physical names; None where there are none.
+    """
+
+    key: str
+    size_bytes: int
+    modification_time_ms: int
+    partition_values: Mapping[str, str | None] = field(default_factory=dict)
+    statistics: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class WritePlan:
+    """A write that may begin.
+
+    Attributes:
+        schema: the table's after the write; the data must be cast to it.
+        physical_schema: the same as data files hold it.
+        replace_where: the parsed predicate, which every row must satisfy.
+    """
+
+    table: Table
+    request: WriteRequest
+    snapshot: Snapshot | None
+    protocol: Protocol
+    metadata: Metadata
+    replace_where: Predicate | None
+
+    @property
+    def url(self) -> str:
+        return self.table.url
+
+    @property
+    def schema(self) -> Struct:
+        return self.metadata.schema
+
+    @property
+    def column_mapping_mode(self) -> str:
+        return mapping_mode(self.protocol, self.metadata.configuration)
+
+    @property
+    def physical_schema(self) -> Struct:
+        return physical_schema(self.schema, self.column_mapping_mode)
+
+    @property
+    def partition_columns(self) -> tuple[str, ...]:
+        return self.metadata.partition_columns
+
+    @property
+    def physical_partition_columns(self) -> tuple[str, ...]:
+        fields = [self.schema.find(name) for name in self.partition_columns]
+        return tuple(physical_name(f) for f in fields if f is not None)
+
+    def commit(self, files: Sequence[WrittenFile], metrics: Mapping[str, int] | None = None) -> int:
+        """Commit the files that were written; what the mode replaces is removed in the same version.
+
+        Args:
+            metrics: counts for the history; those of what is removed are added here.
+
+        Returns:
+            the version that was made.
+        """
+        now_ms = self.table.env.clock_ms()
+        adds = [self._add(file) for file in files]
+        removes, intent = self._removes(adds, now_ms)
+        changed = (
+            [action for action, known in ((self.protocol, "protocol"), (self.metadata, "metadata")) if self._is_new(action, known)],
+            [Txn(app_id=self.request.txn[0], version=self.request.txn[1], last_updated_ms=now_ms)] if self.request.txn else [],
+        )
+        removed = {"numRemovedFiles": len(removes), "numRemovedBytes": sum(r.size_bytes or 0 for r in removes)}
+        transaction = Transaction(
+            log=self.table.log,
+            read_version=-1 if self.snapshot is None else self.snapshot.version,
+            actions=[*changed[0], *changed[1], *removes, *adds],
+            operation=self.request.operation,
+            intent=intent,
+            parameters=self._parameters(),
+            metrics={**(metrics or {}), **(removed if self.request.mode == "overwrite" else {})},
+            user_metadata=self.request.user_metadata,
+            engine=self.request.engine,
+        )
+        return transaction.commit()
+
+    def _is_new(self, action: Action, name: str) -> bool:
+        return self.snapshot is None or getattr(self.snapshot, name) != action
+
+    def _add(self, file: WrittenFile) -> Add:
+        return Add(
+            path=encode_path(file.key),
+            partition_values=file.partition_values,
+            size_bytes=file.size_bytes,
+            modification_time_ms=file.modification_time_ms,
+            data_change=self.request.data_change,
+            stats=file.statistics,
+        )
+
+    def _parameters(self) -> dict[str, Any]:
+        names = {"append": "Append", "overwrite": "Overwrite", "error": "ErrorIfExists", "ignore": "Ignore"}
+        parameters: dict[str, Any] = {"mode": names[self.request.mode], "partitionBy": list(self.partition_columns)}
+        if self.request.replace_where is not None:
+            parameters["predicate"] = [self.request.replace_where]
+        if self.request.dynamic_partitions:
+            parameters["isDynamicPartitionOverwrite"] = True
+        return parameters
+
+    # --- what an overwrite replaces
+
+    def _removes(self, adds: Sequence[Add], now_ms: int) -> tuple[list[Remove], Intent]:
+        app_ids = frozenset({self.request.txn[0]}) if self.request.txn else frozenset()
+        if self.snapshot is None or self.request.mode != "overwrite":
+            return [], Intent(app_ids=app_ids)
+        replaced = self._replaced(adds)
+        live = [a for a in self.snapshot.live.adds() if replaced(a)]
+        canonical = self.table.log.canonical
+        intent = Intent(reads=replaced, removed_paths=frozenset(canonical(a.path) for a in live), app_ids=app_ids)
+        return [remove_of(a, now_ms, data_change=self.request.data_change) for a in live], intent
+
+    def _replaced(self, adds: Sequence[Add]) -> Callable[[Add | Remove], bool]:
+        """Which live files go: all, those of the partitions that were written, or those that `replace_where` holds for."""
+        if self.request.dynamic_partitions and self.partition_columns:
+            written = {self._partition_key(add) for add in adds}
+            return lambda file: self._partition_key(file) in written
+        if self.replace_where is not None:
+            predicate = self.replace_where
+            return lambda file: evaluate(predicate, self._partition_row(file)) is True
+        return lambda file: True
+
+    def _partition_key(self, file: Add | Remove) -> tuple[Any, ...]:
+        return tuple(self._partition_row(file).items())
+
+    def _partition_row(self, file: Add | Remove) -> dict[str, Any]:
+        """Typed values by logical name, so that two spellings of one value are one partition."""
+        values = file.partition_values or {}
+        fields = [f for f in (self.schema.find(name) for name in self.partition_columns) if f is not None]
+        return {f.name: parse_partition_value(values.get(physical_name(f)), f.type) for f in fields}
+
+
+def remove_of(add: Add, now_ms: int, *, data_change: bool = True) -> Remove:
+    """The tombstone for a live file."""
+    return Remove(
+        path=add.path,
+        deletion_timestamp_ms=now_ms,
+        data_change=data_change,
+        extended_file_metadata=True,
+        partition_values=add.partition_values,
+        size_bytes=add.size_bytes,
+        tags=add.tags,
+        deletion_vector=add.deletion_vector,
+        base_row_id=add.base_row_id,
+        default_row_commit_version=add.default_row_commit_version,
+    )
+
+
+def plan_write(table: Table, request: WriteRequest) -> WritePlan | None:
+    """Check a write against the table as it is, before any work.
+
+    Returns:
+        the plan; None where there is nothing to do: mode ignore on a table that is there, or a `txn` that is already recorded.
+
+    Raises:
+        DeltaAnalysisError: what was asked for does not fit the table, with the option that would allow it.
+        DeltaProtocolError: the table has a rule that tahoe does not enforce yet.
+    """
+    snapshot = table.snapshot_if_exists()
+    if snapshot is None:
+        return _plan_new(table, request)
+    if request.mode == "error":
+        raise TableExistsError(table=table.url)
+    if request.mode == "ignore" or _already_recorded(snapshot, request):
+        return None
+    return _plan_existing(table, request, snapshot)
+
+
+def _already_recorded(snapshot: Snapshot, request: WriteRequest) -> bool:
+    if request.txn is None:
+        return False
+    recorded = snapshot.txn_version(request.txn[0])
+    return recorded is not None and recorded >= request.txn[1]
+
+
+# --- a new table
+
+
+def _plan_new(table: Table, request: WriteRequest) -> WritePlan:
+    if request.mode != "overwrite":
+        _check_folder_is_free(table)
+    protocol, metadata = new_table(table, request)
+    return WritePlan(
+        table=table,
+        request=request,
+        snapshot=None,
+        protocol=protocol,
+        metadata=metadata,
+        replace_where=_replace_where(table, request, metadata),
+    )
+
+
+def _check_folder_is_free(table: Table) -> None:
+    """A folder with files of another format is not taken over silently: its rows would seem to be lost."""
+    for info in table.env.store.walk():
+        if not any(part.startswith(("_", ".")) for part in info.key.split("/")):
+            raise PathIsNotEmptyError(table=table.url)
+
+
+def new_table(table: Table, request: WriteRequest) -> tuple[Protocol, Metadata]:
+    """Protocol and metadata of a table that is made from nothing."""
+    properties = normalise(request.properties, table=table.url)
+    schema = request.schema if request.keep_nullability else _as_nullable(request.schema)
+    partition_columns = _partition_columns(schema, request.partition_by or (), table.url)
+    return _described(table, schema, partition_columns, properties, request.comment, None)
+
+
+def _described(
+    table: Table,
+    schema: Struct,
+    partition_columns: tuple[str, ...],
+    properties: Mapping[str, str],
+    comment: str | None,
+    before: Snapshot | None,
+) -> tuple[Protocol, Metadata]:
+    """Protocol and metadata for a schema, with column mapping assigned and every rule on schemas checked."""
+    configuration, features = _split_features(properties)
+    mode = configuration.get(MAPPING_MODE, "none")
+    if mode != "none":
+        start = int(configuration.get(MAX_COLUMN_ID, 0))
+        schema, highest = assign_mapping(schema, mode, lambda: f"col-{table.env.new_id()}", start)
+        configuration[MAX_COLUMN_ID] = str(highest)
+    check_schema(schema, partition_columns, mode, table=table.url)
+    if before is None:
+        protocol = protocol_for_new_table(schema, {**configuration, **features})
+    else:
+        protocol = upgrade_for(before.protocol, schema, {**configuration, **features})
+    metadata = Metadata(
+        id=table.env.new_id() if before is None else before.metadata.id,
+        name=None if before is None else before.metadata.name,
+        description=comment if before is None else before.metadata.description,
+        schema_string=schema.to_json(),
+        partition_columns=partition_columns,
+        configuration=configuration,
+        created_time_ms=table.env.clock_ms() if before is None else before.metadata.created_time_ms,
+    )
+    check_writable(protocol, metadata, table=table.url)
+    return protocol, metadata
+
+
+# Properties that ask for a protocol, and are not stored as properties.
+_PROTOCOL_PROPERTIES = ("delta.feature.", "delta.minReaderVersion", "delta.minWriterVersion", "delta.ignoreProtocolDefaults")
+
+
+def _split_features(properties: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    asked = {k: v for k, v in properties.items() if k.startswith(_PROTOCOL_PROPERTIES)}
+    return {k: v for k, v in properties.items() if k not in asked}, asked
+
+
+def _as_nullable(schema: Struct) -> Struct:
+    nullable = as_nullable(schema)
+    assert isinstance(nullable, Struct)
+    return nullable
+
+
+def _partition_columns(schema: Struct, names: Sequence[str], url: str) -> tuple[str, ...]:
+    """The columns by which a new table is partitioned, spelled as in the schema."""
+    found = []
+    for name in names:
+        column = schema.find(name)
+        if column is None:
+            raise ColumnNotFoundError(table=url, column=name, columns=", ".join(schema.names))
+        if not isinstance(column.type, Primitive) and isinstance(column.type, Struct | Array | Map) or column.type in (VARIANT, VOID):
+            raise UnsupportedDataTypeError(table=url, column=f"{name} (a partition column)", type=str(column.type))
+        found.append(column.name)
+    if found and len(set(found)) == len(schema):
+        detail = "a table needs a column that is not a partition column"
+        raise InvalidOptionError(option="partitionBy", value=", ".join(found), table=url, detail=detail)
+    return tuple(found)
+
+
+def check_schema(schema: Struct, partition_columns: Sequence[str], mode: str, *, table: str) -> None:
+    """Every rule on the schema of a table that is about to get data files.
+
+    Raises:
+        DuplicateColumnsError, InvalidColumnNameError, UnsupportedDataTypeError.
+    """
+    check_unique_names(schema, table=table)
+    if mode == "none":
+        for path, column in walk_fields(schema):
+            if _FORBIDDEN_IN_NAMES & set(column.name):
+                raise InvalidColumnNameError(table=table, column=".".join(path))
+    for path, column in walk_fields(schema):
+        _check_void(path, column.type, table)
+    if len(schema) and all(f.type == VOID for f in schema):
+        raise UnsupportedDataTypeError(table=table, column=", ".join(schema.names), type="void in every column")
+
+
+def _check_void(path: tuple[str, ...], data_type: Any, table: str) -> None:
+    """Protocol: "Void Type"."""
+    match data_type:
+        case Array() | Map() if any(t == VOID for t in types_in(data_type)):
+            raise UnsupportedDataTypeError(table=table, column=".".join(path), type=f"{data_type}, which holds void")
+        case Struct(fields) if fields and all(f.type == VOID for f in fields):
+            raise UnsupportedDataTypeError(table=table, column=".".join(path), type=f"{data_type}, which holds nothing but void")
+        case _:
+            pass
+
+
+# --- a table that is there
+
+
+def _plan_existing(table: Table, request: WriteRequest, snapshot: Snapshot) -> WritePlan:
+    check_writable(snapshot.protocol, snapshot.metadata, table=table.url, removes_data=request.mode == "overwrite" and request.data_change)
+    check_unique_names(request.schema, table=table.url)
+    _check_options(table, request)
+    if request.mode == "overwrite" and request.overwrite_schema:
+        protocol, metadata = _replaced_schema(table, request, snapshot)
+    else:
+        _check_partitioning(request, snapshot)
+        protocol, metadata = _evolved(table, request, snapshot)
+    return WritePlan(
+        table=table,
+        request=request,
+        snapshot=snapshot,
+        protocol=protocol,
+        metadata=metadata,
+        replace_where=_replace_where(table, request, metadata),
+    )
+
+
+def _check_options(table: Table, request: WriteRequest) -> None:
+    partial = "replaceWhere" if request.replace_where is not None else "partitionOverwriteMode" if request.dynamic_partitions else None
+    if request.overwrite_schema and partial is not None and request.mode == "overwrite":
+        detail = f"the schema can only be replaced together with all rows, and {partial} keeps some"
+        raise InvalidOptionError(option="overwriteSchema", value="true", table=table.url, detail=detail)
+    if request.replace_where is not None and request.mode != "overwrite":
+        detail = "it needs mode overwrite"
+        raise InvalidOptionError(option="replaceWhere", value=request.replace_where, table=table.url, detail=detail)
+    if request.replace_where is not None and request.dynamic_partitions:
+        detail = "it cannot be used together with partitionOverwriteMode=dynamic"
+        raise InvalidOptionError(option="replaceWhere", value=request.replace_where, table=table.url, detail=detail)
+
+
+def _check_partitioning(request: WriteRequest, snapshot: Snapshot) -> None:
+    if request.partition_by is None:
+        return
+    expected = [name.lower() for name in snapshot.partition_columns]
+    if [name.lower() for name in request.partition_by] != expected:
+        raise PartitionMismatchError(
+            table=snapshot.url,
+            expected=", ".join(snapshot.partition_columns) or "nothing",
+            found=", ".join(request.partition_by) or "nothing",
+        )
+
+
+def _replaced_schema(table: Table, request: WriteRequest, snapshot: Snapshot) -> tuple[Protocol, Metadata]:
+    schema = request.schema if request.keep_nullability else _as_nullable(request.schema)
+    names = snapshot.partition_columns if request.partition_by is None else request.partition_by
+    kept = tuple(name for name in names if request.partition_by is not None or schema.find(name) is not None)
+    properties = {**snapshot.properties, **normalise(request.properties, table=table.url)}
+    return _described(table, schema, _partition_columns(schema, kept, table.url), properties, None, snapshot)
+
+
+def _evolved(table: Table, request: WriteRequest, snapshot: Snapshot) -> tuple[Protocol, Metadata]:
+    """The table as it is, with new columns where `mergeSchema` lets them in."""
+    new = [".".join(path) for path, _ in new_columns(snapshot.schema, request.schema)]
+    if new and not request.merge_schema:
+        raise SchemaMismatchError(
+            table=table.url,
+            detail=f"the table has no column {', '.join(new)} (it has {', '.join(snapshot.schema.names)})",
+            remedy="Drop the column from the data, or let it into the table with option mergeSchema=true.",
+        )
+    merged = merge_schemas(snapshot.schema, request.schema)
+    if merged == snapshot.schema:
+        return snapshot.protocol, snapshot.metadata
+    return _described(table, merged, snapshot.partition_columns, snapshot.properties, None, snapshot)
+
+
+def _replace_where(table: Table, request: WriteRequest, metadata: Metadata) -> Predicate | None:
+    """The predicate of `replaceWhere`, over partition columns only.
+
+    Raises:
+        InvalidPredicateError, ColumnNotFoundError: it cannot be understood.
+        InvalidOptionError: it names a column by which the table is not partitioned.
+    """
+    if request.replace_where is None:
+        return None
+    predicate = parse_predicate(request.replace_where, metadata.schema, table=table.url)
+    partitions = {name.lower() for name in metadata.partition_columns}
+    others = sorted({".".join(c.path) for c in columns_of(predicate) if c.path[0].lower() not in partitions})
+    if others or has_unknown(predicate):
+        detail = f"it may only name partition columns ({', '.join(metadata.partition_columns) or 'there are none'}), and names {', '.join(others)}"
+        raise InvalidOptionError(option="replaceWhere", value=request.replace_where, table=table.url, detail=detail)
+    return predicate
+
+
+# --- tables without rows
+
+
+def create_table(table: Table, request: WriteRequest, *, replace_existing: bool = False) -> int | None:
+    """Make a table without rows, or make one anew over what is there, keeping its history.
+
+    Returns:
+        the version made; None where the mode is ignore and the table was there.
+
+    Raises:
+        TableExistsError: it is there, and neither mode ignore nor replacing was asked for.
+    """
+    snapshot = table.snapshot_if_exists()
+    if snapshot is not None and not replace_existing:
+        if request.mode == "ignore":
+            return None
+        raise TableExistsError(table=table.url)
+    if snapshot is None:
+        _check_folder_is_free(table)
+        protocol, metadata = new_table(table, request)
+        plan = WritePlan(
+            table=table, request=replace(request, mode="append"), snapshot=None, protocol=protocol, metadata=metadata, replace_where=None
+        )
+        return plan.commit([])
+    check_writable(snapshot.protocol, snapshot.metadata, table=table.url, removes_data=True)
+    fresh = replace(request, mode="overwrite", overwrite_schema=True)
+    schema = request.schema if request.keep_nullability else _as_nullable(request.schema)
+    partition_columns = _partition_columns(schema, request.partition_by or (), table.url)
+    protocol, metadata = _described(
+        table, schema, partition_columns, normalise(request.properties, table=table.url), request.comment, snapshot
+    )
+    metadata = replace(metadata, description=request.comment)
+    return WritePlan(table=table, request=fresh, snapshot=snapshot, protocol=protocol, metadata=metadata, replace_where=None).commit([])
+
+

@@ -1,0 +1,42 @@
+"""Law 12: merging schemas is associative, never narrows, and keeps what columns carry."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tahoe.protocol.evolution import merge_schemas, new_columns
+from tahoe.protocol.schema import INTEGER, LONG, STRING, Array, Field, Map, Struct, walk_fields
+
+
+def structs(depth: int) -> st.SearchStrategy[Struct]:
+    leaves = st.sampled_from([LONG, INTEGER, STRING])
+    types = leaves
+    if depth:
+        inner = structs(depth - 1)
+        types = st.one_of(
+            leaves, inner, inner.map(lambda s: Array(element=s)), inner.map(lambda s: Map(key=STRING, value=s))
+        )
+    fields = st.builds(Field, name=st.sampled_from("abcd"), type=types, metadata=st.sampled_from([{}, {"delta.columnMapping.id": 7}]))
+    return st.lists(fields, min_size=1, max_size=3, unique_by=lambda f: f.name).map(lambda fs: Struct(tuple(fs)))
+
+
+SCHEMAS = structs(2)
+
+
+@given(SCHEMAS, SCHEMAS, SCHEMAS)
+def test_merging_is_associative(a, b, c):
+    assert merge_schemas(merge_schemas(a, b), c) == merge_schemas(a, merge_schemas(b, c))
+
+
+@given(SCHEMAS, SCHEMAS)
+def test_known_columns_keep_their_place_type_and_metadata(table, data):
+    merged = dict(walk_fields(merge_schemas(table, data)))
+    for path, known in walk_fields(table):
+        assert merged[path].metadata == known.metadata
+        assert type(merged[path].type) is type(known.type)
+
+
+@given(SCHEMAS, SCHEMAS)
+def test_after_merging_nothing_is_new(table, data):
+    assert not list(new_columns(merge_schemas(table, data), data)) or any(
+        type(a) is not type(b) for a, b in zip(table, data, strict=False)
+    )
