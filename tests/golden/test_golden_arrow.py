@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
 
 import tahoe
 from tahoe.errors import DeltaError
-
-sys.path.insert(0, str(Path(__file__).parent))
-import tables as golden
+from tests.golden import tables as golden
 
 pytestmark = pytest.mark.golden
 

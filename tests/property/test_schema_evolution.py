@@ -8,15 +8,14 @@ from tahoe.protocol.schema import INTEGER, LONG, STRING, Array, Field, Map, Stru
 
 
 def structs(depth: int) -> st.SearchStrategy[Struct]:
-    leaves = st.sampled_from([LONG, INTEGER, STRING])
-    types = leaves
+    """Schemas in which a name tells the kind of type, since a struct that becomes a number is refused elsewhere."""
+    kinds = {"a": st.sampled_from([LONG, INTEGER, STRING]), "b": st.just(STRING)}
     if depth:
         inner = structs(depth - 1)
-        types = st.one_of(
-            leaves, inner, inner.map(lambda s: Array(element=s)), inner.map(lambda s: Map(key=STRING, value=s))
-        )
-    fields = st.builds(Field, name=st.sampled_from("abcd"), type=types, metadata=st.sampled_from([{}, {"delta.columnMapping.id": 7}]))
-    return st.lists(fields, min_size=1, max_size=3, unique_by=lambda f: f.name).map(lambda fs: Struct(tuple(fs)))
+        kinds |= {"s": inner, "l": inner.map(lambda s: Array(element=s)), "m": inner.map(lambda s: Map(key=STRING, value=s))}
+    metadata = st.sampled_from([{}, {"delta.columnMapping.id": 7}])
+    fields = [st.builds(Field, name=st.just(name), type=kind, metadata=metadata) for name, kind in kinds.items()]
+    return st.lists(st.one_of(fields), min_size=1, max_size=4, unique_by=lambda f: f.name).map(lambda fs: Struct(tuple(fs)))
 
 
 SCHEMAS = structs(2)
@@ -37,6 +36,4 @@ def test_known_columns_keep_their_place_type_and_metadata(table, data):
 
 @given(SCHEMAS, SCHEMAS)
 def test_after_merging_nothing_is_new(table, data):
-    assert not list(new_columns(merge_schemas(table, data), data)) or any(
-        type(a) is not type(b) for a, b in zip(table, data, strict=False)
-    )
+    assert not list(new_columns(merge_schemas(table, data), data))

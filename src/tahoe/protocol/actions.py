@@ -332,7 +332,7 @@ _TO_JSON: Mapping[str, Callable[[Any], Any]] = {
     "format": lambda value: _encode(_FORMAT, value),
     "deletion_vector": lambda value: _encode(_VECTOR, value),
     "partition_values": dict,
-    "configuration": dict,
+    "configuration": lambda value: value if isinstance(value, str) else dict(value),  # a domain's is text, a table's a map
     "options": dict,
     "tags": dict,
 }
