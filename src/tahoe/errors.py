@@ -7,12 +7,13 @@
     │   ├── SchemaMismatchError, DuplicateColumnsError, UnsupportedDataTypeError, ColumnNotFoundError, PartitionMismatchError,
     │   │   NotNullViolationError, InvalidColumnNameError
     │   ├── InvalidPropertyError, InvalidOptionError, InvalidPredicateError, ReplaceWhereMismatchError
-    │   └── UnsupportedOperationError
+    │   └── UnsupportedOperationError, AppendOnlyTableError
     ├── DeltaProtocolError            the table asks for more than this version of tahoe can do
     │   ├── UnsupportedReaderFeatureError, UnsupportedWriterFeatureError, UnsupportedProtocolVersionError,
     │   │   UnsupportedTypeChangeError, WriteNotImplementedError
     ├── DeltaLogError                 the log breaks the protocol
-    │   ├── InvalidLogFileError, InvalidCommitError, MissingVersionError, MissingActionError, CorruptCheckpointError
+    │   ├── InvalidLogFileError, InvalidCommitError, MissingVersionError, MissingActionError, CorruptCheckpointError,
+    │   │   InvalidPartitionValueError
     ├── DeltaDataError                a file that the log names is not what the log says
     │   ├── DataFileMissingError, InvalidDataFileError, DeletionVectorError
     ├── DeltaConcurrentModificationException   another writer won, and what it did matters to this one
@@ -82,7 +83,7 @@ class TableNotFoundError(DeltaAnalysisError):
     condition = "DELTA_TABLE_NOT_FOUND"
     sqlstate = "42P01"
     what = "There is no Delta table at {table}: the folder does not exist or is empty."
-    todo = "Check the path, or create the table by writing to it with format(\"delta\")."
+    todo = 'Check the path, or create the table by writing to it with format("delta").'
 
 
 class NotADeltaTableError(DeltaAnalysisError):
@@ -131,7 +132,7 @@ class InvalidTimeTravelError(DeltaAnalysisError):
     condition = "DELTA_INVALID_TIME_TRAVEL"
     sqlstate = "42000"
     what = "Time travel on {table} was asked for in a way that has no meaning: {detail}."
-    todo = "Give one of a version (a whole number from 0) or a timestamp (\"2026-01-31\" or \"2026-01-31 12:00:00\")."
+    todo = 'Give one of a version (a whole number from 0) or a timestamp ("2026-01-31" or "2026-01-31 12:00:00").'
 
 
 class SchemaMismatchError(DeltaAnalysisError):
@@ -221,6 +222,13 @@ class UnsupportedOperationError(DeltaAnalysisError):
     todo = "{remedy}"
 
 
+class AppendOnlyTableError(DeltaAnalysisError):
+    condition = "DELTA_CANNOT_MODIFY_APPEND_ONLY"
+    sqlstate = "42809"
+    what = "{table} takes appends only (delta.appendOnly = true), and this write would remove or change rows."
+    todo = "Use mode append, or set the table property delta.appendOnly to false first."
+
+
 # --- the table asks for more than this version of tahoe can do
 
 
@@ -305,6 +313,13 @@ class CorruptCheckpointError(DeltaLogError):
     sqlstate = "XXKDS"
     what = "{table}: the checkpoint {file} cannot be used: {detail}."
     todo = "Delete the checkpoint if the commits before it are still there; the table does not need it then."
+
+
+class InvalidPartitionValueError(DeltaLogError):
+    condition = "DELTA_INVALID_PARTITION_VALUE"
+    sqlstate = "22018"
+    what = "{table}: the log holds the partition value {value!r}, which is no value of the column's type {type}."
+    todo = "The writer of that file is at fault; read an older version with versionAsOf, or remove the file and write it again."
 
 
 # --- a file that the log names is not what the log says

@@ -1,0 +1,124 @@
+"""Logical names, physical names and ids of columns.
+
+Protocol: "Column Mapping". Users see logical names; data files, partition values and statistics hold physical ones. Where the mode is
+none the two are the same. Knows nothing of files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Literal, TypeAlias
+
+from tahoe.protocol.actions import Protocol
+from tahoe.protocol.schema import Array, DataType, Field, Map, Struct, walk_fields
+
+Mode: TypeAlias = Literal["none", "name", "id"]
+
+FEATURE = "columnMapping"
+MODE = "delta.columnMapping.mode"
+MAX_COLUMN_ID = "delta.columnMapping.maxColumnId"
+
+ID = "delta.columnMapping.id"
+PHYSICAL_NAME = "delta.columnMapping.physicalName"
+NESTED_IDS = "delta.columnMapping.nested.ids"
+
+_READER_VERSION = 2  # the legacy version that knows column mapping
+_READER_VERSION_FEATURES = 3
+
+
+def mapping_mode(protocol: Protocol, configuration: Mapping[str, str]) -> Mode:
+    """The mode that counts: the property is honoured only where the protocol supports the feature."""
+    listed = protocol.reader_version >= _READER_VERSION_FEATURES and FEATURE in (protocol.reader_features or ())
+    if protocol.reader_version != _READER_VERSION and not listed:
+        return "none"
+    match configuration.get(MODE, "none").lower():
+        case "name":
+            return "name"
+        case "id":
+            return "id"
+        case _:
+            return "none"
+
+
+def physical_name(field: Field) -> str:
+    """The name in data files, partition values and statistics: the logical one where none was assigned."""
+    name = field.metadata.get(PHYSICAL_NAME)
+    return field.name if name is None else str(name)
+
+
+def column_id(field: Field) -> int | None:
+    """The `field_id` in data files; None where none was assigned."""
+    value = field.metadata.get(ID)
+    return None if value is None else int(value)
+
+
+def physical_schema(schema: Struct, mode: Mode | str) -> Struct:
+    """The schema as data files have it: with physical names at every depth, unless the mode is none. Metadata stays."""
+    return schema if mode == "none" else _map_fields(schema, lambda f: replace(f, name=physical_name(f)))
+
+
+def physical_path(schema: Struct, path: tuple[str, ...], mode: Mode | str) -> tuple[str, ...] | None:
+    """The path of a column, given by logical names through structs, as statistics have it; None where it leads nowhere."""
+    fields = schema.resolve(path)
+    if fields is None:
+        return None
+    return tuple(f.name if mode == "none" else physical_name(f) for f in fields)
+
+
+def assign_mapping(schema: Struct, mode: Mode | str, new_name: Callable[[], str], start_id: int) -> tuple[Struct, int]:
+    """Give an id and a physical name to every field, at every depth, that has none; what was assigned stays.
+
+    Args:
+        new_name: makes a physical name that no column of the table ever had.
+        start_id: the highest id that the table ever gave (`delta.columnMapping.maxColumnId`), 0 for a new table.
+
+    Returns:
+        the schema, and the highest id given now. With mode none, the schema as it is.
+    """
+    if mode == "none":
+        return schema, start_id
+    highest = max([start_id, *_ids(schema)])
+
+    def assign(field: Field) -> Field:
+        nonlocal highest
+        missing: dict[str, int | str] = {}
+        if column_id(field) is None:
+            highest += 1
+            missing[ID] = highest
+        if PHYSICAL_NAME not in field.metadata:
+            missing[PHYSICAL_NAME] = new_name()
+        return replace(field, metadata={**field.metadata, **missing}) if missing else field
+
+    return _map_fields(schema, assign), highest
+
+
+def without_mapping(schema: Struct) -> Struct:
+    """The schema without ids and physical names: what a new table must start from when its schema was another table's."""
+    ours = (ID, PHYSICAL_NAME, NESTED_IDS)
+    return _map_fields(schema, lambda f: replace(f, metadata={k: v for k, v in f.metadata.items() if k not in ours}))
+
+
+def _ids(schema: Struct) -> Iterator[int]:
+    for _, field in walk_fields(schema):
+        if (own := column_id(field)) is not None:
+            yield own
+        yield from (field.metadata.get(NESTED_IDS) or {}).values()
+
+
+def _map_fields(struct: Struct, change: Callable[[Field], Field]) -> Struct:
+    """The struct with every field at every depth changed, parents before their children."""
+    changed = (change(f) for f in struct)
+    return Struct(tuple(replace(f, type=_map_type(f.type, change)) for f in changed))
+
+
+def _map_type(data_type: DataType, change: Callable[[Field], Field]) -> DataType:
+    match data_type:
+        case Struct():
+            return _map_fields(data_type, change)
+        case Array():
+            return replace(data_type, element=_map_type(data_type.element, change))
+        case Map():
+            return replace(data_type, key=_map_type(data_type.key, change), value=_map_type(data_type.value, change))
+        case _:
+            return data_type

@@ -1,0 +1,422 @@
+"""Partition values as text and as typed values, and the paths of files in the log.
+
+Protocol: "Partition Value Serialization", and `path` of "Add File and Remove File". Knows nothing of storage: a url is text here.
+Values are Python's: int, float, bool, str, bytes, `Decimal`, `date`, and `datetime` (aware in UTC for timestamp, naive for
+timestamp_ntz). A date or timestamp that Python's calendar cannot hold (years before 1 and after 9999, which Spark can write) is the
+int that Arrow and Parquet store for it: days, or microseconds, since 1970-01-01.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
+from decimal import ROUND_HALF_UP, Context, InvalidOperation
+from decimal import Decimal as PyDecimal
+from typing import Any
+from urllib.parse import unquote
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from tahoe.errors import InvalidPartitionValueError, PathOutsideTableError, UnsupportedOperationError
+from tahoe.protocol.schema import DECIMAL_PRECISION_MAX, DataType, Decimal, Primitive
+
+HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
+
+INTEGER_BITS: Mapping[str, int] = {"byte": 8, "short": 16, "integer": 32, "long": 64}
+
+_EPOCH = datetime(1970, 1, 1)
+_EPOCH_DAY = date(1970, 1, 1).toordinal()
+_MICROSECOND = timedelta(microseconds=1)
+_DAY_MICROS = 86_400_000_000
+
+# The Gregorian calendar repeats after 400 years: a year out of Python's range is looked up in a cycle that is inside.
+_CYCLE_YEARS, _CYCLE_DAYS = 400, 146_097
+_EARLY_CYCLE, _LATE_CYCLE = 400, 9200
+
+_DATE = re.compile(r"([+-]?\d{4,7})-(\d{1,2})-(\d{1,2})")
+_TIMESTAMP = re.compile(_DATE.pattern + r"(?:[ T](\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,9}))?)?)?\s*([A-Za-z+-].*)?")
+_OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d{2}))?(?::?(\d{2}))?", re.IGNORECASE)
+_ESCAPED_BYTES = re.compile(r"(?:\\u00[0-9A-Fa-f]{2})+")
+
+
+# --- values
+
+
+def parse_partition_value(text: str | None, data_type: DataType, *, zone: tzinfo = UTC, table: str = "the table") -> Any:
+    """The typed value of one entry of `partitionValues`; None for null and for the empty text, whatever the type.
+
+    Args:
+        zone: the time zone of the writer, for timestamps that are written without one.
+
+    Raises:
+        InvalidPartitionValueError: the text is not a value of that type.
+    """
+    if text is None or text == "":
+        return None
+    try:
+        if isinstance(data_type, Decimal):
+            return parse_decimal(text, data_type)
+        if isinstance(data_type, Primitive) and data_type.name in _PARSERS:
+            return _PARSERS[data_type.name](text, zone)
+    except (ValueError, InvalidOperation, ArithmeticError) as error:
+        raise InvalidPartitionValueError(table=table, value=text, type=data_type) from error
+    raise InvalidPartitionValueError(table=table, value=text, type=data_type)
+
+
+def format_partition_value(value: Any, data_type: DataType, *, table: str = "the table") -> str | None:
+    """The text for `partitionValues`. The empty text and the empty binary become null, as the protocol has it.
+
+    Timestamps are written in UTC as ISO 8601 with six digits. The inverse of `parse_partition_value`.
+
+    Raises:
+        UnsupportedOperationError: a binary value that the text form cannot carry to every reader.
+    """
+    if value is None or value == "" or value == b"":
+        return None
+    if isinstance(data_type, Decimal):
+        return f"{_quantized(value, data_type):f}"
+    match data_type.name if isinstance(data_type, Primitive) else None:
+        case "boolean":
+            return "true" if value else "false"
+        case "float" | "double":
+            return _float_text(value)
+        case "date":
+            return _date_text(value)
+        case "timestamp":
+            return _timestamp_text(to_micros(value), "T", always_fraction=True) + "Z"
+        case "timestamp_ntz":
+            return _timestamp_text(to_micros(value), " ", always_fraction=False)
+        case "binary":
+            return _binary_text(value, table)
+        case _:
+            return str(value)
+
+
+def _parse_boolean(text: str) -> bool:
+    word = text.strip().lower()
+    return word == "true" if word in ("true", "false") else _refuse(text)
+
+
+def _refuse(text: str) -> Any:
+    raise ValueError(text)
+
+
+def _integer_parser(bits: int) -> Callable[[str, tzinfo], int]:
+    limit = 1 << (bits - 1)
+
+    def parse(text: str, _: tzinfo) -> int:
+        value = int(text)
+        return value if -limit <= value < limit else _refuse(text)
+
+    return parse
+
+
+def parse_decimal(text: str, data_type: Decimal) -> PyDecimal:
+    """A decimal of exactly the type's scale; more digits after the point are rounded half up, as Spark's cast does.
+
+    Raises:
+        ValueError, InvalidOperation: no number, or too large for the type.
+    """
+    return _quantized(PyDecimal(text.strip()), data_type)
+
+
+def _quantized(value: PyDecimal, data_type: Decimal) -> PyDecimal:
+    context = Context(prec=DECIMAL_PRECISION_MAX + 1, rounding=ROUND_HALF_UP)
+    rounded = PyDecimal(value).quantize(PyDecimal(1).scaleb(-data_type.scale), context=context)
+    if rounded.adjusted() >= data_type.precision - data_type.scale and rounded != 0:
+        raise ValueError(f"{value} has more than {data_type.precision - data_type.scale} digits before the point")
+    return rounded
+
+
+def single_precision(value: float) -> float:
+    """The nearest value of a 4-byte float, which is what a column of type float holds."""
+    try:
+        rounded: float = struct.unpack("<f", struct.pack("<f", value))[0]
+    except OverflowError:
+        return float("inf") if value > 0 else float("-inf")
+    return rounded
+
+
+def _float_text(value: float) -> str:
+    if value != value:
+        return "NaN"
+    return {float("inf"): "Infinity", float("-inf"): "-Infinity"}.get(value, repr(float(value)))
+
+
+def _parse_binary(text: str) -> bytes:
+    """Spark writes the bytes as UTF-8 text; others write each byte as six characters, \\u0001."""
+    if _ESCAPED_BYTES.fullmatch(text):
+        return bytes(int(text[i + 2 : i + 6], 16) for i in range(0, len(text), 6))
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _binary_text(value: bytes, table: str) -> str:
+    try:
+        text = value.decode("utf-8")
+    except UnicodeDecodeError:
+        text = ""
+    if _parse_binary(text) != value:
+        raise UnsupportedOperationError(
+            operation="Partitioning by a binary column",
+            table=table,
+            detail=f"the value {value!r} is no UTF-8 text, and partition values are texts",
+            remedy="Encode the column first, with hex() or base64(), or partition by another column.",
+        )
+    return text
+
+
+# --- dates and timestamps
+
+
+def parse_date(text: str) -> date | int:
+    """A date from `yyyy-MM-dd`, or its days since 1970 where Python has no such year.
+
+    Raises:
+        ValueError: no date.
+    """
+    found = _DATE.fullmatch(text.strip())
+    if found is None:
+        # Spark casts a timestamp's text to the date it starts with.
+        found = _TIMESTAMP.fullmatch(text.strip()) or _refuse(text)
+    return from_days(_days(int(found[1]), int(found[2]), int(found[3])))
+
+
+def parse_timestamp(text: str, zone: tzinfo) -> datetime | int:
+    """An aware datetime in UTC, or its microseconds since 1970. A zone in the text goes before `zone`.
+
+    Raises:
+        ValueError: no timestamp.
+    """
+    naive, suffix = _local_micros(text)
+    return from_micros(naive - _offset_micros(naive, _zone(suffix) if suffix else zone), UTC)
+
+
+def parse_timestamp_ntz(text: str) -> datetime | int:
+    """A naive datetime, or its microseconds since 1970; a zone in the text is left aside, as Spark's cast does.
+
+    Raises:
+        ValueError: no timestamp.
+    """
+    return from_micros(_local_micros(text)[0], None)
+
+
+def _local_micros(text: str) -> tuple[int, str | None]:
+    found = _TIMESTAMP.fullmatch(text.strip())
+    if found is None:
+        raise ValueError(text)
+    year, month, day, hour, minute, second = (int(part or 0) for part in found.groups()[:6])
+    if hour > 23 or minute > 59 or second > 59:
+        raise ValueError(text)
+    micros = int((found[7] or "")[:6].ljust(6, "0"))
+    return ((_days(year, month, day) * 24 + hour) * 60 + minute) * 60_000_000 + second * 1_000_000 + micros, found[8]
+
+
+def _days(year: int, month: int, day: int) -> int:
+    """Days since 1970-01-01 in the proleptic Gregorian calendar, for any year."""
+    if 1 <= year <= 9999:
+        return date(year, month, day).toordinal() - _EPOCH_DAY
+    inside = year % _CYCLE_YEARS + _EARLY_CYCLE
+    return date(inside, month, day).toordinal() - _EPOCH_DAY + (year - inside) // _CYCLE_YEARS * _CYCLE_DAYS
+
+
+def _zone(name: str) -> tzinfo:
+    if name.upper() in ("Z", "UTC", "GMT", "UT"):
+        return UTC
+    if found := _OFFSET.fullmatch(name):
+        amount = timedelta(hours=int(found[2]), minutes=int(found[3] or 0), seconds=int(found[4] or 0))
+        return timezone(amount if found[1] == "+" else -amount)
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, OSError) as error:
+        raise ValueError(f"{name} is no time zone") from error
+
+
+def _offset_micros(naive_micros: int, zone: tzinfo) -> int:
+    """How far local time is ahead of UTC. In a gap the offset before it counts, in an overlap the earlier instant, as in Java."""
+    local = from_micros(naive_micros, None)
+    if isinstance(local, int):
+        local = _calendar_twin(naive_micros)
+    offset = local.replace(tzinfo=zone).utcoffset()
+    return 0 if offset is None else offset // _MICROSECOND
+
+
+def _calendar_twin(micros: int) -> datetime:
+    """The same month, day, weekday and time in a year that Python has."""
+    cycle = _CYCLE_DAYS * _DAY_MICROS
+    base = _days(_LATE_CYCLE if micros > 0 else _EARLY_CYCLE, 1, 1) * _DAY_MICROS
+    return _EPOCH + timedelta(microseconds=base + (micros - base) % cycle)
+
+
+def from_days(days: int) -> date | int:
+    """A date from its days since 1970, or the days themselves where Python has no such date."""
+    ordinal = days + _EPOCH_DAY
+    return date.fromordinal(ordinal) if 1 <= ordinal <= date.max.toordinal() else days
+
+
+def from_micros(micros: int, zone: tzinfo | None) -> datetime | int:
+    """A datetime from its microseconds since 1970, or these where Python has no such time."""
+    try:
+        return (_EPOCH + timedelta(microseconds=micros)).replace(tzinfo=zone)
+    except OverflowError:
+        return micros
+
+
+def to_micros(value: datetime | int) -> int:
+    """Microseconds since 1970; of UTC where the value is aware, else of its own clock."""
+    if isinstance(value, int):
+        return value
+    offset = value.utcoffset()
+    micros = (value.replace(tzinfo=None) - _EPOCH) // _MICROSECOND
+    return micros if offset is None else micros - offset // _MICROSECOND
+
+
+def _date_text(value: date | int) -> str:
+    return value.isoformat()[:10] if isinstance(value, date) else _far_date_text(value)
+
+
+def _far_date_text(days: int) -> str:
+    cycles, inside = divmod(days + _EPOCH_DAY - date(_EARLY_CYCLE, 1, 1).toordinal(), _CYCLE_DAYS)
+    twin = date.fromordinal(date(_EARLY_CYCLE, 1, 1).toordinal() + inside)
+    year = twin.year + cycles * _CYCLE_YEARS
+    sign = "+" if year > 9999 else "-" if year < 0 else ""
+    return f"{sign}{abs(year):04d}-{twin.month:02d}-{twin.day:02d}"
+
+
+def _timestamp_text(micros: int, separator: str, *, always_fraction: bool) -> str:
+    days, of_day = divmod(micros, _DAY_MICROS)
+    seconds, fraction = divmod(of_day, 1_000_000)
+    clock = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
+    digits = f".{fraction:06d}" if always_fraction else f".{fraction:06d}".rstrip("0").rstrip(".")
+    return f"{_date_text(from_days(days))}{separator}{clock}{digits}"
+
+
+_PARSERS: Mapping[str, Callable[[str, tzinfo], Any]] = {
+    **{name: _integer_parser(bits) for name, bits in INTEGER_BITS.items()},
+    "string": lambda text, _: text,
+    "boolean": lambda text, _: _parse_boolean(text),
+    "float": lambda text, _: single_precision(float(text)),
+    "double": lambda text, _: float(text),
+    "binary": lambda text, _: _parse_binary(text),
+    "date": lambda text, _: parse_date(text),
+    "timestamp": parse_timestamp,
+    "timestamp_ntz": lambda text, _: parse_timestamp_ntz(text),
+}
+
+
+# --- folders
+
+# What Hive and Spark escape in the folder names of partitions.
+_FOLDER_ESCAPED = frozenset(map(chr, range(0x01, 0x20))) | frozenset("\"#%'*/:=?\\\x7f{[]^")
+
+
+def partition_folder(columns: Iterable[str], values: Mapping[str, str | None]) -> str:
+    """The folder of a partition below the table, unescaped as a path: `a=1/b=x%3Ay`; "" without partition columns.
+
+    Args:
+        columns: in the table's order.
+        values: the texts of `partitionValues`.
+    """
+    return "/".join(f"{_escape_folder(name)}={_escape_folder(values[name] or HIVE_NULL)}" for name in columns)
+
+
+def _escape_folder(name: str) -> str:
+    return "".join(f"%{ord(c):02X}" if c in _FOLDER_ESCAPED else c for c in name)
+
+
+# --- paths
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?://([^/]*))?")
+# RFC 2396: what may stand in a path as it is. Java's URI, whose form the log holds, leaves other than ASCII characters alone as well.
+_PATH_CHARACTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-!.~'()*,;:$&+=@/")
+# Two names for one place.
+_SAME_SCHEME = {"s3a": "s3", "s3n": "s3", "abfs": "abfss"}
+
+
+def encode_path(relative: str) -> str:
+    """A path, relative to the table, as the URI that `add.path` holds."""
+    encoded = "".join(c if c in _PATH_CHARACTERS or _is_kept(c) else _percent(c) for c in relative)
+    first, slash, rest = encoded.partition("/")
+    return first.replace(":", "%3A") + slash + rest  # else it would read as a scheme
+
+
+def _is_kept(character: str) -> bool:
+    return ord(character) > 0x9F and not character.isspace() and not 0xD800 <= ord(character) <= 0xDFFF
+
+
+def _percent(character: str) -> str:
+    return "".join(f"%{byte:02X}" for byte in character.encode("utf-8", "surrogateescape"))
+
+
+def decode_path(uri: str) -> str:
+    """The path that a URI of the log stands for. A percent sign that is no escape is taken as it is: old writers left it so."""
+    return unquote(uri, errors="surrogateescape") if "%" in uri else uri
+
+
+def resolve_path(add_path: str, table_url: str) -> str:
+    """The absolute, unescaped url of a file that the log names.
+
+    A relative path is below the table; `/abs/path` is on the table's own storage; `file:/x` becomes `file:///x`.
+
+    Raises:
+        PathOutsideTableError: a relative path that leads out of the table's folder.
+    """
+    scheme, authority, path = _absolute(add_path, table_url)
+    if scheme is not None:
+        return f"{scheme}://{authority}{path}"
+    if path == ".." or path.startswith("../"):
+        raise PathOutsideTableError(path=add_path, table=table_url)
+    return f"{table_url}/{path}"
+
+
+def canonical_key(add_path: str, table_url: str) -> str:
+    """One spelling for all paths of a file: relative to the table and unescaped, or an absolute url for a file elsewhere."""
+    scheme, authority, path = _absolute(add_path, table_url)
+    if scheme is None:
+        return path
+    home_scheme, home_authority, home = _split(table_url)
+    scheme = _SAME_SCHEME.get(scheme, scheme)
+    if (scheme, authority) == (_SAME_SCHEME.get(home_scheme, home_scheme), home_authority) and path.startswith(home + "/"):
+        return path[len(home) + 1 :]
+    return f"{scheme}://{authority}{path}"
+
+
+def _absolute(add_path: str, table_url: str) -> tuple[str | None, str, str]:
+    """Scheme, authority and normal path; the scheme is None for a path relative to the table."""
+    if found := _SCHEME.match(add_path):
+        scheme, authority = _home(found)
+        return scheme, authority, "/" + _normal(decode_path(add_path[found.end() :]))
+    if add_path.startswith("/"):
+        scheme, authority, _ = _split(table_url)
+        return scheme, authority, "/" + _normal(decode_path(add_path))
+    return None, "", _normal(decode_path(add_path))
+
+
+def _split(table_url: str) -> tuple[str, str, str]:
+    """Scheme, authority and path of a table's url, which is unescaped; a bare path is a local one."""
+    found = _SCHEME.match(table_url)
+    if found is None:
+        return "file", "", table_url.rstrip("/")
+    return (*_home(found), table_url[found.end() :].rstrip("/"))
+
+
+def _home(found: re.Match[str]) -> tuple[str, str]:
+    scheme, authority = found[1].lower(), found[2] or ""
+    return scheme, "" if scheme == "file" and authority.lower() == "localhost" else authority
+
+
+def _normal(path: str) -> str:
+    """The path without empty and `.` segments, and without `..` where there is something to take back.
+
+    A path from the root has none left; a relative one starts with those that lead out.
+    """
+    rooted = path.startswith("/")
+    segments: list[str] = []
+    for segment in path.split("/"):
+        if segment in ("", ".") or (segment == ".." and rooted and not segments):
+            continue
+        if segment == ".." and segments and segments[-1] != "..":
+            segments.pop()
+        else:
+            segments.append(segment)
+    return "/".join(segments)

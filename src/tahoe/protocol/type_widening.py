@@ -1,0 +1,70 @@
+"""Which type a column may be changed to, and the changes that a schema records.
+
+Protocol: "Type Widening". Readers convert the values of older files to the column's present type; `tahoe.table` and Spark do that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tahoe.errors import UnsupportedDataTypeError, UnsupportedTypeChangeError
+from tahoe.protocol.schema import VOID, DataType, Decimal, Primitive, Struct, parse_type, walk_fields
+
+TYPE_CHANGES = "delta.typeChanges"
+
+# What each type may become; the steps of a chain may be taken at once.
+_WIDER: Mapping[str, frozenset[str]] = {
+    "byte": frozenset({"short", "integer", "long", "double"}),
+    "short": frozenset({"integer", "long", "double"}),
+    "integer": frozenset({"long", "double"}),
+    "float": frozenset({"double"}),
+    "date": frozenset({"timestamp_ntz"}),
+}
+
+# The decimal that holds every value of an integer type, by the protocol: its number of digits.
+_DECIMAL_DIGITS: Mapping[str, int] = {"byte": 10, "short": 10, "integer": 10, "long": 20}
+
+
+def is_widening(from_type: DataType, to_type: DataType) -> bool:
+    """Whether a column may be changed from one type to the other. A type is not wider than itself."""
+    if from_type == VOID:
+        return to_type != VOID
+    if isinstance(to_type, Decimal):
+        return _is_wider_decimal(from_type, to_type)
+    if isinstance(from_type, Primitive) and isinstance(to_type, Primitive):
+        return to_type.name in _WIDER.get(from_type.name, frozenset())
+    return False
+
+
+def _is_wider_decimal(from_type: DataType, to_type: Decimal) -> bool:
+    """Digits may be added, after the point at most as many as in all: no digit before the point is lost."""
+    if isinstance(from_type, Decimal):
+        base, is_same = from_type, from_type == to_type
+    elif isinstance(from_type, Primitive) and from_type.name in _DECIMAL_DIGITS:
+        base, is_same = Decimal(_DECIMAL_DIGITS[from_type.name], 0), False
+    else:
+        return False
+    added_digits, added_scale = to_type.precision - base.precision, to_type.scale - base.scale
+    return added_digits >= added_scale >= 0 and not is_same
+
+
+def check_type_changes(schema: Struct, *, table: str) -> None:
+    """Refuse a schema that records a type change which the protocol does not allow: its files could be read wrongly.
+
+    Raises:
+        UnsupportedTypeChangeError: names the column and both types.
+    """
+    for path, field in walk_fields(schema):
+        for change in field.metadata.get(TYPE_CHANGES) or ():
+            _check_change((*path, change["fieldPath"]) if change.get("fieldPath") else path, change, table)
+
+
+def _check_change(path: tuple[str, ...], change: Mapping[str, Any], table: str) -> None:
+    before, after = str(change.get("fromType")), str(change.get("toType"))
+    try:
+        allowed = is_widening(parse_type(before), parse_type(after))
+    except UnsupportedDataTypeError:
+        allowed = False
+    if not allowed:
+        raise UnsupportedTypeChangeError(table=table, column=".".join(path), from_type=before, to_type=after)
