@@ -17,7 +17,7 @@ FOLDER = Path(os.environ.get("TAHOE_GOLDEN") or Path(__file__).parents[3] / "sha
 # Each of these breaks the protocol, and must be refused with an error that says how.
 REFUSED = {
     "deltalog-invalid-protocol-version": "DELTA_INVALID_PROTOCOL_VERSION",
-    "deltalog-state-reconstruction-from-checkpoint-missing-protocol": "DELTA_CORRUPT_CHECKPOINT",
+    "deltalog-state-reconstruction-from-checkpoint-missing-protocol": "DELTA_STATE_RECOVER_ERROR",
     "deltalog-state-reconstruction-without-metadata": "DELTA_STATE_RECOVER_ERROR",
     "versions-not-contiguous": "DELTA_VERSIONS_NOT_CONTIGUOUS",
 }

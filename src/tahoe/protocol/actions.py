@@ -34,10 +34,10 @@ class Format:
 
 @dataclass(frozen=True, kw_only=True)
 class Metadata:
-    """Protocol: "Change Metadata". `configuration` holds the table properties."""
+    """Protocol: "Change Metadata". `configuration` holds the table properties; early writers left out the schema of an empty table."""
 
     id: str
-    schema_string: str
+    schema_string: str = Struct().to_json()
     partition_columns: tuple[str, ...] = ()
     configuration: Mapping[str, str] = field(default_factory=dict, hash=False)
     name: str | None = None

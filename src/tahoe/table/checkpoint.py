@@ -76,9 +76,9 @@ def _read_few(store: Store, key: str) -> list[Action]:
         file = open_parquet(store, key)
         names = [name for name in _FEW if name in file.schema_arrow.names]
         table = file.read(columns=names)
-    except (OSError, pa.ArrowException) as error:
+        return [action for name in names for action in _decode_column(table, name)]
+    except (OSError, ValueError, pa.ArrowException) as error:
         raise CorruptCheckpointError(table=store.url, file=key, detail=str(error)) from error
-    return [action for name in names for action in _decode_column(table, name)]
 
 
 def _decode_column(table: pa.Table, name: str) -> Iterator[Action]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Set
 from dataclasses import dataclass
+from datetime import UTC, tzinfo
 
 from tahoe.errors import MissingVersionError, NotADeltaTableError, TableNotFoundError
 from tahoe.protocol import log_files
@@ -20,9 +21,14 @@ from tahoe.storage.env import Env, Store
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """Reads the log's files. Nothing is kept between calls."""
+    """Reads the log's files. Nothing is kept between calls.
+
+    Attributes:
+        zone: of the timestamps among partition values that were written without one.
+    """
 
     env: Env
+    zone: tzinfo = UTC
 
     @property
     def url(self) -> str:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from datetime import UTC, tzinfo
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -87,7 +88,7 @@ class Scan:
         if not fields:
             return pa.StructArray.from_arrays([], fields=[]) if not self.kept_files else pa.array([{}] * self.kept_files, pa.struct([]))
         texts = self.column("partition_values")
-        columns = [typed_partition_values(texts, physical_name(f), f.type).combine_chunks() for f in fields]
+        columns = [typed_partition_values(texts, physical_name(f), f.type, self.snapshot.log.zone).combine_chunks() for f in fields]
         return pa.StructArray.from_arrays(columns, fields=[pa.field(f.name, arrow_type(f.type)) for f in fields])
 
     def listing(self) -> pa.Table:
@@ -122,10 +123,9 @@ def _partition_field(snapshot: Snapshot, name: str) -> Field:
 
 def plan_scan(snapshot: Snapshot, predicate: Predicate | None) -> Scan:
     """Choose the files. A file with a matching row is always among them."""
-    from tahoe.table.skipping import keep
-
     if predicate is None:
         return Scan(snapshot, None, None)
+    from tahoe.table.skipping import keep
     mask = keep(snapshot, predicate)
     return Scan(snapshot, predicate, None if mask is None else pc.indices_nonzero(mask))
 
@@ -137,21 +137,17 @@ def resolve_urls(paths: pa.ChunkedArray, table_url: str) -> pa.ChunkedArray:
     if not pc.any(odd).as_py():
         return plain
     resolved = [resolve_path(path, table_url) for path in paths.filter(odd).to_pylist()]
-    return pc.replace_with_mask(plain, odd, pa.array(resolved, pa.string()))
+    return pa.chunked_array([pc.replace_with_mask(plain.combine_chunks(), odd.combine_chunks(), pa.array(resolved, pa.string()))])
 
 
-def typed_partition_values(values: pa.ChunkedArray, name: str, data_type: DataType) -> pa.ChunkedArray:
+def typed_partition_values(values: pa.ChunkedArray, name: str, data_type: DataType, zone: tzinfo = UTC) -> pa.ChunkedArray:
     """The values of one partition column: each distinct text is parsed once."""
     kind = arrow_type(data_type)
-    return pa.chunked_array([_decode_texts(_lookup(chunk, name), _parser(data_type), kind) for chunk in values.chunks], type=kind)
+    return pa.chunked_array([_decode_texts(_lookup(chunk, name), partial(parse_partition_value, data_type=data_type, zone=zone), kind) for chunk in values.chunks], type=kind)
 
 
 def _lookup(chunk: pa.MapArray, name: str) -> pa.Array:
     return pc.map_lookup(chunk, pa.scalar(name), "last")
-
-
-def _parser(data_type: DataType) -> Callable[[str | None], Any]:
-    return lambda text: parse_partition_value(text, data_type)
 
 
 def _decode_texts(texts: pa.Array, parse: Callable[[str | None], Any], kind: pa.DataType) -> pa.Array:

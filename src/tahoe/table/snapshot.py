@@ -135,10 +135,7 @@ def _load(log: Log, segment: Segment) -> Snapshot:
         actions, parts = read_checkpoint(log.env.store, segment.checkpoint)
         apply(state, actions, log.canonical)
         live = LiveFiles(parts)
-        if state.protocol is None or state.metadata is None:
-            missing = "protocol" if state.protocol is None else "metaData"
-            names = ", ".join(f.name for f in segment.checkpoint.files)
-            raise CorruptCheckpointError(table=log.url, file=names, detail=f"it has no {missing} action")
+        _check_complete(log, state, segment.checkpoint.version, ", ".join(f.name for f in segment.checkpoint.files))
     commits = [log.read(file) for file in segment.deltas]
     for actions in commits:
         apply(state, _without_files(actions), log.canonical)
@@ -151,9 +148,7 @@ def _without_files(actions: Iterable[Action]) -> list[Action]:
 
 
 def _checked(log: Log, state: State, live: LiveFiles, version: int, commit: LogFile | None) -> Snapshot:
-    for name, found in (("protocol", state.protocol), ("metaData", state.metadata)):
-        if found is None:
-            raise MissingActionError(table=log.url, version=version, action=name, file=log_files.commit_name(version))
+    _check_complete(log, state, version, log_files.commit_name(version))
     assert state.protocol is not None
     assert state.metadata is not None
     check_readable(state.protocol, state.metadata, table=log.url)
@@ -167,6 +162,13 @@ def _checked(log: Log, state: State, live: LiveFiles, version: int, commit: LogF
         live=live,
         commit=commit,
     )
+
+
+def _check_complete(log: Log, state: State, version: int, file: str) -> None:
+    """A checkpoint that lacks one of these can be read, so it is no accident: its writer is not to be trusted."""
+    for name, found in (("protocol", state.protocol), ("metaData", state.metadata)):
+        if found is None:
+            raise MissingActionError(table=log.url, version=version, action=name, file=file)
 
 
 def refresh(snapshot: Snapshot) -> Snapshot:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 
@@ -33,12 +34,15 @@ class Table:
     Args:
         location: a path or url: `/data/t`, `file:///data/t`, `s3://bucket/t`, `abfss://container@account.dfs.core.windows.net/t`, ...
         storage_options: credentials and settings for object stores.
+        time_zone: of the timestamps among partition values that were written without one, as early writers did.
         env: the outside world, for tests and other hosts; made from location and options if None.
     """
 
-    def __init__(self, location: str, storage_options: Mapping[str, str] | None = None, *, env: Env | None = None) -> None:
+    def __init__(
+        self, location: str, storage_options: Mapping[str, str] | None = None, *, time_zone: str = "UTC", env: Env | None = None
+    ) -> None:
         self.env = env or system_env(location, storage_options)
-        self.log = Log(self.env)
+        self.log = Log(self.env, ZoneInfo(time_zone))
         self._newest: Snapshot | None = None
 
     @property
