@@ -1,0 +1,329 @@
+"""Table properties: names, defaults, and the values that each takes.
+
+Protocol: "Table Properties", and the properties that other sections name; where the protocol says nothing, the reference's names and
+defaults. The values are texts in `metaData.configuration`; `Property.get` gives them as what they are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Generic, TypeVar
+
+from tahoe.errors import InvalidPropertyError
+
+T = TypeVar("T")
+
+PREFIX = "delta."
+# What follows these is a name that the user chose, or that `tahoe.protocol.features` checks.
+OPEN_PREFIXES = ("delta.constraints.", "delta.feature.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Property(Generic[T]):
+    """A table property.
+
+    Attributes:
+        default: what counts where the table does not say.
+        parse: the value of a text; raises ValueError for one that it does not take.
+        takes: the values, in the words of an error message.
+        is_internal: kept by writers; users cannot set it.
+    """
+
+    name: str
+    default: T
+    parse: Callable[[str], T]
+    takes: str
+    is_internal: bool = False
+
+    def get(self, configuration: Mapping[str, str], *, table: str = "the table") -> T:
+        """The value for a table.
+
+        Raises:
+            InvalidPropertyError: the table holds a text that is no value.
+        """
+        text = configuration.get(self.name)
+        return self.default if text is None else self.read(text, table=table)
+
+    def read(self, text: str, *, table: str = "the table") -> T:
+        """The value of a text.
+
+        Raises:
+            InvalidPropertyError: it is none.
+        """
+        try:
+            return self.parse(text.strip())
+        except ValueError as error:
+            raise InvalidPropertyError(property=self.name, table=table, value=text, detail=f"it takes {self.takes}") from error
+
+
+# --- texts to values
+
+
+def parse_boolean(text: str) -> bool:
+    """`true` or `false`, in any case.
+
+    Raises:
+        ValueError: another text.
+    """
+    if text.lower() not in ("true", "false"):
+        raise ValueError(text)
+    return text.lower() == "true"
+
+
+_UNIT_MICROS: Mapping[str, int] = {
+    "week": 7 * 86_400_000_000,
+    "day": 86_400_000_000,
+    "hour": 3_600_000_000,
+    "minute": 60_000_000,
+    "second": 1_000_000,
+    "millisecond": 1000,
+    "microsecond": 1,
+}
+_INTERVAL_PART = re.compile(r"\s*'?(\d+)'?\s*(week|day|hour|minute|second|millisecond|microsecond)s?(?:\s+|$)", re.IGNORECASE)
+
+
+def parse_interval(text: str) -> timedelta:
+    """A length of time: `interval 30 days`, `7 days`, `1 day 12 hours`. Months and years have no fixed length and are refused.
+
+    Raises:
+        ValueError: no such length.
+    """
+    rest = re.sub(r"^\s*interval\s+", "", text, flags=re.IGNORECASE)
+    if not rest.strip():
+        raise ValueError(text)
+    total, position = 0, 0
+    while position < len(rest):
+        part = _INTERVAL_PART.match(rest, position)
+        if part is None:
+            raise ValueError(text)
+        total += int(part[1]) * _UNIT_MICROS[part[2].lower()]
+        position = part.end()
+    return timedelta(microseconds=total)
+
+
+_COLUMN_PART = re.compile(r"\s*(?:`((?:[^`]|``)+)`|([^`.,\s][^`.,]*?))\s*(\.|,|$)")
+
+
+def parse_column_list(text: str) -> tuple[tuple[str, ...], ...]:
+    """Columns between commas, each a path with dots; a name with a dot or a comma is in backticks.
+
+    Raises:
+        ValueError: a name is empty, or a backtick is not closed.
+    """
+    columns: list[tuple[str, ...]] = []
+    path: list[str] = []
+    position = 0
+    while position < len(text) or path:
+        part = _COLUMN_PART.match(text, position)
+        if part is None:
+            raise ValueError(text)
+        path.append(part[1].replace("``", "`") if part[1] else part[2])
+        position = part.end()
+        if part[3] != ".":
+            columns.append(tuple(path))
+            path = []
+    if text.rstrip().endswith(","):
+        raise ValueError(text)
+    return tuple(columns)
+
+
+def _number(low: int, high: int | None = None) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        value = int(text)
+        if value < low or (high is not None and value > high):
+            raise ValueError(text)
+        return value
+
+    return parse
+
+
+def _one_of(*choices: str) -> Callable[[str], str]:
+    by_folded = {choice.lower(): choice for choice in choices}
+
+    def parse(text: str) -> str:
+        if text.lower() not in by_folded:
+            raise ValueError(text)
+        return by_folded[text.lower()]
+
+    return parse
+
+
+def _format_version(text: str) -> str:
+    if not re.fullmatch(r"1\.0\.0|2\.\d+\.\d+", text):
+        raise ValueError(text)
+    return text
+
+
+# --- the table
+
+
+def _switch(name: str, default: bool = False, *, is_internal: bool = False) -> Property[bool]:
+    return Property(name=name, default=default, parse=parse_boolean, takes="true or false", is_internal=is_internal)
+
+
+def _length(name: str, default: timedelta) -> Property[timedelta]:
+    takes = "an interval in weeks, days, hours or less, such as 'interval 30 days'; months and years have no fixed length"
+    return Property(name=name, default=default, parse=parse_interval, takes=takes)
+
+
+def _text(name: str, *, is_internal: bool = False) -> Property[str | None]:
+    return Property(name=name, default=None, parse=str, takes="a text", is_internal=is_internal)
+
+
+APPEND_ONLY = _switch("delta.appendOnly")
+CHECKPOINT_INTERVAL = Property(name="delta.checkpointInterval", default=10, parse=_number(1), takes="a whole number from 1")
+CHECKPOINT_POLICY = Property(name="delta.checkpointPolicy", default="classic", parse=_one_of("classic", "v2"), takes="classic or v2")
+CHECKPOINT_RETENTION = _length("delta.checkpointRetentionDuration", timedelta(days=2))
+WRITE_STATS_AS_JSON = _switch("delta.checkpoint.writeStatsAsJson", True)
+WRITE_STATS_AS_STRUCT = _switch("delta.checkpoint.writeStatsAsStruct", False)  # the protocol's default; the reference's code says true
+COLUMN_MAPPING_MODE = Property(
+    name="delta.columnMapping.mode", default="none", parse=_one_of("none", "name", "id"), takes="none, name or id"
+)
+MAX_COLUMN_ID = Property(
+    name="delta.columnMapping.maxColumnId", default=0, parse=_number(0), takes="a whole number from 0", is_internal=True
+)
+NUM_INDEXED_COLUMNS = Property(
+    name="delta.dataSkippingNumIndexedCols", default=32, parse=_number(-1), takes="a number of columns, or -1 for all"
+)
+STATS_COLUMNS: Property[tuple[tuple[str, ...], ...] | None] = Property(
+    name="delta.dataSkippingStatsColumns",
+    default=None,
+    parse=parse_column_list,
+    takes="columns between commas; a name with a dot or a comma in it is put in backticks",
+)
+STRING_PREFIX_LENGTH = Property(
+    name="delta.dataSkippingStringPrefixLength", default=32, parse=_number(1), takes="a number of characters from 1"
+)
+DELETED_FILE_RETENTION = _length("delta.deletedFileRetentionDuration", timedelta(days=7))
+LOG_RETENTION = _length("delta.logRetentionDuration", timedelta(days=30))
+TXN_RETENTION: Property[timedelta | None] = Property(
+    name="delta.setTransactionRetentionDuration", default=None, parse=parse_interval, takes="an interval, such as 'interval 30 days'"
+)
+ENABLE_CHANGE_DATA_FEED = _switch("delta.enableChangeDataFeed")
+ENABLE_DELETION_VECTORS = _switch("delta.enableDeletionVectors")
+ENABLE_EXPIRED_LOG_CLEANUP = _switch("delta.enableExpiredLogCleanup", True)
+ENABLE_IN_COMMIT_TIMESTAMPS = _switch("delta.enableInCommitTimestamps")
+ENABLE_ROW_TRACKING = _switch("delta.enableRowTracking")
+ENABLE_TYPE_WIDENING = _switch("delta.enableTypeWidening")
+ISOLATION_LEVEL = Property(
+    name="delta.isolationLevel",
+    default="Serializable",
+    parse=_one_of("Serializable", "WriteSerializable"),
+    takes="Serializable or WriteSerializable",
+)
+PARQUET_COMPRESSION = Property(
+    name="delta.parquet.compression.codec",
+    default="zstd",
+    parse=_one_of("uncompressed", "none", "snappy", "gzip", "lz4", "lz4_raw", "zstd"),
+    takes="uncompressed, none, snappy, gzip, lz4, lz4_raw or zstd",
+)
+PARQUET_FORMAT_VERSION = Property(
+    name="delta.parquet.format.version", default="1.0.0", parse=_format_version, takes="1.0.0 or 2.MINOR.PATCH"
+)
+RANDOMIZE_FILE_PREFIXES = _switch("delta.randomizeFilePrefixes")
+RANDOM_PREFIX_LENGTH = Property(name="delta.randomPrefixLength", default=2, parse=_number(1), takes="a number of characters from 1")
+PROTECTED_CHECKPOINTS_BEFORE = Property(
+    name="delta.requireCheckpointProtectionBeforeVersion", default=0, parse=_number(0), takes="a version", is_internal=True
+)
+
+PROPERTIES: tuple[Property[Any], ...] = (
+    APPEND_ONLY,
+    CHECKPOINT_INTERVAL,
+    CHECKPOINT_POLICY,
+    CHECKPOINT_RETENTION,
+    WRITE_STATS_AS_JSON,
+    WRITE_STATS_AS_STRUCT,
+    COLUMN_MAPPING_MODE,
+    MAX_COLUMN_ID,
+    NUM_INDEXED_COLUMNS,
+    STATS_COLUMNS,
+    STRING_PREFIX_LENGTH,
+    DELETED_FILE_RETENTION,
+    LOG_RETENTION,
+    TXN_RETENTION,
+    ENABLE_CHANGE_DATA_FEED,
+    ENABLE_DELETION_VECTORS,
+    ENABLE_EXPIRED_LOG_CLEANUP,
+    ENABLE_IN_COMMIT_TIMESTAMPS,
+    ENABLE_ROW_TRACKING,
+    ENABLE_TYPE_WIDENING,
+    ISOLATION_LEVEL,
+    PARQUET_COMPRESSION,
+    PARQUET_FORMAT_VERSION,
+    RANDOMIZE_FILE_PREFIXES,
+    RANDOM_PREFIX_LENGTH,
+    PROTECTED_CHECKPOINTS_BEFORE,
+    # Properties that nothing here acts on yet, or that other writers act on: known so that they are checked and spelled right.
+    Property(name="delta.minReaderVersion", default=None, parse=_number(1, 3), takes="1, 2 or 3"),
+    Property(name="delta.minWriterVersion", default=None, parse=_number(1, 7), takes="1 to 7"),
+    _switch("delta.ignoreProtocolDefaults"),
+    _length("delta.sampleRetentionDuration", timedelta(days=7)),
+    _length("delta.dropFeatureTruncateHistory.retentionDuration", timedelta(hours=24)),
+    _switch("delta.enableFullRetentionRollback", True),
+    _switch("delta.enableVariantShredding"),
+    Property(
+        name="delta.autoOptimize.autoCompact", default=None, parse=_one_of("true", "false", "auto", "legacy"), takes="true, false or auto"
+    ),
+    _switch("delta.autoOptimize"),
+    _switch("delta.autoOptimize.optimizeWrite"),
+    _switch("delta.compatibility.symlinkFormatManifest.enabled"),
+    _switch("delta.rowTrackingSuspended"),
+    _text("delta.rowTracking.materializedRowIdColumnName", is_internal=True),
+    _text("delta.rowTracking.materializedRowCommitVersionColumnName", is_internal=True),
+    Property(name="delta.inCommitTimestampEnablementVersion", default=None, parse=_number(0), takes="a version", is_internal=True),
+    Property(name="delta.inCommitTimestampEnablementTimestamp", default=None, parse=_number(0), takes="milliseconds", is_internal=True),
+    _text("delta.universalFormat.enabledFormats"),
+    _switch("delta.universalFormat.iceberg.atomicConversion.supported"),
+    _switch("delta.enableIcebergCompatV1"),
+    _switch("delta.enableIcebergCompatV2"),
+    _switch("delta.enableIcebergCompatV3"),
+    _switch("delta.castIcebergTimeType"),
+    _switch("delta.ignoreIcebergBucketPartition"),
+    _switch("delta.enableMaterializePartitionColumnsFeature"),
+    _switch("delta.writePartitionColumnsToParquet"),
+)
+
+_BY_FOLDED_NAME: Mapping[str, Property[Any]] = {
+    **{p.name.lower(): p for p in PROPERTIES},
+    "delta.enablechangedatacapture": ENABLE_CHANGE_DATA_FEED,  # its name before it was released
+}
+
+
+def find_property(name: str) -> Property[Any] | None:
+    """A known property, whatever the case of its name."""
+    return _BY_FOLDED_NAME.get(name.lower())
+
+
+def normalise(properties: Mapping[str, str], *, table: str) -> dict[str, str]:
+    """The properties that a user asked for, as the table is to hold them: known `delta.*` names in their spelling, values checked.
+
+    Names without that prefix are the user's own and stay as they are.
+
+    Raises:
+        InvalidPropertyError: an unknown `delta.*` name, one that only writers set, or a value that the property does not take.
+    """
+    normal: dict[str, str] = {}
+    for key, value in properties.items():
+        name = _checked_name(key, value, table)
+        if normal.setdefault(name, value) != value:
+            raise InvalidPropertyError(property=name, table=table, value=value, detail=f"it is also set to {normal[name]}")
+    return normal
+
+
+def _checked_name(key: str, value: str, table: str) -> str:
+    folded = key.lower()
+    if not folded.startswith(PREFIX):
+        return key
+    for prefix in OPEN_PREFIXES:
+        if folded.startswith(prefix) and len(key) > len(prefix):
+            return prefix + key[len(prefix) :]
+    found = find_property(key)
+    if found is None:
+        raise InvalidPropertyError(property=key, table=table, value=value, detail="there is no such property")
+    if found.is_internal:
+        raise InvalidPropertyError(property=found.name, table=table, value=value, detail="writers keep it, and users cannot set it")
+    found.read(value, table=table)
+    return found.name
