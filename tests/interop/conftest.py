@@ -1,0 +1,41 @@
+"""The reference implementation, one process for the whole run, and tahoe beside it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+from pyspark.sql import SparkSession
+
+import tahoe
+from tests.interop.reference import Reference, is_installed
+
+
+@pytest.fixture(scope="session")
+def reference() -> Iterator[Reference]:
+    if not is_installed():
+        if os.environ.get("TAHOE_REFERENCE") == "required":
+            pytest.fail("the reference implementation is not installed, and this run requires it: make interop")
+        pytest.skip("NOT RUN: the reference implementation is not installed: make interop")
+    reference = Reference()
+    yield reference
+    reference.close()
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """Our own session, with tahoe enabled."""
+    session = (
+        SparkSession.builder.master("local[2]")
+        .appName("tahoe-interop")
+        .config("spark.driver.memory", "1g")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.ui.enabled", "false")
+        .config("spark.log.level", "ERROR")
+        .getOrCreate()
+    )
+    tahoe.enable(session)
+    yield session
+    session.stop()

@@ -1,0 +1,140 @@
+"""The reference implementation, asked from our tests: `reference.sql(...)`, `.read(...)`, `.write(...)`, `.create(...)`.
+
+The process behind it is `reference_server.py` in an environment of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+ROOT = Path(__file__).resolve().parents[2]
+PYTHON = ROOT / ".venv-reference" / "bin" / "python"
+JARS = ROOT / ".cache" / "reference-jars"
+
+
+class ReferenceFailure(Exception):
+    """The reference refused a request. `condition` is its error's name, where it has one."""
+
+    def __init__(self, message: str, condition: str | None) -> None:
+        super().__init__(message)
+        self.condition = condition
+
+
+def is_installed() -> bool:
+    """Whether `make interop` has fetched everything."""
+    return (ROOT / ".venv-reference" / "installed").exists() and (JARS / "installed").exists()
+
+
+class Reference:
+    """One running reference. Close it."""
+
+    def __init__(self) -> None:
+        self.scratch = tempfile.TemporaryDirectory(prefix="reference-")
+        self.log = Path(self.scratch.name, "server.log")
+        self.process = subprocess.Popen(
+            [str(PYTHON), str(Path(__file__).with_name("reference_server.py")), str(JARS), self.scratch.name],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self.log.open("wb"),
+            text=True,
+            cwd=self.scratch.name,
+        )
+        self.spark_version: str = self._receive()["ready"]
+
+    def close(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        try:
+            self.process.wait(timeout=30)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+        self.scratch.cleanup()
+
+    def run(self, *statements: str) -> None:
+        """Run SQL statements for what they do."""
+        self._ask(op="run", statements=statements)
+
+    def sql(self, text: str) -> pa.Table:
+        """The rows that a query or a command answers."""
+        return self._table(self._ask(op="sql", text=text))
+
+    def read(self, path: str | Path, *, columns: Sequence[str] | None = None, **options: str) -> pa.Table:
+        """The rows of the table at a path. `columns` are expressions; options are those of its reader, such as versionAsOf."""
+        return self._table(self._ask(op="read", path=str(path), options=options, columns=columns))
+
+    def write(
+        self,
+        path: str | Path,
+        rows: pa.Table,
+        *,
+        mode: str = "append",
+        partition_by: Sequence[str] = (),
+        options: Mapping[str, str] | None = None,
+    ) -> None:
+        """Write rows through its DataFrame writer."""
+        with tempfile.TemporaryDirectory(dir=self.scratch.name) as folder:
+            pq.write_table(rows, f"{folder}/rows.parquet", store_schema=False)
+            self._ask(op="write", path=str(path), parquet=folder, mode=mode, partition_by=list(partition_by), options=dict(options or {}))
+
+    def create(
+        self,
+        path: str | Path,
+        columns: Sequence[Mapping[str, Any]],
+        *,
+        partition_by: Sequence[str] = (),
+        cluster_by: Sequence[str] = (),
+        properties: Mapping[str, str] | None = None,
+    ) -> None:
+        """Create a table with its Python builder, which knows generated and identity columns.
+
+        A column is name, type and any of nullable, generated (an expression), identity (start and step).
+        """
+        self._ask(
+            op="create",
+            path=str(path),
+            columns=[dict(column) for column in columns],
+            partition_by=list(partition_by),
+            cluster_by=list(cluster_by),
+            properties=dict(properties or {}),
+        )
+
+    @contextmanager
+    def settings(self, settings: Mapping[str, str | None]) -> Iterator[None]:
+        """Session settings for a while."""
+        before = self._ask(op="set", settings=dict(settings))["before"]
+        try:
+            yield
+        finally:
+            self._ask(op="set", settings=before)
+
+    def _ask(self, **request: Any) -> dict[str, Any]:
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps(request) + "\n")
+        self.process.stdin.flush()
+        return self._receive()
+
+    def _receive(self) -> dict[str, Any]:
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"the reference ended:\n{self.log.read_text(errors='replace')[-4000:]}")
+        answer: dict[str, Any] = json.loads(line)
+        if "error" in answer:
+            raise ReferenceFailure(answer["error"], answer.get("condition"))
+        return answer
+
+    def _table(self, answer: Mapping[str, Any]) -> pa.Table:
+        path = Path(answer["arrow"])
+        with pa.OSFile(str(path)) as source:
+            table = pa.ipc.open_file(source).read_all()
+        path.unlink()
+        return table
