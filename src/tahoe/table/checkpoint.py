@@ -7,7 +7,6 @@ the snapshot turns to an older one.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -20,7 +19,7 @@ from tahoe.protocol.log_files import Checkpoint
 from tahoe.protocol.partitions import decode_path
 from tahoe.storage.env import Store
 from tahoe.table.files import CheckpointPart, MemoryPart, Part, to_table
-from tahoe.table.parquet import open_parquet
+from tahoe.table.parquet import NestedColumns, open_parquet
 
 # The actions of a checkpoint that are few, in columns of their own.
 _FEW = ("protocol", "metaData", "txn", "domainMetadata", "sidecar", "checkpointMetadata")
@@ -62,10 +61,9 @@ def _read_json(store: Store, key: str) -> list[Action]:
 
 def _open_part(store: Store, key: str) -> Part:
     """The part with what every reader needs at once in hand, so that a broken file is found now and not later."""
-    part = CheckpointPart(partial(open_parquet, store, key))
+    part = CheckpointPart(NestedColumns(store, key))
     try:
-        for name in ("path", "size_bytes", "deletion_vector"):
-            part.column(name)
+        part.load(["path", "size_bytes", "deletion_vector"])
     except (OSError, pa.ArrowException) as error:
         raise CorruptCheckpointError(table=store.url, file=key, detail=str(error)) from error
     return part

@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from functools import cached_property
 from typing import Any, Protocol
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from tahoe.protocol.actions import Action, Add, Remove, decode_deletion_vector
 from tahoe.protocol.replay import FileKey, file_key
-from tahoe.table.parquet import leaf_paths, read_struct_field
+from tahoe.table.parquet import NestedColumns
 from tahoe.table.statistics import StatisticsRequest, no_statistics, parse_statistics, read_parsed_statistics
 
 DELETION_VECTOR = pa.struct(
@@ -91,20 +91,12 @@ class MemoryPart:
 
 
 class CheckpointPart:
-    """Files in a Parquet checkpoint or sidecar; each column is read once, when it is first needed."""
+    """Files in a Parquet checkpoint or sidecar; a column is read once, when it is first needed."""
 
-    def __init__(self, open_file: Callable[[], pq.ParquetFile], rows: pa.Array | None = None) -> None:
-        self._open = open_file
-        self._rows = rows  # positions in the file; None until the first look, which finds the rows that hold an add
+    def __init__(self, columns: NestedColumns, rows: pa.Array | None = None) -> None:
+        self._columns = columns
+        self._rows = rows  # positions in the file; None until `load` has found the rows that hold an add
         self._read: dict[str, pa.ChunkedArray] = {}
-
-    @cached_property
-    def _file(self) -> pq.ParquetFile:
-        return self._open()
-
-    @cached_property
-    def _leaves(self) -> list[str]:
-        return leaf_paths(self._file)
 
     @property
     def num_rows(self) -> int:
@@ -112,32 +104,52 @@ class CheckpointPart:
 
     def column(self, name: str) -> pa.ChunkedArray:
         if name not in self._read:
-            kind, field, _ = COLUMNS[name]
-            found = read_struct_field(self._file, ("add", field), self._leaves)
-            if found is None:
-                self._read[name] = pa.chunked_array([pa.nulls(self.num_rows if name != "path" else 0, kind)], type=kind)
-            else:
-                self._read[name] = _cast(self._live(found), kind)
+            self.load([name])
         return self._read[name]
+
+    def load(self, names: Sequence[str]) -> None:
+        """Read columns side by side. The first time this finds the rows that hold a file.
+
+        Raises:
+            OSError, pyarrow.ArrowException: the file is missing or broken.
+        """
+        wanted = list(dict.fromkeys([*names, "path"] if self._rows is None else names))
+        for name, found in zip(wanted, self._columns.read([("add", COLUMNS[n][1]) for n in wanted]), strict=True):
+            self._read[name] = pa.chunked_array([pa.nulls(self._columns.num_rows, COLUMNS[name][0])]) if found is None else found
+        if self._rows is None:
+            self._rows = pc.indices_nonzero(pc.is_valid(self._read["path"]))
+        for name in wanted:
+            self._read[name] = _cast(self._live(self._read[name]), COLUMNS[name][0])
 
     def _live(self, column: pa.ChunkedArray) -> pa.ChunkedArray:
         """The rows of this part, of a column with all rows of the file."""
-        if self._rows is None:
-            path = read_struct_field(self._file, ("add", "path"), self._leaves)
-            self._rows = pc.indices_nonzero(pc.is_valid(path)) if path is not None else pa.array([], pa.uint64())
+        assert self._rows is not None
         return column if len(self._rows) == len(column) else column.take(self._rows)
 
     def statistics(self, request: StatisticsRequest) -> pa.Table:
-        parsed = read_parsed_statistics(self._file, self._leaves, request)
-        if parsed is not None:
-            return pa.table({name: self._live(parsed.column(name)) for name in parsed.column_names})
-        stats = read_struct_field(self._file, ("add", "stats"), self._leaves)
-        return no_statistics(self.num_rows, request) if stats is None else parse_statistics(self._live(stats), request)
+        """A checkpoint whose statistics cannot be read costs time, as every file is kept then, never correctness."""
+        try:
+            parsed = read_parsed_statistics(self._columns, request)
+            if parsed is not None:
+                return pa.table([self._live(column) for column in parsed.columns], schema=parsed.schema)
+            return self._parsed_texts(request)
+        except (OSError, pa.ArrowException):
+            return no_statistics(self.num_rows, request)
+
+    def _parsed_texts(self, request: StatisticsRequest) -> pa.Table:
+        """The texts are the bulk of a checkpoint: they are held for one row group at a time."""
+        self.column("path")
+        rows, tables = np.asarray(self._rows), [no_statistics(0, request)]
+        for start, texts in self._columns.row_groups(("add", "stats")):
+            inside = rows[slice(*np.searchsorted(rows, [start, start + len(texts)]))] - start
+            tables.append(parse_statistics(texts if len(inside) == len(texts) else texts.take(pa.array(inside)), request))
+        parsed = pa.concat_tables(tables)
+        return parsed if parsed.num_rows == len(rows) else no_statistics(len(rows), request)
 
     def take(self, rows: pa.Array) -> CheckpointPart:
-        if self._rows is None:
-            self.column("path")
-        smaller = CheckpointPart(self._open, self._rows.take(rows) if self._rows is not None else rows)
+        self.column("path")
+        assert self._rows is not None
+        smaller = CheckpointPart(self._columns, self._rows.take(rows))
         smaller._read = {name: column.take(rows) for name, column in self._read.items()}
         return smaller
 

@@ -46,7 +46,8 @@ class Timeline:
         if self.in_commit_from is not None and commit.version >= self.in_commit_from:
             info = self.log.commit_info(commit.version)
             if info is None or info.in_commit_timestamp_ms is None:
-                raise MissingActionError(table=self.log.url, version=commit.version, action="commitInfo.inCommitTimestamp", file=commit.name)
+                action = "commitInfo with inCommitTimestamp"
+                raise MissingActionError(table=self.log.url, version=commit.version, action=action, file=commit.name)
             return info.in_commit_timestamp_ms
         return self._file_times[position]
 

@@ -1,9 +1,12 @@
-"""Opening Parquet files of a store: memory-mapped on local disk, by ranges elsewhere."""
+"""Reading Parquet files of a store: memory-mapped on local disk, by ranges elsewhere, and several row groups and columns at a time."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
+from typing import TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -12,36 +15,87 @@ from tahoe.storage.env import Store
 
 LOCAL_SCHEME = "file://"
 
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
-def open_parquet(store: Store, key: str) -> pq.ParquetFile:
+
+def open_parquet(store: Store, key: str, metadata: pq.FileMetaData | None = None) -> pq.ParquetFile:
     """The file with timestamps in microseconds, as Delta has them; INT96 would become nanoseconds and lose far dates.
 
     Raises:
         FileNotFoundError: no such key.
         pyarrow.ArrowInvalid: the file is no Parquet.
     """
-    source = pa.memory_map(os.path.join(store.url.removeprefix(LOCAL_SCHEME), key)) if store.url.startswith(LOCAL_SCHEME) else store.open(key)
-    return pq.ParquetFile(source, coerce_int96_timestamp_unit="us", arrow_extensions_enabled=False)
+    local = os.path.join(store.url.removeprefix(LOCAL_SCHEME), key)
+    source = pa.memory_map(local) if store.url.startswith(LOCAL_SCHEME) else store.open(key)
+    return pq.ParquetFile(source, metadata=metadata, coerce_int96_timestamp_unit="us", arrow_extensions_enabled=False)
 
 
-def leaf_paths(file: pq.ParquetFile) -> list[str]:
-    """The dotted paths of the file's leaf columns, by which columns are chosen."""
-    return [file.schema.column(i).path for i in range(len(file.schema))]
+def in_parallel(work: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
+    """The results in order, made on all cores: Arrow works outside the interpreter's lock."""
+    todo = list(items)
+    if len(todo) < 2:
+        return [work(item) for item in todo]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        return list(pool.map(work, todo))
 
 
-def read_struct_field(file: pq.ParquetFile, path: Sequence[str], leaves: Sequence[str]) -> pa.ChunkedArray | None:
-    """One field inside nested structs, alone, null where any struct around it is; None where the file does not have it.
+class NestedColumns:
+    """Fields inside the nested structs of one file, each read alone.
 
-    Reading only this field's leaves is what makes a checkpoint of a million files open in a fraction of a second.
+    Only a field's own leaves are read, row groups and fields side by side: that opens a checkpoint of a million files in a fraction of a
+    second.
     """
-    dotted = ".".join(path)
-    if not any(leaf == dotted or leaf.startswith(dotted + ".") for leaf in leaves):
-        return None
-    column = file.read(columns=[dotted], use_threads=True).column(0)
-    for name in path[1:]:
-        column = pa.chunked_array([_child(chunk, name) for chunk in column.chunks], type=column.type.field(name).type)
-    return column
+
+    def __init__(self, store: Store, key: str) -> None:
+        self._store, self._key = store, key
+
+    @cached_property
+    def _metadata(self) -> pq.FileMetaData:
+        return open_parquet(self._store, self._key).metadata
+
+    @cached_property
+    def _leaves(self) -> list[str]:
+        schema = self._metadata.schema
+        return [schema.column(i).path for i in range(len(schema))]
+
+    @property
+    def num_rows(self) -> int:
+        rows: int = self._metadata.num_rows
+        return rows
+
+    def read(self, paths: Sequence[tuple[str, ...]]) -> list[pa.ChunkedArray | None]:
+        """The fields at these paths, null where any struct around them is; None for a field that the file does not have."""
+        dotted = [".".join(path) for path in paths]
+        found = [any(leaf == name or leaf.startswith(name + ".") for leaf in self._leaves) for name in dotted]
+        groups = range(self._metadata.num_row_groups)
+        tasks = [(group, path) for path, there in zip(paths, found, strict=True) if there for group in groups]
+        chunks = iter(in_parallel(self._read_one, tasks))
+        return [_chunked([next(chunks) for _ in groups]) if there else None for there in found]
+
+    def row_groups(self, path: tuple[str, ...]) -> Iterator[tuple[int, pa.ChunkedArray]]:
+        """One field, a row group at a time, each with the position of its first row; nothing where the file does not have the field."""
+        if any(leaf == ".".join(path) for leaf in self._leaves):
+            start = 0
+            for group in range(self._metadata.num_row_groups):
+                column = self._read_one((group, path))
+                yield start, column
+                start += len(column)
+
+    def _read_one(self, task: tuple[int, tuple[str, ...]]) -> pa.ChunkedArray:
+        group, path = task
+        file = open_parquet(self._store, self._key, self._metadata)  # a reader must not be shared between threads
+        column = file.read_row_group(group, columns=[".".join(path)], use_threads=False).column(0)
+        for name in path[1:]:
+            column = child(column, name)
+        return column
 
 
-def _child(chunk: pa.StructArray, name: str) -> pa.Array:
-    return chunk.flatten()[chunk.type.get_field_index(name)]
+def _chunked(parts: list[pa.ChunkedArray]) -> pa.ChunkedArray:
+    return pa.chunked_array([chunk for part in parts for chunk in part.chunks], type=parts[0].type) if parts else None
+
+
+def child(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
+    """A field of a struct column, null where the struct is."""
+    position = column.type.get_field_index(name)
+    return pa.chunked_array([chunk.flatten()[position] for chunk in column.chunks], type=column.type.field(position).type)

@@ -110,7 +110,8 @@ def _read_file(snapshot: Snapshot, file: _File, fields: Sequence[Field]) -> pa.T
         raise InvalidDataFileError(table=snapshot.url, file=file.path, detail=str(error)) from error
     columns: dict[str, pa.ChunkedArray | pa.Array] = {}
     for field, source in zip(in_file, found, strict=True):
-        columns[field.name] = _null_column(rows, field) if source is None or raw is None else _conform(raw, source.name, field, snapshot, file)
+        absent = source is None or raw is None
+        columns[field.name] = pa.nulls(rows, arrow_type(field.type)) if absent else _conform(raw, source.name, field, snapshot, file)
     for field in fields:
         if field.name in snapshot.partition_columns:
             columns[field.name] = pa.repeat(file.partition[field.name], rows)
@@ -118,10 +119,6 @@ def _read_file(snapshot: Snapshot, file: _File, fields: Sequence[Field]) -> pa.T
     if not fields:
         table = pa.table({"": pa.nulls(rows)}).select([])
     return table if file.vector is None else _without_deleted(snapshot, table, file, rows)
-
-
-def _null_column(rows: int, field: Field) -> pa.Array:
-    return pa.nulls(rows, arrow_type(field.type))
 
 
 def _without_deleted(snapshot: Snapshot, table: pa.Table, file: _File, rows: int) -> pa.Table:
@@ -172,7 +169,8 @@ def conform(
             return _struct(children, wanted, values)
         case Array():
             values = _unsliced(values)
-            return pa.ListArray.from_arrays(values.offsets, conform(values.values, data_type.element, match), type=wanted, mask=values.is_null())
+            elements = conform(values.values, data_type.element, match)
+            return pa.ListArray.from_arrays(values.offsets, elements, type=wanted, mask=values.is_null())
         case Map():
             values = _unsliced(values)
             keys, items = conform(values.keys, data_type.key, match), conform(values.items, data_type.value, match)

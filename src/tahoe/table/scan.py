@@ -94,8 +94,8 @@ class Scan:
     def listing(self) -> pa.Table:
         """The files for people and programs.
 
-        Columns: `path` as in the log, `url`, `size_bytes`, `modification_time`, `partition_values` (a struct, typed), `num_records` (rows in
-        the file, from its statistics), `deleted_records` (rows that its deletion vector marks), `stats` (JSON text).
+        Columns: `path` as in the log, `url`, `size_bytes`, `modification_time`, `partition_values` (a struct, typed), `num_records` (rows
+        in the file, from its statistics), `deleted_records` (rows that its deletion vector marks), `stats` (JSON text).
         """
         statistics = self.snapshot.live.statistics(StatisticsRequest({}))
         num_records = statistics.column("num_records")
@@ -143,7 +143,8 @@ def resolve_urls(paths: pa.ChunkedArray, table_url: str) -> pa.ChunkedArray:
 def typed_partition_values(values: pa.ChunkedArray, name: str, data_type: DataType, zone: tzinfo = UTC) -> pa.ChunkedArray:
     """The values of one partition column: each distinct text is parsed once."""
     kind = arrow_type(data_type)
-    return pa.chunked_array([_decode_texts(_lookup(chunk, name), partial(parse_partition_value, data_type=data_type, zone=zone), kind) for chunk in values.chunks], type=kind)
+    parse = partial(parse_partition_value, data_type=data_type, zone=zone)
+    return pa.chunked_array([_decode_texts(_lookup(chunk, name), parse, kind) for chunk in values.chunks], type=kind)
 
 
 def _lookup(chunk: pa.MapArray, name: str) -> pa.Array:

@@ -6,24 +6,25 @@ is null: it proves nothing.
 
 from __future__ import annotations
 
-import io
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
-import pyarrow.parquet as pq
 
 from tahoe.protocol.schema import DataType, Decimal, Primitive
-from tahoe.table.parquet import read_struct_field
+from tahoe.table.parquet import NestedColumns, child, in_parallel
 
 Path: TypeAlias = tuple[str, ...]
 
 # One block of pyarrow's JSON reader must hold the longest line; a line is the statistics of one file.
-_BLOCK_BYTES = 16 << 20
+_BLOCK_BYTES = 4 << 20
+
+# Texts parsed at a time: enough to be quick, few enough that all cores have work and little memory is held twice.
+_SLICE_ROWS = 1 << 15
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,16 +78,20 @@ def no_statistics(rows: int, request: StatisticsRequest) -> pa.Table:
 
 
 def parse_statistics(texts: pa.ChunkedArray, request: StatisticsRequest) -> pa.Table:
-    """Typed statistics from JSON, one row a text; null texts give null rows.
-
-    All texts are parsed in one go; should one of them not fit, each is parsed alone and what does not fit becomes null.
-    """
-    if not len(texts):
+    """Typed statistics from JSON, one row a text; null texts give null rows."""
+    slices = [chunk.slice(start, _SLICE_ROWS) for chunk in texts.chunks for start in range(0, len(chunk), _SLICE_ROWS)]
+    if not slices:
         return no_statistics(0, request)
-    lines = pc.if_else(pc.equal(pc.fill_null(texts, ""), ""), "{}", texts)
-    schema = pa.schema(_json_fields(request))
+    return pa.concat_tables(in_parallel(lambda texts: _parse_slice(texts, request), slices))
+
+
+def _parse_slice(texts: pa.StringArray, request: StatisticsRequest) -> pa.Table:
+    """All texts are parsed in one go; should one of them not fit, each is parsed alone and what does not fit becomes null."""
+    lines = texts
+    if texts.null_count or pc.min(pc.binary_length(texts)).as_py() == 0:
+        lines = pc.if_else(pc.equal(pc.fill_null(texts, ""), ""), "{}", texts)
     try:
-        parsed = _read_json(_joined_lines(lines), schema)
+        parsed = _read_json(_joined(lines), pa.schema(_json_fields(request)))
         if parsed.num_rows != len(texts):
             raise pa.ArrowInvalid("a text holds more than one line")
         return _typed(parsed, request)
@@ -95,19 +100,18 @@ def parse_statistics(texts: pa.ChunkedArray, request: StatisticsRequest) -> pa.T
         return pa.Table.from_pylist(rows, schema=table_schema(request))
 
 
-def _joined_lines(lines: pa.ChunkedArray) -> bytes:
-    return b"\n".join(memoryview(_joined_chunk(chunk)) for chunk in lines.chunks if len(chunk))
+def _joined(lines: pa.StringArray) -> pa.Buffer:
+    """The texts, a line each: the bytes of an Arrow array of texts lie one behind the other."""
+    ended = pc.binary_join_element_wise(lines, "", "\n")
+    _, offsets, data = ended.buffers()
+    assert ended.offset == 0
+    return data.slice(0, int.from_bytes(offsets[len(ended) * 4 : len(ended) * 4 + 4].to_pybytes(), "little"))
 
 
-def _joined_chunk(chunk: pa.Array) -> pa.Buffer:
-    whole = pa.ListArray.from_arrays(pa.array([0, len(chunk)], pa.int32()), chunk)
-    return pc.binary_join(whole, "\n")[0].as_buffer()
-
-
-def _read_json(data: bytes, schema: pa.Schema) -> pa.Table:
+def _read_json(data: pa.Buffer, schema: pa.Schema) -> pa.Table:
     return pj.read_json(
-        io.BytesIO(data),
-        read_options=pj.ReadOptions(block_size=min(max(len(data), 1), _BLOCK_BYTES)),
+        pa.BufferReader(data),
+        read_options=pj.ReadOptions(block_size=min(max(data.size, 1), _BLOCK_BYTES), use_threads=False),
         parse_options=pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore"),
     )
 
@@ -148,7 +152,7 @@ def _typed(parsed: pa.Table, request: StatisticsRequest) -> pa.Table:
 def _at(table: pa.Table, path: Path) -> pa.ChunkedArray:
     column = table.column(path[0])
     for name in path[1:]:
-        column = pa.chunked_array([chunk.flatten()[chunk.type.get_field_index(name)] for chunk in column.chunks], column.type.field(name).type)
+        column = child(column, name)
     return column
 
 
@@ -181,26 +185,26 @@ def _fitting(value: Any, kind: pa.DataType) -> Any:
     if value is None:
         return None
     try:
-        parsed = _read_json(json.dumps({"v": value}).encode(), pa.schema([("v", _json_type(kind))]))
+        parsed = _read_json(pa.py_buffer(json.dumps({"v": value}).encode()), pa.schema([("v", _json_type(kind))]))
         return parsed.column("v").cast(kind)[0].as_py()
     except pa.ArrowInvalid:
         return None
 
 
-def read_parsed_statistics(file: pq.ParquetFile, leaves: Sequence[str], request: StatisticsRequest) -> pa.Table | None:
+def read_parsed_statistics(columns: NestedColumns, request: StatisticsRequest) -> pa.Table | None:
     """The checkpoint's own `stats_parsed`, all rows of the file; None where it is not there or cannot serve the request."""
-    prefix = ("add", "stats_parsed")
-    num_records = read_struct_field(file, (*prefix, "numRecords"), leaves)
-    if num_records is None or any("." in name for path in request.columns for name in path):
-        return None
-    found: dict[str, pa.ChunkedArray | None] = {"num_records": num_records}
-    found["tight_bounds"] = read_struct_field(file, (*prefix, "tightBounds"), leaves)
+    if any("." in name for path in request.columns for name in path):
+        return None  # Parquet's dotted paths would be ambiguous
+    wanted: dict[str, Path] = {"num_records": ("numRecords",), "tight_bounds": ("tightBounds",)}
     for path, data_type in request.columns.items():
-        found[column_name("null_count", path)] = read_struct_field(file, (*prefix, "nullCount", *path), leaves)
+        wanted[column_name("null_count", path)] = ("nullCount", *path)
         if bound_type(data_type):
-            for name, kind in _BOUNDS.items():
-                found[column_name(kind, path)] = read_struct_field(file, (*prefix, name, *path), leaves)
-    return pa.table([_conform(found.get(f.name), f.type, len(num_records)) for f in table_schema(request)], schema=table_schema(request))
+            wanted.update({column_name(kind, path): (name, *path) for name, kind in _BOUNDS.items()})
+    found = dict(zip(wanted, columns.read([("add", "stats_parsed", *path) for path in wanted.values()]), strict=True))
+    if found["num_records"] is None:
+        return None
+    schema = table_schema(request)
+    return pa.table([_conform(found[f.name], f.type, columns.num_rows) for f in schema], schema=schema)
 
 
 def _conform(column: pa.ChunkedArray | None, kind: pa.DataType, rows: int) -> pa.ChunkedArray:

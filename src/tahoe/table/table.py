@@ -20,12 +20,14 @@ from tahoe.protocol.schema import Struct
 from tahoe.sql.predicates import parse_predicate
 from tahoe.storage import system_env
 from tahoe.storage.env import Env
-from tahoe.table.arrow_writer import append_arrow
+from tahoe.table.arrow_writer import write_arrow
 from tahoe.table.history import history, parse_timestamp, version_at
 from tahoe.table.log import Log
 from tahoe.table.rows import read_rows
 from tahoe.table.scan import Scan
 from tahoe.table.snapshot import Snapshot, load_snapshot, refresh
+from tahoe.table.types import delta_schema
+from tahoe.table.writing import WriteRequest
 
 
 class Table:
@@ -158,6 +160,13 @@ class Table:
         Returns:
             the version made; None where `txn` says that this was done before.
         """
-        return append_arrow(
-            self, data, partition_by=partition_by, properties=properties or {}, merge_schema=merge_schema, txn=txn, user_metadata=user_metadata
+        request = WriteRequest(
+            mode="append",
+            schema=delta_schema(data.schema, table=self.url),
+            partition_by=None if partition_by is None else tuple(partition_by),
+            properties=properties or {},
+            merge_schema=merge_schema,
+            txn=txn,
+            user_metadata=user_metadata,
         )
+        return write_arrow(self, data, request)

@@ -28,7 +28,7 @@ from tahoe.protocol.features import check_writable, protocol_for_new_table, upgr
 from tahoe.protocol.partitions import encode_path, parse_partition_value
 from tahoe.protocol.predicate import Predicate, columns_of, evaluate, has_unknown
 from tahoe.protocol.properties import normalise
-from tahoe.protocol.schema import VARIANT, VOID, Array, Map, Primitive, Struct, as_nullable, check_unique_names, types_in, walk_fields
+from tahoe.protocol.schema import VARIANT, VOID, Array, Map, Struct, as_nullable, check_unique_names, types_in, walk_fields
 from tahoe.sql.predicates import parse_predicate
 from tahoe.table.snapshot import Snapshot
 from tahoe.table.transaction import Transaction
@@ -207,7 +207,7 @@ class WritePlan:
         if self.replace_where is not None:
             predicate = self.replace_where
             return lambda file: evaluate(predicate, self._partition_row(file)) is True
-        return lambda file: True
+        return lambda _: True
 
     def _partition_key(self, file: Add | Remove) -> tuple[Any, ...]:
         return tuple(self._partition_row(file).items())
@@ -309,7 +309,7 @@ def _described(
         start = int(configuration.get(MAX_COLUMN_ID, 0))
         schema, highest = assign_mapping(schema, mode, lambda: f"col-{table.env.new_id()}", start)
         configuration[MAX_COLUMN_ID] = str(highest)
-    check_schema(schema, partition_columns, mode, table=table.url)
+    check_schema(schema, mode, table=table.url)
     if before is None:
         protocol = protocol_for_new_table(schema, {**configuration, **features})
     else:
@@ -349,7 +349,7 @@ def _partition_columns(schema: Struct, names: Sequence[str], url: str) -> tuple[
         column = schema.find(name)
         if column is None:
             raise ColumnNotFoundError(table=url, column=name, columns=", ".join(schema.names))
-        if not isinstance(column.type, Primitive) and isinstance(column.type, Struct | Array | Map) or column.type in (VARIANT, VOID):
+        if isinstance(column.type, Struct | Array | Map) or column.type in (VARIANT, VOID):
             raise UnsupportedDataTypeError(table=url, column=f"{name} (a partition column)", type=str(column.type))
         found.append(column.name)
     if found and len(set(found)) == len(schema):
@@ -358,7 +358,7 @@ def _partition_columns(schema: Struct, names: Sequence[str], url: str) -> tuple[
     return tuple(found)
 
 
-def check_schema(schema: Struct, partition_columns: Sequence[str], mode: str, *, table: str) -> None:
+def check_schema(schema: Struct, mode: str, *, table: str) -> None:
     """Every rule on the schema of a table that is about to get data files.
 
     Raises:
@@ -469,7 +469,8 @@ def _replace_where(table: Table, request: WriteRequest, metadata: Metadata) -> P
     partitions = {name.lower() for name in metadata.partition_columns}
     others = sorted({".".join(c.path) for c in columns_of(predicate) if c.path[0].lower() not in partitions})
     if others or has_unknown(predicate):
-        detail = f"it may only name partition columns ({', '.join(metadata.partition_columns) or 'there are none'}), and names {', '.join(others)}"
+        allowed = ", ".join(metadata.partition_columns) or "there are none"
+        detail = f"it may only name partition columns ({allowed}), and names {', '.join(others)}"
         raise InvalidOptionError(option="replaceWhere", value=request.replace_where, table=table.url, detail=detail)
     return predicate
 
