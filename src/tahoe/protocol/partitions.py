@@ -93,9 +93,16 @@ def format_partition_value(value: Any, data_type: DataType, *, table: str = "the
             return str(value)
 
 
-def _parse_boolean(text: str) -> bool:
+def parse_boolean(text: str) -> bool:
+    """`true` or `false`, in any case.
+
+    Raises:
+        ValueError: another text.
+    """
     word = text.strip().lower()
-    return word == "true" if word in ("true", "false") else _refuse(text)
+    if word not in ("true", "false"):
+        raise ValueError(text)
+    return word == "true"
 
 
 def _refuse(text: str) -> Any:
@@ -294,7 +301,7 @@ def _timestamp_text(micros: int, separator: str, *, always_fraction: bool) -> st
 _PARSERS: Mapping[str, Callable[[str, tzinfo], Any]] = {
     **{name: _integer_parser(bits) for name, bits in INTEGER_BITS.items()},
     "string": lambda text, _: text,
-    "boolean": lambda text, _: _parse_boolean(text),
+    "boolean": lambda text, _: parse_boolean(text),
     "float": lambda text, _: single_precision(float(text)),
     "double": lambda text, _: float(text),
     "binary": lambda text, _: _parse_binary(text),

@@ -13,6 +13,7 @@ from datetime import timedelta
 from typing import Any, Generic, TypeVar
 
 from tahoe.errors import InvalidPropertyError
+from tahoe.protocol.partitions import parse_boolean
 
 T = TypeVar("T")
 
@@ -60,17 +61,6 @@ class Property(Generic[T]):
 
 
 # --- texts to values
-
-
-def parse_boolean(text: str) -> bool:
-    """`true` or `false`, in any case.
-
-    Raises:
-        ValueError: another text.
-    """
-    if text.lower() not in ("true", "false"):
-        raise ValueError(text)
-    return text.lower() == "true"
 
 
 _UNIT_MICROS: Mapping[str, int] = {
