@@ -19,7 +19,7 @@ from zoneinfo import ZoneInfo
 from deltalake import DeltaTable
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql.functions import avg, col, count
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markdown import Markdown
@@ -31,12 +31,13 @@ from tahoe.errors import InvalidPredicateError
 
 FOLDER = Path(__file__).resolve().parents[1] / ".cache" / "demo"
 FLIGHTS = str(FOLDER / "flights")
+MILES_TO_THE_MOON = 238_855
 NEW_YORK = "America/New_York"
 
 SCHEMAS = {
-    "flights": "year INT, month INT, day INT, dep_time INT, sched_dep_time INT, dep_delay INT, arr_time INT, sched_arr_time INT, arr_delay INT, "
-    "carrier STRING, flight INT, tailnum STRING, origin STRING, dest STRING, air_time INT, distance INT, hour INT, minute INT, "
-    "time_hour TIMESTAMP",
+    "flights": "year INT, month INT, day INT, dep_time INT, sched_dep_time INT, dep_delay INT, arr_time INT, sched_arr_time INT, "
+    "arr_delay INT, carrier STRING, flight INT, tailnum STRING, origin STRING, dest STRING, air_time INT, distance INT, hour INT, "
+    "minute INT, time_hour TIMESTAMP",
     "airlines": "carrier STRING, name STRING",
     "planes": "tailnum STRING, year INT, type STRING, manufacturer STRING, model STRING, engines INT, seats INT, speed INT, engine STRING",
     "weather": "origin STRING, year INT, month INT, day INT, hour INT, temp DOUBLE, dewp DOUBLE, humid DOUBLE, wind_dir DOUBLE, "
@@ -110,7 +111,7 @@ def a_new_column(spark: SparkSession, flights: DataFrame) -> dict[str, Any]:
     with chapter(
         "A column that was not there", "On the 31st the airport starts to send `cancelled`. Nobody said so, so the table says no:"
     ):
-        last_day = one_day(flights, 31).withColumn("cancelled", F.col("dep_time").isNull())
+        last_day = one_day(flights, 31).withColumn("cancelled", col("dep_time").isNull())
         try:
             last_day.write.format("delta").mode("append").save(FLIGHTS)
         except AnalysisException as error:
@@ -150,7 +151,7 @@ def skip_files(spark: SparkSession) -> dict[str, Any]:
         rows = []
         for name, condition in questions.items():
             began = time.perf_counter()
-            found = spark.read.format("delta").load(FLIGHTS).where(condition).agg(F.count("*"), F.avg("dep_delay")).first()
+            found = spark.read.format("delta").load(FLIGHTS).where(condition).agg(count("*"), avg("dep_delay")).first()
             seconds = time.perf_counter() - began
             kept, total = kept_files(condition)
             rows.append((name, condition, f"{found[0]:,}", f"{kept} of {total}", f"{seconds:.2f} s"))
@@ -219,7 +220,7 @@ def join_the_rest(spark: SparkSession, csv: Path) -> dict[str, Any]:
 def read_with_delta_rs(spark: SparkSession) -> dict[str, Any]:
     with chapter("A second reader", "It is an ordinary Delta table: delta-rs, which shares no code with tahoe, reads it too."):
         theirs = DeltaTable(FLIGHTS).to_pyarrow_table(columns=["month", "distance"])
-        ours = spark.read.format("delta").load(FLIGHTS).agg(F.count("*").alias("rows"), F.sum("distance").alias("miles")).first()
+        ours = spark.read.format("delta").load(FLIGHTS).selectExpr("count(*) AS rows", "sum(distance) AS miles").first()
         miles = sum(theirs["distance"].to_pylist())
         assert (theirs.num_rows, miles) == (ours["rows"], ours["miles"]), "two readers, two answers"
         console.print(f"Both read {theirs.num_rows:,} flights and {miles:,} miles.")
@@ -228,7 +229,8 @@ def read_with_delta_rs(spark: SparkSession) -> dict[str, Any]:
 
 def summary(facts: Mapping[str, Any], seconds: float) -> None:
     lines = [
-        f"**{facts['rows']:,} flights**, {facts['miles'] / 238_855:,.0f} times the way to the moon, in {files()} files and {table().version + 1} versions.",
+        f"**{facts['rows']:,} flights**, {facts['miles'] / MILES_TO_THE_MOON:,.0f} times the way to the moon, "
+        f"in {files()} files and {table().version + 1} versions.",
         f"* Thirty days were appended, {facts['append_seconds']:.2f} s each. A column came on the last; nothing was rewritten for it.",
         f"* Christmas Eve was found in **{facts['kept']} of {facts['total']} files**.",
         f"* Every version can still be read: {facts['then']:,} flights at version 0, {facts['now']:,} before February was replaced.",
@@ -265,7 +267,7 @@ def read_csv(spark: SparkSession, folder: Path, name: str) -> DataFrame:
 
 
 def one_day(flights: DataFrame, day: int) -> DataFrame:
-    return flights.where((F.col("month") == 12) & (F.col("day") == day)).coalesce(1)
+    return flights.where((col("month") == 12) & (col("day") == day)).coalesce(1)
 
 
 def table() -> tahoe.Table:
