@@ -8,13 +8,13 @@ from collections.abc import Iterable, Sequence
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from tahoe.storage.env import Env
-from tahoe.storage.memory import MemoryStore
 
 from tahoe.protocol import log_files
 from tahoe.protocol.actions import Action, Add, Metadata, Protocol, action_to_json, encode_commit
 from tahoe.protocol.replay import State
 from tahoe.protocol.schema import LONG, Field, Struct
+from tahoe.storage.env import Env
+from tahoe.storage.memory import FaultPlan, MemoryStore
 from tahoe.table.files import DELETION_VECTOR
 from tahoe.table.log import Log
 
@@ -25,16 +25,16 @@ METADATA = Metadata(id="test", schema_string=SCHEMA.to_json())
 _names = itertools.count()
 
 
-def memory_env(start_ms: int = 1_700_000_000_000) -> Env:
+def memory_env(start_ms: int = 1_700_000_000_000, faults: FaultPlan | None = None) -> Env:
     """A table of its own in memory, with a clock that moves one second a look and ids that count."""
     clock, ids = itertools.count(start_ms, 1000), itertools.count()
     stores: dict[str, MemoryStore] = {}
 
     def store_at(url: str) -> MemoryStore:
-        return stores.setdefault(url, MemoryStore(url))
+        return stores.setdefault(url, MemoryStore(url, clock_ms=lambda: next(clock)))
 
     return Env(
-        store=store_at(f"memory://test-{next(_names)}"),
+        store=MemoryStore(f"memory://test-{next(_names)}", faults, clock_ms=lambda: next(clock)),
         clock_ms=lambda: next(clock),
         new_id=lambda: f"00000000-0000-4000-8000-{next(ids):012d}",
         sleep=lambda seconds: None,

@@ -79,14 +79,17 @@ class Transaction:
         raise CommitAttemptsExceededError(table=self.log.url, attempts=COMMIT_ATTEMPTS_MAX, version=version)
 
     def _rebase(self, lost: int) -> int:
-        """Check every commit from a lost version on, and give the next version to try."""
-        winners = [f for f in self.log.list_files(lost) if f.kind is log_files.Kind.COMMIT]
-        for file in winners:
-            winner = Winner(version=file.version, actions=tuple(self.log.read(file)))
+        """Check every commit from a lost version on, and give the next version to try.
+
+        A listing may be late to show the winner, so each version is read by its name and none is passed over unread.
+        """
+        newest = max([lost, *(f.version for f in self.log.list_files(lost) if f.kind is log_files.Kind.COMMIT)])
+        for version in range(lost, newest + 1):
+            winner = Winner(version=version, actions=tuple(self.log.read_version(version)))
             conflict = find_conflict(self.intent, winner, self.log.canonical, table=self.log.url)
             if conflict is not None:
                 raise conflict
-        return max((f.version for f in winners), default=lost) + 1
+        return newest + 1
 
     def _commit_info(self, txn_id: str, timestamp_ms: int) -> CommitInfo:
         changes_data = any(a.data_change for a in self.actions if isinstance(a, Add | Remove))
