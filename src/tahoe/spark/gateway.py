@@ -213,6 +213,7 @@ class Gateway:
         compiler.setIClassLoader(self.jvm.org.codehaus.janino.ClassLoaderIClassLoader(self.loader))
         compiler.setDestinationDirectory(self.jvm.java.io.File(target), False)
         compiler.setSourceCharset(self.jvm.java.nio.charset.StandardCharsets.UTF_8)
+        compiler.setTargetVersion(8)  # for static methods of interfaces
         compiler.setDebugLines(True)
         compiler.setDebugSource(True)
         return compiler

@@ -1,0 +1,150 @@
+package delta;
+
+import java.util.Map;
+import java.util.Set;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.analysis.NamespaceAlreadyExistsException;
+import org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException;
+import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
+import org.apache.spark.sql.catalyst.analysis.NonEmptyNamespaceException;
+import org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException;
+import org.apache.spark.sql.catalyst.catalog.CatalogTable;
+import org.apache.spark.sql.connector.catalog.Column;
+import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.connector.catalog.NamespaceChange;
+import org.apache.spark.sql.connector.catalog.StagedTable;
+import org.apache.spark.sql.connector.catalog.StagingTableCatalog;
+import org.apache.spark.sql.connector.catalog.SupportsNamespaces;
+import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.connector.catalog.TableChange;
+import org.apache.spark.sql.connector.catalog.V1Table;
+import org.apache.spark.sql.connector.expressions.Transform;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+
+/**
+ * Paths as names: delta.`/data/t`. Everything else that is called delta.something belongs to the database {@code delta} of the session's
+ * catalog, and is handed over to it.
+ */
+public class Catalog implements StagingTableCatalog, SupportsNamespaces {
+  private static final String DATABASE = "delta";
+
+  private String name;
+
+  public void initialize(String name, CaseInsensitiveStringMap options) { this.name = name; }
+  public String name() { return name; }
+
+  private static boolean isPath(Identifier table) { return table.namespace().length == 0 && table.name().indexOf('/') >= 0; }
+
+  private static SessionCatalog names() {
+    org.apache.spark.sql.classic.SparkSession session = (org.apache.spark.sql.classic.SparkSession) SparkSession.active();
+    return (SessionCatalog) session.sessionState().catalogManager().catalog("spark_catalog");
+  }
+
+  private static String[] inDatabase(String[] namespace) {
+    String[] longer = new String[namespace.length + 1];
+    longer[0] = DATABASE;
+    System.arraycopy(namespace, 0, longer, 1, namespace.length);
+    return longer;
+  }
+
+  private static Identifier inDatabase(Identifier table) { return Identifier.of(inDatabase(table.namespace()), table.name()); }
+
+  // paths
+
+  private static Table load(Identifier table, String at) {
+    return new V1Table((CatalogTable) Ask.answer(Ask.python.path(SparkSession.active(), table.name(), at)));
+  }
+
+  public Table loadTable(Identifier table) throws NoSuchTableException {
+    return isPath(table) ? load(table, "") : names().loadTable(inDatabase(table));
+  }
+
+  public Table loadTable(Identifier table, String version) throws NoSuchTableException {
+    return isPath(table) ? load(table, "version " + version) : names().loadTable(inDatabase(table), version);
+  }
+
+  public Table loadTable(Identifier table, long micros) throws NoSuchTableException {
+    return isPath(table) ? load(table, "timestamp " + micros) : names().loadTable(inDatabase(table), micros);
+  }
+
+  public Table loadTable(Identifier table, Set privileges) throws NoSuchTableException {
+    return isPath(table) ? SessionCatalog.writable(load(table, "")) : names().loadTable(inDatabase(table), privileges);
+  }
+
+  public boolean tableExists(Identifier table) {
+    if (!isPath(table)) return names().tableExists(inDatabase(table));
+    return ((Boolean) Ask.answer(Ask.python.exists(SparkSession.active(), table.name()))).booleanValue();
+  }
+
+  private static Staged stage(String mode, Identifier table, Column[] columns, Transform[] partitions, Map properties) {
+    return new Staged(mode, table.name(), table, columns, partitions, properties);
+  }
+
+  public Table createTable(Identifier table, Column[] columns, Transform[] partitions, Map properties)
+      throws TableAlreadyExistsException, NoSuchNamespaceException {
+    if (!isPath(table)) return names().createTable(inDatabase(table), columns, partitions, properties);
+    stage("create", table, columns, partitions, properties).commitStagedChanges();
+    return load(table, "");
+  }
+
+  public StagedTable stageCreate(Identifier table, Column[] columns, Transform[] partitions, Map properties)
+      throws TableAlreadyExistsException, NoSuchNamespaceException {
+    if (!isPath(table)) return names().stageCreate(inDatabase(table), columns, partitions, properties);
+    return stage("create", table, columns, partitions, properties);
+  }
+
+  public StagedTable stageReplace(Identifier table, Column[] columns, Transform[] partitions, Map properties)
+      throws NoSuchTableException, NoSuchNamespaceException {
+    if (!isPath(table)) return names().stageReplace(inDatabase(table), columns, partitions, properties);
+    return stage("replace", table, columns, partitions, properties);
+  }
+
+  public StagedTable stageCreateOrReplace(Identifier table, Column[] columns, Transform[] partitions, Map properties)
+      throws NoSuchNamespaceException {
+    if (!isPath(table)) return names().stageCreateOrReplace(inDatabase(table), columns, partitions, properties);
+    return stage("create or replace", table, columns, partitions, properties);
+  }
+
+  public Table alterTable(Identifier table, TableChange[] changes) throws NoSuchTableException {
+    if (isPath(table)) throw new UnsupportedOperationException("ALTER TABLE is not possible on delta.`" + table.name() + "`");
+    return names().alterTable(inDatabase(table), changes);
+  }
+
+  public boolean dropTable(Identifier table) {
+    if (isPath(table)) throw new UnsupportedOperationException("DROP TABLE is not possible on delta.`" + table.name() + "`: it has no name");
+    return names().dropTable(inDatabase(table));
+  }
+
+  public void renameTable(Identifier from, Identifier to) throws NoSuchTableException, TableAlreadyExistsException {
+    if (isPath(from)) throw new UnsupportedOperationException("ALTER TABLE RENAME is not possible on delta.`" + from.name() + "`");
+    names().renameTable(inDatabase(from), inDatabase(to));
+  }
+
+  // the database delta
+
+  public Identifier[] listTables(String[] namespace) throws NoSuchNamespaceException {
+    Identifier[] found = names().listTables(inDatabase(namespace));
+    for (int i = 0; i < found.length; i++) found[i] = Identifier.of(namespace, found[i].name());
+    return found;
+  }
+
+  public String[][] listNamespaces() { return new String[0][]; }
+  public String[][] listNamespaces(String[] namespace) { return new String[0][]; }
+  public boolean namespaceExists(String[] namespace) { return names().namespaceExists(inDatabase(namespace)); }
+
+  public Map loadNamespaceMetadata(String[] namespace) throws NoSuchNamespaceException {
+    return names().loadNamespaceMetadata(inDatabase(namespace));
+  }
+
+  public void createNamespace(String[] namespace, Map metadata) throws NamespaceAlreadyExistsException {
+    names().createNamespace(inDatabase(namespace), metadata);
+  }
+
+  public void alterNamespace(String[] namespace, NamespaceChange[] changes) throws NoSuchNamespaceException {
+    names().alterNamespace(inDatabase(namespace), changes);
+  }
+
+  public boolean dropNamespace(String[] namespace, boolean cascade) throws NoSuchNamespaceException, NonEmptyNamespaceException {
+    return names().dropNamespace(inDatabase(namespace), cascade);
+  }
+}

@@ -1,0 +1,48 @@
+package delta;
+
+import java.util.Collections;
+import java.util.Map;
+import java.util.Set;
+import org.apache.spark.sql.Dataset;
+import org.apache.spark.sql.SQLContext;
+import org.apache.spark.sql.SaveMode;
+import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.connector.catalog.TableProvider;
+import org.apache.spark.sql.connector.expressions.Transform;
+import org.apache.spark.sql.sources.BaseRelation;
+import org.apache.spark.sql.sources.CreatableRelationProvider;
+import org.apache.spark.sql.sources.RelationProvider;
+import org.apache.spark.sql.sources.SchemaRelationProvider;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+import scala.jdk.javaapi.CollectionConverters;
+
+/**
+ * What Spark loads for the name {@code delta}. Rows are read and written through the first version of the source API; that this is a
+ * {@link TableProvider} as well makes Spark ask the catalogs for CREATE, REPLACE and saveAsTable.
+ */
+public class DefaultSource implements TableProvider, RelationProvider, SchemaRelationProvider, CreatableRelationProvider {
+  public BaseRelation createRelation(SQLContext context, scala.collection.immutable.Map options) {
+    return (BaseRelation) Ask.answer(Ask.python.relation(context.sparkSession(), CollectionConverters.asJava(options)));
+  }
+
+  /** Only a catalog gives a schema, and the log knows better. */
+  public BaseRelation createRelation(SQLContext context, scala.collection.immutable.Map options, StructType schema) {
+    return createRelation(context, options);
+  }
+
+  public BaseRelation createRelation(SQLContext context, SaveMode mode, scala.collection.immutable.Map options, Dataset data) {
+    return (BaseRelation) Ask.answer(
+        Ask.python.save(context.sparkSession(), mode.name(), CollectionConverters.asJava(options), data));
+  }
+
+  public StructType inferSchema(CaseInsensitiveStringMap options) { return new StructType(); }
+  public Table getTable(StructType schema, Transform[] partitioning, Map properties) { return new Nothing(); }
+
+  /** A table that can do nothing, whereupon Spark turns to the methods above. */
+  public static class Nothing implements Table {
+    public String name() { return "delta"; }
+    public StructType schema() { return new StructType(); }
+    public Set capabilities() { return Collections.emptySet(); }
+  }
+}

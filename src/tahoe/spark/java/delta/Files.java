@@ -1,0 +1,209 @@
+package delta;
+
+import java.io.ByteArrayInputStream;
+import java.io.IOException;
+import java.io.InputStream;
+import java.nio.file.Paths;
+import java.util.ArrayList;
+import java.util.Iterator;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import org.apache.arrow.vector.VectorSchemaRoot;
+import org.apache.arrow.vector.ipc.ArrowStreamReader;
+import org.apache.hadoop.fs.FileStatus;
+import org.apache.hadoop.fs.Path;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.And;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.BasePredicate;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.Predicate$;
+import org.apache.spark.sql.catalyst.trees.TreeNode;
+import org.apache.spark.sql.catalyst.types.DataTypeUtils;
+import org.apache.spark.sql.execution.datasources.FileIndex;
+import org.apache.spark.sql.execution.datasources.PartitionDirectory;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.ArrowUtils;
+import org.apache.spark.sql.vectorized.ArrowColumnVector;
+import org.apache.spark.sql.vectorized.ColumnVector;
+import org.apache.spark.sql.vectorized.ColumnarBatch;
+import scala.collection.immutable.Seq;
+import scala.jdk.javaapi.CollectionConverters;
+
+/**
+ * The files of a table, asked of Python while Spark plans. It survives copies of the relation, so it is what marks one as ours.
+ *
+ * <p>One that is not pinned stands for the newest version at any time; {@code version} is then the newest that was seen, and two of them are
+ * equal if they saw the same: a cached DataFrame of an older version is not taken for the newer one.
+ */
+public class Files implements FileIndex {
+  private static final int PATH = 0;
+  private static final int SIZE = 1;
+  private static final int MODIFIED = 2;
+  private static final int PARTITION = 3;
+  private static final long BLOCK_BYTES = 128L << 20;
+
+  private final String table;
+  private final String metadata;
+  private final boolean pinned;
+  private final String selection;
+  private final StructType partitions;
+  private final long bytes;
+  private volatile long version;
+
+  /**
+   * @param metadata identifies schema, partitioning and column mapping as they were when the relation was made
+   * @param pinned whether the version was asked for, or chosen for a query
+   * @param selection null where the query has not been planned; otherwise which files of the version, in Python's words
+   * @param partitions the columns whose values come with the files
+   */
+  public Files(
+      String table, String metadata, long version, boolean pinned, String selection, StructType partitions, long bytes) {
+    this.table = table;
+    this.metadata = metadata;
+    this.version = version;
+    this.pinned = pinned;
+    this.selection = selection;
+    this.partitions = partitions;
+    this.bytes = bytes;
+  }
+
+  public String table() { return table; }
+  public String metadata() { return metadata; }
+  public long version() { return version; }
+  public boolean pinned() { return pinned; }
+  public String selection() { return selection; }
+  public boolean planned() { return selection != null; }
+
+  public Seq listFiles(Seq partitionFilters, Seq dataFilters) {
+    ArrayList conditions = new ArrayList(CollectionConverters.asJava(partitionFilters));
+    conditions.addAll(CollectionConverters.asJava(dataFilters));
+    Object answer = Ask.answer(Ask.python.files(this, json(conditions)));
+    // Spark drops the partition filters once they have been here, so they must hold exactly
+    BasePredicate keep = predicate(CollectionConverters.asJava(partitionFilters));
+    try {
+      return answer instanceof byte[] ? read(new ByteArrayInputStream((byte[]) answer), keep) : readFile((String) answer, keep);
+    } catch (IOException error) {
+      throw new RuntimeException(error);
+    }
+  }
+
+  /** Expressions as a JSON array of what {@code toJSON} makes of each. */
+  public static String json(List expressions) {
+    StringBuilder text = new StringBuilder("[");
+    for (Iterator it = expressions.iterator(); it.hasNext(); ) {
+      text.append(Literals.visible((Expression) it.next()).toJSON());
+      if (it.hasNext()) text.append(",");
+    }
+    return text.append("]").toString();
+  }
+
+  private Seq readFile(String path, BasePredicate keep) throws IOException {
+    InputStream in = java.nio.file.Files.newInputStream(Paths.get(path));
+    try {
+      return read(in, keep);
+    } finally {
+      in.close();
+      java.nio.file.Files.delete(Paths.get(path));
+    }
+  }
+
+  private Seq read(InputStream in, BasePredicate keep) throws IOException {
+    Map directories = new LinkedHashMap();
+    ArrowStreamReader reader = new ArrowStreamReader(in, ArrowUtils.rootAllocator());
+    try {
+      VectorSchemaRoot root = reader.getVectorSchemaRoot();
+      while (reader.loadNextBatch()) addBatch(root, keep, directories);
+    } finally {
+      reader.close();
+    }
+    ArrayList found = new ArrayList();
+    for (Iterator it = directories.entrySet().iterator(); it.hasNext(); ) {
+      Map.Entry entry = (Map.Entry) it.next();
+      FileStatus[] files = (FileStatus[]) ((List) entry.getValue()).toArray(new FileStatus[0]);
+      found.add(PartitionDirectory.apply((InternalRow) entry.getKey(), files));
+    }
+    return CollectionConverters.asScala(found).toSeq();
+  }
+
+  private void addBatch(VectorSchemaRoot root, BasePredicate keep, Map directories) {
+    int columns = root.getFieldVectors().size();
+    ColumnVector[] vectors = new ColumnVector[columns];
+    for (int i = 0; i < columns; i++) vectors[i] = new ArrowColumnVector(root.getVector(i));
+    ColumnVector[] values = new ColumnVector[columns - PARTITION];
+    System.arraycopy(vectors, PARTITION, values, 0, values.length);
+    ColumnarBatch batch = new ColumnarBatch(values, root.getRowCount());
+    for (int i = 0; i < root.getRowCount(); i++) {
+      InternalRow row = values.length == 0 ? InternalRow.empty() : batch.getRow(i).copy();
+      if (keep != null && !keep.eval(row)) continue;
+      List files = (List) directories.get(row);
+      if (files == null) {
+        files = new ArrayList();
+        directories.put(row, files);
+      }
+      Path path = new Path(vectors[PATH].getUTF8String(i).toString());
+      files.add(new FileStatus(vectors[SIZE].getLong(i), false, 0, BLOCK_BYTES, vectors[MODIFIED].getLong(i), path));
+    }
+  }
+
+  /** The filters as one test of a file's partition values; null where there are none. */
+  private BasePredicate predicate(List filters) {
+    if (filters.isEmpty()) return null;
+    Expression all = (Expression) filters.get(0);
+    for (int i = 1; i < filters.size(); i++) all = new And(all, (Expression) filters.get(i));
+    BasePredicate test = Predicate$.MODULE$.create(all, attributes(all));
+    test.initialize(0);
+    return test;
+  }
+
+  /** The attributes that a filter knows the partition columns by, in the order of their values. */
+  private Seq attributes(Expression filter) {
+    ArrayList inOrder = new ArrayList();
+    for (scala.collection.Iterator it = DataTypeUtils.toAttributes(partitions).iterator(); it.hasNext(); ) {
+      Attribute column = (Attribute) it.next();
+      for (scala.collection.Iterator used = filter.references().iterator(); used.hasNext(); ) {
+        Attribute reference = (Attribute) used.next();
+        if (reference.name().equalsIgnoreCase(column.name())) column = reference;
+      }
+      inOrder.add(column);
+    }
+    return CollectionConverters.asScala(inOrder).toSeq();
+  }
+
+  /** Two roots, so that no statement of Spark's own can write or delete here: it only writes to relations with one. */
+  public Seq rootPaths() {
+    ArrayList roots = new ArrayList();
+    roots.add(new Path(table));
+    roots.add(new Path(table, "_delta_log"));
+    return CollectionConverters.asScala(roots).toSeq();
+  }
+
+  public String[] inputFiles() {
+    List urls = (List) Ask.answer(Ask.python.inputs(this));
+    return (String[]) urls.toArray(new String[0]);
+  }
+
+  /** Spark calls this for what it has cached, before it caches it anew. */
+  public void refresh() {
+    if (!pinned) version = ((Number) Ask.answer(Ask.python.newest(table))).longValue();
+  }
+
+  public StructType partitionSchema() { return partitions; }
+  public long sizeInBytes() { return bytes; }
+  public boolean isTimeTravel() { return pinned && !planned(); }
+  public String toString() { return "Delta[version " + version + ", " + table + "]"; }
+
+  /** Without the version, which may change. */
+  public int hashCode() { return table.hashCode(); }
+
+  public boolean equals(Object other) {
+    if (!(other instanceof Files)) return false;
+    Files that = (Files) other;
+    return table.equals(that.table)
+        && version == that.version
+        && pinned == that.pinned
+        && (selection == null ? that.selection == null : selection.equals(that.selection))
+        && partitions.equals(that.partitions);
+  }
+}

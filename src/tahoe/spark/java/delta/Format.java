@@ -1,0 +1,81 @@
+package delta;
+
+import java.util.ArrayList;
+import java.util.Map;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat;
+import org.apache.spark.sql.sources.Filter;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.StructType;
+import scala.Function1;
+import scala.Product;
+import scala.collection.Iterator;
+import scala.collection.immutable.Seq;
+import scala.jdk.javaapi.CollectionConverters;
+
+/**
+ * Parquet files whose columns have other names, ids or types than the table's. Python translates the schema when a scan is made; what runs
+ * in the executors is Spark's own reader.
+ */
+public class Format extends ParquetFileFormat {
+  private final String schema;
+  private final boolean byId;
+  private final Map columns;
+
+  /**
+   * @param schema the table's schema with its column mapping, in Python's words
+   * @param byId whether columns are found by their field ids
+   * @param columns the names of columns in filters, and what they are called in the files
+   */
+  public Format(String schema, boolean byId, Map columns) {
+    this.schema = schema;
+    this.byId = byId;
+    this.columns = columns;
+  }
+
+  public Function1 buildReaderWithPartitionValues(
+      SparkSession session, StructType data, StructType partitions, StructType required, Seq filters,
+      scala.collection.immutable.Map options, Configuration conf) {
+    if (byId) conf.setBoolean("spark.sql.parquet.fieldId.read.enabled", true);
+    return new ParquetFileFormat().buildReaderWithPartitionValues(
+        session, physical(data), partitions, physical(required), physical(filters), options, conf);
+  }
+
+  private StructType physical(StructType logical) {
+    return (StructType) DataType.fromJson((String) Ask.answer(Ask.python.physical(schema, logical.json())));
+  }
+
+  /** The filters that can be told in the files' terms. Each only leaves out row groups that hold no matching row, so one less costs time. */
+  private Seq physical(Seq filters) {
+    ArrayList told = new ArrayList();
+    for (Iterator it = filters.iterator(); it.hasNext(); ) {
+      Object filter = physical((Filter) it.next());
+      if (filter != null) told.add(filter);
+    }
+    return CollectionConverters.asScala(told).toSeq();
+  }
+
+  /** A filter is a case class: of other filters, or of a column's name and values. */
+  private Filter physical(Filter filter) {
+    Object[] fields = new Object[((Product) filter).productArity()];
+    for (int i = 0; i < fields.length; i++) {
+      Object field = ((Product) filter).productElement(i);
+      if (field instanceof Filter) field = physical((Filter) field);
+      else if (i == 0 && field instanceof String) field = columns.get(field);
+      if (field == null && ((Product) filter).productElement(i) != null) return null;
+      fields[i] = field;
+    }
+    try {
+      return (Filter) filter.getClass().getConstructors()[0].newInstance(fields);
+    } catch (ReflectiveOperationException error) {
+      return null;
+    }
+  }
+
+  /** Columns of type void are in no file. */
+  public boolean supportDataType(DataType type) { return true; }
+
+  public int hashCode() { return schema.hashCode(); }
+  public boolean equals(Object other) { return other instanceof Format && ((Format) other).schema.equals(schema); }
+}

@@ -1,0 +1,55 @@
+package delta;
+
+import java.util.Map;
+import org.apache.spark.sql.Dataset;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.catalog.CatalogTable;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+
+/**
+ * Everything that Java asks of Python. The one implementation is {@code tahoe.spark.source.Source}; an answer that is a {@link Throwable}
+ * stands for an error, and {@link Ask} throws it.
+ */
+public interface Python {
+  /** A {@link Relation} for the options of a reader, or of a table in a catalog. */
+  Object relation(SparkSession session, Map options);
+
+  /** How a table is read in one query: a {@link Planned}. {@code version} is -1 where the query has not met the table before. */
+  Object plan(SparkSession session, Files files, long version, String data, String output, String condition);
+
+  /** The files of a scan: an Arrow stream, as bytes or as the path of a file that holds them. */
+  Object files(Files files, String filters);
+
+  /** The urls of all files of the newest version, or of the one that is pinned. */
+  Object inputs(Files files);
+
+  /** The number of the newest version. */
+  Object newest(String table);
+
+  /** The schema of the data files for a schema of the table, as JSON. */
+  Object physical(String table, String schema);
+
+  /** A {@link CatalogTable} for a path, at a version ("version 3", "timestamp 1700000000000000", or nothing for the newest). */
+  Object path(SparkSession session, String path, String at);
+
+  /** A table of the session's catalog as it is now, or at a version. */
+  Object named(SparkSession session, CatalogTable table, String at);
+
+  /** Whether there is a table at a path. */
+  Object exists(SparkSession session, String path);
+
+  /** What to run instead of a command: a plan, or nothing to let it run. */
+  Object command(SparkSession session, String name, LogicalPlan plan);
+
+  /** Run the plan of a {@link Command}; the answer is a Seq of rows. */
+  Object run(SparkSession session, LogicalPlan plan);
+
+  /** {@code DataFrameWriter.save}: the answer is the relation written to. */
+  Object save(SparkSession session, String mode, Map options, Dataset data);
+
+  /** {@code INSERT INTO} a temporary view over a table. */
+  Object insert(Files files, Dataset data, boolean overwrite);
+
+  /** Create a table, or replace it, without rows. */
+  Object create(SparkSession session, Staged table);
+}

@@ -1,0 +1,149 @@
+package delta;
+
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.HashMap;
+import org.apache.spark.sql.catalyst.expressions.Alias;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.AttributeSet;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.PlanExpression;
+import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
+import org.apache.spark.sql.catalyst.plans.logical.Filter;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.Project;
+import org.apache.spark.sql.catalyst.rules.Rule;
+import org.apache.spark.sql.catalyst.trees.TreeNode;
+import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.execution.datasources.FileFormat;
+import org.apache.spark.sql.execution.datasources.FileIndex;
+import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
+import org.apache.spark.sql.execution.datasources.LogicalRelation;
+import scala.Function1;
+import scala.Option;
+import scala.collection.Iterator;
+import scala.collection.immutable.Seq;
+import scala.jdk.javaapi.CollectionConverters;
+import scala.runtime.AbstractPartialFunction;
+
+/**
+ * The last rule of the optimiser. It gives every table of ours in a query the version and the files, or the plan, that Python chooses, and
+ * keeps the attributes that the query already uses; and it lets Python see every command before it runs.
+ */
+public class Rewrite extends Rule {
+  private final SparkSession session;
+
+  public Rewrite(SparkSession session) { this.session = session; }
+
+  public TreeNode apply(TreeNode tree) {
+    LogicalPlan plan = (LogicalPlan) tree;
+    if (plan instanceof org.apache.spark.sql.catalyst.plans.logical.Command && !(plan instanceof Command)) {
+      Object instead = Ask.answer(Ask.python.command(session, plan.getClass().getSimpleName(), plan));
+      if (instead != null) return (LogicalPlan) instead;
+    }
+    if (readsOurs(plan)) plan = rewrite(plan, plan.outputSet());
+    return plan.transformAllExpressions(new Subqueries());
+  }
+
+  private static boolean readsOurs(LogicalPlan plan) {
+    for (Iterator leaves = plan.collectLeaves().iterator(); leaves.hasNext(); ) {
+      if (isOurs((LogicalPlan) leaves.next())) return true;
+    }
+    return false;
+  }
+
+  private static boolean isOurs(LogicalPlan node) {
+    Files files = files(node);
+    return files != null && !files.planned() && !node.isStreaming();
+  }
+
+  private static Files files(LogicalPlan node) {
+    if (!(node instanceof LogicalRelation) || !(((LogicalRelation) node).relation() instanceof HadoopFsRelation)) return null;
+    FileIndex index = ((HadoopFsRelation) ((LogicalRelation) node).relation()).location();
+    return index instanceof Files ? (Files) index : null;
+  }
+
+  /** @param above what of the node's output is used */
+  private LogicalPlan rewrite(LogicalPlan node, AttributeSet above) {
+    if (isOurs(node)) return read((LogicalRelation) node, null, above);
+    AttributeSet used = above.$plus$plus(node.references());
+    if (node instanceof Filter && isOurs(((Filter) node).child()))
+      return read((LogicalRelation) ((Filter) node).child(), ((Filter) node).condition(), used);
+    boolean narrows = node instanceof Project || node instanceof Aggregate;
+    ArrayList rewritten = new ArrayList();
+    for (Iterator children = node.children().iterator(); children.hasNext(); ) {
+      LogicalPlan child = (LogicalPlan) children.next();  // a Union or a command takes all of it without naming columns
+      rewritten.add(rewrite(child, narrows ? node.references() : node instanceof Filter ? used : child.outputSet()));
+    }
+    return (LogicalPlan) node.withNewChildren(CollectionConverters.asScala(rewritten).toSeq());
+  }
+
+  private LogicalPlan read(LogicalRelation leaf, Expression condition, AttributeSet used) {
+    Files files = files(leaf);
+    HadoopFsRelation relation = (HadoopFsRelation) leaf.relation();
+    String filter = condition == null ? "[]" : Files.json(Collections.singletonList(condition));
+    // by now Spark may have narrowed the leaf to the nested fields in use, and asked for parts of _metadata
+    Planned planned = (Planned) Ask.answer(
+        Ask.python.plan(session, files, Versions.seen(files), relation.dataSchema().json(), leaf.schema().json(), filter));
+    Versions.see(files, planned.version());
+    LogicalPlan plan = planned.rows() == null ? scan(leaf, relation, planned) : rows(leaf, planned, used);
+    if (condition != null) plan = new Filter(condition, plan);
+    return planned.rows() == null ? plan : optimised(plan);
+  }
+
+  private LogicalPlan scan(LogicalRelation leaf, HadoopFsRelation relation, Planned planned) {
+    FileFormat format = planned.format() == null ? relation.fileFormat() : planned.format();
+    HadoopFsRelation chosen = new HadoopFsRelation(planned.files(), relation.partitionSchema(), relation.dataSchema(),
+        relation.bucketSpec(), format, relation.options(), relation.sparkSession());
+    return leaf.copy(chosen, leaf.output(), leaf.catalogTable(), leaf.isStreaming(), leaf.stream());
+  }
+
+  /** Python's plan with the attributes that the query knows, those that it uses. */
+  private static LogicalPlan rows(LogicalRelation leaf, Planned planned, AttributeSet used) {
+    LogicalPlan inner = ((org.apache.spark.sql.classic.Dataset) planned.rows()).queryExecution().analyzed();
+    HashMap byName = new HashMap();
+    for (Iterator from = inner.output().iterator(); from.hasNext(); ) {
+      Attribute attribute = (Attribute) from.next();
+      byName.put(attribute.name(), attribute);
+    }
+    ArrayList columns = new ArrayList();
+    for (Iterator to = leaf.output().iterator(); to.hasNext(); ) {
+      Attribute outer = (Attribute) to.next();
+      if (used.contains(outer)) columns.add(alias((Attribute) byName.get(outer.name()), outer));
+    }
+    return new Project(CollectionConverters.asScala(columns).toSeq(), inner);
+  }
+
+  /** The plan as the optimiser makes it, so that filters and columns reach the scan; it may drop the aliases that kept the identities. */
+  private LogicalPlan optimised(LogicalPlan plan) {
+    LogicalPlan best = (LogicalPlan) session.sessionState().optimizer().execute(plan);
+    ArrayList restored = new ArrayList();
+    Iterator got = best.output().iterator();
+    for (Iterator wanted = plan.output().iterator(); wanted.hasNext(); ) {
+      Attribute outer = (Attribute) wanted.next();
+      Attribute inside = (Attribute) got.next();
+      if (outer.exprId().equals(inside.exprId())) restored.add(inside);
+      else restored.add(alias(inside, outer));
+    }
+    return new Project(CollectionConverters.asScala(restored).toSeq(), best);
+  }
+
+  private static Alias alias(Attribute inside, Attribute outer) {
+    Seq nothing = CollectionConverters.asScala(new ArrayList()).toSeq();
+    return new Alias(inside, outer.name(), outer.exprId(), outer.qualifier(), Option.empty(), nothing);
+  }
+
+  /** Subqueries that were added late, such as runtime Bloom filters, are seen by no rule but this one. */
+  private class Subqueries extends AbstractPartialFunction {
+    public boolean isDefinedAt(Object node) {
+      return node instanceof PlanExpression && ((PlanExpression) node).plan() instanceof LogicalPlan;
+    }
+
+    public Object applyOrElse(Object node, Function1 otherwise) {
+      if (!isDefinedAt(node)) return otherwise.apply(node);
+      LogicalPlan before = (LogicalPlan) ((PlanExpression) node).plan();
+      LogicalPlan after = (LogicalPlan) Rewrite.this.apply((TreeNode) before);
+      return after == before ? node : ((PlanExpression) node).withNewPlan(after);
+    }
+  }
+}

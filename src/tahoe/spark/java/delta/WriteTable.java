@@ -1,0 +1,68 @@
+package delta;
+
+import java.util.Arrays;
+import java.util.HashSet;
+import java.util.Map;
+import java.util.Set;
+import org.apache.spark.sql.connector.catalog.Column;
+import org.apache.spark.sql.connector.catalog.SupportsRead;
+import org.apache.spark.sql.connector.catalog.SupportsWrite;
+import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.connector.catalog.TableCapability;
+import org.apache.spark.sql.connector.expressions.Transform;
+import org.apache.spark.sql.connector.expressions.filter.Predicate;
+import org.apache.spark.sql.connector.read.Scan;
+import org.apache.spark.sql.connector.read.ScanBuilder;
+import org.apache.spark.sql.connector.write.LogicalWriteInfo;
+import org.apache.spark.sql.connector.write.SupportsDynamicOverwrite;
+import org.apache.spark.sql.connector.write.SupportsOverwriteV2;
+import org.apache.spark.sql.connector.write.Write;
+import org.apache.spark.sql.connector.write.WriteBuilder;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+
+/**
+ * A table as statements see it that write to it. Spark analyses them, and {@link Rewrite} takes them before they run: neither the scan nor
+ * the write that are handed out here are ever executed.
+ */
+public class WriteTable implements Table, SupportsRead, SupportsWrite {
+  private final Table read;
+  private final String url;
+
+  public WriteTable(Table read, String url) {
+    this.read = read;
+    this.url = url;
+  }
+
+  public String url() { return url; }
+  public Table read() { return read; }
+  public String name() { return read.name(); }
+  public StructType schema() { return read.schema(); }
+  public Column[] columns() { return read.columns(); }
+  public Transform[] partitioning() { return read.partitioning(); }
+  public Map properties() { return read.properties(); }
+
+  /** Any schema: columns are matched, cast and checked in Python, where the options are known that let a schema change. */
+  public Set capabilities() {
+    return new HashSet(Arrays.asList(new TableCapability[] {
+        TableCapability.BATCH_READ, TableCapability.BATCH_WRITE, TableCapability.TRUNCATE, TableCapability.OVERWRITE_BY_FILTER,
+        TableCapability.OVERWRITE_DYNAMIC, TableCapability.ACCEPT_ANY_SCHEMA }));
+  }
+
+  public WriteBuilder newWriteBuilder(LogicalWriteInfo info) { return new Unwritten(); }
+  public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) { return new Unread(schema()); }
+
+  public static class Unread implements ScanBuilder, Scan {
+    private final StructType schema;
+    public Unread(StructType schema) { this.schema = schema; }
+    public Scan build() { return this; }
+    public StructType readSchema() { return schema; }
+  }
+
+  public static class Unwritten implements SupportsOverwriteV2, SupportsDynamicOverwrite, Write {
+    public WriteBuilder truncate() { return this; }
+    public WriteBuilder overwrite(Predicate[] predicates) { return this; }
+    public WriteBuilder overwriteDynamicPartitions() { return this; }
+    public Write build() { return this; }
+  }
+}
