@@ -106,8 +106,10 @@ def test_a_checkpoint_of_any_kind_changes_nothing(history, data):
         case _:
             store.put(f"{log_files.SIDECAR_FOLDER}/s1.parquet", parquet_bytes(files))
             top = [CheckpointMetadata(version=cut), *rest, Sidecar(path="s1.parquet", size_bytes=1, modification_time_ms=1)]
-            name = log_files.classic_checkpoint_name(cut) if kind.startswith("classic") else log_files.uuid_checkpoint_name(cut, uuid, "json")
-            written = {name: parquet_bytes(top) if kind.startswith("classic") else encode_commit(top)}
+            if kind == "classic sidecars":
+                written = {log_files.classic_checkpoint_name(cut): parquet_bytes(top)}
+            else:
+                written = {log_files.uuid_checkpoint_name(cut, uuid, "json"): encode_commit(top)}
     for name, content in written.items():
         store.put(f"{log_files.LOG_FOLDER}/{name}", content)
     for version in range(cut):  # the checkpoint alone must do

@@ -6,10 +6,11 @@ Protocol: "Delta Log Entries", "Last Checkpoint File". It knows names and action
 from __future__ import annotations
 
 from collections.abc import Set
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, tzinfo
 
-from tahoe.errors import MissingVersionError, NotADeltaTableError, TableNotFoundError
+from tahoe.errors import MissingVersionError, NotADeltaTableError, TableNotFoundError, VersionNotFoundError
 from tahoe.protocol import log_files
 from tahoe.protocol.actions import Action, CommitInfo, decode_commit
 from tahoe.protocol.last_checkpoint import LastCheckpoint, parse_last_checkpoint
@@ -75,9 +76,8 @@ class Log:
         """
         hint = None if unusable else self.last_checkpoint()
         if hint is not None and (version is None or version >= hint.version):
-            files = self.list_files(hint.version)
-            if any(c.version >= hint.version for c in log_files.complete_checkpoints(files)):
-                return log_files.plan_segment(files, version, table=self.url, unusable=unusable)
+            with suppress(MissingVersionError, VersionNotFoundError):
+                return log_files.plan_segment(self.list_files(hint.version), version, table=self.url)
         files = self.list_files()
         if not any(f.kind is log_files.Kind.COMMIT or f.is_checkpoint for f in files):
             raise self._no_table()

@@ -1,0 +1,119 @@
+"""When versions were committed, and time travel by timestamp."""
+
+from __future__ import annotations
+
+import pytest
+
+from tahoe.errors import InvalidTimeTravelError, MissingActionError, TimestampOutOfRangeError
+from tahoe.protocol import log_files
+from tahoe.protocol.actions import CommitInfo, Metadata, Protocol, encode_commit
+from tahoe.storage.memory import MemoryStore
+from tahoe.table.history import history, parse_timestamp, version_at
+from tahoe.table.log import Log
+from tahoe.table.snapshot import load_snapshot
+from tests.table.builders import METADATA, PROTOCOL, SCHEMA, add, memory_env, put_commit
+
+STAMPED = Protocol(reader_version=1, writer_version=7, writer_features=frozenset({"inCommitTimestamp"}))
+
+
+def log_with_file_times(*times_ms: int) -> Log:
+    times = iter(times_ms)
+    env = memory_env()
+    store = MemoryStore(env.store.url, clock_ms=lambda: next(times))
+    for version in range(len(times_ms)):
+        body = [PROTOCOL, METADATA] if version == 0 else [add(f"f{version}")]
+        store.put(log_files.commit_key(version), encode_commit(body))
+    return Log(env)
+
+
+def stamped_log(stamps_ms: dict[int, int], versions: int, configuration: dict[str, str]) -> Log:
+    """File times are far from the stamps, so that a reader that used them would be found out."""
+    env = memory_env(start_ms=5_000)
+    metadata = Metadata(id="t", schema_string=SCHEMA.to_json(), configuration={"delta.enableInCommitTimestamps": "true", **configuration})
+    for version in range(versions):
+        info = CommitInfo({"operation": "WRITE", **({"inCommitTimestamp": stamps_ms[version]} if version in stamps_ms else {})})
+        put_commit(env, version, [info, *([STAMPED, metadata] if version == 0 else []), add(f"f{version}")])
+    return Log(env)
+
+
+def metadata_of(log: Log) -> Metadata:
+    return load_snapshot(log).metadata
+
+
+def test_a_commit_counts_from_its_time_on():
+    log = log_with_file_times(1000, 2000, 3000)
+    metadata = metadata_of(log)
+    assert [version_at(log, metadata, t) for t in (1000, 1999, 2000, 2500, 3000)] == [0, 0, 1, 1, 2]
+
+
+def test_a_clock_that_went_back_does_not_confuse_the_order():
+    log = log_with_file_times(5000, 1000, 1000, 6000)
+    times = [c.timestamp_ms for c in history(log, metadata_of(log))]
+    assert times == [6000, 5002, 5001, 5000]
+    assert version_at(log, metadata_of(log), 5001) == 1
+
+
+@pytest.mark.parametrize("timestamp_ms", [999, 3001])
+def test_a_time_outside_the_table_s_life_is_refused_with_the_range(timestamp_ms):
+    log = log_with_file_times(1000, 2000, 3000)
+    with pytest.raises(TimestampOutOfRangeError, match=r"version 0 at 1970-01-01 00:00:01.*version 2 at 1970-01-01 00:00:03"):
+        version_at(log, metadata_of(log), timestamp_ms)
+
+
+def test_in_commit_timestamps_go_before_file_times():
+    log = stamped_log({0: 100, 1: 200, 2: 300}, 3, {})
+    metadata = metadata_of(log)
+    assert [version_at(log, metadata, t) for t in (100, 250, 300)] == [0, 1, 2]
+    assert load_snapshot(log).timestamp_ms == 300
+
+
+def test_the_time_of_enablement_tells_in_which_range_to_look():
+    """Commits 0 and 1 have file times from 5000 on, 2 and 3 have stamps from 50,000,000 on."""
+    enabled = {"delta.inCommitTimestampEnablementVersion": "2", "delta.inCommitTimestampEnablementTimestamp": "50000000"}
+    log = stamped_log({2: 50_000_000, 3: 50_000_100}, 4, enabled)
+    metadata = metadata_of(log)
+    times = [c.timestamp_ms for c in history(log, metadata)][::-1]
+    assert times[2:] == [50_000_000, 50_000_100]
+    assert version_at(log, metadata, times[0]) == 0
+    assert version_at(log, metadata, 49_999_999) == 1
+    assert version_at(log, metadata, 50_000_000) == 2
+
+
+def test_a_missing_in_commit_timestamp_is_an_error_of_the_log():
+    log = stamped_log({0: 100}, 2, {})
+    with pytest.raises(MissingActionError, match="inCommitTimestamp"):
+        version_at(log, metadata_of(log), 100)
+
+
+def test_by_halving_few_commits_are_read():
+    log = stamped_log({v: 1000 + v for v in range(200)}, 200, {})
+    metadata = metadata_of(log)
+    store = log.env.store
+    assert isinstance(store, MemoryStore)
+    before = store.calls.total()
+    assert version_at(log, metadata, 1150) == 150
+    assert store.calls.total() - before < 20
+
+
+def test_history_is_newest_first_and_limited():
+    log = stamped_log({v: v for v in range(5)}, 5, {})
+    assert [c.version for c in history(log, metadata_of(log), limit=2)] == [4, 3]
+    assert [c.version for c in history(log, metadata_of(log))] == [4, 3, 2, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected_ms"),
+    [
+        ("2026-01-31", 1_769_817_600_000),
+        ("2026-01-31 12:00:00", 1_769_860_800_000),
+        ("2026-01-31T12:00:00.123Z", 1_769_860_800_123),
+        ("2026-01-31 12:00:00+01:00", 1_769_857_200_000),
+    ],
+)
+def test_timestamps_as_users_write_them(text, expected_ms):
+    assert parse_timestamp(text, table="t") == expected_ms
+
+
+def test_a_text_that_is_no_timestamp_is_refused():
+    with pytest.raises(InvalidTimeTravelError, match="'yesterday' is no timestamp"):
+        parse_timestamp("yesterday", table="t")

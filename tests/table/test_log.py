@@ -1,0 +1,187 @@
+"""Logs that are broken, hints that mislead, and what is read."""
+
+from __future__ import annotations
+
+import pytest
+
+from tahoe.errors import (
+    CorruptCheckpointError,
+    InvalidCommitError,
+    InvalidLogFileError,
+    MissingActionError,
+    MissingVersionError,
+    NotADeltaTableError,
+    TableNotFoundError,
+    UnsupportedReaderFeatureError,
+    VersionNotFoundError,
+)
+from tahoe.protocol import log_files
+from tahoe.protocol.actions import DeletionVectorDescriptor, Metadata, Protocol, Remove
+from tahoe.protocol.last_checkpoint import LastCheckpoint, encode_last_checkpoint
+from tahoe.protocol.log_files import commit_key
+from tahoe.storage.memory import Operation
+from tahoe.table.log import Log
+from tahoe.table.snapshot import load_snapshot, refresh
+from tests.table.builders import METADATA, PROTOCOL, add, make_log, memory_env, parquet_bytes, put_commit
+
+CHECKPOINT = f"{log_files.LOG_FOLDER}/{log_files.classic_checkpoint_name(2)}"
+
+
+def table_with_checkpoint() -> Log:
+    log = make_log([[add("a")], [add("b")], [add("c")], [Remove(path="a")]])
+    log.env.store.put(CHECKPOINT, parquet_bytes([PROTOCOL, METADATA, add("a"), add("b"), add("c")]))
+    return log
+
+
+def paths(log: Log) -> list[str]:
+    return sorted(load_snapshot(log).live.column("path").to_pylist())
+
+
+def test_no_table_and_no_delta_table_are_told_apart():
+    log = Log(memory_env())
+    with pytest.raises(TableNotFoundError):
+        load_snapshot(log)
+    log.env.store.put("data.parquet", b"")
+    with pytest.raises(NotADeltaTableError):
+        load_snapshot(log)
+
+
+def test_a_broken_line_is_named_with_its_file_and_number():
+    log = make_log([[add("a")]])
+    log.env.store.put(commit_key(1), b'{"add":{"path":"b","size":1,"modificationTime":1,"dataChange":true}}\n{"add":{"pa')
+    with pytest.raises(InvalidLogFileError, match=r"00000000000000000001\.json, line 2"):
+        load_snapshot(log)
+
+
+def test_an_action_without_a_required_field_is_named():
+    log = make_log([[add("a")]])
+    log.env.store.put(commit_key(1), b'{"add":{"path":"b"}}')
+    with pytest.raises(InvalidLogFileError, match="lacks the required field size, modificationTime"):
+        load_snapshot(log)
+
+
+def test_unknown_actions_and_fields_are_ignored():
+    log = make_log([[add("a")]])
+    novelty = b'{"novelty":{"x":1}}\n'
+    log.env.store.put(commit_key(1), novelty + b'{"add":{"path":"b","size":1,"modificationTime":1,"dataChange":true,"new":[1]}}\n\n')
+    assert paths(log) == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("actions", "detail"),
+    [
+        ([METADATA, METADATA], "more than one metaData"),
+        ([PROTOCOL, PROTOCOL], "more than one protocol"),
+        ([add("b"), add("b")], "more than one add action for b"),
+        ([add("b"), add("./b")], "more than one add action"),
+        ([Remove(path="a"), Remove(path="a")], "more than one remove action for a"),
+        ([add("b"), Remove(path="b")], "both adds and removes b"),
+    ],
+)
+def test_a_commit_that_contradicts_itself_is_refused_by_name(actions, detail):
+    with pytest.raises(InvalidCommitError, match=rf"00000000000000000001\.json breaks the protocol: .*{detail}"):
+        load_snapshot(make_log([[add("a")], actions]))
+
+
+def test_a_file_with_a_new_vector_is_removed_and_added_in_one_commit():
+    vector = DeletionVectorDescriptor(storage_type="i", path_or_inline="x", size_bytes=1, cardinality=1)
+    log = make_log([[add("a")], [Remove(path="a"), add("a", deletion_vector=vector)]])
+    (live,) = load_snapshot(log).live.adds()
+    assert live.deletion_vector == vector
+
+
+@pytest.mark.parametrize("missing", ["protocol", "metaData"])
+def test_a_log_without_protocol_or_metadata_is_refused(missing):
+    env = memory_env()
+    put_commit(env, 0, [METADATA if missing == "protocol" else PROTOCOL, add("a")])
+    with pytest.raises(MissingActionError, match=missing):
+        load_snapshot(Log(env))
+
+
+def test_a_feature_that_readers_must_know_stops_the_read_by_name():
+    protocol = Protocol(
+        reader_version=3, writer_version=7, reader_features=frozenset({"timeMachine"}), writer_features=frozenset({"timeMachine"})
+    )
+    with pytest.raises(UnsupportedReaderFeatureError, match="timeMachine"):
+        load_snapshot(make_log([[add("a")], [protocol]]))
+
+
+def test_versions_and_gaps():
+    log = make_log([[add("a")], [add("b")], [add("c")]])
+    assert sorted(load_snapshot(log, 1).live.column("path").to_pylist()) == ["a", "b"]
+    with pytest.raises(VersionNotFoundError, match="versions 0 to 2"):
+        load_snapshot(log, 3)
+    log.env.store.delete(commit_key(1))
+    with pytest.raises(MissingVersionError, match=r"00000000000000000001\.json"):
+        load_snapshot(log)
+
+
+@pytest.mark.parametrize("content", [b"PAR1 this is no checkpoint", b"", parquet_bytes([PROTOCOL, METADATA, add("a")])[:-20]])
+def test_a_broken_checkpoint_costs_time_not_correctness(content):
+    log = table_with_checkpoint()
+    log.env.store.put(CHECKPOINT, content)
+    assert paths(log) == ["b", "c"]
+
+
+def test_a_broken_checkpoint_that_nothing_replaces_is_named():
+    log = table_with_checkpoint()
+    log.env.store.put(CHECKPOINT, b"broken")
+    log.env.store.delete(commit_key(0))
+    with pytest.raises(CorruptCheckpointError, match=r"00000000000000000002\.checkpoint\.parquet"):
+        load_snapshot(log)
+
+
+def test_a_checkpoint_without_protocol_is_not_an_accident():
+    log = table_with_checkpoint()
+    log.env.store.put(CHECKPOINT, parquet_bytes([METADATA, add("a")]))
+    with pytest.raises(MissingActionError, match="no protocol action"):
+        load_snapshot(log)
+
+
+@pytest.mark.parametrize(
+    "hint",
+    [
+        b"",
+        b"not json",
+        encode_last_checkpoint(LastCheckpoint(version=99, size=1)),
+        encode_last_checkpoint(LastCheckpoint(version=1, size=1)),
+        encode_last_checkpoint(LastCheckpoint(version=2, size=5)),
+        encode_last_checkpoint(LastCheckpoint(version=2, size=5))[:-4],
+    ],
+)
+def test_a_hint_right_or_wrong_changes_nothing(hint):
+    log = table_with_checkpoint()
+    log.env.store.put(log_files.LAST_CHECKPOINT, hint)
+    assert paths(log) == ["b", "c"]
+    assert sorted(load_snapshot(log, 1).live.column("path").to_pylist()) == ["a", "b"]
+
+
+def test_a_good_hint_saves_the_listing_of_old_commits():
+    log = table_with_checkpoint()
+    log.env.store.put(log_files.LAST_CHECKPOINT, encode_last_checkpoint(LastCheckpoint(version=2, size=5)))
+    assert [f.version for f in log.list_files(2)] == [2, 2, 3]
+    calls = log.env.store.calls
+    before = calls[Operation.LIST]
+    load_snapshot(log)
+    assert calls[Operation.LIST] - before == 1
+
+
+def test_a_later_snapshot_reads_only_the_commits_since():
+    log = make_log([[add("a")], [add("b")]])
+    snapshot = load_snapshot(log)
+    put_commit(log.env, 2, [add("c")])
+    before = log.env.store.calls[Operation.GET]
+    newer = refresh(snapshot)
+    assert newer.version == 2
+    assert log.env.store.calls[Operation.GET] - before == 1
+    assert refresh(newer) is newer
+
+
+def test_a_table_that_was_made_anew_in_the_same_place_is_not_mixed_with_the_old_one():
+    log = make_log([[add("a")], [add("b")]])
+    snapshot = load_snapshot(log)
+    for version in (0, 1):
+        log.env.store.delete(commit_key(version))
+    put_commit(log.env, 0, [PROTOCOL, Metadata(id="new", schema_string=METADATA.schema_string), add("z")])
+    put_commit(log.env, 1, [add("y")])
+    assert sorted(refresh(snapshot).live.column("path").to_pylist()) == ["y", "z"]
