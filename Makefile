@@ -22,7 +22,7 @@ lint: java .venv/installed ## ruff, mypy, the rings, and the Java sources throug
 	scripts/check-java-sources .venv
 
 bench: java .venv/installed ## every question in benchmarks/, with the answers in benchmarks/results (an hour; ONLY="scan load" picks)
-	.venv/bin/python benchmarks/run.py $(ONLY)
+	.venv/bin/python -m benchmarks.run $(ONLY)
 
 interop: java .venv/installed .venv-reference/installed .cache/reference-jars/installed .venv-4.1/installed .venv-4.2/installed ## against the reference implementation, and on the older Spark versions
 	scripts/interop $(TESTS)

@@ -1,0 +1,18 @@
+"""One side of open_million.py: delta-rs opens a table, and has paths, sizes and the least values of one column in hand."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+
+from deltalake import DeltaTable
+
+from benchmarks.peak_memory import peak_megabytes
+
+path, column = sys.argv[1:]
+began = time.perf_counter()
+files = DeltaTable(path).get_add_actions(flatten=True)
+paths, sizes, least = (files[name] for name in ("path", "size_bytes", f"min.{column}"))
+found = {"seconds": time.perf_counter() - began, "megabytes": peak_megabytes()}
+print(json.dumps({**found, "answer": [len(paths), sum(sizes.to_pylist()), sum(least.to_pylist())]}))

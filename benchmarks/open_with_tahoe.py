@@ -1,0 +1,22 @@
+"""One side of open_million.py: tahoe opens a table, and has paths, sizes and the least values of one column in hand."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+
+import pyarrow.compute as pc
+
+from benchmarks.peak_memory import peak_megabytes
+from tahoe.protocol.schema import LONG
+from tahoe.table.statistics import StatisticsRequest, column_name
+from tahoe.table.table import Table
+
+path, column = sys.argv[1:]
+began = time.perf_counter()
+live = Table(path).snapshot().live
+paths, sizes = live.column("path"), live.column("size_bytes")
+least = live.statistics(StatisticsRequest({(column,): LONG})).column(column_name("min", (column,)))
+found = {"seconds": time.perf_counter() - began, "megabytes": peak_megabytes()}
+print(json.dumps({**found, "answer": [len(paths), pc.sum(sizes).as_py(), pc.sum(least).as_py()]}))

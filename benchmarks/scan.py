@@ -1,0 +1,41 @@
+"""How fast is a scan of a Delta table, beside plain Parquet on the same files and the same Spark?"""
+
+from __future__ import annotations
+
+import shutil
+
+from benchmarks.measure import FOLDER, Comparison, compare, lineitem, report, start_spark
+
+
+def run() -> list[Comparison]:
+    spark = start_spark()
+    path = str(FOLDER / f"scan-{lineitem().split('/')[-2]}")
+    shutil.rmtree(path, ignore_errors=True)
+    spark.read.parquet(lineitem()).write.format("delta").save(path)
+    columns = spark.read.parquet(path).columns
+    questions = {
+        "sum 3 columns of lineitem": ["sum(l_quantity)", "sum(l_extendedprice)", "sum(l_discount)"],
+        "max of all 16 columns of lineitem": [f"max({column})" for column in columns],
+    }
+
+    def read(source: str, expressions: list[str]) -> list[object]:
+        frame = spark.read.format(source).load(path)
+        return list(frame.selectExpr(*expressions).collect()[0])
+
+    found = []
+    for question, expressions in questions.items():
+        assert read("delta", expressions) == read("parquet", expressions), "both sides must answer alike"
+        found.append(
+            compare(
+                question,
+                peer="Spark, the same files as Parquet",
+                ours=lambda e=expressions: read("delta", e),
+                theirs=lambda e=expressions: read("parquet", e),
+                goal=1.05,
+            )
+        )
+    return found
+
+
+if __name__ == "__main__":
+    report(*run())
