@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, tzinfo
 from decimal import Context, InvalidOperation
 from decimal import Decimal as PyDecimal
-from typing import Any, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import sqlglot
 from sqlglot import exp
@@ -63,7 +63,7 @@ class _Dialect(Spark):
     """Spark 4's SQL: in a literal, two quotes are one."""
 
     class Tokenizer(Spark.Tokenizer):
-        STRING_ESCAPES = ("\\", "'")
+        STRING_ESCAPES: ClassVar[list[str]] = ["\\", "'"]
 
 
 def parse_predicate(text: str, schema: Struct, *, table: str = "the table", zone: tzinfo = UTC) -> Predicate:
