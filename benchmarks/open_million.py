@@ -1,8 +1,8 @@
 """How long does it take to open a table of a million files, and how much memory, beside delta-rs?
 
 Each side runs in a process of its own, and ends with all paths and sizes and one column's least values in hand. tahoe is asked for the
-statistics of that column; delta-rs has one call, `get_add_actions`, which gives those of all six columns. Imports are not counted in
-the time; they are in the memory.
+statistics of that column; delta-rs has one call, `get_add_actions`, which gives those of all six columns, so that what it takes only to
+open the table, with nothing in hand, is shown as well. Imports are not counted in the time; they are in the memory.
 """
 
 from __future__ import annotations
@@ -19,6 +19,10 @@ from benchmarks.measure import FOLDER, ROUNDS, Comparison, report
 FILES = int(os.environ.get("FILES", "1000000"))
 COLUMN = "l_orderkey"
 SIDES = ("tahoe", "delta_rs")
+WHAT = (
+    "Opening a million files: tahoe does Table(path).snapshot() and takes path, size and one column's statistics; "
+    "delta-rs does DeltaTable(path), then get_add_actions(flatten=True)"
+)
 
 
 def run() -> list[Comparison]:
@@ -27,25 +31,27 @@ def run() -> list[Comparison]:
         shutil.rmtree(table, ignore_errors=True)
         write_checkpointed_table(table, FILES)
         (table / "done").touch()
-    seconds: dict[str, list[float]] = {side: [] for side in SIDES}
-    megabytes: dict[str, list[float]] = {side: [] for side in SIDES}
+    runs: dict[str, list[dict[str, float]]] = {side: [] for side in SIDES}
     answers = set()
     for number in range(ROUNDS + 1):
         for side in SIDES if number % 2 else reversed(SIDES):
             command = [sys.executable, "-m", f"benchmarks.open_with_{side}", str(table), COLUMN]
             found = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
-            answers.add(tuple(found["answer"]))
+            answers.add(tuple(found.pop("answer")))
             if number > 0:
-                seconds[side].append(found["seconds"])
-                megabytes[side].append(found["megabytes"])
+                runs[side].append(found)
     assert len(answers) == 1, f"both sides must answer alike: {answers}"
-    question = f"open {FILES:,} files from a checkpoint"
-    what = "tahoe opens with Table(path).snapshot(), two columns and one column's statistics; delta-rs with get_add_actions(flatten=True)"
+
+    def compared(what: str, key: str, peer: str, their_key: str, unit: str, goal: float | None) -> Comparison:
+        ours, theirs = [run[key] for run in runs["tahoe"]], [run[their_key] for run in runs["delta_rs"]]
+        return Comparison(question=f"open {FILES:,} files: {what}", peer=peer, ours=ours, theirs=theirs, unit=unit, goal=goal, what=WHAT)
+
+    in_hand, opened = "delta-rs, the same in hand", "delta-rs, only opened"
     return [
-        Comparison(question=question, peer="delta-rs", ours=seconds["tahoe"], theirs=seconds["delta_rs"], goal=0.5, what=what),
-        Comparison(
-            question=f"{question}: memory", peer="delta-rs", ours=megabytes["tahoe"], theirs=megabytes["delta_rs"], unit="MB", goal=1.0
-        ),
+        compared("time", "seconds", in_hand, "seconds", "s", 0.5),
+        compared("memory", "megabytes", in_hand, "megabytes", "MB", 1.0),
+        compared("time", "seconds", opened, "opened_seconds", "s", None),
+        compared("memory", "megabytes", opened, "opened_megabytes", "MB", None),
     ]
 
 
