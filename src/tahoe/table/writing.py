@@ -52,7 +52,8 @@ class WriteRequest:
     Attributes:
         schema: of the data, with logical names.
         partition_by: None where nothing was said.
-        properties: `delta.*` options and other table properties; used for a new table.
+        properties: `delta.*` options and other table properties; used for a new or a replaced table.
+        default_properties: what a new table gets besides.
         replace_where: SQL text over partition columns: only matching files are replaced.
         dynamic_partitions: only partitions that the data has are replaced.
         txn: application id and version; a version already recorded makes the write a no-op.
@@ -63,6 +64,7 @@ class WriteRequest:
     schema: Struct
     partition_by: tuple[str, ...] | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
+    default_properties: Mapping[str, str] = field(default_factory=dict)
     merge_schema: bool = False
     overwrite_schema: bool = False
     replace_where: str | None = None
@@ -288,7 +290,7 @@ def _check_folder_is_free(table: Table) -> None:
 
 def new_table(table: Table, request: WriteRequest) -> tuple[Protocol, Metadata]:
     """Protocol and metadata of a table that is made from nothing."""
-    properties = normalise(request.properties, table=table.url)
+    properties = {**normalise(request.default_properties, table=table.url), **normalise(request.properties, table=table.url)}
     schema = request.schema if request.keep_nullability else _as_nullable(request.schema)
     partition_columns = _partition_columns(schema, request.partition_by or (), table.url)
     return _described(table, schema, partition_columns, properties, request.comment, None)
@@ -493,20 +495,31 @@ def create_table(table: Table, request: WriteRequest, *, replace_existing: bool 
             return None
         raise TableExistsError(table=table.url)
     if snapshot is None:
-        _check_folder_is_free(table)
-        protocol, metadata = new_table(table, request)
-        plan = WritePlan(
-            table=table, request=replace(request, mode="append"), snapshot=None, protocol=protocol, metadata=metadata, replace_where=None
-        )
-        return plan.commit([])
+        return _plan_new(table, replace(request, mode="append")).commit([])
+    return _plan_replaced(table, request, snapshot).commit([])
+
+
+def plan_replacement(table: Table, request: WriteRequest) -> WritePlan:
+    """Plan to make a table anew from a query, whether it is there or not: nothing of it stays but its history.
+
+    Raises:
+        DeltaAnalysisError, DeltaProtocolError: as `plan_write`.
+    """
+    snapshot = table.snapshot_if_exists()
+    return _plan_new(table, replace(request, mode="overwrite")) if snapshot is None else _plan_replaced(table, request, snapshot)
+
+
+def _plan_replaced(table: Table, request: WriteRequest, snapshot: Snapshot) -> WritePlan:
     check_writable(snapshot.protocol, snapshot.metadata, table=table.url, removes_data=True)
-    fresh = replace(request, mode="overwrite", overwrite_schema=True)
     schema = request.schema if request.keep_nullability else _as_nullable(request.schema)
     partition_columns = _partition_columns(schema, request.partition_by or (), table.url)
-    protocol, metadata = _described(
-        table, schema, partition_columns, normalise(request.properties, table=table.url), request.comment, snapshot
+    properties = {**normalise(request.default_properties, table=table.url), **normalise(request.properties, table=table.url)}
+    protocol, metadata = _described(table, schema, partition_columns, properties, request.comment, snapshot)
+    return WritePlan(
+        table=table,
+        request=replace(request, mode="overwrite", overwrite_schema=True),
+        snapshot=snapshot,
+        protocol=protocol,
+        metadata=replace(metadata, description=request.comment),
+        replace_where=None,
     )
-    metadata = replace(metadata, description=request.comment)
-    return WritePlan(table=table, request=fresh, snapshot=snapshot, protocol=protocol, metadata=metadata, replace_where=None).commit([])
-
-

@@ -1,0 +1,199 @@
+"""Spark's own Parquet writer, steered so that every data file is written once, under a unique name, in its final folder.
+
+With `gateway` the only module that names Spark's internal classes. It knows folders and Parquet, not Delta: what is written becomes
+part of a table when somebody commits it. Spark's manifest of what it wrote goes to a private temporary folder of the driver.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+from pyspark.sql import DataFrame
+
+from tahoe.spark.gateway import Gateway, JavaObject
+
+# Spark's writer keeps bounds of at most this many bytes in a footer and, without the limit, none at all for longer text.
+BOUND_BYTES_MAX = 1024
+
+# What the files must look like whatever the session says: timestamps that have statistics, dates and times as they are, lists and
+# decimals as the format has them, variants in one piece.
+_SESSION_SETTINGS: Mapping[str, str] = {
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
+    "spark.sql.parquet.writeLegacyFormat": "false",
+    "spark.sql.parquet.fieldId.write.enabled": "true",
+    "spark.sql.variant.writeShredding.enabled": "false",
+    "spark.sql.variant.inferShreddingSchema": "false",
+    "spark.sql.parquet.variant.annotateLogicalType.enabled": "false",
+}
+
+_DATASOURCES = "org.apache.spark.sql.execution.datasources"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriterSettings:
+    """How files are written.
+
+    Attributes:
+        schema: of the files with the partition columns, as JSON of Spark's StructType; columns as in the data, by position.
+        partition_columns: names in that schema; they become folders.
+        options: of Spark's Parquet source: `compression`, `maxRecordsPerFile`.
+        hadoop: settings of Parquet's own writer and of the storage.
+    """
+
+    schema: str
+    partition_columns: Sequence[str] = ()
+    options: Mapping[str, str] = field(default_factory=dict)
+    hadoop: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewFile:
+    """A file that was written. `key` is relative to the folder and unescaped; its folders are `column=value` as Hive escapes them."""
+
+    key: str
+    size_bytes: int
+    modification_time_ms: int
+
+
+def write_files(frame: DataFrame, url: str, settings: WriterSettings) -> list[NewFile]:
+    """Run the query and write its rows below a folder.
+
+    A job that fails removes what its tasks have written.
+
+    Args:
+        frame: its columns are, in order, those of `settings.schema`; names and nullability are taken from there.
+        url: the folder, absolute and unescaped.
+
+    Raises:
+        Exception: what Spark raised.
+    """
+    gateway = Gateway(frame.sparkSession)
+    manifest = tempfile.mkdtemp(prefix="tahoe-manifest-")
+    try:
+        query = frame._jdf.queryExecution()
+        _as_query(gateway, query, lambda: _write(gateway, query, hadoop_url(gateway, url), settings, manifest))
+        return _read_manifest(Path(manifest), depth=1 + len(settings.partition_columns))
+    finally:
+        shutil.rmtree(manifest, ignore_errors=True)
+
+
+def delete_files(gateway: Gateway, url: str, keys: Iterable[str], hadoop: Mapping[str, str]) -> None:
+    """Remove files of a folder; one that is not there is no error. `hadoop` holds settings of the storage."""
+    root = gateway.jvm.org.apache.hadoop.fs.Path(hadoop_url(gateway, url))
+    system = root.getFileSystem(_configuration(gateway.session, hadoop))
+    for key in keys:
+        system.delete(gateway.jvm.org.apache.hadoop.fs.Path(root, key), False)
+
+
+def hadoop_url(gateway: Gateway, url: str) -> str:
+    """The url under the scheme by which Hadoop knows the storage: S3 is `s3a` there, unless the session says otherwise."""
+    scheme, colon, rest = url.partition(":")
+    if scheme != "s3" or gateway.session.sessionState().newHadoopConf().get("fs.s3.impl") is not None:
+        return url
+    return "s3a" + colon + rest
+
+
+def _write(gateway: Gateway, query: JavaObject, url: str, settings: WriterSettings, manifest: str) -> None:
+    jvm = gateway.jvm
+    session = _session_for_files(gateway)
+    plan = query.executedPlan()
+    columns = _as_in_files(gateway, plan.output(), settings.schema)
+    by_name = {column.name(): column for column in columns}
+    partitions = gateway.seq([by_name[name] for name in settings.partition_columns])
+    spec = getattr(jvm, f"{_DATASOURCES}.FileFormatWriter$OutputSpec")(url, gateway.scala_map({}), gateway.seq(columns))
+    options = gateway.scala_map({"timeZone": "UTC", **settings.options})
+    committer = jvm.org.apache.spark.sql.execution.streaming.ManifestFileCommitProtocol("tahoe", url)
+    committer.setupManifestOptions(_manifest_log(gateway, manifest), 0)
+    parquet = jvm.org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat()
+    hadoop = _configuration(session, {"parquet.statistics.truncate.length": str(BOUND_BYTES_MAX), **settings.hadoop})
+    none, nothing = gateway.option(None), gateway.seq([])
+    writer = gateway.module(f"{_DATASOURCES}.FileFormatWriter")
+    given = (session, plan, parquet, committer, spec, hadoop, partitions, none, nothing, options)
+    writer.write(*given, *_defaults(writer, "write", len(given)))
+
+
+def _configuration(session: JavaObject, settings: Mapping[str, str]) -> JavaObject:
+    """Hadoop's configuration for a session, with further settings."""
+    hadoop = session.sessionState().newHadoopConf()
+    for name, value in settings.items():
+        hadoop.set(name, value)
+    return hadoop
+
+
+def _session_for_files(gateway: Gateway) -> JavaObject:
+    """A copy of the session with the settings of the files, so that the user's session and its other threads never see them."""
+    session = gateway.session.cloneSession()
+    for name, value in _SESSION_SETTINGS.items():
+        session.sessionState().conf().setConfString(name, value)
+    return session
+
+
+def _manifest_log(gateway: Gateway, folder: str) -> JavaObject:
+    log = gateway.jvm.org.apache.spark.sql.execution.streaming.sinks.FileStreamSinkLog
+    return log(1, gateway.session, Path(folder, "log").as_uri(), gateway.option(None))
+
+
+def _as_in_files(gateway: Gateway, output: JavaObject, schema: str) -> list[JavaObject]:
+    """The plan's columns under the names, types and metadata of the files. Rows have no names, so that this costs nothing."""
+    attribute = gateway.jvm.org.apache.spark.sql.catalyst.expressions.AttributeReference
+    fields = gateway.struct_of_json(schema).fields()
+    return [
+        attribute(f.name(), f.dataType(), f.nullable(), f.metadata(), column.exprId(), column.qualifier())
+        for f, column in zip(fields, gateway.items(output.iterator()), strict=True)
+    ]
+
+
+def _defaults(module: JavaObject, method: str, given: int) -> list[JavaObject]:
+    """The default values of a Scala method's last parameters, however many this version of Spark has."""
+    names = {m.getName() for m in module.getClass().getMethods()}
+    values, position = [], given + 1
+    while f"{method}$default${position}" in names:
+        values.append(getattr(module, f"{method}$default${position}")())
+        position += 1
+    return values
+
+
+def _as_query(gateway: Gateway, query: JavaObject, work: Callable[[], Any]) -> None:
+    """Do the work as an execution of the query: with its settings in the tasks, in Spark's UI, and heard by its listeners."""
+    body = _Body(work)
+    try:
+        gateway.module("org.apache.spark.sql.execution.SQLExecution").withNewExecutionId(query, gateway.option("save"), body)
+    except Exception as error:
+        raise body.error or error from error
+
+
+class _Body:
+    """Scala's Function0 over a Python function; py4j would replace an exception, so it is kept."""
+
+    def __init__(self, work: Callable[[], Any]) -> None:
+        self.work = work
+        self.error: BaseException | None = None
+
+    def apply(self) -> None:
+        try:
+            self.work()
+        except BaseException as error:
+            self.error = error
+            raise RuntimeError("the write failed") from error  # only to stop Spark; py4j does not survive a KeyboardInterrupt
+
+    class Java:
+        implements = ("scala.Function0",)
+
+
+def _read_manifest(folder: Path, depth: int) -> list[NewFile]:
+    """What Spark says it has written: a version line, then a JSON object a file, with its url escaped."""
+    lines = (folder / "log" / "0").read_text(encoding="utf-8").split("\n")[1:]
+    return [_new_file(json.loads(line), depth) for line in lines if line]
+
+
+def _new_file(entry: Mapping[str, Any], depth: int) -> NewFile:
+    segments = unquote(entry["path"]).split("/")
+    return NewFile(key="/".join(segments[-depth:]), size_bytes=entry["size"], modification_time_ms=entry["modificationTime"])

@@ -1,0 +1,308 @@
+"""A DataFrame made to fit a table: columns by name, cast as INSERT does it, with nulls and lengths checked while the rows are written.
+
+Protocol: "Writer Version Requirements" (column invariants: NOT NULL). The checks are expressions in the plan that is written, so they cost
+no further pass. Only public functions of PySpark are used; the rules on types are in `tahoe.spark.assignment`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812  PySpark's users know it by this name
+from pyspark.sql.types import ArrayType, CharType, MapType, StructType, VarcharType
+from pyspark.sql.types import DataType as SparkType
+
+from tahoe.errors import DeltaError, NotNullViolationError, ReplaceWhereMismatchError, UnsupportedOperationError, WriteFailedError
+from tahoe.protocol import predicate as p
+from tahoe.protocol.partitions import format_partition_value
+from tahoe.protocol.schema import VOID, Array, DataType, Field, Map, Primitive, Struct
+from tahoe.spark.assignment import always_fits, check_assignable, conforms, conforms_inside
+from tahoe.spark.types import delta_schema, spark_schema
+
+# Spark keeps the declared char(n) or varchar(n) of a column, whose type is string otherwise, under this key.
+CHAR_VARCHAR = "__CHAR_VARCHAR_TYPE_STRING"
+
+# How much of a value an error shows.
+_SHOWN_CHARACTERS = 100
+
+
+class Refusals:
+    """The rows that a plan refuses while it runs, and what to tell the user when Spark reports one."""
+
+    def __init__(self, table: str) -> None:
+        self.table = table
+        self._errors: dict[str, Callable[[str], DeltaError]] = {}
+
+    def column(self, reason: str, error: Callable[[str], DeltaError], found: Column | None = None) -> Column:
+        """An expression that fails the job where it is evaluated.
+
+        Args:
+            reason: a sentence that no other refusal has; Spark's own logs show it.
+            error: makes the user's error from the text of what was found.
+            found: the offending value.
+        """
+        self._errors[reason] = error
+        if found is None:
+            return F.raise_error(F.lit(reason))
+        shown = F.coalesce(F.substring(found.cast("string"), 1, _SHOWN_CHARACTERS), F.lit("null"))
+        return F.raise_error(F.concat(F.lit(reason + " Found: "), shown))
+
+    def recognise(self, message: str) -> DeltaError | None:
+        """The error for Spark's message, if one of these refusals caused it."""
+        for reason, error in self._errors.items():
+            _, at, rest = message.partition(reason)
+            if at:
+                return error(rest.removeprefix(" Found: ").split(" SQLSTATE:")[0].split("\n")[0].strip())
+        return None
+
+    def null(self, path: tuple[str, ...]) -> Column:
+        name = ".".join(path)
+        reason = f"Column {name} of {self.table} is NOT NULL, and the data holds a null in it."
+        return self.column(reason, lambda _: NotNullViolationError(column=name, table=self.table))
+
+    def value(self, path: tuple[str, ...], wanted: str, found: Column) -> Column:
+        name = ".".join(path)
+        reason = f"A value for column {name} of {self.table} does not fit in {wanted}."
+        return self.column(reason, lambda value: self._unfit(f"the value {value} for column {name} does not fit in {wanted}."), found)
+
+    def _unfit(self, detail: str) -> DeltaError:
+        return WriteFailedError(table=self.table, detail=detail)
+
+
+def fit(frame: DataFrame, wanted: Struct, refusals: Refusals) -> DataFrame:
+    """The data with exactly the wanted columns, in their order, spelling and types.
+
+    Columns that the data lacks are null; those it has beyond are left out.
+
+    Raises:
+        SchemaMismatchError: the data's types do not fit, with every column that does not.
+    """
+    given = delta_schema(frame.schema, table=refusals.table)
+    check_assignable(given, wanted, table=refusals.table)
+    if conforms_inside(given, wanted) and not any(CHAR_VARCHAR in f.metadata for f in wanted):
+        return frame
+    fitter = _Fitter(refusals)
+    return frame.select(*[fitter.field(lambda name: F.col(quoted(name)), given, column, ()) for column in wanted])
+
+
+def quoted(name: str) -> str:
+    """A column's name as Spark's parser takes it, whatever it holds."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+class _Fitter:
+    """Builds the expression for one column after the other; `path` is where in the table it stands."""
+
+    def __init__(self, refusals: Refusals) -> None:
+        self.refusals = refusals
+
+    def field(
+        self, at: Callable[[str], Column], given: Struct, wanted: Field, path: tuple[str, ...], declared: SparkType | None = None
+    ) -> Column:
+        """A column, or a field of a struct, under its wanted name."""
+        source, path = given.find(wanted.name), (*path, wanted.name)
+        if source is None:
+            return F.lit(None).cast(spark_type(wanted.type)).alias(wanted.name)
+        declared = declared_text(wanted) or declared
+        column = at(source.name)
+        if declared is None and conforms(source, wanted):
+            return column
+        return self.checked(column, source.type, source.nullable, wanted.type, wanted.nullable, path, declared).alias(wanted.name)
+
+    def checked(
+        self,
+        column: Column,
+        given: DataType,
+        given_nullable: bool,
+        wanted: DataType,
+        wanted_nullable: bool,
+        path: tuple[str, ...],
+        declared: SparkType | None,
+    ) -> Column:
+        """The value converted, and refused where it is null and may not be."""
+        value = column if declared is None and conforms_inside(given, wanted) else self.converted(column, given, wanted, path, declared)
+        if given_nullable and not wanted_nullable:
+            return F.when(column.isNull(), self.refusals.null(path)).otherwise(value)
+        return value
+
+    def converted(self, column: Column, given: DataType, wanted: DataType, path: tuple[str, ...], declared: SparkType | None) -> Column:
+        match given, wanted:
+            case Struct(), Struct():
+                inside = [self.field(lambda name: column.getField(name), given, f, path, _declared_field(declared, f.name)) for f in wanted]
+                return F.when(column.isNotNull(), F.struct(*inside))
+            case Array(), Array():
+                element = _declared_part(declared, "elementType")
+                return F.transform(
+                    column,
+                    lambda item: self.checked(
+                        item, given.element, given.contains_null, wanted.element, wanted.contains_null, (*path, "element"), element
+                    ),
+                )
+            case Map(), Map():
+                return self._converted_map(column, given, wanted, path, declared)
+            case _:
+                cast = self._cast(column, given, wanted, path)
+                return cast if declared is None else self._limited(cast, declared, path)
+
+    def _converted_map(self, column: Column, given: Map, wanted: Map, path: tuple[str, ...], declared: SparkType | None) -> Column:
+        of_key, of_value = _declared_part(declared, "keyType"), _declared_part(declared, "valueType")
+        nulls = given.value_contains_null, wanted.value_contains_null
+        result = column
+        if of_key is not None or not conforms_inside(given.key, wanted.key):
+            result = F.transform_keys(result, lambda key, _: self.converted(key, given.key, wanted.key, (*path, "key"), of_key))
+        return F.transform_values(
+            result, lambda _, value: self.checked(value, given.value, nulls[0], wanted.value, nulls[1], (*path, "value"), of_value)
+        )
+
+    def _cast(self, column: Column, given: DataType, wanted: DataType, path: tuple[str, ...]) -> Column:
+        """The ANSI cast whatever the session's mode is: a value that does not fit is refused, and named."""
+        if given == wanted:
+            return column
+        if always_fits(given, wanted):
+            return column.cast(spark_type(wanted))
+        refused = F.when(column.isNotNull(), self.refusals.value(path, str(wanted), column))
+        return F.coalesce(column.try_cast(spark_type(wanted)), refused)
+
+    def _limited(self, column: Column, declared: SparkType, path: tuple[str, ...]) -> Column:
+        """Text of a limited length: blanks beyond the limit are cut off, anything else is refused; char is padded."""
+        if not isinstance(declared, CharType | VarcharType):
+            return column
+        limit = declared.length
+        cut = F.when(F.char_length(F.rtrim(column)) <= limit, F.substring(column, 1, limit))
+        refused = F.when(column.isNotNull(), self.refusals.value(path, declared.simpleString(), column))
+        value = F.when(F.char_length(column) <= limit, column).otherwise(F.coalesce(cut, refused))
+        return F.rpad(value, limit, " ") if isinstance(declared, CharType) else value
+
+
+def declared_text(field: Field) -> SparkType | None:
+    """The char and varchar types in a column's declaration, which the table's schema only holds as strings."""
+    text = field.metadata.get(CHAR_VARCHAR)
+    return None if text is None else SparkType.fromDDL(text)
+
+
+def _declared_field(declared: SparkType | None, name: str) -> SparkType | None:
+    return declared[name].dataType if isinstance(declared, StructType) and name in declared.names else None
+
+
+def _declared_part(declared: SparkType | None, part: str) -> SparkType | None:
+    return getattr(declared, part) if isinstance(declared, ArrayType | MapType) else None
+
+
+def spark_type(data_type: DataType) -> SparkType:
+    """A Delta type as Spark's."""
+    return spark_schema(Struct((Field(name="x", type=data_type),))).fields[0].dataType
+
+
+def without_void(schema: Struct) -> Struct:
+    """The columns that data files have. Protocol: "Void Type": such a column is in the schema only."""
+    return Struct(tuple(_field_without_void(f) for f in schema if f.type != VOID))
+
+
+def _field_without_void(field: Field) -> Field:
+    if not isinstance(field.type, Struct):
+        return field
+    return Field(name=field.name, type=without_void(field.type), nullable=field.nullable, metadata=field.metadata)
+
+
+# --- replaceWhere
+
+
+def require(frame: DataFrame, predicate: p.Predicate, text: str, schema: Struct, refusals: Refusals) -> DataFrame:
+    """The data, refused where a row does not satisfy a predicate.
+
+    The check stands in a projection and not in a filter: Spark moves filters towards the source, where there are rows that a join or
+    another filter above would have left out.
+    """
+    columns = list(dict.fromkeys(c.path[0] for c in p.columns_of(predicate))) or [schema.names[0]]
+    found = F.to_json(F.struct(*[F.col(quoted(name)) for name in columns]), {"ignoreNullFields": "false"})
+    reason = f"A row for {refusals.table} does not satisfy replaceWhere {text}."
+    refused = refusals.column(
+        reason, lambda row: ReplaceWhereMismatchError(table=refusals.table, predicate=text, detail=f"for example {row}"), found
+    )
+    first = columns[0]
+    return frame.withColumn(first, F.when(predicate_column(predicate, schema), F.col(quoted(first))).otherwise(refused))
+
+
+def predicate_column(predicate: p.Predicate, schema: Struct) -> Column:
+    """A predicate as Spark evaluates it, with the same meaning as `tahoe.protocol.predicate.evaluate` gives it."""
+    match predicate:
+        case p.Constant(value):
+            return F.lit(value).cast("boolean")
+        case p.Not(part):
+            return ~predicate_column(part, schema)
+        case p.And(parts):
+            return _folded(parts, schema, lambda left, right: left & right, True)
+        case p.Or(parts):
+            return _folded(parts, schema, lambda left, right: left | right, False)
+        case p.IsNull(column):
+            return _reference(column).isNull()
+        case p.StartsWith(column, prefix):
+            return _reference(column).startswith(prefix)
+        case p.In(column, values):
+            return _reference(column).isin([_literal(v, column, schema) for v in values])
+        case p.Comparison():
+            return _COMPARISONS[predicate.operator](
+                _reference(predicate.column), _literal(predicate.literal.value, predicate.column, schema)
+            )
+        case p.Unknown(text):
+            return F.expr(text)
+
+
+_COMPARISONS: dict[str, Callable[[Column, Column], Column]] = {
+    "=": lambda left, right: left == right,
+    "<=>": lambda left, right: left.eqNullSafe(right),
+    "<": lambda left, right: left < right,
+    "<=": lambda left, right: left <= right,
+    ">": lambda left, right: left > right,
+    ">=": lambda left, right: left >= right,
+}
+
+
+def _folded(parts: tuple[p.Predicate, ...], schema: Struct, join: Callable[[Column, Column], Column], empty: bool) -> Column:
+    result = F.lit(empty)
+    for position, part in enumerate(parts):
+        column = predicate_column(part, schema)
+        result = column if position == 0 else join(result, column)
+    return result
+
+
+def _reference(column: p.Column) -> Column:
+    result = F.col(quoted(column.path[0]))
+    for name in column.path[1:]:
+        result = result.getField(name)
+    return result
+
+
+def _literal(value: Any, column: p.Column, schema: Struct) -> Column:
+    """A constant of the column's type; dates and times go as text, which no session's time zone changes."""
+    fields = schema.resolve(column.path)
+    kind = fields[-1].type if fields else None
+    if isinstance(kind, Primitive) and kind.name in ("date", "timestamp", "timestamp_ntz") and value is not None:
+        return F.lit(format_partition_value(value, kind)).cast(spark_type(kind))
+    return F.lit(value) if kind is None else F.lit(value).cast(spark_type(kind))
+
+
+# --- partition columns
+
+
+def check_binary_partitions(frame: DataFrame, columns: tuple[str, ...], schema: Struct, refusals: Refusals) -> DataFrame:
+    """The data, refused where a binary partition value is no UTF-8 text: the log could not hold it."""
+    for name in columns:
+        field = schema.find(name)
+        if field is None or field.type != Primitive("binary"):
+            continue
+        column = F.col(quoted(name))
+        refused = refusals.column(
+            f"A value of the binary partition column {name} of {refusals.table} is no UTF-8 text.",
+            lambda value, name=name: UnsupportedOperationError(  # type: ignore[misc]
+                operation=f"Partitioning by the binary column {name}",
+                table=refusals.table,
+                detail=f"the value X'{value}' is no UTF-8 text, and partition values are texts",
+                remedy="Encode the column first, with hex() or base64(), or partition by another column.",
+            ),
+            F.hex(column),
+        )
+        frame = frame.withColumn(name, F.when(column.isNull() | F.is_valid_utf8(column.cast("string")), column).otherwise(refused))
+    return frame

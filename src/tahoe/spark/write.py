@@ -1,0 +1,295 @@
+"""Writes from Spark: rows that fit the table, data files, and one commit.
+
+Protocol: "Add File and Remove File". What a write does to the table is planned by `tahoe.table.writing`; Spark writes the rows. Either
+everything is committed, or what was written is removed again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from tahoe.errors import CommitOutcomeUnknownError, DeltaError, InvalidOptionError, UnsupportedDataTypeError, WriteFailedError
+from tahoe.protocol.column_mapping import column_id
+from tahoe.protocol.partitions import HIVE_NULL, format_partition_value, parse_partition_value
+from tahoe.protocol.schema import BINARY, Array, DataType, Field, Map, Struct, as_nullable, walk_fields
+from tahoe.spark.file_writer import NewFile, WriterSettings, delete_files, write_files
+from tahoe.spark.fitting import CHAR_VARCHAR, Refusals, check_binary_partitions, fit, require, without_void
+from tahoe.spark.gateway import Gateway
+from tahoe.spark.types import delta_schema
+from tahoe.spark.write_options import WriteOptions, parse_options
+from tahoe.table.footers import FileStatistics, read_statistics
+from tahoe.table.table import Table
+from tahoe.table.writing import Mode, WritePlan, WriteRequest, WrittenFile, plan_write
+
+# Under this key Spark keeps the collations of a column, whose type is string otherwise.
+_COLLATIONS = "__COLLATIONS"
+
+_MODES: Mapping[str, Mode] = {"append": "append", "overwrite": "overwrite", "errorifexists": "error", "error": "error", "ignore": "ignore"}
+
+
+def save(spark: SparkSession, mode: str, options: Mapping[str, str], dataframe: DataFrame, *, table_name: str | None = None) -> int | None:
+    """What `df.write.format("delta").mode(...).save()` does.
+
+    Args:
+        mode: Spark's SaveMode: Append, Overwrite, ErrorIfExists, Ignore.
+        options: with `path`, and what partitionBy said.
+        table_name: of a table in the catalog whose folder `path` is.
+
+    Returns:
+        the version that was made; None where there was nothing to do.
+
+    Raises:
+        DeltaAnalysisError: before any work, where the data or the options do not fit the table.
+        WriteFailedError: the job failed; nothing was committed, and what was written is gone.
+        DeltaConcurrentModificationException: another writer was first, and it matters.
+    """
+    path = next((value for name, value in options.items() if name.lower() == "path"), None)
+    if path is None:
+        raise InvalidOptionError(option="path", value="missing", table=table_name or "the new table", detail="a Delta table is in a folder")
+    table = Table(path)
+    return write(spark, table, _MODES[mode.lower()], _options(spark, options, table), dataframe)
+
+
+def insert(
+    spark: SparkSession,
+    url: str,
+    dataframe: DataFrame,
+    *,
+    overwrite: bool,
+    predicate: str | None = None,
+    dynamic: bool = False,
+    options: Mapping[str, str] | None = None,
+) -> int | None:
+    """What INSERT, `insertInto` and `writeTo` do to a table that is there.
+
+    Args:
+        overwrite: replace rows: all of them, unless one of the next two says which.
+        predicate: SQL text over partition columns; only matching rows are replaced, and the new ones must match.
+        dynamic: only the partitions that the data has are replaced.
+        options: of `writeTo`.
+
+    Raises:
+        as `save`.
+    """
+    table = Table(url)
+    parsed = replace(_options(spark, options or {}, table), partition_by=None)
+    if predicate is not None:
+        parsed = replace(parsed, replace_where=predicate, dynamic_partitions=False)
+    elif dynamic:
+        parsed = replace(parsed, dynamic_partitions=True)
+    return write(spark, table, "overwrite" if overwrite else "append", parsed, dataframe)
+
+
+def _options(spark: SparkSession, options: Mapping[str, str], table: Table) -> WriteOptions:
+    return parse_options(options, spark.conf.getAll, table=table.url)
+
+
+def write(
+    spark: SparkSession, table: Table, mode: Mode, options: WriteOptions, frame: DataFrame, *, operation: str = "WRITE"
+) -> int | None:
+    """Plan, write and commit; see `save`."""
+    plan = plan_write(table, _request(spark, table, mode, options, frame, operation))
+    if plan is None:
+        return None
+    refusals = Refusals(table.url)
+    rows = _rows(plan, frame, refusals)
+    settings = writer_settings(plan, options)
+    files = _write(plan, rows, settings, refusals)
+    return _commit(plan, files, Gateway(spark), settings)
+
+
+def _request(spark: SparkSession, table: Table, mode: Mode, options: WriteOptions, frame: DataFrame, operation: str) -> WriteRequest:
+    overwrite = mode == "overwrite"
+    return WriteRequest(
+        mode=mode,
+        schema=table_schema(frame, table=table.url),
+        partition_by=options.partition_by,
+        properties=options.properties,
+        default_properties=options.default_properties,
+        merge_schema=options.merge_schema,
+        overwrite_schema=options.overwrite_schema and overwrite,
+        replace_where=options.replace_where,
+        dynamic_partitions=options.dynamic_partitions and overwrite,
+        txn=options.txn,
+        user_metadata=options.user_metadata,
+        data_change=options.data_change,
+        operation=operation,
+        engine=f"Apache-Spark/{spark.version}",
+    )
+
+
+def table_schema(frame: DataFrame, *, table: str) -> Struct:
+    """The schema of a table for some data: without the marks of where the data comes from, which are another table's rules and ids.
+
+    Raises:
+        UnsupportedDataTypeError: a type that Delta cannot hold, with the column.
+    """
+    schema = delta_schema(frame.schema, table=table)
+    for path, field in walk_fields(schema):
+        if _COLLATIONS in field.metadata:
+            raise UnsupportedDataTypeError(table=table, column=".".join(path), type=f"string with collations {field.metadata[_COLLATIONS]}")
+    return _map_fields(schema, lambda field: replace(field, metadata=_own_metadata(field)))
+
+
+def _own_metadata(field: Field) -> dict[str, Any]:
+    return {name: value for name, value in field.metadata.items() if name == CHAR_VARCHAR or not name.startswith(("delta.", "__"))}
+
+
+# --- the rows
+
+
+def _rows(plan: WritePlan, frame: DataFrame, refusals: Refusals) -> DataFrame:
+    """The data as the files will hold it: fitted to the table's columns, each row checked while it is written."""
+    rows = fit(frame, without_void(plan.schema), refusals)
+    if plan.replace_where is not None:
+        rows = require(rows, plan.replace_where, plan.request.replace_where or "", plan.schema, refusals)
+    return check_binary_partitions(rows, plan.partition_columns, plan.schema, refusals)
+
+
+def writer_settings(plan: WritePlan, options: WriteOptions) -> WriterSettings:
+    """How the files of a table are written.
+
+    The codec is the option's, else the table property's, else the session's own for Parquet.
+    """
+    properties = plan.metadata.configuration
+    codec = properties.get("delta.parquet.compression.codec")
+    pages = properties.get("delta.parquet.format.version", "1.0.0")
+    return WriterSettings(
+        schema=_file_schema(without_void(plan.physical_schema)).to_json(),
+        partition_columns=plan.physical_partition_columns,
+        options={**({"compression": codec.lower()} if codec else {}), **options.writer},
+        hadoop={**({"parquet.writer.version": "PARQUET_2_0"} if pages.startswith("2") else {}), **options.hadoop},
+    )
+
+
+def _file_schema(physical: Struct) -> Struct:
+    """The schema of data files: ids where columns are mapped, and never NOT NULL, so that the table's column can be made nullable."""
+    schema = _map_fields(physical, lambda field: replace(field, nullable=True, metadata=_file_metadata(field)))
+    nullable = as_nullable(schema)
+    assert isinstance(nullable, Struct)
+    return nullable
+
+
+def _file_metadata(field: Field) -> dict[str, int]:
+    number = column_id(field)
+    return {} if number is None else {"parquet.field.id": number}
+
+
+def _map_fields(schema: Struct, change: Callable[[Field], Field]) -> Struct:
+    """The schema with every field, at every depth, changed."""
+    return Struct(tuple(replace(change(f), type=_map_type(f.type, change)) for f in schema))
+
+
+def _map_type(data_type: DataType, change: Callable[[Field], Field]) -> DataType:
+    match data_type:
+        case Struct():
+            return _map_fields(data_type, change)
+        case Array():
+            return replace(data_type, element=_map_type(data_type.element, change))
+        case Map():
+            return replace(data_type, key=_map_type(data_type.key, change), value=_map_type(data_type.value, change))
+        case _:
+            return data_type
+
+
+def _write(plan: WritePlan, rows: DataFrame, settings: WriterSettings, refusals: Refusals) -> list[NewFile]:
+    try:
+        return write_files(rows, plan.url, settings)
+    except DeltaError:
+        raise
+    except Exception as error:
+        raise refusals.recognise(str(error)) or WriteFailedError(table=plan.url, detail=cause(str(error))) from error
+
+
+# What Spark puts in front of the exception that made a task fail.
+_LOST_TASK = re.compile(r"most recent failure: Lost task [^\n]*?executor [^)]*\): ([^\n]*)")
+
+
+def cause(message: str) -> str:
+    """The line of Spark's message that tells a person what happened."""
+    if found := _LOST_TASK.search(message):
+        return found[1]
+    lines = [line.strip() for line in message.splitlines() if line.strip()]
+    if lines and lines[0].startswith("An exception was thrown from the Python worker"):
+        return lines[-1]
+    if len(lines) > 1 and lines[0].startswith("An error occurred while calling"):
+        return lines[1].removeprefix(": ")
+    return lines[0] if lines else "no reason was given"
+
+
+# --- the files
+
+
+def _commit(plan: WritePlan, files: Sequence[NewFile], gateway: Gateway, settings: WriterSettings) -> int:
+    """Commit what was written. Where nothing was committed, and that is certain, the files go."""
+    try:
+        statistics = _statistics(plan, files)
+        empty = [file.key for file in files if statistics[file.key].num_records == 0]
+        delete_files(gateway, plan.url, empty, settings.hadoop)
+        kept = [file for file in files if file.key not in empty]
+        written = _written_files(plan, kept, statistics)
+    except BaseException:
+        delete_files(gateway, plan.url, [file.key for file in files], settings.hadoop)
+        raise
+    metrics = {
+        "numFiles": len(kept),
+        "numOutputRows": sum(statistics[file.key].num_records for file in kept),
+        "numOutputBytes": sum(file.size_bytes for file in kept),
+    }
+    try:
+        return plan.commit(written, metrics)
+    except CommitOutcomeUnknownError:
+        raise
+    except DeltaError:  # any other exception may come after the commit, when readers already count on the files
+        delete_files(gateway, plan.url, [file.key for file in kept], settings.hadoop)
+        raise
+
+
+def _statistics(plan: WritePlan, files: Sequence[NewFile]) -> Mapping[str, FileStatistics]:
+    return read_statistics(plan.table.env.store, [file.key for file in files], plan.metadata, plan.column_mapping_mode)
+
+
+def _written_files(plan: WritePlan, files: Sequence[NewFile], statistics: Mapping[str, FileStatistics]) -> list[WrittenFile]:
+    fields = [field for field in (plan.schema.find(name) for name in plan.partition_columns) if field is not None]
+    serialise = [_serialiser(field.type, plan.url) for field in fields]
+    return [
+        WrittenFile(
+            key=file.key,
+            size_bytes=file.size_bytes,
+            modification_time_ms=file.modification_time_ms,
+            partition_values=_partition_values(plan.physical_partition_columns, serialise, file.key),
+            statistics=statistics[file.key].json,
+        )
+        for file in files
+    ]
+
+
+def _partition_values(names: Sequence[str], serialise: Sequence[Callable[[str], str | None]], key: str) -> dict[str, str | None]:
+    """The values of a file's folders, `column=value` from the outermost in, as the log holds them."""
+    folders = key.split("/")[:-1]
+    return {name: convert(folder.partition("=")[2]) for name, convert, folder in zip(names, serialise, folders, strict=True)}
+
+
+def _serialiser(data_type: DataType, table: str) -> Callable[[str], str | None]:
+    """Spark's text for a value, escaped as a folder name and with times in UTC, to the protocol's."""
+
+    @cache
+    def convert(folder: str) -> str | None:
+        if folder == HIVE_NULL:
+            return None
+        text = unescape_folder(folder)
+        value = text.encode() if data_type == BINARY else parse_partition_value(text, data_type, table=table)
+        return format_partition_value(value, data_type, table=table)
+
+    return convert
+
+
+def unescape_folder(name: str) -> str:
+    """The value in a folder's name, where Spark writes some characters as %XX."""
+    return re.sub(r"%([0-9A-Fa-f]{2})", lambda found: chr(int(found[1], 16)), name)

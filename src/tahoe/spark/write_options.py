@@ -1,0 +1,158 @@
+"""What the options of a write and the settings of a session ask for.
+
+Pure: texts in, a record out. Names and defaults are those of the reference, so that code which says `format("delta")` stays as it is.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tahoe.errors import InvalidOptionError, UnsupportedOperationError
+
+# Under these names Spark's writer hands over what partitionBy and clusterBy were given, as JSON.
+PARTITION_COLUMNS = "__partition_columns"
+CLUSTERING_COLUMNS = "__clustering_columns"
+
+_SETTING = "spark.databricks.delta."
+_DEFAULT_PROPERTY = _SETTING + "properties.defaults."
+
+# Options for the storage and for Parquet's own writer: they go into Hadoop's configuration.
+_HADOOP = ("parquet.", "fs.", "dfs.")
+
+# Options of Spark's Parquet writer that a table of ours leaves to the user.
+_WRITER = ("compression", "maxRecordsPerFile")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteOptions:
+    """What a write was asked for, besides its mode and its rows.
+
+    Attributes:
+        partition_by: None where nothing was said.
+        txn: application id and version.
+        properties: `delta.*` options, for the table.
+        default_properties: what the session gives to every new table.
+        writer: options of Spark's Parquet writer.
+        hadoop: settings of Parquet's own writer and of the storage.
+    """
+
+    partition_by: tuple[str, ...] | None = None
+    merge_schema: bool = False
+    overwrite_schema: bool = False
+    replace_where: str | None = None
+    dynamic_partitions: bool = False
+    txn: tuple[str, int] | None = None
+    user_metadata: str | None = None
+    data_change: bool = True
+    properties: Mapping[str, str] = field(default_factory=dict)
+    default_properties: Mapping[str, str] = field(default_factory=dict)
+    writer: Mapping[str, str] = field(default_factory=dict)
+    hadoop: Mapping[str, str] = field(default_factory=dict)
+
+
+def parse_options(options: Mapping[str, str], settings: Mapping[str, str], *, table: str) -> WriteOptions:
+    """Read a write's options; where one is missing, the session's setting counts. Unknown options are left aside, as Spark does.
+
+    Args:
+        options: as the user gave them; names are compared without regard to case.
+        settings: the session's.
+
+    Raises:
+        InvalidOptionError: a value that the option cannot have, or options that exclude each other.
+        UnsupportedOperationError: clusterBy.
+    """
+    given = _Options(options, table)
+    given.refuse_clustering()
+    overwrite_schema = given.flag("overwriteSchema", False)
+    replace_where = given.text("replaceWhere")
+    return WriteOptions(
+        partition_by=given.columns(PARTITION_COLUMNS),
+        merge_schema=given.flag("mergeSchema", _is_true(settings.get(_SETTING + "schema.autoMerge.enabled"))),
+        overwrite_schema=overwrite_schema,
+        replace_where=replace_where,
+        dynamic_partitions=given.dynamic_partitions(settings, whole=overwrite_schema or replace_where is not None),
+        txn=given.txn(settings),
+        user_metadata=given.text("userMetadata") or settings.get(_SETTING + "commitInfo.userMetadata"),
+        data_change=given.flag("dataChange", True),
+        properties={name: value for name, value in options.items() if name.lower().startswith("delta.")},
+        default_properties={
+            "delta." + name.removeprefix(_DEFAULT_PROPERTY): value for name, value in settings.items() if name.startswith(_DEFAULT_PROPERTY)
+        },
+        writer={name: value for name in _WRITER if (value := given.text(name)) is not None},
+        hadoop={name: value for name, value in options.items() if name.lower().startswith(_HADOOP)},
+    )
+
+
+def _is_true(text: str | None) -> bool:
+    return text is not None and text.strip().lower() == "true"
+
+
+class _Options:
+    """Options by name, whatever the case."""
+
+    def __init__(self, options: Mapping[str, str], table: str) -> None:
+        self._values = {name.lower(): value for name, value in options.items()}
+        self._table = table
+
+    def text(self, name: str) -> str | None:
+        return self._values.get(name.lower())
+
+    def flag(self, name: str, default: bool) -> bool:
+        text = self.text(name)
+        if text is None:
+            return default
+        if text.strip().lower() not in ("true", "false"):
+            raise self._invalid(name, "it is true or false")
+        return _is_true(text)
+
+    def columns(self, name: str) -> tuple[str, ...] | None:
+        text = self.text(name)
+        return None if text is None else tuple(json.loads(text))
+
+    def dynamic_partitions(self, settings: Mapping[str, str], *, whole: bool) -> bool:
+        """Whether only the partitions that the data has are replaced.
+
+        The session's setting is a wish for overwrites in general, and gives way to an option that says what to replace.
+        """
+        text = self.text("partitionOverwriteMode")
+        if text is None:
+            return not whole and settings.get("spark.sql.sources.partitionOverwriteMode", "static").lower() == "dynamic"
+        if text.strip().lower() not in ("static", "dynamic"):
+            raise self._invalid("partitionOverwriteMode", "it is static or dynamic")
+        return text.strip().lower() == "dynamic"
+
+    def txn(self, settings: Mapping[str, str]) -> tuple[str, int] | None:
+        """The write's identity, by which it is done once however often it is tried."""
+        app_id, version = self.text("txnAppId"), self.text("txnVersion")
+        if app_id is None and version is None:
+            app_id, version = settings.get(_SETTING + "write.txnAppId"), settings.get(_SETTING + "write.txnVersion")
+        if app_id is None and version is None:
+            return None
+        for name, value, other in (("txnAppId", app_id, "txnVersion"), ("txnVersion", version, "txnAppId")):
+            if value is None:
+                raise self._invalid(name, f"{other} is given, and one means nothing without the other")
+        assert app_id is not None
+        assert version is not None
+        if not version.strip().isdecimal():
+            raise self._invalid("txnVersion", "it is a whole number from 0")
+        return app_id, int(version)
+
+    def refuse_clustering(self) -> None:
+        columns = self.columns(CLUSTERING_COLUMNS)
+        if columns:
+            raise clustering_unsupported(self._table)
+
+    def _invalid(self, name: str, detail: str) -> InvalidOptionError:
+        value = self.text(name)
+        return InvalidOptionError(option=name, value="missing" if value is None else value, table=self._table, detail=detail)
+
+
+def clustering_unsupported(table: str) -> UnsupportedOperationError:
+    return UnsupportedOperationError(
+        operation="clusterBy",
+        table=table,
+        detail="clustered tables (table feature clustering) are not written by this version of tahoe",
+        remedy="Leave clusterBy out, or use partitionBy.",
+    )

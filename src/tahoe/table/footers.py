@@ -1,0 +1,159 @@
+"""The statistics of data files that were just written, taken from their Parquet footers.
+
+Protocol: "Per-file Statistics". A footer already holds row counts, null counts and bounds; reading it costs milliseconds, where computing
+them row by row would cost time for every value. What a footer cannot tell is left out, which the protocol allows: bounds of a column with a
+NaN, anything inside arrays and maps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import UTC
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tahoe.protocol.actions import Metadata
+from tahoe.protocol.column_mapping import physical_schema
+from tahoe.protocol.partitions import from_days, from_micros
+from tahoe.protocol.predicate import is_nan
+from tahoe.protocol.properties import STRING_PREFIX_LENGTH
+from tahoe.protocol.schema import DATE, TIMESTAMP, TIMESTAMP_NTZ, VARIANT, DataType, Struct
+from tahoe.protocol.stats import Statistics, encode_statistics, has_bounds, statistics_columns
+from tahoe.storage.env import Store
+
+Path: TypeAlias = tuple[str, ...]
+
+# Footers are small: the time goes into waiting for the storage.
+_THREADS_MAX = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileStatistics:
+    """What a data file's footer tells: its rows, and the text of `add.stats`."""
+
+    num_records: int
+    json: str
+
+
+def read_statistics(store: Store, keys: Sequence[str], metadata: Metadata, mapping_mode: str) -> dict[str, FileStatistics]:
+    """The statistics of data files of a table, by key.
+
+    Args:
+        keys: relative to the store.
+        metadata: of the table; its properties say which columns have statistics.
+        mapping_mode: `none`, `name` or `id`.
+    """
+    physical = physical_schema(metadata.schema, mapping_mode)
+    columns = _physical_columns(metadata, physical)
+    prefix_length = STRING_PREFIX_LENGTH.get(metadata.configuration)
+
+    def read(key: str) -> FileStatistics:
+        footer = _footer(store, key)
+        statistics = footer_statistics(footer, columns)
+        return FileStatistics(num_records=footer.num_rows, json=encode_statistics(statistics, physical, prefix_length=prefix_length))
+
+    with ThreadPoolExecutor(max_workers=max(1, min(_THREADS_MAX, len(keys)))) as threads:
+        return dict(zip(keys, threads.map(read, keys), strict=True))
+
+
+def _physical_columns(metadata: Metadata, physical: Struct) -> dict[Path, DataType]:
+    """The columns that get statistics, by physical path, with their types."""
+    chosen = {path for path, _ in statistics_columns(metadata.schema, metadata.partition_columns, metadata.configuration)}
+    leaves = zip(metadata.schema.leaves(), physical.leaves(), strict=True)
+    return {path: field.type for (logical, field), (path, _) in leaves if logical in chosen}
+
+
+def _footer(store: Store, key: str) -> pq.FileMetaData:
+    with store.open(key) as file:
+        return pq.read_metadata(file)
+
+
+def footer_statistics(footer: pq.FileMetaData, columns: Mapping[Path, DataType]) -> Statistics:
+    """The statistics of the wanted columns, those that the file has and the footer knows.
+
+    Args:
+        columns: by physical path, with their types.
+    """
+    positions = _positions(footer.schema.to_arrow_schema())
+    groups = [footer.row_group(i) for i in range(footer.num_row_groups)]
+    null_count: dict[Path, int] = {}
+    bounds: dict[Path, tuple[Any, Any]] = {}
+    for path, data_type in columns.items():
+        position = positions.get((*path, "metadata") if data_type == VARIANT else path)
+        if position is None:
+            continue
+        chunks = [(group.num_rows, group.column(position).statistics) for group in groups]
+        nulls = [statistics.null_count if statistics is not None and statistics.has_null_count else None for _, statistics in chunks]
+        if all(count is not None for count in nulls):
+            null_count[path] = sum(count for count in nulls if count is not None)
+        found = _bounds(chunks, data_type) if has_bounds(data_type) else None
+        if found is not None:
+            bounds[path] = found
+    return Statistics(
+        num_records=footer.num_rows,
+        null_count=null_count,
+        min_values={path: low for path, (low, _) in bounds.items()},
+        max_values={path: high for path, (_, high) in bounds.items()},
+    )
+
+
+def _bounds(chunks: Sequence[tuple[int, Any]], data_type: DataType) -> tuple[Any, Any] | None:
+    """The smallest and the largest value of all row groups; None where a group with values does not tell, or holds a NaN."""
+    lows, highs = [], []
+    for rows, statistics in chunks:
+        if statistics is None or not statistics.has_min_max:
+            if statistics is not None and statistics.has_null_count and statistics.null_count == rows:
+                continue
+            return None
+        try:
+            low, high = _raw_bounds(statistics, data_type)
+        except UnicodeDecodeError:  # text that is no UTF-8 has no bounds that JSON could hold
+            return None
+        if is_nan(low) or is_nan(high):
+            return None
+        lows.append(low)
+        highs.append(high)
+    value: Callable[[Any], Any] = _VALUES.get(data_type, _same)
+    return (value(min(lows)), value(max(highs))) if lows else None
+
+
+def _raw_bounds(statistics: Any, data_type: DataType) -> tuple[Any, Any]:
+    """Dates and times as numbers, because Python's calendar is shorter than Spark's; other values as they are."""
+    return (statistics.min_raw, statistics.max_raw) if data_type in _VALUES else (statistics.min, statistics.max)
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+_VALUES: Mapping[DataType, Callable[[Any], Any]] = {
+    DATE: from_days,
+    TIMESTAMP: lambda micros: from_micros(micros, UTC),
+    TIMESTAMP_NTZ: lambda micros: from_micros(micros, None),
+}
+
+
+def _positions(schema: pa.Schema) -> dict[Path, int]:
+    """Where the file keeps the columns that are no arrays and no maps.
+
+    The dotted paths of the footer would not do, because names may hold dots.
+    """
+    leaves = enumerate(leaf for field in schema for leaf in _leaves(field, ()))
+    return {path: position for position, path in leaves if path is not None}
+
+
+def _leaves(field: pa.Field, prefix: Path) -> Iterator[Path | None]:
+    """The columns of a field in the file's order, with None for those inside arrays and maps."""
+    path, kind = (*prefix, field.name), field.type
+    if pa.types.is_struct(kind):
+        for child in kind:
+            yield from _leaves(child, path)
+    elif pa.types.is_nested(kind):
+        for position in range(kind.num_fields):
+            yield from (None for _ in _leaves(kind.field(position), ()))
+    else:
+        yield path
