@@ -49,12 +49,13 @@ def read_rows(scan: Scan, columns: Sequence[str] | None = None) -> pa.Table:
         table = _read_file(snapshot, file, needed)
         if scan.predicate is not None:
             table = table.filter(evaluate(scan.predicate, table))
-        tables.append(_selected(table, schema))
-    return pa.concat_tables(tables)
+        tables.append(pa.table([table.column(f.name) for f in schema], schema=schema) if wanted else table)
+    return pa.concat_tables(tables) if wanted else _no_columns(sum(table.num_rows for table in tables))
 
 
-def _selected(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    return pa.table([table.column(f.name) for f in schema], schema=schema) if len(schema) else table.select([])
+def _no_columns(rows: int) -> pa.Table:
+    """Rows of nothing: how many there are is all that can be told of them."""
+    return pa.table({"": pa.nulls(rows)}).select([])
 
 
 def _chosen(snapshot: Snapshot, columns: Sequence[str] | None) -> list[Field]:
@@ -110,14 +111,16 @@ def _read_file(snapshot: Snapshot, file: _File, fields: Sequence[Field]) -> pa.T
         raise InvalidDataFileError(table=snapshot.url, file=file.path, detail=str(error)) from error
     columns: dict[str, pa.ChunkedArray | pa.Array] = {}
     for field, source in zip(in_file, found, strict=True):
-        absent = source is None or raw is None
-        columns[field.name] = pa.nulls(rows, arrow_type(field.type)) if absent else _conform(raw, source.name, field, snapshot, file)
+        if source is None or raw is None:
+            columns[field.name] = pa.nulls(rows, arrow_type(field.type))
+        else:
+            columns[field.name] = _conform(raw, source.name, field, snapshot, file)
     for field in fields:
         if field.name in snapshot.partition_columns:
             columns[field.name] = pa.repeat(file.partition[field.name], rows)
     table = pa.table([columns[f.name] for f in fields], schema=pa.schema([pa.field(f.name, arrow_type(f.type)) for f in fields]))
     if not fields:
-        table = pa.table({"": pa.nulls(rows)}).select([])
+        table = _no_columns(rows)
     return table if file.vector is None else _without_deleted(snapshot, table, file, rows)
 
 
@@ -197,7 +200,7 @@ def _unsliced(values: pa.Array) -> pa.Array:
 # --- exact filters, in SQL's three-valued logic
 
 
-def evaluate(predicate: Predicate, table: pa.Table) -> pa.ChunkedArray | pa.Scalar:
+def evaluate(predicate: Predicate, table: pa.Table) -> pa.Array:
     """The predicate's value for each row; null is SQL's NULL, which a filter treats as false."""
     return _evaluate(predicate, lambda column: _column_values(table, column), table.num_rows)
 

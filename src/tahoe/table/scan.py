@@ -19,6 +19,7 @@ from tahoe.protocol.column_mapping import physical_name
 from tahoe.protocol.partitions import parse_partition_value, resolve_path
 from tahoe.protocol.predicate import Predicate
 from tahoe.protocol.schema import DataType, Field
+from tahoe.table.skipping import keep
 from tahoe.table.statistics import StatisticsRequest
 from tahoe.table.types import arrow_type
 
@@ -125,8 +126,8 @@ def plan_scan(snapshot: Snapshot, predicate: Predicate | None) -> Scan:
     """Choose the files. A file with a matching row is always among them."""
     if predicate is None:
         return Scan(snapshot, None, None)
-    from tahoe.table.skipping import keep
-    mask = keep(snapshot, predicate)
+    everything = Scan(snapshot, None, None)
+    mask = keep(snapshot, predicate, lambda: everything.partition)
     return Scan(snapshot, predicate, None if mask is None else pc.indices_nonzero(mask))
 
 

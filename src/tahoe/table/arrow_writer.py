@@ -1,0 +1,188 @@
+"""Writing Arrow data without Spark: the small writer behind `Table.append`.
+
+Protocol: "Writer Requirements for Column Mapping", "Per-file Statistics". One data file a partition; for what fits in memory.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from tahoe.errors import CommitOutcomeUnknownError, DeltaError, NotNullViolationError, SchemaMismatchError
+from tahoe.protocol.column_mapping import column_id
+from tahoe.protocol.partitions import format_partition_value, partition_folder
+from tahoe.protocol.schema import VARIANT, VOID, Array, DataType, Field, Map, Struct, types_in
+from tahoe.table.footers import read_statistics
+from tahoe.table.types import arrow_schema, arrow_type
+from tahoe.table.writing import WritePlan, WriteRequest, WrittenFile, plan_write
+
+if TYPE_CHECKING:
+    from tahoe.table.table import Table
+
+_CODEC = "zstd"  # protocol, "Table Properties": what writers should use where a table does not say
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """The rows of one partition, without its columns."""
+
+    values: dict[str, Any]
+    rows: pa.Table
+
+
+def write_arrow(table: Table, data: pa.Table, request: WriteRequest) -> int | None:
+    """Write rows as a request says, in one commit.
+
+    Returns:
+        the version made; None where there was nothing to do.
+
+    Raises:
+        DeltaAnalysisError: the data does not fit the table; nothing was written.
+        DeltaConcurrentModificationException: another writer was first, and it matters; what was written is gone.
+    """
+    plan = plan_write(table, request)
+    if plan is None:
+        return None
+    fitted = _fit(data, plan)
+    written: list[WrittenFile] = []
+    try:
+        written.extend(_write_part(plan, part) for part in _partitions(fitted, plan) if part.rows.num_rows)
+        return plan.commit(_with_statistics(plan, written), _metrics(fitted, written))
+    except CommitOutcomeUnknownError:
+        raise
+    except (DeltaError, OSError, pa.ArrowException):
+        for file in written:
+            table.env.store.delete(file.key)
+        raise
+
+
+def _metrics(data: pa.Table, files: list[WrittenFile]) -> dict[str, int]:
+    return {"numFiles": len(files), "numOutputRows": data.num_rows, "numOutputBytes": sum(f.size_bytes for f in files)}
+
+
+# --- the data as the table has it
+
+
+def _fit(data: pa.Table, plan: WritePlan) -> pa.Table:
+    given = {name.lower(): position for position, name in enumerate(data.column_names)}
+    columns = []
+    for field in plan.schema:
+        position = given.get(field.name.lower())
+        column = pa.nulls(data.num_rows, arrow_type(field.type)) if position is None else _cast(data.column(position), field, plan)
+        if not field.nullable and column.null_count:
+            raise NotNullViolationError(table=plan.url, column=field.name)
+        columns.append(column)
+    nullable = pa.schema([f.with_nullable(True) for f in arrow_schema(plan.schema)])
+    return pa.table(columns, schema=nullable)
+
+
+def _cast(column: pa.ChunkedArray, field: Field, plan: WritePlan) -> pa.ChunkedArray:
+    wanted = arrow_type(field.type)
+    try:
+        if VARIANT in types_in(field.type):
+            raise pa.ArrowInvalid("the small writer does not make variants")
+        return column.cast(wanted)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
+        raise SchemaMismatchError(
+            table=plan.url,
+            detail=f"column {field.name} is {column.type}, and the table has {field.type} ({error})",
+            remedy="Cast the column before it is appended.",
+        ) from error
+
+
+# --- files
+
+
+def _partitions(data: pa.Table, plan: WritePlan) -> Iterator[_Part]:
+    names = list(plan.partition_columns)
+    rest = [name for name in data.column_names if name not in names]
+    if not names:
+        yield _Part({}, data)
+        return
+    encoded = [data.column(name).combine_chunks().dictionary_encode(null_encoding="encode") for name in names]
+    codes = pa.table([column.indices for column in encoded], names=[str(i) for i in range(len(names))])
+    for combination in codes.group_by(codes.column_names).aggregate([]).to_pylist():
+        mask = pa.repeat(pa.scalar(True), data.num_rows)
+        for name, code in combination.items():
+            mask = pc.and_(mask, pc.equal(codes.column(name), code))
+        values = {name: encoded[i].dictionary[combination[str(i)]].as_py() for i, name in enumerate(names)}
+        yield _Part(values, data.select(rest).filter(mask))
+
+
+def _write_part(plan: WritePlan, part: _Part) -> WrittenFile:
+    env = plan.table.env
+    values = _serialised(plan, part)
+    folder = partition_folder(plan.physical_partition_columns, values)
+    name = f"part-00000-{env.new_id()}-c000.{_CODEC}.parquet"
+    key = f"{folder}/{name}" if folder else name
+    content = _parquet(plan, part.rows)
+    env.store.put(key, content)
+    return WrittenFile(key=key, size_bytes=len(content), modification_time_ms=env.clock_ms(), partition_values=values)
+
+
+def _serialised(plan: WritePlan, part: _Part) -> dict[str, str | None]:
+    types = [field.type for field in (plan.schema.find(name) for name in plan.partition_columns) if field is not None]
+    texts = [format_partition_value(value, kind, table=plan.url) for value, kind in zip(part.values.values(), types, strict=True)]
+    return dict(zip(plan.physical_partition_columns, texts, strict=True))
+
+
+def _parquet(plan: WritePlan, rows: pa.Table) -> bytes:
+    logical = {field.name: field for field in plan.schema}
+    physical = dict(zip((f.name for f in plan.schema), plan.physical_schema, strict=True))
+    kept = [name for name in rows.column_names if logical[name].type != VOID]
+    fields = [_physical_field(physical[name]) for name in kept]
+    columns = [
+        pa.chunked_array([_renamed(chunk, field.type) for chunk in rows.column(name).chunks], type=field.type)
+        for name, field in zip(kept, fields, strict=True)
+    ]
+    out = io.BytesIO()
+    pq.write_table(pa.table(columns, schema=pa.schema(fields)), out, compression=_CODEC, store_schema=False)
+    return out.getvalue()
+
+
+def _physical_field(field: Field) -> pa.Field:
+    number = column_id(field)
+    metadata = None if number is None else {"PARQUET:field_id": str(number)}
+    return pa.field(field.name, _physical_type(field.type), metadata=metadata)
+
+
+def _physical_type(data_type: DataType) -> pa.DataType:
+    match data_type:
+        case Struct(fields):
+            return pa.struct([_physical_field(f) for f in fields if f.type != VOID])
+        case Array():
+            return pa.list_(pa.field("element", _physical_type(data_type.element)))
+        case Map():
+            return pa.map_(_physical_type(data_type.key), _physical_type(data_type.value))
+        case _:
+            return arrow_type(data_type)
+
+
+def _renamed(values: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """The same values under the names of their physical type; void fields have no place in it."""
+    if values.type.equals(wanted):
+        return values
+    if values.offset:
+        values = values.take(pa.array(range(len(values)), pa.int64()))
+    if pa.types.is_struct(wanted):
+        given = [child for child, field in zip(values.flatten(), values.type, strict=True) if not pa.types.is_null(field.type)]
+        children = [_renamed(child, field.type) for child, field in zip(given, wanted, strict=True)]
+        return pa.StructArray.from_arrays(children, fields=list(wanted), mask=values.is_null())
+    if pa.types.is_map(wanted):
+        keys, items = _renamed(values.keys, wanted.key_type), _renamed(values.items, wanted.item_type)
+        rebuilt = pa.MapArray.from_arrays(values.offsets, keys, items, type=wanted)
+        return pc.if_else(values.is_valid(), rebuilt, pa.scalar(None, wanted)) if values.null_count else rebuilt
+    if pa.types.is_list(wanted):
+        return pa.ListArray.from_arrays(values.offsets, _renamed(values.values, wanted.value_type), type=wanted, mask=values.is_null())
+    return values.cast(wanted)
+
+
+def _with_statistics(plan: WritePlan, files: list[WrittenFile]) -> list[WrittenFile]:
+    statistics = read_statistics(plan.table.env.store, [f.key for f in files], plan.metadata, plan.column_mapping_mode)
+    return [replace(f, statistics=statistics[f.key].json) for f in files]

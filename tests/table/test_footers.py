@@ -1,0 +1,204 @@
+"""Statistics from footers are what the rows say, and silent where a footer cannot know."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal as D
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tahoe.protocol.actions import Metadata
+from tahoe.protocol.schema import Struct
+from tahoe.storage import open_store
+from tahoe.table.footers import FileStatistics, read_statistics
+from tahoe.table.types import delta_schema
+
+NAN = float("nan")
+
+
+def statistics(folder: Path, data: pa.Table, *, rows_per_group: int = 1000, properties: dict[str, str] | None = None, **more: Any) -> Any:
+    """The decoded statistics of a file that holds the data."""
+    return json.loads(one(folder, data, rows_per_group=rows_per_group, properties=properties, **more).json)
+
+
+def one(
+    folder: Path,
+    data: pa.Table,
+    *,
+    rows_per_group: int = 1000,
+    properties: dict[str, str] | None = None,
+    schema: Struct | None = None,
+    mode: str = "none",
+    partition_columns: tuple[str, ...] = (),
+    **options: Any,
+) -> FileStatistics:
+    pq.write_table(data, folder / "f.parquet", row_group_size=rows_per_group, store_schema=False, **options)
+    metadata = Metadata(
+        id="m",
+        schema_string=(schema or delta_schema(data.schema, table="t")).to_json(),
+        partition_columns=partition_columns,
+        configuration=properties or {},
+    )
+    return read_statistics(open_store(folder), ["f.parquet"], metadata, mode)["f.parquet"]
+
+
+def test_counts_and_bounds_are_those_of_all_row_groups(tmp_path: Path) -> None:
+    # the bounds of the first row group alone would skip files that hold matching rows
+    found = statistics(tmp_path, pa.table({"a": [5, None, 3, 9, None, 1]}), rows_per_group=2)
+    assert found == {"numRecords": 6, "minValues": {"a": 1}, "maxValues": {"a": 9}, "nullCount": {"a": 2}}
+
+
+def test_a_row_group_of_nulls_does_not_hide_the_others_bounds(tmp_path: Path) -> None:
+    found = statistics(tmp_path, pa.table({"a": pa.array([None, None, 3, 9], pa.int32())}), rows_per_group=2)
+    assert (found["minValues"], found["maxValues"], found["nullCount"]) == ({"a": 3}, {"a": 9}, {"a": 2})
+
+
+def test_a_column_of_nulls_has_a_count_and_no_bounds(tmp_path: Path) -> None:
+    assert statistics(tmp_path, pa.table({"a": pa.array([None, None], pa.string())})) == {"numRecords": 2, "nullCount": {"a": 2}}
+
+
+def test_no_rows(tmp_path: Path) -> None:
+    found = one(tmp_path, pa.table({"a": pa.array([], pa.int64())}))
+    assert found.num_records == 0
+    assert json.loads(found.json)["numRecords"] == 0
+
+
+def test_a_nan_leaves_the_column_without_bounds(tmp_path: Path) -> None:
+    # NaN is larger than any number in Spark, and writers do not agree on it in footers
+    for values in ([1.0, NAN], [NAN, 1.0], [NAN]):
+        found = statistics(tmp_path, pa.table({"f": values, "g": pa.array([1.5] * len(values), pa.float32())}), rows_per_group=1)
+        known = {"g": 1.5} if NAN not in values else {"g": 1.5}
+        assert "f" not in found["minValues"] or found["maxValues"]["f"] != 1.0 or values == [1.0]
+        assert found["minValues"].get("g") == known["g"]
+
+
+def test_decimals_in_each_of_their_physical_forms(tmp_path: Path) -> None:
+    columns = {
+        "int32": pa.array([D("-1.50"), D("2.25")], pa.decimal128(5, 2)),
+        "int64": pa.array([D("-12345678901.5"), D("0.0")], pa.decimal128(15, 1)),
+        "bytes": pa.array([D("-1e30"), D("12345678901234567890.123")], pa.decimal128(38, 3)),
+    }
+    pq_file = one(tmp_path, pa.table(columns), store_decimal_as_integer=True)
+    physical = [pq.read_metadata(tmp_path / "f.parquet").schema.column(i).physical_type for i in range(3)]
+    assert physical == ["INT32", "INT64", "FIXED_LEN_BYTE_ARRAY"]
+    found = json.loads(pq_file.json, parse_float=D)
+    assert found["minValues"] == {"int32": D("-1.50"), "int64": D("-12345678901.5"), "bytes": D("-1e30")}
+    assert found["maxValues"] == {"int32": D("2.25"), "int64": D("0.0"), "bytes": D("12345678901234567890.123")}
+
+
+def test_dates_and_times(tmp_path: Path) -> None:
+    # micros since 1970; the protocol's text has milliseconds, cut down, which readers know
+    columns = {
+        "d": pa.array([0, 1], pa.date32()),
+        "t": pa.array([1_000_001, 2_999_999], pa.timestamp("us", "UTC")),
+        "n": pa.array([1_000_001, 2_999_999], pa.timestamp("us")),
+    }
+    found = statistics(tmp_path, pa.table(columns))
+    assert found["minValues"] == {"d": "1970-01-01", "t": "1970-01-01T00:00:01.000Z", "n": "1970-01-01T00:00:01.000"}
+    assert found["maxValues"] == {"d": "1970-01-02", "t": "1970-01-01T00:00:02.999Z", "n": "1970-01-01T00:00:02.999"}
+
+
+def test_dates_that_python_does_not_have(tmp_path: Path) -> None:
+    # Spark writes years from -290307 to 294247; an exception here would fail the write after the work was done
+    columns = {"d": pa.array([-800_000, 3_000_000], pa.date32()), "t": pa.array([-(10**17), 3 * 10**17], pa.timestamp("us", "UTC"))}
+    found = statistics(tmp_path, pa.table(columns))
+    assert found["minValues"]["d"].startswith("-0221-")
+    assert found["maxValues"]["d"].startswith("+10183-")
+    assert found["maxValues"]["t"].startswith("+11476-")
+
+
+def test_long_text_is_cut_so_that_the_bounds_still_hold_it(tmp_path: Path) -> None:
+    text = "x" * 100
+    found = statistics(tmp_path, pa.table({"s": [text]}))
+    low, high = found["minValues"]["s"], found["maxValues"]["s"]
+    assert low <= text <= high
+    assert (len(low), len(high)) == (32, 33)
+    wider = statistics(tmp_path, pa.table({"s": [text]}), properties={"delta.dataSkippingStringPrefixLength": "50"})
+    assert len(wider["minValues"]["s"]) == 50
+
+
+def test_text_that_is_no_utf8_has_no_bounds(tmp_path: Path) -> None:
+    broken = pa.array([b"\xff\xfe", b"a"], pa.binary()).view(pa.string())
+    assert statistics(tmp_path, pa.table({"s": broken}), use_dictionary=False) == {"numRecords": 2, "nullCount": {"s": 0}}
+
+
+def test_booleans_and_binaries_have_counts_only(tmp_path: Path) -> None:
+    found = statistics(tmp_path, pa.table({"b": [True, None], "x": [b"a", b"b"]}))
+    assert found == {"numRecords": 2, "nullCount": {"b": 1, "x": 0}}
+
+
+def test_structs_are_nested_and_a_null_struct_counts_for_its_fields(tmp_path: Path) -> None:
+    found = statistics(tmp_path, pa.table({"s": [{"a": 1, "t": {"b": "x"}}, None, {"a": None, "t": None}]}))
+    assert found["minValues"] == {"s": {"a": 1, "t": {"b": "x"}}}
+    assert found["nullCount"] == {"s": {"a": 2, "t": {"b": 2}}}
+
+
+def test_nothing_is_said_of_what_is_inside_arrays_and_maps(tmp_path: Path) -> None:
+    columns = {
+        "before": [1],
+        "list": pa.array([[{"a": 7, "b": 8}]], pa.list_(pa.struct([("a", pa.int64()), ("b", pa.int64())]))),
+        "map": pa.array([[("k", 9)]], pa.map_(pa.string(), pa.int64())),
+        "after": [2],
+    }
+    found = statistics(tmp_path, pa.table(columns))
+    assert found == {
+        "numRecords": 1,
+        "minValues": {"before": 1, "after": 2},
+        "maxValues": {"before": 1, "after": 2},
+        "nullCount": {"before": 0, "after": 0},
+    }
+
+
+def test_a_name_with_a_dot_is_not_a_path(tmp_path: Path) -> None:
+    found = statistics(tmp_path, pa.table({"a.b": [7], "a": [{"b": 1}]}))
+    assert found["minValues"] == {"a.b": 7, "a": {"b": 1}}
+
+
+def test_the_first_32_leaves_have_statistics_unless_the_table_says_otherwise(tmp_path: Path) -> None:
+    data = pa.table({f"c{i}": [i] for i in range(40)})
+    assert len(statistics(tmp_path, data)["nullCount"]) == 32
+    assert len(statistics(tmp_path, data, properties={"delta.dataSkippingNumIndexedCols": "-1"})["nullCount"]) == 40
+    assert statistics(tmp_path, data, properties={"delta.dataSkippingNumIndexedCols": "0"}) == {"numRecords": 1}
+    assert statistics(tmp_path, data, properties={"delta.dataSkippingStatsColumns": "c39,c2"})["minValues"] == {"c2": 2, "c39": 39}
+
+
+def test_partition_columns_are_not_in_the_file_and_do_not_count(tmp_path: Path) -> None:
+    schema = delta_schema(pa.schema([("p", pa.string()), ("a", pa.int64())]), table="t")
+    properties = {"delta.dataSkippingNumIndexedCols": "1"}
+    found = statistics(tmp_path, pa.table({"a": [1]}), schema=schema, partition_columns=("p",), properties=properties)
+    assert found["minValues"] == {"a": 1}
+
+
+def test_mapped_columns_go_by_their_physical_names(tmp_path: Path) -> None:
+    mapped = {"delta.columnMapping.id": 1, "delta.columnMapping.physicalName": "col-1"}
+    inner = {"delta.columnMapping.id": 2, "delta.columnMapping.physicalName": "col-2"}
+    text = {
+        "type": "struct",
+        "fields": [
+            {
+                "name": "s",
+                "nullable": True,
+                "metadata": mapped,
+                "type": {"type": "struct", "fields": [{"name": "a b", "type": "long", "nullable": True, "metadata": inner}]},
+            }
+        ],
+    }
+    from tahoe.protocol.schema import parse_schema
+
+    schema = parse_schema(json.dumps(text))
+    found = statistics(tmp_path, pa.table({"col-1": [{"col-2": 4}]}), schema=schema, mode="name")
+    assert found["minValues"] == {"col-1": {"col-2": 4}}
+
+
+def test_many_files_keep_their_own_statistics(tmp_path: Path) -> None:
+    # they are read by several threads
+    keys = [f"{i}.parquet" for i in range(50)]
+    for i, key in enumerate(keys):
+        pq.write_table(pa.table({"a": [i]}), tmp_path / key)
+    metadata = Metadata(id="m", schema_string=delta_schema(pa.schema([("a", pa.int64())]), table="t").to_json())
+    found = read_statistics(open_store(tmp_path), keys, metadata, "none")
+    assert [json.loads(found[key].json)["minValues"]["a"] for key in keys] == list(range(50))
+    assert read_statistics(open_store(tmp_path), [], metadata, "none") == {}

@@ -1,0 +1,274 @@
+"""The user's Table, written and read without Spark."""
+
+from __future__ import annotations
+
+import datetime as dt
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+
+import tahoe
+from tahoe.errors import (
+    ColumnNotFoundError,
+    DataFileMissingError,
+    DuplicateColumnsError,
+    InvalidColumnNameError,
+    InvalidPredicateError,
+    InvalidPropertyError,
+    InvalidTimeTravelError,
+    NotNullViolationError,
+    PartitionMismatchError,
+    PathIsNotEmptyError,
+    SchemaMismatchError,
+    UnsupportedDataTypeError,
+    WriteNotImplementedError,
+)
+from tahoe.protocol.actions import Protocol
+from tahoe.protocol.predicate import Column, Comparison, Literal
+from tahoe.protocol.schema import LONG, Field, Struct
+from tahoe.table.writing import WriteRequest, create_table
+from tests.table.builders import memory_env
+
+UTC = dt.UTC
+EVERY_TYPE = pa.table(
+    {
+        "s": ["a", None, "ü"],
+        "l": pa.array([1, None, -(2**63)], pa.int64()),
+        "i": pa.array([1, None, 3], pa.int32()),
+        "h": pa.array([1, None, 3], pa.int16()),
+        "b": pa.array([1, None, 3], pa.int8()),
+        "f": pa.array([1.5, None, float("nan")], pa.float32()),
+        "d": pa.array([1.5, None, float("inf")], pa.float64()),
+        "dec": pa.array([Decimal("1.25"), None, Decimal("-9999999.99")], pa.decimal128(9, 2)),
+        "bool": [True, None, False],
+        "bin": pa.array([b"\x00\xff", None, b""], pa.binary()),
+        "day": pa.array([dt.date(2026, 1, 31), None, dt.date(1, 1, 1)], pa.date32()),
+        "ts": pa.array([dt.datetime(2026, 1, 31, 1, 2, 3, 456789, UTC), None, dt.datetime(1969, 1, 1, tzinfo=UTC)], pa.timestamp("us", "UTC")),
+        "ntz": pa.array([dt.datetime(2026, 1, 31, 1, 2, 3, 456789), None, dt.datetime(1969, 1, 1)], pa.timestamp("us")),
+        "st": pa.array([{"x": 1, "y": {"z": "q"}}, None, {"x": None, "y": None}], pa.struct([("x", pa.int64()), ("y", pa.struct([("z", pa.string())]))])),
+        "arr": pa.array([[1, None], None, []], pa.list_(pa.int64())),
+        "m": pa.array([[("k", 1)], None, []], pa.map_(pa.string(), pa.int64())),
+        "deep": pa.array([[{"x": [1]}], None, [None]], pa.list_(pa.struct([("x", pa.list_(pa.int32()))]))),
+    }
+)
+ROWS = pa.table({"id": [1, 2, 3, 4], "p": ["a", "b", "a", None], "v": [1.0, 2.0, None, 4.0]})
+
+
+@pytest.fixture
+def table() -> tahoe.Table:
+    return tahoe.Table("memory://given", env=memory_env())
+
+
+def rows(found: pa.Table) -> list[dict[str, object]]:
+    return sorted(found.to_pylist(), key=repr)
+
+
+@pytest.mark.parametrize("mapping", ["none", "name", "id"])
+def test_every_type_is_read_as_it_was_written(table, mapping):
+    table.append(EVERY_TYPE, properties={"delta.columnMapping.mode": mapping})
+    assert repr(rows(table.to_arrow())) == repr(rows(EVERY_TYPE))
+    assert table.snapshot().column_mapping_mode == mapping
+
+
+def test_mapped_columns_have_physical_names_in_files_and_statistics(table):
+    table.append(ROWS, partition_by=["p"], properties={"delta.columnMapping.mode": "name"})
+    (field,) = [f for f in table.schema if f.name == "id"]
+    physical = field.metadata["delta.columnMapping.physicalName"]
+    assert physical.startswith("col-")
+    assert all(physical in text for text in table.files().column("stats").to_pylist())
+    assert rows(table.to_arrow(filter="id >= 3")) == rows(ROWS.slice(2))
+
+
+@pytest.mark.parametrize("column", ["s", "l", "i", "h", "b", "f", "d", "dec", "bool", "day", "ts", "ntz"])
+def test_every_primitive_type_can_be_a_partition_column(table, column):
+    table.append(EVERY_TYPE, partition_by=[column])
+    assert repr(rows(table.to_arrow())) == repr(rows(EVERY_TYPE))
+    assert table.snapshot().partition_columns == (column,)
+    assert len(table.files()) == 3
+
+
+def test_a_new_plain_table_has_the_lowest_protocol(table):
+    table.append(ROWS)
+    assert table.protocol == Protocol(reader_version=1, writer_version=2)
+
+
+def test_versions_and_timestamps_travel_in_time(table):
+    for _ in range(3):
+        table.append(ROWS)
+    assert [table.to_arrow(version=v).num_rows for v in range(3)] == [4, 8, 12]
+    stamps = [table.snapshot(v).timestamp_ms for v in range(3)]
+    at_one = dt.datetime.fromtimestamp(stamps[1] / 1000, UTC)
+    assert table.snapshot(timestamp=at_one).version == 1
+    assert table.snapshot(timestamp=at_one.isoformat()).version == 1
+    with pytest.raises(InvalidTimeTravelError, match="both a version and a timestamp"):
+        table.snapshot(version=1, timestamp=at_one)
+
+
+def test_columns_come_in_the_order_asked_for_and_are_found_whatever_their_case(table):
+    table.append(ROWS)
+    assert table.to_arrow(columns=["V", "id"]).column_names == ["v", "id"]
+    with pytest.raises(ColumnNotFoundError, match="no column nosuch .* it has id, p, v"):
+        table.to_arrow(columns=["nosuch"])
+
+
+@pytest.mark.parametrize(
+    ("filter", "ids"),
+    [
+        ("id > 2", [3, 4]),
+        ("p = 'a'", [1, 3]),
+        ("p IS NULL", [4]),
+        ("p <> 'a'", [2]),
+        ("v IS NULL OR id = 1", [1, 3]),
+        ("NOT (v > 1)", [1]),
+        ("id IN (1, 4) AND p = 'a'", [1]),
+        ("p LIKE 'b%'", [2]),
+        ("p <=> NULL", [4]),
+        (Comparison("<", Column(("id",)), Literal(2)), [1]),
+    ],
+)
+def test_filters_are_exact(table, filter, ids):
+    table.append(ROWS, partition_by=["p"])
+    found = table.to_arrow(columns=["id"], filter=filter)
+    assert sorted(found.column("id").to_pylist()) == ids
+
+
+def test_files_that_cannot_match_are_skipped(table):
+    for start in range(0, 100, 10):
+        table.append(pa.table({"id": range(start, start + 10)}))
+    scan = table.scan("id = 42")
+    assert (scan.kept_files, scan.total_files) == (1, 10)
+    assert table.files("id = 42").column("num_records").to_pylist() == [10]
+    assert table.scan("id = 1000").kept_files == 0
+
+
+def test_a_filter_that_cannot_be_understood_is_refused(table):
+    table.append(ROWS)
+    with pytest.raises(InvalidPredicateError):
+        table.to_arrow(filter="id +")
+    with pytest.raises(ColumnNotFoundError):
+        table.to_arrow(filter="nosuch = 1")
+
+
+def test_new_columns_need_leave_and_then_come_last(table):
+    table.append(ROWS)
+    wider = ROWS.append_column("extra", pa.array([1, 2, 3, 4]))
+    with pytest.raises(SchemaMismatchError, match="no column extra.*mergeSchema=true"):
+        table.append(wider)
+    table.append(wider, merge_schema=True)
+    assert table.schema.names == ("id", "p", "v", "extra")
+    assert table.to_arrow().column("extra").null_count == 4
+
+
+def test_narrower_numbers_are_taken_and_what_does_not_fit_is_refused(table):
+    table.append(pa.table({"id": pa.array([1], pa.int32())}))
+    table.append(pa.table({"ID": pa.array([2], pa.int16())}))
+    with pytest.raises(SchemaMismatchError, match="column id is int64, and the table has integer"):
+        table.append(pa.table({"id": [2**40]}))
+    with pytest.raises(SchemaMismatchError, match="column id is string"):
+        table.append(pa.table({"id": ["x"]}))
+    assert sorted(table.to_arrow().column("id").to_pylist()) == [1, 2]
+
+
+def test_not_null_is_enforced(table):
+    schema = Struct((Field(name="id", type=LONG, nullable=False),))
+    create_table(table, WriteRequest(mode="error", schema=schema, keep_nullability=True))
+    with pytest.raises(NotNullViolationError, match="Column id"):
+        table.append(pa.table({"id": pa.array([None], pa.int64())}))
+    assert table.version == 0
+
+
+@pytest.mark.parametrize(
+    ("data", "error"),
+    [
+        (pa.table({"a b": [1]}), InvalidColumnNameError),
+        (pa.table([[1], [2]], names=["a", "A"]), DuplicateColumnsError),
+        (pa.table({"t": pa.array([1], pa.time64("us"))}), UnsupportedDataTypeError),
+        (pa.table({"i": pa.array([1], pa.duration("s"))}), UnsupportedDataTypeError),
+        (pa.table({"n": pa.nulls(1)}), UnsupportedDataTypeError),
+    ],
+)
+def test_what_a_table_cannot_hold_is_refused_before_anything_is_written(table, data, error):
+    with pytest.raises(error):
+        table.append(data)
+    assert not table.exists()
+    assert list(table.env.store.walk()) == []
+
+
+def test_odd_column_names_are_fine_with_column_mapping(table):
+    odd = pa.table({"a b": [1], "c=d": [2], "e,f": ["x y"]})
+    table.append(odd, partition_by=["e,f"], properties={"delta.columnMapping.mode": "name"})
+    assert table.to_arrow().to_pylist() == odd.to_pylist()
+
+
+@pytest.mark.parametrize("value", ["a/b", "x=y", "50%", "a b", "ü", "..", "#?", "a:b", 'q"', "{}", "\\", "\x01", "é" * 20])
+def test_any_text_can_be_a_partition_value(table, value):
+    data = pa.table({"p": [value], "v": [1]})
+    table.append(data, partition_by=["p"])
+    assert table.to_arrow().to_pylist() == data.to_pylist()
+    assert table.scan(Comparison("=", Column(("p",)), Literal(value))).kept_files == 1
+
+
+def test_partitioning_that_does_not_fit_is_refused(table):
+    with pytest.raises(ColumnNotFoundError):
+        table.append(ROWS, partition_by=["nosuch"])
+    table.append(ROWS, partition_by=["p"])
+    with pytest.raises(PartitionMismatchError, match="partitioned by p, and the write asked for id"):
+        table.append(ROWS, partition_by=["id"])
+    table.append(ROWS, partition_by=["P"])
+
+
+@pytest.mark.parametrize(
+    ("properties", "error"),
+    [
+        ({"delta.nosuch": "1"}, InvalidPropertyError),
+        ({"delta.columnMapping.mode": "sideways"}, InvalidPropertyError),
+        ({"delta.enableInCommitTimestamps": "true"}, WriteNotImplementedError),
+        ({"delta.enableRowTracking": "true"}, WriteNotImplementedError),
+        ({"delta.constraints.c": "id > 0"}, WriteNotImplementedError),
+    ],
+)
+def test_properties_that_cannot_be_kept_are_refused_by_name(table, properties, error):
+    with pytest.raises(error):
+        table.append(ROWS, properties=properties)
+    assert not table.exists()
+
+
+def test_a_folder_with_other_files_is_not_taken_over(table):
+    table.env.store.put("old.csv", b"x")
+    with pytest.raises(PathIsNotEmptyError):
+        table.append(ROWS)
+    table.env.store.delete("old.csv")
+    table.env.store.put("_SUCCESS", b"")
+    assert table.append(ROWS) == 0
+
+
+def test_a_write_that_was_recorded_is_not_done_twice(table):
+    assert table.append(ROWS, txn=("app", 1)) == 0
+    assert table.append(ROWS, txn=("app", 1)) is None
+    assert table.append(ROWS, txn=("app", 2)) == 1
+    assert table.snapshot().txn_version("app") == 2
+
+
+def test_history_says_who_did_what(table):
+    table.append(ROWS, user_metadata="first")
+    table.append(ROWS)
+    newest, oldest = table.history()
+    assert (newest["version"], oldest["version"]) == (1, 0)
+    assert oldest["userMetadata"] == "first"
+    assert newest["operation"] == "WRITE"
+    assert newest["operationMetrics"]["numOutputRows"] == "4"
+    assert len(table.history(limit=1)) == 1
+
+
+def test_a_missing_data_file_is_named(table):
+    table.append(ROWS)
+    (path,) = table.files().column("path").to_pylist()
+    table.env.store.delete(path)
+    with pytest.raises(DataFileMissingError, match=f"{path} is in version 0"):
+        table.to_arrow()
+
+
+def test_nothing_but_counts_can_be_asked_for(table):
+    table.append(ROWS)
+    assert table.to_arrow(columns=[]).num_rows == 4
