@@ -1,0 +1,284 @@
+"""The statistics of a data file, as a value and as JSON text.
+
+Protocol: "Per-file Statistics". Columns are named by their physical paths. Knows one file at a time; `tahoe.table.statistics` reads
+those of a million, and `tahoe.protocol.skipping` says what they prove.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+from decimal import Decimal as PyDecimal
+from typing import Any, TypeAlias
+
+from tahoe.protocol.partitions import (
+    INTEGER_BITS,
+    format_partition_value,
+    parse_date,
+    parse_decimal,
+    parse_timestamp,
+    parse_timestamp_ntz,
+    single_precision,
+    to_micros,
+)
+from tahoe.protocol.properties import NUM_INDEXED_COLUMNS, STATS_COLUMNS
+from tahoe.protocol.schema import DATE, TIMESTAMP, TIMESTAMP_NTZ, VOID, DataType, Decimal, Field, Primitive, Struct
+
+Path: TypeAlias = tuple[str, ...]
+
+STRING_PREFIX_LENGTH = 32
+
+# Types that have a smallest and a largest value here. Boolean and binary columns have a null count only, as in the reference.
+_BOUNDED = frozenset({*INTEGER_BITS, "float", "double", "string", "date", "timestamp", "timestamp_ntz"})
+
+# A long has fewer digits; a number with more is not expanded.
+_INTEGER_DIGITS_MAX = 20
+
+# What ends a cut text so that it is not smaller than any text it was cut from.
+_TIE_BREAKER_ASCII, _TIE_BREAKER = "\x7f", "\U0010ffff"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statistics:
+    """What is known of a file's rows; what is absent is not known.
+
+    Attributes:
+        num_records: rows in the data file, those that a deletion vector marks included.
+        tight_bounds: whether the bounds are values of rows that are still there. Wide bounds still hold all of them.
+        min_values, max_values: by physical path. Texts may be cut off and timestamps cut down to milliseconds.
+        null_count: by physical path. With wide bounds it says something only if it is 0 or `num_records`.
+    """
+
+    num_records: int | None = None
+    tight_bounds: bool = True
+    min_values: Mapping[Path, Any] = field(default_factory=dict, hash=False)
+    max_values: Mapping[Path, Any] = field(default_factory=dict, hash=False)
+    null_count: Mapping[Path, int] = field(default_factory=dict, hash=False)
+
+
+def has_bounds(data_type: DataType) -> bool:
+    """Whether columns of a type have minima and maxima."""
+    return isinstance(data_type, Decimal) or (isinstance(data_type, Primitive) and data_type.name in _BOUNDED)
+
+
+# --- from JSON
+
+
+def parse_statistics(text: str | None, schema: Struct) -> Statistics | None:
+    """The statistics of a JSON text; None where there are none or the text is broken: they are never needed to read a table right.
+
+    Args:
+        schema: with physical names; a value that does not fit its column's type is left out.
+    """
+    if not text:
+        return None
+    try:
+        body = json.loads(text, parse_float=PyDecimal)
+    except ValueError:
+        return None
+    if not isinstance(body, dict):
+        return None
+    num_records, tight_bounds = body.get("numRecords"), body.get("tightBounds")
+    columns = list(schema.leaves())
+    return Statistics(
+        num_records=num_records if _is_count(num_records) else None,
+        tight_bounds=tight_bounds is not False,
+        min_values=dict(_bounds(body.get("minValues"), columns)),
+        max_values=dict(_bounds(body.get("maxValues"), columns)),
+        null_count={path: count for path, _ in columns if _is_count(count := _dig(body.get("nullCount"), path))},
+    )
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _dig(value: Any, path: Path) -> Any:
+    for name in path:
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
+
+
+def _bounds(body: Any, columns: Iterable[tuple[Path, Field]]) -> Iterator[tuple[Path, Any]]:
+    for path, column in columns:
+        value = _dig(body, path)
+        if value is not None and has_bounds(column.type):
+            bound = parse_bound(value, column.type)
+            if bound is not None:
+                yield path, bound
+
+
+def parse_bound(value: Any, data_type: DataType) -> Any:
+    """A minimum or maximum from its JSON value, where numbers with a point are Decimals; None if it is no value of the type.
+
+    A NaN is none either: it says nothing about the other values.
+    """
+    try:
+        if isinstance(data_type, Decimal):
+            exact = parse_decimal(str(value), data_type)
+            return exact if exact == PyDecimal(str(value)) and not isinstance(value, bool) else None
+        name = data_type.name if isinstance(data_type, Primitive) else ""
+        if name in INTEGER_BITS:
+            return _parse_integer(value)
+        if name in ("float", "double"):
+            return _parse_float(value, name)
+        if not isinstance(value, str):
+            return None
+        return _parse_text_bound(value, name)
+    except (ValueError, ArithmeticError):
+        return None
+
+
+def _parse_integer(value: Any) -> int | None:
+    if isinstance(value, PyDecimal) and value.adjusted() < _INTEGER_DIGITS_MAX and value == value.to_integral_value():
+        return int(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _parse_float(value: Any, name: str) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float | PyDecimal):
+        return None
+    number = single_precision(float(value)) if name == "float" else float(value)
+    return None if math.isnan(number) else number
+
+
+def _parse_text_bound(value: str, name: str) -> Any:
+    match name:
+        case "string":
+            return value
+        case "date":
+            return parse_date(value)
+        case "timestamp" if value.endswith("Z") or value[-6:-5] in ("+", "-"):
+            return parse_timestamp(value, UTC)
+        case "timestamp_ntz":
+            return parse_timestamp_ntz(value)
+        case _:
+            return None
+
+
+# --- to JSON
+
+
+def encode_statistics(statistics: Statistics, schema: Struct, *, prefix_length: int = STRING_PREFIX_LENGTH) -> str:
+    """The text of `add.stats`, as the reference writes it: texts cut off, timestamps in milliseconds, NaN and infinities left out.
+
+    Args:
+        schema: with physical names; gives the order and the types.
+        prefix_length: characters of a text that are kept (`delta.dataSkippingStringPrefixLength`).
+    """
+    minima, maxima, counts = [], [], []
+    for path, column in schema.leaves():
+        if has_bounds(column.type):
+            minima.append((path, _bound_json(statistics.min_values.get(path), column.type, prefix_length, is_max=False)))
+            maxima.append((path, _bound_json(statistics.max_values.get(path), column.type, prefix_length, is_max=True)))
+        count = statistics.null_count.get(path)
+        counts.append((path, None if count is None else str(count)))
+    parts = [] if statistics.num_records is None else [f'"numRecords":{statistics.num_records}']
+    parts.extend(
+        f'"{name}":{body}'
+        for name, values in (("minValues", minima), ("maxValues", maxima), ("nullCount", counts))
+        if (body := _nested(values))
+    )
+    if not statistics.tight_bounds:
+        parts.append('"tightBounds":false')
+    return "{" + ",".join(parts) + "}"
+
+
+def _nested(values: Iterable[tuple[Path, str | None]]) -> str:
+    """JSON objects inside each other along the paths; "" without a value."""
+    groups: dict[str, list[tuple[Path, str]]] = {}
+    for path, text in values:
+        if text is not None:
+            groups.setdefault(path[0], []).append((path[1:], text))
+    parts = [
+        f"{json.dumps(name, ensure_ascii=False)}:{inner[0][1] if inner[0][0] == () else _nested(inner)}" for name, inner in groups.items()
+    ]
+    return "{" + ",".join(parts) + "}" if parts else ""
+
+
+def _bound_json(value: Any, data_type: DataType, prefix_length: int, *, is_max: bool) -> str | None:
+    match value:
+        case None:
+            return None
+        case float():
+            return repr(value) if math.isfinite(value) else None
+        case PyDecimal():
+            return f"{value:f}"
+        case str():
+            cut = truncate_max(value, prefix_length) if is_max else truncate_min(value, prefix_length)
+            return None if cut is None else json.dumps(cut, ensure_ascii=False)
+        case datetime() | date() | int() if data_type in (DATE, TIMESTAMP, TIMESTAMP_NTZ):
+            return json.dumps(_moment_text(value, data_type))
+        case _:
+            return json.dumps(value)
+
+
+def _moment_text(value: Any, data_type: DataType) -> str:
+    if data_type == DATE:
+        return format_partition_value(value, DATE) or ""
+    # The six digits of ISO 8601, cut down to the three of milliseconds.
+    text = format_partition_value(to_micros(value), TIMESTAMP) or ""
+    return text[: -len("000Z")] + ("Z" if data_type == TIMESTAMP else "")
+
+
+def truncate_min(text: str, length: int = STRING_PREFIX_LENGTH) -> str:
+    """A text of at most so many characters that is not larger."""
+    return text[:length]
+
+
+def truncate_max(text: str, length: int = STRING_PREFIX_LENGTH) -> str | None:
+    """A short text that is not smaller; None where there is none of at most twice the length.
+
+    What ends it must be larger than the character that it stands for.
+    """
+    if len(text) <= length:
+        return text
+    for position in range(length, min(len(text), 2 * length)):
+        if text[position] < _TIE_BREAKER_ASCII:
+            return text[:position] + _TIE_BREAKER_ASCII
+        if text[position] < _TIE_BREAKER:
+            return text[:position] + _TIE_BREAKER
+    return None
+
+
+# --- which columns have statistics
+
+
+def statistics_columns(
+    schema: Struct,
+    partition_columns: Iterable[str],
+    configuration: Mapping[str, str],
+    *,
+    clustering: Iterable[Path] = (),
+    table: str = "the table",
+) -> tuple[tuple[Path, Field], ...]:
+    """The columns whose statistics a new file gets, in the schema's order.
+
+    By `delta.dataSkippingStatsColumns` where it is set (a struct stands for all that is in it), else the first
+    `delta.dataSkippingNumIndexedCols` leaves, partition columns left out.
+
+    Args:
+        schema: with logical names, which the properties use.
+        clustering: logical paths of the clustering columns. Protocol: "Writer Requirements for Clustered Table".
+
+    Raises:
+        InvalidPropertyError: the table holds a value that one of the properties does not take.
+    """
+    partitions = {name.lower() for name in partition_columns}
+    leaves = [(path, f) for path, f in schema.leaves() if path[0].lower() not in partitions and f.type != VOID]
+    listed = STATS_COLUMNS.get(configuration, table=table)
+    if listed is None:
+        count = NUM_INDEXED_COLUMNS.get(configuration, table=table)
+        chosen = {path for path, _ in (leaves if count < 0 else leaves[:count])}
+    else:
+        chosen = {path for path, _ in leaves if _is_listed(path, listed)}
+    wanted = tuple(clustering)
+    return tuple((path, f) for path, f in leaves if path in chosen or _is_listed(path, wanted))
+
+
+def _is_listed(path: Path, listed: Iterable[Path]) -> bool:
+    folded = tuple(name.lower() for name in path)
+    return any(folded[: len(prefix)] == tuple(name.lower() for name in prefix) for prefix in listed)
