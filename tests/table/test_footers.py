@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from decimal import Decimal as D
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -76,16 +76,16 @@ def test_a_nan_is_never_a_bound(tmp_path: Path) -> None:
 
 def test_decimals_in_each_of_their_physical_forms(tmp_path: Path) -> None:
     columns = {
-        "int32": pa.array([D("-1.50"), D("2.25")], pa.decimal128(5, 2)),
-        "int64": pa.array([D("-12345678901.5"), D("0.0")], pa.decimal128(15, 1)),
-        "bytes": pa.array([D("-1e30"), D("12345678901234567890.123")], pa.decimal128(38, 3)),
+        "int32": pa.array([Decimal("-1.50"), Decimal("2.25")], pa.decimal128(5, 2)),
+        "int64": pa.array([Decimal("-12345678901.5"), Decimal("0.0")], pa.decimal128(15, 1)),
+        "bytes": pa.array([Decimal("-1e30"), Decimal("12345678901234567890.123")], pa.decimal128(38, 3)),
     }
     pq_file = one(tmp_path, pa.table(columns), store_decimal_as_integer=True)
     physical = [pq.read_metadata(tmp_path / "f.parquet").schema.column(i).physical_type for i in range(3)]
     assert physical == ["INT32", "INT64", "FIXED_LEN_BYTE_ARRAY"]
-    found = json.loads(pq_file.json, parse_float=D)
-    assert found["minValues"] == {"int32": D("-1.50"), "int64": D("-12345678901.5"), "bytes": D("-1e30")}
-    assert found["maxValues"] == {"int32": D("2.25"), "int64": D("0.0"), "bytes": D("12345678901234567890.123")}
+    found = json.loads(pq_file.json, parse_float=Decimal)
+    assert found["minValues"] == {"int32": Decimal("-1.50"), "int64": Decimal("-12345678901.5"), "bytes": Decimal("-1e30")}
+    assert found["maxValues"] == {"int32": Decimal("2.25"), "int64": Decimal("0.0"), "bytes": Decimal("12345678901234567890.123")}
 
 
 def test_dates_and_times(tmp_path: Path) -> None:
