@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from typing import Any
 
 from pyspark.sql.types import StructType
 
@@ -17,12 +18,19 @@ _LOG_METADATA = "delta."
 
 
 def delta_schema(schema: StructType, *, table: str) -> Struct:
-    """A Spark schema as the protocol has it.
+    """A Spark schema as the protocol has it. A user-defined type is what it is made of, as in Spark's own files.
 
     Raises:
         UnsupportedDataTypeError: a type that Delta cannot hold, with the column.
     """
-    return parse_schema(schema.json(), table=table)
+    return parse_schema(json.dumps(_without_user_types(schema.jsonValue())), table=table)
+
+
+def _without_user_types(value: Any) -> Any:
+    if isinstance(value, dict):
+        is_user_type = value.get("type") == "udt" and "sqlType" in value
+        return _without_user_types(value["sqlType"]) if is_user_type else {name: _without_user_types(item) for name, item in value.items()}
+    return [_without_user_types(item) for item in value] if isinstance(value, list) else value
 
 
 def spark_schema(schema: Struct) -> StructType:

@@ -14,18 +14,26 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from tahoe.errors import CommitOutcomeUnknownError, DeltaError, InvalidOptionError, UnsupportedDataTypeError, WriteFailedError
+from tahoe.errors import (
+    CommitOutcomeUnknownError,
+    DeltaError,
+    InvalidOptionError,
+    SchemaMismatchError,
+    UnsupportedDataTypeError,
+    WriteFailedError,
+)
 from tahoe.protocol.column_mapping import column_id
 from tahoe.protocol.partitions import HIVE_NULL, format_partition_value, parse_partition_value
 from tahoe.protocol.schema import BINARY, Array, DataType, Field, Map, Struct, as_nullable, walk_fields
 from tahoe.spark.file_writer import NewFile, WriterSettings, delete_files, write_files
 from tahoe.spark.fitting import CHAR_VARCHAR, Refusals, check_binary_partitions, fit, require, without_void
 from tahoe.spark.gateway import Gateway
+from tahoe.spark.opened import open_table
 from tahoe.spark.types import delta_schema
 from tahoe.spark.write_options import WriteOptions, parse_options
 from tahoe.table.footers import FileStatistics, read_statistics
 from tahoe.table.table import Table
-from tahoe.table.writing import Mode, WritePlan, WriteRequest, WrittenFile, plan_write
+from tahoe.table.writing import Mode, WritePlan, WriteRequest, WrittenFile, plan_replacement, plan_write
 
 # Under this key Spark keeps the collations of a column, whose type is string otherwise.
 _COLLATIONS = "__COLLATIONS"
@@ -52,8 +60,9 @@ def save(spark: SparkSession, mode: str, options: Mapping[str, str], dataframe: 
     path = next((value for name, value in options.items() if name.lower() == "path"), None)
     if path is None:
         raise InvalidOptionError(option="path", value="missing", table=table_name or "the new table", detail="a Delta table is in a folder")
-    table = Table(path)
-    return write(spark, table, _MODES[mode.lower()], _options(spark, options, table), dataframe)
+    table = open_table(spark, path, options)
+    parsed = _options(spark, options, table)
+    return _write(plan_write(table, _request(spark, table, _MODES[mode.lower()], parsed, dataframe)), parsed, dataframe)
 
 
 def insert(
@@ -64,47 +73,97 @@ def insert(
     overwrite: bool,
     predicate: str | None = None,
     dynamic: bool = False,
+    by_position: bool = False,
     options: Mapping[str, str] | None = None,
 ) -> int | None:
-    """What INSERT, `insertInto` and `writeTo` do to a table that is there.
+    """What INSERT, `insertInto`, `writeTo` and `saveAsTable` do to a table that is there.
 
     Args:
         overwrite: replace rows: all of them, unless one of the next two says which.
         predicate: SQL text over partition columns; only matching rows are replaced, and the new ones must match.
         dynamic: only the partitions that the data has are replaced.
-        options: of `writeTo`.
+        by_position: the data's columns are the table's, whatever their names.
+        options: of the writer.
 
-    Raises:
-        as `save`.
+    Returns, Raises:
+        as `save`; SchemaMismatchError also where there are too many or too few columns.
     """
-    table = Table(url)
-    parsed = replace(_options(spark, options or {}, table), partition_by=None)
+    table = open_table(spark, url, options)
+    parsed = _options(spark, options or {}, table)
     if predicate is not None:
         parsed = replace(parsed, replace_where=predicate, dynamic_partitions=False)
     elif dynamic:
         parsed = replace(parsed, dynamic_partitions=True)
-    return write(spark, table, "overwrite" if overwrite else "append", parsed, dataframe)
+    if by_position:
+        dataframe = _named_by_position(dataframe, table, may_grow=parsed.merge_schema or parsed.overwrite_schema)
+    return _write(plan_write(table, _request(spark, table, "overwrite" if overwrite else "append", parsed, dataframe)), parsed, dataframe)
+
+
+def create_as_select(
+    spark: SparkSession,
+    url: str,
+    dataframe: DataFrame,
+    *,
+    replaces: bool,
+    operation: str,
+    partition_by: Sequence[str] = (),
+    properties: Mapping[str, str] | None = None,
+    comment: str | None = None,
+    options: Mapping[str, str] | None = None,
+) -> int | None:
+    """What CREATE TABLE AS SELECT, its REPLACE forms and `saveAsTable` of a new table do: the table and its rows in one commit.
+
+    Args:
+        replaces: a table that is there is made anew, keeping its history; without it, a table that is there is an error.
+        operation: for the history.
+
+    Returns, Raises:
+        as `save`.
+    """
+    table = open_table(spark, url, options)
+    parsed = _options(spark, options or {}, table)
+    asked = _request(spark, table, "overwrite" if replaces else "error", parsed, dataframe, operation)
+    request = replace(
+        asked,
+        partition_by=tuple(partition_by) or parsed.partition_by,
+        properties={**asked.properties, **(properties or {})},
+        comment=comment,
+        replace_where=None,
+        dynamic_partitions=False,
+    )
+    return _write(plan_replacement(table, request) if replaces else plan_write(table, request), parsed, dataframe)
 
 
 def _options(spark: SparkSession, options: Mapping[str, str], table: Table) -> WriteOptions:
     return parse_options(options, spark.conf.getAll, table=table.url)
 
 
-def write(
-    spark: SparkSession, table: Table, mode: Mode, options: WriteOptions, frame: DataFrame, *, operation: str = "WRITE"
-) -> int | None:
-    """Plan, write and commit; see `save`."""
-    plan = plan_write(table, _request(spark, table, mode, options, frame, operation))
+def _named_by_position(frame: DataFrame, table: Table, *, may_grow: bool) -> DataFrame:
+    """The data with the table's column names; further columns keep theirs, where the table may take them in."""
+    names, given = table.schema.names, frame.columns
+    if len(given) < len(names) or (len(given) > len(names) and not may_grow):
+        raise SchemaMismatchError(
+            table=table.url,
+            detail=f"the data has {len(given)} columns ({', '.join(given)}), and the table {len(names)} ({', '.join(names)})",
+            remedy="Give a value for each column, or name the columns: INSERT INTO t (a, b) ..., INSERT INTO t BY NAME ...",
+        )
+    return frame.toDF(*names, *given[len(names) :])
+
+
+def _write(plan: WritePlan | None, options: WriteOptions, frame: DataFrame) -> int | None:
+    """Write the rows of a plan and commit them; None where there is nothing to do."""
     if plan is None:
         return None
-    refusals = Refusals(table.url)
+    refusals = Refusals(plan.url)
     rows = _rows(plan, frame, refusals)
     settings = writer_settings(plan, options)
-    files = _write(plan, rows, settings, refusals)
-    return _commit(plan, files, Gateway(spark), settings)
+    files = _write_files(plan, rows, settings, refusals)
+    return _commit(plan, files, Gateway(frame.sparkSession), settings)
 
 
-def _request(spark: SparkSession, table: Table, mode: Mode, options: WriteOptions, frame: DataFrame, operation: str) -> WriteRequest:
+def _request(
+    spark: SparkSession, table: Table, mode: Mode, options: WriteOptions, frame: DataFrame, operation: str = "WRITE"
+) -> WriteRequest:
     overwrite = mode == "overwrite"
     return WriteRequest(
         mode=mode,
@@ -198,7 +257,7 @@ def _map_type(data_type: DataType, change: Callable[[Field], Field]) -> DataType
             return data_type
 
 
-def _write(plan: WritePlan, rows: DataFrame, settings: WriterSettings, refusals: Refusals) -> list[NewFile]:
+def _write_files(plan: WritePlan, rows: DataFrame, settings: WriterSettings, refusals: Refusals) -> list[NewFile]:
     try:
         return write_files(rows, plan.url, settings)
     except DeltaError:
