@@ -251,8 +251,7 @@ def _without(part: Part, seen: Set[FileKey], canonical: Callable[[str], str]) ->
     ]
     if not gone:
         return part
-    everything = pa.array(range(part.num_rows), pa.uint64())
-    return part.take(everything.filter(pc.invert(pc.is_in(everything, value_set=pa.array(gone, pa.uint64())))))
+    return part.take(pa.array(np.delete(np.arange(part.num_rows), gone)))
 
 
 def _unique_id(vector: Mapping[str, Any] | None) -> str | None:

@@ -12,6 +12,7 @@ from datetime import UTC, tzinfo
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -68,7 +69,7 @@ class Scan:
         `partition`, a struct of typed values by logical name; `deletion_vector`, the descriptor or null; `base_row_id`;
         `default_row_commit_version`.
         """
-        numbers = pa.array(range(self.total_files), pa.int64()) if self.rows is None else self.rows.cast(pa.int64())
+        numbers = pa.array(np.arange(self.total_files)) if self.rows is None else self.rows.cast(pa.int64())
         return pa.table(
             {
                 "number": numbers,

@@ -5,7 +5,7 @@ Protocol: "Action Reconciliation". A snapshot never changes; a later one is made
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -20,9 +20,11 @@ from tahoe.protocol.log_files import LogFile, Segment
 from tahoe.protocol.predicate import Predicate
 from tahoe.protocol.replay import State, apply
 from tahoe.protocol.schema import Struct
+from tahoe.sql.predicates import parse_predicate
 from tahoe.table.checkpoint import read_checkpoint
 from tahoe.table.files import LiveFiles
 from tahoe.table.log import Log
+from tahoe.table.rows import read_rows
 from tahoe.table.scan import Scan, plan_scan
 
 
@@ -79,13 +81,30 @@ class Snapshot:
         txn = self.txns.get(app_id)
         return None if txn is None else txn.version
 
-    def scan(self, predicate: Predicate | None = None) -> Scan:
-        """The files that may hold rows for which the predicate is true."""
-        return plan_scan(self, predicate)
+    def scan(self, filter: str | Predicate | None = None) -> Scan:
+        """The files that may hold rows for which the filter, SQL text or a predicate, is true.
 
-    def files(self) -> pa.Table:
-        """All live files; see `Scan.listing`."""
-        return self.scan().listing()
+        Raises:
+            InvalidPredicateError, ColumnNotFoundError: the text cannot be understood.
+        """
+        return plan_scan(self, parse_predicate(filter, self.schema, table=self.url) if isinstance(filter, str) else filter)
+
+    def files(self, filter: str | Predicate | None = None) -> pa.Table:
+        """The live files that may hold rows for which the filter is true; see `Scan.listing` for the columns."""
+        return self.scan(filter).listing()
+
+    def to_arrow(self, columns: Sequence[str] | None = None, filter: str | Predicate | None = None) -> pa.Table:
+        """The rows, with deletion vectors and column mapping applied.
+
+        Args:
+            columns: logical names, in the wanted order; all if None.
+            filter: SQL text or a predicate; exact, with files skipped by their statistics.
+
+        Raises:
+            ColumnNotFoundError, InvalidPredicateError: what was asked for does not fit the schema.
+            DeltaDataError: a file is not what the log says.
+        """
+        return read_rows(self.scan(filter), columns)
 
     def after(self, commits: Iterable[tuple[LogFile, list[Action]]]) -> Snapshot:
         """The snapshot once more commits, oldest first, are applied."""

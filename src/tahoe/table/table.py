@@ -17,13 +17,11 @@ from tahoe.errors import InvalidTimeTravelError, NotADeltaTableError, TableNotFo
 from tahoe.protocol.actions import Protocol
 from tahoe.protocol.predicate import Predicate
 from tahoe.protocol.schema import Struct
-from tahoe.sql.predicates import parse_predicate
 from tahoe.storage import system_env
 from tahoe.storage.env import Env
 from tahoe.table.arrow_writer import write_arrow
 from tahoe.table.history import history, parse_timestamp, version_at
 from tahoe.table.log import Log
-from tahoe.table.rows import read_rows
 from tahoe.table.scan import Scan
 from tahoe.table.snapshot import Snapshot, load_snapshot, refresh
 from tahoe.table.types import delta_schema
@@ -107,34 +105,17 @@ class Table:
     def properties(self) -> Mapping[str, str]:
         return self.snapshot().properties
 
+    def scan(self, filter: str | Predicate | None = None) -> Scan:
+        """See `Snapshot.scan`."""
+        return self.snapshot().scan(filter)
+
     def files(self, filter: str | Predicate | None = None) -> pa.Table:
-        """The live files that may hold rows for which the filter is true; see `Scan.listing` for the columns."""
-        return self.scan(filter).listing()
+        """See `Snapshot.files`."""
+        return self.snapshot().files(filter)
 
-    def scan(self, filter: str | Predicate | None = None, *, version: int | None = None, timestamp: str | datetime | None = None) -> Scan:
-        """Plan a scan of one version; `filter` is SQL text or a predicate."""
-        snapshot = self.snapshot(version, timestamp)
-        return snapshot.scan(parse_predicate(filter, snapshot.schema, table=self.url) if isinstance(filter, str) else filter)
-
-    def to_arrow(
-        self,
-        columns: Sequence[str] | None = None,
-        filter: str | Predicate | None = None,
-        *,
-        version: int | None = None,
-        timestamp: str | datetime | None = None,
-    ) -> pa.Table:
-        """The rows, with deletion vectors and column mapping applied.
-
-        Args:
-            columns: logical names, in the wanted order; all if None.
-            filter: SQL text or a predicate; exact, with files skipped by their statistics.
-
-        Raises:
-            ColumnNotFoundError, InvalidPredicateError: what was asked for does not fit the schema.
-            DeltaDataError: a file is not what the log says.
-        """
-        return read_rows(self.scan(filter, version=version, timestamp=timestamp), columns)
+    def to_arrow(self, columns: Sequence[str] | None = None, filter: str | Predicate | None = None) -> pa.Table:
+        """See `Snapshot.to_arrow`."""
+        return self.snapshot().to_arrow(columns, filter)
 
     def history(self, limit: int | None = None) -> list[dict[str, Any]]:
         """The commits, newest first: `version`, `timestamp`, and what the writer recorded of itself, under its own names."""
