@@ -20,7 +20,8 @@
     │   ├── ConcurrentWriteException, MetadataChangedException, ProtocolChangedException, ConcurrentAppendException,
     │   │   ConcurrentDeleteReadException, ConcurrentDeleteDeleteException, ConcurrentTransactionException
     ├── DeltaStorageError             the storage did not do what it was asked
-    │   ├── StorageUnavailableError, UnsupportedStorageError, CommitOutcomeUnknownError, CommitAttemptsExceededError
+    │   ├── StorageUnavailableError, with AtomicCreateUnsupportedError and ForkedProcessError below it
+    │   ├── UnsupportedStorageError, CommitOutcomeUnknownError, CommitAttemptsExceededError
     └── DeltaSessionError             the Spark session cannot be used
         └── NoGatewayError, UnsupportedSparkVersionError, ReferenceJarPresentError, SessionNotEnabledError, WriteFailedError
 
@@ -403,6 +404,19 @@ class StorageUnavailableError(DeltaStorageError):
     condition = "DELTA_STORAGE_UNAVAILABLE"
     what = "{table}: the storage refused to {operation}: {detail}."
     todo = "Check that the place exists and that you may write to it."
+
+
+class AtomicCreateUnsupportedError(StorageUnavailableError):
+    condition = "DELTA_ATOMIC_CREATE_UNSUPPORTED"
+    sqlstate = "0A000"
+    what = "{table}: the file system cannot {operation} so that two writers never both do ({detail}): it has no hard links."
+    todo = "Reading works. To write, keep the table on a local disk or in an object store."
+
+
+class ForkedProcessError(StorageUnavailableError):
+    condition = "DELTA_FORKED_PROCESS"
+    what = "{table}: cannot {operation}: this process was forked from one ({detail}) that had already used an object store, and would hang."
+    todo = "Start it with multiprocessing's method spawn, or open object stores only after the fork."
 
 
 class UnsupportedStorageError(DeltaStorageError):

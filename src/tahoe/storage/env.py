@@ -1,7 +1,12 @@
-"""The outside world as `table/` sees it: storage, clock, ids, chance and sleep. It knows nothing of Delta.
+"""The contract between tahoe and the world outside: one folder of some storage, a clock, ids, sleep and chance.
 
-Urls are unescaped `scheme://authority/path` texts; a key is a path below a store's url, with `/` between its parts, and is the storage's own
-name, character for character.
+It knows no storage and nothing of Delta; every store keeps what is promised here, and one suite of tests holds all of them to it. The
+protocol asks for two things in "Creation of New Log Entries" and "Delta Log Entries": that a file can be created only where there is none,
+and that files can be listed in order.
+
+A *url* is an unescaped `scheme://authority/path` without a trailing slash, as Hadoop's Path prints it: `file:///tmp/a b`. A *key* is a path
+below the url with `/` between its segments, unescaped as well, and is the name in the storage character by character. No segment is empty,
+`.` or `..`.
 """
 
 from __future__ import annotations
@@ -11,9 +16,9 @@ from dataclasses import dataclass
 from typing import BinaryIO, Protocol
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class FileInfo:
-    """A file as a listing shows it: its key, size, and time of last change since the epoch."""
+    """A file as a listing shows it. `modified_ms` is the storage's own clock, in milliseconds since 1970."""
 
     key: str
     size_bytes: int
@@ -21,65 +26,81 @@ class FileInfo:
 
 
 class Store(Protocol):
-    """One folder of some storage.
+    """One folder of a storage. Safe to use from several threads; pickled, it is opened anew where it arrives.
 
-    A missing key raises the builtin `FileNotFoundError`, from every call but `head` and `delete`. What the storage refuses raises
-    `StorageUnavailableError`.
+    What is written is there in full or not at all: no reader ever sees a part of it. After `put_if_absent` or `put` has returned, every
+    `get`, `head` and listing that starts later sees the file, in whatever process, and it outlives a loss of power.
+
+    Raises, besides what the methods name:
+        StorageUnavailableError: the storage refuses, or cannot be reached. After a write that means *unknown*: it may have landed.
     """
 
     @property
     def url(self) -> str:
-        """Where the folder is, without a slash at the end."""
+        """Where the folder is."""
 
     def list_from(self, prefix: str, start_after: str = "") -> Iterator[FileInfo]:
-        """The files directly in folder `prefix` whose keys are greater than `start_after`, ordered by the UTF-8 bytes of their keys.
+        """The files directly in the folder `prefix` ("" for the store's own) whose keys come after the key `start_after`.
 
-        A file that was there before the call began is listed. A folder that does not exist is empty.
+        They come in byte order of their keys, unfinished writes (see `is_temporary`) left out. A folder that does not exist has no files.
         """
 
     def walk(self, prefix: str = "") -> Iterator[FileInfo]:
-        """Every file below folder `prefix`, at any depth, in the order of their keys."""
+        """Every file below the folder `prefix`, at any depth, in byte order of their keys; unfinished writes are among them."""
 
     def get(self, key: str) -> bytes:
-        """All of a file: never a part of what somebody is still writing."""
-
-    def get_range(self, key: str, start: int, length: int) -> bytes:
-        """Bytes `start` to `start + length` of a file; fewer where it ends before."""
-
-    def head(self, key: str) -> FileInfo | None:
-        """What a listing would say of a file, or None where there is none."""
-
-    def open(self, key: str) -> BinaryIO:
-        """The file for reading at any position."""
-
-    def put_if_absent(self, key: str, data: bytes) -> bool:
-        """Create a file unless there is one. Of many that try, exactly one is told True; nobody ever sees a part of it.
-
-        Returns:
-            True: this call created it, and it survives a crash from now on. False: the storage says that it is there.
+        """The whole content.
 
         Raises:
-            Exception: anything means that it is unknown whether the file was created: read it back.
+            FileNotFoundError: no such key.
+        """
+
+    def get_range(self, key: str, start: int, length: int) -> bytes:
+        """At most `length` bytes from `start`; fewer where the file ends before.
+
+        Raises:
+            FileNotFoundError: no such key.
+        """
+
+    def head(self, key: str) -> FileInfo | None:
+        """Size and time of one file, or None where there is none."""
+
+    def open(self, key: str) -> BinaryIO:
+        """The content as a seekable file, of which only what is read is fetched. It is not safe to share between threads.
+
+        Raises:
+            FileNotFoundError: no such key.
+        """
+
+    def put_if_absent(self, key: str, data: bytes) -> bool:
+        """Create the file unless there is one. Of any number of callers, in any process, at most one is told True.
+
+        Returns:
+            True: we created it. False: it was there when the storage looked. A storage that repeats a request over a bad network may have
+            met this very write there; whoever must know compares the bytes.
+
+        Raises:
+            StorageUnavailableError: nobody knows. It may be there now, or later, or never: read back before anything is decided.
         """
 
     def put(self, key: str, data: bytes) -> None:
-        """Create or replace a file, in one step for whoever reads it."""
+        """Write the file, in place of the one that may be there. Readers see the old content or the new one."""
 
     def delete(self, key: str) -> None:
-        """Remove a file; one that is not there is no error."""
+        """Afterwards the key is gone; one that was not there is no error."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Env:
-    """All that a table needs of the outside, so that a test or a simulator can be all of it.
+    """All that the table ring knows of the outside. Replace a field, and the same code runs in a simulation.
 
     Attributes:
         store: the table's folder.
-        clock_ms: milliseconds since the epoch.
-        new_id: a UUID, as text.
-        sleep: waits some seconds.
-        random: a number from 0 up to, but not including, 1.
-        store_at: another folder by its url, for files outside the table.
+        clock_ms: milliseconds since 1970.
+        new_id: a UUID that nobody else has.
+        sleep: waits for seconds.
+        random: a number from 0 up to 1.
+        store_at: opens another folder by its url, with the same credentials.
     """
 
     store: Store
@@ -88,3 +109,17 @@ class Env:
     sleep: Callable[[float], None]
     random: Callable[[], float]
     store_at: Callable[[str], Store]
+
+
+def byte_order(key: str) -> bytes:
+    """What listings are sorted by. It differs from the order of texts only for names that are no UTF-8."""
+    return key.encode("utf-8", "surrogateescape")
+
+
+TEMPORARY_SUFFIX = ".tmp"
+
+
+def is_temporary(key: str) -> bool:
+    """Whether a key is a write that was not finished: `.<anything>.tmp`, which is how we and other writers name them."""
+    name = key.rpartition("/")[2]
+    return name.startswith(".") and name.endswith(TEMPORARY_SUFFIX)

@@ -1,111 +1,239 @@
-"""A store in memory, for tests and trials, that can be told to fail.
+"""Folders in the memory of this process, with faults on demand. Knows no clock but the one it is given.
 
-Stores of one url share their files within a process.
+All stores of a process whose url has the same name (`memory://name/...`) look at the same content, as all openers of one disk do. It
+ends with the process, and a pickled store can be opened in this process only. Faults and counters belong to one store object: give each
+writer its own.
 """
 
 from __future__ import annotations
 
+import errno
 import io
-import threading
+import os
+import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from typing import BinaryIO, TypeAlias
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from enum import Enum
+from fnmatch import fnmatchcase
+from threading import Lock
+from typing import Any, BinaryIO
 
-from tahoe.storage.env import FileInfo
+from tahoe.errors import StorageUnavailableError
+from tahoe.storage.env import FileInfo, byte_order, is_temporary
+from tahoe.storage.locations import join, normalise, split_url
 
-Fault: TypeAlias = Callable[[str, str], None]
-"""Called with the operation's name and the key, before the operation; raises to make it fail."""
 
-_FOLDERS: dict[str, dict[str, tuple[bytes, int]]] = {}
-_LOCK = threading.RLock()
+class Operation(Enum):
+    """What can be asked of a store, by the names of its methods."""
+
+    LIST = "list_from"
+    WALK = "walk"
+    GET = "get"
+    GET_RANGE = "get_range"
+    HEAD = "head"
+    OPEN = "open"
+    PUT_IF_ABSENT = "put_if_absent"
+    PUT = "put"
+    DELETE = "delete"
+
+
+class Effect(Enum):
+    """What a fault does to a call."""
+
+    RAISE_BEFORE = "nothing is done, and the caller gets an error"
+    RAISE_AFTER = "it is done, and the caller gets an error all the same: a write whose answer was lost"
+    ANSWER_FALSE = "put_if_absent stores nothing and says that the key was there: a conflict that nobody won"
+    HIDE = "a listing leaves the key out: a file too fresh to be seen"
+
+
+_LISTINGS = (Operation.LIST, Operation.WALK)
+_ALLOWED: Mapping[Effect, tuple[Operation, ...]] = {
+    Effect.RAISE_BEFORE: tuple(Operation),
+    Effect.RAISE_AFTER: tuple(Operation),
+    Effect.ANSWER_FALSE: (Operation.PUT_IF_ABSENT,),
+    Effect.HIDE: _LISTINGS,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """One thing that goes wrong.
+
+    Attributes:
+        key: a glob (`*`, `?`) over keys; for listings that raise, over the folder that is listed, for HIDE over the keys in it.
+        nth: at which of the matching calls it begins, counted from 1.
+        times: for how many calls in a row it lasts.
+        error: what is raised; None for a StorageUnavailableError.
+    """
+
+    effect: Effect
+    operation: Operation
+    key: str = "*"
+    nth: int = 1
+    times: int = 1
+    error: BaseException | None = None
+
+    def __post_init__(self) -> None:
+        assert self.operation in _ALLOWED[self.effect], f"{self.effect.name} means nothing for {self.operation.name}"
+
+
+class FaultPlan:
+    """The faults of one store. Every call is counted against each fault that it matches."""
+
+    def __init__(self, *faults: Fault) -> None:
+        self._lock = Lock()
+        self._calls = [_Counted(fault) for fault in faults]
+
+    def add(self, fault: Fault) -> None:
+        """One more fault, counted from now on."""
+        with self._lock:
+            self._calls.append(_Counted(fault))
+
+    def due(self, operation: Operation, key: str) -> list[Fault]:
+        """The faults that a call meets, in the order in which they were given. Asking counts as the call."""
+        with self._lock:
+            return [counted.fault for counted in self._calls if counted.meets(operation, key)]
+
+
+@dataclass(slots=True)
+class _Counted:
+    fault: Fault
+    calls: int = 0
+
+    def meets(self, operation: Operation, key: str) -> bool:
+        if operation is not self.fault.operation or not (self.fault.effect is Effect.HIDE or fnmatchcase(key, self.fault.key)):
+            return False
+        self.calls += 1
+        return self.fault.nth <= self.calls < self.fault.nth + self.fault.times
+
+
+@dataclass(slots=True)
+class _Content:
+    """The files of one name: bytes and time of modification."""
+
+    lock: Lock = field(default_factory=Lock)
+    files: dict[str, tuple[bytes, int]] = field(default_factory=dict)
+
+
+_contents: dict[str, _Content] = {}
+
+
+def _system_clock_ms() -> int:
+    return time.time_ns() // 1_000_000
 
 
 class MemoryStore:
-    """See `Store`.
+    """A `Store` in memory.
+
+    Args:
+        url: `memory://name`, with a path or without.
+        faults: what goes wrong.
+        clock_ms: gives the files their times of modification.
 
     Attributes:
-        before, after: hooks called around each operation with its name and key; what they raise is what the caller gets. `after` raises when the
-            operation has been done, which is how an ambiguous put looks.
-        refuse: keys for which `put_if_absent` answers False although nothing is there.
-        hidden: keys that listings do not show yet.
-        calls: how often each operation was called.
+        calls: how often each operation was asked for, those that a fault met included.
     """
 
-    def __init__(self, url: str, clock_ms: Callable[[], int] | None = None) -> None:
-        self.url = url.rstrip("/")
-        self.before: Fault = _nothing
-        self.after: Fault = _nothing
-        self.refuse: set[str] = set()
-        self.hidden: set[str] = set()
-        self.calls: Counter[str] = Counter()
+    def __init__(self, url: str, faults: FaultPlan | None = None, clock_ms: Callable[[], int] = _system_clock_ms) -> None:
+        _, name, path = split_url(normalise(url))
+        self.url = normalise(url)
+        self.faults = faults or FaultPlan()
+        self.calls: Counter[Operation] = Counter()
         self._clock_ms = clock_ms
-        self._files = _FOLDERS.setdefault(self.url, {})
+        self._above = f"{path}/" if path else ""
+        self._content = _contents.setdefault(name, _Content())
 
-    def _enter(self, operation: str, key: str) -> None:
-        self.calls[operation] += 1
-        self.before(operation, key)
+    def __repr__(self) -> str:
+        return f"MemoryStore({self.url!r})"
 
-    def _stamp(self) -> int:
-        return self._clock_ms() if self._clock_ms is not None else 1 + max((modified for _, modified in self._files.values()), default=0)
+    def __reduce__(self) -> Any:
+        return (_reopen, (self.url, os.getpid()))
 
     def list_from(self, prefix: str, start_after: str = "") -> Iterator[FileInfo]:
-        folder = f"{prefix}/" if prefix else ""
-        return (info for info in self.walk(prefix) if "/" not in info.key[len(folder) :] and info.key.encode() > start_after.encode())
+        start, after = f"{prefix}/" if prefix else "", byte_order(start_after)
+        with self._call(Operation.LIST, prefix) as due:
+            found = self._below(start)
+            direct = [f for f in found if "/" not in f.key[len(start) :] and byte_order(f.key) > after and not is_temporary(f.key)]
+            return _without_hidden(direct, due)
 
     def walk(self, prefix: str = "") -> Iterator[FileInfo]:
-        self._enter("list", prefix)
-        folder = f"{prefix}/" if prefix else ""
-        with _LOCK:
-            names = sorted((key for key in self._files if key.startswith(folder) and key not in self.hidden), key=str.encode)
-            found = [self._info(key) for key in names]
-        self.after("list", prefix)
-        return iter(found)
-
-    def _info(self, key: str) -> FileInfo:
-        data, modified_ms = self._files[key]
-        return FileInfo(key=key, size_bytes=len(data), modified_ms=modified_ms)
+        with self._call(Operation.WALK, prefix) as due:
+            return _without_hidden(self._below(f"{prefix}/" if prefix else ""), due)
 
     def get(self, key: str) -> bytes:
-        self._enter("get", key)
-        with _LOCK:
-            if key not in self._files:
-                raise FileNotFoundError(f"{self.url}/{key}")
-            data = self._files[key][0]
-        self.after("get", key)
-        return data
+        with self._call(Operation.GET, key):
+            return self._read(key)
 
     def get_range(self, key: str, start: int, length: int) -> bytes:
-        return self.get(key)[start : start + length]
+        with self._call(Operation.GET_RANGE, key):
+            return self._read(key)[start : start + length]
 
     def head(self, key: str) -> FileInfo | None:
-        self._enter("head", key)
-        with _LOCK:
-            return self._info(key) if key in self._files else None
+        with self._call(Operation.HEAD, key), self._content.lock:
+            found = self._content.files.get(self._above + key)
+            return None if found is None else FileInfo(key, len(found[0]), found[1])
 
     def open(self, key: str) -> BinaryIO:
-        return io.BytesIO(self.get(key))
+        with self._call(Operation.OPEN, key):
+            return io.BytesIO(self._read(key))
 
     def put_if_absent(self, key: str, data: bytes) -> bool:
-        self._enter("put", key)
-        with _LOCK:
-            created = key not in self._files and key not in self.refuse
-            if created:
-                self._files[key] = (bytes(data), self._stamp())
-        self.after("put", key)
-        return created
+        with self._call(Operation.PUT_IF_ABSENT, key) as due:
+            if any(fault.effect is Effect.ANSWER_FALSE for fault in due):
+                return False
+            with self._content.lock:
+                if self._above + key in self._content.files:
+                    return False
+                self._content.files[self._above + key] = (bytes(data), self._clock_ms())
+            return True
 
     def put(self, key: str, data: bytes) -> None:
-        self._enter("put", key)
-        with _LOCK:
-            self._files[key] = (bytes(data), self._stamp())
-        self.after("put", key)
+        with self._call(Operation.PUT, key), self._content.lock:
+            self._content.files[self._above + key] = (bytes(data), self._clock_ms())
 
     def delete(self, key: str) -> None:
-        self._enter("delete", key)
-        with _LOCK:
-            self._files.pop(key, None)
-        self.after("delete", key)
+        with self._call(Operation.DELETE, key), self._content.lock:
+            self._content.files.pop(self._above + key, None)
+
+    # --- the steps
+
+    @contextmanager
+    def _call(self, operation: Operation, key: str) -> Iterator[list[Fault]]:
+        self.calls[operation] += 1
+        due = self.faults.due(operation, key)
+        self._raise(Effect.RAISE_BEFORE, due, key)
+        yield due
+        self._raise(Effect.RAISE_AFTER, due, key)
+
+    def _raise(self, effect: Effect, due: list[Fault], key: str) -> None:
+        for fault in due:
+            if fault.effect is effect:
+                operation = f"{fault.operation.value} {key}"
+                raise fault.error or StorageUnavailableError(table=self.url, operation=operation, detail="a fault that was asked for")
+
+    def _read(self, key: str) -> bytes:
+        with self._content.lock:
+            found = self._content.files.get(self._above + key)
+        if found is None:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), join(self.url, key))
+        return found[0]
+
+    def _below(self, start: str) -> list[FileInfo]:
+        skipped = len(self._above)
+        with self._content.lock:
+            files = [(k[skipped:], *content) for k, content in self._content.files.items() if k.startswith(self._above + start)]
+        return sorted((FileInfo(key, len(data), modified_ms) for key, data, modified_ms in files), key=lambda f: byte_order(f.key))
 
 
-def _nothing(operation: str, key: str) -> None:
-    pass
+def _without_hidden(files: list[FileInfo], due: list[Fault]) -> Iterator[FileInfo]:
+    hidden = [fault.key for fault in due if fault.effect is Effect.HIDE]
+    return (file for file in files if not any(fnmatchcase(file.key, pattern) for pattern in hidden))
+
+
+def _reopen(url: str, process: int) -> MemoryStore:
+    if process != os.getpid():
+        detail = "what is in the memory of one process cannot be seen in another"
+        raise StorageUnavailableError(table=url, operation="be opened", detail=detail)
+    return MemoryStore(url)

@@ -1,0 +1,115 @@
+"""From the `storage_options` of a user to what obstore is configured with. Dictionaries in and out: nothing is opened here.
+
+Two spellings are understood: obstore's keys (`aws_access_key_id`, `region`, `account_key`, `allow_http`, `timeout`, ..., in any case), and
+the common ones of Hadoop, with or without `spark.hadoop.` before them: `fs.s3a.access.key`, `secret.key`, `session.token`, `endpoint`,
+`endpoint.region`, `path.style.access`, `connection.ssl.enabled`, also for one bucket, and `fs.azure.account.key`, also for one account.
+Environment variables (`AWS_*`, `AZURE_*`, `GOOGLE_*`) are read by obstore itself and give way to options.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tahoe.storage.locations import AZURE_SCHEMES, S3_SCHEMES
+
+# What configures the HTTP client and not the storage. obstore wants the two apart.
+CLIENT_KEYS = frozenset(
+    {
+        "allow_http",
+        "allow_invalid_certificates",
+        "connect_timeout",
+        "default_content_type",
+        "pool_idle_timeout",
+        "pool_max_idle_per_host",
+        "proxy_url",
+        "proxy_ca_certificate",
+        "proxy_excludes",
+        "randomize_addresses",
+        "read_timeout",
+        "root_certificate",
+        "timeout",
+        "user_agent",
+    }
+)
+_PREFIXES = ("aws_", "azure_", "google_")
+_SPARK_PREFIX = "spark.hadoop."
+_HADOOP_PREFIX = "fs."
+
+
+@dataclass(frozen=True, slots=True)
+class CloudConfig:
+    """The two dictionaries of an obstore store."""
+
+    storage: dict[str, str] = field(default_factory=dict)
+    client: dict[str, str] = field(default_factory=dict)
+
+
+def cloud_config(options: Mapping[str, str], scheme: str, authority: str) -> CloudConfig:
+    """What opens the bucket or container `authority`. A key of obstore's own goes before one of Hadoop that means the same.
+
+    Keys of Hadoop that have no meaning here are left out, because whole Hadoop configurations are passed in. An endpoint that was given as
+    plain http allows plain http.
+    """
+    plain = {key.removeprefix(_SPARK_PREFIX): str(value) for key, value in options.items()}
+    hadoop = {key.removeprefix(_HADOOP_PREFIX): value for key, value in plain.items() if key.startswith(_HADOOP_PREFIX)}
+    own = {_short(key, scheme): value for key, value in plain.items() if not key.startswith(_HADOOP_PREFIX)}
+    config = CloudConfig()
+    for key, value in {**_from_hadoop(hadoop, scheme, authority), **own}.items():
+        (config.client if key in CLIENT_KEYS else config.storage)[key] = value
+    if any(key.endswith("endpoint") and value.startswith("http://") for key, value in config.storage.items()):
+        config.client.setdefault("allow_http", "true")
+    return config
+
+
+def client_environment(environment: Mapping[str, str], scheme: str) -> dict[str, str]:
+    """The HTTP client's settings in the environment (`AWS_ALLOW_HTTP`, ...), which obstore forgets where any is given as an option."""
+    prefix = "aws_" if scheme in S3_SCHEMES else "azure_" if scheme in AZURE_SCHEMES else "google_"
+    lower = {name.lower(): value for name, value in environment.items()}
+    return {key: lower[prefix + key] for key in CLIENT_KEYS if prefix + key in lower}
+
+
+def _short(key: str, scheme: str) -> str:
+    """The key without the storage's name before it, by which obstore knows it as well. Azure's and Google's have more names than that."""
+    lower = key.lower()
+    short = next((lower.removeprefix(prefix) for prefix in _PREFIXES if lower.startswith(prefix)), lower)
+    return short if short in CLIENT_KEYS or scheme in S3_SCHEMES else lower
+
+
+def _from_hadoop(hadoop: Mapping[str, str], scheme: str, authority: str) -> dict[str, str]:
+    if scheme in S3_SCHEMES:
+        return _from_s3a(hadoop, authority)
+    return _from_azure(hadoop, authority) if scheme in AZURE_SCHEMES else {}
+
+
+_S3A: Mapping[str, str] = {
+    "access.key": "access_key_id",
+    "secret.key": "secret_access_key",
+    "session.token": "session_token",
+    "endpoint.region": "region",
+}
+
+
+def _from_s3a(hadoop: Mapping[str, str], bucket: str) -> dict[str, str]:
+    """`fs.s3a.*`, and before it `fs.s3a.bucket.<name>.*`."""
+
+    def option(name: str) -> str | None:
+        return hadoop.get(f"s3a.bucket.{bucket}.{name}", hadoop.get(f"s3a.{name}"))
+
+    config = {ours: value for theirs, ours in _S3A.items() if (value := option(theirs))}
+    path_style, endpoint = option("path.style.access"), option("endpoint")
+    host_style = path_style is not None and path_style.lower() == "false"
+    if path_style is not None:
+        config["virtual_hosted_style_request"] = str(host_style).lower()
+    if endpoint:
+        scheme, separator, host = endpoint.rpartition("://")
+        scheme = scheme if separator else "http" if (option("connection.ssl.enabled") or "true").lower() == "false" else "https"
+        config["endpoint"] = f"{scheme}://{bucket}.{host}" if host_style else f"{scheme}://{host}"
+    return config
+
+
+def _from_azure(hadoop: Mapping[str, str], authority: str) -> dict[str, str]:
+    """`fs.azure.account.key`, and before it `fs.azure.account.key.<account>.dfs.core.windows.net`."""
+    account = authority.partition("@")[2]
+    key = hadoop.get(f"azure.account.key.{account}", hadoop.get("azure.account.key"))
+    return {"account_key": key} if key else {}

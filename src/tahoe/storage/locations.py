@@ -1,0 +1,87 @@
+"""From what users type to the one spelling of a url, and from there to stores and keys. Texts only: nothing is opened here.
+
+A location is read as Hadoop's Path reads it: nothing is unescaped, empty segments and `.` are dropped, `..` takes back a segment. The
+scheme stays the one that was typed (`s3a` is not made `s3`), because Spark must reach the data files by the same name.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+from tahoe.errors import InvalidOptionError, UnsupportedStorageError
+
+LOCAL_SCHEME = "file"
+MEMORY_SCHEME = "memory"
+S3_SCHEMES = ("s3", "s3a", "s3n")
+AZURE_SCHEMES = ("az", "abfs", "abfss", "adl")
+KNOWN_SCHEMES = (LOCAL_SCHEME, *S3_SCHEMES, "gs", *AZURE_SCHEMES, MEMORY_SCHEME)
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?://([^/]*))?")
+
+
+def normalise(location: str | os.PathLike[str]) -> str:
+    """The url of a folder: `scheme://authority/path`, absolute, unescaped, without a trailing slash.
+
+    A location without a scheme is a local path; a relative one starts at the working directory. `~` is a name like any other.
+
+    Raises:
+        UnsupportedStorageError: the scheme is none that tahoe has a storage for.
+        InvalidOptionError: the location is empty, or names no bucket, container or store.
+    """
+    text = os.fspath(location)
+    if not text:
+        raise InvalidOptionError(option="path", value="''", table="the table", detail="it is empty")
+    found = _SCHEME.match(text)
+    if found is None:
+        return _local(text)
+    scheme, authority, path = found[1].lower(), found[2] or "", text[found.end() :]
+    if scheme not in KNOWN_SCHEMES:
+        raise UnsupportedStorageError(table=text, scheme=scheme, schemes=", ".join(f"{known}://" for known in KNOWN_SCHEMES))
+    if scheme == LOCAL_SCHEME:
+        if authority.lower() not in ("", "localhost"):
+            detail = f"a file url has three slashes, and {authority} would be the name of another machine"
+            raise InvalidOptionError(option="path", value=text, table=text, detail=detail)
+        return _local(path or ("" if found[2] is None else "/"))
+    if not authority:
+        what = "store in memory" if scheme == MEMORY_SCHEME else "bucket or container"
+        raise InvalidOptionError(option="path", value=text, table=text, detail=f"it names no {what}")
+    return f"{scheme}://{authority}{_normal(path)}"
+
+
+def _local(path: str) -> str:
+    return f"{LOCAL_SCHEME}://{_normal(path if path.startswith('/') else f'{os.getcwd()}/{path}')}"
+
+
+def _normal(path: str) -> str:
+    """An absolute path with a slash before each segment; the root is the empty text."""
+    segments: list[str] = []
+    for segment in path.split("/"):
+        if segment == "..":
+            del segments[-1:]
+        elif segment not in ("", "."):
+            segments.append(segment)
+    return "".join(f"/{segment}" for segment in segments)
+
+
+def split_url(url: str) -> tuple[str, str, str]:
+    """Scheme, authority, and the path without its leading slash, of a url as `normalise` makes it."""
+    scheme, _, rest = url.partition("://")
+    authority, _, path = rest.partition("/")
+    return scheme, authority, path
+
+
+def join(url: str, key: str) -> str:
+    """The url of a key in a store."""
+    return f"{url}/{key}"
+
+
+def split_file(url: str) -> tuple[str, str]:
+    """The url of the folder that a file is in, and the file's key there."""
+    folder, _, key = url.rpartition("/")
+    return folder, key
+
+
+def local_path(url: str) -> str:
+    """The path of a `file` url in the operating system."""
+    return url.removeprefix(f"{LOCAL_SCHEME}://") or "/"

@@ -1,0 +1,30 @@
+"""The storage servers of this area, one of each for the whole run."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterator
+
+import pytest
+
+from tests.storage.servers import NotInstalledError, Server, azure_server, s3_server
+
+
+@pytest.fixture(scope="session")
+def s3() -> Iterator[Server]:
+    with s3_server() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def azure() -> Iterator[Server]:
+    """Azurite. Without it the tests are skipped with a warning at the end of the run; where CI is set, they fail."""
+    try:
+        with azure_server() as server:
+            yield server
+    except NotInstalledError as error:
+        if os.environ.get("CI"):
+            pytest.fail(f"Azure cannot be tested: {error}")
+        warnings.warn(f"AZURE WAS NOT TESTED: {error}", stacklevel=1)
+        pytest.skip(f"Azurite is missing: {error}")

@@ -1,0 +1,278 @@
+"""What is particular to object stores: answers that are no proof, answers that never come, credentials, forks."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import pickle
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import urlsplit
+
+import pytest
+
+from tahoe.errors import ForkedProcessError, InvalidOptionError, StorageUnavailableError
+from tahoe.storage import cloud, open_store
+from tahoe.storage.cloud_options import cloud_config
+from tests.storage.servers import Server
+
+# --- what goes wrong on the way, made by a proxy between obstore and the server
+
+Answer = Callable[[BaseHTTPRequestHandler, Callable[[], None]], None]
+
+
+@contextmanager
+def proxied(server: Server, put: Answer) -> Iterator[Server]:
+    """The server behind a proxy that lets `put` answer PUT requests; what it is given passes the request on."""
+    target = urlsplit(server.endpoint)
+
+    class Proxy(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+        def forward(self, *, answer: bool = True) -> None:
+            connection = http.client.HTTPConnection(target.hostname or "", target.port)
+            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            connection.request(self.command, self.path, body, dict(self.headers))
+            response = connection.getresponse()
+            data = response.read()
+            if answer:
+                self.send_response(response.status)
+                for name, value in response.getheaders():
+                    if name.lower() not in ("transfer-encoding", "connection"):
+                        self.send_header(name, value)
+                self.end_headers()
+                if self.command != "HEAD":
+                    self.wfile.write(data)
+
+        do_GET = do_HEAD = do_POST = do_DELETE = forward  # noqa: N815 - the names are the base class's
+
+        def do_PUT(self) -> None:
+            put(self, lambda: self.forward(answer=False))
+
+    proxy = ThreadingHTTPServer(("127.0.0.1", 0), Proxy)
+    thread = threading.Thread(target=proxy.serve_forever, daemon=True)
+    thread.start()
+    try:
+        endpoint = f"http://127.0.0.1:{proxy.server_port}{target.path}"
+        yield Server(server.url, {**server.options, "endpoint": endpoint}, endpoint)
+    finally:
+        proxy.shutdown()
+        proxy.server_close()
+
+
+def conflict(request: BaseHTTPRequestHandler, _: Callable[[], None]) -> None:
+    """S3: two conditional puts met, and neither has won."""
+    request.rfile.read(int(request.headers["Content-Length"]))
+    body = b"<Error><Code>ConditionalRequestConflict</Code></Error>"
+    request.send_response(409)
+    request.send_header("Content-Length", str(len(body)))
+    request.end_headers()
+    request.wfile.write(body)
+
+
+def lose_the_answer(request: BaseHTTPRequestHandler, forward: Callable[[], None]) -> None:
+    forward()
+    request.close_connection = True
+
+
+@pytest.mark.server
+def test_a_conflict_that_nobody_won_is_not_a_loss(s3: Server) -> None:
+    """Taken for a loss, the version would be skipped: the next writer finds a gap in the log."""
+    with proxied(s3, conflict) as server, pytest.raises(StorageUnavailableError, match="does not"):
+        open_store(f"{server.url}/409", server.options).put_if_absent("k", b"1")
+    direct = open_store(f"{s3.url}/409", s3.options)
+    assert direct.put_if_absent("k", b"2") is True
+    with proxied(s3, conflict) as server:
+        assert open_store(f"{server.url}/409", server.options).put_if_absent("k", b"1") is False
+
+
+@pytest.mark.server
+def test_a_put_whose_answer_was_lost_is_never_taken_for_a_success_or_a_stranger(s3: Server) -> None:
+    """The caller must compare: either nobody knows, or the key is there with our own bytes."""
+    with proxied(s3, lose_the_answer) as server:
+        try:
+            told = open_store(f"{server.url}/lost", server.options).put_if_absent("k", b"mine")
+        except StorageUnavailableError:
+            told = False
+    assert told is False
+    assert open_store(f"{s3.url}/lost", s3.options).get("k") == b"mine"
+
+
+# --- other tools' habits
+
+
+@pytest.mark.server
+def test_objects_that_mark_folders_are_no_files(s3: Server) -> None:
+    """Hadoop and consoles leave empty objects `folder/`; seen as files, they would stand in the way of a new table."""
+    store = open_store(f"{s3.url}/marked", s3.options)
+    host = urlsplit(s3.endpoint)
+    for key in ("marked/", "marked/_delta_log/", "marked/_delta_log/_sidecars/"):
+        connection = http.client.HTTPConnection(host.hostname or "", host.port)
+        connection.request("PUT", f"{urlsplit(s3.url).netloc.join('//')}{key}", b"")
+        assert connection.getresponse().status == 200
+    store.put("_delta_log/0.json", b"")
+    store.put("_delta_log/_sidecars/x", b"1")
+    assert [f.key for f in store.walk()] == ["_delta_log/0.json", "_delta_log/_sidecars/x"]
+    assert [f.key for f in store.walk("_delta_log/_sidecars")] == ["_delta_log/_sidecars/x"]
+    assert [f.key for f in store.list_from("_delta_log")] == ["_delta_log/0.json"]
+    assert [f.key for f in store.list_from("_delta_log", "_delta_log/")] == ["_delta_log/0.json"]
+    assert list(store.list_from("")) == []
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("scheme", ["s3a", "s3n"])
+def test_the_names_of_hadoop_open_the_same_bucket(s3: Server, scheme: str) -> None:
+    store = open_store(f"{scheme}{s3.url.removeprefix('s3')}/same", s3.options)
+    store.put("k", b"1")
+    assert store.url.startswith(f"{scheme}://")
+    assert open_store(f"{s3.url}/same", s3.options).get("k") == b"1"
+
+
+@pytest.mark.server
+def test_more_files_than_one_page_are_all_listed(s3: Server) -> None:
+    store = open_store(f"{s3.url}/many", s3.options)
+    names = [f"_delta_log/{n:020d}.json" for n in range(1005)]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda name: store.put(name, b""), names))
+    assert [f.key for f in store.list_from("_delta_log")] == names
+    assert [f.key for f in store.list_from("_delta_log", names[2])] == names[3:]
+    assert [f.key for f in store.walk()] == names
+
+
+# --- credentials and settings
+
+
+@pytest.mark.server
+def test_a_missing_bucket_is_an_error_and_not_an_empty_table(s3: Server) -> None:
+    store = open_store("s3://no-such-bucket/t", s3.options)
+    writes = [lambda: store.put("k", b""), lambda: store.put_if_absent("k", b"")]
+    for call in (lambda: list(store.list_from("")), lambda: list(store.walk()), *writes):
+        with pytest.raises(StorageUnavailableError) as caught:
+            call()
+        assert caught.value.parameters["table"] == "s3://no-such-bucket/t"
+
+
+@pytest.mark.server
+def test_a_wrong_key_is_an_error_that_does_not_show_it(azure: Server) -> None:
+    options = {**azure.options, "azure_storage_account_key": "d3Jvbmc="}
+    store = open_store(f"{azure.url}/t", options)
+    for call in (lambda: store.get("k"), lambda: store.head("k"), lambda: list(store.list_from("")), lambda: store.put("k", b"1")):
+        with pytest.raises(StorageUnavailableError) as caught:
+            call()
+        assert "d3Jvbmc=" not in str(caught.value)
+    assert "d3Jvbmc=" not in repr(store)
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("with_option", [False, True])
+def test_the_environment_gives_what_the_options_do_not(s3: Server, with_option: bool) -> None:
+    """In a process of its own, because the environment is read when a bucket is first opened."""
+    program = f"from tahoe.storage import open_store; s = open_store('{s3.url}/env'); s.put('k', b'1'); print(s.get('k'))"
+    given = {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "y", "AWS_ENDPOINT_URL": s3.endpoint, "AWS_ALLOW_HTTP": "true"}
+    program = program.replace("/env'", "/env', {'timeout': '20s'}") if with_option else program
+    done = subprocess.run([sys.executable, "-c", program], env={**os.environ, **given}, capture_output=True, text=True, timeout=60)
+    assert done.stdout.strip() == "b'1'", done.stderr
+
+
+@pytest.mark.server
+def test_settings_in_the_words_of_hadoop_open_a_bucket(s3: Server) -> None:
+    options = {
+        "spark.hadoop.fs.s3a.access.key": "x",
+        "fs.s3a.secret.key": "y",
+        "fs.s3a.endpoint": s3.endpoint.removeprefix("http://"),
+        "fs.s3a.connection.ssl.enabled": "false",
+        "fs.s3a.path.style.access": "true",
+        "fs.s3a.threads.max": "20",
+    }
+    store = open_store(f"s3a{s3.url.removeprefix('s3')}/hadoop", options)
+    store.put("k", b"1")
+    assert store.get("k") == b"1"
+
+
+@pytest.mark.parametrize(
+    ("options", "location", "storage", "client"),
+    [
+        ({"AWS_REGION": "eu-west-1", "timeout": "9s"}, "s3://b", {"region": "eu-west-1"}, {"timeout": "9s"}),
+        ({"aws_allow_http": "true"}, "s3://b", {}, {"allow_http": "true"}),
+        ({"endpoint": "http://h:1"}, "s3://b", {"endpoint": "http://h:1"}, {"allow_http": "true"}),
+        ({"endpoint": "http://h:1", "allow_http": "false"}, "s3://b", {"endpoint": "http://h:1"}, {"allow_http": "false"}),
+        ({"fs.s3a.access.key": "a", "fs.s3a.bucket.b.access.key": "b"}, "s3a://b", {"access_key_id": "b"}, {}),
+        ({"fs.s3a.access.key": "a", "aws_access_key_id": "own"}, "s3a://b", {"access_key_id": "own"}, {}),
+        ({"fs.s3a.session.token": "t", "fs.s3a.endpoint.region": "r"}, "s3://b", {"session_token": "t", "region": "r"}, {}),
+        ({"fs.s3a.endpoint": "h:1"}, "s3a://b", {"endpoint": "https://h:1"}, {}),
+        (
+            {"fs.s3a.endpoint": "http://h", "fs.s3a.path.style.access": "false"},
+            "s3a://b",
+            {"endpoint": "http://b.h", "virtual_hosted_style_request": "true"},
+            {"allow_http": "true"},
+        ),
+        ({"fs.azure.account.key.acc.dfs.core.windows.net": "k"}, "abfss://c@acc.dfs.core.windows.net", {"account_key": "k"}, {}),
+        ({"fs.azure.account.key.other.dfs.core.windows.net": "k"}, "abfss://c@acc.dfs.core.windows.net", {}, {}),
+        ({"azure_storage_account_name": "a"}, "az://c", {"azure_storage_account_name": "a"}, {}),
+        ({"google_service_account": "/f"}, "gs://b", {"google_service_account": "/f"}, {}),
+        ({"fs.s3a.access.key": "a"}, "az://c", {}, {}),
+    ],
+)
+def test_options_are_understood(options: dict[str, str], location: str, storage: dict[str, str], client: dict[str, str]) -> None:
+    scheme, _, authority = location.partition("://")
+    config = cloud_config(options, scheme, authority)
+    assert (config.storage, config.client) == (storage, client)
+
+
+@pytest.mark.parametrize(
+    ("location", "options"),
+    [("s3://b/t", {"aws_acess_key_id": "secret"}), ("az://c/t", {"account_key": "secret"}), ("gs://b/t", {"bogus": "secret"})],
+)
+def test_a_misspelt_option_is_refused_without_showing_values(location: str, options: dict[str, str]) -> None:
+    with pytest.raises(InvalidOptionError) as caught:
+        open_store(location, options).get("k")
+    assert "secret" not in str(caught.value)
+
+
+# --- processes
+
+
+@pytest.mark.server
+def test_a_pickled_store_works_in_a_process_of_its_own(s3: Server) -> None:
+    store = open_store(f"{s3.url}/pickled", s3.options)
+    store.put("k", b"1")
+    program = "import pickle, sys; print(pickle.load(sys.stdin.buffer).get('k'))"
+    done = subprocess.run([sys.executable, "-c", program], input=pickle.dumps(store), capture_output=True, timeout=60)
+    assert done.stdout.strip() == b"b'1'", done.stderr.decode()
+
+
+@pytest.mark.server
+def test_a_forked_process_gets_an_error_and_does_not_hang(s3: Server) -> None:
+    store = open_store(f"{s3.url}/forked", s3.options)
+    store.put("k", b"1")
+    child = os.fork()
+    if child == 0:
+        try:
+            store.put("k", b"2")
+        except ForkedProcessError:
+            os._exit(7)
+        finally:
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+
+
+def test_obstore_is_not_loaded_before_an_object_store_is_opened() -> None:
+    """`import tahoe` in a driver that forks workers must start nothing."""
+    opened = "open_store('/tmp'); open_store('memory://x')"
+    program = f"import sys, tahoe; from tahoe.storage import open_store; {opened}; print('obstore' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60).stdout.strip() == "False"
+
+
+def test_a_server_that_is_down_is_given_up_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cloud, "RETRY_SECONDS_MAX", 1)
+    options = {"endpoint": "http://127.0.0.1:9", "access_key_id": "x", "secret_access_key": "y"}
+    with pytest.raises(StorageUnavailableError, match=r"127\.0\.0\.1:9"):
+        open_store("s3://bucket/down", options).get("k")
