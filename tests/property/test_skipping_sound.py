@@ -184,30 +184,13 @@ def widened(draw, statistics):
     return replace(statistics, null_count=counts, min_values=low)
 
 
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=5 * settings.default.max_examples)  # the space is large, and a miss is rare
 @given(file=files(), predicate=PREDICATES)
 def test_a_file_with_a_matching_row_is_kept(file, predicate):
     kept = may_match(skipping_test(predicate, SCHEMA, ["part"]), file.statistics, file.partition)
     matches = any(evaluate(predicate, row) is True for row in file.rows)
     event(f"matches {matches}, kept {kept}")
     assert kept or not matches
-
-
-@settings(max_examples=300, deadline=None)
-@given(file=files(), predicate=PREDICATES)
-def test_a_negation_keeps_what_it_matches(file, predicate):
-    kept = may_match(skipping_test(Not(predicate), SCHEMA, ["part"]), file.statistics, file.partition)
-    assert kept or not any(evaluate(predicate, row) is False and not has_unknown_in(predicate) for row in file.rows)
-
-
-def has_unknown_in(predicate):
-    match predicate:
-        case And(parts) | Or(parts):
-            return any(has_unknown_in(part) for part in parts)
-        case Not(part):
-            return has_unknown_in(part)
-        case _:
-            return isinstance(predicate, Unknown)
 
 
 @given(low=st.integers(0, 100), width=st.integers(0, 100), value=st.integers(-50, 250))

@@ -411,9 +411,11 @@ def _not_null(column: _Column, _: p.IsNull) -> StatTest:
 
 
 def _not_member(column: _Column, condition: p.In) -> StatTest:
+    if not condition.values:  # NOT IN an empty list is true, for null as well
+        return KEEP
     if any(value is None for value in condition.values):
         return DROP
-    if len(condition.values) > IN_VALUES_MAX or not condition.values:
+    if len(condition.values) > IN_VALUES_MAX:
         return column.values
     shown = [value for value in condition.values if _shows_single_value(column, value)]
     return _both((column.values, *(IsVaried(column.path, value) for value in shown)))
