@@ -126,7 +126,7 @@ def _read_file(snapshot: Snapshot, file: _File, fields: Sequence[Field]) -> pa.T
 
 def _without_deleted(snapshot: Snapshot, table: pa.Table, file: _File, rows: int) -> pa.Table:
     assert file.vector is not None
-    deleted = load_deletion_vector(snapshot, file.vector, file.path, rows=rows)
+    deleted = load_deletion_vector(snapshot.log, file.vector, file.path, rows=rows)
     alive = np.ones(rows, dtype=bool)
     alive[deleted] = False
     return table.take(pa.array(np.flatnonzero(alive)))
