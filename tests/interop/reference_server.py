@@ -33,11 +33,12 @@ def start_session(jars: str, scratch: str) -> SparkSession:
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.sql.warehouse.dir": os.path.join(scratch, "warehouse"),
         "spark.driver.memory": "1g",
-        "spark.driver.extraJavaOptions": f"-Dderby.system.home={scratch} -XX:+UseSerialGC",
+        "spark.driver.extraJavaOptions": f"-Dderby.system.home={scratch} -XX:+UseSerialGC -XX:TieredStopAtLevel=1",
         "spark.sql.session.timeZone": "UTC",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.databricks.delta.snapshotPartitions": "2",
+        "spark.sql.shuffle.partitions": "1",
+        "spark.databricks.delta.snapshotPartitions": "1",
         "spark.ui.enabled": "false",
+        "spark.sql.codegen.wholeStage": "false",
         "spark.log.level": "ERROR",
     }
     builder = SparkSession.builder.master("local[2]").appName("reference")
