@@ -1,0 +1,103 @@
+"""delta-rs reads what we write, and we read what it writes: rows and types."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, QueryBuilder, write_deltalake
+
+import tahoe
+from tests.table.test_table import EVERY_TYPE, ROWS
+
+
+def by_delta_rs(path: str) -> pa.Table:
+    """Through its query engine, which is the reader that knows column mapping."""
+    found = pa.table(QueryBuilder().register("t", DeltaTable(path)).execute("select * from t").read_all())
+    return found.cast(pa.schema([pa.field(f.name, _plain(f.type)) for f in found.schema]))
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    """Views and large texts are the same to a user."""
+    if pa.types.is_string_view(kind) or pa.types.is_large_string(kind):
+        return pa.string()
+    if pa.types.is_binary_view(kind) or pa.types.is_large_binary(kind):
+        return pa.binary()
+    if pa.types.is_struct(kind):
+        return pa.struct([pa.field(f.name, _plain(f.type)) for f in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(_plain(kind.key_type), _plain(kind.item_type))
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return pa.list_(pa.field("element", _plain(kind.value_type)))
+    return kind
+
+
+def same(found: pa.Table, expected: pa.Table) -> None:
+    assert sorted(found.column_names) == sorted(expected.column_names)
+    found = found.select(expected.column_names)
+    assert {f.name: str(_plain(f.type)) for f in found.schema} == {f.name: str(_plain(f.type)) for f in expected.schema}
+    assert sorted(map(repr, found.to_pylist())) == sorted(map(repr, expected.to_pylist()))
+
+
+def test_delta_rs_reads_every_type(tmp_path):
+    tahoe.Table(str(tmp_path)).append(EVERY_TYPE)
+    same(by_delta_rs(str(tmp_path)), EVERY_TYPE)
+
+
+@pytest.mark.parametrize("mode", ["name", "id"])
+def test_delta_rs_reads_mapped_columns(tmp_path, mode):
+    tahoe.Table(str(tmp_path)).append(ROWS, partition_by=["p"], properties={"delta.columnMapping.mode": mode})
+    same(by_delta_rs(str(tmp_path)), ROWS)
+
+
+@pytest.mark.parametrize("column", ["s", "l", "i", "h", "b", "d", "dec", "bool", "day", "ts", "ntz"])
+def test_delta_rs_reads_every_type_of_partition(tmp_path, column):
+    data = pa.table({column: EVERY_TYPE.column(column), "v": [1, 2, 3]})
+    tahoe.Table(str(tmp_path)).append(data, partition_by=[column])
+    same(by_delta_rs(str(tmp_path)), data)
+
+
+@pytest.mark.parametrize("value", ["a/b", "x=y", "50%", "a b", "ü", "#?", "a:b"])
+def test_delta_rs_finds_files_of_any_partition(tmp_path, value):
+    data = pa.table({"p": [value], "v": [1]})
+    tahoe.Table(str(tmp_path)).append(data, partition_by=["p"])
+    same(by_delta_rs(str(tmp_path)), data)
+
+
+def test_delta_rs_skips_by_our_statistics(tmp_path):
+    table = tahoe.Table(str(tmp_path))
+    for start in (0, 10, 20):
+        table.append(pa.table({"id": range(start, start + 10), "s": [f"x{i}" for i in range(start, start + 10)]}))
+    actions = pa.table(DeltaTable(str(tmp_path)).get_add_actions(flatten=True)).to_pylist()
+    bounds = [(a["num_records"], a["min.id"], a["max.id"], a["null_count.id"]) for a in actions]
+    assert sorted(bounds) == [(10, 0, 9, 0), (10, 10, 19, 0), (10, 20, 29, 0)]
+
+
+def test_we_read_what_delta_rs_writes(tmp_path):
+    path = str(tmp_path)
+    write_deltalake(path, EVERY_TYPE)
+    write_deltalake(path, EVERY_TYPE, mode="append")
+    same(tahoe.Table(path).to_arrow(), pa.concat_tables([EVERY_TYPE, EVERY_TYPE]))
+
+
+def test_we_read_delta_rs_partitions_updates_and_checkpoints(tmp_path):
+    path = str(tmp_path)
+    write_deltalake(path, ROWS, partition_by=["p"])
+    theirs = DeltaTable(path)
+    theirs.update({"v": "v * 10"}, predicate="id = 1")
+    theirs.delete("id = 2")
+    theirs.create_checkpoint()
+    write_deltalake(path, ROWS.slice(0, 1), mode="append")
+    found = tahoe.Table(path).to_arrow()
+    assert sorted(map(repr, found.to_pylist())) == sorted(map(repr, by_delta_rs(path).to_pylist()))
+    assert found.num_rows == 4
+
+
+def test_both_write_to_one_table_in_turn(tmp_path):
+    path = str(tmp_path)
+    ours = tahoe.Table(path)
+    for _ in range(3):
+        ours.append(ROWS)
+        write_deltalake(path, ROWS, mode="append")
+    assert ours.version == 5
+    assert ours.to_arrow().num_rows == by_delta_rs(path).num_rows == 24
+    assert [c["version"] for c in ours.history()] == [5, 4, 3, 2, 1, 0]
