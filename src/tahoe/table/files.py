@@ -50,7 +50,7 @@ SCHEMA = pa.schema([(name, kind) for name, (kind, _, _) in COLUMNS.items()])
 MEMORY_PARTS_MAX = 16
 
 # A path with an escape or of an absolute file may be spelled in more than one way.
-_AMBIGUOUS = r"^/|^[A-Za-z][A-Za-z0-9+.-]*:|%|(^|/)\.\.?(/|$)|//"
+AMBIGUOUS = r"^/|^[A-Za-z][A-Za-z0-9+.-]*:|%|(^|/)\.\.?(/|$)|//"
 
 
 class Part(Protocol):
@@ -137,14 +137,16 @@ class CheckpointPart:
             return no_statistics(self.num_rows, request)
 
     def _parsed_texts(self, request: StatisticsRequest) -> pa.Table:
-        """The texts are the bulk of a checkpoint: they are held for one row group at a time."""
+        """The texts are the bulk of a checkpoint: those of a row group are parsed as soon as they are read, and not kept."""
         self.column("path")
-        rows, tables = np.asarray(self._rows), [no_statistics(0, request)]
-        for start, texts in self._columns.row_groups(("add", "stats")):
+        rows = np.asarray(self._rows)
+
+        def parse(start: int, texts: pa.ChunkedArray) -> pa.Table:
             inside = rows[slice(*np.searchsorted(rows, [start, start + len(texts)]))] - start
-            tables.append(parse_statistics(texts if len(inside) == len(texts) else texts.take(pa.array(inside)), request))
-        parsed = pa.concat_tables(tables)
-        return parsed if parsed.num_rows == len(rows) else no_statistics(len(rows), request)
+            return parse_statistics(texts if len(inside) == len(texts) else texts.take(pa.array(inside)), request)
+
+        parsed = self._columns.map_row_groups(("add", "stats"), parse)
+        return pa.concat_tables(parsed) if parsed else no_statistics(len(rows), request)
 
     def take(self, rows: pa.Array) -> CheckpointPart:
         self.column("path")
@@ -239,7 +241,7 @@ def _without(part: Part, seen: Set[FileKey], canonical: Callable[[str], str]) ->
     """The part without the files that newer actions have named."""
     paths = part.column("path")
     names = {path for path, _ in seen}
-    suspects = pc.or_(pc.is_in(paths, value_set=pa.array(sorted(names), pa.string())), pc.match_substring_regex(paths, _AMBIGUOUS))
+    suspects = pc.or_(pc.is_in(paths, value_set=pa.array(sorted(names), pa.string())), pc.match_substring_regex(paths, AMBIGUOUS))
     candidates = pc.indices_nonzero(suspects)
     if not len(candidates):
         return part

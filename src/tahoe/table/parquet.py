@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from typing import TypeVar
@@ -31,13 +32,20 @@ def open_parquet(store: Store, key: str, metadata: pq.FileMetaData | None = None
     return pq.ParquetFile(source, metadata=metadata, coerce_int96_timestamp_unit="us", arrow_extensions_enabled=False)
 
 
+_inside = threading.local()
+
+
 def in_parallel(work: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
-    """The results in order, made on all cores: Arrow works outside the interpreter's lock."""
+    """The results in order, made on all cores: Arrow works outside the interpreter's lock. Work inside such work is done in turn."""
     todo = list(items)
-    if len(todo) < 2:
+    if len(todo) < 2 or getattr(_inside, "pool", False):
         return [work(item) for item in todo]
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
+    with ThreadPoolExecutor(os.cpu_count(), initializer=_enter_pool) as pool:
         return list(pool.map(work, todo))
+
+
+def _enter_pool() -> None:
+    _inside.pool = True
 
 
 class NestedColumns:
@@ -73,14 +81,17 @@ class NestedColumns:
         chunks = iter(in_parallel(self._read_one, tasks))
         return [_chunked([next(chunks) for _ in groups]) if there else None for there in found]
 
-    def row_groups(self, path: tuple[str, ...]) -> Iterator[tuple[int, pa.ChunkedArray]]:
-        """One field, a row group at a time, each with the position of its first row; nothing where the file does not have the field."""
-        if any(leaf == ".".join(path) for leaf in self._leaves):
-            start = 0
-            for group in range(self._metadata.num_row_groups):
-                column = self._read_one((group, path))
-                yield start, column
-                start += len(column)
+    def map_row_groups(self, path: tuple[str, ...], work: Callable[[int, pa.ChunkedArray], Result]) -> list[Result]:
+        """The results of some work on one field, by row group, side by side; nothing where the file does not have the field.
+
+        Args:
+            work: is given the position of the group's first row, and the field.
+        """
+        if ".".join(path) not in self._leaves:
+            return []
+        sizes = [self._metadata.row_group(group).num_rows for group in range(self._metadata.num_row_groups)]
+        starts = [sum(sizes[:group]) for group in range(len(sizes))]
+        return in_parallel(lambda group: work(starts[group], self._read_one((group, path))), range(len(sizes)))
 
     def _read_one(self, task: tuple[int, tuple[str, ...]]) -> pa.ChunkedArray:
         group, path = task
