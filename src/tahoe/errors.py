@@ -3,7 +3,7 @@
     DeltaError
     ├── DeltaAnalysisError            what the user asked for cannot be done to this table; also a pyspark AnalysisException under Spark
     │   ├── TableNotFoundError, NotADeltaTableError, TableExistsError, PathIsNotEmptyError, PathOutsideTableError
-    │   ├── VersionNotFoundError, TimestampOutOfRangeError, InvalidTimeTravelError
+    │   ├── VersionNotFoundError, TimestampOutOfRangeError, InvalidTimeTravelError, SchemaChangedError
     │   ├── SchemaMismatchError, DuplicateColumnsError, UnsupportedDataTypeError, ColumnNotFoundError, PartitionMismatchError,
     │   │   NotNullViolationError, InvalidColumnNameError
     │   ├── InvalidPropertyError, InvalidOptionError, InvalidPredicateError, ReplaceWhereMismatchError
@@ -134,6 +134,13 @@ class InvalidTimeTravelError(DeltaAnalysisError):
     sqlstate = "42000"
     what = "Time travel on {table} was asked for in a way that has no meaning: {detail}."
     todo = 'Give one of a version (a whole number from 0) or a timestamp ("2026-01-31" or "2026-01-31 12:00:00").'
+
+
+class SchemaChangedError(DeltaAnalysisError):
+    condition = "DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS"
+    sqlstate = "KD007"
+    what = "The schema of {table} was changed after this DataFrame was made: {changed} is not in version {version} as it was then."
+    todo = "Make the DataFrame again with spark.read or spark.table, or read the version that it was made for with versionAsOf."
 
 
 class SchemaMismatchError(DeltaAnalysisError):

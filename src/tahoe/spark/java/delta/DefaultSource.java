@@ -6,6 +6,7 @@ import java.util.Set;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.SQLContext;
 import org.apache.spark.sql.SaveMode;
+import org.apache.spark.sql.catalyst.util.CaseInsensitiveMap;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.TableProvider;
 import org.apache.spark.sql.connector.expressions.Transform;
@@ -23,7 +24,7 @@ import scala.jdk.javaapi.CollectionConverters;
  */
 public class DefaultSource implements TableProvider, RelationProvider, SchemaRelationProvider, CreatableRelationProvider {
   public BaseRelation createRelation(SQLContext context, scala.collection.immutable.Map options) {
-    return (BaseRelation) Ask.answer(Ask.python.relation(context.sparkSession(), CollectionConverters.asJava(options)));
+    return (BaseRelation) Ask.answer(Ask.python.relation(context.sparkSession(), asWritten(options), options));
   }
 
   /** Only a catalog gives a schema, and the log knows better. */
@@ -32,8 +33,12 @@ public class DefaultSource implements TableProvider, RelationProvider, SchemaRel
   }
 
   public BaseRelation createRelation(SQLContext context, SaveMode mode, scala.collection.immutable.Map options, Dataset data) {
-    return (BaseRelation) Ask.answer(
-        Ask.python.save(context.sparkSession(), mode.name(), CollectionConverters.asJava(options), data));
+    return (BaseRelation) Ask.answer(Ask.python.save(context.sparkSession(), mode.name(), asWritten(options), options, data));
+  }
+
+  /** Spark's maps of options list their keys in small letters, and names of table properties have capitals. */
+  private static Map asWritten(scala.collection.immutable.Map options) {
+    return CollectionConverters.asJava(options instanceof CaseInsensitiveMap ? ((CaseInsensitiveMap) options).originalMap() : options);
   }
 
   public StructType inferSchema(CaseInsensitiveStringMap options) { return new StructType(); }

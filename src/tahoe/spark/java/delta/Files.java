@@ -19,7 +19,7 @@ import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.BasePredicate;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.Predicate$;
-import org.apache.spark.sql.catalyst.trees.TreeNode;
+import org.apache.spark.sql.catalyst.expressions.SubqueryExpression;
 import org.apache.spark.sql.catalyst.types.DataTypeUtils;
 import org.apache.spark.sql.execution.datasources.FileIndex;
 import org.apache.spark.sql.execution.datasources.PartitionDirectory;
@@ -89,14 +89,15 @@ public class Files implements FileIndex {
     }
   }
 
-  /** Expressions as a JSON array of what {@code toJSON} makes of each. */
-  public static String json(List expressions) {
-    StringBuilder text = new StringBuilder("[");
-    for (Iterator it = expressions.iterator(); it.hasNext(); ) {
-      text.append(Literals.visible((Expression) it.next()).toJSON());
-      if (it.hasNext()) text.append(",");
+  /** Conditions as a JSON array of what {@code toJSON} makes of each; those that are no property of a row alone are left out. */
+  public static String json(List conditions) {
+    StringBuilder text = new StringBuilder();
+    for (Iterator it = conditions.iterator(); it.hasNext(); ) {
+      Expression condition = (Expression) it.next();
+      if (!condition.deterministic() || SubqueryExpression.hasSubquery(condition)) continue;
+      text.append(text.length() == 0 ? "" : ",").append(Literals.visible(condition).toJSON());
     }
-    return text.append("]").toString();
+    return "[" + text + "]";
   }
 
   private Seq readFile(String path, BasePredicate keep) throws IOException {

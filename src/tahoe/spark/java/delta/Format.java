@@ -1,9 +1,11 @@
 package delta;
 
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.Map;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.util.QuotingUtils;
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat;
 import org.apache.spark.sql.sources.Filter;
 import org.apache.spark.sql.types.DataType;
@@ -26,12 +28,23 @@ public class Format extends ParquetFileFormat {
   /**
    * @param schema the table's schema with its column mapping, in Python's words
    * @param byId whether columns are found by their field ids
-   * @param columns the names of columns in filters, and what they are called in the files
+   * @param paths the columns that filters may name and what they are called in the files, as paths whose parts are joined by zero characters
    */
-  public Format(String schema, boolean byId, Map columns) {
+  public Format(String schema, boolean byId, Map paths) {
     this.schema = schema;
     this.byId = byId;
-    this.columns = columns;
+    this.columns = new HashMap();
+    for (java.util.Iterator it = paths.entrySet().iterator(); it.hasNext(); ) {
+      Map.Entry entry = (Map.Entry) it.next();
+      columns.put(quoted((String) entry.getKey()), quoted((String) entry.getValue()));
+    }
+  }
+
+  private static String quoted(String path) {
+    StringBuilder text = new StringBuilder();
+    String[] parts = path.split("\\u0000");
+    for (int i = 0; i < parts.length; i++) text.append(i == 0 ? "" : ".").append(QuotingUtils.quoteIfNeeded(parts[i]));
+    return text.toString();
   }
 
   public Function1 buildReaderWithPartitionValues(

@@ -11,8 +11,8 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
  * stands for an error, and {@link Ask} throws it.
  */
 public interface Python {
-  /** A {@link Relation} for the options of a reader, or of a table in a catalog. */
-  Object relation(SparkSession session, Map options);
+  /** A {@link Relation} for the options of a reader, or of a table in a catalog; {@code given} are the same as Spark gave them. */
+  Object relation(SparkSession session, Map options, scala.collection.immutable.Map given);
 
   /** How a table is read in one query: a {@link Planned}. {@code version} is -1 where the query has not met the table before. */
   Object plan(SparkSession session, Files files, long version, String data, String output, String condition);
@@ -45,10 +45,10 @@ public interface Python {
   Object run(SparkSession session, LogicalPlan plan);
 
   /** {@code DataFrameWriter.save}: the answer is the relation written to. */
-  Object save(SparkSession session, String mode, Map options, Dataset data);
+  Object save(SparkSession session, String mode, Map options, scala.collection.immutable.Map given, Dataset data);
 
   /** {@code INSERT INTO} a temporary view over a table. */
-  Object insert(Files files, Dataset data, boolean overwrite);
+  Object insert(SparkSession session, Files files, Dataset data, boolean overwrite);
 
   /** Create a table, or replace it, without rows. */
   Object create(SparkSession session, Staged table);

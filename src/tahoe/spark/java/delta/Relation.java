@@ -16,6 +16,6 @@ public class Relation extends HadoopFsRelation implements InsertableRelation {
   }
 
   public void insert(Dataset data, boolean overwrite) {
-    Ask.answer(Ask.python.insert((Files) location(), data, overwrite));
+    Ask.answer(Ask.python.insert(sparkSession(), (Files) location(), data, overwrite));
   }
 }

@@ -1,9 +1,9 @@
 package delta;
 
 import java.util.ArrayList;
-import java.util.Collections;
 import java.util.HashMap;
 import org.apache.spark.sql.catalyst.expressions.Alias;
+import org.apache.spark.sql.catalyst.expressions.And;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.AttributeSet;
 import org.apache.spark.sql.catalyst.expressions.Expression;
@@ -81,14 +81,24 @@ public class Rewrite extends Rule {
   private LogicalPlan read(LogicalRelation leaf, Expression condition, AttributeSet used) {
     Files files = files(leaf);
     HadoopFsRelation relation = (HadoopFsRelation) leaf.relation();
-    String filter = condition == null ? "[]" : Files.json(Collections.singletonList(condition));
+    ArrayList conditions = new ArrayList();
+    if (condition != null) split(condition, conditions);
     // by now Spark may have narrowed the leaf to the nested fields in use, and asked for parts of _metadata
     Planned planned = (Planned) Ask.answer(
-        Ask.python.plan(session, files, Versions.seen(files), relation.dataSchema().json(), leaf.schema().json(), filter));
+        Ask.python.plan(session, files, Versions.seen(files), relation.dataSchema().json(), leaf.schema().json(), Files.json(conditions)));
     Versions.see(files, planned.version());
     LogicalPlan plan = planned.rows() == null ? scan(leaf, relation, planned) : rows(leaf, planned, used);
     if (condition != null) plan = new Filter(condition, plan);
     return planned.rows() == null ? plan : optimised(plan);
+  }
+
+  private static void split(Expression condition, ArrayList parts) {
+    if (condition instanceof And) {
+      split(((And) condition).left(), parts);
+      split(((And) condition).right(), parts);
+    } else {
+      parts.add(condition);
+    }
   }
 
   private LogicalPlan scan(LogicalRelation leaf, HadoopFsRelation relation, Planned planned) {

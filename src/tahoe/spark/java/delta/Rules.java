@@ -15,6 +15,13 @@ public class Rules extends AbstractFunction1 {
     return new Nothing();
   }
 
+  public static boolean installed(SparkSession session) {
+    for (Iterator it = session.experimental().extraOptimizations().iterator(); it.hasNext(); ) {
+      if (it.next() instanceof Rewrite) return true;
+    }
+    return false;
+  }
+
   public static void install(SparkSession session) {
     ArrayList rules = new ArrayList();
     for (Iterator it = session.experimental().extraOptimizations().iterator(); it.hasNext(); ) {

@@ -1,0 +1,229 @@
+"""Spark's filters as predicates of the protocol.
+
+Spark tells an expression as JSON: its nodes in the order parent, children, each with its number of children. Whatever is not understood
+becomes `Unknown`, which may be true of any row, so that no file is left out because of it. Constants come as `delta.Literals` shows them:
+timestamps as microseconds, bytes as hexadecimal digits. Nothing here touches the JVM.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal, InvalidOperation
+from typing import Any, TypeAlias
+
+from tahoe.protocol.predicate import (
+    TRUE,
+    And,
+    Column,
+    Comparison,
+    Constant,
+    In,
+    IsNull,
+    Literal,
+    Not,
+    Operator,
+    Or,
+    Predicate,
+    StartsWith,
+    Unknown,
+)
+
+_EPOCH = datetime(1970, 1, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Reference:
+    """A column, or a field of one, and its type as JSON."""
+
+    path: tuple[str, ...]
+    type: Any
+
+
+@dataclass(frozen=True, slots=True)
+class _Constant:
+    """A constant as text; what it means depends on the type of what it is compared with."""
+
+    text: str | None
+    type: Any
+
+
+_Term: TypeAlias = "_Reference | _Constant | Predicate"
+
+
+def predicate_of(filters: str) -> Predicate:
+    """What all filters of a JSON array say together."""
+    parts = tuple(_parse(nodes) for nodes in json.loads(filters))
+    return TRUE if not parts else parts[0] if len(parts) == 1 else And(parts)
+
+
+def _parse(nodes: list[Mapping[str, Any]]) -> Predicate:
+    """One expression. Read from the end, each node finds its children on the stack: no depth is too deep."""
+    stack: list[_Term] = []
+    for node in reversed(nodes):
+        children = [stack.pop() for _ in range(node["num-children"])]
+        stack.append(_term(node, children))
+    return _as_predicate(stack.pop()) if len(stack) == 1 else Unknown("expression")
+
+
+def _term(node: Mapping[str, Any], children: list[_Term]) -> _Term:
+    name = node["class"].rpartition(".")[2]
+    build = _BUILDERS.get(name)
+    return (build(node, children) if build else None) or Unknown(name)
+
+
+def _as_predicate(term: _Term) -> Predicate:
+    """A term that stands where a condition is wanted."""
+    match term:
+        case _Reference(path, "boolean"):
+            return Comparison("=", Column(path), Literal(True))
+        case _Constant(text, "boolean"):
+            return Constant(None if text is None else text == "true")
+        case _Reference() | _Constant():
+            return Constant(None) if isinstance(term, _Constant) and term.text is None else Unknown("value")
+        case _:
+            return term
+
+
+# --- nodes
+
+
+def _attribute(node: Mapping[str, Any], _: list[_Term]) -> _Term:
+    return _Reference((node["name"],), node["dataType"])
+
+
+def _field(node: Mapping[str, Any], children: list[_Term]) -> _Term | None:
+    parent = children[0]
+    if not isinstance(parent, _Reference) or not isinstance(parent.type, Mapping) or parent.type.get("type") != "struct":
+        return None
+    field = parent.type["fields"][node["ordinal"]]
+    return _Reference((*parent.path, field["name"]), field["type"])
+
+
+def _literal(node: Mapping[str, Any], _: list[_Term]) -> _Term:
+    return _Constant(node["value"], node["dataType"])
+
+
+def _and(_: Mapping[str, Any], children: list[_Term]) -> _Term:
+    return And(tuple(inner for child in children for inner in _parts(_as_predicate(child), And)))
+
+
+def _or(_: Mapping[str, Any], children: list[_Term]) -> _Term:
+    return Or(tuple(inner for child in children for inner in _parts(_as_predicate(child), Or)))
+
+
+def _parts(predicate: Predicate, kind: type[And] | type[Or]) -> tuple[Predicate, ...]:
+    return predicate.parts if isinstance(predicate, kind) else (predicate,)
+
+
+def _not(_: Mapping[str, Any], children: list[_Term]) -> _Term:
+    return Not(_as_predicate(children[0]))
+
+
+def _is_null(_: Mapping[str, Any], children: list[_Term]) -> _Term | None:
+    return IsNull(Column(children[0].path)) if isinstance(children[0], _Reference) else None
+
+
+def _is_not_null(node: Mapping[str, Any], children: list[_Term]) -> _Term | None:
+    inner = _is_null(node, children)
+    return Not(inner) if isinstance(inner, IsNull) else None
+
+
+def _comparison(operator: Operator, turned: Operator) -> Callable[[Mapping[str, Any], list[_Term]], _Term | None]:
+    def build(_: Mapping[str, Any], children: list[_Term]) -> _Term | None:
+        match children:
+            case [_Reference() as column, _Constant() as constant]:
+                return _compared(operator, column, constant)
+            case [_Constant() as constant, _Reference() as column]:
+                return _compared(turned, column, constant)
+        return None
+
+    return build
+
+
+def _compared(operator: Operator, column: _Reference, constant: _Constant) -> _Term | None:
+    value = _value(constant.text, column.type)
+    return None if value is _UNREADABLE else Comparison(operator, Column(column.path), Literal(value))
+
+
+def _in(_: Mapping[str, Any], children: list[_Term]) -> _Term | None:
+    column, *rest = children
+    members = [child for child in rest if isinstance(child, _Constant)]
+    if not isinstance(column, _Reference) or len(members) != len(rest):
+        return None
+    values = tuple(_value(member.text, column.type) for member in members)
+    return None if _UNREADABLE in values else In(Column(column.path), values)
+
+
+def _starts_with(_: Mapping[str, Any], children: list[_Term]) -> _Term | None:
+    match children:
+        case [_Reference(path, "string"), _Constant(str() as prefix)]:
+            return StartsWith(Column(path), prefix)
+    return None
+
+
+_BUILDERS: Mapping[str, Callable[[Mapping[str, Any], list[_Term]], _Term | None]] = {
+    "AttributeReference": _attribute,
+    "GetStructField": _field,
+    "Literal": _literal,
+    "And": _and,
+    "Or": _or,
+    "Not": _not,
+    "IsNull": _is_null,
+    "IsNotNull": _is_not_null,
+    "EqualTo": _comparison("=", "="),
+    "EqualNullSafe": _comparison("<=>", "<=>"),
+    "LessThan": _comparison("<", ">"),
+    "LessThanOrEqual": _comparison("<=", ">="),
+    "GreaterThan": _comparison(">", "<"),
+    "GreaterThanOrEqual": _comparison(">=", "<="),
+    "In": _in,
+    "StartsWith": _starts_with,
+}
+
+
+# --- constants
+
+_UNREADABLE = object()
+
+
+def _value(text: str | None, data_type: Any) -> Any:
+    """A constant as a Python value of the column's type."""
+    if text is None:
+        return None
+    kind = "decimal" if isinstance(data_type, str) and data_type.startswith("decimal") else data_type
+    read = _READERS.get(kind) if isinstance(kind, str) else None
+    try:
+        return _UNREADABLE if read is None else read(text)
+    except (ValueError, OverflowError, InvalidOperation, struct.error):  # such as a date after the year 9999
+        return _UNREADABLE
+
+
+def _float(text: str) -> float:
+    """A 32-bit number as the 64-bit number of the same value, which is what a column's statistics compare with."""
+    value: float = struct.unpack("f", struct.pack("f", float(text)))[0]
+    return value
+
+
+def _timestamp_ntz(text: str) -> datetime:
+    return _EPOCH + timedelta(microseconds=int(text))
+
+
+_READERS: Mapping[str, Callable[[str], Any]] = {
+    "byte": int,
+    "short": int,
+    "integer": int,
+    "long": int,
+    "float": _float,
+    "double": float,
+    "decimal": Decimal,
+    "string": str,
+    "boolean": lambda text: text == "true",
+    "binary": bytes.fromhex,
+    "date": date.fromisoformat,
+    "timestamp": lambda text: _timestamp_ntz(text).replace(tzinfo=UTC),
+    "timestamp_ntz": _timestamp_ntz,
+}

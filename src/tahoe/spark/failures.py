@@ -1,0 +1,152 @@
+"""Errors on their way between Python and the JVM, so that what tahoe raises while Spark works is what the user catches.
+
+An error of a callback is given to Java as a value that names it, travels up as a Java exception, and is turned back into the very same
+Python exception where PySpark converts Java exceptions. That place is the one thing of PySpark that is replaced.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import threading
+import traceback
+from collections import OrderedDict
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import AnalysisException
+from pyspark.errors.exceptions import captured
+from pyspark.errors.exceptions.captured import CapturedException
+
+from tahoe.errors import DeltaAnalysisError, DeltaError
+from tahoe.spark.gateway import JavaObject
+
+JAVA_CLASS = "delta.PythonError"
+
+# Spark may keep an exception for as long as a query, and raise it again; older ones than this many are told by their message alone.
+KEPT_MAX = 1000
+
+# How deep an exception of ours may be wrapped in others.
+CAUSES_MAX = 20
+
+_kept: OrderedDict[int, BaseException] = OrderedDict()
+_next_id = itertools.count(1)
+_lock = threading.Lock()
+
+
+# --- Python to Java
+
+
+def to_java(jvm: JavaObject, error: BaseException) -> JavaObject:
+    """The Java exception that stands for a Python one: Spark's own where there is one behind it, else ours."""
+    origin = _java_origin(error)
+    if origin is not None:
+        return origin
+    with _lock:
+        number = next(_next_id)
+        _kept[number] = error
+        while len(_kept) > KEPT_MAX:
+            _kept.popitem(last=False)
+    if isinstance(error, DeltaError):
+        parameters = {name: str(value) for name, value in error.parameters.items()}
+        return jvm.delta.PythonError(str(error), number, error.condition, error.sqlstate, parameters)
+    text = "".join(traceback.format_exception(error))
+    return jvm.delta.PythonError(f"{type(error).__name__}: {error}\n{text}", number, None, None, {})
+
+
+def _java_origin(error: BaseException) -> JavaObject | None:
+    if isinstance(error, Py4JJavaError):
+        return error.java_exception
+    return error._origin if isinstance(error, CapturedException) else None
+
+
+# --- Java to Python
+
+
+def install() -> None:
+    """Let PySpark give back our errors where it converts Java's; done once for the process."""
+    convert = captured.convert_exception
+    if getattr(convert, "gives_back_ours", False):
+        return
+
+    @functools.wraps(convert)
+    def convert_or_give_back(exception: JavaObject) -> Any:
+        original = _original(exception)
+        return convert(exception) if original is None else for_user(original)
+
+    convert_or_give_back.gives_back_ours = True  # type: ignore[attr-defined]
+    # what is raised need not be one of PySpark's
+    captured.convert_exception = convert_or_give_back  # type: ignore[assignment]
+
+
+def _original(exception: JavaObject) -> BaseException | None:
+    """The Python exception behind a Java one, however Spark has wrapped it."""
+    for _ in range(CAUSES_MAX):
+        if exception is None:
+            return None
+        if exception.getClass().getName() == JAVA_CLASS:
+            return _kept.get(exception.id())
+        exception = exception.getCause()
+    return None
+
+
+# --- what a user of Spark catches
+
+
+def for_user(error: BaseException) -> BaseException:
+    """The error as users of Spark expect it: one of the analysis can also be caught as PySpark's `AnalysisException`."""
+    if not isinstance(error, DeltaAnalysisError) or isinstance(error, AnalysisException):
+        return error
+    both = _as_analysis_exception(type(error), error.parameters)
+    both.__cause__, both.__traceback__ = error.__cause__, error.__traceback__
+    return both
+
+
+def _as_analysis_exception(kind: type[DeltaAnalysisError], parameters: dict[str, Any]) -> BaseException:
+    return _with_analysis_exception(kind)(**parameters)
+
+
+_classes: dict[str, type[DeltaAnalysisError]] = {}
+
+
+def _with_analysis_exception(kind: type[DeltaAnalysisError]) -> type[DeltaAnalysisError]:
+    """A class below the error's own and PySpark's, with the methods of the latter answered by the former."""
+    if kind.__name__ not in _classes:
+        members = {"__doc__": kind.__doc__, "__module__": kind.__module__}
+        _classes[kind.__name__] = type(kind.__name__, (_Both, kind, AnalysisException), members)
+    return _classes[kind.__name__]
+
+
+class _Both(DeltaAnalysisError):
+    """PySpark's questions to an exception, for one of ours."""
+
+    _message: str  # where PySpark's constructor, the next in line, leaves the text
+
+    def __init__(self, **parameters: Any) -> None:
+        super().__init__(**parameters)
+        self.args = (self._message,)
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+    def __reduce__(self) -> Any:
+        kind = type(self).__mro__[2]
+        return (_as_analysis_exception, (kind, self.parameters))
+
+    def getCondition(self) -> str:  # noqa: N802  PySpark's name
+        return self.condition
+
+    def getErrorClass(self) -> str:  # noqa: N802  PySpark's name
+        return self.condition
+
+    def getSqlState(self) -> str:  # noqa: N802  PySpark's name
+        return self.sqlstate
+
+    def getMessageParameters(self) -> dict[str, str]:  # noqa: N802  PySpark's name
+        return {name: str(value) for name, value in self.parameters.items()}
+
+    def getMessage(self) -> str:  # noqa: N802  PySpark's name
+        return str(self)
+
+    def getQueryContext(self) -> list[Any]:  # noqa: N802  PySpark's name
+        return []

@@ -1,0 +1,150 @@
+"""Statements of Spark's own that would damage a Delta table, or pretend to change it, are refused before they run.
+
+Spark knows a table's folder as a folder of Parquet files, and the catalog's entry as the table. What writes files there or changes only
+the entry goes past the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from tahoe.errors import UnsupportedOperationError
+from tahoe.spark.catalog import is_delta
+from tahoe.spark.gateway import Gateway, JavaObject
+
+_LOG_FOLDER = "_delta_log"
+
+
+@dataclass(frozen=True, slots=True)
+class _Refusal:
+    operation: str
+    detail: str
+    remedy: str
+
+
+_ENTRY_ONLY = "Spark would change the catalog's entry and not the table"
+_FILES = "Spark would write files of its own into the table's folder"
+
+# Commands on a table by its name. Those that are not here do no harm: DROP TABLE, RENAME (paths in the log are relative), DESCRIBE, ...
+_ON_NAMES: Mapping[str, _Refusal] = {
+    "TruncateTableCommand": _Refusal("TRUNCATE TABLE", "Spark would delete the table's files and its log", "Overwrite it with no rows."),
+    "LoadDataCommand": _Refusal("LOAD DATA", _FILES, "Read the files with spark.read and append them."),
+    "RepairTableCommand": _Refusal("MSCK REPAIR TABLE", _ENTRY_ONLY, "The log knows all partitions: nothing needs repair."),
+    "AlterTableAddPartitionCommand": _Refusal("ADD PARTITION", _ENTRY_ONLY, "Partitions appear with their rows."),
+    "AlterTableDropPartitionCommand": _Refusal("DROP PARTITION", _ENTRY_ONLY, "Overwrite the partition with replaceWhere."),
+    "AlterTableRenamePartitionCommand": _Refusal("RENAME PARTITION", _ENTRY_ONLY, "Rewrite the rows with another value."),
+    "AlterTableSetPropertiesCommand": _Refusal("SET TBLPROPERTIES", _ENTRY_ONLY, "Give properties as delta.* options when you write."),
+    "AlterTableUnsetPropertiesCommand": _Refusal(
+        "UNSET TBLPROPERTIES", _ENTRY_ONLY, "Replace the table with the properties it should have."
+    ),
+    "AlterTableAddColumnsCommand": _Refusal("ADD COLUMNS", _ENTRY_ONLY, "Append data with the new columns and option mergeSchema."),
+    "AlterTableChangeColumnCommand": _Refusal("CHANGE COLUMN", _ENTRY_ONLY, "Overwrite the table with option overwriteSchema."),
+    "AlterTableReplaceColumnsCommand": _Refusal("REPLACE COLUMNS", _ENTRY_ONLY, "Overwrite the table with option overwriteSchema."),
+    "AlterTableSerDePropertiesCommand": _Refusal("SET SERDE", _ENTRY_ONLY, "A Delta table has no serde."),
+    "AlterTableClusterByCommand": _Refusal("CLUSTER BY", _ENTRY_ONLY, "Leave it out: tahoe cannot cluster tables yet."),
+    "AnalyzeTableCommand": _Refusal("ANALYZE TABLE", _ENTRY_ONLY, "Statistics are in the log."),
+    "AnalyzePartitionCommand": _Refusal("ANALYZE TABLE", _ENTRY_ONLY, "Statistics are in the log."),
+    "AnalyzeColumnCommand": _Refusal("ANALYZE TABLE", _ENTRY_ONLY, "Statistics are in the log."),
+}
+
+_TO_FOLDERS = 'Write with format("delta"), or to another folder.'
+
+
+def check(gateway: Gateway, name: str, plan: JavaObject) -> None:
+    """Refuse a command that would do damage.
+
+    Args:
+        name: the simple name of the command's class.
+
+    Raises:
+        UnsupportedOperationError: with what to do instead.
+    """
+    refusal = _ON_NAMES.get(name)
+    if refusal is not None:
+        _check_named(gateway, refusal, plan)
+        return
+    find = _FOLDERS.get(name)
+    folder = find(gateway, plan) if find is not None else None
+    if folder is not None:
+        _check_folder(gateway, folder, name)
+
+
+def _check_named(gateway: Gateway, refusal: _Refusal, plan: JavaObject) -> None:
+    """Commands hold the table's name as their first field of that type, under names that differ."""
+    identifier = next(
+        (part for part in gateway.items(plan.productIterator()) if hasattr(part, "getClass") and _is_identifier(part)),
+        None,
+    )
+    if identifier is None:
+        return
+    catalog = gateway.session.sessionState().catalog()
+    if catalog.isTempView(identifier) or not catalog.tableExists(identifier):
+        return
+    table = catalog.getTableMetadata(identifier)
+    if is_delta(table):
+        raise UnsupportedOperationError(
+            operation=refusal.operation, table=identifier.unquotedString(), detail=refusal.detail, remedy=refusal.remedy
+        )
+
+
+def _is_identifier(part: JavaObject) -> bool:
+    return bool(part.getClass().getSimpleName() == "TableIdentifier")
+
+
+# --- folders
+
+
+def _output_path(_: Gateway, plan: JavaObject) -> JavaObject | None:
+    return plan.outputPath()
+
+
+def _directory(gateway: Gateway, plan: JavaObject) -> JavaObject | None:
+    return _path_of(gateway, plan.storage().locationUri())
+
+
+def _new_table(gateway: Gateway, plan: JavaObject) -> JavaObject | None:
+    """The folder of a table that a command creates; a new managed table's is checked by Spark to be empty."""
+    return None if is_delta(plan.table()) else _path_of(gateway, plan.table().storage().locationUri())
+
+
+def _new_location(gateway: Gateway, plan: JavaObject) -> JavaObject | None:
+    identifier = plan.tableName()
+    table = gateway.session.sessionState().catalog().getTableMetadata(identifier)
+    return None if is_delta(table) else gateway.jvm.org.apache.hadoop.fs.Path(plan.location())
+
+
+def _path_of(gateway: Gateway, uri: JavaObject) -> JavaObject | None:
+    return gateway.jvm.org.apache.hadoop.fs.Path(uri.get()) if uri.isDefined() else None
+
+
+_FOLDERS: Mapping[str, Callable[[Gateway, JavaObject], JavaObject | None]] = {
+    "InsertIntoHadoopFsRelationCommand": _output_path,
+    "InsertIntoDataSourceDirCommand": _directory,
+    "InsertIntoHiveDirCommand": _directory,
+    "CreateDataSourceTableCommand": _new_table,
+    "CreateDataSourceTableAsSelectCommand": _new_table,
+    "CreateTableCommand": _new_table,
+    "AlterTableSetLocationCommand": _new_location,
+}
+
+
+def _check_folder(gateway: Gateway, folder: JavaObject, name: str) -> None:
+    """Refuse a folder that is a Delta table's or lies inside one."""
+    system = folder.getFileSystem(gateway.session.sessionState().newHadoopConf())
+    here = system.makeQualified(folder)
+    while here is not None:
+        log = gateway.jvm.org.apache.hadoop.fs.Path(here, _LOG_FOLDER)
+        if system.exists(log):
+            detail = "the folder is a Delta table's, and the log would not know what Spark writes there"
+            raise UnsupportedOperationError(
+                operation=f"{_OPERATIONS.get(name, 'Writing')} to {folder}", table=here.toString(), detail=detail, remedy=_TO_FOLDERS
+            )
+        here = here.getParent()
+
+
+_OPERATIONS: Mapping[str, str] = {
+    "InsertIntoHadoopFsRelationCommand": "Writing files",
+    "InsertIntoDataSourceDirCommand": "INSERT OVERWRITE DIRECTORY",
+    "InsertIntoHiveDirCommand": "INSERT OVERWRITE DIRECTORY",
+}

@@ -1,0 +1,147 @@
+"""The tables and versions that this process has met in Spark, so that one query asks the log once.
+
+What Spark holds on to is a url and a version; here they become a table and a snapshot again. Everything can be made anew from the log:
+what is forgotten costs time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import timedelta, timezone, tzinfo
+from typing import Generic, TypeVar
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from pyspark.sql import SparkSession
+
+from tahoe.protocol.predicate import TRUE, Predicate
+from tahoe.spark.gateway import Gateway
+from tahoe.storage.locations import normalise, split_url
+from tahoe.table.scan import Scan
+from tahoe.table.snapshot import Snapshot
+from tahoe.table.table import Table
+
+TABLES_MAX = 1000
+SNAPSHOTS_MAX = 16
+SCANS_MAX = 64
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class Recent(Generic[K, V]):
+    """A dictionary that forgets what was used longest ago. Safe to use from several threads."""
+
+    def __init__(self, size_max: int) -> None:
+        self._size_max = size_max
+        self._entries: OrderedDict[K, V] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: K) -> V | None:
+        with self._lock:
+            if key not in self._entries:
+                return None
+            self._entries.move_to_end(key)
+            return self._entries[key]
+
+    def put(self, key: K, value: V) -> V:
+        with self._lock:
+            self._entries[key] = value
+            self._entries.move_to_end(key)
+            while len(self._entries) > self._size_max:
+                self._entries.popitem(last=False)
+        return value
+
+
+_tables: Recent[str, tuple[Mapping[str, str], Table]] = Recent(TABLES_MAX)
+_snapshots: Recent[tuple[str, int], Snapshot] = Recent(SNAPSHOTS_MAX)
+_scans: Recent[tuple[str, str, str, int, Predicate], Scan] = Recent(SCANS_MAX)
+
+
+# --- tables
+
+
+def open_table(spark: SparkSession, location: str, options: Mapping[str, str] | None = None) -> Table:
+    """The table at a location, with the session's time zone and credentials, and before these those of a reader's or writer's options.
+
+    Raises:
+        UnsupportedStorageError, InvalidOptionError: the location is none.
+    """
+    url = normalise(location)
+    given = {name: value for name, value in (options or {}).items() if name.startswith("fs.")}
+    zone = session_zone(spark)
+    known = _tables.get(url)
+    if known is not None and known[0] == given and known[1].log.zone == zone:
+        return known[1]
+    table = Table(url, {**_hadoop_settings(spark, url), **given})
+    table.log = replace(table.log, zone=zone)
+    _tables.put(url, (given, table))
+    return table
+
+
+def opened(spark: SparkSession, url: str) -> Table:
+    """The table at the url of one that was opened before, with the options that it was opened with."""
+    known = _tables.get(url)
+    return open_table(spark, url, None if known is None else known[0])
+
+
+def session_zone(spark: SparkSession) -> tzinfo:
+    """Where times without a zone are: partition values of early writers, for instance."""
+    name = str(spark.conf.get("spark.sql.session.timeZone"))
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError):
+        offset = timedelta(seconds=_java_offset(spark, name))
+        return timezone(offset)
+
+
+def _java_offset(spark: SparkSession, name: str) -> int:
+    """The seconds east of Greenwich of a zone that only Java has a name for, such as +05:30."""
+    zone = Gateway(spark).jvm.java.time.ZoneId.of(name)
+    return int(zone.getRules().getStandardOffset(Gateway(spark).jvm.java.time.Instant.EPOCH).getTotalSeconds())
+
+
+_HADOOP_PREFIXES = {"s3": "fs.s3a.", "s3a": "fs.s3a.", "s3n": "fs.s3a.", "abfs": "fs.azure.", "abfss": "fs.azure.", "gs": "fs.gs."}
+
+
+def _hadoop_settings(spark: SparkSession, url: str) -> dict[str, str]:
+    """What the session's Hadoop configuration says of the kind of storage that a url is in."""
+    prefix = _HADOOP_PREFIXES.get(split_url(url)[0])
+    if prefix is None:
+        return {}
+    settings = spark._jsparkSession.sessionState().newHadoopConf().getPropsWithPrefix(prefix)
+    return {prefix + name: settings[name] for name in settings}
+
+
+# --- versions
+
+
+def metadata_identity(snapshot: Snapshot) -> str:
+    """Tells whether two versions have the same schema, partitioning and column mapping, and are of one table: a path may see several."""
+    metadata = snapshot.metadata
+    parts = (metadata.id, metadata.schema_string, ",".join(snapshot.partition_columns), snapshot.column_mapping_mode)
+    return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def remember(snapshot: Snapshot) -> Snapshot:
+    """Keep a snapshot that a query was planned with, for when it runs."""
+    return _snapshots.put((snapshot.url, snapshot.version), snapshot)
+
+
+def snapshot_of(table: Table, version: int) -> Snapshot:
+    """A version that a query was planned with.
+
+    Raises:
+        DeltaError: it is not kept any more, and the log does not have it any more.
+    """
+    known = _snapshots.get((table.url, version))
+    return known if known is not None and known.log.zone == table.log.zone else remember(table.snapshot(version))
+
+
+def scan_of(snapshot: Snapshot, predicate: Predicate) -> Scan:
+    """The files that may match; asked when a query is planned and again when it runs."""
+    key = (snapshot.url, str(snapshot.log.zone), metadata_identity(snapshot), snapshot.version, predicate)
+    return _scans.get(key) or _scans.put(key, snapshot.scan(None if predicate == TRUE else predicate))

@@ -1,0 +1,109 @@
+"""What a table is when Spark analyses a query, and what of it the query reads when Spark plans it.
+
+A relation that is not pinned to a version sees the newest one each time a query is planned; one query sees one version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tahoe.errors import InvalidOptionError, SchemaChangedError, UnsupportedOperationError
+from tahoe.protocol.schema import Array, DataType, Field, Map, Struct, parse_schema
+from tahoe.spark.data_files import file_format
+from tahoe.spark.expressions import predicate_of
+from tahoe.spark.gateway import Gateway, JavaObject
+from tahoe.spark.opened import metadata_identity, open_table, opened, remember, scan_of, snapshot_of
+from tahoe.spark.scan import Reader, Selection, has_vectors, partition_schema, relation_of
+from tahoe.spark.time_travel import target_of_options
+from tahoe.spark.types import visible_schema
+from tahoe.spark.vectors import unmarked_rows
+from tahoe.table.snapshot import Snapshot
+
+# --- analysis
+
+
+def relation(gateway: Gateway, options: Mapping[str, str], given: JavaObject) -> JavaObject:
+    """What `spark.read.format("delta").options(...).load(path)` reads, and what a table of a catalog is.
+
+    Args:
+        given: the options as Spark gave them, which the relation must keep.
+
+    Raises:
+        TableNotFoundError, NotADeltaTableError, VersionNotFoundError, ...: there is nothing to read.
+    """
+    by_name = {name.lower(): value for name, value in options.items()}
+    path = by_name.get("path")
+    if not path:
+        raise InvalidOptionError(option="path", value="missing", table="the reader", detail="a Delta table is read from one path")
+    _refuse_change_feed(by_name, path)
+    target = target_of_options(gateway, path, options)
+    snapshot = remember(target.snapshot(open_table(gateway.spark, target.location, options)))
+    return relation_of(gateway, snapshot, given, pinned=target.is_pinned)
+
+
+def _refuse_change_feed(options: Mapping[str, str], path: str) -> None:
+    if any(options.get(name, "false").lower() == "true" for name in ("readchangefeed", "readchangedata")):
+        remedy = "Leave out readChangeFeed to read the rows themselves."
+        raise UnsupportedOperationError(operation="Reading the change feed", table=path, detail="tahoe cannot do it yet", remedy=remedy)
+
+
+# --- planning
+
+
+def plan(gateway: Gateway, files: JavaObject, version: int, data: str, output: str, filters: str) -> JavaObject:
+    """How one query reads a table: a `delta.Planned`.
+
+    Args:
+        files: the relation's `delta.Files`.
+        version: the one that the query reads already, or -1.
+        data: the schema that the relation was narrowed to, as JSON.
+        output: the columns that the relation gives, `_metadata` among them where it is asked for, as JSON.
+        filters: what holds for every row that is used.
+
+    Raises:
+        SchemaChangedError: the newest version has not the columns that the query was analysed with.
+    """
+    table = opened(gateway.spark, files.table())
+    snapshot = remember(table.snapshot()) if version < 0 else snapshot_of(table, version)
+    identity = metadata_identity(snapshot)
+    if identity != files.metadata():
+        _check_fits(snapshot, data, files.partitionSchema().json())
+    predicate = predicate_of(filters)
+    scan = scan_of(snapshot, predicate)
+    reader = Reader(gateway, snapshot, identity, files.partitionSchema(), data, predicate)
+    if not has_vectors(scan):
+        chosen = reader.files(Selection(), scan.size_bytes)
+        return gateway.jvm.delta.Planned(snapshot.version, chosen, file_format(gateway, snapshot), None)
+    rows = unmarked_rows(reader, scan, output)
+    return gateway.jvm.delta.Planned(snapshot.version, None, None, rows._jdf)
+
+
+def _check_fits(snapshot: Snapshot, data: str, partitions: str) -> None:
+    """A query that was analysed with an older version's schema can read this one if its columns are all there as they were."""
+    current = visible_schema(snapshot.schema)
+    changed = _first_change(parse_schema(data), current, ())
+    if changed is None and parse_schema(partitions).names != partition_schema(snapshot, current).names:
+        changed = "the partition columns"
+    if changed is not None:
+        raise SchemaChangedError(table=snapshot.url, version=snapshot.version, changed=changed)
+
+
+def _first_change(before: DataType, now: DataType, path: tuple[str, ...]) -> str | None:
+    """What of a type, of which only a part may be in use, is not in another; None where all of it is."""
+    match before, now:
+        case Struct(), Struct():
+            return next((change for f in before if (change := _field_change(f, now.find(f.name), (*path, f.name)))), None)
+        case Array(), Array():
+            inside = _first_change(before.element, now.element, (*path, "element"))
+            return inside or (".".join(path) if now.contains_null and not before.contains_null else None)
+        case Map(), Map():
+            inside = _first_change(before.key, now.key, (*path, "key")) or _first_change(before.value, now.value, (*path, "value"))
+            return inside or (".".join(path) if now.value_contains_null and not before.value_contains_null else None)
+        case _:
+            return None if before == now else ".".join(path)
+
+
+def _field_change(before: Field, now: Field | None, path: tuple[str, ...]) -> str | None:
+    if now is None or (now.nullable and not before.nullable):
+        return ".".join(path)
+    return _first_change(before.type, now.type, path)

@@ -1,0 +1,174 @@
+"""Scans: which files of a version Spark's own Parquet reader is given, with typed partition values from the log.
+
+A scan is told to Spark as a relation over a `delta.Files`, which comes back here for its files when the query runs.
+"""
+
+from __future__ import annotations
+
+import base64
+import pickle
+import tempfile
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
+
+from tahoe.errors import SessionNotEnabledError
+from tahoe.protocol.predicate import TRUE, Predicate
+from tahoe.protocol.schema import Struct
+from tahoe.spark.data_files import file_format
+from tahoe.spark.expressions import predicate_of
+from tahoe.spark.file_writer import hadoop_url
+from tahoe.spark.gateway import Gateway, JavaObject
+from tahoe.spark.opened import metadata_identity, opened, scan_of, snapshot_of
+from tahoe.spark.types import visible_schema
+from tahoe.table.scan import Scan
+from tahoe.table.snapshot import Snapshot
+
+# More than this goes to the JVM in a file: over the socket it would take longer than reading it there.
+MESSAGE_BYTES_MAX = 8 << 20
+
+# The hidden partition column that tells a row's file: its number in the snapshot.
+FILE_NUMBER = "__tahoe_file"
+
+Branch: TypeAlias = Literal["all", "marked", "unmarked"]
+
+
+def relation_of(gateway: Gateway, snapshot: Snapshot, given: JavaObject, *, pinned: bool) -> JavaObject:
+    """The relation of a version. Where it is not pinned, its files are those of the newest version when a query is planned."""
+    schema = visible_schema(snapshot.schema)
+    partitions = gateway.struct_of_json(partition_schema(snapshot, schema).to_json())
+    files = gateway.jvm.delta.Files(
+        snapshot.url, metadata_identity(snapshot), snapshot.version, pinned, None, partitions, snapshot.live.size_bytes
+    )
+    data = gateway.struct_of_json(schema.to_json())
+    return gateway.jvm.delta.Relation(files, data, file_format(gateway, snapshot), given, gateway.session)
+
+
+def partition_schema(snapshot: Snapshot, schema: Struct) -> Struct:
+    fields = [schema.find(name) for name in snapshot.partition_columns]
+    return Struct(tuple(f for f in fields if f is not None))
+
+
+def has_vectors(scan: Scan) -> bool:
+    """Whether a deletion vector marks rows in the files of a scan."""
+    if "deletionVectors" not in (scan.snapshot.protocol.reader_features or ()):
+        return False
+    vectors = scan.column("deletion_vector")
+    return bool(vectors.null_count < len(vectors))
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which files of a version a planned scan reads. The predicate leaves out files that no row of the query is in."""
+
+    branch: Branch = "all"
+    predicate: Predicate = TRUE
+
+    def encode(self) -> str:
+        """Text that is equal for equal selections, so that Spark reuses what it reads by them."""
+        return "" if self == Selection() else base64.b64encode(pickle.dumps(self)).decode()
+
+    @staticmethod
+    def decode(text: str) -> Selection:
+        if not text:
+            return Selection()
+        decoded = pickle.loads(base64.b64decode(text))
+        assert isinstance(decoded, Selection)
+        return decoded
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """Makes scans of one version for one query."""
+
+    gateway: Gateway
+    snapshot: Snapshot
+    identity: str
+    partitions: JavaObject
+    data: str
+    predicate: Predicate
+
+    def files(self, selection: Selection, size_bytes: int, partitions: JavaObject | None = None) -> JavaObject:
+        """A `delta.Files` that no rule looks at again."""
+        columns = self.partitions if partitions is None else partitions
+        table, version = self.snapshot.url, self.snapshot.version
+        return self.gateway.jvm.delta.Files(table, self.identity, version, True, selection.encode(), columns, size_bytes)
+
+    def dataframe(self, branch: Branch, size_bytes: int, *, numbered: bool) -> DataFrame:
+        """A part of the version's files, with the number of each row's file as a hidden column if wanted."""
+        gateway = self.gateway
+        partitions = self.partitions.add(FILE_NUMBER, "long") if numbered else self.partitions
+        files = self.files(Selection(branch, self.predicate), size_bytes, partitions)
+        data = gateway.struct_of_json(self.data)
+        found = gateway.jvm.delta.Relation(files, data, file_format(gateway, self.snapshot), gateway.scala_map({}), gateway.session)
+        return DataFrame(gateway.session.baseRelationToDataFrame(found), gateway.spark)
+
+
+# --- execution: the files of a scan
+
+
+def files_message(gateway: Gateway, files: JavaObject, filters: str) -> bytes | str:
+    """The files of a scan as an Arrow stream: path, size, modification time, and the columns of the relation's partition schema.
+
+    What is too long for a message is left in a temporary file, whose path is the answer; the JVM removes it.
+    """
+    listing = _listing(gateway, files, predicate_of(filters))
+    columns = {"path": _hadoop_urls(gateway, listing["url"]), "size": listing["size_bytes"], "modified": listing["modification_time_ms"]}
+    partition = listing["partition"]
+    for name in files.partitionSchema().fieldNames():
+        columns[name] = listing["number"] if name == FILE_NUMBER else pc.struct_field(partition, name)
+    return _message(pa.table(list(columns.values()), names=list(columns)))
+
+
+def _listing(gateway: Gateway, files: JavaObject, predicate: Predicate) -> pa.Table:
+    selection = files.selection()
+    table = opened(gateway.spark, files.table())
+    if selection is not None:
+        return _selected(snapshot_of(table, files.version()), Selection.decode(selection), predicate)
+    scan = scan_of(snapshot_of(table, files.version()) if files.pinned() else table.snapshot(), predicate)
+    if has_vectors(scan):  # only the rule of an enabled session leaves out the rows that they mark
+        raise SessionNotEnabledError()
+    return scan.files
+
+
+def _selected(snapshot: Snapshot, selection: Selection, predicate: Predicate) -> pa.Table:
+    found = scan_of(snapshot, predicate).files
+    if selection.branch == "all":
+        return found
+    planned = scan_of(snapshot, selection.predicate).files
+    mask = pc.is_valid(planned["deletion_vector"]) if selection.branch == "marked" else pc.is_null(planned["deletion_vector"])
+    return planned.filter(pc.and_(mask, pc.is_in(planned["number"], value_set=found["number"].combine_chunks())))
+
+
+def _hadoop_urls(gateway: Gateway, urls: pa.ChunkedArray) -> pa.ChunkedArray:
+    """S3 by the scheme that Hadoop knows it by."""
+    if not len(urls) or not pc.any(pc.starts_with(urls, "s3://")).as_py():
+        return urls
+    return pc.replace_substring_regex(urls, "^s3://", hadoop_url(gateway, "s3://"))
+
+
+def _message(table: pa.Table) -> bytes | str:
+    if table.nbytes > MESSAGE_BYTES_MAX:
+        with tempfile.NamedTemporaryFile(prefix="tahoe-files-", suffix=".arrow", delete=False) as out:
+            _write_stream(table, out)
+        return out.name
+    sink = pa.BufferOutputStream()
+    _write_stream(table, sink)
+    message: bytes = sink.getvalue().to_pybytes()
+    return message
+
+
+def _write_stream(table: pa.Table, sink: Any) -> None:
+    with pa.ipc.new_stream(sink, table.schema) as stream:
+        stream.write_table(table)
+
+
+def input_files(gateway: Gateway, files: JavaObject) -> list[str]:
+    """What `df.inputFiles()` lists: every file of the version."""
+    table = opened(gateway.spark, files.table())
+    snapshot = snapshot_of(table, files.version()) if files.pinned() else table.snapshot()
+    urls: list[str] = _hadoop_urls(gateway, snapshot.scan().urls).to_pylist()
+    return urls

@@ -1,0 +1,74 @@
+"""Enabling a Spark session: afterwards `delta` is a source that Spark finds by itself, in it and in every session made from it.
+
+Nothing of PySpark is replaced but the function that converts Java's exceptions (`tahoe.spark.failures`).
+"""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from tahoe.spark import failures
+from tahoe.spark.gateway import Gateway
+from tahoe.spark.source import Source
+
+JAVA_SOURCES = Path(__file__).parent / "java"
+
+# Spark looks a catalog up by the name as it is written.
+PATH_CATALOGS = ("delta", "DELTA", "Delta")
+PATH_CATALOG_CLASS = "delta.Catalog"
+SESSION_CATALOG = "spark.sql.catalog.spark_catalog"
+SESSION_CATALOG_CLASS = "delta.SessionCatalog"
+
+
+def enable(spark: SparkSession) -> SparkSession:
+    """Make Delta tables work in a session, and in those that are made from it: `spark = tahoe.enable(spark)`.
+
+    To call it again changes nothing. After `spark.stop()` a new session is enabled anew.
+
+    Returns:
+        the session that was given.
+
+    Raises:
+        NoGatewayError: a Spark Connect session, which has no JVM at hand.
+        UnsupportedSparkVersionError: a version of Spark that tahoe does not know.
+        ReferenceJarPresentError: the class path has another source called delta.
+    """
+    gateway = Gateway(spark)
+    gateway.check_version()
+    gateway.check_no_reference()
+    gateway.compile(JAVA_SOURCES)
+    gateway.start_callbacks()
+    gateway.set_static("delta.Ask", "python", Source(gateway.jvm))
+    failures.install()
+    _install_rules(gateway)
+    _install_catalogs(gateway)
+    return spark
+
+
+def _install_rules(gateway: Gateway) -> None:
+    """The optimiser rule, here and, through the extensions that they share, in sessions made from this one."""
+    rules = gateway.jvm.delta.Rules
+    if not rules.installed(gateway.session):
+        gateway.session.extensions().injectOptimizerRule(rules())
+    rules.install(gateway.session)
+
+
+def _install_catalogs(gateway: Gateway) -> None:
+    """Catalogs are settings; those of the shared state are what new sessions start with."""
+    settings = {f"spark.sql.catalog.{name}": PATH_CATALOG_CLASS for name in PATH_CATALOGS}
+    found = gateway.spark.conf.get(SESSION_CATALOG, None)
+    if found in (None, "builtin", SESSION_CATALOG_CLASS):
+        settings[SESSION_CATALOG] = SESSION_CATALOG_CLASS
+    else:
+        warnings.warn(
+            f"{SESSION_CATALOG} is {found}, and tahoe leaves it: Delta tables can be read by their names, but to write and to travel in "
+            "time by name, use delta.`path`.",
+            stacklevel=3,
+        )
+    shared = gateway.session.sharedState().conf()
+    for name, value in settings.items():
+        gateway.spark.conf.set(name, value)
+        shared.set(name, value)

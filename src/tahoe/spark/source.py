@@ -1,0 +1,96 @@
+"""What the Java side asks of Python, one method each, as `delta.Python` declares them.
+
+A method answers with a value or with a Java exception that stands for what was raised; nothing is decided here.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, ClassVar, TypeVar
+
+from tahoe.spark import catalog, commands, data_files, planning, scan
+from tahoe.spark.failures import to_java
+from tahoe.spark.gateway import Gateway, JavaObject
+from tahoe.spark.opened import opened
+
+M = TypeVar("M", bound=Callable[..., Any])
+
+
+def _answering(method: M) -> M:
+    """Errors become answers."""
+
+    @functools.wraps(method)
+    def answer(self: Source, *arguments: Any) -> Any:
+        try:
+            return method(self, *arguments)
+        except BaseException as error:
+            return to_java(self.jvm, error)
+
+    return answer  # type: ignore[return-value]
+
+
+class Source:
+    """The implementation of `delta.Python`. It holds the JVM and no session: each question comes with its own."""
+
+    def __init__(self, jvm: JavaObject) -> None:
+        self.jvm = jvm
+
+    @_answering
+    def relation(self, session: JavaObject, options: JavaObject, given: JavaObject) -> JavaObject:
+        return planning.relation(Gateway.of(session), dict(options), given)
+
+    @_answering
+    def plan(self, session: JavaObject, files: JavaObject, version: int, data: str, output: str, filters: str) -> JavaObject:
+        return planning.plan(Gateway.of(session), files, version, data, output, filters)
+
+    @_answering
+    def files(self, files: JavaObject, filters: str) -> bytes | str:
+        return scan.files_message(Gateway.active(), files, filters)
+
+    @_answering
+    def inputs(self, files: JavaObject) -> list[str]:
+        return scan.input_files(Gateway.active(), files)
+
+    @_answering
+    def newest(self, table: str) -> int:
+        return opened(Gateway.active().spark, table).version
+
+    @_answering
+    def physical(self, described: str, required: str) -> str:
+        return data_files.physical(described, required)
+
+    @_answering
+    def path(self, session: JavaObject, path: str, at: str) -> JavaObject:
+        return catalog.path_table(Gateway.of(session), path, at)
+
+    @_answering
+    def named(self, session: JavaObject, table: JavaObject, at: str) -> JavaObject:
+        return catalog.named_table(Gateway.of(session), table, at)
+
+    @_answering
+    def exists(self, session: JavaObject, path: str) -> bool:
+        return catalog.path_exists(Gateway.of(session), path)
+
+    @_answering
+    def command(self, session: JavaObject, name: str, plan: JavaObject) -> JavaObject | None:
+        return commands.instead_of(Gateway.of(session), name, plan)
+
+    @_answering
+    def run(self, session: JavaObject, plan: JavaObject) -> JavaObject:
+        return commands.run(Gateway.of(session), plan)
+
+    @_answering
+    def save(self, session: JavaObject, mode: str, options: JavaObject, given: JavaObject, data: JavaObject) -> JavaObject:
+        return commands.save(Gateway.of(session), mode, dict(options), given, data)
+
+    @_answering
+    def insert(self, session: JavaObject, files: JavaObject, data: JavaObject, overwrite: bool) -> None:
+        commands.insert(Gateway.of(session), files, data, overwrite)
+
+    @_answering
+    def create(self, session: JavaObject, staged: JavaObject) -> None:
+        commands.create(Gateway.of(session), staged)
+
+    class Java:
+        implements: ClassVar = ["delta.Python"]

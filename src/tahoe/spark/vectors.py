@@ -1,0 +1,224 @@
+"""Leaving out the rows that deletion vectors mark, as a plan of Spark's.
+
+Each row has a key, `file << 32 | row index >> 16`, that finds a bitmap of 65,536 bits among those that were broadcast, and a bit in it;
+only bitmaps with a marked row are sent. It is all generated code, and files without a vector are read beside it at no cost. What is too
+large to broadcast is asked of a function in the executors, which load the vectors from storage themselves.
+
+Protocol: "Deletion Vectors".
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812  PySpark's users know it by this name
+from pyspark.sql.types import ArrayType, LongType, StructField, StructType
+
+from tahoe.protocol.actions import DeletionVectorDescriptor, decode_deletion_vector
+from tahoe.spark.opened import Recent
+from tahoe.spark.scan import FILE_NUMBER, Reader
+from tahoe.table.log import Log
+from tahoe.table.scan import Scan
+from tahoe.table.vectors import load_deletion_vector
+
+# A bitmap covers so many rows of one file.
+CHUNK_ROWS = 1 << 16
+CHUNK_BYTES = CHUNK_ROWS // 8
+CHUNK_WORDS = CHUNK_BYTES // 8
+
+# The driver holds what is broadcast about three times over, and each executor once.
+BROADCAST_BYTES_MAX = 256 << 20
+
+# Vectors are small: what takes time is waiting for the storage.
+LOADERS = 16
+
+# Broadcast tables that are kept for the next query.
+KEPT_MAX = 4
+
+# A worker process keeps the vectors that it read last: rows come file by file.
+WORKER_VECTORS_MAX = 8
+
+ROW = "__tahoe_row"
+KEY = "__tahoe_key"
+WORDS = "__tahoe_words"
+METADATA = "__tahoe_metadata"
+_HIDDEN = "_metadata"
+
+
+def unmarked_rows(reader: Reader, scan: Scan, output: str) -> DataFrame:
+    """The rows of a scan that no vector marks, with the columns that a relation of Spark's would give.
+
+    Args:
+        output: those columns, as JSON of a schema; `_metadata`, if it is there, with the fields in use.
+    """
+    listing = scan.files
+    is_marked = pc.is_valid(listing["deletion_vector"])
+    marked = listing.filter(is_marked)
+    wanted = StructType.fromJson(json.loads(output))
+    rows = _alive(reader, marked, wanted)
+    if marked.num_rows < listing.num_rows:
+        rest = listing.filter(pc.invert(is_marked))
+        rows = rows.unionAll(_select(reader.dataframe("unmarked", _size(rest), numbered=False), wanted))
+    return rows.withColumnRenamed(METADATA, _HIDDEN)
+
+
+def _size(listing: pa.Table) -> int:
+    return int(pc.sum(listing["size_bytes"]).as_py() or 0)
+
+
+def _select(frame: DataFrame, wanted: StructType, *more: Column) -> DataFrame:
+    return frame.select(*[_column(field) for field in wanted.fields], *more)
+
+
+def _column(field: StructField) -> Column:
+    """A column of the relation. Of `_metadata` only the fields in use, under a name that Spark does not make up itself."""
+    if field.name != _HIDDEN or not isinstance(field.dataType, StructType):
+        return F.col(_quoted(field.name))
+    return F.struct(*[F.col(f"{_HIDDEN}.{part.name}") for part in field.dataType.fields]).alias(METADATA)
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _alive(reader: Reader, marked: pa.Table, wanted: StructType) -> DataFrame:
+    """The rows of files with vectors that these do not mark."""
+    vectors = {number: Marked(decoded, url) for number, decoded, url in _descriptors(marked)}
+    frame = reader.dataframe("marked", _size(marked), numbered=True)
+    row, number = F.col(f"{_HIDDEN}.row_index"), F.col(FILE_NUMBER)
+    chunks = _chunks_of(reader, vectors)
+    if chunks is None:
+        is_alive = _loading_function(reader.snapshot.log, vectors)
+        scanned = _select(frame, wanted, row.alias(ROW), number)
+        return scanned.where(is_alive(F.col(FILE_NUMBER), F.col(ROW))).drop(ROW, FILE_NUMBER)
+    key = F.shiftleft(number, 32).bitwiseOR(F.shiftright(row, 16))
+    scanned = _select(frame, wanted, row.alias(ROW), key.alias(KEY))
+    joined = scanned.join(F.broadcast(chunks), KEY, "left")
+    word, bit = f"cast((`{ROW}` >> 6) & {CHUNK_WORDS - 1} as int)", f"cast(`{ROW}` & 63 as int)"
+    return joined.where(f"`{WORDS}` is null or getbit(`{WORDS}`[{word}], {bit}) = 0").drop(KEY, ROW, WORDS)
+
+
+@dataclass(frozen=True, slots=True)
+class Marked:
+    """A vector, and the url of the data file that it belongs to."""
+
+    vector: DeletionVectorDescriptor
+    url: str
+
+
+def _descriptors(marked: pa.Table) -> Sequence[tuple[int, DeletionVectorDescriptor, str]]:
+    found = []
+    columns = (marked["number"].to_pylist(), marked["deletion_vector"].to_pylist(), marked["url"].to_pylist())
+    for number, fields, url in zip(*columns, strict=True):
+        vector = decode_deletion_vector(fields)
+        assert vector is not None
+        found.append((number, vector, url))
+    return found
+
+
+# --- broadcast
+
+_kept: Recent[tuple[Any, ...], DataFrame] = Recent(KEPT_MAX)
+
+
+def _chunks_of(reader: Reader, vectors: Mapping[int, Marked]) -> DataFrame | None:
+    """The bitmaps by their keys, or None if they are too large to broadcast.
+
+    Two scans with the same vectors get the same DataFrame, so that Spark sees that it can reuse one broadcast for both.
+    """
+    spark = reader.gateway.spark
+    context, session = spark.sparkContext.applicationId, reader.gateway.session.sessionUUID()
+    key = (context, session, reader.snapshot.url, reader.identity, tuple((n, m.vector.unique_id) for n, m in vectors.items()))
+    known = _kept.get(key)
+    if known is not None:
+        return known
+    table = chunk_table(reader.snapshot.log, vectors)
+    if table is None:
+        return None
+    schema = StructType([StructField(KEY, LongType(), False), StructField(WORDS, ArrayType(LongType(), False), False)])
+    return _kept.put(key, spark.createDataFrame(table, schema))
+
+
+def chunk_table(log: Log, vectors: Mapping[int, Marked], bytes_max: int | None = None) -> pa.Table | None:
+    """The bitmaps that hold a marked row, by key; None where they take more than may be broadcast.
+
+    Raises:
+        DeletionVectorError: a vector is missing or damaged.
+    """
+    chunks_max = (BROADCAST_BYTES_MAX if bytes_max is None else bytes_max) // CHUNK_BYTES
+    if len(vectors) > chunks_max:  # each has one bitmap at least
+        return None
+    keys: list[npt.NDArray[np.int64]] = []
+    words: list[npt.NDArray[np.uint64]] = []
+    count = 0
+    with ThreadPoolExecutor(LOADERS) as loaders:
+        loaded = loaders.map(lambda marked: load_deletion_vector(log, marked.vector, marked.url), vectors.values())
+        for number, rows in zip(vectors, loaded, strict=True):
+            chunks, bits = bitmaps(rows)
+            count += len(chunks)
+            if count > chunks_max:
+                loaders.shutdown(cancel_futures=True)
+                return None
+            keys.append((np.int64(number) << 32) | chunks)
+            words.append(bits)
+    flat = np.concatenate(words).reshape(-1).view(np.int64)
+    offsets = np.arange(0, count * CHUNK_WORDS + 1, CHUNK_WORDS, dtype=np.int32)
+    return pa.table({KEY: np.concatenate(keys), WORDS: pa.ListArray.from_arrays(pa.array(offsets), pa.array(flat))})
+
+
+def bitmaps(rows: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64]]:
+    """Sorted row indexes as bitmaps: the numbers of those that hold a row, and their words, one line each."""
+    chunks, line = np.unique(rows >> 16, return_inverse=True)
+    words = np.zeros((len(chunks), CHUNK_WORDS), dtype=np.uint64)
+    np.bitwise_or.at(words, (line, (rows >> 6) & (CHUNK_WORDS - 1)), np.uint64(1) << (rows & 63).astype(np.uint64))
+    return chunks, words
+
+
+# --- past what can be broadcast
+
+
+def _loading_function(log: Log, vectors: Mapping[int, Marked]) -> Callable[[Column, Column], Column]:
+    """A function of (file number, row index) that runs in the executors' Python, where tahoe must be installed."""
+
+    def is_alive(numbers: pa.Array, rows: pa.Array) -> pa.Array:
+        return _is_alive(log, vectors, numbers, rows)
+
+    function: Callable[[Column, Column], Column] = F.arrow_udf(is_alive, "boolean")  # type: ignore[attr-defined]
+    return function
+
+
+_worker_vectors: Recent[tuple[str, str], npt.NDArray[np.int64]] = Recent(WORKER_VECTORS_MAX)
+
+
+def _is_alive(log: Log, vectors: Mapping[int, Marked], numbers: pa.Array, rows: pa.Array) -> pa.Array:
+    """For each row of a batch whether its file's vector leaves it."""
+    file_numbers, indexes = numbers.to_numpy(zero_copy_only=False), rows.to_numpy(zero_copy_only=False)
+    alive = np.ones(len(indexes), dtype=bool)
+    for number in np.unique(file_numbers):
+        of_file = file_numbers == number
+        alive[of_file] = ~_contains(_worker_vector(log, vectors[int(number)]), indexes[of_file])
+    return pa.array(alive)
+
+
+def _contains(marked: npt.NDArray[np.int64], rows: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    """Which rows are among the sorted marked ones."""
+    if not len(marked):
+        return np.zeros(len(rows), dtype=bool)
+    places = np.searchsorted(marked, rows)
+    found: npt.NDArray[np.bool_] = marked[np.minimum(places, len(marked) - 1)] == rows
+    return found
+
+
+def _worker_vector(log: Log, marked: Marked) -> npt.NDArray[np.int64]:
+    key = (log.url, marked.vector.unique_id)
+    known = _worker_vectors.get(key)
+    return _worker_vectors.put(key, load_deletion_vector(log, marked.vector, marked.url)) if known is None else known
