@@ -6,30 +6,160 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tahoe.spark import guard, planning
+from tahoe.errors import UnsupportedOperationError
+from tahoe.spark import guard, planning, write
+from tahoe.spark.creation import NewTable, make_table, make_table_of
 from tahoe.spark.gateway import Gateway, JavaObject
+from tahoe.spark.types import delta_schema
+
+_WRITES = frozenset({"AppendData", "OverwriteByExpression", "OverwritePartitionsDynamic"})
+_ROW_CHANGES: Mapping[str, str] = {"DeleteFromTable": "DELETE", "UpdateTable": "UPDATE", "MergeIntoTable": "MERGE"}
+
+# Properties of a statement's table that are about the table and are not its own.
+_RESERVED = frozenset({"provider", "location", "comment", "owner", "external", "is_managed_location", "collation", "table_type", "schema"})
+_OPTION = "option."
 
 
 def instead_of(gateway: Gateway, name: str, plan: JavaObject) -> JavaObject | None:
     """The plan to run instead of a command, or None to run it as it is.
 
     It is asked more than once, and for EXPLAIN too: nothing is done here.
+
+    Args:
+        name: the simple name of the command's class.
+
+    Raises:
+        UnsupportedOperationError: the command would damage a table, or is one that tahoe does not have yet.
     """
+    if name in _WRITES:
+        return None if _target(plan.table()) is None else gateway.jvm.delta.Command(f"Delta {name}", plan)
+    if name in _ROW_CHANGES:
+        _refuse_row_change(gateway, name, plan)
     guard.check(gateway, name, plan)
     return None
 
 
+def _target(relation: JavaObject) -> JavaObject | None:
+    """The `delta.WriteTable` that a plan writes to."""
+    if relation.getClass().getSimpleName() != "DataSourceV2Relation":
+        return None
+    table = relation.table()
+    return table if table.getClass().getName() in ("delta.WriteTable", "delta.Staged") else None
+
+
+def _refuse_row_change(gateway: Gateway, name: str, plan: JavaObject) -> None:
+    for leaf in gateway.items(plan.children().apply(0).collectLeaves().iterator()):
+        target = _target(leaf)
+        if target is not None:
+            raise UnsupportedOperationError(
+                operation=_ROW_CHANGES[name],
+                table=target.name(),
+                detail="tahoe cannot do it yet",
+                remedy="Overwrite the rows in question: mode overwrite with replaceWhere.",
+            )
+
+
 def run(gateway: Gateway, plan: JavaObject) -> JavaObject:
+    """Run a write that `instead_of` has taken; the answer is its result, which has no rows."""
+    target = _target(plan.table())
+    assert target is not None
+    query = plan.analyzedQuery()
+    rows = gateway.dataframe_of_plan(query.get() if query.isDefined() else plan.query())
+    options = gateway.dict(plan.writeOptions())
+    name = plan.getClass().getSimpleName()
+    if target.getClass().getName() == "delta.Staged":
+        make_table_of(gateway, _described(gateway, target), rows, options, replaces=target.mode() != "create")
+        target.setMade()
+        return gateway.seq([])
+    predicate = _predicate(plan) if name == "OverwriteByExpression" else None
+    write.insert(
+        gateway.spark,
+        target.url(),
+        rows,
+        overwrite=name != "AppendData",
+        predicate=predicate,
+        dynamic=name == "OverwritePartitionsDynamic",
+        by_position=not plan.isByName(),
+        options=options,
+    )
+    recache(gateway, target.url())
     return gateway.seq([])
 
 
+def _predicate(plan: JavaObject) -> str | None:
+    """What an overwrite replaces, as SQL; None for everything."""
+    condition = plan.deleteExpr()
+    text = str(condition.sql())
+    return None if text.lower() == "true" else text
+
+
+# --- through the source
+
+
 def save(gateway: Gateway, mode: str, options: Mapping[str, str], given: JavaObject, data: JavaObject) -> JavaObject:
-    return planning.relation(gateway, options, given)
+    """What `df.write.format("delta").save(path)` does; the answer is the relation of what is there then."""
+    write.save(gateway.spark, mode, options, gateway.dataframe(data))
+    relation = planning.relation(gateway, options, given)
+    recache(gateway, relation.location().table())
+    return relation
 
 
 def insert(gateway: Gateway, files: JavaObject, data: JavaObject, overwrite: bool) -> None:
-    pass
+    """INSERT into a view over a table."""
+    write.insert(gateway.spark, files.table(), gateway.dataframe(data), overwrite=overwrite, by_position=True)
+    recache(gateway, files.table())
+
+
+def recache(gateway: Gateway, url: str) -> None:
+    """Let DataFrames and tables that Spark has cached see a new version of a table."""
+    gateway.session.sharedState().cacheManager().recacheByPath(gateway.session, url)
+
+
+# --- through the catalogs
 
 
 def create(gateway: Gateway, staged: JavaObject) -> None:
-    pass
+    """CREATE TABLE and REPLACE TABLE without rows."""
+    make_table(gateway, _described(gateway, staged), replaces=staged.mode() != "create")
+    staged.setMade()
+
+
+def _described(gateway: Gateway, staged: JavaObject) -> NewTable:
+    """What a statement says of its table."""
+    properties = {str(name): str(staged.properties()[name]) for name in staged.properties()}
+    path = staged.url()
+    location = path if path is not None else properties.get("location")
+    table = location or staged.name()
+    strings = gateway.module("org.apache.spark.sql.catalyst.util.CharVarcharUtils")
+    schema = strings.replaceCharVarcharWithStringInSchema(staged.schema())
+    return NewTable(
+        name=None if path is not None else _table_identifier(gateway, staged.identifier()),
+        location=location,
+        schema=delta_schema(gateway.schema(schema), table=table),
+        partition_by=_partition_columns(staged, table),
+        properties={n: v for n, v in properties.items() if n.lower() not in _RESERVED and not n.startswith(_OPTION)},
+        comment=properties.get("comment"),
+        options={n.removeprefix(_OPTION): v for n, v in properties.items() if n.startswith(_OPTION)},
+    )
+
+
+def _table_identifier(gateway: Gateway, identifier: JavaObject) -> JavaObject:
+    namespace = list(identifier.namespace())
+    name = gateway.jvm.org.apache.spark.sql.catalyst.TableIdentifier(
+        identifier.name(), gateway.option(namespace[-1] if namespace else None)
+    )
+    return gateway.session.sessionState().catalog().qualifyIdentifier(name)
+
+
+def _partition_columns(staged: JavaObject, table: str) -> tuple[str, ...]:
+    columns = []
+    for transform in staged.partitioning():
+        if transform.name() != "identity":
+            raise UnsupportedOperationError(
+                operation=f"Partitioning by {transform.describe()}",
+                table=table,
+                detail="a Delta table is partitioned by the values of columns",
+                remedy="Partition by a column that holds the value.",
+            )
+        columns.append(".".join(transform.arguments()[0].fieldNames()))
+    return tuple(columns)

@@ -1,0 +1,195 @@
+"""Making tables, by name or by path: in SQL, with `saveAsTable`, and with the builder of `DeltaTable`.
+
+The table is made in its folder first, in one commit, with its rows if there are any; then its name is entered in the session's catalog.
+Schema, partitioning and properties are in the log only, so that the entry cannot disagree with them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pyspark.sql import DataFrame
+
+from tahoe.errors import (
+    InvalidOptionError,
+    PartitionMismatchError,
+    SchemaMismatchError,
+    TableExistsError,
+    TableNotFoundError,
+    UnsupportedOperationError,
+)
+from tahoe.protocol.schema import Struct
+from tahoe.spark.catalog import PROVIDER, is_delta
+from tahoe.spark.gateway import Gateway, JavaObject
+from tahoe.spark.opened import open_table
+from tahoe.spark.write import create_as_select
+from tahoe.spark.write_options import parse_options
+from tahoe.storage.locations import normalise
+from tahoe.table.table import Table
+from tahoe.table.writing import WriteRequest, create_table
+
+_CATALOG = "org.apache.spark.sql.catalyst.catalog."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewTable:
+    """What a statement says of a table.
+
+    Attributes:
+        name: a `TableIdentifier` of the session's catalog; None for a table that is only a path.
+        location: where its folder is; None leaves that to the catalog.
+        schema: the columns; empty where the rows or the folder say what they are.
+        options: of the catalog's entry.
+    """
+
+    name: JavaObject | None = None
+    location: str | None = None
+    schema: Struct = field(default_factory=Struct)
+    partition_by: tuple[str, ...] = ()
+    properties: Mapping[str, str] = field(default_factory=dict)
+    comment: str | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+def make_table(gateway: Gateway, new: NewTable, *, replaces: bool) -> None:
+    """CREATE TABLE, REPLACE TABLE, CREATE OR REPLACE TABLE, without rows.
+
+    Args:
+        replaces: a table that is there is made anew, keeping its history. Without it, one that is in the folder gets the name, if what is
+            said of it is so.
+
+    Raises:
+        TableNotFoundError: nothing is said of the columns, and there is no table in the folder to tell them.
+        DeltaAnalysisError: the columns, the partitioning or the properties are none that a table can have, or not those of the one there.
+    """
+    place = _place(gateway, new)
+    table = open_table(gateway.spark, place.url)
+    if not replaces and table.exists():
+        if new.name is None:
+            raise TableExistsError(table=table.url)
+        _check_same(table, new)
+    elif not new.schema.fields and place.is_external and not replaces:
+        raise TableNotFoundError(table=table.url)
+    else:
+        operation = "CREATE TABLE" if not replaces else "CREATE OR REPLACE TABLE"
+        create_table(table, _request(gateway, table, new, operation), replace_existing=replaces)
+    _enter(gateway, new, place)
+
+
+def make_table_of(gateway: Gateway, new: NewTable, rows: DataFrame, options: Mapping[str, str], *, replaces: bool) -> None:
+    """CREATE TABLE AS SELECT, its REPLACE forms, `saveAsTable` of a new table or with mode overwrite: table and rows in one commit.
+
+    Args:
+        options: of the writer.
+
+    Raises:
+        as `make_table`; WriteFailedError: the job failed, and there is no table, or the old one as it was.
+    """
+    place = _place(gateway, new)
+    create_as_select(
+        gateway.spark,
+        place.url,
+        rows,
+        replaces=replaces,
+        operation="CREATE OR REPLACE TABLE AS SELECT" if replaces else "CREATE TABLE AS SELECT",
+        partition_by=new.partition_by,
+        properties=new.properties,
+        comment=new.comment,
+        options={name: value for name, value in options.items() if name.lower() != "path"},
+    )
+    _enter(gateway, new, place)
+
+
+# --- the folder
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    url: str
+    is_external: bool
+    is_known: bool
+
+
+def _place(gateway: Gateway, new: NewTable) -> _Place:
+    """Where a table is, or will be: where the catalog has it, where the statement says, or where the catalog puts new tables."""
+    if new.name is None:
+        assert new.location is not None
+        return _Place(normalise(new.location), is_external=True, is_known=False)
+    catalog = gateway.session.sessionState().catalog()
+    given = None if new.location is None else _qualified(gateway, new.location)
+    if catalog.tableExists(new.name):
+        known = catalog.getTableMetadata(new.name)
+        url = normalise(known.location().toString())
+        _check_replaceable(known, url, given)
+        return _Place(url, is_external=given is not None, is_known=True)
+    if given is not None:
+        return _Place(given, is_external=True, is_known=False)
+    return _Place(normalise(catalog.defaultTablePath(new.name).toString()), is_external=False, is_known=False)
+
+
+def _qualified(gateway: Gateway, location: str) -> str:
+    """A location as Hadoop understands it: one without a scheme is in the default file system."""
+    path = gateway.jvm.org.apache.hadoop.fs.Path(location)
+    system = path.getFileSystem(gateway.session.sessionState().newHadoopConf())
+    return normalise(system.makeQualified(path).toString())
+
+
+def _check_replaceable(known: JavaObject, url: str, given: str | None) -> None:
+    name = known.identifier().unquotedString()
+    if not is_delta(known):
+        detail = f"{name} is there and is no Delta table"
+        raise UnsupportedOperationError(operation="Replacing it", table=name, detail=detail, remedy="Drop it first, or use another name.")
+    if given is not None and given != url:
+        raise InvalidOptionError(option="LOCATION", value=given, table=name, detail=f"the table is at {url}")
+
+
+def _check_same(table: Table, new: NewTable) -> None:
+    """What a statement says of a table that is there already must be so."""
+    snapshot = table.snapshot()
+    found = [(f.name, f.type) for f in snapshot.schema]
+    if new.schema.fields and [(f.name, f.type) for f in new.schema] != found:
+        detail = f"the statement says {new.schema}, and the table has {snapshot.schema}"
+        raise SchemaMismatchError(table=table.url, detail=detail, remedy="Leave the columns out: the table tells them.")
+    if new.partition_by and new.partition_by != snapshot.partition_columns:
+        expected = ", ".join(snapshot.partition_columns) or "nothing"
+        raise PartitionMismatchError(table=table.url, expected=expected, found=", ".join(new.partition_by))
+
+
+def _request(gateway: Gateway, table: Table, new: NewTable, operation: str) -> WriteRequest:
+    session = parse_options({}, gateway.spark.conf.getAll, table=table.url)
+    return WriteRequest(
+        mode="error",
+        schema=new.schema,
+        partition_by=new.partition_by or None,
+        properties=new.properties,
+        default_properties=session.default_properties,
+        comment=new.comment,
+        keep_nullability=True,
+        operation=operation,
+        engine=f"Apache-Spark/{gateway.spark.version}",
+    )
+
+
+# --- the name
+
+
+def _enter(gateway: Gateway, new: NewTable, place: _Place) -> None:
+    """Enter the table's name in the catalog, where it has one and is not there yet."""
+    if new.name is None:
+        return
+    catalog = gateway.session.sessionState().catalog()
+    if place.is_known:
+        catalog.refreshTable(new.name)
+        return
+    kinds = gateway.module(_CATALOG + "CatalogTableType")
+    uri = gateway.jvm.org.apache.hadoop.fs.Path(place.url).toUri()
+    storage = gateway.changed(
+        gateway.module(_CATALOG + "CatalogStorageFormat").empty(),
+        locationUri=gateway.option(uri),
+        properties=gateway.scala_map(new.options),
+    )
+    columns = gateway.struct_of_json(Struct().to_json())
+    kind = kinds.EXTERNAL() if place.is_external else kinds.MANAGED()
+    entry = gateway.build(_CATALOG + "CatalogTable", new.name, kind, storage, columns, gateway.option(PROVIDER))
+    catalog.createTable(gateway.changed(entry, comment=gateway.option(new.comment)), False, False)

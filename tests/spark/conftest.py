@@ -1,0 +1,52 @@
+"""The one Spark session of the suite, enabled."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+import tahoe
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    home = tmp_path_factory.mktemp("spark")
+    session = (
+        SparkSession.builder.master("local[2]")
+        .appName("tahoe-tests")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.driver.memory", "2g")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.warehouse.dir", str(home / "warehouse"))
+        .config("spark.driver.extraJavaOptions", "-Dderby.system.home=" + str(home))
+        .config("spark.local.dir", str(home / "local"))
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("ERROR")
+    yield tahoe.enable(session)
+    session.stop()
+
+
+@pytest.fixture
+def table_name(spark: SparkSession) -> Iterator[str]:
+    """A name that no other test uses; what it names is dropped."""
+    name = f"t_{next(_numbers)}"
+    yield name
+    spark.sql(f"DROP TABLE IF EXISTS {name}")
+
+
+_numbers = iter(range(1_000_000))
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    """Where a table may be made."""
+    return str(tmp_path / "t")
