@@ -1,0 +1,331 @@
+"""The command line: `tahoe show | history | files | schema | check PATH`. It asks the table ring and prints; nothing is decided here.
+
+People get tables, programs get JSON by `--json`. It ends with 0, with 1 where `check` has found an error, and with 2 where the question
+could not be answered.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, date, datetime
+from typing import Annotated, Any
+
+import pyarrow.compute as pc
+import typer
+from rich.console import Console
+from rich.filesize import decimal as size_text
+from rich.markup import escape
+from rich.table import Table as RichTable
+
+from tahoe import errors
+from tahoe._version import VERSION
+from tahoe.protocol.column_mapping import physical_path
+from tahoe.protocol.predicate import columns_of
+from tahoe.protocol.schema import DataType, Struct
+from tahoe.table.findings import Finding, Severity
+from tahoe.table.scan import Scan
+from tahoe.table.snapshot import Snapshot
+from tahoe.table.statistics import StatisticsRequest, column_name
+from tahoe.table.table import Table
+from tahoe.table.verify import check_table
+
+# A table of more rows says nothing to a person; --json has them all.
+ROWS_SHOWN_MAX = 100
+
+# What output that goes into a file or a pipe is laid out for.
+_PLAIN_WIDTH = 200
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help="Look into Delta tables, without Spark.")
+
+_PATH_HELP = "A path or url: /data/t, s3://bucket/t, abfss://container@account.dfs.core.windows.net/t"
+Location = Annotated[str, typer.Argument(metavar="PATH", help=_PATH_HELP)]
+Version = Annotated[int | None, typer.Option("--version", help="A version of the table; the newest if left out.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Where = Annotated[str | None, typer.Option("--where", metavar="SQL", help="Only files that may hold rows for which this is true.")]
+Limit = Annotated[int | None, typer.Option("--limit", min=1, help="How many commits, from the newest.")]
+Options = Annotated[list[str] | None, typer.Option("--option", metavar="KEY=VALUE", help="A setting of the storage; may be repeated.")]
+
+
+def main() -> None:
+    """The entry point `tahoe`."""
+    app()
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"tahoe {VERSION}")
+        raise typer.Exit
+
+
+OwnVersion = Annotated[bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print tahoe's version.")]
+
+
+@app.callback()
+def _root(_: OwnVersion = False) -> None:
+    """Keeps the commands apart from the options before them."""
+
+
+# --- the commands
+
+
+@app.command()
+def show(path: Location, version: Version = None, as_json: AsJson = False, option: Options = None) -> None:
+    """What a table is: where, since when, how large, and which protocol it needs."""
+    with _errors_told():
+        facts = _facts(_open(path, option).snapshot(version))
+    if as_json:
+        _print_json(facts)
+        return
+    grid = RichTable.grid(padding=(0, 2))
+    for name, value in facts.items():
+        if value not in (None, [], {}):
+            grid.add_row(f"[bold]{name.replace('_', ' ')}[/]", escape(_fact_text(name, value)))
+    _console().print(grid)
+
+
+@app.command()
+def history(path: Location, version: Version = None, as_json: AsJson = False, option: Options = None, limit: Limit = None) -> None:
+    """The commits, newest first; those up to --version."""
+    with _errors_told():
+        table = _open(path, option)
+        last = table.snapshot(version).version
+        skipped = table.snapshot().version - last
+        commits = table.history(None if limit is None else limit + skipped)[skipped:]
+    if as_json:
+        _print_json(commits)
+        return
+    free = ("operation", "operationParameters", "operationMetrics")
+    rows = [(c["version"], _moment(c["timestamp"]), *(_flat(c.get(name)) for name in free)) for c in commits]
+    _print_table(["version", "timestamp", "operation", "parameters", "metrics"], rows, right=["version"])
+
+
+@app.command()
+def files(path: Location, where: Where = None, version: Version = None, as_json: AsJson = False, option: Options = None) -> None:
+    """The live files, and with --where what skipping keeps of them."""
+    with _errors_told():
+        scan = _open(path, option).snapshot(version).scan(where)
+        rows = _file_rows(scan, None if as_json else ROWS_SHOWN_MAX)
+    if as_json:
+        _print_json({"total": scan.total_files, "kept": scan.kept_files, "size_bytes": scan.size_bytes, "files": rows})
+        return
+    columns = list(_predicate_columns(scan))
+    cells = [_file_cells(row, scan.snapshot.partition_columns, columns) for row in rows]
+    headings = ["file", "size", "rows", "deleted", *scan.snapshot.partition_columns]
+    headings += [f"{bound} {name}" for name in columns for bound in ("min", "max")]
+    _print_table(headings, cells, right=["size", "rows", "deleted"], more=scan.kept_files - len(rows))
+    share = f", {100 - 100 * scan.kept_files / scan.total_files:.1f} % skipped" if where and scan.total_files else ""
+    _console().print(f"[bold]{scan.kept_files} of {scan.total_files} files kept[/]{share}, {size_text(scan.size_bytes)}")
+
+
+@app.command()
+def schema(path: Location, version: Version = None, as_json: AsJson = False, option: Options = None) -> None:
+    """The columns. --json prints the schema as the log holds it."""
+    with _errors_told():
+        snapshot = _open(path, option).snapshot(version)
+    if as_json:
+        _print_json(json.loads(snapshot.metadata.schema_string))
+        return
+    _print_table(["column", "type", "nullable", "partition", "comment"], _schema_rows(snapshot.schema, snapshot.partition_columns))
+
+
+@app.command()
+def check(path: Location, version: Version = None, as_json: AsJson = False, option: Options = None) -> None:
+    """Everything that is wrong with a table, as it is found; --json prints one object a line.
+
+    Reads the whole log, the footer of every data file and every deletion vector.
+    """
+    counts = dict.fromkeys(Severity, 0)
+    with _errors_told():
+        for found in check_table(_open(path, option).log, version):
+            counts[found.severity] += 1
+            if as_json:
+                print(json.dumps(_finding_json(found), ensure_ascii=False), flush=True)
+            else:
+                _print_finding(found)
+    if not as_json:
+        said = ", ".join(f"{n} {severity.value}{'' if n == 1 else 's'}" for severity, n in counts.items())
+        _console().print(f"[bold]{'Nothing is wrong' if not sum(counts.values()) else said}[/]")
+    raise typer.Exit(1 if counts[Severity.ERROR] else 0)
+
+
+# --- asking
+
+
+def _open(path: str, option: Sequence[str] | None) -> Table:
+    return Table(path, dict(_setting(text) for text in option or ()))
+
+
+def _setting(text: str) -> tuple[str, str]:
+    key, separator, value = text.partition("=")
+    if not separator or not key:
+        raise typer.BadParameter(f"expected KEY=VALUE, found {text!r}", param_hint="--option")
+    return key, value
+
+
+@contextmanager
+def _errors_told() -> Iterator[None]:
+    """What tahoe raises becomes a message, without the way through the code that led there."""
+    try:
+        yield
+    except errors.DeltaError as error:
+        Console(stderr=True, width=None if sys.stderr.isatty() else _PLAIN_WIDTH).print(f"[bold red]{escape(str(error))}[/]")
+        raise typer.Exit(2) from error
+
+
+def _facts(snapshot: Snapshot) -> dict[str, Any]:
+    listing = snapshot.files()
+    protocol = snapshot.protocol
+    num_records, deleted = listing.column("num_records"), listing.column("deleted_records")
+    rows = None if num_records.null_count else (pc.sum(num_records).as_py() or 0) - (pc.sum(deleted).as_py() or 0)
+    return {
+        "location": snapshot.url,
+        "version": snapshot.version,
+        "timestamp": datetime.fromtimestamp(snapshot.timestamp_ms / 1000, UTC),
+        "name": snapshot.metadata.name,
+        "description": snapshot.metadata.description,
+        "id": snapshot.metadata.id,
+        "files": listing.num_rows,
+        "size_bytes": snapshot.live.size_bytes,
+        "rows": rows,
+        "columns": len(snapshot.schema),
+        "partition_columns": list(snapshot.partition_columns),
+        "column_mapping": snapshot.column_mapping_mode,
+        "protocol": {"reader": protocol.reader_version, "writer": protocol.writer_version},
+        "features": sorted((protocol.reader_features or frozenset()) | (protocol.writer_features or frozenset())),
+        "properties": dict(snapshot.properties),
+    }
+
+
+def _file_rows(scan: Scan, limit: int | None) -> list[dict[str, Any]]:
+    """The files kept, and of each the bounds of the columns that the filter names."""
+    rows: list[dict[str, Any]] = scan.listing().drop_columns(["stats"]).slice(0, limit).to_pylist()
+    columns = _predicate_columns(scan)
+    if not columns:
+        return rows
+    statistics = scan.snapshot.live.statistics(StatisticsRequest(dict(columns.values())))
+    kept = (statistics if scan.rows is None else statistics.take(scan.rows)).slice(0, limit).to_pylist()
+    for row, found in zip(rows, kept, strict=True):
+        row["statistics"] = {
+            name: {bound: found.get(column_name(bound, path)) for bound in ("min", "max")} for name, (path, _) in columns.items()
+        }
+    return rows
+
+
+def _predicate_columns(scan: Scan) -> dict[str, tuple[tuple[str, ...], DataType]]:
+    """The data columns that the filter names: their physical paths and types by their names."""
+    snapshot = scan.snapshot
+    found: dict[str, tuple[tuple[str, ...], DataType]] = {}
+    for column in columns_of(scan.predicate) if scan.predicate is not None else ():
+        fields = snapshot.schema.resolve(column.path)
+        physical = physical_path(snapshot.schema, column.path, snapshot.column_mapping_mode)
+        if fields is not None and physical is not None and column.path[0] not in snapshot.partition_columns:
+            found[".".join(column.path)] = (physical, fields[-1].type)
+    return found
+
+
+def _schema_rows(schema: Struct, partition_columns: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    for field in schema:
+        comment = field.metadata.get("comment")
+        yield (
+            field.name,
+            str(field.type),
+            "" if field.nullable else "not null",
+            "yes" if field.name in partition_columns else "",
+            str(comment or ""),
+        )
+
+
+# --- printing
+
+
+def _console() -> Console:
+    """Of the present standard output, which may be a pipe."""
+    return Console(width=None if sys.stdout.isatty() else _PLAIN_WIDTH, highlight=False)
+
+
+def _print_table(headings: Sequence[str], rows: Iterable[Sequence[Any]], *, right: Sequence[str] = (), more: int = 0) -> None:
+    table = RichTable(header_style="bold", row_styles=["", "dim"])
+    for heading in headings:
+        table.add_column(escape(heading), justify="right" if heading in right else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(escape("" if cell is None else str(cell)) for cell in row))
+    console = _console()
+    console.print(table)
+    if more:
+        console.print(f"and {more} more; --json has them all")
+
+
+def _file_cells(row: Mapping[str, Any], partition_columns: Sequence[str], columns: Sequence[str]) -> list[Any]:
+    partition = [_cell(row["partition_values"][name]) for name in partition_columns]
+    bounds = [_cell(row["statistics"][name][bound]) for name in columns for bound in ("min", "max")]
+    return [row["path"], size_text(row["size_bytes"]), row["num_records"], row["deleted_records"] or "", *partition, *bounds]
+
+
+def _cell(value: Any) -> str:
+    return "null" if value is None else _moment(value) if isinstance(value, datetime) else str(value)
+
+
+def _moment(value: datetime) -> str:
+    return value.isoformat(sep=" ", timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _flat(value: Any) -> str:
+    return " ".join(f"{name}={text}" for name, text in value.items()) if isinstance(value, dict) else "" if value is None else str(value)
+
+
+def _fact_text(name: str, value: Any) -> str:
+    match value:
+        case datetime():
+            return _moment(value)
+        case dict():
+            return "\n".join(f"{key} = {text}" for key, text in value.items())
+        case list():
+            return ", ".join(value)
+        case _:
+            return f"{size_text(value)} ({value:,})" if name == "size_bytes" else f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _print_finding(found: Finding) -> None:
+    color = "red" if found.severity is Severity.ERROR else "yellow"
+    where = " ".join(part for part in (found.file, None if found.version is None else f"(version {found.version})") if part)
+    console = _console()
+    console.print(f"[bold {color}]{found.severity.value}[/] [bold]{found.kind.value}[/] {escape(where)}")
+    console.print(f"  {escape(found.detail)}\n  [dim]{escape(found.next_step)}[/]")
+
+
+def _finding_json(found: Finding) -> dict[str, Any]:
+    return {
+        "severity": found.severity.value,
+        "kind": found.kind.value,
+        "file": found.file,
+        "version": found.version,
+        "detail": found.detail,
+        "next_step": found.next_step,
+    }
+
+
+def _print_json(value: Any) -> None:
+    print(json.dumps(_plain(value), indent=2, ensure_ascii=False))
+
+
+def _plain(value: Any) -> Any:
+    """What JSON has no form for, as text."""
+    match value:
+        case dict():
+            return {str(name): _plain(item) for name, item in value.items()}
+        case list():
+            return [_plain(item) for item in value]
+        case None | bool() | int() | str():
+            return value
+        case float():
+            return value if math.isfinite(value) else str(value)
+        case date():
+            return value.isoformat()
+        case bytes():
+            return value.hex()
+        case _:
+            return str(value)

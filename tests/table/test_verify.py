@@ -1,0 +1,468 @@
+"""`check` finds what is wrong and nothing else: each test breaks one thing in a table that was right."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+from collections.abc import Callable, Sequence
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import tahoe
+from tahoe.errors import NotADeltaTableError, TableNotFoundError, VersionNotFoundError
+from tahoe.protocol import log_files
+from tahoe.protocol.actions import Action, Add, CommitInfo, DeletionVectorDescriptor, Metadata, Protocol, Remove, Txn, encode_commit
+from tahoe.protocol.deletion_vector import encode_bitmap, encode_vector_file, inline_descriptor
+from tahoe.protocol.last_checkpoint import LastCheckpoint, encode_last_checkpoint
+from tahoe.protocol.replay import replay
+from tahoe.storage.env import Env
+from tahoe.storage.memory import MemoryStore, Operation
+from tahoe.table.log import Log
+from tahoe.table.verify import Finding, Kind, Severity, check, check_table
+from tests.golden.tables import FOLDER, path, require_folder
+from tests.table.builders import METADATA, add, make_log, memory_env, parquet_bytes, put_commit, state_actions
+
+ROWS = pa.table({"id": [1, 2, 3, 4], "p": ["a", "b", "a", None], "v": [1.0, 2.0, None, 4.0], "s": ["x", "y", "z", None]})
+VECTORS = Protocol(
+    reader_version=3, writer_version=7, reader_features=frozenset({"deletionVectors"}), writer_features=frozenset({"deletionVectors"})
+)
+
+
+@pytest.fixture
+def env() -> Env:
+    return memory_env()
+
+
+@pytest.fixture
+def table(env: Env) -> tahoe.Table:
+    """Three versions of a partitioned table, right in every respect."""
+    table = tahoe.Table("memory://given", env=env)
+    for _ in range(3):
+        table.append(ROWS, partition_by=["p"])
+    return table
+
+
+def kinds(found: Sequence[Finding]) -> list[Kind]:
+    return [f.kind for f in found]
+
+
+def checked(log: Log, version: int | None = None) -> list[Finding]:
+    return list(check_table(log, version))
+
+
+def only(log: Log) -> Finding:
+    (found,) = checked(log)
+    assert found.next_step
+    assert found.detail
+    return found
+
+
+def rewrite(env: Env, version: int, change: Callable[[Action], Action | None]) -> None:
+    """Change the actions of a commit, as no writer may."""
+    actions = [changed for a in Log(env).read_version(version) if (changed := change(a)) is not None]
+    env.store.put(log_files.commit_key(version), encode_commit(actions))
+
+
+def change_adds(**fields: object) -> Callable[[Action], Action]:
+    return lambda a: dataclasses.replace(a, **fields) if isinstance(a, Add) else a
+
+
+def parquet(rows: int = 3) -> bytes:
+    out = io.BytesIO()
+    pq.write_table(pa.table({"id": pa.array(range(rows), pa.int64())}), out)
+    return out.getvalue()
+
+
+# --- nothing is wrong
+
+
+@pytest.mark.parametrize("mode", ["none", "name", "id"])
+def test_what_we_write_is_right(env: Env, mode: str) -> None:
+    """A false alarm would teach users not to look."""
+    table = tahoe.Table("memory://given", env=env)
+    for _ in range(2):
+        table.append(ROWS, partition_by=["p"], properties={"delta.columnMapping.mode": mode})
+    assert checked(table.log) == []
+    assert list(check(table.snapshot(0))) == []
+
+
+GOLDEN = {
+    "checkpoint": [Kind.MISSING_DATA_FILE],
+    "corrupted-last-checkpoint-kernel": [Kind.BROKEN_HINT],
+    "data-reader-absolute-paths-escaped-chars": [Kind.UNREADABLE_TABLE],
+    "deltalog-commit-info": [Kind.MISSING_DATA_FILE],
+    "deltalog-invalid-protocol-version": [Kind.UNREADABLE_TABLE],
+    "deltalog-state-reconstruction-from-checkpoint-missing-protocol": [Kind.BROKEN_CHECKPOINT, Kind.UNREADABLE_TABLE],
+    "deltalog-state-reconstruction-without-metadata": [Kind.UNREADABLE_TABLE],
+    "update-deleted-directory": [Kind.MISSING_DATA_FILE] * 10,
+    "versions-not-contiguous": [Kind.MISSING_VERSIONS, Kind.UNREADABLE_TABLE],
+}
+
+
+@pytest.mark.golden
+def test_of_the_tables_of_other_writers_only_those_known_to_be_wrong_are_found() -> None:
+    require_folder()
+    names = sorted(p.parent.name for p in FOLDER.glob("*/delta"))
+    found = {name: kinds(checked(tahoe.Table(path(name)).log)) for name in names}
+    assert {name: wrong for name, wrong in found.items() if wrong} == GOLDEN
+
+
+def test_where_there_is_nothing_to_check_it_says_so(table: tahoe.Table) -> None:
+    with pytest.raises(VersionNotFoundError):
+        checked(table.log, 99)
+    empty = memory_env()
+    with pytest.raises(TableNotFoundError):
+        checked(Log(empty))
+    empty.store.put("a.csv", b"1")
+    with pytest.raises(NotADeltaTableError):
+        checked(Log(empty))
+
+
+# --- data files
+
+
+def some_file(table: tahoe.Table) -> str:
+    found: str = table.files().column("path")[0].as_py()
+    return found
+
+
+def test_a_missing_file_is_found(env: Env, table: tahoe.Table) -> None:
+    gone = some_file(table)
+    env.store.delete(gone)
+    found = only(table.log)
+    assert (found.kind, found.severity, found.file, found.version) == (Kind.MISSING_DATA_FILE, Severity.ERROR, gone, 2)
+
+
+def test_a_file_that_a_later_version_removed_is_not_missed(env: Env, table: tahoe.Table) -> None:
+    """VACUUM may have deleted it; only the version that has it needs it."""
+    gone = next(a.path for a in table.log.read_version(2) if isinstance(a, Add))
+    put_commit(env, 3, [Remove(path=gone, deletion_timestamp_ms=1)])
+    env.store.delete(gone)
+    assert checked(table.log) == []
+    assert kinds(checked(table.log, 2)) == [Kind.MISSING_DATA_FILE]
+
+
+def test_a_file_of_another_size_is_found(env: Env, table: tahoe.Table) -> None:
+    rewrite(env, 1, change_adds(size_bytes=7))
+    found = checked(table.log)
+    assert set(kinds(found)) == {Kind.WRONG_SIZE}
+    assert "7 bytes" in found[0].detail
+
+
+def test_a_file_that_is_no_parquet_is_found(env: Env, table: tahoe.Table) -> None:
+    broken = some_file(table)
+    size = env.store.head(broken)
+    assert size is not None
+    env.store.put(broken, b"x" * size.size_bytes)
+    assert only(table.log).kind is Kind.UNREADABLE_DATA_FILE
+
+
+@pytest.mark.parametrize("outside", ["memory://elsewhere/x.parquet", "/elsewhere/x.parquet"])
+def test_files_outside_the_table_are_looked_for_where_they_are(env: Env, outside: str) -> None:
+    log = make_log([[add(outside, size_bytes=len(parquet()))]], env)
+    assert only(log).kind is Kind.MISSING_DATA_FILE
+    store, key = log.locate(log.url.split("/")[0] + "//" + (outside.partition("//")[2] or log.url.partition("//")[2] + outside))
+    store.put(key, parquet())
+    assert checked(log) == []
+
+
+def test_a_path_that_leads_out_of_the_table_is_found_and_the_others_are_still_checked(env: Env, table: tahoe.Table) -> None:
+    put_commit(env, 3, [add("../other/x.parquet", partition_values={"p": "a"}), add("p=a/gone.parquet", partition_values={"p": "a"})])
+    assert kinds(checked(table.log)) == [Kind.ILLEGAL_PATH, Kind.MISSING_DATA_FILE]
+
+
+def test_a_partition_value_that_is_none_is_found(env: Env) -> None:
+    schema = '{"type":"struct","fields":[{"name":"id","type":"long"},{"name":"d","type":"date"}]}'
+    metadata = Metadata(id="t", schema_string=schema, partition_columns=("d",))
+    put_commit(env, 0, [Protocol(reader_version=1, writer_version=2), metadata])
+    put_commit(env, 1, [add("x", size_bytes=len(parquet()), partition_values={"d": "yesterday"})])
+    env.store.put("x", parquet())
+    found = only(Log(env))
+    assert found.kind is Kind.WRONG_PARTITION_VALUE
+    assert "yesterday" in found.detail
+
+
+# --- statistics
+
+
+@pytest.mark.parametrize(
+    ("stats", "says"),
+    [
+        ('{"numRecords":4}', "4 rows"),
+        ('{"numRecords":3,"minValues":{"id":1}}', "at least 1"),
+        ('{"numRecords":3,"maxValues":{"id":1}}', "at most 1"),
+        ('{"numRecords":3,"nullCount":{"id":3}}', "3 nulls"),
+        ("{", "no JSON"),
+    ],
+)
+def test_statistics_that_would_skip_rows_are_found(env: Env, stats: str, says: str) -> None:
+    log = make_log([[add("x", size_bytes=len(parquet()), stats=stats)]], env)
+    env.store.put("x", parquet())
+    found = only(log)
+    assert found.kind is Kind.WRONG_STATISTICS
+    assert says in found.detail
+
+
+@pytest.mark.parametrize(
+    "stats",
+    [
+        None,
+        "{}",
+        '{"numRecords":3,"minValues":{"id":0},"maxValues":{"id":2},"nullCount":{"id":0}}',
+        '{"numRecords":3,"minValues":{"id":-5},"maxValues":{"id":99},"tightBounds":false}',
+        '{"numRecords":3,"minValues":{"id":"a"},"maxValues":{"other":1}}',
+    ],
+)
+def test_statistics_that_are_wide_or_absent_are_right(env: Env, stats: str | None) -> None:
+    log = make_log([[add("x", size_bytes=len(parquet()), stats=stats)]], env)
+    env.store.put("x", parquet())
+    assert checked(log) == []
+
+
+# --- deletion vectors
+
+
+def vector_log(env: Env, vector: DeletionVectorDescriptor) -> Log:
+    put_commit(env, 0, [VECTORS, METADATA, add("x", size_bytes=len(parquet()), deletion_vector=vector)])
+    env.store.put("x", parquet())
+    return Log(env)
+
+
+def test_a_good_vector_is_right(env: Env) -> None:
+    assert checked(vector_log(env, inline_descriptor([0, 2]))) == []
+
+
+def stored(**fields: object) -> DeletionVectorDescriptor:
+    usual = {"storage_type": "p", "path_or_inline": "memory://vectors/v.bin", "offset": 1, "size_bytes": 9, "cardinality": 1}
+    return DeletionVectorDescriptor(**{**usual, **fields})
+
+
+@pytest.mark.parametrize(
+    ("vector", "says"),
+    [
+        (dataclasses.replace(inline_descriptor([0, 2]), cardinality=5), "5 deleted rows"),
+        (inline_descriptor([0, 3]), "row 3"),
+        (stored(path_or_inline="memory://no-vectors/v.bin"), "missing"),
+        (stored(storage_type="i", path_or_inline="~~~~~"), "decoded"),
+        (stored(storage_type="?"), "storage type"),
+    ],
+)
+def test_a_vector_that_is_not_what_the_log_says_is_found(env: Env, vector: DeletionVectorDescriptor, says: str) -> None:
+    found = only(vector_log(env, vector))
+    assert found.kind is Kind.BAD_DELETION_VECTOR
+    assert says in found.detail
+
+
+def test_a_damaged_vector_file_is_found(env: Env) -> None:
+    """The checksum stands between a flipped bit and rows that come back from the dead."""
+    bitmap = encode_bitmap([1])
+    data, (offset,) = encode_vector_file([bitmap])
+    log = vector_log(env, stored(offset=offset, size_bytes=len(bitmap)))
+    env.store_at("memory://vectors").put("v.bin", data)
+    assert checked(log) == []
+    env.store_at("memory://vectors").put("v.bin", data[:-1] + bytes([data[-1] ^ 1]))
+    assert "checksum" in only(log).detail
+
+
+def test_a_file_that_is_live_twice_is_found(env: Env) -> None:
+    """Each of the two would be read, and the rows counted twice."""
+    log = vector_log(env, inline_descriptor([0]))
+    put_commit(env, 1, [add("x", size_bytes=len(parquet()))])
+    found = only(log)
+    assert (found.kind, found.file) == (Kind.DUPLICATE_FILE, "x")
+
+
+# --- leftovers
+
+
+def test_temporary_files_are_found_when_they_are_old(env: Env, table: tahoe.Table) -> None:
+    """A young one belongs to a writer that is still at work."""
+    for key in ("_delta_log/.0.json.tmp", "p=a/.x.tmp", "_temporary/0/part-0.parquet"):
+        env.store.put(key, b"x")
+    assert checked(table.log) == []
+    for _ in range(3601):
+        now = env.clock_ms()  # moves one second a look
+    later = dataclasses.replace(env, clock_ms=lambda: now)
+    found = checked(Log(later))
+    assert kinds(found) == [Kind.ORPHAN_TEMPORARY_FILE] * 3
+    assert {f.severity for f in found} == {Severity.WARNING}
+
+
+# --- the log
+
+
+def test_a_missing_commit_is_an_error_unless_a_checkpoint_covers_it(env: Env, table: tahoe.Table) -> None:
+    put_checkpoint(env, 2)
+    env.store.delete(log_files.commit_key(1))
+    found = only(table.log)
+    assert (found.kind, found.severity, found.version) == (Kind.MISSING_VERSIONS, Severity.WARNING, 1)
+    env.store.delete(f"_delta_log/{log_files.classic_checkpoint_name(2)}")
+    assert [(f.kind, f.severity) for f in checked(table.log)] == [
+        (Kind.MISSING_VERSIONS, Severity.ERROR),
+        (Kind.UNREADABLE_TABLE, Severity.ERROR),
+    ]
+
+
+def test_every_illegal_commit_is_found_and_not_only_the_first(env: Env, table: tahoe.Table) -> None:
+    env.store.put(log_files.commit_key(1), b'{"add":\n')
+    put_commit(env, 3, [METADATA, METADATA])
+    found = checked(table.log)
+    assert [(f.kind, f.version) for f in found[:2]] == [(Kind.ILLEGAL_LOG_FILE, 1), (Kind.ILLEGAL_LOG_FILE, 3)]
+    assert found[0].detail.startswith("line 1")
+    assert found[-1].kind is Kind.UNREADABLE_TABLE
+
+
+@pytest.mark.parametrize(("times", "wrong"), [([5, 6, 7], []), ([5, 5, 7], [1]), ([5, None, 7], [1]), ([9, 6, 7], [1])])
+def test_in_commit_timestamps_must_rise(env: Env, times: list[int | None], wrong: list[int]) -> None:
+    """Time travel looks for a version by halving, which goes astray where times do not rise."""
+    features = frozenset({"inCommitTimestamp"})
+    protocol = Protocol(reader_version=1, writer_version=7, writer_features=features)
+    metadata = dataclasses.replace(METADATA, configuration={"delta.enableInCommitTimestamps": "true"})
+    for version, time in enumerate(times):
+        info = CommitInfo({} if time is None else {"inCommitTimestamp": time})
+        put_commit(env, version, [info, *([protocol, metadata] if version == 0 else [])])
+    found = checked(Log(env))
+    assert [f.version for f in found] == wrong
+    assert all(f.kind is Kind.ILLEGAL_LOG_FILE for f in found)
+
+
+NOWHERE = encode_last_checkpoint(LastCheckpoint(version=1, size=9))
+
+
+@pytest.mark.parametrize("hint", [b"{", b'{"version":2,"size":9,"checksum":"0"}', NOWHERE])
+def test_a_hint_that_leads_nowhere_is_a_warning(env: Env, table: tahoe.Table, hint: bytes) -> None:
+    put_checkpoint(env, 2)
+    env.store.put(log_files.LAST_CHECKPOINT, hint)
+    found = only(table.log)
+    assert (found.kind, found.severity) == (Kind.BROKEN_HINT, Severity.WARNING)
+
+
+@pytest.mark.parametrize(
+    ("body", "right"),
+    [
+        (b"{}", True),
+        (b'{"numFiles":9}', True),
+        (b'{"numFiles":8}', False),
+        (b'{"tableSizeBytes":1}', False),
+        (b'{"numFil', False),
+        (b"[]", False),
+    ],
+)
+def test_a_checksum_file_that_counts_otherwise_is_a_warning(env: Env, table: tahoe.Table, body: bytes, right: bool) -> None:
+    env.store.put(f"_delta_log/{log_files.checksum_name(2)}", body)
+    assert kinds(checked(table.log)) == ([] if right else [Kind.WRONG_CHECKSUM_FILE])
+
+
+# --- checkpoints
+
+
+def put_checkpoint(env: Env, version: int, change: Callable[[list[Action]], list[Action]] = lambda actions: actions) -> None:
+    log = Log(env)
+    state = replay([log.read_version(v) for v in range(version + 1)], log.canonical)
+    name = log_files.classic_checkpoint_name(version)
+    env.store.put(f"_delta_log/{name}", parquet_bytes(change(state_actions(state))))
+
+
+def without_last_add(actions: list[Action]) -> list[Action]:
+    last = max(i for i, a in enumerate(actions) if isinstance(a, Add))
+    return actions[:last] + actions[last + 1 :]
+
+
+def changed(kind: type[Action], **fields: object) -> Callable[[list[Action]], list[Action]]:
+    return lambda actions: [dataclasses.replace(a, **fields) if isinstance(a, kind) else a for a in actions]
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda actions: actions, None),
+        (lambda actions: [a for a in actions if not isinstance(a, Txn)], None),
+        (changed(Add, stats=None, tags={"a": "b"}), None),
+        (without_last_add, "lacks p="),
+        (lambda actions: [*actions, add("extra", partition_values={"p": None})], "not live, extra"),
+        (changed(Add, size_bytes=1), "size or partition"),
+        (changed(Add, partition_values={"p": "z"}), "size or partition"),
+        (changed(Protocol, writer_version=5), "protocol"),
+        (changed(Metadata, configuration={"delta.appendOnly": "true"}), "metaData"),
+        (lambda actions: [*actions, Txn(app_id="app", version=7)], "application app"),
+    ],
+)
+def test_a_checkpoint_that_says_otherwise_than_the_commits_is_found(
+    env: Env, table: tahoe.Table, change: Callable[[list[Action]], list[Action]], says: str | None
+) -> None:
+    """Readers start at the checkpoint: what it lacks is lost, what it has too much is back. What it may leave out is no fault."""
+    put_commit(env, 3, [Txn(app_id="old", version=1)])
+    put_checkpoint(env, 3, change)
+    wrong = [f for f in checked(table.log) if f.kind is Kind.WRONG_CHECKPOINT]
+    if says is None:
+        assert checked(table.log) == []
+    else:
+        assert any(says in f.detail for f in wrong)
+        assert {(f.version, f.file) for f in wrong} == {(3, log_files.classic_checkpoint_name(3))}
+
+
+def test_a_second_checkpoint_is_compared_with_the_first_where_the_commits_before_are_gone(env: Env, table: tahoe.Table) -> None:
+    put_checkpoint(env, 1)
+    put_checkpoint(env, 2, without_last_add)
+    for version in (0, 1):
+        env.store.delete(log_files.commit_key(version))
+    assert Kind.WRONG_CHECKPOINT in kinds(checked(table.log))
+    env.store.put(f"_delta_log/{log_files.classic_checkpoint_name(2)}", b"PAR1 no")
+    assert kinds(checked(table.log)) == [Kind.BROKEN_CHECKPOINT]
+
+
+def test_a_checkpoint_with_vectors_is_compared_with_them(env: Env) -> None:
+    log = vector_log(env, inline_descriptor([0]))
+    put_checkpoint(env, 0)
+    assert checked(log) == []
+    put_checkpoint(env, 0, changed(Add, deletion_vector=inline_descriptor([1])))
+    assert kinds(checked(log)) == [Kind.WRONG_CHECKPOINT, Kind.WRONG_CHECKPOINT]
+
+
+def test_a_broken_checkpoint_is_an_error_though_readers_pass_over_it(env: Env, table: tahoe.Table) -> None:
+    env.store.put(f"_delta_log/{log_files.classic_checkpoint_name(1)}", b"PAR1 no")
+    found = only(table.log)
+    assert (found.kind, found.severity, found.version) == (Kind.BROKEN_CHECKPOINT, Severity.ERROR, 1)
+
+
+def test_a_checkpoint_that_has_lost_a_part_is_a_warning(env: Env, table: tahoe.Table) -> None:
+    env.store.put(f"_delta_log/{log_files.multi_part_checkpoint_name(1, 1, 2)}", b"")
+    assert only(table.log).kind is Kind.INCOMPLETE_CHECKPOINT
+
+
+@pytest.mark.parametrize("right", [True, False])
+def test_a_compacted_file_must_do_what_its_commits_do(env: Env, right: bool) -> None:
+    size = len(parquet())
+    commits = [[add("a", size_bytes=size), add("b", size_bytes=size)], [Remove(path="a"), add("c", size_bytes=size)], [Remove(path="c")]]
+    log = make_log(commits, env)
+    env.store.put("b", parquet())
+    compacted = [Remove(path="a"), Remove(path="c")] if right else [add("c", size_bytes=size)]
+    env.store.put(f"_delta_log/{log_files.compacted_name(1, 2)}", encode_commit(compacted))
+    found = [f for f in checked(log) if f.kind is Kind.WRONG_COMPACTED_LOG]
+    assert bool(found) is not right
+    assert checked(log) == [] or not right
+
+
+# --- the way it is done
+
+
+def test_findings_come_while_the_rest_is_still_to_be_read(env: Env) -> None:
+    """A table of a million files is checked for an hour: its first fault must not wait for the last file."""
+    files = 400
+    log = make_log([[add(f"f{n:04d}", size_bytes=len(parquet())) for n in range(files)]], env)
+    for n in range(files):
+        if n != 1:
+            env.store.put(f"f{n:04d}", parquet())
+    assert next(check_table(log)).file == "f0001"
+    assert isinstance(env.store, MemoryStore)
+    assert env.store.calls[Operation.OPEN] < files // 2
+
+
+def test_the_folder_is_listed_once_and_no_file_is_asked_for_alone(env: Env, table: tahoe.Table) -> None:
+    assert isinstance(env.store, MemoryStore)
+    env.store.calls.clear()
+    assert checked(table.log) == []
+    assert env.store.calls[Operation.WALK] == 1
+    assert env.store.calls[Operation.HEAD] == 0
