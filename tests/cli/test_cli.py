@@ -1,0 +1,201 @@
+"""The command line says what the table ring says, to people and to programs."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from click.testing import Result
+from typer.testing import CliRunner
+
+import tahoe
+from tahoe import cli
+from tests.storage.servers import s3_server
+
+ROWS = pa.table(
+    {
+        "id": pa.array([1, 2, 3], pa.int64()),
+        "day": pa.array([dt.date(2026, 1, 1), dt.date(2026, 1, 1), dt.date(2026, 1, 2)]),
+        "x": [1.5, float("nan"), None],
+    }
+)
+COMMANDS = ["show", "history", "files", "schema", "check"]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    """A table of two versions, partitioned by day, with ids from 1 to 13."""
+    table = tahoe.Table(str(tmp_path / "t"))
+    table.append(ROWS, partition_by=["day"])
+    table.append(ROWS.set_column(0, "id", pa.array([11, 12, 13], pa.int64())))
+    return str(tmp_path / "t")
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(cli.app, list(arguments), catch_exceptions=False)
+
+
+def run_json(*arguments: str) -> Any:
+    done = run(*arguments, "--json")
+    assert done.exit_code == 0, done.output
+    return json.loads(done.stdout, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
+
+
+def test_show_tells_what_the_table_is(path: str) -> None:
+    shown = run_json("show", path)
+    assert shown["location"] == f"file://{path}"
+    assert (shown["version"], shown["files"], shown["rows"], shown["columns"]) == (1, 4, 6, 3)
+    assert (shown["partition_columns"], shown["protocol"]) == (["day"], {"reader": 1, "writer": 2})
+    text = run("show", path).stdout
+    assert "partition columns" in text
+    assert shown["location"] in text
+
+
+def test_an_older_version_is_told_of_by_every_command(path: str) -> None:
+    assert run_json("show", path, "--version", "0")["files"] == 2
+    assert run_json("files", path, "--version", "0")["total"] == 2
+    assert [c["version"] for c in run_json("history", path, "--version", "0")] == [0]
+    assert len(run_json("schema", path, "--version", "0")["fields"]) == 3
+    assert run("check", path, "--version", "0").exit_code == 0
+
+
+def test_history_is_newest_first(path: str) -> None:
+    commits = run_json("history", path)
+    assert [c["version"] for c in commits] == [1, 0]
+    assert commits[0]["operation"] == "WRITE"
+    assert [c["version"] for c in run_json("history", path, "--limit", "1")] == [1]
+    assert [c["version"] for c in run_json("history", path, "--limit", "1", "--version", "0")] == [0]
+    assert "WRITE" in run("history", path).stdout
+
+
+def test_schema_is_that_of_the_log(path: str) -> None:
+    assert run_json("schema", path) == json.loads(tahoe.Table(path).snapshot().metadata.schema_string)
+    lines = run("schema", path).stdout.splitlines()
+    assert any("day" in line and "date" in line and "yes" in line for line in lines)
+
+
+def test_files_shows_what_skipping_keeps(path: str) -> None:
+    kept = run_json("files", path, "--where", "id > 10 and day = '2026-01-01'")
+    assert (kept["total"], kept["kept"]) == (4, 1)
+    (file,) = kept["files"]
+    assert (file["num_records"], file["partition_values"]) == (2, {"day": "2026-01-01"})
+    assert file["statistics"] == {"id": {"min": 11, "max": 12}}
+    assert file["size_bytes"] == Path(file["url"].removeprefix("file://")).stat().st_size == kept["size_bytes"]
+    text = run("files", path, "--where", "id > 10 and day = '2026-01-01'").stdout
+    assert "1 of 4 files kept, 75.0 % skipped" in text
+    assert "max id" in text
+    assert file["path"] in text
+
+
+def test_files_finds_the_statistics_of_mapped_and_nested_columns(tmp_path: Path) -> None:
+    """Statistics are under physical names, people write logical ones, and the names' case does not matter."""
+    data = pa.table({"Id": [5], "s": pa.array([{"Inner": 7}], pa.struct([("Inner", pa.int64())]))})
+    tahoe.Table(str(tmp_path)).append(data, properties={"delta.columnMapping.mode": "name"})
+    (file,) = run_json("files", str(tmp_path), "--where", "id = 5 and s.inner >= 7")["files"]
+    assert file["statistics"] == {"Id": {"min": 5, "max": 5}, "s.Inner": {"min": 7, "max": 7}}
+
+
+def test_a_filter_that_keeps_nothing_shows_nothing(path: str) -> None:
+    assert run_json("files", path, "--where", "id > 99") == {"total": 4, "kept": 0, "size_bytes": 0, "files": []}
+    assert "0 of 4 files kept, 100.0 % skipped" in run("files", path, "--where", "id > 99").stdout
+
+
+def test_many_files_are_cut_short_for_people_and_not_for_programs(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cli, "ROWS_SHOWN_MAX", 3)
+    text = run("files", path).stdout
+    assert text.count(".parquet") == 3
+    assert "and 1 more" in text
+    assert len(run_json("files", path)["files"]) == 4
+
+
+def test_values_that_json_does_not_have_are_texts(tmp_path: Path) -> None:
+    data = pa.table({"p": [float("nan")], "b": [b"\x01"], "id": [1]})
+    tahoe.Table(str(tmp_path)).append(data, partition_by=["p"])
+    assert run_json("files", str(tmp_path))["files"][0]["partition_values"] == {"p": "nan"}
+
+
+def test_check_ends_with_0_where_nothing_is_wrong(path: str) -> None:
+    done = run("check", path)
+    assert (done.exit_code, "Nothing is wrong" in done.stdout) == (0, True)
+    assert run("check", path, "--json").stdout == ""
+
+
+def test_check_ends_with_1_where_an_error_is_found(path: str) -> None:
+    """A script that stops at a failing check is what the exit code is for."""
+    gone = run_json("files", path)["files"][0]
+    Path(gone["url"].removeprefix("file://")).unlink()
+    done = run("check", path)
+    assert done.exit_code == 1
+    assert gone["path"] in done.stdout
+    assert "1 error, 0 warnings" in done.stdout
+    lines = run("check", path, "--json").stdout.splitlines()
+    (found,) = [json.loads(line) for line in lines]
+    assert (found["severity"], found["kind"], found["file"]) == ("error", "missing-data-file", gone["path"])
+    assert found["next_step"]
+
+
+def test_check_ends_with_0_where_there_are_only_warnings(path: str) -> None:
+    (Path(path) / "_delta_log" / "_last_checkpoint").write_text("{")
+    done = run("check", path)
+    assert (done.exit_code, "0 errors, 1 warning" in done.stdout) == (0, True)
+
+
+def test_check_tells_of_a_table_that_cannot_be_read(path: str) -> None:
+    (Path(path) / "_delta_log" / "00000000000000000001.json").write_text("{")
+    done = run("check", path)
+    assert done.exit_code == 1
+    assert "illegal-log-file" in done.stdout
+    assert "unreadable-table" in done.stdout
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_what_cannot_be_answered_is_said_on_standard_error_with_2(command: str, tmp_path: Path, path: str) -> None:
+    """A message, with what to do, and no traceback; standard output stays empty for the program that reads it."""
+    for arguments in ([str(tmp_path / "nothing")], [path, "--version", "7"], ["hdfs://x/y"]):
+        done = run(command, *arguments, "--json")
+        assert (done.exit_code, done.stdout) == (2, "")
+        assert "DELTA_" in done.stderr
+        assert "Traceback" not in done.stderr
+
+
+def test_a_filter_that_is_none_is_refused(path: str) -> None:
+    done = run("files", path, "--where", "nothing = 1")
+    assert done.exit_code == 2
+    assert "nothing" in done.stderr
+
+
+def test_an_option_without_a_value_is_refused(path: str) -> None:
+    done = run("show", path, "--option", "region")
+    assert done.exit_code == 2
+    assert "KEY=VALUE" in done.stderr
+
+
+def test_brackets_in_names_are_no_markup(tmp_path: Path) -> None:
+    place = str(tmp_path / "[red]t[/]")
+    tahoe.Table(place).append(pa.table({"id": [1]}))
+    assert "[red]t[/]" in run("show", place).stdout
+
+
+def test_the_entry_point_is_there() -> None:
+    program = "import sys; from tahoe.cli import main; sys.argv = ['tahoe', '--version']; main()"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (0, f"tahoe {tahoe.__version__}\n")
+
+
+@pytest.mark.server
+def test_every_command_works_on_an_object_store() -> None:
+    """Options go to the storage, and a value may hold an equals sign."""
+    with s3_server() as server:
+        url = f"{server.url}/a table/t=1"
+        table = tahoe.Table(url, {**server.options, "aws_session_token": "a=b"})
+        table.append(ROWS, partition_by=["day"])
+        assert sorted(table.to_arrow()["id"].to_pylist()) == [1, 2, 3]
+        options = [word for key, value in {**server.options, "aws_session_token": "a=b"}.items() for word in ("--option", f"{key}={value}")]
+        assert {command: run(command, url, *options).exit_code for command in COMMANDS} == dict.fromkeys(COMMANDS, 0)
+        assert run("check", url, *options).stdout == "Nothing is wrong\n"
