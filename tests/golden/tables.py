@@ -58,7 +58,7 @@ def sortable(rows: list[dict[str, object]]) -> list[str]:
 
 def _plain(value: object) -> object:
     if isinstance(value, dict):
-        return {name.lower(): _plain(item) for name, item in value.items()}
+        return {key.lower() if isinstance(key, str) else key: _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
     if isinstance(value, float) and value != value:
