@@ -9,6 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import tahoe
+from tests.interop.readers import Reader, ThroughSpark, WithoutSpark
 from tests.interop.reference import Reference, is_installed
 
 
@@ -39,3 +40,8 @@ def spark() -> Iterator[SparkSession]:
     tahoe.enable(session)
     yield session
     session.stop()
+
+
+@pytest.fixture(params=["without Spark", "through Spark"])
+def reader(request: pytest.FixtureRequest) -> Reader:
+    return WithoutSpark() if request.param == "without Spark" else ThroughSpark(request.getfixturevalue("spark"))
