@@ -104,6 +104,23 @@ def test_what_the_system_refuses_is_a_storage_error_that_names_file_and_cause(
     assert list(store.walk()) == []
 
 
+def test_what_the_system_refuses_to_show_is_no_missing_file(store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A log that may not be listed must not look like a folder without a table, into which a new one could be written."""
+    store.put("p/k", b"x")
+    monkeypatch.setattr(os, "scandir", refuse(errno.EACCES))
+    monkeypatch.setattr(os, "stat", refuse(errno.EACCES))
+    monkeypatch.setattr("builtins.open", refuse(errno.EACCES))
+    calls = [lambda: list(store.list_from("p")), lambda: list(store.walk()), lambda: store.head("p/k"), lambda: store.get("p/k")]
+    refused = []
+    for call in calls:
+        try:
+            call()
+        except StorageUnavailableError as error:
+            refused.append(error)
+    monkeypatch.undo()
+    assert len(refused) == len(calls)
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may do anything, so that permissions cannot be tested")
 def test_a_folder_without_permission_is_a_storage_error(store: LocalStore) -> None:
     store.put("p/k", b"x")
