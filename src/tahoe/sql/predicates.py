@@ -335,7 +335,8 @@ class _Reader:
         inner = self.literal(node.this)
         if inner is None or inner.kind not in ("number", "null"):
             return None
-        return _Value(inner.kind, None if inner.value is None else -inner.value)
+        exact = isinstance(inner.value, PyDecimal)  # whose minus sign would round
+        return inner if inner.value is None else _Value(inner.kind, inner.value.copy_negate() if exact else -inner.value)
 
     def cast(self, node: Node) -> _Value | None:
         inner = self.literal(node.this)
