@@ -1,0 +1,112 @@
+"""The tree of errors: whoever reads a message must learn what happened, where, and what to do."""
+
+import copy
+import pickle
+import re
+
+import pytest
+
+from tahoe import errors
+from tahoe.errors import DeltaError
+
+
+def classes(root=DeltaError):
+    yield root
+    for child in root.__subclasses__():
+        yield from classes(child)
+
+
+# Tests may define errors of their own: only the module's count.
+TREE = [c for c in classes() if c.__module__ == errors.__name__]
+GROUPS = DeltaError.__subclasses__()
+LEAVES = [c for c in TREE if c is not DeltaError and c not in GROUPS]  # what is raised
+
+by_name = pytest.mark.parametrize("error", TREE, ids=lambda c: c.__name__)
+by_leaf = pytest.mark.parametrize("error", LEAVES, ids=lambda c: c.__name__)
+
+
+def made(error):
+    return error(**{name: f"<{name}>" for name in sorted(error.parameter_names())})
+
+
+def test_every_class_of_the_module_is_in_the_tree():
+    defined = {c for c in vars(errors).values() if isinstance(c, type) and issubclass(c, Exception)}
+    assert defined == set(TREE)
+    assert len(LEAVES) > 30
+
+
+@by_name
+def test_a_class_has_a_condition_of_its_own_and_an_sqlstate(error):
+    assert re.fullmatch(r"DELTA_[A-Z0-9_]+", error.condition)
+    assert re.fullmatch(r"[0-9A-Z]{5}", error.sqlstate)
+    same = [c.__name__ for c in TREE if c.condition == error.condition]
+    assert same == [error.__name__]
+
+
+@by_leaf
+def test_an_error_can_be_raised_with_its_parameters_and_says_them_all(error):
+    with pytest.raises(error) as raised:
+        raise made(error)
+    text = str(raised.value)
+    assert text.startswith(f"[{error.condition}] ")
+    assert text.endswith(f"SQLSTATE: {error.sqlstate}")
+    assert raised.value.parameters == {name: f"<{name}>" for name in error.parameter_names()}
+    assert all(f"<{name}>" in text for name in error.parameter_names())
+    assert "{" not in text.replace("; { } (", ""), "a template was not filled"
+
+
+@by_leaf
+def test_an_error_says_what_to_do_next(error):
+    found = made(error)
+    assert found.next_step
+    assert found.next_step in str(found)
+    assert error.todo is not DeltaError.todo, "the leaf has no next step of its own"
+
+
+@by_leaf
+def test_an_error_about_a_table_names_it(error):
+    if not issubclass(error, errors.DeltaSessionError):
+        assert "table" in error.parameter_names()
+
+
+@by_leaf
+def test_an_error_survives_pickling_and_copying(error):
+    # Spark carries errors between processes.
+    found = made(error)
+    for again in (pickle.loads(pickle.dumps(found)), copy.copy(found)):
+        assert type(again) is error
+        assert (str(again), again.parameters, again.next_step) == (str(found), found.parameters, found.next_step)
+
+
+@by_leaf
+def test_a_missing_or_an_unknown_parameter_is_a_mistake_in_the_code(error):
+    with pytest.raises(TypeError):
+        error(**dict.fromkeys(error.parameter_names(), "x"), no_such_parameter="x")
+    if error.parameter_names():
+        with pytest.raises(TypeError):
+            error()
+
+
+def test_the_tree_in_the_docstring_is_the_tree():
+    drawn: dict[str, list[str]] = {}
+    group = ""
+    for line in (errors.__doc__ or "").splitlines():
+        names = re.findall(r"\b[A-Z]\w*(?:Error|Exception)\b", line) if line.startswith("    ") else []
+        if names and names[0] in {c.__name__ for c in GROUPS}:
+            group = names[0]
+            drawn[group] = []
+        elif group:
+            drawn[group].extend(names)
+    assert {name: sorted(names) for name, names in drawn.items()} == {
+        c.__name__: sorted(below.__name__ for below in classes(c) if below is not c) for c in GROUPS
+    }
+
+
+def test_names_that_the_reference_has_are_the_same():
+    # Code that catches delta.exceptions by name goes on working.
+    conflicts = (
+        "ConcurrentWriteException MetadataChangedException ProtocolChangedException ConcurrentAppendException "
+        "ConcurrentDeleteReadException ConcurrentDeleteDeleteException ConcurrentTransactionException"
+    )
+    for name in conflicts.split():
+        assert issubclass(getattr(errors, name), errors.DeltaConcurrentModificationException)
