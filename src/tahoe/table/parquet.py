@@ -27,9 +27,15 @@ def open_parquet(store: Store, key: str, metadata: pq.FileMetaData | None = None
         FileNotFoundError: no such key.
         pyarrow.ArrowInvalid: the file is no Parquet.
     """
-    local = os.path.join(store.url.removeprefix(LOCAL_SCHEME), key)
-    source = pa.memory_map(local) if store.url.startswith(LOCAL_SCHEME) else store.open(key)
-    return pq.ParquetFile(source, metadata=metadata, coerce_int96_timestamp_unit="us", arrow_extensions_enabled=False)
+    is_local = store.url.startswith(LOCAL_SCHEME)
+    source = pa.memory_map(os.path.join(store.url.removeprefix(LOCAL_SCHEME), key)) if is_local else store.open(key)
+    return pq.ParquetFile(
+        source,
+        metadata=metadata,
+        pre_buffer=not is_local,  # each read of an object store is a request: near ones are joined
+        coerce_int96_timestamp_unit="us",
+        arrow_extensions_enabled=False,
+    )
 
 
 _inside = threading.local()
