@@ -74,6 +74,7 @@ def compared(symbol, column, value):
         ("i < 1e2", "<", "i", 100),
         ("x >= 1", ">=", "x", 1.0),
         ("x = 1.5D", "=", "x", 1.5),
+        ("x = cast(0.1 as float)", "=", "x", 0.10000000149011612),
         ("x = cast('-Infinity' as double)", "=", "x", float("-inf")),
         ("dec = 1", "=", "dec", PyDecimal("1.00")),
         ("dec = 1.5BD", "=", "dec", PyDecimal("1.50")),
@@ -204,6 +205,11 @@ def test_a_decimal_column_is_compared_beyond_its_scale():
         ("day = current_date()", "compares two columns|expected a column"),
         ("select 1", "not understood"),
         ("i = cast('x' as int)", "is no integer"),
+        ("i = cast(1.5 as int)", "not exactly"),
+        ("dec = cast('1.5' as decimal)", "not exactly"),
+        ("i = cast(1e30 as bigint)", "no value"),
+        ("s = cast(true as string)", "write the text itself"),
+        ("ts = cast(1 as timestamp)", "cannot be compared"),
     ],
 )
 def test_what_is_no_predicate_is_refused_with_the_reason(text, said):

@@ -23,7 +23,7 @@ from sqlglot.dialects.spark import Spark
 from sqlglot.errors import SqlglotError
 
 from tahoe.errors import ColumnNotFoundError, InvalidPredicateError
-from tahoe.protocol.partitions import INTEGER_BITS, parse_boolean, parse_date, parse_timestamp, parse_timestamp_ntz
+from tahoe.protocol.partitions import INTEGER_BITS, parse_boolean, parse_date, parse_timestamp, parse_timestamp_ntz, single_precision
 from tahoe.protocol.predicate import (
     And,
     Column,
@@ -44,6 +44,7 @@ from tahoe.protocol.schema import (
     BOOLEAN,
     DATE,
     DECIMAL_PRECISION_MAX,
+    FLOAT,
     STRING,
     TIMESTAMP,
     TIMESTAMP_NTZ,
@@ -120,7 +121,7 @@ _CAST_TYPES: Mapping[str, DataType] = {
     "INT": Primitive("integer"),
     "SMALLINT": Primitive("short"),
     "TINYINT": Primitive("byte"),
-    "FLOAT": Primitive("float"),
+    "FLOAT": FLOAT,
     "DOUBLE": Primitive("double"),
     "BOOLEAN": BOOLEAN,
     "BINARY": BINARY,
@@ -348,9 +349,9 @@ class _Reader:
         if target == STRING:
             return self.cast_to_text(inner, node)
         placed = self.placed(inner, target, _sql(node))
-        if placed is None or placed.beyond:
-            raise self.refuse(f"{_sql(node)} has no value")
-        return _value_of(placed.at, target)
+        if placed is None or placed.beyond or not placed.exact:
+            raise self.refuse(f"{_sql(node)} has no value, or not exactly; write the value itself")
+        return _value_of(single_precision(placed.at) if target == FLOAT else placed.at, target)
 
     def cast_to_text(self, literal: _Value, node: Node) -> _Value:
         if literal.kind == "text":
