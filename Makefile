@@ -3,8 +3,12 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint bench interop lock clean java
 
-# What is compiled and started below must be this checkout's, whatever is set outside. Workers use the Python of their environment.
-unexport PYTHONPATH SPARK_HOME PYSPARK_PYTHON PYSPARK_DRIVER_PYTHON PYSPARK_SUBMIT_ARGS
+# What is started below must be this checkout's, whatever is set outside.
+unexport PYTHONPATH SPARK_HOME PYSPARK_DRIVER_PYTHON PYSPARK_SUBMIT_ARGS
+# Spark's workers need the packages of the environment.
+export PYSPARK_PYTHON := $(CURDIR)/.venv/bin/python
+# Spark would look for another address, and say so.
+export SPARK_LOCAL_IP ?= 127.0.0.1
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1	/' | expand -t 18

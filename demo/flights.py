@@ -79,7 +79,7 @@ def start_spark() -> SparkSession:
             .config("spark.sql.warehouse.dir", str(FOLDER / "warehouse"))
             .config("spark.ui.enabled", "false")
             .config("spark.ui.showConsoleProgress", "false")
-            .config("spark.log.level", "ERROR")
+            .config("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}")
             .getOrCreate()
         )
         tahoe.enable(spark)
@@ -237,14 +237,13 @@ def summary(facts: Mapping[str, Any], seconds: float) -> None:
         f"* February lost {facts['cancelled_in_february']:,} cancelled flights, and {facts['untouched']} files did not notice.",
         f"* {facts['airline']} left {facts['airline_delay']} minutes late on average; {facts['weather']} is the worst weather to leave in.",
         "* delta-rs agrees on every row.",
-        "",
-        "Look around: `.venv/bin/tahoe history .cache/demo/flights`, "
-        '`.venv/bin/tahoe files .cache/demo/flights --where "month = 12 and day = 24"`',
     ]
     console.print()
-    console.print(
-        Panel(Markdown("\n".join(lines)), title=f"A year of flights in {seconds:.0f} seconds", border_style="green", padding=(1, 2))
-    )
+    title = f"A year of flights in {seconds:.0f} seconds"
+    console.print(Panel(Markdown("\n".join(lines)), title=title, border_style="green", padding=(1, 2)))
+    console.print("The tables are in .cache/demo. To look around:")
+    console.print("  .venv/bin/tahoe history .cache/demo/flights")
+    console.print("  .venv/bin/tahoe files .cache/demo/flights --where 'month = 12 and day = 24'")
 
 
 # --- the data

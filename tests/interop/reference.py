@@ -6,6 +6,7 @@ The process behind it is `reference_server.py` in an environment of its own.
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -47,6 +48,7 @@ class Reference:
             stderr=self.log.open("wb"),
             text=True,
             cwd=self.scratch.name,
+            env={**os.environ, "PYSPARK_PYTHON": str(PYTHON)},
         )
         self.spark_version: str = self._receive()["ready"]
 
