@@ -34,7 +34,7 @@ def path_table(gateway: Gateway, path: str, at: str) -> JavaObject:
     """
     target = target_of_catalog(gateway, path, at)
     snapshot = remember(target.snapshot(open_table(gateway.spark, target.location)))
-    identifier = gateway.jvm.org.apache.spark.sql.catalyst.TableIdentifier
+    identifier = gateway.java_class("org.apache.spark.sql.catalyst.TableIdentifier")
     name = identifier(path, gateway.option(PROVIDER), gateway.option(_catalog_name(target, snapshot, at)))
     storage = gateway.module(_CATALOG + "CatalogStorageFormat").empty()
     table = gateway.build(
@@ -58,7 +58,7 @@ def path_exists(gateway: Gateway, path: str) -> bool:
 
 
 def _uri(gateway: Gateway, url: str) -> JavaObject:
-    return gateway.jvm.org.apache.hadoop.fs.Path(url).toUri()
+    return gateway.java_class("org.apache.hadoop.fs.Path")(url).toUri()
 
 
 def _properties(gateway: Gateway, snapshot: Snapshot, target: Target) -> JavaObject:
@@ -101,7 +101,7 @@ def _forget_older(gateway: Gateway, name: JavaObject, snapshot: Snapshot) -> Non
     """Spark keeps the relation of a name; one of an older version may have another schema, and must not be found any more."""
     catalog = gateway.session.sessionState().catalog()
     qualified = catalog.qualifyIdentifier(name)
-    key = gateway.jvm.org.apache.spark.sql.catalyst.QualifiedTableName(
+    key = gateway.java_class("org.apache.spark.sql.catalyst.QualifiedTableName")(
         qualified.catalog().get(), qualified.database().get(), qualified.table()
     )
     kept = catalog.getCachedTable(key)
@@ -143,7 +143,7 @@ def catalog_table(gateway: Gateway, parts: list[str]) -> JavaObject | None:
     """A table or view of the session's catalog, as the catalog describes it; None where there is none of that name."""
     catalog = gateway.session.sessionState().catalog()
     names = parts[1:] if len(parts) == 3 and parts[0].lower() == SESSION_CATALOG else parts
-    identifier = gateway.jvm.org.apache.spark.sql.catalyst.TableIdentifier
+    identifier = gateway.java_class("org.apache.spark.sql.catalyst.TableIdentifier")
     name = identifier(names[-1], gateway.option(names[-2] if len(names) > 1 else None))
     return catalog.getTableMetadata(name) if catalog.tableExists(name) else None
 

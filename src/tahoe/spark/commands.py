@@ -32,7 +32,7 @@ def instead_of(gateway: Gateway, name: str, plan: JavaObject) -> JavaObject | No
         UnsupportedOperationError: the command would damage a table, or is one that tahoe does not have yet.
     """
     if name in _WRITES:
-        return None if _target(plan.table()) is None else gateway.jvm.delta.Command(f"Delta {name}", plan)
+        return None if _target(plan.table()) is None else gateway.java_class("delta.Command")(f"Delta {name}", plan)
     if name in _ROW_CHANGES:
         _refuse_row_change(gateway, name, plan)
     guard.check(gateway, name, plan)
@@ -41,6 +41,8 @@ def instead_of(gateway: Gateway, name: str, plan: JavaObject) -> JavaObject | No
 
 def _target(relation: JavaObject) -> JavaObject | None:
     """The `delta.WriteTable` that a plan writes to."""
+    if relation.getClass().getSimpleName() == "DataSourceV2ScanRelation":
+        relation = relation.relation()
     if relation.getClass().getSimpleName() != "DataSourceV2Relation":
         return None
     table = relation.table()
@@ -63,10 +65,9 @@ def run(gateway: Gateway, plan: JavaObject) -> JavaObject:
     """Run a write that `instead_of` has taken; the answer is its result, which has no rows."""
     target = _target(plan.table())
     assert target is not None
-    query = plan.analyzedQuery()
-    rows = gateway.dataframe_of_plan(query.get() if query.isDefined() else plan.query())
-    options = gateway.dict(plan.writeOptions())
     name = plan.getClass().getSimpleName()
+    rows = gateway.dataframe_of_plan(_query(plan, name))
+    options = gateway.dict(plan.writeOptions())
     if target.getClass().getName() == "delta.Staged":
         make_table_of(gateway, _described(gateway, target), rows, options, replaces=target.mode() != "create")
         target.setMade()
@@ -84,6 +85,14 @@ def run(gateway: Gateway, plan: JavaObject) -> JavaObject:
     )
     recache(gateway, target.url())
     return gateway.seq([])
+
+
+def _query(plan: JavaObject, name: str) -> JavaObject:
+    """The rows to write, as they were analysed: they are optimised when they are written."""
+    if name == "OverwritePartitionsDynamic":
+        return plan.query()
+    analysed = plan.analyzedQuery()
+    return analysed.get() if analysed.isDefined() else plan.query()
 
 
 def _predicate(plan: JavaObject) -> str | None:
@@ -145,7 +154,7 @@ def _described(gateway: Gateway, staged: JavaObject) -> NewTable:
 
 def _table_identifier(gateway: Gateway, identifier: JavaObject) -> JavaObject:
     namespace = list(identifier.namespace())
-    name = gateway.jvm.org.apache.spark.sql.catalyst.TableIdentifier(
+    name = gateway.java_class("org.apache.spark.sql.catalyst.TableIdentifier")(
         identifier.name(), gateway.option(namespace[-1] if namespace else None)
     )
     return gateway.session.sessionState().catalog().qualifyIdentifier(name)

@@ -19,10 +19,10 @@ def file_format(gateway: Gateway, snapshot: Snapshot) -> JavaObject:
     """Spark's Parquet format, or the one of ours that knows the columns by the files' names, ids and types."""
     mode = snapshot.column_mapping_mode
     if mode == "none" and VOID not in types_in(snapshot.schema):
-        return gateway.jvm.org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat()
+        return gateway.java_class("org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat")()
     described = json.dumps({"mode": mode, "schema": snapshot.schema.to_json()})
     paths = {} if mode == "id" else _filter_paths(snapshot.schema, mode)
-    return gateway.jvm.delta.Format(described, mode == "id", gateway.java_map(paths))
+    return gateway.java_class("delta.Format")(described, mode == "id", gateway.java_map(paths))
 
 
 def _filter_paths(schema: Struct, mode: str) -> dict[str, str]:

@@ -6,7 +6,6 @@ and another may take its place in the same JVM.
 
 from __future__ import annotations
 
-import functools
 import json
 import os
 import tempfile
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import pyspark
+from py4j.java_gateway import JavaClass
 from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
@@ -144,8 +144,7 @@ class Gateway:
 
     def module(self, name: str) -> JavaObject:
         """The single instance of a Scala object, such as a case class's companion."""
-        found: JavaObject = functools.reduce(getattr, (name + "$").split("."), self.jvm)
-        return getattr(found, "MODULE$")
+        return getattr(self.java_class(name + "$"), "MODULE$")
 
     def build(self, name: str, *given: Any) -> JavaObject:
         """A case class from its first fields; the others take their defaults, however many this version of Spark has."""
@@ -167,6 +166,10 @@ class Gateway:
         return case_class.copy(*values)
 
     # --- classes
+
+    def java_class(self, name: str) -> JavaObject:
+        """A class by its full name, for its constructors and static members. A path through `jvm` asks the JVM at each of its parts."""
+        return JavaClass(name, self.java._gateway_client)
 
     @property
     def loader(self) -> JavaObject:

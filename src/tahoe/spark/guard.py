@@ -111,11 +111,11 @@ def _new_table(gateway: Gateway, plan: JavaObject) -> JavaObject | None:
 def _new_location(gateway: Gateway, plan: JavaObject) -> JavaObject | None:
     identifier = plan.tableName()
     table = gateway.session.sessionState().catalog().getTableMetadata(identifier)
-    return None if is_delta(table) else gateway.jvm.org.apache.hadoop.fs.Path(plan.location())
+    return None if is_delta(table) else gateway.java_class("org.apache.hadoop.fs.Path")(plan.location())
 
 
 def _path_of(gateway: Gateway, uri: JavaObject) -> JavaObject | None:
-    return gateway.jvm.org.apache.hadoop.fs.Path(uri.get()) if uri.isDefined() else None
+    return gateway.java_class("org.apache.hadoop.fs.Path")(uri.get()) if uri.isDefined() else None
 
 
 _FOLDERS: Mapping[str, Callable[[Gateway, JavaObject], JavaObject | None]] = {
@@ -134,7 +134,7 @@ def _check_folder(gateway: Gateway, folder: JavaObject, name: str) -> None:
     system = folder.getFileSystem(gateway.session.sessionState().newHadoopConf())
     here = system.makeQualified(folder)
     while here is not None:
-        log = gateway.jvm.org.apache.hadoop.fs.Path(here, _LOG_FOLDER)
+        log = gateway.java_class("org.apache.hadoop.fs.Path")(here, _LOG_FOLDER)
         if system.exists(log):
             detail = "the folder is a Delta table's, and the log would not know what Spark writes there"
             raise UnsupportedOperationError(

@@ -73,9 +73,9 @@ def plan(gateway: Gateway, files: JavaObject, version: int, data: str, output: s
     reader = Reader(gateway, snapshot, identity, files.partitionSchema(), data, predicate)
     if not has_vectors(scan):
         chosen = reader.files(Selection(), scan.size_bytes)
-        return gateway.jvm.delta.Planned(snapshot.version, chosen, file_format(gateway, snapshot), None)
+        return gateway.java_class("delta.Planned")(snapshot.version, chosen, file_format(gateway, snapshot), None)
     rows = unmarked_rows(reader, scan, output)
-    return gateway.jvm.delta.Planned(snapshot.version, None, None, rows._jdf)
+    return gateway.java_class("delta.Planned")(snapshot.version, None, None, rows._jdf)
 
 
 def _check_fits(snapshot: Snapshot, data: str, partitions: str) -> None:

@@ -40,11 +40,11 @@ def relation_of(gateway: Gateway, snapshot: Snapshot, given: JavaObject, *, pinn
     """The relation of a version. Where it is not pinned, its files are those of the newest version when a query is planned."""
     schema = visible_schema(snapshot.schema)
     partitions = gateway.struct_of_json(partition_schema(snapshot, schema).to_json())
-    files = gateway.jvm.delta.Files(
+    files = gateway.java_class("delta.Files")(
         snapshot.url, metadata_identity(snapshot), snapshot.version, pinned, None, partitions, snapshot.live.size_bytes
     )
     data = gateway.struct_of_json(schema.to_json())
-    return gateway.jvm.delta.Relation(files, data, file_format(gateway, snapshot), given, gateway.session)
+    return gateway.java_class("delta.Relation")(files, data, file_format(gateway, snapshot), given, gateway.session)
 
 
 def partition_schema(snapshot: Snapshot, schema: Struct) -> Struct:
@@ -95,7 +95,7 @@ class Reader:
         """A `delta.Files` that no rule looks at again."""
         columns = self.partitions if partitions is None else partitions
         table, version = self.snapshot.url, self.snapshot.version
-        return self.gateway.jvm.delta.Files(table, self.identity, version, True, selection.encode(), columns, size_bytes)
+        return self.gateway.java_class("delta.Files")(table, self.identity, version, True, selection.encode(), columns, size_bytes)
 
     def dataframe(self, branch: Branch, size_bytes: int, *, numbered: bool) -> DataFrame:
         """A part of the version's files, with the number of each row's file as a hidden column if wanted."""
@@ -103,7 +103,9 @@ class Reader:
         partitions = self.partitions.add(FILE_NUMBER, "long") if numbered else self.partitions
         files = self.files(Selection(branch, self.predicate), size_bytes, partitions)
         data = gateway.struct_of_json(self.data)
-        found = gateway.jvm.delta.Relation(files, data, file_format(gateway, self.snapshot), gateway.scala_map({}), gateway.session)
+        found = gateway.java_class("delta.Relation")(
+            files, data, file_format(gateway, self.snapshot), gateway.scala_map({}), gateway.session
+        )
         return DataFrame(gateway.session.baseRelationToDataFrame(found), gateway.spark)
 
 

@@ -50,7 +50,7 @@ def enable(spark: SparkSession) -> SparkSession:
 
 def _install_rules(gateway: Gateway) -> None:
     """The optimiser rule, here and, through the extensions that they share, in sessions made from this one."""
-    rules = gateway.jvm.delta.Rules
+    rules = gateway.java_class("delta.Rules")
     if not rules.installed(gateway.session):
         gateway.session.extensions().injectOptimizerRule(rules())
     rules.install(gateway.session)

@@ -62,49 +62,51 @@ def unmarked_rows(reader: Reader, scan: Scan, output: str) -> DataFrame:
     """
     listing = scan.files
     is_marked = pc.is_valid(listing["deletion_vector"])
-    marked = listing.filter(is_marked)
-    wanted = StructType.fromJson(json.loads(output))
-    rows = _alive(reader, marked, wanted)
-    if marked.num_rows < listing.num_rows:
-        rest = listing.filter(pc.invert(is_marked))
-        rows = rows.unionAll(_select(reader.dataframe("unmarked", _size(rest), numbered=False), wanted))
-    return rows.withColumnRenamed(METADATA, _HIDDEN)
+    marked, rest = listing.filter(is_marked), listing.filter(pc.invert(is_marked))
+    columns = json.loads(output)["fields"]
+    rows = _alive(reader, marked, columns)
+    if rest.num_rows:
+        plain = reader.dataframe("unmarked", _size(rest), numbered=False)
+        rows = rows.unionAll(plain.selectExpr(*[_scanned(c) for c in columns]).selectExpr(*[_named(c) for c in columns]))
+    return rows
 
 
 def _size(listing: pa.Table) -> int:
     return int(pc.sum(listing["size_bytes"]).as_py() or 0)
 
 
-def _select(frame: DataFrame, wanted: StructType, *more: Column) -> DataFrame:
-    return frame.select(*[_column(field) for field in wanted.fields], *more)
+def _scanned(column: Mapping[str, Any]) -> str:
+    """A column of the relation as SQL. Of `_metadata` the fields in use, under a name that Spark does not make up itself."""
+    if column["name"] != _HIDDEN:
+        return _quoted(column["name"])
+    parts = [f"'{part['name']}', {_HIDDEN}.{part['name']}" for part in column["type"]["fields"]]
+    return f"named_struct({', '.join(parts)}) as {METADATA}"
 
 
-def _column(field: StructField) -> Column:
-    """A column of the relation. Of `_metadata` only the fields in use, under a name that Spark does not make up itself."""
-    if field.name != _HIDDEN or not isinstance(field.dataType, StructType):
-        return F.col(_quoted(field.name))
-    return F.struct(*[F.col(f"{_HIDDEN}.{part.name}") for part in field.dataType.fields]).alias(METADATA)
+def _named(column: Mapping[str, Any]) -> str:
+    return _quoted(column["name"]) if column["name"] != _HIDDEN else f"{METADATA} as {_HIDDEN}"
 
 
 def _quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def _alive(reader: Reader, marked: pa.Table, wanted: StructType) -> DataFrame:
+def _alive(reader: Reader, marked: pa.Table, columns: Sequence[Mapping[str, Any]]) -> DataFrame:
     """The rows of files with vectors that these do not mark."""
     vectors = {number: Marked(decoded, url) for number, decoded, url in _descriptors(marked)}
     frame = reader.dataframe("marked", _size(marked), numbered=True)
-    row, number = F.col(f"{_HIDDEN}.row_index"), F.col(FILE_NUMBER)
+    row = f"{_HIDDEN}.row_index"
     chunks = _chunks_of(reader, vectors)
     if chunks is None:
         is_alive = _loading_function(reader.snapshot.log, vectors)
-        scanned = _select(frame, wanted, row.alias(ROW), number)
-        return scanned.where(is_alive(F.col(FILE_NUMBER), F.col(ROW))).drop(ROW, FILE_NUMBER)
-    key = F.shiftleft(number, 32).bitwiseOR(F.shiftright(row, 16))
-    scanned = _select(frame, wanted, row.alias(ROW), key.alias(KEY))
-    joined = scanned.join(F.broadcast(chunks), KEY, "left")
-    word, bit = f"cast((`{ROW}` >> 6) & {CHUNK_WORDS - 1} as int)", f"cast(`{ROW}` & 63 as int)"
-    return joined.where(f"`{WORDS}` is null or getbit(`{WORDS}`[{word}], {bit}) = 0").drop(KEY, ROW, WORDS)
+        scanned = frame.selectExpr(*[_scanned(c) for c in columns], f"{row} as {ROW}", FILE_NUMBER)
+        alive = scanned.where(is_alive(F.col(FILE_NUMBER), F.col(ROW)))
+    else:
+        key = f"shiftleft({FILE_NUMBER}, 32) | shiftright({row}, 16) as {KEY}"
+        scanned = frame.selectExpr(*[_scanned(c) for c in columns], f"{row} as {ROW}", key)
+        word, bit = f"cast(shiftright({ROW}, 6) & {CHUNK_WORDS - 1} as int)", f"cast({ROW} & 63 as int)"
+        alive = scanned.join(chunks, KEY, "left").where(f"{WORDS} is null or getbit({WORDS}[{word}], {bit}) = 0")
+    return alive.selectExpr(*[_named(c) for c in columns])
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +147,7 @@ def _chunks_of(reader: Reader, vectors: Mapping[int, Marked]) -> DataFrame | Non
     if table is None:
         return None
     schema = StructType([StructField(KEY, LongType(), False), StructField(WORDS, ArrayType(LongType(), False), False)])
-    return _kept.put(key, spark.createDataFrame(table, schema))
+    return _kept.put(key, spark.createDataFrame(table, schema).hint("broadcast"))
 
 
 def chunk_table(log: Log, vectors: Mapping[int, Marked], bytes_max: int | None = None) -> pa.Table | None:

@@ -55,8 +55,20 @@ public class Catalog implements StagingTableCatalog, SupportsNamespaces {
     return new V1Table((CatalogTable) Ask.answer(Ask.python.path(SparkSession.active(), table.name(), at)));
   }
 
+  /** A query that names a path which is no table gets our error: after "no such table" Spark would look for files there. */
   public Table loadTable(Identifier table) throws NoSuchTableException {
-    return isPath(table) ? load(table, "") : names().loadTable(inDatabase(table));
+    if (!isPath(table)) return names().loadTable(inDatabase(table));
+    if (!isForQuery() && !tableExists(table)) throw new NoSuchTableException(table);
+    return load(table, "");
+  }
+
+  /** Whether the caller resolves a relation. Others want to know whether a table is there, and count on "no such table". */
+  private static boolean isForQuery() {
+    StackTraceElement[] callers = Thread.currentThread().getStackTrace();
+    for (int i = 0; i < callers.length; i++) {
+      if (callers[i].getClassName().endsWith(".RelationResolution")) return true;
+    }
+    return false;
   }
 
   public Table loadTable(Identifier table, String version) throws NoSuchTableException {
@@ -68,7 +80,9 @@ public class Catalog implements StagingTableCatalog, SupportsNamespaces {
   }
 
   public Table loadTable(Identifier table, Set privileges) throws NoSuchTableException {
-    return isPath(table) ? SessionCatalog.writable(load(table, "")) : names().loadTable(inDatabase(table), privileges);
+    if (!isPath(table)) return names().loadTable(inDatabase(table), privileges);
+    if (!tableExists(table)) throw new NoSuchTableException(table);
+    return SessionCatalog.writable(load(table, ""));
   }
 
   public boolean tableExists(Identifier table) {
