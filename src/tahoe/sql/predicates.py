@@ -17,7 +17,6 @@ from decimal import Context, InvalidOperation
 from decimal import Decimal as PyDecimal
 from typing import Any, ClassVar, Literal, TypeAlias
 
-import sqlglot
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import SqlglotError
@@ -151,7 +150,7 @@ class _Reader:
 
     def parse(self) -> Node:
         try:
-            statements = sqlglot.parse(self.text, dialect=_Dialect)
+            statements = _Dialect().parse_into(exp.Condition, self.text)
         except SqlglotError as error:
             raise self.refuse(_syntax_detail(error)) from error
         if len(statements) != 1 or statements[0] is None:
@@ -404,8 +403,10 @@ def _syntax_detail(error: SqlglotError) -> str:
     errors = getattr(error, "errors", None) or []
     if errors and errors[0].get("line") is not None:
         first = errors[0]
-        return f"it cannot be parsed at line {first['line']}, column {first['col']}: {first['description']}"
-    return "it cannot be parsed: " + " ".join(_TERMINAL_CODES.sub("", str(error)).split())
+        missing = first["description"].startswith("Required keyword")
+        said = "an operand is missing" if missing else first["description"]
+        return f"it cannot be parsed at line {first['line']}, column {first['col']}, near {first['highlight']!r}: {said}"
+    return "it cannot be parsed: " + " ".join(_TERMINAL_CODES.sub("", str(error.__cause__ or error)).split())
 
 
 def _column_path(node: Node) -> tuple[str, ...] | None:
