@@ -20,9 +20,10 @@ from tahoe.errors import (
     UnsupportedOperationError,
 )
 from tahoe.protocol.schema import Struct
-from tahoe.spark.catalog import PROVIDER, is_delta
+from tahoe.spark.catalog import PROVIDER, SESSION_CATALOG, is_delta
 from tahoe.spark.gateway import Gateway, JavaObject
 from tahoe.spark.opened import open_table
+from tahoe.spark.types import delta_schema
 from tahoe.spark.write import create_as_select
 from tahoe.spark.write_options import parse_options
 from tahoe.storage.locations import normalise
@@ -63,7 +64,7 @@ def make_table(gateway: Gateway, new: NewTable, *, replaces: bool) -> None:
         TableNotFoundError: nothing is said of the columns, and there is no table in the folder to tell them.
         DeltaAnalysisError: the columns, the partitioning or the properties are none that a table can have, or not those of the one there.
     """
-    place = _place(gateway, new)
+    place = place_of(gateway, new)
     table = open_table(gateway.spark, place.url)
     if not replaces and table.exists():
         if new.name is None:
@@ -86,7 +87,7 @@ def make_table_of(gateway: Gateway, new: NewTable, rows: DataFrame, options: Map
     Raises:
         as `make_table`; WriteFailedError: the job failed, and there is no table, or the old one as it was.
     """
-    place = _place(gateway, new)
+    place = place_of(gateway, new)
     create_as_select(
         gateway.spark,
         place.url,
@@ -101,36 +102,59 @@ def make_table_of(gateway: Gateway, new: NewTable, rows: DataFrame, options: Map
     _enter(gateway, new, place)
 
 
+def declared_schema(gateway: Gateway, columns: JavaObject, *, table: str) -> Struct:
+    """Columns as a statement declares them, Spark's StructType; char and varchar are strings that remember their length.
+
+    Raises:
+        UnsupportedDataTypeError: a type that Delta cannot hold.
+    """
+    strings = gateway.module("org.apache.spark.sql.catalyst.util.CharVarcharUtils")
+    return delta_schema(gateway.schema(strings.replaceCharVarcharWithStringInSchema(columns)), table=table)
+
+
+def table_identifier(gateway: Gateway, name: str) -> tuple[JavaObject | None, str | None]:
+    """What a user calls a table: a `TableIdentifier` of the session's catalog, or the location in delta.`path`; the other one is None."""
+    parts = list(gateway.items(gateway.session.sessionState().sqlParser().parseMultipartIdentifier(name).iterator()))
+    if len(parts) == 2 and parts[0].lower() == PROVIDER and "/" in parts[1]:
+        return None, str(parts[1])
+    names = parts[1:] if len(parts) == 3 and parts[0].lower() == SESSION_CATALOG else parts
+    identifier = gateway.java_class("org.apache.spark.sql.catalyst.TableIdentifier")
+    given = identifier(names[-1], gateway.option(names[-2] if len(names) > 1 else None))
+    return gateway.session.sessionState().catalog().qualifyIdentifier(given), None
+
+
 # --- the folder
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class Place:
+    """Where a table is or will be; `is_known` where the catalog has it."""
+
     url: str
     is_external: bool
     is_known: bool
 
 
-def _place(gateway: Gateway, new: NewTable) -> _Place:
+def place_of(gateway: Gateway, new: NewTable) -> Place:
     """Where a table is, or will be: where the catalog has it, where the statement says, or where the catalog puts new tables."""
     if new.name is None:
         assert new.location is not None
-        return _Place(normalise(new.location), is_external=True, is_known=False)
+        return Place(normalise(new.location), is_external=True, is_known=False)
     catalog = gateway.session.sessionState().catalog()
     given = None if new.location is None else _qualified(gateway, new.location)
     if catalog.tableExists(new.name):
         known = catalog.getTableMetadata(new.name)
         url = normalise(known.location().toString())
         _check_replaceable(known, url, given)
-        return _Place(url, is_external=given is not None, is_known=True)
+        return Place(url, is_external=given is not None, is_known=True)
     if given is not None:
-        return _Place(given, is_external=True, is_known=False)
-    return _Place(normalise(catalog.defaultTablePath(new.name).toString()), is_external=False, is_known=False)
+        return Place(given, is_external=True, is_known=False)
+    return Place(normalise(catalog.defaultTablePath(new.name).toString()), is_external=False, is_known=False)
 
 
 def _qualified(gateway: Gateway, location: str) -> str:
     """A location as Hadoop understands it: one without a scheme is in the default file system."""
-    path = gateway.jvm.org.apache.hadoop.fs.Path(location)
+    path = gateway.java_class("org.apache.hadoop.fs.Path")(location)
     system = path.getFileSystem(gateway.session.sessionState().newHadoopConf())
     return normalise(system.makeQualified(path).toString())
 
@@ -174,7 +198,7 @@ def _request(gateway: Gateway, table: Table, new: NewTable, operation: str) -> W
 # --- the name
 
 
-def _enter(gateway: Gateway, new: NewTable, place: _Place) -> None:
+def _enter(gateway: Gateway, new: NewTable, place: Place) -> None:
     """Enter the table's name in the catalog, where it has one and is not there yet."""
     if new.name is None:
         return
@@ -183,7 +207,7 @@ def _enter(gateway: Gateway, new: NewTable, place: _Place) -> None:
         catalog.refreshTable(new.name)
         return
     kinds = gateway.module(_CATALOG + "CatalogTableType")
-    uri = gateway.jvm.org.apache.hadoop.fs.Path(place.url).toUri()
+    uri = gateway.java_class("org.apache.hadoop.fs.Path")(place.url).toUri()
     storage = gateway.changed(
         gateway.module(_CATALOG + "CatalogStorageFormat").empty(),
         locationUri=gateway.option(uri),

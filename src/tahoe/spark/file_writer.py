@@ -12,11 +12,12 @@ import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import unquote
 
 from pyspark.sql import DataFrame
 
+from tahoe.spark.failures import to_java
 from tahoe.spark.gateway import Gateway, JavaObject
 
 # Spark's writer keeps bounds of at most this many bytes in a footer and, without the limit, none at all for longer text.
@@ -66,7 +67,8 @@ class NewFile:
 def write_files(frame: DataFrame, url: str, settings: WriterSettings) -> list[NewFile]:
     """Run the query and write its rows below a folder.
 
-    A job that fails removes what its tasks have written.
+    A job that fails removes what its tasks have written; a task that ends while the others are being stopped may leave a file, which
+    nothing refers to.
 
     Args:
         frame: its columns are, in order, those of `settings.schema`; names and nullability are taken from there.
@@ -163,29 +165,32 @@ def _defaults(module: JavaObject, method: str, given: int) -> list[JavaObject]:
 
 def _as_query(gateway: Gateway, query: JavaObject, work: Callable[[], Any]) -> None:
     """Do the work as an execution of the query: with its settings in the tasks, in Spark's UI, and heard by its listeners."""
-    body = _Body(work)
+    body = _Body(gateway, work)
+    execution = gateway.module("org.apache.spark.sql.execution.SQLExecution")
     try:
-        gateway.module("org.apache.spark.sql.execution.SQLExecution").withNewExecutionId(query, gateway.option("save"), body)
+        execution.withNewExecutionId(query, gateway.option("save"), gateway.jvm.delta.Work(body))
     except Exception as error:
         raise body.error or error from error
 
 
 class _Body:
-    """Scala's Function0 over a Python function; py4j would replace an exception, so it is kept."""
+    """A Python function as Java's Callable. Its error is the answer, which `delta.Work` throws, and is kept to be raised here."""
 
-    def __init__(self, work: Callable[[], Any]) -> None:
+    def __init__(self, gateway: Gateway, work: Callable[[], Any]) -> None:
+        self.gateway = gateway
         self.work = work
         self.error: BaseException | None = None
 
-    def apply(self) -> None:
+    def call(self) -> JavaObject | None:
         try:
             self.work()
         except BaseException as error:
             self.error = error
-            raise RuntimeError("the write failed") from error  # only to stop Spark; py4j does not survive a KeyboardInterrupt
+            return to_java(self.gateway.jvm, error)
+        return None
 
     class Java:
-        implements = ("scala.Function0",)
+        implements: ClassVar = ["java.util.concurrent.Callable"]
 
 
 def _read_manifest(folder: Path, depth: int) -> list[NewFile]:

@@ -14,6 +14,7 @@ import org.apache.spark.sql.sources.BaseRelation;
 import org.apache.spark.sql.sources.CreatableRelationProvider;
 import org.apache.spark.sql.sources.RelationProvider;
 import org.apache.spark.sql.sources.SchemaRelationProvider;
+import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import scala.jdk.javaapi.CollectionConverters;
@@ -35,6 +36,9 @@ public class DefaultSource implements TableProvider, RelationProvider, SchemaRel
   public BaseRelation createRelation(SQLContext context, SaveMode mode, scala.collection.immutable.Map options, Dataset data) {
     return (BaseRelation) Ask.answer(Ask.python.save(context.sparkSession(), mode.name(), asWritten(options), options, data));
   }
+
+  /** Whatever it is: Python refuses what Delta does not have, with the name of the column. */
+  public boolean supportsDataType(DataType type) { return true; }
 
   /** Spark's maps of options list their keys in small letters, and names of table properties have capitals. */
   private static Map asWritten(scala.collection.immutable.Map options) {

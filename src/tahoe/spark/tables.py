@@ -1,0 +1,460 @@
+"""`DeltaTable`: what the reference's Python users know, under the same names.
+
+    from tahoe import DeltaTable
+    DeltaTable.forPath(spark, "/data/flights").history().show()
+
+Arguments, their checks and the columns of results are the reference's. The work is done elsewhere; this module translates.
+"""
+
+# ruff: noqa: N802, N803  the reference's names
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Literal, NoReturn, TypeAlias
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import (
+    ArrayType,
+    BooleanType,
+    DataType,
+    IntegerType,
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from tahoe.errors import DeltaAnalysisError, InvalidOptionError, TableExistsError, TableNotFoundError
+from tahoe.protocol.column_mapping import physical_name
+from tahoe.protocol.features import supported_features
+from tahoe.spark.catalog import location_of
+from tahoe.spark.creation import NewTable, declared_schema, make_table, place_of, table_identifier
+from tahoe.spark.failures import for_user
+from tahoe.spark.gateway import Gateway
+from tahoe.spark.opened import open_table
+from tahoe.spark.write_options import clustering_unsupported
+from tahoe.table.snapshot import Snapshot
+from tahoe.table.table import Table
+
+_TEXT = StringType()
+_TEXTS = MapType(StringType(), StringType())
+
+HISTORY = StructType(
+    [
+        StructField("version", LongType()),
+        StructField("timestamp", TimestampType()),
+        StructField("userId", _TEXT),
+        StructField("userName", _TEXT),
+        StructField("operation", _TEXT),
+        StructField("operationParameters", _TEXTS),
+        StructField(
+            "job", StructType([StructField(n, _TEXT) for n in ("jobId", "jobName", "jobRunId", "runId", "jobOwnerId", "triggerType")])
+        ),
+        StructField("notebook", StructType([StructField("notebookId", _TEXT)])),
+        StructField("clusterId", _TEXT),
+        StructField("readVersion", LongType()),
+        StructField("isolationLevel", _TEXT),
+        StructField("isBlindAppend", BooleanType()),
+        StructField("operationMetrics", _TEXTS),
+        StructField("userMetadata", _TEXT),
+        StructField("engineInfo", _TEXT),
+    ]
+)
+
+DETAIL = StructType(
+    [
+        StructField("format", _TEXT),
+        StructField("id", _TEXT),
+        StructField("name", _TEXT),
+        StructField("description", _TEXT),
+        StructField("location", _TEXT),
+        StructField("createdAt", TimestampType()),
+        StructField("lastModified", TimestampType()),
+        StructField("partitionColumns", ArrayType(_TEXT)),
+        StructField("clusteringColumns", ArrayType(_TEXT)),
+        StructField("numFiles", LongType()),
+        StructField("sizeInBytes", LongType()),
+        StructField("properties", _TEXTS),
+        StructField("minReaderVersion", IntegerType()),
+        StructField("minWriterVersion", IntegerType()),
+        StructField("tableFeatures", ArrayType(_TEXT)),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class IdentityGenerator:
+    """Numbers for an identity column: `start`, and `step` from one to the next."""
+
+    start: int = 1
+    step: int = 1
+
+
+class DeltaTable:
+    """A Delta table in a Spark session. Every question sees the newest version.
+
+    Made by `forPath`, `forName`, and the builder's `execute`.
+    """
+
+    def __init__(self, spark: SparkSession, table: Table, *, name: str | None = None, alias: str | None = None) -> None:
+        self._spark = spark
+        self._table = table
+        self._name = name
+        self._alias = alias
+
+    @classmethod
+    def forPath(cls, sparkSession: SparkSession, path: str, hadoopConf: Mapping[str, str] | None = None) -> DeltaTable:
+        """The table in a folder.
+
+        Args:
+            hadoopConf: credentials and settings of the storage, with names that begin with `fs.` or `dfs.`.
+
+        Raises:
+            TableNotFoundError, NotADeltaTableError: there is no Delta table.
+            InvalidOptionError: another setting in `hadoopConf`.
+        """
+        for name, value in (hadoopConf or {}).items():
+            if not name.startswith(("fs.", "dfs.")):
+                raise for_user(InvalidOptionError(option=name, value=value, table=path, detail="only fs.* and dfs.* can be given here"))
+        return cls(sparkSession, _existing(open_table(sparkSession, path, hadoopConf)))
+
+    @classmethod
+    def forName(cls, sparkSession: SparkSession, tableOrViewName: str) -> DeltaTable:
+        """The table of a name in the session's catalog, or of a path as ``delta.`/data/t` ``.
+
+        Raises:
+            AnalysisException: there is no such name.
+            NotADeltaTableError: it is no Delta table, or a view.
+        """
+        try:
+            location = location_of(sparkSession, tableOrViewName)
+        except DeltaAnalysisError as error:
+            raise for_user(error) from None
+        return cls(sparkSession, _existing(open_table(sparkSession, location)), name=tableOrViewName)
+
+    @classmethod
+    def isDeltaTable(cls, sparkSession: SparkSession, identifier: str) -> bool:
+        """Whether there is a Delta table at a path."""
+        return open_table(sparkSession, _path_in(identifier) or identifier).exists()
+
+    @classmethod
+    def create(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder:
+        """A builder for a table that is not there yet."""
+        return DeltaTableBuilder(_session(sparkSession), "create")
+
+    @classmethod
+    def createIfNotExists(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder:
+        """A builder that leaves a table that is there as it is."""
+        return DeltaTableBuilder(_session(sparkSession), "createIfNotExists")
+
+    @classmethod
+    def replace(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder:
+        """A builder that makes a table anew, keeping its history; it must be there."""
+        return DeltaTableBuilder(_session(sparkSession), "replace")
+
+    @classmethod
+    def createOrReplace(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder:
+        """A builder that makes a table anew, keeping its history, or for the first time."""
+        return DeltaTableBuilder(_session(sparkSession), "createOrReplace")
+
+    def toDF(self) -> DataFrame:
+        """The rows. The DataFrame sees the newest version each time it is planned."""
+        reader = self._spark.read.format("delta")
+        frame = reader.load(self._table.url) if self._name is None else self._spark.table(self._name)
+        return frame if self._alias is None else frame.alias(self._alias)
+
+    def alias(self, aliasName: str) -> DeltaTable:
+        """The same table under a name for conditions."""
+        return DeltaTable(self._spark, self._table, name=self._name, alias=aliasName)
+
+    def history(self, limit: int | None = None) -> DataFrame:
+        """The commits, newest first: one row each, or the newest `limit`."""
+        return self._spark.createDataFrame([_history_row(commit) for commit in self._table.history(limit)], HISTORY)
+
+    def detail(self) -> DataFrame:
+        """One row that describes the table as it is."""
+        return self._spark.createDataFrame([_detail_row(self._table.snapshot(), self._name)], DETAIL)
+
+
+def _session(given: SparkSession | None) -> SparkSession:
+    session = given if given is not None else SparkSession.getActiveSession()
+    assert session is not None, "there is no active Spark session"
+    return session
+
+
+def _existing(table: Table) -> Table:
+    try:
+        table.snapshot()
+    except DeltaAnalysisError as error:
+        raise for_user(error) from None
+    return table
+
+
+_PATH = re.compile(r"delta\.`((?:[^`]|``)+)`", re.IGNORECASE)
+
+
+def _path_in(identifier: str) -> str | None:
+    """The path of ``delta.`path` ``; None for another identifier."""
+    found = _PATH.fullmatch(identifier.strip())
+    return found[1].replace("``", "`") if found else None
+
+
+# --- rows that describe a table
+
+
+def _history_row(commit: Mapping[str, Any]) -> dict[str, Any]:
+    """A commit as its writer recorded it, in the columns of `HISTORY`; what does not fit one of them is left out."""
+    row = {field.name: _fitting(commit.get(field.name), field.dataType) for field in HISTORY}
+    return {**row, "timestamp": commit["timestamp"], "version": commit["version"]}
+
+
+def _fitting(value: Any, kind: DataType) -> Any:
+    match kind:
+        case MapType():
+            return {name: _text(item) for name, item in value.items()} if isinstance(value, dict) else None
+        case StructType():
+            return {name: _text(value.get(name)) for name in kind.names} if isinstance(value, dict) else None
+        case LongType():
+            return value if isinstance(value, int) and not isinstance(value, bool) else None
+        case BooleanType():
+            return value if isinstance(value, bool) else None
+        case StringType():
+            return _text(value)
+        case _:
+            return None
+
+
+def _text(value: Any) -> str | None:
+    return value if value is None or isinstance(value, str) else json.dumps(value, separators=(",", ":"))
+
+
+def _detail_row(snapshot: Snapshot, name: str | None) -> dict[str, Any]:
+    metadata, protocol = snapshot.metadata, snapshot.protocol
+    return {
+        "format": "delta",
+        "id": metadata.id,
+        "name": name or metadata.name,
+        "description": metadata.description,
+        "location": snapshot.url,
+        "createdAt": None if metadata.created_time_ms is None else _moment(metadata.created_time_ms),
+        "lastModified": None if snapshot.commit is None else _moment(snapshot.commit.modified_ms),
+        "partitionColumns": list(snapshot.partition_columns),
+        "clusteringColumns": _clustering_columns(snapshot),
+        "numFiles": len(snapshot.live),
+        "sizeInBytes": snapshot.live.size_bytes,
+        "properties": dict(snapshot.properties),
+        "minReaderVersion": protocol.reader_version,
+        "minWriterVersion": protocol.writer_version,
+        "tableFeatures": sorted(supported_features(protocol)),
+    }
+
+
+def _moment(timestamp_ms: int) -> datetime:
+    return datetime.fromtimestamp(timestamp_ms / 1000, UTC)
+
+
+def _clustering_columns(snapshot: Snapshot) -> list[str]:
+    """Protocol: "Clustered Table". The domain names columns by their physical paths."""
+    domain = snapshot.domains.get("delta.clustering")
+    if domain is None:
+        return []
+    logical = {path: names for names, path in _paths(snapshot)}
+    columns = json.loads(domain.configuration).get("clusteringColumns", [])
+    return [".".join(logical.get(tuple(column), tuple(column))) for column in columns]
+
+
+def _paths(snapshot: Snapshot) -> Iterable[tuple[tuple[str, ...], tuple[str, ...]]]:
+    """Each column's logical and physical path."""
+    for names, _ in snapshot.schema.leaves():
+        fields = snapshot.schema.resolve(names) or ()
+        yield names, tuple(physical_name(field) for field in fields)
+
+
+# --- the builder
+
+Creation: TypeAlias = Literal["create", "createIfNotExists", "replace", "createOrReplace"]
+
+
+class DeltaTableBuilder:
+    """Says how a table is made: its name or place, columns, partitioning, comment and properties; `execute` makes it."""
+
+    def __init__(self, spark: SparkSession, creation: Creation) -> None:
+        self._spark = spark
+        self._creation: Creation = creation
+        self._name: str | None = None
+        self._location: str | None = None
+        self._comment: str | None = None
+        self._columns: list[StructField] = []
+        self._partition_columns: tuple[str, ...] = ()
+        self._clusters = False
+        self._properties: dict[str, str] = {}
+
+    def tableName(self, identifier: str) -> DeltaTableBuilder:
+        """A name in the session's catalog, with or without a database, or ``delta.`/data/t` ``."""
+        if type(identifier) is not str:
+            _raise_type_error("Identifier must be str.", [identifier])
+        self._name = identifier
+        return self
+
+    def location(self, location: str) -> DeltaTableBuilder:
+        """The folder of the table."""
+        if type(location) is not str:
+            _raise_type_error("Location must be str.", [location])
+        self._location = location
+        return self
+
+    def comment(self, comment: str) -> DeltaTableBuilder:
+        if type(comment) is not str:
+            _raise_type_error("Table comment must be str.", [comment])
+        self._comment = comment
+        return self
+
+    def addColumn(
+        self,
+        colName: str,
+        dataType: str | DataType,
+        nullable: bool = True,
+        generatedAlwaysAs: str | IdentityGenerator | None = None,
+        generatedByDefaultAs: IdentityGenerator | None = None,
+        comment: str | None = None,
+    ) -> DeltaTableBuilder:
+        """One more column.
+
+        Args:
+            dataType: a type, or its name in SQL.
+            generatedAlwaysAs: the SQL expression of a generated column, or the numbers of an identity column.
+            generatedByDefaultAs: the numbers of an identity column whose values may also be given.
+        """
+        if type(colName) is not str:
+            _raise_type_error("Column name must be str.", [colName])
+        if type(dataType) is not str and not isinstance(dataType, DataType):
+            _raise_type_error("Column data type must be str or DataType.", [dataType])
+        if type(nullable) is not bool:
+            _raise_type_error("Column nullable must be bool.", [nullable])
+        metadata = _generation(generatedAlwaysAs, generatedByDefaultAs)
+        if comment is not None:
+            if type(comment) is not str:
+                _raise_type_error("Column comment must be str.", [comment])
+            metadata["comment"] = comment
+        kind = DataType.fromDDL(dataType) if isinstance(dataType, str) else dataType
+        self._columns.append(StructField(colName, kind, nullable, metadata))
+        return self
+
+    def addColumns(self, cols: StructType | list[StructField]) -> DeltaTableBuilder:
+        """The columns of a schema."""
+        if isinstance(cols, list):
+            for col in cols:
+                if type(col) is not StructField:
+                    _raise_type_error("Column in existing schema must be StructField.", [col])
+            cols = StructType(cols)
+        if type(cols) is not StructType:
+            _raise_type_error("Schema must be StructType or a list of StructField.", [cols])
+        self._columns.extend(cols.fields)
+        return self
+
+    def partitionedBy(self, *cols: str | list[str] | tuple[str, ...]) -> DeltaTableBuilder:
+        """The columns by which files are put into folders."""
+        self._partition_columns = _names("Partitioning column must be str.", cols)
+        return self
+
+    def clusterBy(self, *cols: str | list[str] | tuple[str, ...]) -> DeltaTableBuilder:
+        """Refused by `execute`: clustered tables are not written yet."""
+        self._clusters = bool(_names("Clustering column must be str.", cols))
+        return self
+
+    def property(self, key: str, value: str) -> DeltaTableBuilder:
+        """A table property."""
+        if type(key) is not str or type(value) is not str:
+            _raise_type_error("Key and value of property must be string.", [key, value])
+        self._properties[key] = value
+        return self
+
+    def execute(self) -> DeltaTable:
+        """Make the table.
+
+        Raises:
+            TableExistsError: `create`, and it is there.
+            TableNotFoundError: `replace`, and it is not.
+            DeltaAnalysisError: the columns or properties are none that a table can have.
+        """
+        try:
+            return self._execute()
+        except DeltaAnalysisError as error:
+            raise for_user(error) from None
+
+    def _execute(self) -> DeltaTable:
+        gateway = Gateway(self._spark)
+        new = self._described(gateway)
+        place = place_of(gateway, new)
+        table = open_table(self._spark, place.url)
+        exists = place.is_known or table.exists()
+        if self._creation == "replace" and not exists:
+            raise TableNotFoundError(table=self._name or place.url)
+        if self._creation == "create" and exists:
+            raise TableExistsError(table=self._name or place.url)
+        if not exists or self._creation != "createIfNotExists":
+            make_table(gateway, new, replaces=self._creation in ("replace", "createOrReplace"))
+        return DeltaTable(self._spark, table, name=None if new.name is None else self._name)
+
+    def _described(self, gateway: Gateway) -> NewTable:
+        if self._name is None and self._location is None:
+            raise InvalidOptionError(option="tableName", value="missing", table="the new table", detail="it needs a name or a location")
+        name, location = table_identifier(gateway, self._name) if self._name is not None else (None, None)
+        table = self._name or self._location or ""
+        if self._clusters:
+            raise clustering_unsupported(table)
+        return NewTable(
+            name=name,
+            location=location or self._location,
+            schema=declared_schema(gateway, gateway.struct(StructType(self._columns)), table=table),
+            partition_by=self._partition_columns,
+            properties=self._properties,
+            comment=self._comment,
+        )
+
+
+def _generation(always: str | IdentityGenerator | None, by_default: IdentityGenerator | None) -> dict[str, Any]:
+    """A column's metadata for where its values come from. Protocol: "Generated Columns", "Identity Columns"."""
+    if always is not None and by_default is not None:
+        raise ValueError("generatedByDefaultAs and generatedAlwaysAs cannot both be set.", [by_default, always])
+    if by_default is not None:
+        if not isinstance(by_default, IdentityGenerator):
+            _raise_type_error("Generated by default expression must be IdentityGenerator.", [by_default])
+        return _identity(by_default, allow_explicit_insert=True)
+    if always is None:
+        return {}
+    if isinstance(always, IdentityGenerator):
+        return _identity(always, allow_explicit_insert=False)
+    if type(always) is not str:
+        _raise_type_error("Generated always as expression must be str or IdentityGenerator.", [always])
+    return {"delta.generationExpression": always}
+
+
+def _identity(generator: IdentityGenerator, *, allow_explicit_insert: bool) -> dict[str, Any]:
+    if generator.step == 0:
+        raise ValueError("Column identity generation requires step to be non-zero.")
+    return {
+        "delta.identity.start": generator.start,
+        "delta.identity.step": generator.step,
+        "delta.identity.allowExplicitInsert": allow_explicit_insert,
+    }
+
+
+def _names(message: str, cols: Sequence[str | list[str] | tuple[str, ...]]) -> tuple[str, ...]:
+    """Names given one by one, or as one list."""
+    given: Sequence[Any] = cols[0] if len(cols) == 1 and isinstance(cols[0], list | tuple) else cols
+    for name in given:
+        if type(name) is not str:
+            _raise_type_error(message, [name])
+    return tuple(given)
+
+
+def _raise_type_error(message: str, found: Iterable[Any]) -> NoReturn:
+    raise TypeError(message + "".join(f" Found {value} with type {type(value)}" for value in found))
