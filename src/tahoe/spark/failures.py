@@ -18,10 +18,15 @@ from pyspark.errors import AnalysisException
 from pyspark.errors.exceptions import captured
 from pyspark.errors.exceptions.captured import CapturedException
 
-from tahoe.errors import DeltaAnalysisError, DeltaError
+from tahoe.errors import DataFileMissingError, DeltaAnalysisError, DeltaError, InvalidDataFileError
 from tahoe.spark.gateway import JavaObject
+from tahoe.spark.opened import owner_of
 
 JAVA_CLASS = "delta.PythonError"
+
+# What Spark raises for a file that it cannot read.
+SPARK_CLASS = "org.apache.spark.SparkException"
+UNREADABLE = "FAILED_READ_FILE"
 
 # Spark may keep an exception for as long as a query, and raise it again; older ones than this many are told by their message alone.
 KEPT_MAX = 1000
@@ -71,23 +76,43 @@ def install() -> None:
 
     @functools.wraps(convert)
     def convert_or_give_back(exception: JavaObject) -> Any:
-        original = _original(exception)
-        return convert(exception) if original is None else for_user(original)
+        ours = _ours(exception)
+        return convert(exception) if ours is None else for_user(ours)
 
     convert_or_give_back.gives_back_ours = True  # type: ignore[attr-defined]
     # what is raised need not be one of PySpark's
     captured.convert_exception = convert_or_give_back  # type: ignore[assignment]
 
 
-def _original(exception: JavaObject) -> BaseException | None:
-    """The Python exception behind a Java one, however Spark has wrapped it."""
+def _ours(exception: JavaObject) -> BaseException | None:
+    """The error of ours that a Java exception stands for, however Spark has wrapped it."""
     for _ in range(CAUSES_MAX):
         if exception is None:
             return None
-        if exception.getClass().getName() == JAVA_CLASS:
+        kind = exception.getClass().getName()
+        if kind == JAVA_CLASS:
             return _kept.get(exception.id())
+        if kind == SPARK_CLASS and (error := _data_error(exception)) is not None:
+            return error
         exception = exception.getCause()
     return None
+
+
+def _data_error(exception: JavaObject) -> DeltaError | None:
+    """What became of a data file that Spark cannot read, if it is one of a table of ours."""
+    condition = exception.getCondition()
+    if condition is None or not condition.startswith(UNREADABLE):
+        return None
+    file = str(exception.getMessageParameters().get("path"))
+    found = owner_of(file)
+    if found is None:
+        return None
+    url, version = found
+    if condition == UNREADABLE + ".FILE_NOT_EXIST":
+        return DataFileMissingError(table=url, file=file, version=version)
+    cause = exception.getCause()
+    detail = str(exception.getMessage() if cause is None or cause.getMessage() is None else cause.getMessage())
+    return InvalidDataFileError(table=url, file=file, detail=detail.splitlines()[0].rstrip("."))
 
 
 # --- what a user of Spark catches

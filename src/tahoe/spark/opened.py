@@ -47,6 +47,11 @@ class Recent(Generic[K, V]):
             self._entries.move_to_end(key)
             return self._entries[key]
 
+    def keys(self) -> list[K]:
+        """What is kept, the last used last."""
+        with self._lock:
+            return list(self._entries)
+
     def put(self, key: K, value: V) -> V:
         with self._lock:
             self._entries[key] = value
@@ -139,6 +144,13 @@ def snapshot_of(table: Table, version: int) -> Snapshot:
     """
     known = _snapshots.get((table.url, version))
     return known if known is not None and known.log.zone == table.log.zone else remember(table.snapshot(version))
+
+
+def owner_of(file: str) -> tuple[str, int] | None:
+    """The table that was opened and has a file below its folder, and the version of it that was read last; None where there is none."""
+    url = normalise(file)
+    read = {table: version for table, version in _snapshots.keys() if url.startswith(table + "/")}
+    return max(read.items(), key=lambda entry: len(entry[0])) if read else None
 
 
 def scan_of(snapshot: Snapshot, predicate: Predicate) -> Scan:
