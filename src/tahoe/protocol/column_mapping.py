@@ -47,6 +47,12 @@ def physical_name(field: Field) -> str:
     return field.name if name is None else str(name)
 
 
+def stored_name(field: Field, mode: Mode | str) -> str:
+    """The name in data files, partition values and statistics of a table in that mode: a table that is not mapped any more may still have
+    physical names in its schema, and they mean nothing."""
+    return field.name if mode == "none" else physical_name(field)
+
+
 def column_id(field: Field) -> int | None:
     """The `field_id` in data files; None where none was assigned."""
     value = field.metadata.get(ID)
@@ -63,7 +69,7 @@ def physical_path(schema: Struct, path: tuple[str, ...], mode: Mode | str) -> tu
     fields = schema.resolve(path)
     if fields is None:
         return None
-    return tuple(f.name if mode == "none" else physical_name(f) for f in fields)
+    return tuple(stored_name(f, mode) for f in fields)
 
 
 def assign_mapping(schema: Struct, mode: Mode | str, new_name: Callable[[], str], start_id: int) -> tuple[Struct, int]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from tahoe.errors import ColumnNotFoundError, DataFileMissingError, InvalidDataFileError
 from tahoe.protocol.actions import DeletionVectorDescriptor, decode_deletion_vector
-from tahoe.protocol.column_mapping import column_id, physical_name
+from tahoe.protocol.column_mapping import column_id, stored_name
 from tahoe.protocol.predicate import And, Column, Comparison, Constant, In, IsNull, Not, Or, Predicate, StartsWith, Unknown, columns_of
 from tahoe.protocol.schema import VARIANT, Array, DataType, Field, Map, Struct
 from tahoe.table.parquet import open_parquet
@@ -28,6 +28,11 @@ if TYPE_CHECKING:
     from tahoe.table.snapshot import Snapshot
 
 _FIELD_ID = b"PARQUET:field_id"
+
+# The field of a variant whose values are spread over typed columns. Protocol: "Shredded Variant data in Parquet".
+_SHREDDED = "typed_value"
+
+Match: TypeAlias = "Callable[[pa.Schema | pa.StructType, Field], pa.Field | None]"
 
 
 def read_rows(scan: Scan, columns: Sequence[str] | None = None) -> pa.Table:
@@ -100,7 +105,7 @@ def _read_file(snapshot: Snapshot, file: _File, fields: Sequence[Field]) -> pa.T
     store, key = snapshot.log.locate(file.url)
     try:
         with open_parquet(store, key) as parquet:
-            match = _by_id if snapshot.column_mapping_mode == "id" else _by_name
+            match = _matcher(snapshot.column_mapping_mode)
             found = [match(parquet.schema_arrow, f) for f in in_file]
             names = [f.name for f in found if f is not None]
             raw = parquet.read(columns=names) if names else None
@@ -135,9 +140,14 @@ def _without_deleted(snapshot: Snapshot, table: pa.Table, file: _File, rows: int
 # --- from a file's columns to the table's
 
 
-def _by_name(schema: pa.Schema | pa.StructType, field: Field) -> pa.Field | None:
-    position = schema.get_field_index(physical_name(field))
-    return schema.field(position) if position >= 0 else None
+def _matcher(mode: str) -> Match:
+    """How a field of the table is found among those of a file."""
+
+    def by_name(schema: pa.Schema | pa.StructType, field: Field) -> pa.Field | None:
+        position = schema.get_field_index(stored_name(field, mode))
+        return schema.field(position) if position >= 0 else None
+
+    return _by_id if mode == "id" else by_name
 
 
 def _by_id(schema: pa.Schema | pa.StructType, field: Field) -> pa.Field | None:
@@ -146,7 +156,7 @@ def _by_id(schema: pa.Schema | pa.StructType, field: Field) -> pa.Field | None:
 
 
 def _conform(raw: pa.Table, name: str, field: Field, snapshot: Snapshot, file: _File) -> pa.ChunkedArray:
-    match = _by_id if snapshot.column_mapping_mode == "id" else _by_name
+    match = _matcher(snapshot.column_mapping_mode)
     column = raw.column(name)
     try:
         return pa.chunked_array([conform(chunk, field.type, match) for chunk in column.chunks], type=arrow_type(field.type))
@@ -155,9 +165,7 @@ def _conform(raw: pa.Table, name: str, field: Field, snapshot: Snapshot, file: _
         raise InvalidDataFileError(table=snapshot.url, file=file.path, detail=detail) from error
 
 
-def conform(
-    values: pa.Array, data_type: DataType, match: Callable[[pa.Schema | pa.StructType, Field], pa.Field | None] = _by_name
-) -> pa.Array:
+def conform(values: pa.Array, data_type: DataType, match: Match) -> pa.Array:
     """Values of a file as the table's type: fields found by physical name or id, missing ones null, narrower numbers widened."""
     wanted = arrow_type(data_type)
     if values.type.equals(wanted):
@@ -180,6 +188,8 @@ def conform(
             rebuilt = pa.MapArray.from_arrays(values.offsets, keys, items, type=wanted)
             return pc.if_else(values.is_valid(), rebuilt, pa.scalar(None, wanted)) if values.null_count else rebuilt
         case _ if data_type == VARIANT:
+            if values.type.get_field_index(_SHREDDED) >= 0:
+                raise pa.ArrowNotImplementedError("its variants are shredded, which only Spark reads")
             children = [values.flatten()[values.type.get_field_index(f.name)].cast(f.type) for f in wanted]
             return _struct(children, wanted, values)
         case _:

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tahoe.protocol.column_mapping import physical_name
+from tahoe.protocol.column_mapping import stored_name
 from tahoe.protocol.partitions import parse_partition_value, resolve_path
 from tahoe.protocol.predicate import Predicate
 from tahoe.protocol.schema import DataType, Field
@@ -90,7 +90,8 @@ class Scan:
         if not fields:
             return pa.StructArray.from_arrays([], fields=[]) if not self.kept_files else pa.array([{}] * self.kept_files, pa.struct([]))
         texts = self.column("partition_values")
-        columns = [typed_partition_values(texts, physical_name(f), f.type, self.snapshot.log.zone).combine_chunks() for f in fields]
+        mode, zone = self.snapshot.column_mapping_mode, self.snapshot.log.zone
+        columns = [typed_partition_values(texts, stored_name(f, mode), f.type, zone).combine_chunks() for f in fields]
         return pa.StructArray.from_arrays(columns, fields=[pa.field(f.name, arrow_type(f.type)) for f in fields])
 
     def listing(self) -> pa.Table:

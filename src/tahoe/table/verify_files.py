@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from tahoe.errors import DeletionVectorError, DeltaError, InvalidPartitionValueError, PathOutsideTableError
 from tahoe.protocol.actions import DeletionVectorDescriptor, decode_deletion_vector
-from tahoe.protocol.column_mapping import physical_name, physical_schema
+from tahoe.protocol.column_mapping import physical_schema, stored_name
 from tahoe.protocol.partitions import resolve_path
 from tahoe.protocol.schema import BOOLEAN, STRING, TIMESTAMP, TIMESTAMP_NTZ, DataType, Primitive, Struct
 from tahoe.protocol.stats import Statistics, parse_statistics
@@ -100,7 +100,7 @@ def _check_partition_values(snapshot: Snapshot) -> Iterator[Finding]:
             yield finding(Kind.WRONG_PARTITION_VALUE, file=None, version=snapshot.version, detail=detail)
             continue
         try:
-            typed_partition_values(values, physical_name(field), field.type, snapshot.log.zone)
+            typed_partition_values(values, stored_name(field, snapshot.column_mapping_mode), field.type, snapshot.log.zone)
         except InvalidPartitionValueError as error:
             detail = f"{error.parameters['value']!r} is no value of {name}, whose type is {field.type}"
             yield finding(Kind.WRONG_PARTITION_VALUE, file=None, version=snapshot.version, detail=detail)

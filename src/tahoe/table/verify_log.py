@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from tahoe.errors import CorruptCheckpointError, DeltaError, DeltaLogError
 from tahoe.protocol import log_files
 from tahoe.protocol.actions import Action, Add, CommitInfo, DomainMetadata, Metadata, Protocol, Txn
-from tahoe.protocol.column_mapping import physical_name
+from tahoe.protocol.column_mapping import mapping_mode, stored_name
 from tahoe.protocol.last_checkpoint import parse_last_checkpoint
 from tahoe.protocol.log_files import Checkpoint, Kind, LogFile
 from tahoe.protocol.replay import State, apply, replay
@@ -205,8 +205,9 @@ def _differences(commits: _Replay, checkpoint: _Replay) -> Iterator[str]:
             yield f"it has version {txn.version} for application {app_id}, and the commits {None if known is None else known.version}"
     if {d.domain: d.configuration for d in mine.domains.values()} != {d.domain: d.configuration for d in theirs.domains.values()}:
         yield f"it has the domains {sorted(theirs.domains)}, and the commits {sorted(mine.domains)}, or their configurations differ"
-    if theirs.metadata is not None:
-        columns = [physical_name(f) for name in theirs.metadata.partition_columns if (f := theirs.metadata.schema.find(name))]
+    if theirs.metadata is not None and theirs.protocol is not None:
+        mode, schema = mapping_mode(theirs.protocol, theirs.metadata.configuration), theirs.metadata.schema
+        columns = [stored_name(f, mode) for name in theirs.metadata.partition_columns if (f := schema.find(name))]
         told = (_comparable(live, commits.log, columns) for live in (commits.settle(), checkpoint.live))
         yield from _file_differences(*told)
 

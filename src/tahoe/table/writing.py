@@ -21,7 +21,7 @@ from tahoe.errors import (
     UnsupportedDataTypeError,
 )
 from tahoe.protocol.actions import Action, Add, Metadata, Protocol, Remove, Txn
-from tahoe.protocol.column_mapping import assign_mapping, mapping_mode, physical_name, physical_schema
+from tahoe.protocol.column_mapping import assign_mapping, mapping_mode, physical_schema, stored_name
 from tahoe.protocol.conflict import Intent
 from tahoe.protocol.evolution import merge_schemas, new_columns
 from tahoe.protocol.features import check_writable, protocol_for_new_table, upgrade_for
@@ -135,7 +135,7 @@ class WritePlan:
     @property
     def physical_partition_columns(self) -> tuple[str, ...]:
         fields = [self.schema.find(name) for name in self.partition_columns]
-        return tuple(physical_name(f) for f in fields if f is not None)
+        return tuple(stored_name(f, self.column_mapping_mode) for f in fields if f is not None)
 
     def commit(self, files: Sequence[WrittenFile], metrics: Mapping[str, int] | None = None) -> int:
         """Commit the files that were written; what the mode replaces is removed in the same version.
@@ -218,7 +218,8 @@ class WritePlan:
         """Typed values by logical name, so that two spellings of one value are one partition."""
         values = file.partition_values or {}
         fields = [f for f in (self.schema.find(name) for name in self.partition_columns) if f is not None]
-        return {f.name: parse_partition_value(values.get(physical_name(f)), f.type) for f in fields}
+        mode = self.column_mapping_mode
+        return {f.name: parse_partition_value(values.get(stored_name(f, mode)), f.type) for f in fields}
 
 
 def remove_of(add: Add, now_ms: int, *, data_change: bool = True) -> Remove:
