@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 from decimal import Decimal
 
 import pyarrow as pa
@@ -24,11 +25,11 @@ from tahoe.errors import (
     UnsupportedDataTypeError,
     WriteNotImplementedError,
 )
-from tahoe.protocol.actions import Protocol
+from tahoe.protocol.actions import Add, DomainMetadata, Protocol
 from tahoe.protocol.predicate import Column, Comparison, Literal
 from tahoe.protocol.schema import LONG, Field, Struct
 from tahoe.table.writing import WriteRequest, create_table
-from tests.table.builders import memory_env
+from tests.table.builders import memory_env, put_commit
 
 UTC = dt.UTC
 MOMENT, LONG_AGO = dt.datetime(2026, 1, 31, 1, 2, 3, 456789), dt.datetime(1969, 1, 1)
@@ -274,3 +275,19 @@ def test_a_missing_data_file_is_named(table):
 def test_nothing_but_counts_can_be_asked_for(table):
     table.append(ROWS)
     assert table.to_arrow(columns=[]).num_rows == 4
+
+
+def test_clustering_columns_always_have_statistics(table):
+    """Protocol: "Writer Requirements for Clustered Table"."""
+    properties = {"delta.dataSkippingNumIndexedCols": "1", "delta.columnMapping.mode": "name"}
+    table.append(ROWS, properties=properties)
+    (field,) = [f for f in table.schema if f.name == "v"]
+    physical = field.metadata["delta.columnMapping.physicalName"]
+    features = frozenset({"columnMapping", "domainMetadata", "clustering"})
+    clustering = DomainMetadata(domain="delta.clustering", configuration=json.dumps({"clusteringColumns": [[physical]]}))
+    put_commit(table.env, 1, [Protocol(reader_version=2, writer_version=7, writer_features=features), clustering])
+    assert table.snapshot().clustering_columns == (("v",),)
+    table.append(ROWS)
+    newest = next(a for a in table.log.read_version(2) if isinstance(a, Add))
+    assert physical in json.loads(newest.stats)["minValues"]
+    assert len(json.loads(newest.stats)["minValues"]) == 2

@@ -32,7 +32,6 @@ from pyspark.sql.types import (
 )
 
 from tahoe.errors import DeltaAnalysisError, InvalidOptionError, TableExistsError, TableNotFoundError
-from tahoe.protocol.column_mapping import physical_name
 from tahoe.protocol.features import supported_features
 from tahoe.spark.catalog import location_of
 from tahoe.spark.creation import NewTable, declared_schema, make_table, place_of, table_identifier
@@ -246,7 +245,7 @@ def _detail_row(snapshot: Snapshot, name: str | None) -> dict[str, Any]:
         "createdAt": None if metadata.created_time_ms is None else _moment(metadata.created_time_ms),
         "lastModified": None if snapshot.commit is None else _moment(snapshot.commit.modified_ms),
         "partitionColumns": list(snapshot.partition_columns),
-        "clusteringColumns": _clustering_columns(snapshot),
+        "clusteringColumns": [".".join(path) for path in snapshot.clustering_columns],
         "numFiles": len(snapshot.live),
         "sizeInBytes": snapshot.live.size_bytes,
         "properties": dict(snapshot.properties),
@@ -258,23 +257,6 @@ def _detail_row(snapshot: Snapshot, name: str | None) -> dict[str, Any]:
 
 def _moment(timestamp_ms: int) -> datetime:
     return datetime.fromtimestamp(timestamp_ms / 1000, UTC)
-
-
-def _clustering_columns(snapshot: Snapshot) -> list[str]:
-    """Protocol: "Clustered Table". The domain names columns by their physical paths."""
-    domain = snapshot.domains.get("delta.clustering")
-    if domain is None:
-        return []
-    logical = {path: names for names, path in _paths(snapshot)}
-    columns = json.loads(domain.configuration).get("clusteringColumns", [])
-    return [".".join(logical.get(tuple(column), tuple(column))) for column in columns]
-
-
-def _paths(snapshot: Snapshot) -> Iterable[tuple[tuple[str, ...], tuple[str, ...]]]:
-    """Each column's logical and physical path."""
-    for names, _ in snapshot.schema.leaves():
-        fields = snapshot.schema.resolve(names) or ()
-        yield names, tuple(physical_name(field) for field in fields)
 
 
 # --- the builder

@@ -38,6 +38,9 @@ from tahoe.table.writing import Mode, WritePlan, WriteRequest, WrittenFile, plan
 # Under this key Spark keeps the collations of a column, whose type is string otherwise.
 _COLLATIONS = "__COLLATIONS"
 
+# With this option Spark marks what `saveAsTable` asks for with mode overwrite.
+_SAVE_AS_TABLE_OVERWRITE = "__v1_save_as_table_overwrite"
+
 _MODES: Mapping[str, Mode] = {"append": "append", "overwrite": "overwrite", "errorifexists": "error", "error": "error", "ignore": "ignore"}
 
 
@@ -113,6 +116,9 @@ def create_as_select(
 ) -> int | None:
     """What CREATE TABLE AS SELECT, its REPLACE forms and `saveAsTable` of a new table do: the table and its rows in one commit.
 
+    `saveAsTable` with mode overwrite comes as a replacement too, but a table that is there only gets other rows then: its columns and
+    partitioning stay unless overwriteSchema is set.
+
     Args:
         replaces: a table that is there is made anew, keeping its history; without it, a table that is there is an error.
         operation: for the history.
@@ -122,15 +128,11 @@ def create_as_select(
     """
     table = open_table(spark, url, options)
     parsed = _options(spark, options or {}, table)
+    parsed = replace(parsed, partition_by=tuple(partition_by) or None, properties={**parsed.properties, **(properties or {})})
     asked = _request(spark, table, "overwrite" if replaces else "error", parsed, dataframe, operation)
-    request = replace(
-        asked,
-        partition_by=tuple(partition_by) or parsed.partition_by,
-        properties={**asked.properties, **(properties or {})},
-        comment=comment,
-        replace_where=None,
-        dynamic_partitions=False,
-    )
+    if replaces and (options or {}).get(_SAVE_AS_TABLE_OVERWRITE) == "true" and table.exists():
+        return _write(plan_write(table, asked), parsed, dataframe)
+    request = replace(asked, comment=comment, replace_where=None, dynamic_partitions=False)
     return _write(plan_replacement(table, request) if replaces else plan_write(table, request), parsed, dataframe)
 
 
@@ -311,7 +313,9 @@ def _commit(plan: WritePlan, files: Sequence[NewFile], gateway: Gateway, setting
 
 
 def _statistics(plan: WritePlan, files: Sequence[NewFile]) -> Mapping[str, FileStatistics]:
-    return read_statistics(plan.table.env.store, [file.key for file in files], plan.metadata, plan.column_mapping_mode)
+    keys = [file.key for file in files]
+    store, mode = plan.table.env.store, plan.column_mapping_mode
+    return read_statistics(store, keys, plan.metadata, mode, clustering=plan.clustering_columns)
 
 
 def _written_files(plan: WritePlan, files: Sequence[NewFile], statistics: Mapping[str, FileStatistics]) -> list[WrittenFile]:

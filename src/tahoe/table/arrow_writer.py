@@ -184,5 +184,7 @@ def _renamed(values: pa.Array, wanted: pa.DataType) -> pa.Array:
 
 
 def _with_statistics(plan: WritePlan, files: list[WrittenFile]) -> list[WrittenFile]:
-    statistics = read_statistics(plan.table.env.store, [f.key for f in files], plan.metadata, plan.column_mapping_mode)
+    keys = [f.key for f in files]
+    store, mode = plan.table.env.store, plan.column_mapping_mode
+    statistics = read_statistics(store, keys, plan.metadata, mode, clustering=plan.clustering_columns)
     return [replace(f, statistics=statistics[f.key].json) for f in files]

@@ -39,16 +39,19 @@ class FileStatistics:
     json: str
 
 
-def read_statistics(store: Store, keys: Sequence[str], metadata: Metadata, mapping_mode: str) -> dict[str, FileStatistics]:
+def read_statistics(
+    store: Store, keys: Sequence[str], metadata: Metadata, mapping_mode: str, *, clustering: Sequence[Path] = ()
+) -> dict[str, FileStatistics]:
     """The statistics of data files of a table, by key.
 
     Args:
         keys: relative to the store.
         metadata: of the table; its properties say which columns have statistics.
         mapping_mode: `none`, `name` or `id`.
+        clustering: logical paths of the columns that always have statistics.
     """
     physical = physical_schema(metadata.schema, mapping_mode)
-    columns = _physical_columns(metadata, physical)
+    columns = _physical_columns(metadata, physical, clustering)
     prefix_length = STRING_PREFIX_LENGTH.get(metadata.configuration)
 
     def read(key: str) -> FileStatistics:
@@ -60,9 +63,10 @@ def read_statistics(store: Store, keys: Sequence[str], metadata: Metadata, mappi
         return dict(zip(keys, threads.map(read, keys), strict=True))
 
 
-def _physical_columns(metadata: Metadata, physical: Struct) -> dict[Path, DataType]:
+def _physical_columns(metadata: Metadata, physical: Struct, clustering: Sequence[Path]) -> dict[Path, DataType]:
     """The columns that get statistics, by physical path, with their types."""
-    chosen = {path for path, _ in statistics_columns(metadata.schema, metadata.partition_columns, metadata.configuration)}
+    columns = statistics_columns(metadata.schema, metadata.partition_columns, metadata.configuration, clustering=clustering)
+    chosen = {path for path, _ in columns}
     leaves = zip(metadata.schema.leaves(), physical.leaves(), strict=True)
     return {path: field.type for (logical, field), (path, _) in leaves if logical in chosen}
 

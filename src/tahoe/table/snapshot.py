@@ -5,6 +5,7 @@ Protocol: "Action Reconciliation". A snapshot never changes; a later one is made
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,7 +15,7 @@ import pyarrow as pa
 from tahoe.errors import CorruptCheckpointError, DeltaLogError, MissingActionError
 from tahoe.protocol import log_files
 from tahoe.protocol.actions import Action, DomainMetadata, Metadata, Protocol, Txn
-from tahoe.protocol.column_mapping import mapping_mode
+from tahoe.protocol.column_mapping import mapping_mode, physical_path
 from tahoe.protocol.features import check_readable
 from tahoe.protocol.log_files import LogFile, Segment
 from tahoe.protocol.predicate import Predicate
@@ -62,6 +63,17 @@ class Snapshot:
     def column_mapping_mode(self) -> str:
         """`none`, `name` or `id`."""
         return mapping_mode(self.protocol, self.metadata.configuration)
+
+    @cached_property
+    def clustering_columns(self) -> tuple[tuple[str, ...], ...]:
+        """Logical paths of the columns by which the table is clustered. Protocol: "Clustered Table"."""
+        domain = self.domains.get("delta.clustering")
+        if domain is None:
+            return ()
+        schema, mode = self.schema, self.column_mapping_mode
+        logical = {physical_path(schema, path, mode): path for path, _ in schema.leaves()}
+        stored = [tuple(column) for column in json.loads(domain.configuration).get("clusteringColumns", ())]
+        return tuple(logical.get(column, column) for column in stored)
 
     @property
     def has_deletion_vectors(self) -> bool:

@@ -133,6 +133,10 @@ class WritePlan:
         return self.metadata.partition_columns
 
     @property
+    def clustering_columns(self) -> tuple[tuple[str, ...], ...]:
+        return () if self.snapshot is None else self.snapshot.clustering_columns
+
+    @property
     def physical_partition_columns(self) -> tuple[str, ...]:
         fields = [self.schema.find(name) for name in self.partition_columns]
         return tuple(stored_name(f, self.column_mapping_mode) for f in fields if f is not None)
