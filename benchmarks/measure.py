@@ -86,7 +86,13 @@ def report(*comparisons: Comparison) -> None:
     out = parser.parse_args().out
     if out is not None:
         out.write_text(json.dumps([asdict(comparison) for comparison in comparisons]))
-    Console().print(grid(comparisons))
+    screen().print(grid(comparisons))
+
+
+def screen() -> Console:
+    """Where tables are printed: wide enough for them where there is no terminal that says how wide it is."""
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=140)
 
 
 def grid(comparisons: Sequence[Comparison]) -> Grid:

@@ -12,9 +12,7 @@ import tempfile
 from importlib.metadata import version
 from pathlib import Path
 
-from rich.console import Console
-
-from benchmarks.measure import HEADINGS, ROUNDS, SCALE_FACTOR, Comparison, cells, grid
+from benchmarks.measure import HEADINGS, ROUNDS, SCALE_FACTOR, Comparison, cells, grid, screen
 
 QUESTIONS = ("scan", "load", "open_million", "point_query")
 ROOT = Path(__file__).resolve().parents[1]
@@ -23,7 +21,7 @@ PACKAGES = ("tahoe", "pyspark", "pyarrow", "deltalake", "obstore")
 
 def main() -> int:
     chosen = sys.argv[1:] or QUESTIONS
-    console = Console()
+    console = screen()
     unknown = sorted(set(chosen) - set(QUESTIONS))
     if unknown:
         console.print(f"There is no benchmark {', '.join(unknown)}; there are {', '.join(QUESTIONS)}.")
