@@ -8,7 +8,7 @@ import org.apache.spark.sql.SQLContext;
 import org.apache.spark.sql.SaveMode;
 import org.apache.spark.sql.catalyst.util.CaseInsensitiveMap;
 import org.apache.spark.sql.connector.catalog.Table;
-import org.apache.spark.sql.connector.catalog.TableProvider;
+import org.apache.spark.sql.connector.catalog.SupportsV1OverwriteWithSaveAsTable;
 import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.sources.BaseRelation;
 import org.apache.spark.sql.sources.CreatableRelationProvider;
@@ -21,9 +21,11 @@ import scala.jdk.javaapi.CollectionConverters;
 
 /**
  * What Spark loads for the name {@code delta}. Rows are read and written through the first version of the source API; that this is a
- * {@link TableProvider} as well makes Spark ask the catalogs for CREATE, REPLACE and saveAsTable.
+ * {@link org.apache.spark.sql.connector.catalog.TableProvider} as well makes Spark ask the catalogs for CREATE, REPLACE and saveAsTable,
+ * and say which replacement is a saveAsTable.
  */
-public class DefaultSource implements TableProvider, RelationProvider, SchemaRelationProvider, CreatableRelationProvider {
+public class DefaultSource
+    implements SupportsV1OverwriteWithSaveAsTable, RelationProvider, SchemaRelationProvider, CreatableRelationProvider {
   public BaseRelation createRelation(SQLContext context, scala.collection.immutable.Map options) {
     return (BaseRelation) Ask.answer(Ask.python.relation(context.sparkSession(), asWritten(options), options));
   }
