@@ -376,7 +376,7 @@ class DeltaTableBuilder:
         new = self._described(gateway)
         place = place_of(gateway, new)
         table = open_table(self._spark, place.url)
-        exists = place.is_known or table.exists()
+        exists = table.exists() if new.name is None else place.is_known  # a table that is there may be given a name
         if self._creation == "replace" and not exists:
             raise TableNotFoundError(table=self._name or place.url)
         if self._creation == "create" and exists:

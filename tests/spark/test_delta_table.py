@@ -1,0 +1,373 @@
+"""`DeltaTable` and its builder: the reference's names, arguments and result columns."""
+
+from __future__ import annotations
+
+import datetime as dt
+import inspect
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
+
+import tahoe
+from tahoe import DeltaTable
+from tahoe.errors import (
+    DuplicateColumnsError,
+    InvalidOptionError,
+    InvalidPropertyError,
+    NotADeltaTableError,
+    TableExistsError,
+    TableNotFoundError,
+    UnsupportedDataTypeError,
+    UnsupportedOperationError,
+    WriteNotImplementedError,
+)
+from tahoe.spark.tables import IdentityGenerator
+
+
+def write(spark: SparkSession, path: str, **options: Any) -> None:
+    spark.range(3).write.format("delta").mode("append").options(**options).save(path)
+
+
+# --- finding tables
+
+
+def test_for_path(spark: SparkSession, path: str) -> None:
+    write(spark, path)
+    table = DeltaTable.forPath(spark, path)
+    assert table.toDF().count() == 3
+    write(spark, path)
+    assert table.toDF().count() == 6
+
+
+def test_for_path_takes_settings_of_the_storage_only(spark: SparkSession, path: str) -> None:
+    write(spark, path)
+    assert DeltaTable.forPath(spark, path, {"fs.s3a.access.key": "k"}).toDF().count() == 3
+    with pytest.raises(InvalidOptionError):
+        DeltaTable.forPath(spark, path, {"spark.sql.shuffle.partitions": "1"})
+
+
+def test_what_is_no_table(spark: SparkSession, path: str) -> None:
+    with pytest.raises(TableNotFoundError):
+        DeltaTable.forPath(spark, path)
+    spark.range(1).write.parquet(path)
+    with pytest.raises(NotADeltaTableError):
+        DeltaTable.forPath(spark, path)
+    with pytest.raises(AnalysisException):
+        DeltaTable.forPath(spark, path)
+
+
+def test_for_name(spark: SparkSession, path: str, table_name: str) -> None:
+    write(spark, path)
+    assert DeltaTable.forName(spark, f"delta.`{path}`").toDF().count() == 3
+    spark.sql(f"create table {table_name} using delta location '{path}'")
+    table = DeltaTable.forName(spark, table_name)
+    assert table.toDF().count() == 3
+    assert DeltaTable.forName(spark, f"default.{table_name}").detail().collect()[0].location == f"file://{path}"
+
+
+def test_for_name_of_other_things(spark: SparkSession, table_name: str) -> None:
+    with pytest.raises(AnalysisException):
+        DeltaTable.forName(spark, "no_such_table")
+    spark.sql(f"create table {table_name} (a int) using parquet")
+    with pytest.raises(NotADeltaTableError):
+        DeltaTable.forName(spark, table_name)
+
+
+def test_is_delta_table(spark: SparkSession, path: str) -> None:
+    assert not DeltaTable.isDeltaTable(spark, path)
+    write(spark, path)
+    assert DeltaTable.isDeltaTable(spark, path)
+    assert DeltaTable.isDeltaTable(spark, f"delta.`{path}`")
+    assert not DeltaTable.isDeltaTable(spark, path + "/_delta_log")
+
+
+def test_alias(spark: SparkSession, path: str) -> None:
+    write(spark, path)
+    left, right = DeltaTable.forPath(spark, path).alias("l"), DeltaTable.forPath(spark, path).alias("r")
+    assert left.toDF().join(right.toDF(), F.expr("l.id = r.id")).count() == 3
+
+
+# --- describing tables
+
+HISTORY_TYPES = {
+    "version": "bigint",
+    "timestamp": "timestamp",
+    "userId": "string",
+    "userName": "string",
+    "operation": "string",
+    "operationParameters": "map<string,string>",
+    "job": "struct<jobId:string,jobName:string,jobRunId:string,runId:string,jobOwnerId:string,triggerType:string>",
+    "notebook": "struct<notebookId:string>",
+    "clusterId": "string",
+    "readVersion": "bigint",
+    "isolationLevel": "string",
+    "isBlindAppend": "boolean",
+    "operationMetrics": "map<string,string>",
+    "userMetadata": "string",
+    "engineInfo": "string",
+}
+
+DETAIL_TYPES = {
+    "format": "string",
+    "id": "string",
+    "name": "string",
+    "description": "string",
+    "location": "string",
+    "createdAt": "timestamp",
+    "lastModified": "timestamp",
+    "partitionColumns": "array<string>",
+    "clusteringColumns": "array<string>",
+    "numFiles": "bigint",
+    "sizeInBytes": "bigint",
+    "properties": "map<string,string>",
+    "minReaderVersion": "int",
+    "minWriterVersion": "int",
+    "tableFeatures": "array<string>",
+}
+
+
+def test_history(spark: SparkSession, path: str) -> None:
+    write(spark, path, userMetadata="first")
+    write(spark, path)
+    before = dt.datetime.now()
+    history = DeltaTable.forPath(spark, path).history()
+    assert dict(history.dtypes) == HISTORY_TYPES
+    newest, oldest = history.collect()
+    assert (newest.version, newest.readVersion, newest.operation, newest.isBlindAppend) == (1, 0, "WRITE", True)
+    assert (oldest.version, oldest.readVersion, oldest.userMetadata) == (0, None, "first")
+    assert newest.operationMetrics["numOutputRows"] == "3"
+    assert newest.operationParameters == {"mode": "Append", "partitionBy": "[]"}
+    assert abs(before - newest.timestamp) < dt.timedelta(minutes=5)
+    assert [row.version for row in DeltaTable.forPath(spark, path).history(1).collect()] == [1]
+
+
+def test_history_of_writers_that_say_other_things(spark: SparkSession, path: str) -> None:
+    # parameters that are no texts and fields of other types must not make the history unreadable
+    write(spark, path)
+    commit = Path(path, "_delta_log", f"{1:020d}.json")
+    commit.write_text(
+        '{"commitInfo":{"timestamp":1,"operation":"ODD","operationParameters":{"n":1,"l":["a"],"t":"x","none":null},"readVersion":"0",'
+        '"job":{"jobId":5},"isBlindAppend":"yes","operationMetrics":{"m":7},"unknown":{}}}\n'
+    )
+    odd = DeltaTable.forPath(spark, path).history(1).collect()[0]
+    assert odd.operationParameters == {"n": "1", "l": '["a"]', "t": "x", "none": None}
+    assert (odd.readVersion, odd.isBlindAppend, odd.job.jobId, odd.operationMetrics) == (None, None, "5", {"m": "7"})
+
+
+def test_detail(spark: SparkSession, path: str) -> None:
+    builder = DeltaTable.create(spark).location(path).addColumn("a", "long").addColumn("p", "string").partitionedBy("p")
+    table = builder.comment("what it is").property("delta.checkpointInterval", "3").execute()
+    spark.sql("select 1L a, 'x' p").write.format("delta").mode("append").save(path)
+    detail = table.detail()
+    assert dict(detail.dtypes) == DETAIL_TYPES
+    row = detail.collect()[0]
+    assert (row.format, row.name, row.description, row.location) == ("delta", None, "what it is", f"file://{path}")
+    assert (row.partitionColumns, row.clusteringColumns, row.numFiles) == (["p"], [], 1)
+    assert row.sizeInBytes == sum(file.stat().st_size for file in Path(path, "p=x").glob("*.parquet"))
+    assert row.properties == {"delta.checkpointInterval": "3"}
+    assert (row.minReaderVersion, row.minWriterVersion, row.tableFeatures) == (1, 2, ["appendOnly", "invariants"])
+    assert row.id == tahoe.Table(path).snapshot().metadata.id
+    assert row.createdAt <= row.lastModified
+
+
+def test_detail_of_a_named_table_has_its_name(spark: SparkSession, table_name: str) -> None:
+    spark.range(1).write.format("delta").saveAsTable(table_name)
+    assert table_name in DeltaTable.forName(spark, table_name).detail().collect()[0].name
+
+
+# --- the builder
+
+
+def test_create(spark: SparkSession, path: str) -> None:
+    table = (
+        DeltaTable.create(spark)
+        .location(path)
+        .addColumn("id", LongType(), nullable=False, comment="the key")
+        .addColumn("name", "STRING")
+        .addColumn("price", dataType="decimal(10,2)")
+        .addColumns(StructType([StructField("n", IntegerType()), StructField("day", StringType(), False)]))
+        .partitionedBy("day", "n")
+        .execute()
+    )
+    assert isinstance(table, DeltaTable)
+    snapshot = tahoe.Table(path).snapshot()
+    assert [(f.name, str(f.type), f.nullable) for f in snapshot.schema] == [
+        ("id", "long", False),
+        ("name", "string", True),
+        ("price", "decimal(10,2)", True),
+        ("n", "integer", True),
+        ("day", "string", False),
+    ]
+    assert snapshot.partition_columns == ("day", "n")
+    assert snapshot.schema.fields[0].metadata == {"comment": "the key"}
+    assert table.toDF().collect() == []
+    assert [row.operation for row in table.history().collect()] == ["CREATE TABLE"]
+    with pytest.raises(TableExistsError):
+        DeltaTable.create(spark).location(path).addColumn("id", "int").execute()
+    with pytest.raises(AnalysisException):
+        DeltaTable.create(spark).location(path).addColumn("id", "int").execute()
+
+
+def test_create_by_name(spark: SparkSession, table_name: str) -> None:
+    table = DeltaTable.create(spark).tableName(table_name).addColumn("id", "long").execute()
+    spark.sql(f"insert into {table_name} values (5)")
+    assert [row.id for row in table.toDF().collect()] == [5]
+    assert spark.catalog.tableExists(table_name)
+    folder = Path(table.detail().collect()[0].location.removeprefix("file://"))
+    with pytest.raises(TableExistsError):
+        DeltaTable.create(spark).tableName(table_name).addColumn("id", "long").execute()
+    spark.sql(f"drop table {table_name}")
+    assert not folder.exists()
+
+
+def test_create_by_name_in_a_place(spark: SparkSession, table_name: str, path: str) -> None:
+    DeltaTable.create(spark).tableName(table_name).location(path).addColumn("id", "long").execute()
+    spark.sql(f"insert into {table_name} values (5)")
+    assert tahoe.Table(path).to_arrow().num_rows == 1
+    spark.sql(f"drop table {table_name}")
+    assert DeltaTable.isDeltaTable(spark, path)
+
+
+def test_create_by_a_path_as_a_name(spark: SparkSession, path: str) -> None:
+    DeltaTable.create(spark).tableName(f"delta.`{path}`").addColumn("id", "long").execute()
+    assert DeltaTable.isDeltaTable(spark, path)
+
+
+def test_create_if_not_exists(spark: SparkSession, path: str, table_name: str) -> None:
+    DeltaTable.createIfNotExists(spark).location(path).addColumn("id", "long").execute()
+    write(spark, path)
+    again = DeltaTable.createIfNotExists(spark).location(path).addColumn("other", "int").execute()
+    assert again.toDF().columns == ["id"]
+    assert again.toDF().count() == 3
+    for _ in range(2):
+        DeltaTable.createIfNotExists(spark).tableName(table_name).addColumn("id", "long").execute()
+    assert len(DeltaTable.forName(spark, table_name).history().collect()) == 1
+
+
+def test_a_name_for_a_table_that_is_there(spark: SparkSession, path: str, table_name: str) -> None:
+    write(spark, path)
+    DeltaTable.createIfNotExists(spark).tableName(table_name).location(path).addColumn("id", "long").execute()
+    assert spark.table(table_name).count() == 3
+
+
+def test_replace(spark: SparkSession, path: str, table_name: str) -> None:
+    with pytest.raises(TableNotFoundError):
+        DeltaTable.replace(spark).location(path).addColumn("a", "int").execute()
+    write(spark, path, **{"delta.checkpointInterval": "3"})
+    table = DeltaTable.replace(spark).location(path).addColumn("a", "int").property("delta.appendOnly", "false").execute()
+    assert table.toDF().columns == ["a"]
+    assert table.toDF().collect() == []
+    assert tahoe.Table(path).properties == {"delta.appendOnly": "false"}
+    assert [row.version for row in table.history().collect()] == [1, 0]
+    assert spark.read.format("delta").option("versionAsOf", 0).load(path).count() == 3
+    with pytest.raises(TableNotFoundError):
+        DeltaTable.replace(spark).tableName(table_name).addColumn("a", "int").execute()
+
+
+def test_create_or_replace(spark: SparkSession, table_name: str) -> None:
+    DeltaTable.createOrReplace(spark).tableName(table_name).addColumn("a", "int").execute()
+    spark.sql(f"insert into {table_name} values (1)")
+    table = (
+        DeltaTable.createOrReplace(spark).tableName(table_name).addColumn("b", "string").partitionedBy("b").addColumn("c", "int").execute()
+    )
+    assert spark.table(table_name).columns == ["b", "c"]
+    assert table.toDF().count() == 0
+    assert len(table.history().collect()) == 3
+
+
+def test_the_active_session_is_used(spark: SparkSession, path: str) -> None:
+    DeltaTable.create().location(path).addColumn("id", "int").execute()
+    assert DeltaTable.forPath(spark, path).toDF().columns == ["id"]
+
+
+def test_session_defaults_are_for_new_tables(spark: SparkSession, path: str) -> None:
+    spark.conf.set("spark.databricks.delta.properties.defaults.logRetentionDuration", "interval 60 days")
+    try:
+        DeltaTable.create(spark).location(path).addColumn("id", "int").execute()
+    finally:
+        spark.conf.unset("spark.databricks.delta.properties.defaults.logRetentionDuration")
+    assert tahoe.Table(path).properties == {"delta.logRetentionDuration": "interval 60 days"}
+
+
+def test_column_mapping_by_property(spark: SparkSession, path: str) -> None:
+    builder = DeltaTable.create(spark).location(path).addColumn("a b", "int").property("delta.columnMapping.mode", "name")
+    builder.execute()
+    spark.sql("select 1 as `a b`").write.format("delta").mode("append").save(path)
+    assert spark.read.format("delta").load(path).collect()[0]["a b"] == 1
+
+
+def test_what_tahoe_does_not_enforce_yet_is_refused_by_name(spark: SparkSession, path: str) -> None:
+    new = DeltaTable.create(spark).location(path).addColumn("a", "long")
+    with pytest.raises(WriteNotImplementedError, match="generatedColumns"):
+        new.addColumn("g", "int", generatedAlwaysAs="cast(a + 1 as int)").execute()
+    for given in ({"generatedAlwaysAs": IdentityGenerator(1, 2)}, {"generatedByDefaultAs": IdentityGenerator()}):
+        with pytest.raises(WriteNotImplementedError, match="identityColumns"):
+            DeltaTable.create(spark).location(path).addColumn("i", "long", **given).addColumn("x", "int").execute()
+    with pytest.raises(UnsupportedOperationError, match="clusterBy"):
+        DeltaTable.create(spark).location(path).addColumn("a", "int").clusterBy("a").execute()
+    assert not Path(path).exists()
+
+
+def test_bad_tables_are_refused(spark: SparkSession, path: str) -> None:
+    create = DeltaTable.create
+    with pytest.raises(InvalidOptionError, match="name or a location"):
+        create(spark).addColumn("a", "int").execute()
+    with pytest.raises(DuplicateColumnsError):
+        create(spark).location(path).addColumn("a", "int").addColumn("A", "int").execute()
+    with pytest.raises(UnsupportedDataTypeError):
+        create(spark).location(path).addColumn("a", "interval day").execute()
+    with pytest.raises(InvalidPropertyError):
+        create(spark).location(path).addColumn("a", "int").property("delta.nonsense", "1").execute()
+    with pytest.raises(tahoe.errors.ColumnNotFoundError):
+        create(spark).location(path).addColumn("a", "int").partitionedBy("b").execute()
+
+
+def test_arguments_are_checked_as_in_the_reference(spark: SparkSession) -> None:
+    builder = DeltaTable.create(spark)
+    wrong: list[Any] = [
+        lambda: builder.tableName(1),
+        lambda: builder.location(1),
+        lambda: builder.comment(1),
+        lambda: builder.addColumn(1, "int"),
+        lambda: builder.addColumn("a", 1),
+        lambda: builder.addColumn("a", "int", nullable="no"),
+        lambda: builder.addColumn("a", "int", generatedAlwaysAs=1),
+        lambda: builder.addColumn("a", "int", generatedByDefaultAs="x"),
+        lambda: builder.addColumn("a", "int", comment=1),
+        lambda: builder.addColumns(1),
+        lambda: builder.addColumns([1]),
+        lambda: builder.partitionedBy(1),
+        lambda: builder.partitionedBy(["a", 1]),
+        lambda: builder.clusterBy(1),
+        lambda: builder.property("a", 1),
+        lambda: builder.property(1, "a"),
+    ]
+    for call in wrong:
+        with pytest.raises(TypeError):
+            call()
+    with pytest.raises(ValueError, match="non-zero"):
+        builder.addColumn("a", "long", generatedAlwaysAs=IdentityGenerator(step=0))
+    with pytest.raises(ValueError, match="cannot both be set"):
+        builder.addColumn("a", "long", generatedAlwaysAs="1", generatedByDefaultAs=IdentityGenerator())
+
+
+def test_names_of_arguments_are_the_references() -> None:
+    # code that names its arguments must run unchanged
+    assert list(inspect.signature(DeltaTable.forPath).parameters) == ["sparkSession", "path", "hadoopConf"]
+    assert list(inspect.signature(DeltaTable.forName).parameters) == ["sparkSession", "tableOrViewName"]
+    assert list(inspect.signature(DeltaTable.isDeltaTable).parameters) == ["sparkSession", "identifier"]
+    assert list(inspect.signature(DeltaTable.alias).parameters) == ["self", "aliasName"]
+    assert list(inspect.signature(tahoe.DeltaTableBuilder.addColumn).parameters) == [
+        "self",
+        "colName",
+        "dataType",
+        "nullable",
+        "generatedAlwaysAs",
+        "generatedByDefaultAs",
+        "comment",
+    ]
