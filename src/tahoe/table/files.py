@@ -7,9 +7,10 @@ a newer part has named is left out of the older ones. `tahoe.protocol.replay` is
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -53,23 +54,32 @@ MEMORY_PARTS_MAX = 16
 AMBIGUOUS = r"^/|^[A-Za-z][A-Za-z0-9+.-]*:|%|(^|/)\.\.?(/|$)|//"
 
 
-class Part(Protocol):
+class Part(ABC):
     """Some of the live files."""
 
     @property
+    @abstractmethod
     def num_rows(self) -> int: ...
 
+    @abstractmethod
     def column(self, name: str) -> pa.ChunkedArray:
         """One column of `COLUMNS`."""
 
+    @abstractmethod
     def statistics(self, request: StatisticsRequest) -> pa.Table:
         """Typed statistics, one row a file; null where there are none."""
 
+    @abstractmethod
     def take(self, rows: pa.Array) -> Part:
         """The part reduced to some of its rows, by position."""
 
+    @cached_property
+    def ambiguous(self) -> pa.ChunkedArray:
+        """Which paths may be spelled in more than one way; asked at each look, so it is found out once."""
+        return pc.match_substring_regex(self.column("path"), AMBIGUOUS)
 
-class MemoryPart:
+
+class MemoryPart(Part):
     """Files that commits added."""
 
     def __init__(self, table: pa.Table) -> None:
@@ -90,7 +100,7 @@ class MemoryPart:
         return MemoryPart(self.table.take(rows))
 
 
-class CheckpointPart:
+class CheckpointPart(Part):
     """Files in a Parquet checkpoint or sidecar; a column is read once, when it is first needed."""
 
     def __init__(self, columns: NestedColumns, rows: pa.Array | None = None) -> None:
@@ -195,6 +205,11 @@ class LiveFiles:
         return pa.concat_tables([no_statistics(0, request), *(part.statistics(request) for part in self.parts)])
 
     @cached_property
+    def ambiguous(self) -> pa.ChunkedArray:
+        """Which paths have to be resolved one by one."""
+        return pa.chunked_array([chunk for part in self.parts for chunk in part.ambiguous.chunks], type=pa.bool_())
+
+    @cached_property
     def size_bytes(self) -> int:
         return int(pc.sum(self.column("size_bytes")).as_py() or 0)
 
@@ -241,7 +256,7 @@ def _without(part: Part, seen: Set[FileKey], canonical: Callable[[str], str]) ->
     """The part without the files that newer actions have named."""
     paths = part.column("path")
     names = {path for path, _ in seen}
-    suspects = pc.or_(pc.is_in(paths, value_set=pa.array(sorted(names), pa.string())), pc.match_substring_regex(paths, AMBIGUOUS))
+    suspects = pc.or_(pc.is_in(paths, value_set=pa.array(sorted(names), pa.string())), part.ambiguous)
     candidates = pc.indices_nonzero(suspects)
     if not len(candidates):
         return part

@@ -27,9 +27,6 @@ from tahoe.table.types import arrow_type
 if TYPE_CHECKING:
     from tahoe.table.snapshot import Snapshot
 
-# What a path must not have for its url to be the table's url with the path behind it.
-_NEEDS_RESOLVING = r"^/|^[A-Za-z][A-Za-z0-9+.-]*:|%|(^|/)\.\.?(/|$)|//"
-
 
 @dataclass(frozen=True)
 class Scan:
@@ -59,7 +56,8 @@ class Scan:
     @cached_property
     def urls(self) -> pa.ChunkedArray:
         """Absolute urls, unescaped."""
-        return resolve_urls(self.column("path"), self.snapshot.url)
+        odd = self.snapshot.live.ambiguous
+        return resolve_urls(self.column("path"), odd if self.rows is None else odd.take(self.rows), self.snapshot.url)
 
     @cached_property
     def files(self) -> pa.Table:
@@ -133,10 +131,9 @@ def plan_scan(snapshot: Snapshot, predicate: Predicate | None) -> Scan:
     return Scan(snapshot, predicate, None if mask is None else pc.indices_nonzero(mask))
 
 
-def resolve_urls(paths: pa.ChunkedArray, table_url: str) -> pa.ChunkedArray:
-    """Absolute, unescaped urls for paths as they are in the log; in one go where a path is plain."""
+def resolve_urls(paths: pa.ChunkedArray, odd: pa.ChunkedArray, table_url: str) -> pa.ChunkedArray:
+    """Absolute, unescaped urls for paths as they are in the log; in one go but for the odd ones."""
     plain = pc.binary_join_element_wise(table_url, paths, "/")
-    odd = pc.match_substring_regex(paths, _NEEDS_RESOLVING)
     if not pc.any(odd).as_py():
         return plain
     resolved = [resolve_path(path, table_url) for path in paths.filter(odd).to_pylist()]

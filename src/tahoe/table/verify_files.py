@@ -132,7 +132,7 @@ def _located(snapshot: Snapshot) -> tuple[pa.Table, list[Finding]]:
     """The live files with their urls, sorted by these; and the paths that lead nowhere."""
     paths, illegal = snapshot.live.column("path"), []
     try:
-        urls = resolve_urls(paths, snapshot.url)
+        urls = resolve_urls(paths, snapshot.live.ambiguous, snapshot.url)
     except PathOutsideTableError:
         found = [_resolved(snapshot, path) for path in paths.to_pylist()]
         illegal = [url for url in found if isinstance(url, Finding)]
