@@ -49,8 +49,8 @@ class Source:
         return scan.files_message(Gateway.active(), files, filters)
 
     @_answering
-    def inputs(self, files: JavaObject) -> list[str]:
-        return scan.input_files(Gateway.active(), files)
+    def inputs(self, files: JavaObject) -> str:
+        return "\0".join(scan.input_files(Gateway.active(), files))
 
     @_answering
     def newest(self, table: str) -> int:

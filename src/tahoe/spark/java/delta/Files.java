@@ -181,8 +181,8 @@ public class Files implements FileIndex {
   }
 
   public String[] inputFiles() {
-    List urls = (List) Ask.answer(Ask.python.inputs(this));
-    return (String[]) urls.toArray(new String[0]);
+    String urls = (String) Ask.answer(Ask.python.inputs(this));
+    return urls.isEmpty() ? new String[0] : urls.split("\u0000");
   }
 
   /** Spark calls this for what it has cached, before it caches it anew. */
@@ -202,6 +202,7 @@ public class Files implements FileIndex {
     if (!(other instanceof Files)) return false;
     Files that = (Files) other;
     return table.equals(that.table)
+        && metadata.equals(that.metadata)
         && version == that.version
         && pinned == that.pinned
         && (selection == null ? that.selection == null : selection.equals(that.selection))

@@ -20,7 +20,7 @@ public interface Python {
   /** The files of a scan: an Arrow stream, as bytes or as the path of a file that holds them. */
   Object files(Files files, String filters);
 
-  /** The urls of all files of the newest version, or of the one that is pinned. */
+  /** The urls of all files of the newest version, or of the one that is pinned, joined by zero characters. */
   Object inputs(Files files);
 
   /** The number of the newest version. */

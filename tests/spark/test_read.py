@@ -1,0 +1,344 @@
+"""Reading by path: versions, what a DataFrame sees, and what is refused."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.errors import AnalysisException
+from pyspark.sql import Row, SparkSession
+
+import tahoe
+from tahoe.errors import (
+    DataFileMissingError,
+    InvalidDataFileError,
+    InvalidOptionError,
+    InvalidTimeTravelError,
+    NotADeltaTableError,
+    SchemaChangedError,
+    TableNotFoundError,
+    TimestampOutOfRangeError,
+    UnsupportedOperationError,
+    VersionNotFoundError,
+)
+from tahoe.protocol.schema import INTEGER, LONG, STRING, VOID, Field, Struct
+from tahoe.spark import planning
+from tests.spark.foreign import change_schema
+
+
+def load(spark, path, **options):
+    return spark.read.format("delta").options(**options).load(path)
+
+
+def append(path, *ids):
+    """Another writer's commit of one file."""
+    tahoe.Table(path).append(pa.table({"id": pa.array(ids, pa.int64())}))
+
+
+def ids(frame) -> list[int]:
+    return sorted(row.id for row in frame.collect())
+
+
+@pytest.fixture(scope="module")
+def versions(tmp_path_factory) -> str:
+    """Versions 0, 1, 2 with one, two, three rows, committed at noon of three days."""
+    path = str(tmp_path_factory.mktemp("versions") / "t")
+    for version in range(3):
+        append(path, version)
+        moment = dt.datetime(2024, 1, 1 + version, 12, tzinfo=dt.UTC).timestamp()
+        os.utime(Path(path, "_delta_log", f"{version:020d}.json"), (moment, moment))
+    return path
+
+
+# --- versions
+
+
+def test_the_newest_version_is_read(spark, versions):
+    assert ids(load(spark, versions)) == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("options", "suffix", "expected"),
+    [
+        ({"versionAsOf": 0}, "", [0]),
+        ({"VERSIONASOF": "1"}, "", [0, 1]),
+        ({"timestampAsOf": "2024-01-02"}, "", [0]),
+        ({"timestampAsOf": "2024-01-02 12:00:00"}, "", [0, 1]),
+        ({"timestampAsOf": "2024-01-02T13:00:00Z"}, "", [0, 1]),
+        ({}, "@v1", [0, 1]),
+        ({}, "@V0", [0]),
+        ({}, "@20240102120000000", [0, 1]),
+        ({}, "@20240102115959999", [0]),
+    ],
+)
+def test_an_older_version_is_read_by_option_and_by_suffix(spark, versions, options, suffix, expected):
+    assert ids(load(spark, versions + suffix, **options)) == expected
+
+
+def test_a_timestamp_without_a_zone_is_in_the_sessions(spark, versions):
+    # noon in Greenwich is four in the morning there: read as UTC it would be version 1
+    spark.conf.set("spark.sql.session.timeZone", "America/Los_Angeles")
+    try:
+        assert ids(load(spark, versions, timestampAsOf="2024-01-02 03:59:59")) == [0]
+        assert ids(load(spark, versions, timestampAsOf="2024-01-02 04:00:00")) == [0, 1]
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
+
+
+@pytest.mark.parametrize(
+    ("options", "suffix", "error"),
+    [
+        ({"versionAsOf": 3}, "", VersionNotFoundError),
+        ({"versionAsOf": "one"}, "", InvalidTimeTravelError),
+        ({"timestampAsOf": "2023-01-01"}, "", TimestampOutOfRangeError),
+        ({"timestampAsOf": "2025-01-01"}, "", TimestampOutOfRangeError),
+        ({"timestampAsOf": "yesterday evening"}, "", InvalidTimeTravelError),
+        ({"versionAsOf": 0, "timestampAsOf": "2024-01-02"}, "", InvalidTimeTravelError),
+        ({"versionAsOf": 0}, "@v1", InvalidTimeTravelError),
+    ],
+)
+def test_a_version_that_cannot_be_read_is_refused(spark, versions, options, suffix, error):
+    with pytest.raises(error) as caught:
+        load(spark, versions + suffix, **options)
+    assert isinstance(caught.value, AnalysisException)
+
+
+# --- what a DataFrame sees
+
+
+def test_a_dataframe_sees_the_newest_version_each_time_it_is_planned(spark, path):
+    append(path, 1)
+    frame = load(spark, path)
+    assert frame.count() == 1
+    append(path, 2)
+    assert frame.count() == 2
+
+
+def test_a_dataframe_of_a_version_does_not_change(spark, path):
+    append(path, 1)
+    frame = load(spark, path, versionAsOf=0)
+    append(path, 2)
+    assert frame.count() == 1
+
+
+def test_one_query_sees_one_version_however_often_it_names_the_table(spark, path, monkeypatch):
+    # another writer commits between the first look at the table and the next ones: all must still read the same
+    append(path, 1)
+    load(spark, path).createOrReplaceTempView("seen")
+    looks = []
+
+    def plan_and_be_overtaken(*arguments):
+        planned = plan(*arguments)
+        looks.append(planned.version())
+        tahoe.Table(path).append(pa.table({"id": [100 + len(looks)]}))
+        return planned
+
+    plan = planning.plan
+    monkeypatch.setattr(planning, "plan", plan_and_be_overtaken)
+    query = (
+        "select count(*) as n, (select count(*) from seen) as m from seen a full join seen b using (id) where id in (select id from seen)"
+    )
+    assert spark.sql(query).collect() == [Row(n=1, m=1)]
+    assert len(looks) >= 3
+    assert set(looks) == {0}
+    monkeypatch.undo()
+    assert load(spark, path).count() == 1 + len(looks)
+
+
+def test_a_write_from_the_same_dataframe_reads_anew(spark, path, tmp_path):
+    # Spark plans both writes under the tracker of the DataFrame: it must not pin the second to the version of the first
+    append(path, 1)
+    frame = load(spark, path)
+    frame.write.format("delta").save(str(tmp_path / "first"))
+    append(path, 2)
+    frame.write.format("delta").save(str(tmp_path / "second"))
+    assert ids(load(spark, str(tmp_path / "second"))) == [1, 2]
+
+
+def test_a_column_that_another_writer_added_is_seen(spark, path):
+    append(path, 1)
+    frame = load(spark, path)
+    spark.sql("select 2L as id, 'x' as name").write.format("delta").mode("append").option("mergeSchema", "true").save(path)
+    assert load(spark, path).columns == ["id", "name"]
+    assert ids(frame) == [1, 2], "what was analysed before keeps its columns"
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        Struct((Field(name="id", type=INTEGER), Field(name="s", type=STRING))),
+        Struct((Field(name="s", type=STRING),)),
+    ],
+)
+def test_a_dataframe_whose_column_changed_must_be_made_again(spark, path, changed):
+    # to read the new files with the old schema would give wrong values, or none
+    spark.sql("select 1L as id, 'x' as s").write.format("delta").save(path)
+    frame = load(spark, path)
+    change_schema(path, changed)
+    with pytest.raises(SchemaChangedError, match=r"id is not in version 1"):
+        frame.collect()
+    assert load(spark, path).columns == list(changed.names)
+
+
+def test_a_table_that_was_made_anew_in_the_same_folder_is_another_one(spark, path):
+    append(path, 1)
+    cached = load(spark, path).cache()
+    assert ids(cached) == [1]
+    shutil.rmtree(path)
+    append(path, 7)
+    assert ids(load(spark, path)) == [7]
+    cached.unpersist()
+
+
+# --- the cache
+
+
+def test_a_cached_dataframe_is_used_while_version_and_table_are_equal(spark, path):
+    append(path, 1)
+    cached = load(spark, path).cache()
+    assert cached.count() == 1
+    assert "InMemoryTableScan" in _plan(load(spark, path).where("id > 0"))
+    cached.unpersist()
+
+
+def test_a_cached_dataframe_is_not_taken_for_a_newer_version(spark, path):
+    # equality must know the version, or rows that another writer committed stay unseen
+    append(path, 1)
+    cached = load(spark, path).cache()
+    assert cached.count() == 1
+    append(path, 2)
+    assert load(spark, path).count() == 2
+    cached.unpersist()
+
+
+def test_a_write_of_this_session_renews_what_is_cached(spark, path):
+    # as on plain Parquet
+    append(path, 1)
+    cached = load(spark, path).cache()
+    assert cached.count() == 1
+    spark.range(2, 3).write.format("delta").mode("append").save(path)
+    assert cached.count() == 2
+    assert "InMemoryTableScan" in _plan(load(spark, path))
+    cached.unpersist()
+
+
+def test_exchanges_are_reused(spark, path):
+    append(path, *range(10))
+    spark.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")
+    spark.conf.set("spark.sql.adaptive.enabled", "false")
+    try:
+        counts = load(spark, path).groupBy("id").count()
+        assert "ReusedExchange" in _plan(counts.union(load(spark, path).groupBy("id").count()))
+    finally:
+        spark.conf.unset("spark.sql.autoBroadcastJoinThreshold")
+        spark.conf.unset("spark.sql.adaptive.enabled")
+
+
+def _plan(frame) -> str:
+    return frame._jdf.queryExecution().executedPlan().toString()
+
+
+# --- what cannot be read
+
+
+def test_a_path_that_is_no_table_is_refused(spark, tmp_path):
+    with pytest.raises(TableNotFoundError) as caught:
+        load(spark, str(tmp_path / "nothing"))
+    assert isinstance(caught.value, AnalysisException)
+    assert caught.value.getCondition() == "DELTA_TABLE_NOT_FOUND"
+    assert caught.value.getSqlState() == "42P01"
+    assert caught.value.getMessageParameters() == {"table": f"file://{tmp_path}/nothing"}
+
+
+def test_a_folder_of_parquet_is_no_table(spark, path):
+    spark.range(3).write.parquet(path)
+    with pytest.raises(NotADeltaTableError):
+        load(spark, path)
+
+
+def test_a_path_is_needed_and_only_one(spark, path):
+    with pytest.raises(InvalidOptionError):
+        spark.read.format("delta").load()
+    with pytest.raises(InvalidOptionError):
+        spark.read.format("delta").load([path, path])
+
+
+def test_a_schema_of_the_readers_own_is_refused(spark, path):
+    append(path, 1)
+    with pytest.raises(Exception, match="user-specified schema"):
+        spark.read.format("delta").schema("id int").load(path)
+
+
+def test_the_change_feed_is_refused(spark, path):
+    append(path, 1)
+    with pytest.raises(UnsupportedOperationError):
+        load(spark, path, readChangeFeed="true")
+
+
+def test_a_missing_data_file_is_named(spark, path):
+    append(path, 1)
+    (file,) = Path(path).glob("*.parquet")
+    frame = load(spark, path)
+    file.unlink()
+    with pytest.raises(DataFileMissingError) as caught:
+        frame.collect()
+    assert file.name in caught.value.parameters["file"]
+
+
+def test_a_damaged_data_file_is_named(spark, path):
+    append(path, 1)
+    (file,) = Path(path).glob("*.parquet")
+    file.write_bytes(b"this is no Parquet")
+    for checksum in Path(path).glob(".*.crc"):
+        checksum.unlink()
+    with pytest.raises(InvalidDataFileError) as caught:
+        load(spark, path).collect()
+    assert file.name in caught.value.parameters["file"]
+
+
+# --- where Spark looks
+
+
+def test_other_spellings_of_a_path_are_the_same_table(spark, path):
+    append(path, 1)
+    for spelling in (path + "/", "file:" + path, "file://" + path, str(Path(path).parent) + "/./" + Path(path).name):
+        assert ids(load(spark, spelling)) == [1]
+
+
+def test_input_files_are_listed(spark, path):
+    append(path, 1)
+    append(path, 2)
+    assert sorted(load(spark, path).inputFiles()) == sorted("file://" + str(f) for f in Path(path).glob("*.parquet"))
+
+
+def test_metadata_columns_are_those_of_parquet(spark: SparkSession, path):
+    append(path, 5, 6)
+    (file,) = Path(path).glob("*.parquet")
+    selected = ["_metadata.file_name", "_metadata.file_size", "_metadata.row_index", "_metadata.file_path", "input_file_name() as name"]
+    found = load(spark, path).selectExpr("id", *selected)
+    expected = spark.read.parquet(str(file)).selectExpr("id", *selected)
+    assert sorted(found.collect()) == sorted(expected.collect())
+
+
+def test_a_column_that_the_files_do_not_have_is_null(spark, path):
+    append(path, 1)
+    table = tahoe.Table(path).snapshot()
+    change_schema(path, Struct((*table.schema.fields, Field(name="later", type=LONG))))
+    assert load(spark, path).collect() == [Row(id=1, later=None)]
+
+
+def test_a_void_column_is_null_at_every_depth(spark, path):
+    spark.sql("select 1L as id, named_struct('a', 1) as s").write.format("delta").save(path)
+    schema = tahoe.Table(path).schema
+    struct = schema.find("s")
+    deeper = Struct((*struct.type.fields, Field(name="nothing", type=VOID)))
+    change_schema(path, Struct((schema.find("id"), replace(struct, type=deeper), Field(name="v", type=VOID))))
+    frame = load(spark, path)
+    assert frame.schema["v"].dataType.simpleString() == "void"
+    assert frame.collect() == [Row(id=1, s=Row(a=1, nothing=None), v=None)]
+    assert frame.where("v is null and s.nothing is null").select("s.a").collect() == [Row(a=1)]
