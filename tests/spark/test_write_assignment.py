@@ -11,22 +11,10 @@ from tahoe.errors import SchemaMismatchError
 from tahoe.protocol.schema import Array, DataType, Decimal, Field, Map, Primitive, Struct, encode_type
 from tahoe.spark.assignment import always_fits, check_assignable, conforms_inside, storable
 
-NAMES = [
-    "string",
-    "long",
-    "integer",
-    "short",
-    "byte",
-    "float",
-    "double",
-    "boolean",
-    "binary",
-    "date",
-    "timestamp",
-    "timestamp_ntz",
-    "variant",
-    "void",
-]
+NAMES = (
+    *("string", "long", "integer", "short", "byte", "float", "double", "boolean", "binary"),
+    *("date", "timestamp", "timestamp_ntz", "variant", "void"),
+)
 TYPES: list[DataType] = [*map(Primitive, NAMES), Decimal(10, 2), Decimal(10, 4), Decimal(38, 0)]
 LONG, STRING = Primitive("long"), Primitive("string")
 
