@@ -7,6 +7,7 @@ import json
 from decimal import Decimal
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import tahoe
@@ -23,6 +24,7 @@ from tahoe.errors import (
     PathIsNotEmptyError,
     SchemaMismatchError,
     UnsupportedDataTypeError,
+    UnsupportedOperationError,
     WriteNotImplementedError,
 )
 from tahoe.protocol.actions import Add, DomainMetadata, Protocol
@@ -291,3 +293,14 @@ def test_clustering_columns_always_have_statistics(table):
     newest = next(a for a in table.log.read_version(2) if isinstance(a, Add))
     assert physical in json.loads(newest.stats)["minValues"]
     assert len(json.loads(newest.stats)["minValues"]) == 2
+
+
+def test_days_of_the_julian_calendar_are_refused_not_shifted(tmp_path):
+    """Spark 2 counted early days otherwise, and says so in the footer."""
+    table = tahoe.Table(str(tmp_path))
+    table.append(pa.table({"day": pa.array([dt.date(1500, 1, 1)])}))
+    assert table.to_arrow().to_pylist() == [{"day": dt.date(1500, 1, 1)}]
+    (file,) = tmp_path.glob("*.parquet")
+    pq.write_table(pq.read_table(file).replace_schema_metadata({"org.apache.spark.legacyDateTime": ""}), file)
+    with pytest.raises(UnsupportedOperationError, match="column day has days before 1582-10-15"):
+        table.to_arrow()

@@ -6,15 +6,16 @@ Data Files". This is the small reader; Spark reads with its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tahoe.errors import ColumnNotFoundError, DataFileMissingError, InvalidDataFileError
+from tahoe.errors import ColumnNotFoundError, DataFileMissingError, InvalidDataFileError, UnsupportedOperationError
 from tahoe.protocol.actions import DeletionVectorDescriptor, decode_deletion_vector
 from tahoe.protocol.column_mapping import column_id, stored_name
 from tahoe.protocol.predicate import And, Column, Comparison, Constant, In, IsNull, Not, Or, Predicate, StartsWith, Unknown, columns_of
@@ -110,6 +111,7 @@ def _read_file(snapshot: Snapshot, file: _File, fields: Sequence[Field]) -> pa.T
             names = [f.name for f in found if f is not None]
             raw = parquet.read(columns=names) if names else None
             rows = parquet.metadata.num_rows
+            _check_calendar(raw, parquet.metadata.metadata or {}, snapshot, file)
     except FileNotFoundError as error:
         raise DataFileMissingError(table=snapshot.url, file=file.path, version=snapshot.version) from error
     except (OSError, pa.ArrowException) as error:
@@ -127,6 +129,26 @@ def _read_file(snapshot: Snapshot, file: _File, fields: Sequence[Field]) -> pa.T
     if not fields:
         table = _no_columns(rows)
     return table if file.vector is None else _without_deleted(snapshot, table, file, rows)
+
+
+# What Spark writes into a footer where dates and times before the Gregorian calendar are in the Julian one, as Spark 2 counted.
+_JULIAN = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
+_GREGORIAN_FROM = ((pa.types.is_date, date(1582, 10, 15)), (pa.types.is_timestamp, datetime(1582, 10, 15, tzinfo=UTC)))
+
+
+def _check_calendar(raw: pa.Table | None, footer: Mapping[bytes, bytes], snapshot: Snapshot, file: _File) -> None:
+    """Refuse days that would come out as other ones: only Spark knows how to count them anew, in the zone they were written in."""
+    if raw is None or not any(key in footer for key in _JULIAN):
+        return
+    for name, column in zip(raw.column_names, raw.columns, strict=True):
+        first = next((moment for is_kind, moment in _GREGORIAN_FROM if is_kind(column.type)), None)
+        if first is not None and pc.any(pc.less(column, pa.scalar(first).cast(column.type))).as_py():
+            raise UnsupportedOperationError(
+                operation=f"Reading {file.path} without Spark",
+                table=snapshot.url,
+                detail=f"its column {name} has days before 1582-10-15 in the Julian calendar",
+                remedy="Read it with tahoe.enable(spark) and format(\"delta\").",
+            )
 
 
 def _without_deleted(snapshot: Snapshot, table: pa.Table, file: _File, rows: int) -> pa.Table:
