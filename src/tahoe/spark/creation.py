@@ -181,7 +181,7 @@ def _check_same(table: Table, new: NewTable) -> None:
 
 
 def _request(gateway: Gateway, table: Table, new: NewTable, operation: str) -> WriteRequest:
-    session = parse_options({}, gateway.spark.conf.getAll, table=table.url)
+    session = parse_options({}, gateway.settings(), table=table.url)
     return WriteRequest(
         mode="error",
         schema=new.schema,

@@ -35,7 +35,8 @@ _SESSION_SETTINGS: Mapping[str, str] = {
     "spark.sql.parquet.variant.annotateLogicalType.enabled": "false",
 }
 
-_DATASOURCES = "org.apache.spark.sql.execution.datasources"
+_DATASOURCES = "org.apache.spark.sql.execution.datasources."
+_STREAMING = "org.apache.spark.sql.execution.streaming."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,10 +90,12 @@ def write_files(frame: DataFrame, url: str, settings: WriterSettings) -> list[Ne
 
 def delete_files(gateway: Gateway, url: str, keys: Iterable[str], hadoop: Mapping[str, str]) -> None:
     """Remove files of a folder; one that is not there is no error. `hadoop` holds settings of the storage."""
-    root = gateway.jvm.org.apache.hadoop.fs.Path(hadoop_url(gateway, url))
-    system = root.getFileSystem(_configuration(gateway.session, hadoop))
+    path = gateway.java_class("org.apache.hadoop.fs.Path")
+    system = None
     for key in keys:
-        system.delete(gateway.jvm.org.apache.hadoop.fs.Path(root, key), False)
+        root = path(hadoop_url(gateway, url))
+        system = system or root.getFileSystem(_configuration(gateway.session, hadoop))
+        system.delete(path(root, key), False)
 
 
 def hadoop_url(gateway: Gateway, url: str) -> str:
@@ -104,22 +107,21 @@ def hadoop_url(gateway: Gateway, url: str) -> str:
 
 
 def _write(gateway: Gateway, query: JavaObject, url: str, settings: WriterSettings, manifest: str) -> None:
-    jvm = gateway.jvm
     session = _session_for_files(gateway)
     plan = query.executedPlan()
     columns = _as_in_files(gateway, plan.output(), settings.schema)
     by_name = {column.name(): column for column in columns}
     partitions = gateway.seq([by_name[name] for name in settings.partition_columns])
-    spec = getattr(jvm, f"{_DATASOURCES}.FileFormatWriter$OutputSpec")(url, gateway.scala_map({}), gateway.seq(columns))
+    spec = gateway.java_class(_DATASOURCES + "FileFormatWriter$OutputSpec")(url, gateway.scala_map({}), gateway.seq(columns))
     options = gateway.scala_map({"timeZone": "UTC", **settings.options})
-    committer = jvm.org.apache.spark.sql.execution.streaming.ManifestFileCommitProtocol("tahoe", url)
+    committer = gateway.java_class(_STREAMING + "ManifestFileCommitProtocol")("tahoe", url)
     committer.setupManifestOptions(_manifest_log(gateway, manifest), 0)
-    parquet = jvm.org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat()
+    parquet = gateway.java_class(_DATASOURCES + "parquet.ParquetFileFormat")()
     hadoop = _configuration(session, {"parquet.statistics.truncate.length": str(BOUND_BYTES_MAX), **settings.hadoop})
     none, nothing = gateway.option(None), gateway.seq([])
-    writer = gateway.module(f"{_DATASOURCES}.FileFormatWriter")
+    writer = gateway.module(_DATASOURCES + "FileFormatWriter")
     given = (session, plan, parquet, committer, spec, hadoop, partitions, none, nothing, options)
-    writer.write(*given, *_defaults(writer, "write", len(given)))
+    writer.write(*given, *_defaults(gateway, writer, "write", len(given)))
 
 
 def _configuration(session: JavaObject, settings: Mapping[str, str]) -> JavaObject:
@@ -139,13 +141,13 @@ def _session_for_files(gateway: Gateway) -> JavaObject:
 
 
 def _manifest_log(gateway: Gateway, folder: str) -> JavaObject:
-    log = gateway.jvm.org.apache.spark.sql.execution.streaming.sinks.FileStreamSinkLog
+    log = gateway.java_class(_STREAMING + "sinks.FileStreamSinkLog")
     return log(1, gateway.session, Path(folder, "log").as_uri(), gateway.option(None))
 
 
 def _as_in_files(gateway: Gateway, output: JavaObject, schema: str) -> list[JavaObject]:
     """The plan's columns under the names, types and metadata of the files. Rows have no names, so that this costs nothing."""
-    attribute = gateway.jvm.org.apache.spark.sql.catalyst.expressions.AttributeReference
+    attribute = gateway.java_class("org.apache.spark.sql.catalyst.expressions.AttributeReference")
     fields = gateway.struct_of_json(schema).fields()
     return [
         attribute(f.name(), f.dataType(), f.nullable(), f.metadata(), column.exprId(), column.qualifier())
@@ -153,14 +155,17 @@ def _as_in_files(gateway: Gateway, output: JavaObject, schema: str) -> list[Java
     ]
 
 
-def _defaults(module: JavaObject, method: str, given: int) -> list[JavaObject]:
+def _defaults(gateway: Gateway, module: JavaObject, method: str, given: int) -> list[JavaObject]:
     """The default values of a Scala method's last parameters, however many this version of Spark has."""
-    names = {m.getName() for m in module.getClass().getMethods()}
-    values, position = [], given + 1
-    while f"{method}$default${position}" in names:
-        values.append(getattr(module, f"{method}$default${position}")())
-        position += 1
-    return values
+    key = (gateway.spark.version, method)
+    if key not in _parameter_counts:
+        counts = (m.getParameterCount() for m in module.getClass().getMethods() if m.getName() == method)
+        _parameter_counts[key] = max(counts)
+    return [getattr(module, f"{method}$default${position}")() for position in range(given + 1, _parameter_counts[key] + 1)]
+
+
+# To look at a class's methods takes many calls, and they are the same for a version of Spark.
+_parameter_counts: dict[tuple[str, str], int] = {}
 
 
 def _as_query(gateway: Gateway, query: JavaObject, work: Callable[[], Any]) -> None:
@@ -168,7 +173,7 @@ def _as_query(gateway: Gateway, query: JavaObject, work: Callable[[], Any]) -> N
     body = _Body(gateway, work)
     execution = gateway.module("org.apache.spark.sql.execution.SQLExecution")
     try:
-        execution.withNewExecutionId(query, gateway.option("save"), gateway.jvm.delta.Work(body))
+        execution.withNewExecutionId(query, gateway.option("save"), gateway.java_class("delta.Work")(body))
     except Exception as error:
         raise body.error or error from error
 

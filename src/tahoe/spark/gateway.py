@@ -128,6 +128,16 @@ class Gateway:
         while iterator.hasNext():
             yield iterator.next()
 
+    def texts(self, java_map: JavaObject) -> dict[str, str]:
+        """A Java map of texts, in one call: to iterate over it would take two for each entry, and an exception at the end."""
+        mapper = self.java_class("com.fasterxml.jackson.databind.ObjectMapper")()
+        found: dict[str, str] = json.loads(mapper.writeValueAsString(java_map))
+        return found
+
+    def settings(self) -> dict[str, str]:
+        """The session's settings, those that were set."""
+        return self.texts(self.session.conf().getAllAsJava())
+
     def dict(self, scala_map: JavaObject) -> dict[str, Any]:
         """A Scala map with string keys as a dictionary."""
         return {entry._1(): entry._2() for entry in self.items(scala_map.iterator())}

@@ -38,7 +38,8 @@ class Source:
 
     @_answering
     def relation(self, session: JavaObject, options: JavaObject, given: JavaObject) -> JavaObject:
-        return planning.relation(Gateway.of(session), dict(options), given)
+        gateway = Gateway.of(session)
+        return planning.relation(gateway, gateway.texts(options), given)
 
     @_answering
     def plan(self, session: JavaObject, files: JavaObject, version: int, data: str, output: str, filters: str) -> JavaObject:
@@ -82,7 +83,8 @@ class Source:
 
     @_answering
     def save(self, session: JavaObject, mode: str, options: JavaObject, given: JavaObject, data: JavaObject) -> JavaObject:
-        return commands.save(Gateway.of(session), mode, dict(options), given, data)
+        gateway = Gateway.of(session)
+        return commands.save(gateway, mode, gateway.texts(options), given, data)
 
     @_answering
     def insert(self, session: JavaObject, files: JavaObject, data: JavaObject, overwrite: bool) -> None:

@@ -137,7 +137,7 @@ def create_as_select(
 
 
 def _options(spark: SparkSession, options: Mapping[str, str], table: Table) -> WriteOptions:
-    return parse_options(options, spark.conf.getAll, table=table.url)
+    return parse_options(options, Gateway(spark).settings(), table=table.url)
 
 
 def _named_by_position(frame: DataFrame, table: Table, *, may_grow: bool) -> DataFrame:
