@@ -14,7 +14,15 @@ from tests.interop.rows import spark_rows
 
 
 class Reader(Protocol):
+    """One way to read and append.
+
+    Attributes:
+        cannot_read: tables that are refused, with what the error must say.
+        cannot_append: tables whose rows cannot be appended by this way, with the reason.
+    """
+
     name: str
+    cannot_read: Mapping[str, str]
     cannot_append: Mapping[str, str]
 
     def read(self, path: Path, *, version: int | None = None, condition: str | None = None) -> pa.Table: ...
@@ -25,9 +33,11 @@ class Reader(Protocol):
 
 class WithoutSpark:
     name = "without Spark"
+    cannot_read: Mapping[str, str] = {"variant_shredded": "shredded", "dates_of_the_julian_calendar": "Julian calendar"}
     cannot_append: Mapping[str, str] = {
-        name: f"an Arrow table does not say that a column is {what}"
-        for name, what in {"variant": "a variant", "variant_shredded": "a variant", "void_column": "void"}.items()
+        "variant": "an Arrow table does not say that a column is a variant",
+        "void_column": "an Arrow table does not say that a column is void",
+        **dict.fromkeys(cannot_read, "it cannot be read"),
     }
 
     def read(self, path: Path, *, version: int | None = None, condition: str | None = None) -> pa.Table:
@@ -39,6 +49,7 @@ class WithoutSpark:
 
 class ThroughSpark:
     name = "through Spark"
+    cannot_read: Mapping[str, str] = {}
     cannot_append: Mapping[str, str] = {}
 
     def __init__(self, spark: SparkSession) -> None:

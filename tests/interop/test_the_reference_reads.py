@@ -254,20 +254,21 @@ def test_rows(name: str, spark: SparkSession, reference: Reference, tmp_path: Pa
     assert_same(tahoe.Table(path).to_arrow(), expected)
 
 
-@pytest.mark.parametrize("name", ["all_types", "nested", "append", "overwrite", "merge_schema", "column_mapping_name", "small_files"])
+@pytest.mark.parametrize("name", ["all_types", "nested", "append", "merge_schema", "column_mapping_name"])
 def test_the_reference_goes_on(name: str, spark: SparkSession, reference: Reference, tmp_path: Path) -> None:
     """The reference cannot delete, rewrite, checkpoint or describe what tahoe wrote, or tahoe then reads it differently."""
     path = str(tmp_path / name)
     rows = spark_rows(WRITES[name](spark, path))
-    first = rows.column_names[0]
+    key = rows.column_names[0]
+    first, second, *_ = sorted(set(rows[key].drop_null().to_pylist()))
     reference.run(
-        f"DELETE FROM delta.`{path}` WHERE `{first}` = (3)",
+        f"DELETE FROM delta.`{path}` WHERE `{key}` = {first}",
         f"OPTIMIZE delta.`{path}`",
         f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true', 'delta.checkpointInterval' = '1')",
-        f"DELETE FROM delta.`{path}` WHERE `{first}` = (4)",
+        f"DELETE FROM delta.`{path}` WHERE `{key}` = {second}",
     )
     expected = reference.read(path)
-    assert expected.num_rows < rows.num_rows
+    assert expected.num_rows <= rows.num_rows - 2
     assert_same(tahoe.Table(path).to_arrow(), expected)
     assert_same(spark_rows(spark.read.format("delta").load(path)), expected)
     history = reference.sql(f"DESCRIBE HISTORY delta.`{path}`").to_pylist()
@@ -327,11 +328,11 @@ def test_one_after_the_other(spark: SparkSession, reference: Reference, tmp_path
     path = str(tmp_path / "turns")
     rows = spark.sql("SELECT id, id % 3 AS part FROM range(5)")
     save(rows, path, by="part", **{"delta.checkpointInterval": "3"})
-    for _ in range(6):
+    for _ in range(3):
         save(rows, path)
         reference.run(f"INSERT INTO delta.`{path}` SELECT id, id % 3 FROM range(5)")
         tahoe.Table(path).append(spark_rows(rows))
-    expected = pa.concat_tables([spark_rows(rows)] * 19)
+    expected = pa.concat_tables([spark_rows(rows)] * 10)
     assert_same(reference.read(path), expected)
     assert_same(tahoe.Table(path).to_arrow(), expected)
     assert_same(spark_rows(spark.read.format("delta").load(path)), expected)
