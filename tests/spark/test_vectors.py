@@ -1,0 +1,313 @@
+"""Rows that deletion vectors mark are gone from every query, and everything else stays as on plain Parquet."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pyspark.sql import DataFrame
+
+import tahoe
+from tahoe.errors import DeletionVectorError, SessionNotEnabledError
+from tahoe.spark import vectors
+from tests.spark.foreign import mark
+
+ROWS = 200
+
+
+@pytest.fixture(scope="module")
+def tables(spark, tmp_path_factory) -> tuple[str, str]:
+    """A table with marked rows in two of its four files, and its living rows as plain Parquet; both also as views `t` and `plain`."""
+    folder = tmp_path_factory.mktemp("vectors")
+    table, plain = str(folder / "t"), str(folder / "plain")
+    rows = spark.range(0, ROWS, 1, 1).selectExpr(
+        "id",
+        "id % 2 as part",
+        "named_struct('x', id, 'y', id * 100, 'z', named_struct('w', concat('w', id))) as a",
+        "array(named_struct('e', id), named_struct('e', -id)) as l",
+        "concat('s', id % 10) as s",
+        "cast(id as double) / 7 as d",
+    )
+    for low in range(0, ROWS, ROWS // 2):
+        rows.where(f"id >= {low} and id < {low + ROWS // 2}").write.format("delta").mode("append").partitionBy("part").save(table)
+    files = sorted(Path(table).rglob("*.parquet"))
+    assert len(files) == 4
+    mark(table, {0: [0, 3, 49], 2: range(40)}, stored=True)
+    by_file = [sorted(r.id for r in spark.read.parquet(str(f)).select("id").collect()) for f in sorted(files, key=lambda f: str(f))]
+    gone = {by_file[0][i] for i in (0, 3, 49)} | set(by_file[2][:40])
+    rows.where(~rows.id.isin(list(gone))).write.partitionBy("part").parquet(plain)
+    spark.read.format("delta").load(table).createOrReplaceTempView("t")
+    spark.read.parquet(plain).select(spark.table("t").columns).createOrReplaceTempView("plain")
+    return table, plain
+
+
+QUERIES = [
+    "select * from {t}",
+    "select count(*), min(id), max(id), round(sum(d), 3) from {t}",
+    "select count(*) from {t}",
+    "select a.y from {t} where a.x > 50",
+    "select sum(a.y), max(a.z.w) from {t}",
+    "select a from {t} where a.z.w = 'w7'",
+    "select l.e, l[0].e from {t} where id < 9",
+    "select id from {t} where part = 1 and id < 60",
+    "select part, count(*) from {t} group by part",
+    "select * from {t} where id in (1, 2, 3, 101, 102, 103, 150)",
+    "select count(*) from {t} x join {t} y on x.id = y.id + 1",
+    "select count(*) from {t} x left anti join {t} y on x.id = y.id * 2",
+    "select count(*) from {t} where id in (select id from {t} where part = 0)",
+    "select count(*) from {t} x where exists (select 1 from {t} y where y.id = x.id + 10 and y.part = x.part)",
+    "select id, (select max(id) from {t} y where y.part = x.part) from {t} x where id < 20",
+    "with c as (select * from {t} where id > 10) select count(*) from c x join c y using (s)",
+    "select * from (select * from {t} union all select * from {t}) where id < 30",
+    "select id, row_number() over (partition by s order by id) from {t}",
+    "select s, part, sum(id) from {t} group by rollup (s, part)",
+    "select * from (select part, s, id from {t}) pivot (sum(id) for part in (0, 1))",
+    "select count(distinct s), approx_count_distinct(s) from {t}",
+    "select x.id, y.e from {t} x lateral view explode(l.e) y as e where x.id < 20",
+    "select count(*) from {t} where rand() >= 0",
+    "select id from {t} order by id desc limit 7",
+    "select distinct s from {t} except select s from {t} where id < 5",
+    "select count(*) from {t} where d is null or s like 's1%'",
+    "select max(struct(d, id)) from {t} where part = 0",
+    "select count(*) from {t} f join (select distinct part from {t} where id < 3) p on f.part = p.part",
+]
+
+
+def normal(frame: DataFrame) -> list[str]:
+    return sorted(repr(row) for row in frame.collect())
+
+
+def same(spark, query: str) -> None:
+    assert normal(spark.sql(query.format(t="t"))) == normal(spark.sql(query.format(t="plain")))
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_queries_answer_as_on_plain_parquet(spark, tables, query):
+    same(spark, query)
+
+
+SETTINGS = [
+    {"spark.sql.adaptive.enabled": "false"},
+    {"spark.sql.ansi.enabled": "false"},
+    {"spark.sql.autoBroadcastJoinThreshold": "-1"},
+    {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"},
+    {"spark.sql.planChangeValidation": "true", "spark.sql.lightweightPlanChangeValidation": "true"},
+    {"spark.sql.cbo.enabled": "true", "spark.sql.cbo.joinReorder.enabled": "true"},
+    {
+        "spark.sql.optimizer.runtime.bloomFilter.enabled": "true",
+        "spark.sql.optimizer.runtime.bloomFilter.applicationSideScanSizeThreshold": "0",
+        "spark.sql.autoBroadcastJoinThreshold": "-1",
+    },
+    {"spark.sql.parquet.enableVectorizedReader": "false"},
+    {"spark.sql.optimizer.nestedSchemaPruning.enabled": "false"},
+]
+
+MIXED = " union all ".join(
+    f"(select {n}, cast(q.c as string) from ({query}) q)"
+    for n, query in enumerate(
+        [
+            "select sum(a.y) as c from {t}",
+            "select count(*) as c from {t} x join {t} y on x.id = y.id + 1 where x.d > 1",
+            "select count(*) as c from {t} where id in (select id from {t} where part = 0 and a.x > 7)",
+            "select count(*) as c from {t} f join (select part from {t} where id = 3) p on f.part = p.part",
+        ]
+    )
+)
+
+
+@pytest.mark.parametrize("settings", SETTINGS, ids=lambda s: next(iter(s)).rpartition("spark.sql.")[2])
+def test_queries_answer_so_under_any_settings(spark, tables, settings):
+    before = {name: spark.conf.get(name, None) for name in settings}
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    try:
+        same(spark, MIXED)
+    finally:
+        for name, value in before.items():
+            spark.conf.unset(name) if value is None else spark.conf.set(name, value)
+
+
+def test_udfs_and_samples(spark, tables):
+    spark.udf.register("plus_one", lambda x: x + 1, "long")
+    same(spark, "select plus_one(id) from {t} where plus_one(id) > 50 and part = 1")
+    same(spark, "select count(*) from {t} tablesample (100 percent)")
+
+
+def test_runtime_bloom_filters_read_the_marked_table(spark, tables):
+    # they are subqueries that Spark adds after subqueries were optimised
+    names = [
+        "spark.sql.autoBroadcastJoinThreshold",
+        "spark.sql.optimizer.runtime.bloomFilter.applicationSideScanSizeThreshold",
+        "spark.sql.adaptive.enabled",
+    ]
+    for name, value in zip(names, ("-1", "0", "false"), strict=True):
+        spark.conf.set(name, value)
+    try:
+        query = "select count(*) from {t} x join (select id, s from {t} where s = 's3') y on x.id = y.id"
+        plan = spark.sql(query.format(t="t"))._jdf.queryExecution().optimizedPlan().toString()
+        assert "bloom" in plan.lower()
+        same(spark, query)
+    finally:
+        for name in names:
+            spark.conf.unset(name)
+
+
+# --- _metadata
+
+
+def test_metadata_of_marked_and_unmarked_files(spark, tables):
+    table, _ = tables
+    wanted = ["id", "_metadata.row_index as r", "_metadata.file_name as f", "_metadata.file_size as z", "_metadata as m"]
+    found = {row.id: row for row in spark.read.format("delta").load(table).selectExpr(*wanted).collect()}
+    files = spark.read.parquet(*map(str, Path(table).rglob("*.parquet"))).selectExpr(*wanted)
+    expected = {row.id: row for row in files.collect() if row.id in found}
+    assert {i: (r.r, r.f, r.z, r.m.row_index) for i, r in found.items()} == {i: (r.r, r.f, r.z, r.m.row_index) for i, r in expected.items()}
+
+
+def test_a_filter_on_metadata(spark, tables):
+    table, _ = tables
+    frame = spark.read.format("delta").load(table)
+    name = Path(tahoe.Table(table).files()["url"].to_pylist()[0]).name
+    assert frame.where(f"_metadata.file_name = '{name}'").count() == spark.sql("select * from t").where(f"input_file_name() like '%{name}'").count()
+
+
+# --- what is read
+
+
+def executed(frame: DataFrame) -> str:
+    frame.collect()
+    return frame._jdf.queryExecution().executedPlan().toString()
+
+
+def test_count_reads_no_column(spark, tables):
+    assert "ReadSchema: struct<>" in executed(spark.sql("select count(*) from t")).replace("struct<_tmp_metadata_row_index:bigint>", "struct<>")
+
+
+def test_nested_columns_are_pruned(spark, tables):
+    assert "ReadSchema: struct<a:struct<y:bigint>" in executed(spark.sql("select a.y from t"))
+
+
+def test_filters_reach_the_scan(spark, tables):
+    plan = executed(spark.sql("select s from t where id > 150 and a.x < 180"))
+    assert "GreaterThan(id,150)" in plan
+    assert "LessThan(a.x,180)" in plan
+
+
+def test_files_are_skipped_before_their_vectors_are_loaded(spark, tables, monkeypatch):
+    loaded = []
+    load = vectors.load_deletion_vector
+    monkeypatch.setattr(vectors, "load_deletion_vector", lambda *args: loaded.append(args) or load(*args))
+    monkeypatch.setattr(vectors, "_kept", vectors.Recent(1))
+    assert spark.sql("select count(*) from t where part = 0").collect()[0][0] == 97
+    assert len(loaded) == 1
+
+
+def test_dynamic_partition_pruning_reaches_the_scan(spark, tables):
+    plan = executed(spark.sql("select count(*) from t f join (select distinct part from plain where id = 3) p on f.part = p.part"))
+    assert "dynamicpruning" in plan
+
+
+@pytest.fixture
+def unadapted(spark):
+    """Plans as they are before they run."""
+    spark.conf.set("spark.sql.adaptive.enabled", "false")
+    yield
+    spark.conf.unset("spark.sql.adaptive.enabled")
+
+
+@pytest.mark.usefixtures("unadapted")
+def test_broadcasts_are_reused(spark, tables):
+    assert "ReusedExchange" in executed(spark.sql("select s, sum(id) from t group by s union all select s, sum(d) from t group by s"))
+
+
+@pytest.mark.usefixtures("unadapted")
+def test_files_without_a_vector_take_a_branch_of_their_own(spark, tables):
+    assert executed(spark.sql("select sum(id) from t")).count("FileScan parquet") == 2
+    assert executed(spark.sql("select sum(id) from t where id > 190 and part = 1")).count("FileScan parquet") == 1
+
+
+# --- larger and stranger vectors
+
+
+def test_vectors_across_bitmaps_of_65536_rows(spark, path):
+    rows = 200_000
+    spark.range(0, rows, 1, 1).write.format("delta").save(path)
+    gone = [0, 63, 64, 65_535, 65_536, 131_071, 131_072, rows - 1]
+    mark(path, {0: gone})
+    frame = spark.read.format("delta").load(path)
+    assert frame.count() == rows - len(gone)
+    assert frame.where(frame.id.isin(gone)).count() == 0
+    assert frame.where(frame.id.isin([1, 62, 65, 65_534, 65_537, 131_070, 131_073])).count() == 7
+
+
+def test_a_file_of_which_all_rows_are_marked(spark, path):
+    spark.range(0, 10, 1, 1).write.format("delta").save(path)
+    mark(path, {0: range(10)})
+    assert spark.read.format("delta").load(path).count() == 0
+
+
+def test_a_newer_vector_is_seen_and_an_older_version_has_its_own(spark, path):
+    spark.range(0, 10, 1, 1).write.format("delta").save(path)
+    frame = spark.read.format("delta").load(path)
+    assert frame.count() == 10
+    mark(path, {0: [1]})
+    assert frame.count() == 9
+    mark(path, {0: [1, 2]}, stored=True)
+    assert frame.count() == 8
+    counts = [spark.read.format("delta").option("versionAsOf", v).load(path).count() for v in range(3)]
+    assert counts == [10, 9, 8]
+
+
+def test_a_cached_dataframe_is_not_taken_for_a_version_with_a_newer_vector(spark, path):
+    spark.range(0, 10, 1, 1).write.format("delta").save(path)
+    cached = spark.read.format("delta").load(path).cache()
+    assert cached.count() == 10
+    mark(path, {0: [1]})
+    assert spark.read.format("delta").load(path).count() == 9
+    cached.unpersist()
+
+
+def test_a_damaged_vector_is_an_error_and_brings_no_row_back(spark, path):
+    spark.range(0, 10, 1, 1).write.format("delta").save(path)
+    mark(path, {0: [1]}, stored=True)
+    (file,) = Path(path).glob("deletion_vector_*.bin")
+    data = bytearray(file.read_bytes())
+    data[-1] ^= 255
+    file.write_bytes(data)
+    with pytest.raises(DeletionVectorError):
+        spark.read.format("delta").load(path).count()
+
+
+def test_past_the_broadcast_a_function_in_the_executors_answers(spark, tables, monkeypatch):
+    monkeypatch.setattr(vectors, "BROADCAST_BYTES_MAX", vectors.CHUNK_BYTES)
+    monkeypatch.setattr(vectors, "_kept", vectors.Recent(1))
+    frame = spark.read.format("delta").load(tables[0]).selectExpr("sum(a.y)", "count(*)", "max(_metadata.row_index)")
+    assert "ArrowEval" in executed(frame)
+    same(spark, "select sum(a.y), count(*) from {t} where part = 0")
+    same(spark, "select * from {t} x join {t} y using (id)")
+
+
+def test_without_the_rule_a_table_with_vectors_is_refused(spark, tables):
+    # deleted rows must not come back where Spark asks for files without having asked for a plan
+    files = spark.read.format("delta").load(tables[0])._jdf.queryExecution().analyzed().relation().location()
+    nothing = spark._jvm.PythonUtils.toSeq([])
+    with pytest.raises(SessionNotEnabledError):
+        files.listFiles(nothing, nothing)
+
+
+# --- the bitmaps themselves
+
+
+def test_bitmaps_hold_exactly_the_rows():
+    rows = np.array([0, 1, 63, 64, 65_535, 65_536, 5 * 65_536 + 7, (1 << 40) + 3], dtype=np.int64)
+    chunks, words = vectors.bitmaps(rows)
+    assert chunks.tolist() == [0, 1, 5, 1 << 24]
+    found = [
+        (int(chunk) << 16) | (word << 6) | bit
+        for (chunk, line), word in itertools.product(zip(chunks, words, strict=True), range(vectors.CHUNK_WORDS))
+        for bit in range(64)
+        if int(line[word]) >> bit & 1
+    ]
+    assert sorted(found) == rows.tolist()
