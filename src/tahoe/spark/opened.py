@@ -47,7 +47,7 @@ class Recent(Generic[K, V]):
             self._entries.move_to_end(key)
             return self._entries[key]
 
-    def keys(self) -> list[K]:
+    def kept(self) -> list[K]:
         """What is kept, the last used last."""
         with self._lock:
             return list(self._entries)
@@ -149,7 +149,7 @@ def snapshot_of(table: Table, version: int) -> Snapshot:
 def owner_of(file: str) -> tuple[str, int] | None:
     """The table that was opened and has a file below its folder, and the version of it that was read last; None where there is none."""
     url = normalise(file)
-    read = {table: version for table, version in _snapshots.keys() if url.startswith(table + "/")}
+    read = {table: version for table, version in _snapshots.kept() if url.startswith(table + "/")}
     return max(read.items(), key=lambda entry: len(entry[0])) if read else None
 
 
