@@ -20,6 +20,7 @@ from pyspark.testing.objects import ExamplePoint
 import tahoe
 from tahoe.errors import (
     AppendOnlyTableError,
+    ColumnNotFoundError,
     DuplicateColumnsError,
     InvalidColumnNameError,
     InvalidOptionError,
@@ -462,6 +463,10 @@ def test_partitioning_that_makes_no_sense(spark: SparkSession, path: str) -> Non
         spark.sql("select 1 a, array(1) p").write.format("delta").partitionBy("p").save(path)
     with pytest.raises(InvalidOptionError, match="partition"):
         spark.sql("select 1 a").write.format("delta").partitionBy("a").save(path)
+    with pytest.raises(DuplicateColumnsError):
+        spark.sql("select 1 a, 2 b").write.format("delta").partitionBy("a", "A").save(path)
+    with pytest.raises(ColumnNotFoundError):
+        spark.sql("select 1 a, 2 b").write.format("delta").partitionBy("c").save(path)
 
 
 # --- replaceWhere and dynamic partitions
@@ -555,7 +560,7 @@ def test_history_tells_what_was_done(spark: SparkSession, partitioned: str) -> N
     assert {name: first["operationMetrics"][name] for name in ("numFiles", "numOutputRows")} == {"numFiles": "3", "numOutputRows": "6"}
     assert int(first["operationMetrics"]["numOutputBytes"]) == sum(add.size_bytes for add in adds(partitioned, 0))
     assert second["operationParameters"]["mode"] == "Overwrite"
-    assert json.loads(second["operationParameters"]["predicate"]) == ["p = 1"]
+    assert second["operationParameters"]["predicate"] == "p = 1"
     assert second["operationMetrics"]["numRemovedFiles"] == "1"
     assert int(second["operationMetrics"]["numRemovedBytes"]) > 0
     assert second["userMetadata"] == "because"
@@ -586,6 +591,24 @@ def test_a_write_with_an_identity_is_done_once(spark: SparkSession, path: str) -
     ]
     with pytest.raises(InvalidOptionError):
         append(spark.range(3), path, txnAppId="job")
+
+
+def test_an_identity_of_the_session_may_count_for_one_write(spark: SparkSession, path: str) -> None:
+    # else every later write of the session would silently be left out
+    setting = "spark.databricks.delta.write."
+    spark.conf.set(setting + "txnAppId", "job")
+    spark.conf.set(setting + "txnVersion.autoReset.enabled", "true")
+    try:
+        for _ in range(2):
+            spark.conf.set(setting + "txnVersion", "5")
+            append(spark.range(1), path)
+        spark.conf.set(setting + "txnVersion", "6")
+        append(spark.range(1), path)
+        assert spark.conf.get(setting + "txnVersion", None) is None
+    finally:
+        for name in ("txnAppId", "txnVersion", "txnVersion.autoReset.enabled"):
+            spark.conf.unset(setting + name)
+    assert tahoe.Table(path).version == 1
 
 
 def test_data_change_false_marks_files_as_rearranged(spark: SparkSession, path: str) -> None:

@@ -45,7 +45,9 @@ def test_save_as_table_makes_a_managed_table(spark: SparkSession, table: str) ->
     assert rows(spark, table) == [(0, "p0"), (1, "p1"), (2, "p0"), (3, "p1")]
     folder = location(spark, table)
     assert tahoe.Table(str(folder)).snapshot().partition_columns == ("p",)
-    assert [row.operation for row in history(spark, table)] == ["CREATE TABLE AS SELECT"]
+    (created,) = history(spark, table)
+    assert created.operation == "CREATE TABLE AS SELECT"
+    assert created.operationParameters == {"isManaged": "true", "partitionBy": '["p"]', "clusterBy": "[]", "properties": "{}"}
     spark.sql(f"drop table {table}")
     assert not folder.exists()
 

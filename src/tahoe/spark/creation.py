@@ -7,7 +7,7 @@ Schema, partitioning and properties are in the log only, so that the entry canno
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pyspark.sql import DataFrame
 
@@ -74,7 +74,8 @@ def make_table(gateway: Gateway, new: NewTable, *, replaces: bool) -> None:
         raise TableNotFoundError(table=table.url)
     else:
         operation = "CREATE TABLE" if not replaces else "CREATE OR REPLACE TABLE"
-        create_table(table, _request(gateway, table, new, operation), replace_existing=replaces)
+        request = _request(gateway, table, new, operation)
+        create_table(table, replace(request, is_managed=not place.is_external), replace_existing=replaces)
     _enter(gateway, new, place)
 
 
@@ -94,6 +95,7 @@ def make_table_of(gateway: Gateway, new: NewTable, rows: DataFrame, options: Map
         rows,
         replaces=replaces,
         operation="CREATE OR REPLACE TABLE AS SELECT" if replaces else "CREATE TABLE AS SELECT",
+        is_managed=not place.is_external,
         partition_by=new.partition_by,
         properties=new.properties,
         comment=new.comment,

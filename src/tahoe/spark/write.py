@@ -33,13 +33,17 @@ from tahoe.spark.types import delta_schema
 from tahoe.spark.write_options import WriteOptions, parse_options
 from tahoe.table.footers import FileStatistics, read_statistics
 from tahoe.table.table import Table
-from tahoe.table.writing import Mode, WritePlan, WriteRequest, WrittenFile, plan_replacement, plan_write
+from tahoe.table.writing import WRITE, Mode, WritePlan, WriteRequest, WrittenFile, plan_replacement, plan_write
 
 # Under this key Spark keeps the collations of a column, whose type is string otherwise.
 _COLLATIONS = "__COLLATIONS"
 
 # With this option Spark marks what `saveAsTable` asks for with mode overwrite.
 _SAVE_AS_TABLE_OVERWRITE = "__v1_save_as_table_overwrite"
+
+# The session's identity for a write, and whether it counts for one write only.
+_TXN_VERSION = "spark.databricks.delta.write.txnVersion"
+_RESET_TXN_VERSION = _TXN_VERSION + ".autoReset.enabled"
 
 _MODES: Mapping[str, Mode] = {"append": "append", "overwrite": "overwrite", "errorifexists": "error", "error": "error", "ignore": "ignore"}
 
@@ -109,6 +113,7 @@ def create_as_select(
     *,
     replaces: bool,
     operation: str,
+    is_managed: bool = False,
     partition_by: Sequence[str] = (),
     properties: Mapping[str, str] | None = None,
     comment: str | None = None,
@@ -121,7 +126,7 @@ def create_as_select(
 
     Args:
         replaces: a table that is there is made anew, keeping its history; without it, a table that is there is an error.
-        operation: for the history.
+        operation, is_managed: for the history.
 
     Returns, Raises:
         as `save`.
@@ -132,12 +137,16 @@ def create_as_select(
     asked = _request(spark, table, "overwrite" if replaces else "error", parsed, dataframe, operation)
     if replaces and (options or {}).get(_SAVE_AS_TABLE_OVERWRITE) == "true" and table.exists():
         return _write(plan_write(table, asked), parsed, dataframe)
-    request = replace(asked, comment=comment, replace_where=None, dynamic_partitions=False)
+    request = replace(asked, comment=comment, is_managed=is_managed, replace_where=None, dynamic_partitions=False)
     return _write(plan_replacement(table, request) if replaces else plan_write(table, request), parsed, dataframe)
 
 
 def _options(spark: SparkSession, options: Mapping[str, str], table: Table) -> WriteOptions:
-    return parse_options(options, Gateway(spark).settings(), table=table.url)
+    settings = Gateway(spark).settings()
+    parsed = parse_options(options, settings, table=table.url)
+    if parsed.txn is not None and settings.get(_RESET_TXN_VERSION, "false").lower() == "true":
+        spark.conf.unset(_TXN_VERSION)  # else the session's next write would be taken for this one
+    return parsed
 
 
 def _named_by_position(frame: DataFrame, table: Table, *, may_grow: bool) -> DataFrame:
@@ -164,7 +173,7 @@ def _write(plan: WritePlan | None, options: WriteOptions, frame: DataFrame) -> i
 
 
 def _request(
-    spark: SparkSession, table: Table, mode: Mode, options: WriteOptions, frame: DataFrame, operation: str = "WRITE"
+    spark: SparkSession, table: Table, mode: Mode, options: WriteOptions, frame: DataFrame, operation: str = WRITE
 ) -> WriteRequest:
     overwrite = mode == "overwrite"
     return WriteRequest(
@@ -273,7 +282,12 @@ _LOST_TASK = re.compile(r"most recent failure: Lost task [^\n]*?executor [^)]*\)
 
 
 def cause(message: str) -> str:
-    """The line of Spark's message that tells a person what happened."""
+    """The line of Spark's message that tells a person what happened, as a sentence."""
+    line = _telling_line(message)
+    return line if line.endswith((".", "!", "?")) else line + "."
+
+
+def _telling_line(message: str) -> str:
     if found := _LOST_TASK.search(message):
         return found[1]
     lines = [line.strip() for line in message.splitlines() if line.strip()]

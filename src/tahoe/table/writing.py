@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from tahoe.errors import (
     ColumnNotFoundError,
+    DuplicateColumnsError,
     InvalidColumnNameError,
     InvalidOptionError,
     PartitionMismatchError,
@@ -38,6 +39,11 @@ if TYPE_CHECKING:
 
 Mode: TypeAlias = Literal["append", "overwrite", "error", "ignore"]
 
+_MODE_NAMES: Mapping[Mode, str] = {"append": "Append", "overwrite": "Overwrite", "error": "ErrorIfExists", "ignore": "Ignore"}
+
+# The operation of every write that does not make a table.
+WRITE = "WRITE"
+
 MAPPING_MODE = "delta.columnMapping.mode"
 MAX_COLUMN_ID = "delta.columnMapping.maxColumnId"
 
@@ -57,6 +63,7 @@ class WriteRequest:
         replace_where: SQL text over partition columns: only matching files are replaced.
         dynamic_partitions: only partitions that the data has are replaced.
         txn: application id and version; a version already recorded makes the write a no-op.
+        is_managed: whether the folder belongs to a name in a catalog; only the history tells.
         keep_nullability: NOT NULL columns of the data stay so in a new table, as in DDL; DataFrames make all columns nullable.
     """
 
@@ -74,7 +81,8 @@ class WriteRequest:
     comment: str | None = None
     data_change: bool = True
     keep_nullability: bool = False
-    operation: str = "WRITE"
+    is_managed: bool = False
+    operation: str = WRITE
     engine: str | None = None
 
 
@@ -185,13 +193,27 @@ class WritePlan:
         )
 
     def _parameters(self) -> dict[str, Any]:
-        names = {"append": "Append", "overwrite": "Overwrite", "error": "ErrorIfExists", "ignore": "Ignore"}
-        parameters: dict[str, Any] = {"mode": names[self.request.mode], "partitionBy": list(self.partition_columns)}
-        if self.request.replace_where is not None:
-            parameters["predicate"] = [self.request.replace_where]
-        if self.request.dynamic_partitions:
-            parameters["isDynamicPartitionOverwrite"] = True
-        return parameters
+        """What the history says of the operation, under the reference's names."""
+        request = self.request
+        asked = {
+            "predicate": request.replace_where,
+            "isDynamicPartitionOverwrite": request.dynamic_partitions or None,
+            "canOverwriteSchema": (request.overwrite_schema and request.operation == WRITE) or None,
+            "canMergeSchema": request.merge_schema or None,
+        }
+        return {**self._kind(), **{name: value for name, value in asked.items() if value is not None}}
+
+    def _kind(self) -> dict[str, Any]:
+        if self.request.operation == WRITE:
+            return {"mode": _MODE_NAMES[self.request.mode], "partitionBy": list(self.partition_columns)}
+        described = {} if self.metadata.description is None else {"description": self.metadata.description}
+        return {
+            "isManaged": self.request.is_managed,
+            **described,
+            "partitionBy": list(self.partition_columns),
+            "clusterBy": [".".join(path) for path in self.clustering_columns],
+            "properties": dict(self.metadata.configuration),
+        }
 
     # --- what an overwrite replaces
 
@@ -359,7 +381,9 @@ def _partition_columns(schema: Struct, names: Sequence[str], url: str) -> tuple[
         if isinstance(column.type, Struct | Array | Map) or column.type in (VARIANT, VOID):
             raise UnsupportedDataTypeError(table=url, column=f"{name} (a partition column)", type=str(column.type))
         found.append(column.name)
-    if found and len(set(found)) == len(schema):
+    if len(set(found)) < len(found):
+        raise DuplicateColumnsError(table=url, columns=", ".join(sorted({name for name in found if found.count(name) > 1})))
+    if found and len(found) == len(schema):
         detail = "a table needs a column that is not a partition column"
         raise InvalidOptionError(option="partitionBy", value=", ".join(found), table=url, detail=detail)
     return tuple(found)
