@@ -111,7 +111,9 @@ def test_row_groups_are_skipped_by_the_files_names(spark, tmp_path):
 def rows_read(spark, frame) -> int:
     frame.collect()
     plan = frame._jdf.queryExecution().executedPlan()
-    leaves = plan.executedPlan().collectLeaves() if hasattr(plan, "executedPlan") and "Adaptive" in plan.nodeName() else plan.collectLeaves()
+    leaves = (
+        plan.executedPlan().collectLeaves() if hasattr(plan, "executedPlan") and "Adaptive" in plan.nodeName() else plan.collectLeaves()
+    )
     return leaves.apply(0).metrics().apply("numOutputRows").value()
 
 

@@ -170,7 +170,10 @@ def test_a_filter_on_metadata(spark, tables):
     table, _ = tables
     frame = spark.read.format("delta").load(table)
     name = Path(tahoe.Table(table).files()["url"].to_pylist()[0]).name
-    assert frame.where(f"_metadata.file_name = '{name}'").count() == spark.sql("select * from t").where(f"input_file_name() like '%{name}'").count()
+    assert (
+        frame.where(f"_metadata.file_name = '{name}'").count()
+        == spark.sql("select * from t").where(f"input_file_name() like '%{name}'").count()
+    )
 
 
 # --- what is read
@@ -182,7 +185,9 @@ def executed(frame: DataFrame) -> str:
 
 
 def test_count_reads_no_column(spark, tables):
-    assert "ReadSchema: struct<>" in executed(spark.sql("select count(*) from t")).replace("struct<_tmp_metadata_row_index:bigint>", "struct<>")
+    assert "ReadSchema: struct<>" in executed(spark.sql("select count(*) from t")).replace(
+        "struct<_tmp_metadata_row_index:bigint>", "struct<>"
+    )
 
 
 def test_nested_columns_are_pruned(spark, tables):

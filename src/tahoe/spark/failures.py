@@ -77,11 +77,19 @@ def install() -> None:
     @functools.wraps(convert)
     def convert_or_give_back(exception: JavaObject) -> Any:
         ours = _ours(exception)
-        return convert(exception) if ours is None else for_user(ours)
+        return convert(exception) if ours is None else _with_note_of_cause(ours)
 
     convert_or_give_back.gives_back_ours = True  # type: ignore[attr-defined]
     # what is raised need not be one of PySpark's
     captured.convert_exception = convert_or_give_back  # type: ignore[assignment]
+
+
+def _with_note_of_cause(error: BaseException) -> BaseException:
+    """PySpark raises what it converts "from None", so that the cause must be told otherwise."""
+    caught, cause = for_user(error), error.__cause__
+    if cause is not None:
+        caught.add_note(f"Caused by {type(cause).__name__}: {cause}")
+    return caught
 
 
 def _ours(exception: JavaObject) -> BaseException | None:

@@ -1,0 +1,110 @@
+"""Statements that would damage a table's folder, or pretend to change the table, are refused and change nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.errors import AnalysisException
+
+import tahoe
+from tahoe.errors import DeltaAnalysisError, UnsupportedOperationError
+
+
+@pytest.fixture
+def table(spark, table_name) -> str:
+    """A managed table with two partitions."""
+    spark.sql(f"CREATE TABLE {table_name} USING delta PARTITIONED BY (p) AS SELECT id, id % 2 AS p FROM range(4)")
+    return table_name
+
+
+def folder(spark, table) -> str:
+    return str(Path(spark.conf.get("spark.sql.warehouse.dir").removeprefix("file:"), table))
+
+
+def everything(place: str) -> dict[str, bytes]:
+    return {str(p.relative_to(place)): p.read_bytes() for p in Path(place).rglob("*") if p.is_file()}
+
+
+STATEMENTS = [
+    "INSERT OVERWRITE DIRECTORY '{folder}' USING parquet SELECT 1 AS id",
+    "INSERT OVERWRITE DIRECTORY '{folder}/p=0' USING parquet SELECT 1 AS id",
+    "INSERT OVERWRITE DIRECTORY '{folder}' USING csv SELECT 1 AS id",
+    "TRUNCATE TABLE {table}",
+    "TRUNCATE TABLE {table} PARTITION (p = 0)",
+    "ALTER TABLE {table} ADD PARTITION (p = 9)",
+    "ALTER TABLE {table} DROP PARTITION (p = 0)",
+    "ALTER TABLE {table} PARTITION (p = 0) RENAME TO PARTITION (p = 7)",
+    "ALTER TABLE {table} SET TBLPROPERTIES ('delta.appendOnly' = 'true')",
+    "ALTER TABLE {table} UNSET TBLPROPERTIES ('delta.appendOnly')",
+    "ALTER TABLE {table} ADD COLUMNS (x int)",
+    "ALTER TABLE {table} ALTER COLUMN id COMMENT 'changed'",
+    "ALTER TABLE {table} CHANGE COLUMN id id bigint COMMENT 'changed'",
+    "ALTER TABLE {table} REPLACE COLUMNS (x int)",
+    "ALTER TABLE {table} DROP COLUMN id",
+    "ALTER TABLE {table} RENAME COLUMN id TO ide",
+    "ALTER TABLE {table} SET SERDEPROPERTIES ('a' = 'b')",
+    "ALTER TABLE {table} RECOVER PARTITIONS",
+    "MSCK REPAIR TABLE {table}",
+    "ANALYZE TABLE {table} COMPUTE STATISTICS",
+    "ANALYZE TABLE {table} COMPUTE STATISTICS FOR ALL COLUMNS",
+    "LOAD DATA INPATH '{folder}' INTO TABLE {table}",
+    "CREATE TABLE {table}_2 (x int) USING parquet LOCATION '{folder}'",
+    "CREATE TABLE {table}_2 USING parquet LOCATION '{folder}'",
+    "CREATE TABLE {table}_2 USING parquet LOCATION '{folder}' AS SELECT 1 AS id",
+    "CREATE TABLE {table}_2 (wrong string) USING delta LOCATION '{folder}'",
+    "DELETE FROM {table} WHERE id = 1",
+    "UPDATE {table} SET id = 2",
+    "MERGE INTO {table} a USING (SELECT 1 AS id) b ON a.id = b.id WHEN MATCHED THEN DELETE",
+]
+
+
+@pytest.mark.parametrize("statement", STATEMENTS)
+def test_a_damaging_statement_is_refused_and_changes_nothing(spark, table, statement):
+    place = folder(spark, table)
+    before = everything(place)
+    with pytest.raises((DeltaAnalysisError, AnalysisException)):
+        spark.sql(statement.format(table=table, folder=place))
+    assert everything(place) == before
+    assert spark.table(table).count() == 4
+    assert not spark.catalog.tableExists(table + "_2")
+
+
+def test_other_formats_cannot_be_written_into_a_table(spark, table):
+    place = folder(spark, table)
+    before = everything(place)
+    for mode in ("append", "overwrite"):
+        for form in ("parquet", "csv", "json", "orc", "text"):
+            rows = spark.range(1).selectExpr("cast(id as string) as id")
+            with pytest.raises(UnsupportedOperationError):
+                rows.write.mode(mode).format(form).save(place)
+    with pytest.raises(UnsupportedOperationError):
+        spark.range(1).write.mode("overwrite").parquet(place + "/below/it")
+    assert everything(place) == before
+
+
+def test_another_format_cannot_take_a_tables_name(spark, table):
+    place = folder(spark, table)
+    before = everything(place)
+    with pytest.raises((DeltaAnalysisError, AnalysisException)):
+        spark.range(1).write.format("parquet").mode("overwrite").saveAsTable(table)
+    assert everything(place) == before
+    assert spark.table(table).count() == 4
+
+
+def test_beside_a_table_everything_may_be_written(spark, table):
+    place = Path(folder(spark, table)).parent / f"{table}_beside"
+    spark.range(3).write.mode("overwrite").parquet(str(place))
+    assert spark.read.parquet(str(place)).count() == 3
+
+
+def test_explain_runs_nothing(spark, table):
+    version = tahoe.Table(folder(spark, table)).version
+    spark.sql(f"EXPLAIN INSERT INTO {table} VALUES (9, 1)").collect()
+    assert tahoe.Table(folder(spark, table)).version == version
+
+
+def test_a_table_can_be_dropped(spark, table):
+    place = folder(spark, table)
+    spark.sql(f"DROP TABLE {table}")
+    assert not Path(place).exists()

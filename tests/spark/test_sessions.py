@@ -1,0 +1,199 @@
+"""Sessions: enabling one, those made from it, threads, and what cannot be enabled."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+from concurrent.futures import ThreadPoolExecutor
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import Row, SparkSession
+
+import tahoe
+from tahoe.errors import NoGatewayError, ReferenceJarPresentError, TableNotFoundError, UnsupportedSparkVersionError
+from tahoe.spark import planning
+from tahoe.spark.gateway import Gateway
+from tests.spark.foreign import mark
+
+
+def append(path, *ids):
+    tahoe.Table(path).append(pa.table({"id": pa.array(ids, pa.int64())}))
+
+
+@pytest.fixture
+def marked(path) -> str:
+    """A table with two living rows and one that a vector marks."""
+    append(path, 1, 2, 3)
+    mark(path, {0: [0]})
+    return path
+
+
+# --- enabling
+
+
+def test_enabling_again_changes_nothing(spark):
+    rules = spark._jsparkSession.experimental().extraOptimizations().size()
+    assert tahoe.enable(spark) is spark
+    assert spark._jsparkSession.experimental().extraOptimizations().size() == rules
+
+
+def test_the_users_own_rules_stay(spark, marked):
+    experimental = spark._jsparkSession.experimental()
+    before = experimental.extraOptimizations()
+    own = spark._jvm.delta.__getattr__("Rules$Nothing")()
+    getattr(experimental, "extraOptimizations_$eq")(spark._jvm.PythonUtils.toSeq([own]))
+    try:
+        tahoe.enable(spark)
+        assert spark.read.format("delta").load(marked).count() == 2
+        assert own.equals(experimental.extraOptimizations().apply(0))
+    finally:
+        getattr(experimental, "extraOptimizations_$eq")(before)
+
+
+def test_another_session_catalog_is_left_in_place(spark, monkeypatch):
+    settings = {"spark.sql.catalog.spark_catalog": "org.example.Catalog"}
+    monkeypatch.setattr(type(spark.conf), "get", lambda self, name, default=None: settings.get(name, default))
+    monkeypatch.setattr(type(spark.conf), "set", lambda self, name, value: settings.__setitem__(name, value))
+    with pytest.warns(UserWarning, match=r"org\.example\.Catalog"):
+        tahoe.enable(spark)
+    assert settings["spark.sql.catalog.spark_catalog"] == "org.example.Catalog"
+
+
+# --- sessions made from an enabled one
+
+
+def test_a_new_session(spark, marked):
+    # its rows would come back if it had the source and not the rule
+    new = spark.newSession()
+    assert new.read.format("delta").load(marked).count() == 2
+    assert new.sql(f"SELECT count(*) FROM delta.`{marked}`").collect() == [Row(2)]
+    with pytest.raises(TableNotFoundError):
+        new.read.format("delta").load(marked + "x")
+
+
+def test_a_new_session_finds_names_at_versions(spark, marked, table_name):
+    spark.sql(f"CREATE TABLE {table_name} USING delta LOCATION '{marked}'")
+    new = spark.newSession()
+    assert new.table(table_name).count() == 2
+    assert new.sql(f"SELECT count(*) FROM {table_name} VERSION AS OF 0").collect() == [Row(3)]
+
+
+def test_a_cloned_session(spark, marked):
+    # as foreachBatch gives one to its function
+    clone = SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())
+    assert clone.read.format("delta").load(marked).count() == 2
+    assert clone.sql(f"SELECT count(*) FROM delta.`{marked}` VERSION AS OF 0").collect() == [Row(3)]
+
+
+def test_threads(spark, marked):
+    def query(number):
+        frame = spark.read.format("delta").load(marked)
+        return frame.where(f"id > {number % 3}").count() + spark.sql(f"SELECT id FROM delta.`{marked}`").count()
+
+    with ThreadPoolExecutor(8) as threads:
+        assert list(threads.map(query, range(24))) == [4, 4, 3] * 8
+
+
+def test_pandas_on_spark(spark, marked):
+    pd = pytest.importorskip("pyspark.pandas")
+    assert sorted(pd.read_delta(marked)["id"].tolist()) == [2, 3]
+    assert len(pd.read_delta(marked, version="0")) == 3
+
+
+# --- errors
+
+
+def test_an_error_of_ours_is_the_one_that_was_raised(spark, marked, monkeypatch):
+    error = TableNotFoundError(table="somewhere")
+    error.__cause__ = KeyError("why")
+
+    def fail(*_):
+        raise error
+
+    monkeypatch.setattr(planning, "plan", fail)
+    with pytest.raises(TableNotFoundError) as caught:
+        spark.read.format("delta").load(marked).count()
+    assert caught.value.next_step == error.next_step
+    assert caught.value.__notes__ == ["Caused by KeyError: 'why'"]
+
+
+def test_an_error_in_our_code_shows_where_it_was(spark, marked, monkeypatch):
+    def fail(*_):
+        raise ZeroDivisionError("ours")
+
+    monkeypatch.setattr(planning, "plan", fail)
+    with pytest.raises(ZeroDivisionError) as caught:
+        spark.read.format("delta").load(marked).count()
+    assert any(entry.name == "fail" for entry in caught.traceback)
+
+
+def test_an_error_of_spark_inside_a_callback_stays_sparks(spark, marked, monkeypatch):
+    monkeypatch.setattr(planning, "plan", lambda gateway, *_: gateway.spark.sql("SELECT nosuch"))
+    with pytest.raises(Exception, match="UNRESOLVED_COLUMN"):
+        spark.read.format("delta").load(marked).count()
+
+
+def test_sql_handlers_know_our_errors(spark, tmp_path):
+    script = f"""
+        BEGIN
+          DECLARE answer STRING DEFAULT 'none';
+          DECLARE EXIT HANDLER FOR SQLSTATE '42P01' BEGIN SELECT 'handled' AS answer; END;
+          SELECT * FROM delta.`{tmp_path}/nothing`;
+        END"""
+    spark.conf.set("spark.sql.scripting.enabled", "true")
+    try:
+        assert spark.sql(script).collect() == [Row(answer="handled")]
+    finally:
+        spark.conf.unset("spark.sql.scripting.enabled")
+
+
+# --- what cannot be enabled
+
+
+def test_a_session_without_a_gateway_is_refused():
+    class Remote:
+        pass
+
+    with pytest.raises(NoGatewayError):
+        tahoe.enable(Remote())
+
+
+def test_another_version_of_spark_is_refused(spark, monkeypatch):
+    monkeypatch.setattr(SparkSession, "version", property(lambda self: "3.5.1"))
+    with pytest.raises(UnsupportedSparkVersionError, match=r"3\.5\.1"):
+        tahoe.enable(spark)
+
+
+def test_the_references_jar_is_refused(spark, monkeypatch):
+    monkeypatch.setattr(Gateway, "has_class", lambda self, name: True)
+    load = Gateway.load_class
+    stand_in = "org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat"
+    monkeypatch.setattr(Gateway, "load_class", lambda self, name: load(self, stand_in if "DeltaDataSource" in name else name))
+    with pytest.raises(ReferenceJarPresentError, match=r"spark-sql_2\.13"):
+        tahoe.enable(spark)
+
+
+def test_a_session_after_stop_is_enabled_anew(tmp_path):
+    program = """
+        import pyarrow as pa, sys, tahoe
+        from pyspark.sql import SparkSession
+
+        def session():
+            builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
+            return tahoe.enable(builder.config("spark.sql.warehouse.dir", sys.argv[1] + "/warehouse").getOrCreate())
+
+        tahoe.Table(sys.argv[1] + "/t").append(pa.table({"id": [1, 2]}))
+        first = session()
+        assert first.read.format("delta").load(sys.argv[1] + "/t").count() == 2
+        first.stop()
+        second = session()
+        assert second.sql(f"SELECT count(*) FROM delta.`{sys.argv[1]}/t`").collect()[0][0] == 2
+        second.stop()
+        print("both")
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program), str(tmp_path)], capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.stdout.strip().endswith("both"), done.stderr[-3000:]
