@@ -51,7 +51,7 @@ def test_values_are_written_as_the_protocol_has_them(kind: object, sparks: str, 
 
 
 IN_A_TASK = """An error occurred while calling o1.write.
-: org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 in stage 3.0 failed 1 times, most recent failure: Lost task 0.0 \
+: org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 failed 1 times, most recent failure: Lost task 0.0 \
 in stage 3.0 (TID 6) (10.0.0.1 executor driver): java.io.IOException: disk full
 	at org.apache.hadoop.fs"""
 

@@ -164,6 +164,28 @@ def test_insert_overwrite_of_a_partition_replaces_it_alone(spark: SparkSession, 
     assert rows(spark, table) == [(0, "p0"), (2, "p0"), (30, "p1")]
 
 
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ("date", "'2024-01-31'"),
+        ("timestamp", "'2024-01-31 10:20:30.5'"),
+        ("timestamp_ntz", "timestamp_ntz'2024-01-31 10:20:30'"),
+        ("int", "7"),
+        ("bigint", "7"),
+        ("decimal(5,2)", "1.50"),
+        ("boolean", "true"),
+        ("string", "'it''s'"),
+        ("double", "2.5"),
+        ("string", "null"),
+    ],
+)
+def test_insert_overwrite_of_a_partition_of_each_type(spark: SparkSession, table_name: str, kind: str, value: str) -> None:
+    before = f"select 1 a, cast({value} as {kind}) p union all select 2, null"
+    spark.sql(f"create table {table_name} using delta partitioned by (p) as {before}")
+    spark.sql(f"insert overwrite {table_name} partition (p = {value}) select 3")
+    assert [row[0] for row in rows(spark, table_name)] == ([3] if value == "null" else [2, 3])
+
+
 def test_insert_overwrite_of_the_partitions_in_the_data(spark: SparkSession, table: str) -> None:
     spark.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")
     try:
