@@ -83,7 +83,8 @@ def test_users_do_not_see_the_mapping(spark, table):
         ("select count(*) from mapped where bee is null or `struct of ours`.ex < 3", [(3,)]),
     ],
 )
-def test_queries(spark, table, query, expected):
+@pytest.mark.usefixtures("table")
+def test_queries(spark, query, expected):
     assert sorted(tuple(row) for row in spark.sql(query).collect()) == expected
 
 
@@ -92,7 +93,8 @@ def plan_of(frame) -> str:
     return frame._jdf.queryExecution().executedPlan().toString()
 
 
-def test_only_what_is_used_is_read(spark, table):
+@pytest.mark.usefixtures("table")
+def test_only_what_is_used_is_read(spark):
     plan = plan_of(spark.sql("select `struct of ours`.y.ex from mapped where part = 0"))
     assert "ReadSchema: struct<struct of ours:struct<y:struct<ex:string>>>" in plan
 
@@ -104,16 +106,14 @@ def test_row_groups_are_skipped_by_the_files_names(spark, tmp_path):
     rows.write.format("delta").option("delta.columnMapping.mode", "name").option("parquet.block.size", "65536").save(path)
     change_schema(path, renamed(tahoe.Table(path).schema, {"id": "key", "s": "in it", "x": "ex"}))
     frame = spark.read.format("delta").load(path)
-    assert rows_read(spark, frame.where("key = 99999")) < 50_000
-    assert rows_read(spark, frame.where("`in it`.ex = 3")) < 50_000
+    assert rows_read(frame.where("key = 99999")) < 50_000
+    assert rows_read(frame.where("`in it`.ex = 3")) < 50_000
 
 
-def rows_read(spark, frame) -> int:
+def rows_read(frame) -> int:
     frame.collect()
     plan = frame._jdf.queryExecution().executedPlan()
-    leaves = (
-        plan.executedPlan().collectLeaves() if hasattr(plan, "executedPlan") and "Adaptive" in plan.nodeName() else plan.collectLeaves()
-    )
+    leaves = (plan.executedPlan() if "Adaptive" in plan.nodeName() else plan).collectLeaves()
     return leaves.apply(0).metrics().apply("numOutputRows").value()
 
 

@@ -51,6 +51,7 @@ def rows(spark):
 @pytest.fixture(scope="module")
 def matching(spark, rows) -> dict[str, set[int | None]]:
     """The ids for which Spark finds each condition true, all in one pass."""
+    assert len(rows) == 5
     conditions = UNDERSTOOD + NOT_UNDERSTOOD + FOLDED
     answers = spark.table("filtered").selectExpr("id", *[f"({c}) as c{n}" for n, c in enumerate(conditions)]).collect()
     return {c: {row.id for row in answers if row[f"c{n}"]} for n, c in enumerate(conditions)}
@@ -186,11 +187,13 @@ def _filled(predicate, value):
 
 
 @pytest.mark.parametrize("condition", NOT_UNDERSTOOD)
-def test_what_is_not_understood_says_so(spark, rows, condition):
+@pytest.mark.usefixtures("rows")
+def test_what_is_not_understood_says_so(spark, condition):
     assert has_unknown(predicate_of(told(spark, condition, optimised=False)))
 
 
-def test_nondeterministic_conditions_and_subqueries_are_left_out(spark, rows):
+@pytest.mark.usefixtures("rows")
+def test_nondeterministic_conditions_and_subqueries_are_left_out(spark):
     assert told(spark, "rand() < 2", optimised=False) == "[]"
     assert told(spark, "id = (select max(id) from filtered)", optimised=False) == "[]"
 

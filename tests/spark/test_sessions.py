@@ -96,7 +96,8 @@ def test_threads(spark, marked):
         assert list(threads.map(query, range(24))) == [4, 4, 3] * 8
 
 
-def test_pandas_on_spark(spark, marked):
+@pytest.mark.usefixtures("spark")
+def test_pandas_on_spark(marked):
     pd = pytest.importorskip("pyspark.pandas")
     assert sorted(pd.read_delta(marked)["id"].tolist()) == [2, 3]
     assert len(pd.read_delta(marked, version="0")) == 3

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,8 @@ import tahoe
 from tahoe.errors import DeletionVectorError, SessionNotEnabledError
 from tahoe.spark import vectors
 from tests.spark.foreign import mark
+
+pytestmark = pytest.mark.usefixtures("tables")
 
 ROWS = 200
 
@@ -84,7 +87,7 @@ def same(spark, query: str) -> None:
 
 
 @pytest.mark.parametrize("query", QUERIES)
-def test_queries_answer_as_on_plain_parquet(spark, tables, query):
+def test_queries_answer_as_on_plain_parquet(spark, query):
     same(spark, query)
 
 
@@ -118,7 +121,7 @@ MIXED = " union all ".join(
 
 
 @pytest.mark.parametrize("settings", SETTINGS, ids=lambda s: next(iter(s)).rpartition("spark.sql.")[2])
-def test_queries_answer_so_under_any_settings(spark, tables, settings):
+def test_queries_answer_so_under_any_settings(spark, settings):
     before = {name: spark.conf.get(name, None) for name in settings}
     for name, value in settings.items():
         spark.conf.set(name, value)
@@ -129,13 +132,13 @@ def test_queries_answer_so_under_any_settings(spark, tables, settings):
             spark.conf.unset(name) if value is None else spark.conf.set(name, value)
 
 
-def test_udfs_and_samples(spark, tables):
+def test_udfs_and_samples(spark):
     spark.udf.register("plus_one", lambda x: x + 1, "long")
     same(spark, "select plus_one(id) from {t} where plus_one(id) > 50 and part = 1")
     same(spark, "select count(*) from {t} tablesample (100 percent)")
 
 
-def test_runtime_bloom_filters_read_the_marked_table(spark, tables):
+def test_runtime_bloom_filters_read_the_marked_table(spark):
     # they are subqueries that Spark adds after subqueries were optimised
     names = [
         "spark.sql.autoBroadcastJoinThreshold",
@@ -184,23 +187,22 @@ def executed(frame: DataFrame) -> str:
     return frame._jdf.queryExecution().executedPlan().toString()
 
 
-def test_count_reads_no_column(spark, tables):
-    assert "ReadSchema: struct<>" in executed(spark.sql("select count(*) from t")).replace(
-        "struct<_tmp_metadata_row_index:bigint>", "struct<>"
-    )
+def test_count_reads_no_column(spark):
+    schemas = set(re.findall(r"ReadSchema: struct<(.*?)>", executed(spark.sql("select count(*) from t"))))
+    assert schemas <= {"", "_tmp_metadata_row_index:bigint"}
 
 
-def test_nested_columns_are_pruned(spark, tables):
+def test_nested_columns_are_pruned(spark):
     assert "ReadSchema: struct<a:struct<y:bigint>" in executed(spark.sql("select a.y from t"))
 
 
-def test_filters_reach_the_scan(spark, tables):
+def test_filters_reach_the_scan(spark):
     plan = executed(spark.sql("select s from t where id > 150 and a.x < 180"))
     assert "GreaterThan(id,150)" in plan
     assert "LessThan(a.x,180)" in plan
 
 
-def test_files_are_skipped_before_their_vectors_are_loaded(spark, tables, monkeypatch):
+def test_files_are_skipped_before_their_vectors_are_loaded(spark, monkeypatch):
     loaded = []
     load = vectors.load_deletion_vector
     monkeypatch.setattr(vectors, "load_deletion_vector", lambda *args: loaded.append(args) or load(*args))
@@ -209,7 +211,7 @@ def test_files_are_skipped_before_their_vectors_are_loaded(spark, tables, monkey
     assert len(loaded) == 1
 
 
-def test_dynamic_partition_pruning_reaches_the_scan(spark, tables):
+def test_dynamic_partition_pruning_reaches_the_scan(spark):
     plan = executed(spark.sql("select count(*) from t f join (select distinct part from plain where id = 3) p on f.part = p.part"))
     assert "dynamicpruning" in plan
 
@@ -223,12 +225,12 @@ def unadapted(spark):
 
 
 @pytest.mark.usefixtures("unadapted")
-def test_broadcasts_are_reused(spark, tables):
+def test_broadcasts_are_reused(spark):
     assert "ReusedExchange" in executed(spark.sql("select s, sum(id) from t group by s union all select s, sum(d) from t group by s"))
 
 
 @pytest.mark.usefixtures("unadapted")
-def test_files_without_a_vector_take_a_branch_of_their_own(spark, tables):
+def test_files_without_a_vector_take_a_branch_of_their_own(spark):
     assert executed(spark.sql("select sum(id) from t")).count("FileScan parquet") == 2
     assert executed(spark.sql("select sum(id) from t where id > 190 and part = 1")).count("FileScan parquet") == 1
 
