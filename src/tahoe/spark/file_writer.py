@@ -1,7 +1,7 @@
 """Spark's own Parquet writer, steered so that every data file is written once, under a unique name, in its final folder.
 
-With `gateway` the only module that names Spark's internal classes. It knows folders and Parquet, not Delta: what is written becomes
-part of a table when somebody commits it. Spark's manifest of what it wrote goes to a private temporary folder of the driver.
+It knows folders and Parquet, not Delta: what is written becomes part of a table when somebody commits it. Spark's manifest of what it
+wrote goes to a private temporary folder of the driver.
 """
 
 from __future__ import annotations

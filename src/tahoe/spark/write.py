@@ -48,13 +48,12 @@ _RESET_TXN_VERSION = _TXN_VERSION + ".autoReset.enabled"
 _MODES: Mapping[str, Mode] = {"append": "append", "overwrite": "overwrite", "errorifexists": "error", "error": "error", "ignore": "ignore"}
 
 
-def save(spark: SparkSession, mode: str, options: Mapping[str, str], dataframe: DataFrame, *, table_name: str | None = None) -> int | None:
+def save(spark: SparkSession, mode: str, options: Mapping[str, str], dataframe: DataFrame) -> int | None:
     """What `df.write.format("delta").mode(...).save()` does.
 
     Args:
         mode: Spark's SaveMode: Append, Overwrite, ErrorIfExists, Ignore.
         options: with `path`, and what partitionBy said.
-        table_name: of a table in the catalog whose folder `path` is.
 
     Returns:
         the version that was made; None where there was nothing to do.
@@ -66,7 +65,7 @@ def save(spark: SparkSession, mode: str, options: Mapping[str, str], dataframe: 
     """
     path = next((value for name, value in options.items() if name.lower() == "path"), None)
     if path is None:
-        raise InvalidOptionError(option="path", value="missing", table=table_name or "the new table", detail="a Delta table is in a folder")
+        raise InvalidOptionError(option="path", value="missing", table="the new table", detail="a Delta table is in a folder")
     table = open_table(spark, path, options)
     parsed = _options(spark, options, table)
     return _write(plan_write(table, _request(spark, table, _MODES[mode.lower()], parsed, dataframe)), parsed, dataframe)
@@ -240,7 +239,7 @@ def writer_settings(plan: WritePlan, options: WriteOptions) -> WriterSettings:
 
 def _file_schema(physical: Struct) -> Struct:
     """The schema of data files: ids where columns are mapped, and never NOT NULL, so that the table's column can be made nullable."""
-    schema = _map_fields(physical, lambda field: replace(field, nullable=True, metadata=_file_metadata(field)))
+    schema = _map_fields(physical, lambda field: replace(field, metadata=_file_metadata(field)))
     nullable = as_nullable(schema)
     assert isinstance(nullable, Struct)
     return nullable
@@ -305,7 +304,7 @@ def _commit(plan: WritePlan, files: Sequence[NewFile], gateway: Gateway, setting
     """Commit what was written. Where nothing was committed, and that is certain, the files go."""
     try:
         statistics = _statistics(plan, files)
-        empty = [file.key for file in files if statistics[file.key].num_records == 0]
+        empty = {file.key for file in files if statistics[file.key].num_records == 0}
         delete_files(gateway, plan.url, empty, settings.hadoop)
         kept = [file for file in files if file.key not in empty]
         written = _written_files(plan, kept, statistics)
