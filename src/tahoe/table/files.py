@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -133,8 +134,7 @@ class CheckpointPart(Part):
 
     def _live(self, column: pa.ChunkedArray) -> pa.ChunkedArray:
         """The rows of this part, of a column with all rows of the file."""
-        assert self._rows is not None
-        return column if len(self._rows) == len(column) else column.take(self._rows)
+        return _selected(column, np.asarray(self._rows))
 
     def statistics(self, request: StatisticsRequest) -> pa.Table:
         """A checkpoint whose statistics cannot be read costs time, as every file is kept then, never correctness."""
@@ -153,7 +153,7 @@ class CheckpointPart(Part):
 
         def parse(start: int, texts: pa.ChunkedArray) -> pa.Table:
             inside = rows[slice(*np.searchsorted(rows, [start, start + len(texts)]))] - start
-            return parse_statistics(texts if len(inside) == len(texts) else texts.take(pa.array(inside)), request)
+            return parse_statistics(_selected(texts, inside), request)
 
         parsed = self._columns.map_row_groups(("add", "stats"), parse)
         return pa.concat_tables(parsed) if parsed else no_statistics(len(rows), request)
@@ -164,6 +164,13 @@ class CheckpointPart(Part):
         smaller = CheckpointPart(self._columns, self._rows.take(rows))
         smaller._read = {name: column.take(rows) for name, column in self._read.items()}
         return smaller
+
+
+def _selected(column: pa.ChunkedArray, rows: npt.NDArray[np.integer[Any]]) -> pa.ChunkedArray:
+    """Some rows of a column, which are sorted. Files mostly lie one behind the other in a checkpoint, and then nothing is copied."""
+    if len(rows) and rows[-1] - rows[0] == len(rows) - 1:
+        return column.slice(int(rows[0]), len(rows))
+    return column.take(pa.array(rows, pa.int64()))
 
 
 def _cast(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
