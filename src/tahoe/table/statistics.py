@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
@@ -19,9 +20,6 @@ from tahoe.protocol.schema import DataType, Decimal, Primitive
 from tahoe.table.parquet import NestedColumns, child, in_parallel
 
 Path: TypeAlias = tuple[str, ...]
-
-# One block of pyarrow's JSON reader must hold the longest line; a line is the statistics of one file.
-_BLOCK_BYTES = 4 << 20
 
 # Texts parsed at a time: enough to be quick, few enough that all cores have work and little memory is held twice.
 _SLICE_ROWS = 1 << 15
@@ -91,27 +89,30 @@ def _parse_slice(texts: pa.StringArray, request: StatisticsRequest) -> pa.Table:
     if texts.null_count or pc.min(pc.binary_length(texts)).as_py() == 0:
         lines = pc.if_else(pc.equal(pc.fill_null(texts, ""), ""), "{}", texts)
     try:
-        parsed = _read_json(_joined(lines), pa.schema(_json_fields(request)))
+        if not pc.all(pc.and_(pc.starts_with(lines, "{"), pc.ends_with(lines, "}"))).as_py():
+            raise pa.ArrowInvalid("a text is no JSON object")
+        parsed = _read_json(_text_bytes(lines), pa.schema(_json_fields(request)))
         if parsed.num_rows != len(texts):
-            raise pa.ArrowInvalid("a text holds more than one line")
+            raise pa.ArrowInvalid("a text holds more than one object")
         return _typed(parsed, request)
     except pa.ArrowInvalid:
         rows = [_lenient(text, request) for text in lines.to_pylist()]
         return pa.Table.from_pylist(rows, schema=table_schema(request))
 
 
-def _joined(lines: pa.StringArray) -> pa.Buffer:
-    """The texts, a line each: the bytes of an Arrow array of texts lie one behind the other."""
-    ended = pc.binary_join_element_wise(lines, "", "\n")
-    _, offsets, data = ended.buffers()
-    assert ended.offset == 0
-    return data.slice(0, int.from_bytes(offsets[len(ended) * 4 : len(ended) * 4 + 4].to_pybytes(), "little"))
+def _text_bytes(texts: pa.StringArray) -> pa.Buffer:
+    """The texts one behind the other, as they lie in an Arrow array: JSON objects need nothing between them."""
+    _, offsets, data = texts.buffers()
+    ends = np.frombuffer(offsets, dtype=np.int32)
+    start, end = int(ends[texts.offset]), int(ends[texts.offset + len(texts)])
+    return data.slice(start, end - start)
 
 
 def _read_json(data: pa.Buffer, schema: pa.Schema) -> pa.Table:
+    """JSON objects as rows, in one block, so that none is cut."""
     return pj.read_json(
         pa.BufferReader(data),
-        read_options=pj.ReadOptions(block_size=min(max(data.size, 1), _BLOCK_BYTES), use_threads=False),
+        read_options=pj.ReadOptions(block_size=data.size + 1, use_threads=False),
         parse_options=pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore"),
     )
 
