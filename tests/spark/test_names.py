@@ -207,6 +207,7 @@ def test_a_temporary_view_sees_the_newest_version(spark, path):
     spark.read.format("delta").load(path).createOrReplaceTempView("temporary")
     append(path, 2)
     assert spark.table("temporary").count() == 2
+    spark.catalog.dropTempView("temporary")
 
 
 def test_a_cte_shadows_a_table(spark, table):

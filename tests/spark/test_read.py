@@ -147,6 +147,7 @@ def test_one_query_sees_one_version_however_often_it_names_the_table(spark, path
     assert len(looks) >= 3
     assert set(looks) == {0}
     monkeypatch.undo()
+    spark.catalog.dropTempView("seen")
     assert load(spark, path).count() == 1 + len(looks)
 
 

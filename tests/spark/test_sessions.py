@@ -98,7 +98,7 @@ def test_threads(spark, marked):
 
 @pytest.mark.usefixtures("spark")
 def test_pandas_on_spark(marked):
-    pd = pytest.importorskip("pyspark.pandas")
+    pd = pytest.importorskip("pyspark.pandas", exc_type=ImportError)
     assert sorted(pd.read_delta(marked)["id"].tolist()) == [2, 3]
     assert len(pd.read_delta(marked, version="0")) == 3
 

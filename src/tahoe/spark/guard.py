@@ -48,6 +48,10 @@ _ON_NAMES: Mapping[str, _Refusal] = {
     "AnalyzeColumnCommand": _Refusal("ANALYZE TABLE", _ENTRY_ONLY, "Statistics are in the log."),
 }
 
+_ANOTHER_FORMAT = _Refusal(
+    "saveAsTable with another format", "Spark would delete the table's files and its log", "Drop the table first, or use another name."
+)
+
 _TO_FOLDERS = 'Write with format("delta"), or to another folder.'
 
 
@@ -64,6 +68,8 @@ def check(gateway: Gateway, name: str, plan: JavaObject) -> None:
     if refusal is not None:
         _check_named(gateway, refusal, plan)
         return
+    if name == "SaveAsV1TableCommand":  # Spark drops the table before it looks at the folder
+        _check_is_no_delta_table(gateway, _ANOTHER_FORMAT, plan.tableDesc().identifier())
     find = _FOLDERS.get(name)
     folder = find(gateway, plan) if find is not None else None
     if folder is not None:
@@ -76,8 +82,11 @@ def _check_named(gateway: Gateway, refusal: _Refusal, plan: JavaObject) -> None:
         (part for part in gateway.items(plan.productIterator()) if hasattr(part, "getClass") and _is_identifier(part)),
         None,
     )
-    if identifier is None:
-        return
+    if identifier is not None:
+        _check_is_no_delta_table(gateway, refusal, identifier)
+
+
+def _check_is_no_delta_table(gateway: Gateway, refusal: _Refusal, identifier: JavaObject) -> None:
     catalog = gateway.session.sessionState().catalog()
     if catalog.isTempView(identifier) or not catalog.tableExists(identifier):
         return
