@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from pyspark.errors import IllegalArgumentException
 
 from tahoe.spark.gateway import Gateway
 
@@ -34,7 +35,7 @@ def test_case_classes_are_built_and_changed_by_name(gateway):
     assert changed.compressed()
     assert not format_.compressed()
     assert changed.properties().equals(format_.properties())
-    with pytest.raises(TypeError, match="nosuch"):
+    with pytest.raises(IllegalArgumentException, match="nosuch"):
         gateway.changed(format_, nosuch=1)
     statistic = gateway.build("org.apache.spark.sql.catalyst.catalog.CatalogColumnStat")
     assert statistic.distinctCount().isEmpty()

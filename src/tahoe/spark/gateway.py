@@ -156,24 +156,13 @@ class Gateway:
         """The single instance of a Scala object, such as a case class's companion."""
         return getattr(self.java_class(name + "$"), "MODULE$")
 
-    def build(self, name: str, *given: Any) -> JavaObject:
+    def build(self, name: str, *first: Any) -> JavaObject:
         """A case class from its first fields; the others take their defaults, however many this version of Spark has."""
-        companion = self.module(name)
-        count = max(constructor.getParameterCount() for constructor in self.load_class(name).getConstructors())
-        rest = [getattr(companion, f"apply$default${position}")() for position in range(len(given) + 1, count + 1)]
-        return companion.apply(*given, *rest)
+        return self.java_class("delta.Cases").built(name, self.list(first))
 
     def changed(self, case_class: JavaObject, **fields: Any) -> JavaObject:
         """A copy of a case class with some fields changed, whatever other fields this version of Spark gives it."""
-        names = list(self.items(case_class.productElementNames()))
-        unknown = set(fields) - set(names)
-        if unknown:
-            raise TypeError(f"{case_class.getClass().getName()} has {names}, not {sorted(unknown)}")
-        values = [
-            fields[name] if name in fields else getattr(case_class, f"copy$default${position}")()
-            for position, name in enumerate(names, start=1)
-        ]
-        return case_class.copy(*values)
+        return self.java_class("delta.Cases").changed(case_class, self.java_map(fields))
 
     # --- classes
 

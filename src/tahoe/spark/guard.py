@@ -49,7 +49,7 @@ _ON_NAMES: Mapping[str, _Refusal] = {
 }
 
 _ANOTHER_FORMAT = _Refusal(
-    "saveAsTable with another format", "Spark would delete the table's files and its log", "Drop the table first, or use another name."
+    "saveAsTable with another format", "Spark would delete the table's files and its log", 'Add format("delta"), or drop the table first.'
 )
 
 _TO_FOLDERS = 'Write with format("delta"), or to another folder.'
@@ -68,7 +68,7 @@ def check(gateway: Gateway, name: str, plan: JavaObject) -> None:
     if refusal is not None:
         _check_named(gateway, refusal, plan)
         return
-    if name == "SaveAsV1TableCommand":  # Spark drops the table before it looks at the folder
+    if name == "SaveAsV1TableCommand" and plan.mode().name() == "Overwrite":  # Spark drops the table before it looks at the folder
         _check_is_no_delta_table(gateway, _ANOTHER_FORMAT, plan.tableDesc().identifier())
     find = _FOLDERS.get(name)
     folder = find(gateway, plan) if find is not None else None

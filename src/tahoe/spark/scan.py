@@ -112,28 +112,44 @@ class Reader:
 # --- execution: the files of a scan
 
 
-def files_message(gateway: Gateway, files: JavaObject, filters: str) -> bytes | str:
-    """The files of a scan as an Arrow stream: path, size, modification time, and the columns of the relation's partition schema.
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a `delta.Files` asks for: a table's url, a version (None for the newest), which files of it, and the partition columns.
+
+    The selection is None where no rule has planned the scan.
+    """
+
+    table: str
+    version: int | None
+    selection: str | None
+    columns: tuple[str, ...]
+
+
+def files_message(gateway: Gateway, asked: Asked, filters: str) -> bytes | str:
+    """The files of a scan as an Arrow stream: path, size, modification time, and the partition columns.
 
     What is too long for a message is left in a temporary file, whose path is the answer; the JVM removes it.
     """
-    listing = _listing(gateway, files, predicate_of(filters))
+    listing = _listing(gateway, asked, predicate_of(filters))
     columns = {"path": _hadoop_urls(gateway, listing["url"]), "size": listing["size_bytes"], "modified": listing["modification_time_ms"]}
-    partition = listing["partition"]
-    for name in files.partitionSchema().fieldNames():
-        columns[name] = listing["number"] if name == FILE_NUMBER else pc.struct_field(partition, name)
+    for name in asked.columns:
+        columns[name] = listing["number"] if name == FILE_NUMBER else pc.struct_field(listing["partition"], name)
     return _message(pa.table(list(columns.values()), names=list(columns)))
 
 
-def _listing(gateway: Gateway, files: JavaObject, predicate: Predicate) -> pa.Table:
-    selection = files.selection()
-    table = opened(gateway.spark, files.table())
-    if selection is not None:
-        return _selected(snapshot_of(table, files.version()), Selection.decode(selection), predicate)
-    scan = scan_of(snapshot_of(table, files.version()) if files.pinned() else table.snapshot(), predicate)
+def _listing(gateway: Gateway, asked: Asked, predicate: Predicate) -> pa.Table:
+    snapshot = _snapshot(gateway, asked.table, asked.version)
+    if asked.selection is not None:
+        return _selected(snapshot, Selection.decode(asked.selection), predicate)
+    scan = scan_of(snapshot, predicate)
     if has_vectors(scan):  # only the rule of an enabled session leaves out the rows that they mark
         raise SessionNotEnabledError()
     return scan.files
+
+
+def _snapshot(gateway: Gateway, url: str, version: int | None) -> Snapshot:
+    table = opened(gateway.spark, url)
+    return table.snapshot() if version is None else snapshot_of(table, version)
 
 
 def _selected(snapshot: Snapshot, selection: Selection, predicate: Predicate) -> pa.Table:
@@ -168,9 +184,7 @@ def _write_stream(table: pa.Table, sink: Any) -> None:
         stream.write_table(table)
 
 
-def input_files(gateway: Gateway, files: JavaObject) -> list[str]:
-    """What `df.inputFiles()` lists: every file of the version."""
-    table = opened(gateway.spark, files.table())
-    snapshot = snapshot_of(table, files.version()) if files.pinned() else table.snapshot()
-    urls: list[str] = _hadoop_urls(gateway, snapshot.scan().urls).to_pylist()
+def input_files(gateway: Gateway, url: str, version: int | None) -> list[str]:
+    """What `df.inputFiles()` lists: every file of the version, the newest if None."""
+    urls: list[str] = _hadoop_urls(gateway, _snapshot(gateway, url, version).scan().urls).to_pylist()
     return urls

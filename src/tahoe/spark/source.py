@@ -46,12 +46,13 @@ class Source:
         return planning.plan(Gateway.of(session), files, version, data, output, filters)
 
     @_answering
-    def files(self, files: JavaObject, filters: str) -> bytes | str:
-        return scan.files_message(Gateway.active(), files, filters)
+    def files(self, table: str, version: int, pinned: bool, selection: str | None, columns: str, filters: str) -> bytes | str:
+        asked = scan.Asked(table, version if pinned else None, selection, tuple(columns.split("\0")) if columns else ())
+        return scan.files_message(Gateway.active(), asked, filters)
 
     @_answering
-    def inputs(self, files: JavaObject) -> str:
-        return "\0".join(scan.input_files(Gateway.active(), files))
+    def inputs(self, table: str, version: int, pinned: bool) -> str:
+        return "\0".join(scan.input_files(Gateway.active(), table, version if pinned else None))
 
     @_answering
     def newest(self, table: str) -> int:

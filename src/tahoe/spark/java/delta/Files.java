@@ -79,7 +79,8 @@ public class Files implements FileIndex {
   public Seq listFiles(Seq partitionFilters, Seq dataFilters) {
     ArrayList conditions = new ArrayList(CollectionConverters.asJava(partitionFilters));
     conditions.addAll(CollectionConverters.asJava(dataFilters));
-    Object answer = Ask.answer(Ask.python.files(this, json(conditions)));
+    String columns = String.join("\u0000", partitions.fieldNames());
+    Object answer = Ask.answer(Ask.python.files(table, version, pinned, selection, columns, json(conditions)));
     // Spark drops the partition filters once they have been here, so they must hold exactly
     BasePredicate keep = predicate(CollectionConverters.asJava(partitionFilters));
     try {
@@ -181,7 +182,7 @@ public class Files implements FileIndex {
   }
 
   public String[] inputFiles() {
-    String urls = (String) Ask.answer(Ask.python.inputs(this));
+    String urls = (String) Ask.answer(Ask.python.inputs(table, version, pinned));
     return urls.isEmpty() ? new String[0] : urls.split("\u0000");
   }
 

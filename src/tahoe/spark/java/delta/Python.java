@@ -17,11 +17,14 @@ public interface Python {
   /** How a table is read in one query: a {@link Planned}. {@code version} is -1 where the query has not met the table before. */
   Object plan(SparkSession session, Files files, long version, String data, String output, String condition);
 
-  /** The files of a scan: an Arrow stream, as bytes or as the path of a file that holds them. */
-  Object files(Files files, String filters);
+  /**
+   * The files of a scan: an Arrow stream, as bytes or as the path of a file that holds them. The arguments are those of {@link Files};
+   * {@code columns} are the partition columns, joined by zero characters.
+   */
+  Object files(String table, long version, boolean pinned, String selection, String columns, String filters);
 
   /** The urls of all files of the newest version, or of the one that is pinned, joined by zero characters. */
-  Object inputs(Files files);
+  Object inputs(String table, long version, boolean pinned);
 
   /** The number of the newest version. */
   Object newest(String table);

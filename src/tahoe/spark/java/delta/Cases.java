@@ -1,0 +1,48 @@
+package delta;
+
+import java.lang.reflect.Method;
+import java.util.List;
+import java.util.Map;
+import scala.Product;
+import scala.collection.Iterator;
+
+/** Case classes of Spark's, whose fields differ between its versions: built from their first fields, and copied with some changed. */
+public class Cases {
+  private Cases() { }
+
+  /** The class with these first fields and the defaults of the others. */
+  public static Object built(String name, List first) throws ReflectiveOperationException {
+    ClassLoader loader = Thread.currentThread().getContextClassLoader();
+    Object companion = Class.forName(name + "$", true, loader).getField("MODULE$").get(null);
+    Method apply = longest(companion, "apply");
+    Object[] fields = new Object[apply.getParameterCount()];
+    for (int i = 0; i < fields.length; i++)
+      fields[i] = i < first.size() ? first.get(i) : companion.getClass().getMethod("apply$default$" + (i + 1)).invoke(companion);
+    return apply.invoke(companion, fields);
+  }
+
+  /** A copy with these fields, each of which the class must have. */
+  public static Object changed(Product original, Map fields) throws ReflectiveOperationException {
+    Object[] values = new Object[original.productArity()];
+    int found = 0;
+    Iterator names = original.productElementNames();
+    for (int i = 0; i < values.length; i++) {
+      Object name = names.next();
+      if (fields.containsKey(name)) found++;
+      values[i] = fields.containsKey(name) ? fields.get(name) : original.productElement(i);
+    }
+    if (found != fields.size())
+      throw new IllegalArgumentException(original.getClass().getName() + " has not all of the fields " + fields.keySet());
+    return longest(original, "copy").invoke(original, values);
+  }
+
+  private static Method longest(Object of, String name) {
+    Method longest = null;
+    Method[] methods = of.getClass().getMethods();
+    for (int i = 0; i < methods.length; i++) {
+      boolean longer = longest == null || methods[i].getParameterCount() > longest.getParameterCount();
+      if (methods[i].getName().equals(name) && longer) longest = methods[i];
+    }
+    return longest;
+  }
+}
