@@ -245,7 +245,7 @@ class WritePlan:
         values = file.partition_values or {}
         fields = [f for f in (self.schema.find(name) for name in self.partition_columns) if f is not None]
         mode = self.column_mapping_mode
-        return {f.name: parse_partition_value(values.get(stored_name(f, mode)), f.type) for f in fields}
+        return {f.name: parse_partition_value(values.get(stored_name(f, mode)), f.type, zone=self.table.log.zone) for f in fields}
 
 
 def remove_of(add: Add, now_ms: int, *, data_change: bool = True) -> Remove:
@@ -496,7 +496,7 @@ def _replace_where(table: Table, request: WriteRequest, metadata: Metadata) -> P
     """
     if request.replace_where is None:
         return None
-    predicate = parse_predicate(request.replace_where, metadata.schema, table=table.url)
+    predicate = parse_predicate(request.replace_where, metadata.schema, table=table.url, zone=table.log.zone)
     partitions = {name.lower() for name in metadata.partition_columns}
     others = sorted({".".join(c.path) for c in columns_of(predicate) if c.path[0].lower() not in partitions})
     if others or has_unknown(predicate):
