@@ -46,7 +46,8 @@ def table(request, spark, tmp_path_factory) -> str:
     schema = renamed(snapshot.schema, NAMES)
     change_schema(path, schema, partition_columns=("part",))
     spark.read.format("delta").load(path).createOrReplaceTempView("mapped")
-    return path
+    yield path
+    spark.catalog.dropTempView("mapped")
 
 
 def test_columns_have_the_names_that_users_know(spark, table):

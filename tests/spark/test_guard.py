@@ -53,6 +53,8 @@ STATEMENTS = [
     "CREATE TABLE {table}_2 USING parquet LOCATION '{folder}'",
     "CREATE TABLE {table}_2 USING parquet LOCATION '{folder}' AS SELECT 1 AS id",
     "CREATE TABLE {table}_2 (wrong string) USING delta LOCATION '{folder}'",
+    "CREATE TABLE {table}_2 LIKE {table}",
+    "ALTER TABLE {table} SET LOCATION '{folder}/p=0'",
     "DELETE FROM {table} WHERE id = 1",
     "UPDATE {table} SET id = 2",
     "MERGE INTO {table} a USING (SELECT 1 AS id) b ON a.id = b.id WHEN MATCHED THEN DELETE",
@@ -96,6 +98,17 @@ def test_beside_a_table_everything_may_be_written(spark, table):
     place = Path(folder(spark, table)).parent / f"{table}_beside"
     spark.range(3).write.mode("overwrite").parquet(str(place))
     assert spark.read.parquet(str(place)).count() == 3
+
+
+def test_a_name_can_be_given_to_another_delta_table(spark, table, path):
+    spark.range(7).selectExpr("id", "id as p").write.format("delta").save(path)
+    spark.sql(f"CREATE TABLE {table}_other USING delta LOCATION '{folder(spark, table)}'")
+    try:
+        spark.sql(f"ALTER TABLE {table}_other SET LOCATION '{path}'")
+        assert spark.table(f"{table}_other").count() == 7
+    finally:
+        spark.sql(f"DROP TABLE {table}_other")
+    assert spark.table(table).count() == 4
 
 
 def test_explain_runs_nothing(spark, table):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import os
 import shutil
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -27,8 +28,8 @@ from tahoe.errors import (
     VersionNotFoundError,
 )
 from tahoe.protocol.schema import INTEGER, LONG, STRING, VOID, Field, Struct
-from tahoe.spark import planning
-from tests.spark.foreign import change_schema
+from tahoe.spark import planning, scan
+from tests.spark.foreign import change_schema, mark
 
 
 def load(spark, path, **options):
@@ -300,6 +301,119 @@ def test_a_damaged_data_file_is_named(spark, path):
     with pytest.raises(InvalidDataFileError) as caught:
         load(spark, path).collect()
     assert file.name in caught.value.parameters["file"]
+
+
+# --- partitions and skipping
+
+
+@pytest.fixture(scope="module")
+def parted(spark, tmp_path_factory) -> tuple[str, str]:
+    """A table partitioned by columns of many types, nulls among them, and the same rows as a view."""
+    path = str(tmp_path_factory.mktemp("parted") / "t")
+    rows = """
+        select id, if(id = 0, null, concat('P', id)) as s, cast(id as tinyint) as b, cast(id as decimal(10, 2)) / 4 as d,
+               date_add(date'2020-01-01', cast(id as int)) as day, timestamp'2020-01-01 12:00:00' + make_interval(0, 0, 0, 0, id) as ts,
+               id % 2 = 0 as f, cast(id as double) / 3 as dbl
+        from range(6)"""
+    spark.sql(rows).write.format("delta").partitionBy("s", "b", "d", "day", "ts", "f", "dbl").save(path)
+    spark.sql(rows).createOrReplaceTempView("unparted")
+    yield path, "unparted"
+    spark.catalog.dropTempView("unparted")
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "s = 'P2'",
+        "s is null",
+        "lower(s) = 'p3'",
+        "length(s) = 2 and id > 2",
+        "b % 2 = 1",
+        "b in (1, 3, 5)",
+        "b = 2 or id = 4",
+        "d >= 0.75",
+        "day = date'2020-01-03' or year(day) = 2019",
+        "ts > timestamp'2020-01-01 14:30:00'",
+        "hour(ts) = 13",
+        "f",
+        "not f and s is not null",
+        "dbl > 1 and dbl < 1.5",
+        "s = concat('P', b)",
+        "coalesce(s, 'none') = 'none'",
+    ],
+)
+def test_partition_filters_hold_exactly(spark, parted, condition):
+    # Spark asks for the files of a partition filter and then drops it: what it cannot be translated to must hold as well
+    path, view = parted
+    found = load(spark, path).where(condition)
+    assert sorted(map(repr, found.collect())) == sorted(map(repr, spark.table(view).where(condition).collect()))
+
+
+def files_read(frame) -> int:
+    frame.collect()
+    plan = frame._jdf.queryExecution().executedPlan()
+    leaves = (plan.executedPlan() if "Adaptive" in plan.nodeName() else plan).collectLeaves()
+    return leaves.apply(0).metrics().apply("numFiles").value()
+
+
+def test_files_are_skipped_by_partition_and_by_statistics(spark, parted, path):
+    assert files_read(load(spark, parted[0]).where("b = 2")) == 1
+    assert files_read(load(spark, parted[0]).where("id = 2")) == 1
+    for low in (0, 10, 20):
+        append(path, *range(low, low + 10))
+    assert files_read(load(spark, path)) == 3
+    assert files_read(load(spark, path).where("id = 15")) == 1
+    assert files_read(load(spark, path).where("id in (1, 25) or id < 0")) == 2
+    assert files_read(load(spark, path).where("id % 7 = 1")) == 3
+
+
+def test_statistics_of_the_files_kept_decide_the_join(spark, parted):
+    # the size that Spark counts with is that of the files which are read
+    path, _ = parted
+    sizes = [
+        load(spark, path).where(condition)._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()
+        for condition in ("b >= 0", "b = 2")
+    ]
+    assert sizes[1] < sizes[0] / 3
+
+
+def test_dynamic_partition_pruning(spark, parted):
+    path, view = parted
+    load(spark, path).createOrReplaceTempView("facts")
+    frame = spark.sql(f"select count(*) from facts join {view} u on facts.b = u.b where u.id = 3")
+    assert frame.collect() == [(1,)]
+    assert "dynamicpruning" in frame._jdf.queryExecution().executedPlan().toString()
+    spark.catalog.dropTempView("facts")
+
+
+def test_many_files_go_to_the_jvm_in_a_file(spark, path, monkeypatch):
+    monkeypatch.setattr(scan, "MESSAGE_BYTES_MAX", 0)
+    append(path, 1, 2)
+    before = set(Path(tempfile.gettempdir()).glob("tahoe-files-*"))
+    assert ids(load(spark, path)) == [1, 2]
+    assert set(Path(tempfile.gettempdir()).glob("tahoe-files-*")) == before
+
+
+def test_an_error_while_files_are_listed_reaches_the_user(spark, path, monkeypatch):
+    # Spark lists the files of a broadcast side in a thread of its own
+    append(path, 1, 2)
+
+    def fail(*_):
+        raise TableNotFoundError(table="gone")
+
+    frame = spark.range(5).join(load(spark, path), "id")
+    monkeypatch.setattr(scan, "files_message", fail)
+    with pytest.raises(TableNotFoundError):
+        frame.collect()
+
+
+def test_strange_column_names(spark, path):
+    rows = spark.sql("select 1 as `a.b`, 2 as `c``d`, named_struct('e.f', 3) as g, 4 as `Ünï 1`")
+    rows.write.format("delta").option("delta.columnMapping.mode", "name").save(path)
+    found = load(spark, path).where("`a.b` = 1 and g.`e.f` = 3 and `c``d` = 2 and `Ünï 1` > 0")
+    assert found.collect() == rows.collect()
+    mark(path, {0: []})
+    assert load(spark, path).where("`a.b` = 1 and g.`e.f` = 3").select("`c``d`", "g.`e.f`", "`Ünï 1`").collect() == [(2, 3, 4)]
 
 
 # --- where Spark looks

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from tahoe.errors import UnsupportedOperationError
 from tahoe.spark.catalog import is_delta
 from tahoe.spark.gateway import Gateway, JavaObject
+from tahoe.spark.opened import open_table
 
 _LOG_FOLDER = "_delta_log"
 
@@ -52,6 +53,10 @@ _ANOTHER_FORMAT = _Refusal(
     "saveAsTable with another format", "Spark would delete the table's files and its log", 'Add format("delta"), or drop the table first.'
 )
 
+_LIKE = _Refusal(
+    "CREATE TABLE LIKE", "Spark would enter a name and make no table", "Use CREATE TABLE ... USING delta AS SELECT * FROM ... LIMIT 0."
+)
+
 _TO_FOLDERS = 'Write with format("delta"), or to another folder.'
 
 
@@ -70,6 +75,8 @@ def check(gateway: Gateway, name: str, plan: JavaObject) -> None:
         return
     if name == "SaveAsV1TableCommand" and plan.mode().name() == "Overwrite":  # Spark drops the table before it looks at the folder
         _check_is_no_delta_table(gateway, _ANOTHER_FORMAT, plan.tableDesc().identifier())
+    if name == "CreateTableLikeCommand":
+        _check_is_no_delta_table(gateway, _LIKE, plan.sourceTable())
     find = _FOLDERS.get(name)
     folder = find(gateway, plan) if find is not None else None
     if folder is not None:
@@ -118,9 +125,16 @@ def _new_table(gateway: Gateway, plan: JavaObject) -> JavaObject | None:
 
 
 def _new_location(gateway: Gateway, plan: JavaObject) -> JavaObject | None:
-    identifier = plan.tableName()
-    table = gateway.session.sessionState().catalog().getTableMetadata(identifier)
-    return None if is_delta(table) else gateway.java_class("org.apache.hadoop.fs.Path")(plan.location())
+    """Where another table's name is made to point; a Delta table's may only be made to point at another Delta table."""
+    location = gateway.java_class("org.apache.hadoop.fs.Path")(plan.location())
+    name = plan.tableName()
+    if not is_delta(gateway.session.sessionState().catalog().getTableMetadata(name)):
+        return location
+    if not open_table(gateway.spark, location.toString()).exists():
+        detail = f"there is no Delta table at {location}"
+        remedy = "Give the location of a Delta table."
+        raise UnsupportedOperationError(operation="SET LOCATION", table=name.unquotedString(), detail=detail, remedy=remedy)
+    return None
 
 
 def _path_of(gateway: Gateway, uri: JavaObject) -> JavaObject | None:
