@@ -20,7 +20,7 @@
     │   ├── ConcurrentWriteException, MetadataChangedException, ProtocolChangedException, ConcurrentAppendException,
     │   │   ConcurrentDeleteReadException, ConcurrentDeleteDeleteException, ConcurrentTransactionException
     ├── DeltaStorageError             the storage did not do what it was asked
-    │   ├── StorageUnavailableError, with AtomicCreateUnsupportedError and ForkedProcessError below it
+    │   ├── StorageUnavailableError; below it StorageRefusedError with AtomicCreateUnsupportedError and ForkedProcessError
     │   ├── UnsupportedStorageError, CommitOutcomeUnknownError, CommitAttemptsExceededError
     └── DeltaSessionError             the Spark session cannot be used
         └── NoGatewayError, UnsupportedSparkVersionError, ReferenceJarPresentError, SessionNotEnabledError, WriteFailedError
@@ -408,19 +408,29 @@ class DeltaStorageError(DeltaError):
 
 
 class StorageUnavailableError(DeltaStorageError):
+    """A write that ends so may have landed, or may land yet."""
+
     condition = "DELTA_STORAGE_UNAVAILABLE"
+    what = "{table}: the storage did not {operation}: {detail}."
+    todo = "Check that the place exists and can be reached."
+
+
+class StorageRefusedError(StorageUnavailableError):
+    """The storage has decided: what it was asked has not been done, and never will be."""
+
+    condition = "DELTA_STORAGE_REFUSED"
     what = "{table}: the storage refused to {operation}: {detail}."
     todo = "Check that the place exists and that you may write to it."
 
 
-class AtomicCreateUnsupportedError(StorageUnavailableError):
+class AtomicCreateUnsupportedError(StorageRefusedError):
     condition = "DELTA_ATOMIC_CREATE_UNSUPPORTED"
     sqlstate = "0A000"
     what = "{table}: the file system cannot {operation} so that two writers never both do ({detail}): it has no hard links."
     todo = "Reading works. To write, keep the table on a local disk or in an object store."
 
 
-class ForkedProcessError(StorageUnavailableError):
+class ForkedProcessError(StorageRefusedError):
     condition = "DELTA_FORKED_PROCESS"
     what = "{table}: cannot {operation}: this process was forked from one ({detail}) that had already used an object store, and would hang."
     todo = "Start it with multiprocessing's method spawn, or open object stores only after the fork."

@@ -371,8 +371,7 @@ def test_statistics_of_the_files_kept_decide_the_join(spark, parted):
     # the size that Spark counts with is that of the files which are read
     path, _ = parted
     sizes = [
-        load(spark, path).where(condition)._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()
-        for condition in ("b >= 0", "b = 2")
+        load(spark, path).where(condition)._jdf.queryExecution().optimizedPlan().stats().sizeInBytes() for condition in ("b >= 0", "b = 2")
     ]
     assert sizes[1] < sizes[0] / 3
 

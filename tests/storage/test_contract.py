@@ -30,9 +30,7 @@ ODD_NAMES = [
 _folders = itertools.count()
 
 
-@pytest.fixture(
-    params=["local", "memory", pytest.param("s3", marks=pytest.mark.server), pytest.param("azure", marks=pytest.mark.server)]
-)
+@pytest.fixture(params=["local", "memory", pytest.param("s3", marks=pytest.mark.server), pytest.param("azure", marks=pytest.mark.server)])
 def open_folder(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Store]:
     """Opens one new folder, each time by a store object of its own."""
     name = f"t {next(_folders)}/ü%41"  # a folder's own name may be odd as well

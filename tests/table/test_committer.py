@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from tahoe.errors import StorageUnavailableError
+from tahoe.errors import StorageRefusedError
 from tahoe.protocol.log_files import commit_key
 from tahoe.storage.memory import Effect, Fault, FaultPlan, Operation
 from tahoe.table.committer import Committed, Lost, Unknown, put_commit
@@ -47,9 +47,26 @@ def test_a_conflict_that_nobody_won_is_not_taken_for_a_loss():
     assert isinstance(put_commit(memory_env(faults=fault(Effect.ANSWER_FALSE, times=99)), 0, b"mine"), Unknown)
 
 
+REFUSAL = StorageRefusedError(table="t", operation="create", detail="no right to write")
+
+
+def refuse(times: int = 99) -> Fault:
+    return Fault(effect=Effect.RAISE_BEFORE, operation=Operation.PUT_IF_ABSENT, times=times, error=REFUSAL)
+
+
 def test_a_storage_that_refuses_for_good_says_so():
-    with pytest.raises(StorageUnavailableError):
-        put_commit(memory_env(faults=fault(Effect.RAISE_BEFORE, times=99)), 0, b"mine")
+    with pytest.raises(StorageRefusedError):
+        put_commit(memory_env(faults=FaultPlan(refuse())), 0, b"mine")
+
+
+def test_a_put_that_nobody_answers_may_arrive_late_so_nothing_is_assumed():
+    # taken for a failure, the data files would be deleted, and the commit that arrives after all would name them
+    assert isinstance(put_commit(memory_env(faults=fault(Effect.RAISE_BEFORE, times=99)), 0, b"mine"), Unknown)
+
+
+def test_a_refusal_says_nothing_of_an_earlier_try_that_was_not_answered():
+    faults = FaultPlan(Fault(effect=Effect.RAISE_BEFORE, operation=Operation.PUT_IF_ABSENT, times=1), refuse())
+    assert isinstance(put_commit(memory_env(faults=faults), 0, b"mine"), Unknown)
 
 
 def test_where_neither_put_nor_get_answer_nothing_is_assumed():

@@ -29,7 +29,7 @@ from tahoe.errors import (
 )
 from tahoe.protocol.actions import Add, DomainMetadata, Protocol
 from tahoe.protocol.predicate import Column, Comparison, Literal
-from tahoe.protocol.schema import LONG, Field, Struct
+from tahoe.protocol.schema import LONG, STRING, Array, Field, Map, Struct
 from tahoe.table.writing import WriteRequest, create_table
 from tests.table.builders import memory_env, put_commit
 
@@ -181,6 +181,84 @@ def test_not_null_is_enforced(table):
     with pytest.raises(NotNullViolationError, match="Column id"):
         table.append(pa.table({"id": pa.array([None], pa.int64())}))
     assert table.version == 0
+
+
+STRUCTS = Struct(
+    (
+        Field(name="s", type=Struct((Field(name="Ab", type=LONG), Field(name="c", type=STRING)))),
+        Field(name="l", type=Array(element=Struct((Field(name="Ab", type=LONG),)))),
+        Field(name="m", type=Map(key=STRING, value=Struct((Field(name="Ab", type=LONG),)))),
+    )
+)
+
+
+def test_nested_names_are_found_whatever_their_case_and_what_is_missing_is_null(table):
+    # found by exact name only, the values would be lost without a word
+    create_table(table, WriteRequest(mode="append", schema=STRUCTS))
+    given = pa.table(
+        {
+            "S": [{"aB": 1}, None],
+            "L": [[{"AB": 2}], None],
+            "M": pa.array([[("k", {"ab": 3})], None], pa.map_(pa.string(), pa.struct([("ab", pa.int32())]))),
+        }
+    )
+    table.append(given)
+    assert table.to_arrow().to_pylist() == [
+        {"s": {"Ab": 1, "c": None}, "l": [{"Ab": 2}], "m": [("k", {"Ab": 3})]},
+        {"s": None, "l": None, "m": None},
+    ]
+
+
+def nested(kind, values):
+    return pa.table({"c": pa.array(values, kind)})
+
+
+INNER = pa.struct([("x", pa.int64())])
+
+
+@pytest.mark.parametrize(
+    ("column", "good", "bad"),
+    [
+        (Struct((Field(name="x", type=LONG, nullable=False),)), nested(INNER, [None, {"x": 1}]), nested(INNER, [{"x": None}])),
+        (Array(element=LONG, contains_null=False), nested(pa.list_(pa.int64()), [None, [1], []]), nested(pa.list_(pa.int64()), [[None]])),
+        (
+            Map(key=STRING, value=LONG, value_contains_null=False),
+            nested(pa.map_(pa.string(), pa.int64()), [None, [("k", 1)]]),
+            nested(pa.map_(pa.string(), pa.int64()), [[("k", None)]]),
+        ),
+    ],
+)
+def test_not_null_is_enforced_inside_columns(table, column, good, bad):
+    create_table(
+        table, WriteRequest(mode="append", schema=Struct((Field(name="c", type=column), Field(name="d", type=LONG))), keep_nullability=True)
+    )
+    table.append(good)
+    with pytest.raises(NotNullViolationError, match=r"c\."):
+        table.append(bad)
+    # what a slice leaves outside is nobody's value
+    table.append(pa.concat_tables([good, bad]).combine_chunks().slice(0, good.num_rows))
+
+
+def test_text_of_a_limited_length(table):
+    """Spark pads char(n), cuts blanks off, and refuses the rest."""
+    fields = [Field(name=n, type=STRING, metadata={"__CHAR_VARCHAR_TYPE_STRING": f"{k}(3)"}) for n, k in (("c", "char"), ("v", "varchar"))]
+    create_table(table, WriteRequest(mode="append", schema=Struct(tuple(fields))))
+    table.append(pa.table({"c": ["a", None], "v": ["b   ", None]}))
+    assert table.to_arrow().to_pylist() == [{"c": "a  ", "v": "b  "}, {"c": None, "v": None}]
+    with pytest.raises(SchemaMismatchError, match=r"varchar\(3\)"):
+        table.append(pa.table({"c": ["a"], "v": ["long"]}))
+
+
+def test_a_nan_is_not_hidden_by_bounds(table):
+    """A NaN is the largest value of all, and Parquet's footers leave it out."""
+    values = [1.0, float("nan"), 2.0]
+    table.append(pa.table({"d": values, "f": pa.array(values, pa.float32()), "s": [{"x": v} for v in values], "i": [1, 2, 3]}))
+    assert table.to_arrow(filter="d > 5").num_rows == 1
+    assert table.to_arrow(filter="f > 5").num_rows == 1
+    assert table.to_arrow(filter="s.x > 5").num_rows == 1
+    assert table.files("i > 5").num_rows == 0
+    (added,) = [a for a in table.log.read_version(0) if isinstance(a, Add)]
+    assert set(json.loads(added.stats)["maxValues"]) == {"i"}  # other readers believe what they find
 
 
 @pytest.mark.parametrize(

@@ -18,9 +18,18 @@ from functools import lru_cache
 from typing import Any, BinaryIO, cast
 
 import obstore.store
-from obstore.exceptions import AlreadyExistsError, BaseError, GenericError, PreconditionError
+from obstore.exceptions import (
+    AlreadyExistsError,
+    BaseError,
+    GenericError,
+    InvalidPathError,
+    NotSupportedError,
+    PermissionDeniedError,
+    PreconditionError,
+    UnauthenticatedError,
+)
 
-from tahoe.errors import ForkedProcessError, InvalidOptionError, StorageUnavailableError
+from tahoe.errors import ForkedProcessError, InvalidOptionError, StorageRefusedError, StorageUnavailableError
 from tahoe.storage.cloud_options import client_environment, cloud_config
 from tahoe.storage.env import FileInfo, byte_order, is_temporary
 from tahoe.storage.locations import join, split_url
@@ -38,6 +47,17 @@ _LIST_PAGE = 1000
 _CLIENTS_MAX = 64
 
 _DETAIL_CHARACTERS_MAX = 400
+
+# Answers after which nothing will come of the request any more.
+_REFUSALS = (
+    PermissionDeniedError,
+    PermissionError,
+    UnauthenticatedError,
+    InvalidPathError,
+    NotSupportedError,
+    ValueError,
+    NotImplementedError,
+)
 
 # The process in which obstore's runtime runs.
 _started_in: int | None = None
@@ -165,9 +185,10 @@ class CloudStore:
         except FileNotFoundError as error:
             if missing_passes:
                 raise self._missing(key) from error
-            raise StorageUnavailableError(table=self.url, operation=f"{operation} {key}", detail=_detail(error)) from error
-        except (BaseError, ValueError, NotImplementedError) as error:
-            raise StorageUnavailableError(table=self.url, operation=f"{operation} {key or 'the folder'}", detail=_detail(error)) from error
+            raise StorageRefusedError(table=self.url, operation=f"{operation} {key}", detail=_detail(error)) from error
+        except (BaseError, PermissionError, ValueError, NotImplementedError) as error:
+            kind = StorageRefusedError if isinstance(error, _REFUSALS) else StorageUnavailableError
+            raise kind(table=self.url, operation=f"{operation} {key or 'the folder'}", detail=_detail(error)) from error
 
 
 class _RangeFile(io.RawIOBase):

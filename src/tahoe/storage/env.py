@@ -32,7 +32,8 @@ class Store(Protocol):
     `get`, `head` and listing that starts later sees the file, in whatever process, and it outlives a loss of power.
 
     Raises, besides what the methods name:
-        StorageUnavailableError: the storage refuses, or cannot be reached. After a write that means *unknown*: it may have landed.
+        StorageUnavailableError: the storage cannot be reached or fails. After a write that means *unknown*: it may have landed.
+        StorageRefusedError: the storage will not do it; nothing was written.
     """
 
     @property
@@ -81,6 +82,7 @@ class Store(Protocol):
 
         Raises:
             StorageUnavailableError: nobody knows. It may be there now, or later, or never: read back before anything is decided.
+            StorageRefusedError: it was not created by us, and will not be.
         """
 
     def put(self, key: str, data: bytes) -> None:

@@ -19,13 +19,18 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import BinaryIO
 
-from tahoe.errors import AtomicCreateUnsupportedError, StorageUnavailableError
+from tahoe.errors import AtomicCreateUnsupportedError, StorageRefusedError, StorageUnavailableError
 from tahoe.storage.env import TEMPORARY_SUFFIX, FileInfo, byte_order, is_temporary
 from tahoe.storage.locations import local_path
 
 # What `link` answers where the file system cannot do it. EPERM is also what a mount without the right to link says.
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV})
 _NO_FOLDER_SYNC = frozenset({errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
+
+# Answers after which nothing will come of the request any more. Others (EIO, ESTALE, ETIMEDOUT, ...) may be a network file system's.
+_REFUSALS = frozenset(
+    getattr(errno, name) for name in "EACCES EPERM EROFS ENOSPC EDQUOT EFBIG ENAMETOOLONG ENOENT ENOTDIR EISDIR ELOOP EINVAL EMFILE".split()
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +160,8 @@ class LocalStore:
         except (OSError, ValueError) as error:  # ValueError: a name that no file can have
             if missing_passes and isinstance(error, FileNotFoundError):
                 raise
-            raise StorageUnavailableError(table=self.url, operation=f"{operation} {key or 'the folder'}", detail=str(error)) from error
+            kind = StorageRefusedError if isinstance(error, ValueError) or error.errno in _REFUSALS else StorageUnavailableError
+            raise kind(table=self.url, operation=f"{operation} {key or 'the folder'}", detail=str(error)) from error
 
 
 def _info(key: str, entry: os.DirEntry[str]) -> FileInfo | None:

@@ -14,12 +14,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from tahoe.errors import CommitOutcomeUnknownError, DeltaError, NotNullViolationError, SchemaMismatchError
+from tahoe.errors import CommitOutcomeUnknownError, DeltaError
 from tahoe.protocol.column_mapping import column_id
 from tahoe.protocol.partitions import format_partition_value, partition_folder
-from tahoe.protocol.schema import VARIANT, VOID, Array, DataType, Field, Map, Struct, types_in
+from tahoe.protocol.schema import VOID, Array, DataType, Field, Map, Struct
+from tahoe.table.arrow_fitting import fit_arrow
 from tahoe.table.footers import read_statistics
-from tahoe.table.types import arrow_schema, arrow_type
+from tahoe.table.types import arrow_type
 from tahoe.table.writing import WritePlan, WriteRequest, WrittenFile, plan_write
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def write_arrow(table: Table, data: pa.Table, request: WriteRequest) -> int | No
     plan = plan_write(table, request)
     if plan is None:
         return None
-    fitted = _fit(data, plan)
+    fitted = fit_arrow(data, plan.schema, table=plan.url)
     written: list[WrittenFile] = []
     try:
         written.extend(_write_part(plan, part) for part in _partitions(fitted, plan) if part.rows.num_rows)
@@ -64,36 +65,6 @@ def write_arrow(table: Table, data: pa.Table, request: WriteRequest) -> int | No
 
 def _metrics(data: pa.Table, files: list[WrittenFile]) -> dict[str, int]:
     return {"numFiles": len(files), "numOutputRows": data.num_rows, "numOutputBytes": sum(f.size_bytes for f in files)}
-
-
-# --- the data as the table has it
-
-
-def _fit(data: pa.Table, plan: WritePlan) -> pa.Table:
-    given = {name.lower(): position for position, name in enumerate(data.column_names)}
-    columns = []
-    for field in plan.schema:
-        position = given.get(field.name.lower())
-        column = pa.nulls(data.num_rows, arrow_type(field.type)) if position is None else _cast(data.column(position), field, plan)
-        if not field.nullable and column.null_count:
-            raise NotNullViolationError(table=plan.url, column=field.name)
-        columns.append(column)
-    nullable = pa.schema([f.with_nullable(True) for f in arrow_schema(plan.schema)])
-    return pa.table(columns, schema=nullable)
-
-
-def _cast(column: pa.ChunkedArray, field: Field, plan: WritePlan) -> pa.ChunkedArray:
-    wanted = arrow_type(field.type)
-    try:
-        if VARIANT in types_in(field.type):
-            raise pa.ArrowInvalid("the small writer does not make variants")
-        return column.cast(wanted)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
-        raise SchemaMismatchError(
-            table=plan.url,
-            detail=f"column {field.name} is {column.type}, and the table has {field.type} ({error})",
-            remedy="Cast the column before it is appended.",
-        ) from error
 
 
 # --- files
@@ -141,9 +112,32 @@ def _parquet(plan: WritePlan, rows: pa.Table) -> bytes:
         pa.chunked_array([_renamed(chunk, field.type) for chunk in rows.column(name).chunks], type=field.type)
         for name, field in zip(kept, fields, strict=True)
     ]
-    out = io.BytesIO()
-    pq.write_table(pa.table(columns, schema=pa.schema(fields)), out, compression=_CODEC, store_schema=False)
+    data, out = pa.table(columns, schema=pa.schema(fields)), io.BytesIO()
+    pq.write_table(data, out, compression=_CODEC, store_schema=False, write_statistics=_without_nan(data))
     return out.getvalue()
+
+
+def _without_nan(data: pa.Table) -> list[str]:
+    """The columns that get statistics, as the file calls them. Arrow leaves NaN out of the bounds, and to Delta it is the largest value."""
+    chunks = [(name, chunk) for name in data.column_names for chunk in data.column(name).chunks]
+    leaves = [leaf for name, chunk in chunks for leaf in _leaves(name, chunk)]
+    with_nan = {path for path, values in leaves if pa.types.is_floating(values.type) and pc.any(pc.is_nan(values)).as_py()}
+    return [path for path in dict.fromkeys(path for path, _ in leaves) if path not in with_nan]
+
+
+def _leaves(path: str, values: pa.Array) -> Iterator[tuple[str, pa.Array]]:
+    """The Parquet columns of a column, with the values in them."""
+    kind = values.type
+    if pa.types.is_struct(kind):
+        for field, child in zip(kind, values.flatten(), strict=True):
+            yield from _leaves(f"{path}.{field.name}", child)
+    elif pa.types.is_map(kind):
+        yield from _leaves(f"{path}.key_value.key", values.keys)
+        yield from _leaves(f"{path}.key_value.value", values.items)
+    elif pa.types.is_list(kind):
+        yield from _leaves(f"{path}.list.element", values.values)
+    else:
+        yield path, values
 
 
 def _physical_field(field: Field) -> pa.Field:

@@ -86,5 +86,3 @@ def _decode_column(table: pa.Table, name: str) -> Iterator[Action]:
         action = decode_action({name: row})
         if action is not None:
             yield action
-
-

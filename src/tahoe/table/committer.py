@@ -1,7 +1,8 @@
 """Putting the bytes of a commit into the log, exactly once. It knows no actions.
 
 Protocol: "Creation of New Log Entries": writers must never overwrite an existing one. A put that failed may have landed, and an
-answer "exists" may come from our own first try: both are settled by reading the version back.
+answer "exists" may come from our own first try: both are settled by reading the version back. That it is not there yet proves nothing:
+only a storage that refuses has decided.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from tahoe.errors import StorageRefusedError
 from tahoe.protocol.log_files import commit_key
 from tahoe.storage.env import Env
 
@@ -41,22 +43,25 @@ def put_commit(env: Env, version: int, data: bytes) -> Outcome:
     """Create the log entry of a version. `data` must be unique to this attempt, which a `txnId` in it makes so.
 
     Raises:
-        Exception: what the storage raised, where the entry is known not to be there after several tries.
+        StorageRefusedError: the storage would not take the entry, and no earlier try can still arrive.
     """
     key = commit_key(version)
+    unanswered: Exception | None = None
     for attempt in range(PUT_ATTEMPTS_MAX):
-        failure: Exception | None = None
+        refusal: StorageRefusedError | None = None
         try:
             if env.store.put_if_absent(key, data):
                 return Committed()
+        except StorageRefusedError as error:
+            refusal = error
         except Exception as error:
-            failure = error
+            unanswered = error
         try:
             return Committed() if env.store.get(key) == data else Lost()
         except FileNotFoundError:
-            if failure is not None and attempt == PUT_ATTEMPTS_MAX - 1:
-                raise failure from None
+            if refusal is not None and unanswered is None:
+                raise refusal from None
         except Exception as error:
-            return Unknown(failure or error)
+            return Unknown(unanswered or error)
         env.sleep(_PAUSE_SECONDS * (attempt + 1))
-    return Unknown(FileExistsError(f"the storage says that {key} exists, and that it does not"))
+    return Unknown(unanswered or FileExistsError(f"the storage says that {key} exists, and that it does not"))

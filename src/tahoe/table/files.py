@@ -313,4 +313,3 @@ def _to_add(row: Mapping[str, Any]) -> Add:
     values["deletion_vector"] = decode_deletion_vector(values["deletion_vector"])
     values["partition_values"] = values["partition_values"] or {}
     return Add(**values, data_change=False)
-

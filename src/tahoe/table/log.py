@@ -51,13 +51,12 @@ class Log:
         start_after = f"{log_files.LOG_FOLDER}/{from_version:020d}"
         found = []
         for info in self.env.store.list_from(log_files.LOG_FOLDER, start_after if from_version else ""):
-            name = info.key.rsplit("/", 1)[-1]
-            if file := log_files.parse_name(name, size_bytes=info.size_bytes, modified_ms=info.modified_ms):
+            if file := log_files.parse_name(_name(info.key), size_bytes=info.size_bytes, modified_ms=info.modified_ms):
                 found.append(file)
         return found
 
     def exists(self) -> bool:
-        return any(f.kind is log_files.Kind.COMMIT or f.is_checkpoint for f in self.list_files())
+        return any(_makes_a_table(log_files.parse_name(_name(info.key))) for info in self.env.store.list_from(log_files.LOG_FOLDER))
 
     def last_checkpoint(self) -> LastCheckpoint | None:
         try:
@@ -79,7 +78,7 @@ class Log:
             with suppress(MissingVersionError, VersionNotFoundError):
                 return log_files.plan_segment(self.list_files(hint.version), version, table=self.url)
         files = self.list_files()
-        if not any(f.kind is log_files.Kind.COMMIT or f.is_checkpoint for f in files):
+        if not any(_makes_a_table(file) for file in files):
             raise self._no_table()
         return log_files.plan_segment(files, version, table=self.url, unusable=unusable)
 
@@ -118,3 +117,11 @@ class Log:
             return None
         actions = decode_commit(data, table=self.url, file=log_files.commit_name(version))
         return next((a for a in actions if isinstance(a, CommitInfo)), None)
+
+
+def _name(key: str) -> str:
+    return key.rsplit("/", 1)[-1]
+
+
+def _makes_a_table(file: LogFile | None) -> bool:
+    return file is not None and (file.kind is log_files.Kind.COMMIT or file.is_checkpoint)

@@ -147,7 +147,7 @@ def _check_calendar(raw: pa.Table | None, footer: Mapping[bytes, bytes], snapsho
                 operation=f"Reading {file.path} without Spark",
                 table=snapshot.url,
                 detail=f"its column {name} has days before 1582-10-15 in the Julian calendar",
-                remedy="Read it with tahoe.enable(spark) and format(\"delta\").",
+                remedy='Read it with tahoe.enable(spark) and format("delta").',
             )
 
 

@@ -217,5 +217,13 @@ def refresh(snapshot: Snapshot) -> Snapshot:
     return snapshot.after([(commits[v], log.read(commits[v])) for v in wanted])
 
 
+def is_current(snapshot: Snapshot) -> bool:
+    """Whether the log still has the very commit of a snapshot: a table can be dropped, and another made in its place."""
+    if snapshot.commit is None:
+        return False
+    found = snapshot.log.env.store.head(snapshot.commit.key)
+    return found is not None and (found.size_bytes, found.modified_ms) == _identity(snapshot.commit)
+
+
 def _identity(commit: LogFile) -> tuple[int, int]:
     return commit.size_bytes, commit.modified_ms

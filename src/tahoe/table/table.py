@@ -1,7 +1,7 @@
 """The user's handle on a table, without Spark.
 
-    table = tahoe.Table("/data/flights")
-    table.version, table.schema, table.to_arrow(columns=["carrier"], filter="month = 1")
+table = tahoe.Table("/data/flights")
+table.version, table.schema, table.to_arrow(columns=["carrier"], filter="month = 1")
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tahoe.table.arrow_writer import write_arrow
 from tahoe.table.history import history, parse_timestamp, version_at
 from tahoe.table.log import Log
 from tahoe.table.scan import Scan
-from tahoe.table.snapshot import Snapshot, load_snapshot, refresh
+from tahoe.table.snapshot import Snapshot, is_current, load_snapshot, refresh
 from tahoe.table.types import delta_schema
 from tahoe.table.writing import WriteRequest
 
@@ -55,7 +55,7 @@ class Table:
 
     def exists(self) -> bool:
         """Whether there is a Delta table here."""
-        return self._newest is not None or self.log.exists()
+        return self.log.exists()
 
     def snapshot(self, version: int | None = None, timestamp: str | datetime | None = None) -> Snapshot:
         """The table at a version, at the newest version not after a timestamp, or at the newest.
@@ -74,11 +74,13 @@ class Table:
         if version is None:
             return self._refreshed()
         known = self._newest
-        return known if known is not None and known.version == version else load_snapshot(self.log, version)
+        return known if known is not None and known.version == version and is_current(known) else load_snapshot(self.log, version)
 
     def _refreshed(self) -> Snapshot:
-        self._newest = load_snapshot(self.log) if self._newest is None else refresh(self._newest)
-        return self._newest
+        known, self._newest = self._newest, None  # where there is no table any more, nothing of it is kept
+        newest = load_snapshot(self.log) if known is None else refresh(known)
+        self._newest = newest
+        return newest
 
     def snapshot_if_exists(self) -> Snapshot | None:
         """The newest snapshot, or None where there is no table."""
@@ -120,9 +122,7 @@ class Table:
     def history(self, limit: int | None = None) -> list[dict[str, Any]]:
         """The commits, newest first: `version`, `timestamp`, and what the writer recorded of itself, under its own names."""
         commits = history(self.log, self.snapshot().metadata, limit)
-        return [
-            {**c.info.fields, "version": c.version, "timestamp": datetime.fromtimestamp(c.timestamp_ms / 1000, UTC)} for c in commits
-        ]
+        return [{**c.info.fields, "version": c.version, "timestamp": datetime.fromtimestamp(c.timestamp_ms / 1000, UTC)} for c in commits]
 
     def append(
         self,

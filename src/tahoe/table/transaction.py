@@ -72,7 +72,7 @@ class Transaction:
                     return version
                 case Lost():
                     version = self._rebase(version)
-                    env.sleep(env.random() * min(_BACKOFF_SECONDS * 2**min(attempt, 10), _BACKOFF_SECONDS_MAX))
+                    env.sleep(env.random() * min(_BACKOFF_SECONDS * 2 ** min(attempt, 10), _BACKOFF_SECONDS_MAX))
                 case unknown:
                     detail = str(unknown.error)
                     raise CommitOutcomeUnknownError(table=self.log.url, version=version, txn_id=txn_id, detail=detail) from unknown.error
