@@ -29,7 +29,21 @@ _NO_FOLDER_SYNC = frozenset({errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errn
 
 # Answers after which nothing will come of the request any more. Others (EIO, ESTALE, ETIMEDOUT, ...) may be a network file system's.
 _REFUSALS = frozenset(
-    getattr(errno, name) for name in "EACCES EPERM EROFS ENOSPC EDQUOT EFBIG ENAMETOOLONG ENOENT ENOTDIR EISDIR ELOOP EINVAL EMFILE".split()
+    {
+        errno.EACCES,
+        errno.EPERM,
+        errno.EROFS,
+        errno.ENOSPC,
+        errno.EDQUOT,
+        errno.EFBIG,
+        errno.ENAMETOOLONG,
+        errno.ENOENT,
+        errno.ENOTDIR,
+        errno.EISDIR,
+        errno.ELOOP,
+        errno.EINVAL,
+        errno.EMFILE,
+    }
 )
 
 

@@ -5,7 +5,6 @@ Protocol: "Action Reconciliation". A snapshot never changes; a later one is made
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,9 +12,10 @@ from functools import cached_property
 import pyarrow as pa
 
 from tahoe.errors import CorruptCheckpointError, DeltaLogError, MissingActionError
-from tahoe.protocol import log_files
+from tahoe.protocol import clustering, log_files
 from tahoe.protocol.actions import Action, DomainMetadata, Metadata, Protocol, Txn
-from tahoe.protocol.column_mapping import mapping_mode, physical_path
+from tahoe.protocol.clustering import clustering_columns
+from tahoe.protocol.column_mapping import mapping_mode
 from tahoe.protocol.features import check_readable
 from tahoe.protocol.log_files import LogFile, Segment
 from tahoe.protocol.predicate import Predicate
@@ -67,13 +67,7 @@ class Snapshot:
     @cached_property
     def clustering_columns(self) -> tuple[tuple[str, ...], ...]:
         """Logical paths of the columns by which the table is clustered. Protocol: "Clustered Table"."""
-        domain = self.domains.get("delta.clustering")
-        if domain is None:
-            return ()
-        schema, mode = self.schema, self.column_mapping_mode
-        logical = {physical_path(schema, path, mode): path for path, _ in schema.leaves()}
-        stored = [tuple(column) for column in json.loads(domain.configuration).get("clusteringColumns", ())]
-        return tuple(logical.get(column, column) for column in stored)
+        return clustering_columns(self.domains.get(clustering.DOMAIN), self.schema, self.column_mapping_mode)
 
     @property
     def has_deletion_vectors(self) -> bool:

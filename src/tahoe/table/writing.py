@@ -21,13 +21,15 @@ from tahoe.errors import (
     TableExistsError,
     UnsupportedDataTypeError,
 )
-from tahoe.protocol.actions import Action, Add, Metadata, Protocol, Remove, Txn
-from tahoe.protocol.column_mapping import assign_mapping, mapping_mode, physical_schema, stored_name
+from tahoe.protocol import clustering
+from tahoe.protocol.actions import Action, Add, DomainMetadata, Metadata, Protocol, Remove, Txn
+from tahoe.protocol.clustering import clustering_columns, clustering_domain
+from tahoe.protocol.column_mapping import MAX_COLUMN_ID, assign_mapping, mapping_mode, physical_schema, stored_name
 from tahoe.protocol.conflict import Intent
 from tahoe.protocol.evolution import merge_schemas, new_columns
-from tahoe.protocol.features import check_writable, protocol_for_new_table, upgrade_for
+from tahoe.protocol.features import check_writable, needed_features, protocol_for_new_table, upgrade, upgrade_for
 from tahoe.protocol.partitions import encode_path, parse_partition_value
-from tahoe.protocol.predicate import Predicate, columns_of, evaluate, has_unknown
+from tahoe.protocol.predicate import Predicate, columns_of, evaluate, has_unknown, is_nan
 from tahoe.protocol.properties import normalise
 from tahoe.protocol.schema import VARIANT, VOID, Array, Map, Struct, as_nullable, check_unique_names, types_in, walk_fields
 from tahoe.sql.predicates import parse_predicate
@@ -43,9 +45,6 @@ _MODE_NAMES: Mapping[Mode, str] = {"append": "Append", "overwrite": "Overwrite",
 
 # The operation of every write that does not make a table.
 WRITE = "WRITE"
-
-MAPPING_MODE = "delta.columnMapping.mode"
-MAX_COLUMN_ID = "delta.columnMapping.maxColumnId"
 
 # Characters that Parquet column names of an unmapped table cannot have.
 _FORBIDDEN_IN_NAMES = frozenset(" ,;{}()\n\t=")
@@ -111,6 +110,7 @@ class WritePlan:
         schema: the table's after the write; the data must be cast to it.
         physical_schema: the same as data files hold it.
         replace_where: the parsed predicate, which every row must satisfy.
+        clustering: the domain that names the columns by which the table is clustered; None where it is not.
     """
 
     table: Table
@@ -119,6 +119,7 @@ class WritePlan:
     protocol: Protocol
     metadata: Metadata
     replace_where: Predicate | None
+    clustering: DomainMetadata | None = None
 
     @property
     def url(self) -> str:
@@ -142,7 +143,7 @@ class WritePlan:
 
     @property
     def clustering_columns(self) -> tuple[tuple[str, ...], ...]:
-        return () if self.snapshot is None else self.snapshot.clustering_columns
+        return clustering_columns(self.clustering, self.schema, self.column_mapping_mode)
 
     @property
     def physical_partition_columns(self) -> tuple[str, ...]:
@@ -169,7 +170,7 @@ class WritePlan:
         transaction = Transaction(
             log=self.table.log,
             read_version=-1 if self.snapshot is None else self.snapshot.version,
-            actions=[*changed[0], *changed[1], *removes, *adds],
+            actions=[*changed[0], *self._changed_domains(), *changed[1], *removes, *adds],
             operation=self.request.operation,
             intent=intent,
             parameters=self._parameters(),
@@ -181,6 +182,13 @@ class WritePlan:
 
     def _is_new(self, action: Action, name: str) -> bool:
         return self.snapshot is None or getattr(self.snapshot, name) != action
+
+    def _changed_domains(self) -> list[Action]:
+        """A table whose columns were replaced may have lost those that it was clustered by, or has them under other names."""
+        before = None if self.snapshot is None else self.snapshot.domains.get(clustering.DOMAIN)
+        if before is None or before == self.clustering:
+            return []
+        return [self.clustering or replace(before, removed=True)]
 
     def _add(self, file: WrittenFile) -> Add:
         return Add(
@@ -238,7 +246,7 @@ class WritePlan:
         return lambda _: True
 
     def _partition_key(self, file: Add | Remove) -> tuple[Any, ...]:
-        return tuple(self._partition_row(file).items())
+        return tuple("NaN" if is_nan(value) else value for value in self._partition_row(file).values())
 
     def _partition_row(self, file: Add | Remove) -> dict[str, Any]:
         """Typed values by logical name, so that two spellings of one value are one partition."""
@@ -331,18 +339,34 @@ def _described(
     comment: str | None,
     before: Snapshot | None,
 ) -> tuple[Protocol, Metadata]:
-    """Protocol and metadata for a schema, with column mapping assigned and every rule on schemas checked."""
-    configuration, features = _split_features(properties)
-    mode = configuration.get(MAPPING_MODE, "none")
+    """Protocol and metadata for a schema of which no file is there yet."""
+    configuration, asked = _split_features(properties)
+    if before is None:
+        protocol = protocol_for_new_table(schema, {**configuration, **asked})
+    else:
+        protocol = upgrade_for(before.protocol, schema, {**configuration, **asked})
+    return protocol, _metadata(table, protocol, schema, partition_columns, configuration, comment, before)
+
+
+def _metadata(
+    table: Table,
+    protocol: Protocol,
+    schema: Struct,
+    partition_columns: tuple[str, ...],
+    configuration: Mapping[str, str],
+    comment: str | None,
+    before: Snapshot | None,
+) -> Metadata:
+    """The metadata for a schema, with column mapping assigned and every rule on schemas checked."""
+    configuration = dict(configuration)
+    used = before.properties.get(MAX_COLUMN_ID) if before is not None else None
+    if used is not None:  # ids are never used twice in the life of a table
+        configuration[MAX_COLUMN_ID] = used
+    mode = mapping_mode(protocol, configuration)
     if mode != "none":
-        start = int(configuration.get(MAX_COLUMN_ID, 0))
-        schema, highest = assign_mapping(schema, mode, lambda: f"col-{table.env.new_id()}", start)
+        schema, highest = assign_mapping(schema, mode, lambda: f"col-{table.env.new_id()}", int(used or 0))
         configuration[MAX_COLUMN_ID] = str(highest)
     check_schema(schema, mode, table=table.url)
-    if before is None:
-        protocol = protocol_for_new_table(schema, {**configuration, **features})
-    else:
-        protocol = upgrade_for(before.protocol, schema, {**configuration, **features})
     metadata = Metadata(
         id=table.env.new_id() if before is None else before.metadata.id,
         name=None if before is None else before.metadata.name,
@@ -353,7 +377,7 @@ def _described(
         created_time_ms=table.env.clock_ms() if before is None else before.metadata.created_time_ms,
     )
     check_writable(protocol, metadata, table=table.url)
-    return protocol, metadata
+    return metadata
 
 
 # Properties that ask for a protocol, and are not stored as properties.
@@ -436,7 +460,19 @@ def _plan_existing(table: Table, request: WriteRequest, snapshot: Snapshot) -> W
         protocol=protocol,
         metadata=metadata,
         replace_where=_replace_where(table, request, metadata),
+        clustering=_clustering(snapshot, protocol, metadata),
     )
+
+
+def _clustering(snapshot: Snapshot, protocol: Protocol, metadata: Metadata) -> DomainMetadata | None:
+    """A table stays clustered as long as it has the columns and is not partitioned instead."""
+    known = snapshot.domains.get(clustering.DOMAIN)
+    mode = mapping_mode(protocol, metadata.configuration)
+    if known is None or metadata == snapshot.metadata:
+        return known
+    moved = None if metadata.partition_columns else clustering_domain(snapshot.clustering_columns, metadata.schema, mode)
+    same = moved is not None and clustering_columns(known, metadata.schema, mode) == snapshot.clustering_columns
+    return known if same else moved
 
 
 def _check_options(table: Table, request: WriteRequest) -> None:
@@ -484,7 +520,10 @@ def _evolved(table: Table, request: WriteRequest, snapshot: Snapshot) -> tuple[P
     merged = merge_schemas(snapshot.schema, request.schema)
     if merged == snapshot.schema:
         return snapshot.protocol, snapshot.metadata
-    return _described(table, merged, snapshot.partition_columns, snapshot.properties, None, snapshot)
+    # Properties that the protocol does not support mean nothing, and new columns do not change that.
+    needed = needed_features(merged, snapshot.properties) - needed_features(snapshot.schema, snapshot.properties)
+    protocol = upgrade(snapshot.protocol, needed)
+    return protocol, _metadata(table, protocol, merged, snapshot.partition_columns, snapshot.properties, None, snapshot)
 
 
 def _replace_where(table: Table, request: WriteRequest, metadata: Metadata) -> Predicate | None:

@@ -1,0 +1,137 @@
+"""What a write makes of the table's metadata and domains, and what an overwrite replaces."""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow as pa
+import pytest
+
+import tahoe
+from tahoe.errors import TableNotFoundError
+from tahoe.protocol.actions import Action, Add, DomainMetadata, Metadata, Protocol
+from tahoe.protocol.column_mapping import column_id, physical_name
+from tahoe.protocol.schema import DOUBLE, LONG, Field, Struct
+from tahoe.table.arrow_writer import write_arrow
+from tahoe.table.types import delta_schema
+from tahoe.table.writing import WriteRequest, create_table
+from tests.table.builders import memory_env, put_commit
+
+ROWS = pa.table({"id": [1, 2], "v": [1.0, 2.0]})
+NAN = float("nan")
+
+
+@pytest.fixture
+def table() -> tahoe.Table:
+    return tahoe.Table("memory://given", env=memory_env())
+
+
+def write(table: tahoe.Table, data: pa.Table, mode: str = "overwrite", **asked: object) -> int | None:
+    return write_arrow(table, data, WriteRequest(mode=mode, schema=delta_schema(data.schema, table=table.url), **asked))
+
+
+def actions(table: tahoe.Table, kind: type[Action]) -> list[Action]:
+    return [a for a in table.log.read_version(table.version) if isinstance(a, kind)]
+
+
+def test_a_new_column_does_not_switch_a_mapping_on_that_the_protocol_does_not_support(table):
+    # old columns would get physical names that no file has, and read as nulls
+    schema = delta_schema(ROWS.schema, table="t")
+    metadata = Metadata(id="m", schema_string=schema.to_json(), configuration={"delta.columnMapping.mode": "name"})
+    put_commit(table.env, 0, [Protocol(reader_version=1, writer_version=2), metadata])
+    table.append(ROWS)
+    table.append(pa.table({"id": [3], "w": [1]}), merge_schema=True)
+    assert table.protocol == Protocol(reader_version=1, writer_version=2)
+    assert all(physical_name(f) == f.name for f in table.schema)
+    assert sorted(table.to_arrow().column("id").to_pylist()) == [1, 2, 3]
+
+
+def test_a_column_id_is_never_given_twice(table):
+    mapped = {"delta.columnMapping.mode": "name"}
+    write(table, ROWS, "append", properties=mapped)
+    schema = Struct((Field(name="x", type=LONG), Field(name="y", type=LONG)))
+    create_table(table, WriteRequest(mode="append", schema=schema, properties=mapped), replace_existing=True)
+    assert [column_id(f) for f in table.schema] == [3, 4]
+    create_table(table, WriteRequest(mode="append", schema=schema), replace_existing=True)
+    create_table(table, WriteRequest(mode="append", schema=schema, properties=mapped), replace_existing=True)
+    assert [column_id(f) for f in table.schema] == [5, 6]
+
+
+def test_a_partition_of_nan_is_replaced_as_every_other(table):
+    parts = pa.table({"p": [NAN, 1.0, 0.0], "id": [1, 2, 3]})
+    write(table, parts, partition_by=("p",))
+    write(table, pa.table({"p": [NAN, -0.0], "id": [4, 5]}), dynamic_partitions=True)
+    assert sorted(table.to_arrow().column("id").to_pylist()) == [2, 4, 5]
+
+
+# --- clustering
+
+
+def cluster(table: tahoe.Table, *columns: str) -> None:
+    """Make a table clustered, as another writer would."""
+    snapshot = table.snapshot()
+    stored = [[physical_name(table.schema.find(name))] for name in columns]
+    features = frozenset({"columnMapping", "domainMetadata", "clustering", "appendOnly", "invariants"})
+    domain = DomainMetadata(domain="delta.clustering", configuration=json.dumps({"clusteringColumns": stored}))
+    put_commit(table.env, snapshot.version + 1, [Protocol(reader_version=2, writer_version=7, writer_features=features), domain])
+
+
+@pytest.fixture(params=["none", "name"])
+def clustered(request, table) -> tahoe.Table:
+    table.append(ROWS, properties={"delta.columnMapping.mode": request.param})
+    cluster(table, "v")
+    return table
+
+
+def test_appends_and_overwrites_leave_a_table_clustered(clustered):
+    write(clustered, ROWS)
+    write(clustered, pa.table({"id": [3], "w": [1]}), "append", merge_schema=True)
+    assert clustered.snapshot().clustering_columns == (("v",),)
+
+
+def test_columns_that_are_replaced_by_others_of_the_same_name_still_cluster(clustered):
+    write(clustered, pa.table({"v": [1], "new": ["a"]}), overwrite_schema=True)
+    assert clustered.snapshot().clustering_columns == (("v",),)
+    (added,) = actions(clustered, Add)
+    assert physical_name(clustered.schema.find("v")) in json.loads(added.stats)["minValues"]
+
+
+def test_a_table_that_lost_its_clustering_columns_is_clustered_no_more(clustered):
+    # the domain would name columns that the table does not have, and other writers would refuse it
+    write(clustered, pa.table({"id": [1]}), overwrite_schema=True)
+    assert [d.removed for d in actions(clustered, DomainMetadata)] == [True]
+    assert clustered.snapshot().clustering_columns == ()
+
+
+def test_a_table_is_partitioned_or_clustered(clustered):
+    write(clustered, ROWS, overwrite_schema=True, partition_by=("v",))
+    assert clustered.snapshot().clustering_columns == ()
+
+
+def test_a_table_made_anew_is_not_clustered_as_the_old_one(clustered):
+    create_table(clustered, WriteRequest(mode="append", schema=Struct((Field(name="v", type=DOUBLE),))), replace_existing=True)
+    assert clustered.snapshot().clustering_columns == ()
+
+
+# --- a table that was dropped
+
+
+def test_a_table_that_is_gone_is_not_remembered(table):
+    table.append(ROWS)
+    table.append(ROWS)
+    for info in list(table.env.store.walk()):
+        table.env.store.delete(info.key)
+    assert not table.exists()
+    with pytest.raises(TableNotFoundError):
+        table.snapshot()
+    table.append(pa.table({"other": [1]}))
+    assert table.snapshot(0).schema.names == ("other",)
+    assert table.version == 0
+
+
+def test_a_version_of_a_table_that_took_the_place_of_another_is_its_own(table):
+    table.append(ROWS)
+    for info in list(table.env.store.walk()):
+        table.env.store.delete(info.key)
+    tahoe.Table("memory://given", env=table.env).append(pa.table({"other": [1]}))
+    assert table.snapshot(0).schema.names == ("other",)
