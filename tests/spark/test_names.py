@@ -260,3 +260,21 @@ def test_other_sources_are_as_before(spark, table_name, tmp_path):
     spark.sql(f"CREATE TABLE {table_name}_2 USING parquet AS SELECT * FROM {table_name}")
     assert spark.table(f"{table_name}_2").count() == 4
     spark.sql(f"DROP TABLE {table_name}_2")
+
+
+def test_a_name_and_a_path_can_be_used_again(spark, path):
+    # what was known of the old table would say that it is still there
+    spark.sql("CREATE TABLE again (id BIGINT) USING delta")
+    spark.sql("INSERT INTO again VALUES (1)")
+    spark.sql("DROP TABLE again")
+    spark.sql("CREATE TABLE again (other STRING) USING delta")
+    try:
+        assert spark.table("again").columns == ["other"]
+        assert spark.sql("SELECT * FROM again VERSION AS OF 0").columns == ["other"]
+    finally:
+        spark.sql("DROP TABLE again")
+    append(path, 1)
+    shutil.rmtree(path)
+    assert not tahoe.DeltaTable.isDeltaTable(spark, path)
+    spark.sql(f"CREATE TABLE delta.`{path}` (other STRING) USING delta")
+    assert spark.read.format("delta").load(path).columns == ["other"]
