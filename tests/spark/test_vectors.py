@@ -46,90 +46,12 @@ def tables(spark, tmp_path_factory) -> tuple[str, str]:
     return table, plain
 
 
-QUERIES = [
-    "select * from {t}",
-    "select count(*), min(id), max(id), round(sum(d), 3) from {t}",
-    "select count(*) from {t}",
-    "select a.y from {t} where a.x > 50",
-    "select sum(a.y), max(a.z.w) from {t}",
-    "select a from {t} where a.z.w = 'w7'",
-    "select l.e, l[0].e from {t} where id < 9",
-    "select id from {t} where part = 1 and id < 60",
-    "select part, count(*) from {t} group by part",
-    "select * from {t} where id in (1, 2, 3, 101, 102, 103, 150)",
-    "select count(*) from {t} x join {t} y on x.id = y.id + 1",
-    "select count(*) from {t} x left anti join {t} y on x.id = y.id * 2",
-    "select count(*) from {t} where id in (select id from {t} where part = 0)",
-    "select count(*) from {t} x where exists (select 1 from {t} y where y.id = x.id + 10 and y.part = x.part)",
-    "select id, (select max(id) from {t} y where y.part = x.part) from {t} x where id < 20",
-    "with c as (select * from {t} where id > 10) select count(*) from c x join c y using (s)",
-    "select * from (select * from {t} union all select * from {t}) where id < 30",
-    "select id, row_number() over (partition by s order by id) from {t}",
-    "select s, part, sum(id) from {t} group by rollup (s, part)",
-    "select * from (select part, s, id from {t}) pivot (sum(id) for part in (0, 1))",
-    "select count(distinct s), approx_count_distinct(s) from {t}",
-    "select x.id, y.e from {t} x lateral view explode(l.e) y as e where x.id < 20",
-    "select count(*) from {t} where rand() >= 0",
-    "select id from {t} order by id desc limit 7",
-    "select distinct s from {t} except select s from {t} where id < 5",
-    "select count(*) from {t} where d is null or s like 's1%'",
-    "select max(struct(d, id)) from {t} where part = 0",
-    "select count(*) from {t} f join (select distinct part from {t} where id < 3) p on f.part = p.part",
-]
-
-
 def normal(frame: DataFrame) -> list[str]:
     return sorted(repr(row) for row in frame.collect())
 
 
 def same(spark, query: str) -> None:
     assert normal(spark.sql(query.format(t="t"))) == normal(spark.sql(query.format(t="plain")))
-
-
-@pytest.mark.parametrize("query", QUERIES)
-def test_queries_answer_as_on_plain_parquet(spark, query):
-    same(spark, query)
-
-
-SETTINGS = [
-    {"spark.sql.adaptive.enabled": "false"},
-    {"spark.sql.ansi.enabled": "false"},
-    {"spark.sql.autoBroadcastJoinThreshold": "-1"},
-    {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"},
-    {"spark.sql.planChangeValidation": "true", "spark.sql.lightweightPlanChangeValidation": "true"},
-    {"spark.sql.cbo.enabled": "true", "spark.sql.cbo.joinReorder.enabled": "true"},
-    {
-        "spark.sql.optimizer.runtime.bloomFilter.enabled": "true",
-        "spark.sql.optimizer.runtime.bloomFilter.applicationSideScanSizeThreshold": "0",
-        "spark.sql.autoBroadcastJoinThreshold": "-1",
-    },
-    {"spark.sql.parquet.enableVectorizedReader": "false"},
-    {"spark.sql.optimizer.nestedSchemaPruning.enabled": "false"},
-]
-
-MIXED = " union all ".join(
-    f"(select {n}, cast(q.c as string) from ({query}) q)"
-    for n, query in enumerate(
-        [
-            "select sum(a.y) as c from {t}",
-            "select count(*) as c from {t} x join {t} y on x.id = y.id + 1 where x.d > 1",
-            "select count(*) as c from {t} where id in (select id from {t} where part = 0 and a.x > 7)",
-            "select count(*) as c from {t} f join (select part from {t} where id = 3) p on f.part = p.part",
-        ]
-    )
-)
-
-
-@pytest.mark.parametrize("settings", SETTINGS, ids=lambda s: next(iter(s)).rpartition("spark.sql.")[2])
-def test_queries_answer_so_under_any_settings(spark, settings):
-    before = {name: spark.conf.get(name, None) for name in settings}
-    for name, value in settings.items():
-        spark.conf.set(name, value)
-    try:
-        same(spark, MIXED)
-    finally:
-        for name, value in before.items():
-            spark.conf.unset(name) if value is None else spark.conf.set(name, value)
 
 
 def test_udfs_and_samples(spark):

@@ -14,6 +14,7 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
+import org.apache.spark.sql.catalyst.trees.TreePattern$;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.execution.datasources.FileFormat;
 import org.apache.spark.sql.execution.datasources.FileIndex;
@@ -87,9 +88,22 @@ public class Rewrite extends Rule {
     Planned planned = (Planned) Ask.answer(
         Ask.python.plan(session, files, Versions.seen(files), relation.dataSchema().json(), leaf.schema().json(), Files.json(conditions)));
     Versions.see(files, planned.version());
-    LogicalPlan plan = planned.rows() == null ? scan(leaf, relation, planned) : rows(leaf, planned, used);
-    if (condition != null) plan = new Filter(condition, plan);
-    return planned.rows() == null ? plan : optimised(plan);
+    if (planned.rows() == null) return filtered(conditions, scan(leaf, relation, planned));
+    // the optimiser cannot be run on a part of a query that refers to a common table expression beside it
+    ArrayList inside = new ArrayList();
+    ArrayList outside = new ArrayList();
+    for (int i = 0; i < conditions.size(); i++) {
+      boolean refers = ((Expression) conditions.get(i)).containsPattern(TreePattern$.MODULE$.CTE());
+      (refers ? outside : inside).add(conditions.get(i));
+    }
+    return filtered(outside, optimised(filtered(inside, rows(leaf, planned, used))));
+  }
+
+  private static LogicalPlan filtered(ArrayList conditions, LogicalPlan plan) {
+    if (conditions.isEmpty()) return plan;
+    Expression all = (Expression) conditions.get(0);
+    for (int i = 1; i < conditions.size(); i++) all = new And(all, (Expression) conditions.get(i));
+    return new Filter(all, plan);
   }
 
   private static void split(Expression condition, ArrayList parts) {
