@@ -33,7 +33,7 @@ SCHEMA = Struct(
 
 def names():
     numbers = count(1)
-    return lambda: f"col-{next(numbers)}"
+    return lambda _: f"col-{next(numbers)}"
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_every_field_at_every_depth_gets_an_id_and_a_name_parents_first():
 def test_assigned_fields_keep_theirs_and_ids_only_rise():
     # A reused id would make a reader by id show a dropped column's values.
     old, _ = assign_mapping(Struct((Field(name="x", type=INTEGER),)), "id", names(), 0)
-    grown, highest = assign_mapping(Struct((*old.fields, Field(name="y", type=INTEGER))), "id", lambda: "new", 41)
+    grown, highest = assign_mapping(Struct((*old.fields, Field(name="y", type=INTEGER))), "id", lambda _: "new", 41)
     assert (column_id(grown.fields[0]), physical_name(grown.fields[0])) == (1, "col-1")
     assert (column_id(grown.fields[1]), physical_name(grown.fields[1]), highest) == (42, "new", 42)
 

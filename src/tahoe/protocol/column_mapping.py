@@ -72,11 +72,11 @@ def physical_path(schema: Struct, path: tuple[str, ...], mode: Mode | str) -> tu
     return tuple(stored_name(f, mode) for f in fields)
 
 
-def assign_mapping(schema: Struct, mode: Mode | str, new_name: Callable[[], str], start_id: int) -> tuple[Struct, int]:
+def assign_mapping(schema: Struct, mode: Mode | str, new_name: Callable[[Field], str], start_id: int) -> tuple[Struct, int]:
     """Give an id and a physical name to every field, at every depth, that has none; what was assigned stays.
 
     Args:
-        new_name: makes a physical name that no column of the table ever had.
+        new_name: makes a physical name that no column of the table ever had; for a table whose files are there, the names in them.
         start_id: the highest id that the table ever gave (`delta.columnMapping.maxColumnId`), 0 for a new table.
 
     Returns:
@@ -93,7 +93,7 @@ def assign_mapping(schema: Struct, mode: Mode | str, new_name: Callable[[], str]
             highest += 1
             missing[ID] = highest
         if PHYSICAL_NAME not in field.metadata:
-            missing[PHYSICAL_NAME] = new_name()
+            missing[PHYSICAL_NAME] = new_name(field)
         return replace(field, metadata={**field.metadata, **missing}) if missing else field
 
     return _map_fields(schema, assign), highest

@@ -45,6 +45,7 @@ _MODE_NAMES: Mapping[Mode, str] = {"append": "Append", "overwrite": "Overwrite",
 
 # The operation of every write that does not make a table.
 WRITE = "WRITE"
+TRUNCATE = "TRUNCATE"
 
 # Characters that Parquet column names of an unmapped table cannot have.
 _FORBIDDEN_IN_NAMES = frozenset(" ,;{}()\n\t=")
@@ -214,6 +215,8 @@ class WritePlan:
     def _kind(self) -> dict[str, Any]:
         if self.request.operation == WRITE:
             return {"mode": _MODE_NAMES[self.request.mode], "partitionBy": list(self.partition_columns)}
+        if self.request.operation == TRUNCATE:
+            return {}
         described = {} if self.metadata.description is None else {"description": self.metadata.description}
         return {
             "isManaged": self.request.is_managed,
@@ -340,7 +343,7 @@ def _described(
     before: Snapshot | None,
 ) -> tuple[Protocol, Metadata]:
     """Protocol and metadata for a schema of which no file is there yet."""
-    configuration, asked = _split_features(properties)
+    configuration, asked = split_features(properties)
     if before is None:
         protocol = protocol_for_new_table(schema, {**configuration, **asked})
     else:
@@ -364,7 +367,7 @@ def _metadata(
         configuration[MAX_COLUMN_ID] = used
     mode = mapping_mode(protocol, configuration)
     if mode != "none":
-        schema, highest = assign_mapping(schema, mode, lambda: f"col-{table.env.new_id()}", int(used or 0))
+        schema, highest = assign_mapping(schema, mode, lambda _: f"col-{table.env.new_id()}", int(used or 0))
         configuration[MAX_COLUMN_ID] = str(highest)
     check_schema(schema, mode, table=table.url)
     metadata = Metadata(
@@ -384,7 +387,8 @@ def _metadata(
 _PROTOCOL_PROPERTIES = ("delta.feature.", "delta.minReaderVersion", "delta.minWriterVersion", "delta.ignoreProtocolDefaults")
 
 
-def _split_features(properties: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+def split_features(properties: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Properties that the table stores, and those that ask for a protocol."""
     asked = {k: v for k, v in properties.items() if k.startswith(_PROTOCOL_PROPERTIES)}
     return {k: v for k, v in properties.items() if k not in asked}, asked
 
