@@ -9,7 +9,7 @@ import tahoe
 from tahoe.errors import AppendOnlyTableError, InvalidOptionError, InvalidPropertyError, WriteNotImplementedError
 from tahoe.protocol.actions import Protocol
 from tahoe.protocol.column_mapping import column_id, physical_name
-from tahoe.table.alter import set_comment, set_properties, truncate, unset_properties
+from tahoe.table.alter import set_properties, truncate, unset_properties
 from tests.table.builders import memory_env
 
 ROWS = pa.table({"id": [1, 2, 3], "p": ["a", "b", None]})
@@ -92,10 +92,10 @@ def test_columns_keep_the_names_that_their_files_have_when_mapping_begins(table)
         unset_properties(table, ["delta.columnMapping.mode"])
 
 
-def test_a_comment(table):
-    set_comment(table, "flights")
-    assert table.snapshot().metadata.description == "flights"
-    set_comment(table, None)
+def test_a_comment_is_no_property(table):
+    set_properties(table, {"comment": "flights"})
+    assert (table.snapshot().metadata.description, table.properties) == ("flights", {})
+    unset_properties(table, ["comment"])
     assert table.snapshot().metadata.description is None
     assert table.protocol == Protocol(reader_version=1, writer_version=2)
 

@@ -18,6 +18,9 @@ from tahoe.storage.locations import normalise
 from tahoe.table.snapshot import Snapshot
 
 PROVIDER = "delta"
+
+# The version of which the catalog's statistics of a table were made. It is a property of the catalog's entry, not of the table.
+ANALYZED_VERSION = "tahoe.analyzedVersion"
 SESSION_CATALOG = "spark_catalog"
 
 _CATALOG = "org.apache.spark.sql.catalyst.catalog."
@@ -93,6 +96,8 @@ def named_table(gateway: Gateway, table: JavaObject, at: str) -> JavaObject:
         options = {**gateway.dict(storage.properties()), "versionAsOf": str(snapshot.version)}
         fields["storage"] = gateway.changed(storage, properties=gateway.scala_map(options))
         fields["identifier"] = gateway.changed(table.identifier(), catalog=gateway.option(_catalog_name(target, snapshot, at)))
+    if table.stats().isDefined() and not table.properties().get(ANALYZED_VERSION).contains(str(snapshot.version)):
+        fields["stats"] = gateway.option(None)  # of another version
     _forget_older(gateway, table.identifier(), snapshot)
     return gateway.changed(table, **fields)
 
@@ -146,6 +151,14 @@ def catalog_table(gateway: Gateway, parts: list[str]) -> JavaObject | None:
     identifier = gateway.java_class("org.apache.spark.sql.catalyst.TableIdentifier")
     name = identifier(names[-1], gateway.option(names[-2] if len(names) > 1 else None))
     return catalog.getTableMetadata(name) if catalog.tableExists(name) else None
+
+
+def catalog_entry(gateway: Gateway, identifier: JavaObject) -> JavaObject | None:
+    """The `CatalogTable` of a `TableIdentifier`; None where it names a temporary view, or nothing."""
+    catalog = gateway.session.sessionState().catalog()
+    if catalog.isTempView(identifier) or not catalog.tableExists(identifier):
+        return None
+    return catalog.getTableMetadata(identifier)
 
 
 def is_delta(table: JavaObject) -> bool:

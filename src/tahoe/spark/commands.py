@@ -7,7 +7,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tahoe.errors import UnsupportedOperationError
-from tahoe.spark import guard, planning, write
+from tahoe.spark import alterations, guard, planning, write
+from tahoe.spark.alterations import altered
 from tahoe.spark.creation import NewTable, make_table, make_table_of
 from tahoe.spark.gateway import Gateway, JavaObject
 from tahoe.spark.types import delta_schema
@@ -35,6 +36,8 @@ def instead_of(gateway: Gateway, name: str, plan: JavaObject) -> JavaObject | No
         return None if _target(plan.table()) is None else gateway.java_class("delta.Command")(f"Delta {name}", plan)
     if name in _ROW_CHANGES:
         _refuse_row_change(gateway, name, plan)
+    if altered(gateway, name, plan) is not None:
+        return gateway.java_class("delta.Command")(f"Delta {name}", plan)
     guard.check(gateway, name, plan)
     return None
 
@@ -62,10 +65,13 @@ def _refuse_row_change(gateway: Gateway, name: str, plan: JavaObject) -> None:
 
 
 def run(gateway: Gateway, plan: JavaObject) -> JavaObject:
-    """Run a write that `instead_of` has taken; the answer is its result, which has no rows."""
+    """Run a statement that `instead_of` has taken; the answer is its result, which has no rows."""
+    name = plan.getClass().getSimpleName()
+    if name not in _WRITES:
+        recache(gateway, alterations.run(gateway, name, plan))
+        return gateway.seq([])
     target = _target(plan.table())
     assert target is not None
-    name = plan.getClass().getSimpleName()
     rows = gateway.dataframe_of_plan(_query(plan, name))
     options = gateway.dict(plan.writeOptions())
     if target.getClass().getName() == "delta.Staged":

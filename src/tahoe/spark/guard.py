@@ -29,24 +29,17 @@ _FILES = "Spark would write files of its own into the table's folder"
 
 # Commands on a table by its name. Those that are not here do no harm: DROP TABLE, RENAME (paths in the log are relative), DESCRIBE, ...
 _ON_NAMES: Mapping[str, _Refusal] = {
-    "TruncateTableCommand": _Refusal("TRUNCATE TABLE", "Spark would delete the table's files and its log", "Overwrite it with no rows."),
     "LoadDataCommand": _Refusal("LOAD DATA", _FILES, "Read the files with spark.read and append them."),
     "RepairTableCommand": _Refusal("MSCK REPAIR TABLE", _ENTRY_ONLY, "The log knows all partitions: nothing needs repair."),
     "AlterTableAddPartitionCommand": _Refusal("ADD PARTITION", _ENTRY_ONLY, "Partitions appear with their rows."),
     "AlterTableDropPartitionCommand": _Refusal("DROP PARTITION", _ENTRY_ONLY, "Overwrite the partition with replaceWhere."),
     "AlterTableRenamePartitionCommand": _Refusal("RENAME PARTITION", _ENTRY_ONLY, "Rewrite the rows with another value."),
-    "AlterTableSetPropertiesCommand": _Refusal("SET TBLPROPERTIES", _ENTRY_ONLY, "Give properties as delta.* options when you write."),
-    "AlterTableUnsetPropertiesCommand": _Refusal(
-        "UNSET TBLPROPERTIES", _ENTRY_ONLY, "Replace the table with the properties it should have."
-    ),
     "AlterTableAddColumnsCommand": _Refusal("ADD COLUMNS", _ENTRY_ONLY, "Append data with the new columns and option mergeSchema."),
     "AlterTableChangeColumnCommand": _Refusal("CHANGE COLUMN", _ENTRY_ONLY, "Overwrite the table with option overwriteSchema."),
     "AlterTableReplaceColumnsCommand": _Refusal("REPLACE COLUMNS", _ENTRY_ONLY, "Overwrite the table with option overwriteSchema."),
     "AlterTableSerDePropertiesCommand": _Refusal("SET SERDE", _ENTRY_ONLY, "A Delta table has no serde."),
     "AlterTableClusterByCommand": _Refusal("CLUSTER BY", _ENTRY_ONLY, "Leave it out: tahoe cannot cluster tables yet."),
-    "AnalyzeTableCommand": _Refusal("ANALYZE TABLE", _ENTRY_ONLY, "Statistics are in the log."),
     "AnalyzePartitionCommand": _Refusal("ANALYZE TABLE", _ENTRY_ONLY, "Statistics are in the log."),
-    "AnalyzeColumnCommand": _Refusal("ANALYZE TABLE", _ENTRY_ONLY, "Statistics are in the log."),
 }
 
 _ANOTHER_FORMAT = _Refusal(

@@ -23,8 +23,15 @@ if TYPE_CHECKING:
     from tahoe.table.table import Table
 
 
+# Under this name statements give a table's description among its properties.
+COMMENT = "comment"
+
+
 def set_properties(table: Table, properties: Mapping[str, str], *, engine: str | None = None) -> int:
     """Set table properties, known and the user's own; `delta.feature.<name>` = supported adds a feature.
+
+    Args:
+        properties: `comment` among them is the table's description, and not stored as a property.
 
     Returns:
         the version made; the one that is there where the table has all of them already.
@@ -35,9 +42,10 @@ def set_properties(table: Table, properties: Mapping[str, str], *, engine: str |
     """
     snapshot = table.snapshot()
     given, asked = split_features(normalise(properties, table=table.url))
+    description = given.pop(COMMENT, snapshot.metadata.description) or None
     configuration = {**snapshot.properties, **given}
     protocol = upgrade_for(snapshot.protocol, snapshot.schema, {**configuration, **asked}, table=table.url)
-    metadata = _remapped(snapshot, protocol, configuration)
+    metadata = replace(_remapped(snapshot, protocol, configuration), description=description)
     return _commit(snapshot, protocol, metadata, "SET TBLPROPERTIES", {"properties": dict(properties)}, engine)
 
 
@@ -61,19 +69,14 @@ def unset_properties(table: Table, names: Iterable[str], *, if_exists: bool = Fa
         stored = name if known is None else known.name
         if known is not None and known.is_internal:
             raise InvalidPropertyError(property=stored, table=table.url, value="unset", detail="writers keep it, and users cannot unset it")
-        if stored not in configuration and not if_exists:
+        if stored not in configuration and stored != COMMENT and not if_exists:
             raise InvalidPropertyError(property=stored, table=table.url, value="unset", detail="the table does not have it")
         configuration.pop(stored, None)
     metadata = _remapped(snapshot, snapshot.protocol, configuration)
+    if COMMENT in asked:
+        metadata = replace(metadata, description=None)
     parameters = {"properties": asked, "ifExists": if_exists}
     return _commit(snapshot, snapshot.protocol, metadata, "UNSET TBLPROPERTIES", parameters, engine)
-
-
-def set_comment(table: Table, text: str | None, *, engine: str | None = None) -> int:
-    """Describe the table, or take its description away."""
-    snapshot = table.snapshot()
-    metadata = replace(snapshot.metadata, description=text)
-    return _commit(snapshot, snapshot.protocol, metadata, "SET TBLPROPERTIES", {"properties": {"comment": text or ""}}, engine)
 
 
 def truncate(table: Table, where: str | None = None, *, engine: str | None = None) -> int:

@@ -5,6 +5,7 @@ import java.util.List;
 import java.util.Map;
 import scala.Product;
 import scala.collection.Iterator;
+import scala.math.BigInt;
 
 /** Case classes of Spark's, whose fields differ between its versions: built from their first fields, and copied with some changed. */
 public class Cases {
@@ -29,11 +30,16 @@ public class Cases {
     for (int i = 0; i < values.length; i++) {
       Object name = names.next();
       if (fields.containsKey(name)) found++;
-      values[i] = fields.containsKey(name) ? fields.get(name) : original.productElement(i);
+      values[i] = fields.containsKey(name) ? ofSameKind(fields.get(name), original.productElement(i)) : original.productElement(i);
     }
     if (found != fields.size())
       throw new IllegalArgumentException(original.getClass().getName() + " has not all of the fields " + fields.keySet());
     return longest(original, "copy").invoke(original, values);
+  }
+
+  /** Python has no way to hand over Scala's large numbers. */
+  private static Object ofSameKind(Object given, Object before) {
+    return before instanceof BigInt && given instanceof Number ? BigInt.apply(((Number) given).longValue()) : given;
   }
 
   private static Method longest(Object of, String name) {
