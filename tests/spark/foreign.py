@@ -23,11 +23,12 @@ def commit(path: str, *actions: Action) -> int:
     return version
 
 
-def mark(path: str, rows: Mapping[int, Iterable[int]], *, stored: bool = False) -> int:
+def mark(path: str, rows: Mapping[int, Iterable[int]], *, stored: bool = False, tight: Mapping[str, object] | None = None) -> int:
     """Mark rows as deleted: row indexes by the position of their file, files in the order of their paths.
 
     Args:
         stored: the vectors are in one file of the table, and not in the log.
+        tight: statistics of the rows that are left; without them, the statistics stay and are said to be wide.
     """
     snapshot = tahoe.Table(path).snapshot()
     adds = sorted(snapshot.live.adds(), key=lambda add: add.path)
@@ -36,7 +37,7 @@ def mark(path: str, rows: Mapping[int, Iterable[int]], *, stored: bool = False) 
     actions: list[Action] = [_with_vectors(snapshot.protocol)]
     for position, vector in zip(marked, vectors, strict=True):
         add = adds[position]
-        stats = json.dumps({**json.loads(add.stats or "{}"), "tightBounds": False})
+        stats = json.dumps({**json.loads(add.stats or "{}"), "tightBounds": tight is not None, **(tight or {})})
         actions.append(Remove(path=add.path, data_change=True, deletion_timestamp_ms=1, deletion_vector=add.deletion_vector))
         actions.append(replace(add, deletion_vector=vector, stats=stats, data_change=True))
     return commit(path, *actions)

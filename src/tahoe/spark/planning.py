@@ -72,7 +72,7 @@ def plan(gateway: Gateway, files: JavaObject, version: int, data: str, output: s
     scan = scan_of(snapshot, predicate)
     reader = Reader(gateway, snapshot, identity, files.partitionSchema(), data, predicate)
     if not has_vectors(scan):
-        chosen = reader.files(Selection(), scan.size_bytes)
+        chosen = reader.files(Selection("all", predicate), scan.size_bytes)
         return gateway.java_class("delta.Planned")(snapshot.version, chosen, file_format(gateway, snapshot), None)
     rows = unmarked_rows(reader, scan, output)
     return gateway.java_class("delta.Planned")(snapshot.version, None, None, rows._jdf)

@@ -62,7 +62,11 @@ def has_vectors(scan: Scan) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which files of a version a planned scan reads. The predicate leaves out files that no row of the query is in."""
+    """Which files of a version a planned scan reads. The predicate leaves out files that no row of the query is in.
+
+    It stays with the scan, as Spark asks for the files with fewer filters than the plan was made with: those that partition values alone
+    or data columns alone decide. A file that only they let in may have a deletion vector that nobody looks at.
+    """
 
     branch: Branch = "all"
     predicate: Predicate = TRUE
@@ -153,12 +157,15 @@ def _snapshot(gateway: Gateway, url: str, version: int | None) -> Snapshot:
 
 
 def _selected(snapshot: Snapshot, selection: Selection, predicate: Predicate) -> pa.Table:
-    found = scan_of(snapshot, predicate).files
-    if selection.branch == "all":
-        return found
+    """The files that were planned, without those that the filters of the query that runs leave out."""
     planned = scan_of(snapshot, selection.predicate).files
-    mask = pc.is_valid(planned["deletion_vector"]) if selection.branch == "marked" else pc.is_null(planned["deletion_vector"])
-    return planned.filter(pc.and_(mask, pc.is_in(planned["number"], value_set=found["number"].combine_chunks())))
+    if selection.branch != "all":
+        marked = pc.is_valid(planned["deletion_vector"])
+        planned = planned.filter(marked if selection.branch == "marked" else pc.invert(marked))
+    if predicate in (TRUE, selection.predicate):
+        return planned
+    found = scan_of(snapshot, predicate).files
+    return planned.filter(pc.is_in(planned["number"], value_set=found["number"].combine_chunks()))
 
 
 def _hadoop_urls(gateway: Gateway, urls: pa.ChunkedArray) -> pa.ChunkedArray:
