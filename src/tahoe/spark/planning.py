@@ -13,7 +13,7 @@ from tahoe.spark.data_files import file_format
 from tahoe.spark.expressions import predicate_of
 from tahoe.spark.gateway import Gateway, JavaObject
 from tahoe.spark.opened import metadata_identity, open_table, opened, remember, scan_of, snapshot_of
-from tahoe.spark.scan import Reader, Selection, has_vectors, partition_schema, relation_of
+from tahoe.spark.scan import Reader, has_vectors, partition_schema, relation_of
 from tahoe.spark.time_travel import target_of_options
 from tahoe.spark.types import visible_schema
 from tahoe.spark.vectors import unmarked_rows
@@ -50,11 +50,12 @@ def _refuse_change_feed(options: Mapping[str, str], path: str) -> None:
 # --- planning
 
 
-def plan(gateway: Gateway, files: JavaObject, version: int, data: str, output: str, filters: str) -> JavaObject:
+def plan(gateway: Gateway, files: JavaObject, name: str, version: int, data: str, output: str, filters: str) -> JavaObject:
     """How one query reads a table: a `delta.Planned`.
 
     Args:
         files: the relation's `delta.Files`.
+        name: of the table in a catalog, or nothing.
         version: the one that the query reads already, or -1.
         data: the schema that the relation was narrowed to, as JSON.
         output: the columns that the relation gives, `_metadata` among them where it is asked for, as JSON.
@@ -70,9 +71,9 @@ def plan(gateway: Gateway, files: JavaObject, version: int, data: str, output: s
         _check_fits(snapshot, data, files.partitionSchema().json())
     predicate = predicate_of(filters)
     scan = scan_of(snapshot, predicate)
-    reader = Reader(gateway, snapshot, identity, files.partitionSchema(), data, predicate)
+    reader = Reader(gateway, snapshot, name or snapshot.url, identity, files.partitionSchema(), data, predicate)
     if not has_vectors(scan):
-        chosen = reader.files(Selection("all", predicate), scan.size_bytes)
+        chosen = reader.files(scan, "all", scan.size_bytes)
         return gateway.java_class("delta.Planned")(snapshot.version, chosen, file_format(gateway, snapshot), None)
     rows = unmarked_rows(reader, scan, output)
     return gateway.java_class("delta.Planned")(snapshot.version, None, None, rows._jdf)

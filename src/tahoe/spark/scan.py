@@ -41,7 +41,7 @@ def relation_of(gateway: Gateway, snapshot: Snapshot, given: JavaObject, *, pinn
     schema = visible_schema(snapshot.schema)
     partitions = gateway.struct_of_json(partition_schema(snapshot, schema).to_json())
     files = gateway.java_class("delta.Files")(
-        snapshot.url, metadata_identity(snapshot), snapshot.version, pinned, None, partitions, snapshot.live.size_bytes
+        snapshot.url, metadata_identity(snapshot), snapshot.version, pinned, None, partitions, snapshot.live.size_bytes, ""
     )
     data = gateway.struct_of_json(schema.to_json())
     return gateway.java_class("delta.Relation")(files, data, file_format(gateway, snapshot), given, gateway.session)
@@ -58,6 +58,29 @@ def has_vectors(scan: Scan) -> bool:
         return False
     vectors = scan.column("deletion_vector")
     return bool(vectors.null_count < len(vectors))
+
+
+# To count the partitions of more files than this would delay the plan.
+_COUNTED_FILES_MAX = 10_000
+
+
+def label_of(name: str, scan: Scan, branch: Branch) -> str:
+    """What plans call the scan of a part of the files: `file:///data/t v3 [2 of 30 files, 1 of 4 partitions]`."""
+    vectors = scan.column("deletion_vector")
+    mask = None if branch == "all" else vectors.is_valid() if branch == "marked" else vectors.is_null()
+    kept = scan.kept_files if mask is None else pc.sum(mask).as_py() or 0
+    parts = [f"{kept:,} of {scan.total_files:,} files"]
+    if scan.snapshot.partition_columns and scan.total_files <= _COUNTED_FILES_MAX:
+        values = scan.partition if mask is None else scan.partition.filter(mask.combine_chunks())
+        parts.append(f"{_distinct(values)} of {_distinct(scan.snapshot.scan().partition)} partitions")
+    if branch == "marked":
+        parts.append("with deletion vectors")
+    return f"{name} v{scan.snapshot.version} [{', '.join(parts)}]"
+
+
+def _distinct(values: pa.StructArray) -> int:
+    columns = {str(position): values.field(position) for position in range(values.type.num_fields)}
+    return int(pa.table(columns).group_by(list(columns)).aggregate([]).num_rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,27 +113,29 @@ class Reader:
 
     gateway: Gateway
     snapshot: Snapshot
+    name: str
     identity: str
     partitions: JavaObject
     data: str
     predicate: Predicate
 
-    def files(self, selection: Selection, size_bytes: int, partitions: JavaObject | None = None) -> JavaObject:
+    def files(self, scan: Scan, branch: Branch, size_bytes: int, partitions: JavaObject | None = None) -> JavaObject:
         """A `delta.Files` that no rule looks at again."""
         columns = self.partitions if partitions is None else partitions
-        table, version = self.snapshot.url, self.snapshot.version
-        return self.gateway.java_class("delta.Files")(table, self.identity, version, True, selection.encode(), columns, size_bytes)
+        table, version, selection = self.snapshot.url, self.snapshot.version, Selection(branch, self.predicate).encode()
+        make = self.gateway.java_class("delta.Files")
+        return make(table, self.identity, version, True, selection, columns, size_bytes, label_of(self.name, scan, branch))
 
-    def dataframe(self, branch: Branch, size_bytes: int, *, numbered: bool) -> DataFrame:
+    def dataframe(self, scan: Scan, branch: Branch, size_bytes: int, *, numbered: bool) -> DataFrame:
         """A part of the version's files, with the number of each row's file as a hidden column if wanted."""
         gateway = self.gateway
         partitions = self.partitions.add(FILE_NUMBER, "long") if numbered else self.partitions
-        files = self.files(Selection(branch, self.predicate), size_bytes, partitions)
+        files = self.files(scan, branch, size_bytes, partitions)
         data = gateway.struct_of_json(self.data)
         found = gateway.java_class("delta.Relation")(
             files, data, file_format(gateway, self.snapshot), gateway.scala_map({}), gateway.session
         )
-        return DataFrame(gateway.session.baseRelationToDataFrame(found), gateway.spark)
+        return gateway.dataframe_of_plan(found.scan())
 
 
 # --- execution: the files of a scan
@@ -191,7 +216,9 @@ def _write_stream(table: pa.Table, sink: Any) -> None:
         stream.write_table(table)
 
 
-def input_files(gateway: Gateway, url: str, version: int | None) -> list[str]:
-    """What `df.inputFiles()` lists: every file of the version, the newest if None."""
-    urls: list[str] = _hadoop_urls(gateway, _snapshot(gateway, url, version).scan().urls).to_pylist()
+def input_files(gateway: Gateway, asked: Asked) -> list[str]:
+    """What `df.inputFiles()` lists: the files that a planned scan may read; all of the version where no rule has planned it."""
+    snapshot = _snapshot(gateway, asked.table, asked.version)
+    files = snapshot.scan().urls if asked.selection is None else _selected(snapshot, Selection.decode(asked.selection), TRUE)["url"]
+    urls: list[str] = _hadoop_urls(gateway, files).to_pylist()
     return urls

@@ -42,8 +42,8 @@ class Source:
         return planning.relation(gateway, gateway.texts(options), given)
 
     @_answering
-    def plan(self, session: JavaObject, files: JavaObject, version: int, data: str, output: str, filters: str) -> JavaObject:
-        return planning.plan(Gateway.of(session), files, version, data, output, filters)
+    def plan(self, session: JavaObject, files: JavaObject, name: str, version: int, data: str, output: str, filters: str) -> JavaObject:
+        return planning.plan(Gateway.of(session), files, name, version, data, output, filters)
 
     @_answering
     def files(self, table: str, version: int, pinned: bool, selection: str | None, columns: str, filters: str) -> bytes | str:
@@ -51,8 +51,8 @@ class Source:
         return scan.files_message(Gateway.active(), asked, filters)
 
     @_answering
-    def inputs(self, table: str, version: int, pinned: bool) -> str:
-        return "\0".join(scan.input_files(Gateway.active(), table, version if pinned else None))
+    def inputs(self, table: str, version: int, pinned: bool, selection: str | None) -> str:
+        return "\0".join(scan.input_files(Gateway.active(), scan.Asked(table, version if pinned else None, selection, ())))
 
     @_answering
     def newest(self, table: str) -> int:

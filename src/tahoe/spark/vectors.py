@@ -64,9 +64,9 @@ def unmarked_rows(reader: Reader, scan: Scan, output: str) -> DataFrame:
     is_marked = pc.is_valid(listing["deletion_vector"])
     marked, rest = listing.filter(is_marked), listing.filter(pc.invert(is_marked))
     columns = json.loads(output)["fields"]
-    rows = _alive(reader, marked, columns)
+    rows = _alive(reader, scan, marked, columns)
     if rest.num_rows:
-        plain = reader.dataframe("unmarked", _size(rest), numbered=False)
+        plain = reader.dataframe(scan, "unmarked", _size(rest), numbered=False)
         rows = rows.unionAll(plain.selectExpr(*[_scanned(c) for c in columns]).selectExpr(*[_named(c) for c in columns]))
     return rows
 
@@ -91,10 +91,10 @@ def _quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def _alive(reader: Reader, marked: pa.Table, columns: Sequence[Mapping[str, Any]]) -> DataFrame:
+def _alive(reader: Reader, scan: Scan, marked: pa.Table, columns: Sequence[Mapping[str, Any]]) -> DataFrame:
     """The rows of files with vectors that these do not mark."""
     vectors = {number: Marked(decoded, url) for number, decoded, url in _descriptors(marked)}
-    frame = reader.dataframe("marked", _size(marked), numbered=True)
+    frame = reader.dataframe(scan, "marked", _size(marked), numbered=True)
     row = f"{_HIDDEN}.row_index"
     chunks = _chunks_of(reader, vectors)
     if chunks is None:

@@ -50,6 +50,7 @@ public class Files implements FileIndex {
   private final String selection;
   private final StructType partitions;
   private final long bytes;
+  private final String label;
   private volatile long version;
 
   /**
@@ -57,9 +58,10 @@ public class Files implements FileIndex {
    * @param pinned whether the version was asked for, or chosen for a query
    * @param selection null where the query has not been planned; otherwise which files of the version, in Python's words
    * @param partitions the columns whose values come with the files
+   * @param label what plans and the UI call a scan of them
    */
   public Files(
-      String table, String metadata, long version, boolean pinned, String selection, StructType partitions, long bytes) {
+      String table, String metadata, long version, boolean pinned, String selection, StructType partitions, long bytes, String label) {
     this.table = table;
     this.metadata = metadata;
     this.version = version;
@@ -67,6 +69,7 @@ public class Files implements FileIndex {
     this.selection = selection;
     this.partitions = partitions;
     this.bytes = bytes;
+    this.label = label;
   }
 
   public String table() { return table; }
@@ -182,7 +185,7 @@ public class Files implements FileIndex {
   }
 
   public String[] inputFiles() {
-    String urls = (String) Ask.answer(Ask.python.inputs(table, version, pinned));
+    String urls = (String) Ask.answer(Ask.python.inputs(table, version, pinned, selection));
     return urls.isEmpty() ? new String[0] : urls.split("\u0000");
   }
 
@@ -194,6 +197,7 @@ public class Files implements FileIndex {
   public StructType partitionSchema() { return partitions; }
   public long sizeInBytes() { return bytes; }
   public boolean isTimeTravel() { return pinned && !planned(); }
+  public String label() { return label; }
   public String toString() { return "Delta[version " + version + ", " + table + "]"; }
 
   /** Without the version, which may change. */

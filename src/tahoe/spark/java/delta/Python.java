@@ -14,8 +14,11 @@ public interface Python {
   /** A {@link Relation} for the options of a reader, or of a table in a catalog; {@code given} are the same as Spark gave them. */
   Object relation(SparkSession session, Map options, scala.collection.immutable.Map given);
 
-  /** How a table is read in one query: a {@link Planned}. {@code version} is -1 where the query has not met the table before. */
-  Object plan(SparkSession session, Files files, long version, String data, String output, String condition);
+  /**
+   * How a table is read in one query: a {@link Planned}. {@code name} is the table's in a catalog, if it has one; {@code version} is -1
+   * where the query has not met the table before.
+   */
+  Object plan(SparkSession session, Files files, String name, long version, String data, String output, String condition);
 
   /**
    * The files of a scan: an Arrow stream, as bytes or as the path of a file that holds them. The arguments are those of {@link Files};
@@ -23,8 +26,8 @@ public interface Python {
    */
   Object files(String table, long version, boolean pinned, String selection, String columns, String filters);
 
-  /** The urls of all files of the newest version, or of the one that is pinned, joined by zero characters. */
-  Object inputs(String table, long version, boolean pinned);
+  /** The urls of the files of a scan that may be read, joined by zero characters; the arguments are those of {@link Files}. */
+  Object inputs(String table, long version, boolean pinned, String selection);
 
   /** The number of the newest version. */
   Object newest(String table);

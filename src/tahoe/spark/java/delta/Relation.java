@@ -1,18 +1,40 @@
 package delta;
 
+import java.util.Arrays;
+import java.util.Collections;
+import java.util.List;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.TableIdentifier;
+import org.apache.spark.sql.catalyst.catalog.CatalogStorageFormat;
+import org.apache.spark.sql.catalyst.catalog.CatalogTable;
+import org.apache.spark.sql.catalyst.catalog.CatalogTableType;
 import org.apache.spark.sql.execution.datasources.FileFormat;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
+import org.apache.spark.sql.execution.datasources.LogicalRelation;
+import org.apache.spark.sql.execution.datasources.LogicalRelation$;
 import org.apache.spark.sql.sources.InsertableRelation;
 import org.apache.spark.sql.types.StructType;
 import scala.Option;
+import scala.Product;
 import scala.collection.immutable.Map;
 
 /** A table as Spark reads it. Options are kept as given: Spark copies, and so loses, a cached relation whose options differ from the catalog's. */
 public class Relation extends HadoopFsRelation implements InsertableRelation {
   public Relation(Files files, StructType data, FileFormat format, Map options, SparkSession session) {
     super(files, files.partitionSchema(), data, Option.empty(), format, options, session);
+  }
+
+  /** The leaf of a plan that scans these files, whose label stands where Spark's plans and UI have a table's name. */
+  public LogicalRelation scan() throws ReflectiveOperationException {
+    return LogicalRelation$.MODULE$.apply(this, (CatalogTable) labelled(Option.empty(), ((Files) location()).label()).get());
+  }
+
+  /** A catalog's table, or one that is in no catalog, under a label. */
+  static Option labelled(Option table, String label) throws ReflectiveOperationException {
+    List fields = Arrays.asList(new TableIdentifier(label), CatalogTableType.EXTERNAL(), CatalogStorageFormat.empty(), new StructType());
+    if (table.isEmpty()) return Option.apply(Cases.built("org.apache.spark.sql.catalyst.catalog.CatalogTable", fields));
+    return Option.apply(Cases.changed((Product) table.get(), Collections.singletonMap("identifier", new TableIdentifier(label))));
   }
 
   public void insert(Dataset data, boolean overwrite) {

@@ -2,6 +2,7 @@ package delta;
 
 import java.util.ArrayList;
 import java.util.HashMap;
+import org.apache.spark.sql.catalyst.catalog.CatalogTable;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.And;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
@@ -85,8 +86,9 @@ public class Rewrite extends Rule {
     ArrayList conditions = new ArrayList();
     if (condition != null) split(condition, conditions);
     // by now Spark may have narrowed the leaf to the nested fields in use, and asked for parts of _metadata
-    Planned planned = (Planned) Ask.answer(
-        Ask.python.plan(session, files, Versions.seen(files), relation.dataSchema().json(), leaf.schema().json(), Files.json(conditions)));
+    String name = leaf.catalogTable().isEmpty() ? "" : ((CatalogTable) leaf.catalogTable().get()).identifier().unquotedString();
+    Planned planned = (Planned) Ask.answer(Ask.python.plan(
+        session, files, name, Versions.seen(files), relation.dataSchema().json(), leaf.schema().json(), Files.json(conditions)));
     Versions.see(files, planned.version());
     if (planned.rows() == null) return filtered(conditions, scan(leaf, relation, planned));
     // the optimiser cannot be run on a part of a query that refers to a common table expression beside it
@@ -117,9 +119,13 @@ public class Rewrite extends Rule {
 
   private LogicalPlan scan(LogicalRelation leaf, HadoopFsRelation relation, Planned planned) {
     FileFormat format = planned.format() == null ? relation.fileFormat() : planned.format();
-    HadoopFsRelation chosen = new HadoopFsRelation(planned.files(), relation.partitionSchema(), relation.dataSchema(),
-        relation.bucketSpec(), format, relation.options(), relation.sparkSession());
-    return leaf.copy(chosen, leaf.output(), leaf.catalogTable(), leaf.isStreaming(), leaf.stream());
+    Relation chosen = new Relation(planned.files(), relation.dataSchema(), format, relation.options(), relation.sparkSession());
+    try {
+      Option table = Relation.labelled(leaf.catalogTable(), planned.files().label());
+      return leaf.copy(chosen, leaf.output(), table, leaf.isStreaming(), leaf.stream());
+    } catch (ReflectiveOperationException error) {
+      throw new IllegalStateException(error);
+    }
   }
 
   /** Python's plan with the attributes that the query knows, those that it uses. */
