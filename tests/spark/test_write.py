@@ -15,6 +15,7 @@ import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import LongType, StructField, StructType
 from pyspark.testing.objects import ExamplePoint
 
 import tahoe
@@ -762,3 +763,40 @@ def test_unwritable_storage(spark: SparkSession) -> None:
 def test_save_without_a_path(spark: SparkSession) -> None:
     with pytest.raises(InvalidOptionError, match="path"):
         spark.range(1).write.format("delta").save()
+
+
+# --- what comes from another table, and from the same
+
+
+def test_a_write_that_reads_its_own_table_is_no_blind_append(spark: SparkSession, path: str, tmp_path: Path) -> None:
+    # another writer's rows would have been read too, so that such a write must not slip behind them
+    spark.range(3).write.format("delta").save(path)
+    spark.range(1).write.format("delta").mode("append").save(path)
+    assert tahoe.Table(path).history(1)[0]["isBlindAppend"] is True
+    own = spark.read.format("delta").load(path)
+    append(own.where("id > 1"), path)
+    assert tahoe.Table(path).history(1)[0]["isBlindAppend"] is False
+    own.createOrReplaceTempView("own")
+    append(spark.sql("select id from range(9) where id > (select max(id) from own)"), path)
+    assert tahoe.Table(path).history(1)[0]["isBlindAppend"] is False
+    other = str(tmp_path / "other")
+    append(own, other)
+    append(own, other)
+    assert tahoe.Table(other).history(1)[0]["isBlindAppend"] is True
+
+
+def test_rules_of_the_table_that_rows_come_from_stay_there(spark: SparkSession, path: str) -> None:
+    metadata = {
+        "CURRENT_DEFAULT": "7",
+        "EXISTS_DEFAULT": "7",
+        "parquet.field.id": 3,
+        "delta.generationExpression": "a + 1",
+        "delta.columnMapping.id": 4,
+        "comment": "kept",
+        "unit": "mm",
+    }
+    schema = StructType([StructField("a", LongType(), True, metadata)])
+    spark.createDataFrame([(1,)], schema).write.format("delta").save(path)
+    (field,) = tahoe.Table(path).schema
+    assert field.metadata == {"comment": "kept", "unit": "mm"}
+    assert tahoe.Table(path).protocol.writer_version == 2

@@ -197,6 +197,48 @@ def test_insert_overwrite_of_the_partitions_in_the_data(spark: SparkSession, tab
     assert rows(spark, table) == [(1, "p1"), (3, "p1"), (40, "p0"), (43, "p7")]
 
 
+def test_an_overwrite_that_says_what_goes_is_not_dynamic(spark: SparkSession, table: str) -> None:
+    spark.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")
+    try:
+        spark.sql("select 50 id, 'p0' p").writeTo(table).overwrite(F.lit(True))
+    finally:
+        spark.conf.unset("spark.sql.sources.partitionOverwriteMode")
+    assert rows(spark, table) == [(50, "p0")]
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "text"),
+    [
+        ("timestamp", "timestamp'2024-07-01 00:00:00'", "timestamp'2024-07-01 00:00:00'"),
+        ("timestamp", "timestamp'2024-07-01 00:00:00'", "'2024-07-01 00:00:00'"),
+        ("timestamp", "timestamp'2024-07-01 00:00:00'", "timestamp'2024-07-01 04:00:00Z'"),
+        ("timestamp_ntz", "timestamp_ntz'2024-07-01 00:00:00'", "timestamp_ntz'2024-07-01 00:00:00'"),
+        ("date", "date'2024-07-01'", "date'2024-07-01'"),
+        ("string", "'2024-07-01 00:00:00'", "'2024-07-01 00:00:00'"),
+    ],
+)
+@pytest.mark.parametrize("how", ["insert", "writeTo", "replaceWhere"])
+def test_the_partition_that_is_replaced_is_found_in_the_sessions_zone(
+    spark: SparkSession, table_name: str, kind: str, value: str, text: str, how: str
+) -> None:
+    spark.conf.set("spark.sql.session.timeZone", "America/New_York")
+    try:
+        other = {"string": "'2024-07-02'"}.get(kind, f"cast({value} + interval 1 day as {kind})")
+        spark.sql(f"create table {table_name} using delta partitioned by (p) as select 1 a, {value} p union all select 2, {other}")
+        if how == "insert":
+            spark.sql(f"insert overwrite {table_name} partition (p = {text}) select 3")
+        else:
+            frame = spark.sql(f"select 3 a, {value} p")
+            if how == "writeTo":
+                frame.writeTo(table_name).overwrite(F.expr(f"p = {text}"))
+            else:
+                frame.write.format("delta").mode("overwrite").option("replaceWhere", f"p = {text}").saveAsTable(table_name)
+        assert [row[0] for row in rows(spark, table_name)] == [2, 3]
+    finally:
+        spark.conf.unset("spark.sql.session.timeZone")
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
+
+
 def test_insert_replace_where(spark: SparkSession, table: str) -> None:
     spark.sql(f"insert into {table} replace where p = 'p0' values (50, 'p0')")
     assert rows(spark, table) == [(1, "p1"), (3, "p1"), (50, "p0")]

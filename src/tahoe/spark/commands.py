@@ -74,6 +74,8 @@ def run(gateway: Gateway, plan: JavaObject) -> JavaObject:
     assert target is not None
     rows = gateway.dataframe_of_plan(_query(plan, name))
     options = gateway.dict(plan.writeOptions())
+    if name == "OverwriteByExpression":  # where the session's wish for dynamic overwrites counts, Spark has made another plan
+        options = {"partitionOverwriteMode": "static", **options}
     if target.getClass().getName() == "delta.Staged":
         make_table_of(gateway, _described(gateway, target), rows, options, replaces=target.mode() != "create")
         target.setMade()

@@ -188,9 +188,16 @@ def _request(
         txn=options.txn,
         user_metadata=options.user_metadata,
         data_change=options.data_change,
+        reads_target=_reads(frame, table),
         operation=operation,
         engine=f"Apache-Spark/{spark.version}",
     )
+
+
+def _reads(frame: DataFrame, table: Table) -> bool:
+    """Whether a query reads a table, at whatever place."""
+    plan = frame._jdf.queryExecution().analyzed()
+    return bool(Gateway(frame.sparkSession).java_class("delta.Files").areRead(plan, table.url))
 
 
 def table_schema(frame: DataFrame, *, table: str) -> Struct:
@@ -206,8 +213,16 @@ def table_schema(frame: DataFrame, *, table: str) -> Struct:
     return _map_fields(schema, lambda field: replace(field, metadata=_own_metadata(field)))
 
 
+# What Spark and Parquet keep in a column's metadata of the table that it was read from: its default values, and its id in the files.
+_OF_ITS_SOURCE = frozenset({"CURRENT_DEFAULT", "EXISTS_DEFAULT", "parquet.field.id"})
+
+
 def _own_metadata(field: Field) -> dict[str, Any]:
-    return {name: value for name, value in field.metadata.items() if name == CHAR_VARCHAR or not name.startswith(("delta.", "__"))}
+    return {name: value for name, value in field.metadata.items() if name == CHAR_VARCHAR or not _is_of_its_source(name)}
+
+
+def _is_of_its_source(name: str) -> bool:
+    return name.startswith(("delta.", "__")) or name in _OF_ITS_SOURCE
 
 
 # --- the rows

@@ -63,6 +63,7 @@ class WriteRequest:
         replace_where: SQL text over partition columns: only matching files are replaced.
         dynamic_partitions: only partitions that the data has are replaced.
         txn: application id and version; a version already recorded makes the write a no-op.
+        reads_target: the rows are a query's that reads the table itself, so that what other writers do to it matters.
         is_managed: whether the folder belongs to a name in a catalog; only the history tells.
         keep_nullability: NOT NULL columns of the data stay so in a new table, as in DDL; DataFrames make all columns nullable.
     """
@@ -81,6 +82,7 @@ class WriteRequest:
     comment: str | None = None
     data_change: bool = True
     keep_nullability: bool = False
+    reads_target: bool = False
     is_managed: bool = False
     operation: str = WRITE
     engine: str | None = None
@@ -230,12 +232,13 @@ class WritePlan:
 
     def _removes(self, adds: Sequence[Add], now_ms: int) -> tuple[list[Remove], Intent]:
         app_ids = frozenset({self.request.txn[0]}) if self.request.txn else frozenset()
+        everything: Callable[[Add | Remove], bool] | None = (lambda _: True) if self.request.reads_target else None
         if self.snapshot is None or self.request.mode != "overwrite":
-            return [], Intent(app_ids=app_ids)
+            return [], Intent(reads=everything, app_ids=app_ids)
         replaced = self._replaced(adds)
         live = [a for a in self.snapshot.live.adds() if replaced(a)]
         canonical = self.table.log.canonical
-        intent = Intent(reads=replaced, removed_paths=frozenset(canonical(a.path) for a in live), app_ids=app_ids)
+        intent = Intent(reads=everything or replaced, removed_paths=frozenset(canonical(a.path) for a in live), app_ids=app_ids)
         return [remove_of(a, now_ms, data_change=self.request.data_change) for a in live], intent
 
     def _replaced(self, adds: Sequence[Add]) -> Callable[[Add | Remove], bool]:

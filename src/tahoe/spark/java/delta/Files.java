@@ -20,8 +20,11 @@ import org.apache.spark.sql.catalyst.expressions.BasePredicate;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.Predicate$;
 import org.apache.spark.sql.catalyst.expressions.SubqueryExpression;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.types.DataTypeUtils;
 import org.apache.spark.sql.execution.datasources.FileIndex;
+import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
+import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.execution.datasources.PartitionDirectory;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.ArrowUtils;
@@ -78,6 +81,30 @@ public class Files implements FileIndex {
   public boolean pinned() { return pinned; }
   public String selection() { return selection; }
   public boolean planned() { return selection != null; }
+
+  /** Whether a query reads files of a table, in its subqueries too. */
+  public static boolean areRead(LogicalPlan plan, String table) {
+    if (areInLeaves(plan, table)) return true;
+    for (scala.collection.Iterator it = plan.subqueriesAll().iterator(); it.hasNext(); ) {
+      if (areInLeaves((LogicalPlan) it.next(), table)) return true;
+    }
+    return false;
+  }
+
+  private static boolean areInLeaves(LogicalPlan plan, String table) {
+    for (scala.collection.Iterator it = plan.collectLeaves().iterator(); it.hasNext(); ) {
+      Files files = of((LogicalPlan) it.next());
+      if (files != null && files.table.equals(table)) return true;
+    }
+    return false;
+  }
+
+  /** The files of a leaf that reads a table of ours; null for any other. */
+  public static Files of(LogicalPlan leaf) {
+    if (!(leaf instanceof LogicalRelation) || !(((LogicalRelation) leaf).relation() instanceof HadoopFsRelation)) return null;
+    FileIndex index = ((HadoopFsRelation) ((LogicalRelation) leaf).relation()).location();
+    return index instanceof Files ? (Files) index : null;
+  }
 
   public Seq listFiles(Seq partitionFilters, Seq dataFilters) {
     ArrayList conditions = new ArrayList(CollectionConverters.asJava(partitionFilters));

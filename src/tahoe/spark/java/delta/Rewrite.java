@@ -18,7 +18,6 @@ import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.catalyst.trees.TreePattern$;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.execution.datasources.FileFormat;
-import org.apache.spark.sql.execution.datasources.FileIndex;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import scala.Function1;
@@ -55,14 +54,8 @@ public class Rewrite extends Rule {
   }
 
   private static boolean isOurs(LogicalPlan node) {
-    Files files = files(node);
+    Files files = Files.of(node);
     return files != null && !files.planned() && !node.isStreaming();
-  }
-
-  private static Files files(LogicalPlan node) {
-    if (!(node instanceof LogicalRelation) || !(((LogicalRelation) node).relation() instanceof HadoopFsRelation)) return null;
-    FileIndex index = ((HadoopFsRelation) ((LogicalRelation) node).relation()).location();
-    return index instanceof Files ? (Files) index : null;
   }
 
   /** @param above what of the node's output is used */
@@ -81,7 +74,7 @@ public class Rewrite extends Rule {
   }
 
   private LogicalPlan read(LogicalRelation leaf, Expression condition, AttributeSet used) {
-    Files files = files(leaf);
+    Files files = Files.of(leaf);
     HadoopFsRelation relation = (HadoopFsRelation) leaf.relation();
     ArrayList conditions = new ArrayList();
     if (condition != null) split(condition, conditions);
