@@ -21,7 +21,7 @@ test: java .venv/installed ## every test that needs nothing but what is installe
 
 lint: java .venv/installed ## ruff, mypy, the rings, and the Java sources through a compiler
 	.venv/bin/ruff check .
-	.venv/bin/ruff format --check .
+	.venv/bin/ruff format --check src tests benchmarks demo
 	.venv/bin/mypy
 	.venv/bin/lint-imports
 	scripts/check-java-sources .venv
