@@ -145,13 +145,20 @@ def start_spark() -> SparkSession:
     return spark
 
 
-def lineitem() -> str:
-    """TPC-H's lineitem as Parquet files, made once."""
+def tpch(*tables: str) -> Path:
+    """The folder with tables of TPC-H, each a folder of Parquet files, made once."""
     folder = CACHE / "tpch" / f"sf{SCALE_FACTOR}"
-    if not (folder / "done").exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        generator = Path(sys.executable).with_name("tpchgen-cli")
-        arguments = ["parquet", "--scale-factor", SCALE_FACTOR, "--tables", "lineitem", "--parts", "8", "--output-dir", str(folder)]
-        subprocess.run([str(generator), *arguments, "--overwrite", "--quiet"], check=True)
-        (folder / "done").touch()
-    return str(folder / "lineitem")
+    folder.mkdir(parents=True, exist_ok=True)
+    for table in tables:
+        done = folder / f"{table}.done"
+        if not done.exists():
+            generator = Path(sys.executable).with_name("tpchgen-cli")
+            arguments = ["parquet", "--scale-factor", SCALE_FACTOR, "--tables", table, "--parts", "8", "--output-dir", str(folder)]
+            subprocess.run([str(generator), *arguments, "--overwrite", "--quiet"], check=True)
+            done.touch()
+    return folder
+
+
+def lineitem() -> str:
+    """TPC-H's lineitem as Parquet files."""
+    return str(tpch("lineitem") / "lineitem")
