@@ -17,7 +17,7 @@ demo: java .venv/installed ## a year of flights in a Delta table: the main thing
 	.venv/bin/python demo/flights.py
 
 test: java .venv/installed ## every test that needs nothing but what is installed
-	.venv/bin/python -m pytest --ignore=tests/interop $(TESTS)
+	.venv/bin/python -m pytest --ignore=tests/interop --ignore=tests/programs $(TESTS)
 
 lint: java .venv/installed ## ruff, mypy, the rings, and the Java sources through a compiler
 	.venv/bin/ruff check .
@@ -26,7 +26,7 @@ lint: java .venv/installed ## ruff, mypy, the rings, and the Java sources throug
 	.venv/bin/lint-imports
 	scripts/check-java-sources .venv
 
-bench: java .venv/installed ## every question in benchmarks/, with the answers in benchmarks/results (an hour; ONLY="scan load" picks)
+bench: java .venv/installed .venv-reference/installed .cache/reference-jars/installed .venv-4.2/installed ## every question in benchmarks/, with the answers in benchmarks/results (an hour; ONLY="scan load" picks)
 	.venv/bin/python -m benchmarks.run $(ONLY)
 
 interop: java .venv/installed .venv-reference/installed .cache/reference-jars/installed .venv-4.1/installed .venv-4.2/installed ## against the reference implementation, and on the older Spark versions

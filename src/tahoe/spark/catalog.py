@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from tahoe.errors import NotADeltaTableError, TableNotFoundError
 from tahoe.spark.gateway import Gateway, JavaObject
 from tahoe.spark.opened import metadata_identity, open_table, remember
-from tahoe.spark.time_travel import Target, target_of_catalog, target_of_path
+from tahoe.spark.time_travel import Target, session_moment, target_of_catalog, target_of_path
 from tahoe.spark.types import visible_schema
 from tahoe.storage.locations import normalise
 from tahoe.table.snapshot import Snapshot
@@ -35,7 +35,7 @@ def path_table(gateway: Gateway, path: str, at: str) -> JavaObject:
     Raises:
         TableNotFoundError, NotADeltaTableError: raised rather than answered, because Spark would look for files next.
     """
-    target = target_of_catalog(gateway, path, at)
+    target = target_of_catalog(session_moment(gateway), path, at)
     snapshot = remember(target.snapshot(open_table(gateway.spark, target.location)))
     identifier = gateway.java_class("org.apache.spark.sql.catalyst.TableIdentifier")
     name = identifier(path, gateway.option(PROVIDER), gateway.option(_catalog_name(target, snapshot, at)))
@@ -57,7 +57,7 @@ def path_table(gateway: Gateway, path: str, at: str) -> JavaObject:
 
 def path_exists(gateway: Gateway, path: str) -> bool:
     """Whether delta.`path` is a table."""
-    return open_table(gateway.spark, target_of_path(gateway, path).location).exists()
+    return open_table(gateway.spark, target_of_path(session_moment(gateway), path).location).exists()
 
 
 def _uri(gateway: Gateway, url: str) -> JavaObject:
@@ -84,7 +84,7 @@ def named_table(gateway: Gateway, table: JavaObject, at: str) -> JavaObject:
         TableNotFoundError: the catalog's entry is there, and the table is not.
     """
     location = table.location().toString()
-    target = target_of_catalog(gateway, location, at)
+    target = target_of_catalog(session_moment(gateway), location, at)
     snapshot = remember(target.snapshot(open_table(gateway.spark, target.location)))
     storage = table.storage()
     fields = {

@@ -14,7 +14,7 @@ from tahoe.spark.expressions import predicate_of
 from tahoe.spark.gateway import Gateway, JavaObject
 from tahoe.spark.opened import metadata_identity, open_table, opened, remember, scan_of, snapshot_of
 from tahoe.spark.scan import Reader, has_vectors, partition_schema, relation_of
-from tahoe.spark.time_travel import target_of_options
+from tahoe.spark.time_travel import session_moment, target_of_options
 from tahoe.spark.types import visible_schema
 from tahoe.spark.vectors import unmarked_rows
 from tahoe.table.snapshot import Snapshot
@@ -36,7 +36,7 @@ def relation(gateway: Gateway, options: Mapping[str, str], given: JavaObject) ->
     if not path:
         raise InvalidOptionError(option="path", value="missing", table="the reader", detail="a Delta table is read from one path")
     _refuse_change_feed(by_name, path)
-    target = target_of_options(gateway, path, options)
+    target = target_of_options(session_moment(gateway), path, options)
     snapshot = remember(target.snapshot(open_table(gateway.spark, target.location, options)))
     return relation_of(gateway, snapshot, given, pinned=target.is_pinned)
 

@@ -26,16 +26,23 @@ SESSION_CATALOG_CLASS = "delta.SessionCatalog"
 def enable(spark: SparkSession) -> SparkSession:
     """Make Delta tables work in a session, and in those that are made from it: `spark = tahoe.enable(spark)`.
 
-    To call it again changes nothing. After `spark.stop()` a new session is enabled anew.
+    To call it again changes nothing. After `spark.stop()` a new session is enabled anew. A Spark Connect session gets `format("delta")`
+    through Python, with a warning that says what is slower and what is not there.
 
     Returns:
         the session that was given.
 
     Raises:
-        NoGatewayError: a Spark Connect session, which has no JVM at hand.
+        NoGatewayError: what was given is no session.
         UnsupportedSparkVersionError: a version of Spark that tahoe does not know.
         ReferenceJarPresentError: the class path has another source called delta.
     """
+    if is_connect(spark):
+        from tahoe.spark import connect  # noqa: PLC0415 - what a session with a JVM never needs
+
+        connect.register(spark)
+        warnings.warn(connect.SLOWER, stacklevel=2)
+        return spark
     gateway = Gateway(spark)
     gateway.check_version()
     gateway.check_no_reference()
@@ -46,6 +53,11 @@ def enable(spark: SparkSession) -> SparkSession:
     _install_rules(gateway)
     _install_catalogs(gateway)
     return spark
+
+
+def is_connect(spark: object) -> bool:
+    """Whether a session is a Spark Connect client."""
+    return type(spark).__module__.startswith("pyspark.sql.connect.")
 
 
 def _install_rules(gateway: Gateway) -> None:

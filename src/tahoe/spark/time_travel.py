@@ -6,9 +6,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import TypeAlias
+from zoneinfo import ZoneInfo
 
 from tahoe.errors import InvalidTimeTravelError
 from tahoe.spark.gateway import Gateway
@@ -20,6 +23,10 @@ TIMESTAMP_OPTION = "timestampAsOf"
 
 _SUFFIX = re.compile(r"(?P<path>.+)@(?:[vV](?P<version>\d+)|(?P<moment>\d{17}))")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+MomentOf: TypeAlias = Callable[[str, str], datetime]
+"""The moment that a text says, for the table at a path. Raises InvalidTimeTravelError."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +45,7 @@ class Target:
         return table.snapshot(self.version, self.timestamp)
 
 
-def target_of_options(gateway: Gateway, path: str, options: Mapping[str, str]) -> Target:
+def target_of_options(moment_of: MomentOf, path: str, options: Mapping[str, str]) -> Target:
     """What a reader asks for.
 
     Raises:
@@ -47,18 +54,18 @@ def target_of_options(gateway: Gateway, path: str, options: Mapping[str, str]) -
     by_name = {name.lower(): value for name, value in options.items()}
     version, timestamp = by_name.get(VERSION_OPTION.lower()), by_name.get(TIMESTAMP_OPTION.lower())
     given = [f"{name} {value}" for name, value in ((VERSION_OPTION, version), (TIMESTAMP_OPTION, timestamp)) if value is not None]
-    target = target_of_path(gateway, path)
+    target = target_of_path(moment_of, path)
     if len(given) + target.is_pinned > 1:
         asked = " and ".join([*given, *([f"the path {path}"] if target.is_pinned else [])])
         raise InvalidTimeTravelError(table=target.location, detail=f"{asked} ask for versions of their own")
     if version is not None:
         return Target(location=path, version=_version(version, path))
     if timestamp is not None:
-        return Target(location=path, timestamp=session_timestamp(gateway, timestamp, path))
+        return Target(location=path, timestamp=moment_of(timestamp, path))
     return target
 
 
-def target_of_path(gateway: Gateway, path: str) -> Target:
+def target_of_path(moment_of: MomentOf, path: str) -> Target:
     """A path that may have a version or a moment as its suffix."""
     found = _SUFFIX.fullmatch(path)
     if found is None:
@@ -67,12 +74,12 @@ def target_of_path(gateway: Gateway, path: str) -> Target:
         return Target(location=found["path"], version=int(found["version"]))
     digits = found["moment"]
     text = f"{digits[:4]}-{digits[4:6]}-{digits[6:8]} {digits[8:10]}:{digits[10:12]}:{digits[12:14]}.{digits[14:]}"
-    return Target(location=found["path"], timestamp=session_timestamp(gateway, text, path))
+    return Target(location=found["path"], timestamp=moment_of(text, path))
 
 
-def target_of_catalog(gateway: Gateway, path: str, at: str) -> Target:
+def target_of_catalog(moment_of: MomentOf, path: str, at: str) -> Target:
     """What a catalog was asked for: `version 3`, `timestamp 1700000000000000` (microseconds), or nothing."""
-    target = target_of_path(gateway, path)
+    target = target_of_path(moment_of, path)
     kind, _, value = at.partition(" ")
     if not kind:
         return target
@@ -89,8 +96,12 @@ def _version(text: str, path: str) -> int:
     return int(text)
 
 
-def session_timestamp(gateway: Gateway, text: str, path: str) -> datetime:
-    """A timestamp as Spark reads one in this session: without a zone it is in `spark.sql.session.timeZone`."""
+def session_moment(gateway: Gateway) -> MomentOf:
+    """Timestamps as Spark reads them in a session: without a zone they are in `spark.sql.session.timeZone`."""
+    return partial(_session_timestamp, gateway)
+
+
+def _session_timestamp(gateway: Gateway, text: str, path: str) -> datetime:
     jvm = gateway.jvm
     zone = jvm.java.time.ZoneId.of(gateway.spark.conf.get("spark.sql.session.timeZone"))
     times = gateway.module("org.apache.spark.sql.catalyst.util.DateTimeUtils")
@@ -98,3 +109,16 @@ def session_timestamp(gateway: Gateway, text: str, path: str) -> datetime:
     if micros.isEmpty():
         raise InvalidTimeTravelError(table=path, detail=f"{text!r} is no timestamp")
     return _EPOCH + timedelta(microseconds=micros.get())
+
+
+def iso_moment(zone: str) -> MomentOf:
+    """Timestamps as ISO 8601 writes them; without a zone they are in the given one."""
+    return partial(_iso_timestamp, ZoneInfo(zone))
+
+
+def _iso_timestamp(zone: ZoneInfo, text: str, path: str) -> datetime:
+    try:
+        moment = datetime.fromisoformat(text.strip())
+    except ValueError as error:
+        raise InvalidTimeTravelError(table=path, detail=f"{text!r} is no timestamp") from error
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=zone)

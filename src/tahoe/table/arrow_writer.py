@@ -6,7 +6,7 @@ Protocol: "Writer Requirements for Column Mapping", "Per-file Statistics". One d
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -48,23 +48,40 @@ def write_arrow(table: Table, data: pa.Table, request: WriteRequest) -> int | No
         DeltaConcurrentModificationException: another writer was first, and it matters; what was written is gone.
     """
     plan = plan_write(table, request)
-    if plan is None:
-        return None
+    return None if plan is None else commit_files(plan, write_files(plan, data), data.num_rows)
+
+
+def write_files(plan: WritePlan, data: pa.Table) -> list[WrittenFile]:
+    """Write the data files of a plan, with their statistics: one a partition. If that fails, none is left.
+
+    Raises:
+        DeltaAnalysisError: the data does not fit the table.
+    """
     fitted = fit_arrow(data, plan.schema, table=plan.url)
     written: list[WrittenFile] = []
     try:
         written.extend(_write_part(plan, part) for part in _partitions(fitted, plan) if part.rows.num_rows)
-        return plan.commit(_with_statistics(plan, written), _metrics(fitted, written))
+        return _with_statistics(plan, written)
+    except (DeltaError, OSError, pa.ArrowException):
+        delete_files(plan, written)
+        raise
+
+
+def commit_files(plan: WritePlan, files: Sequence[WrittenFile], rows: int) -> int:
+    """Commit what was written. Where nothing was committed, and that is certain, the files go."""
+    metrics = {"numFiles": len(files), "numOutputRows": rows, "numOutputBytes": sum(f.size_bytes for f in files)}
+    try:
+        return plan.commit(files, metrics)
     except CommitOutcomeUnknownError:
         raise
-    except (DeltaError, OSError, pa.ArrowException):
-        for file in written:
-            table.env.store.delete(file.key)
+    except DeltaError:
+        delete_files(plan, files)
         raise
 
 
-def _metrics(data: pa.Table, files: list[WrittenFile]) -> dict[str, int]:
-    return {"numFiles": len(files), "numOutputRows": data.num_rows, "numOutputBytes": sum(f.size_bytes for f in files)}
+def delete_files(plan: WritePlan, files: Sequence[WrittenFile]) -> None:
+    for file in files:
+        plan.table.env.store.delete(file.key)
 
 
 # --- files

@@ -1,0 +1,60 @@
+"""One side of a comparison in a process and a Python environment of its own: a Spark session that times what it is asked on stdin.
+
+It runs where tahoe is not installed, so that it imports nothing of the project unless it is tahoe's side.
+"""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+import sys
+import time
+from importlib import import_module
+
+from pyspark.sql import SparkSession
+
+
+def session(side: str, folder: str, jars: str) -> SparkSession:
+    """The same settings on both sides; the reference has its jars besides."""
+    settings = {
+        "spark.driver.memory": "4g",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": "8",
+        "spark.sql.warehouse.dir": os.path.join(folder, f"warehouse-{side}"),
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.log.level": "ERROR",
+    }
+    if side == "reference":
+        settings["spark.jars"] = ",".join(sorted(glob.glob(os.path.join(jars, "*.jar"))))
+        settings["spark.sql.extensions"] = "io.delta.sql.DeltaSparkSessionExtension"
+        settings["spark.sql.catalog.spark_catalog"] = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
+    builder = SparkSession.builder.master("local[*]").appName(f"benchmark {side}")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    if side == "tahoe":
+        import_module("tahoe").enable(spark)
+    return spark
+
+
+def main() -> None:
+    side, folder, jars = sys.argv[1:]
+    out = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # whatever Spark prints must not be taken for an answer
+    spark = session(side, folder, jars)
+    print(json.dumps({"ready": spark.version}), file=out, flush=True)
+    for line in sys.stdin:
+        asked = json.loads(line)
+        code = compile(asked["code"], "<asked>", "eval")
+        began = time.perf_counter()
+        answer = eval(code, {"spark": spark, **asked["names"]})
+        seconds = time.perf_counter() - began
+        rows = [list(map(str, row)) for row in answer] if isinstance(answer, list) else None
+        print(json.dumps({"seconds": seconds, "rows": rows}), file=out, flush=True)
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()

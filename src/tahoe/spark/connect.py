@@ -1,0 +1,259 @@
+"""Delta tables in a Spark Connect session, which has no JVM at hand: a Python data source, Spark's public way.
+
+The same `format("delta")` reads, writes (modes append and overwrite) and travels in time, with files skipped by the filters that Spark
+hands over. Rows pass through Python, and there are no names in SQL. Spark takes no `partitionBy` to such a source: it is an option, with
+the columns' names between commas. The server's Python must have tahoe installed.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyspark.sql.datasource as ds
+from pyspark.sql.types import StructType
+
+from tahoe.errors import InvalidOptionError
+from tahoe.protocol import predicate as p
+from tahoe.spark.time_travel import Target, iso_moment, target_of_options
+from tahoe.spark.types import delta_schema, spark_schema
+from tahoe.spark.write_options import WriteOptions, parse_options
+from tahoe.table.arrow_writer import commit_files, delete_files, write_files
+from tahoe.table.rows import read_rows
+from tahoe.table.scan import Scan
+from tahoe.table.snapshot import Snapshot
+from tahoe.table.table import Table
+from tahoe.table.writing import WriteRequest, WrittenFile, plan_write
+
+# A task reads files of so many bytes together, and writes a file once it has so many rows.
+TASK_BYTES = 128 << 20
+FILE_ROWS = 1 << 20
+
+SLOWER = (
+    "This is a Spark Connect session: Delta tables are read and written through Python, several times slower than in a session with a JVM "
+    'of its own, and only with format("delta") and the modes append and overwrite: there are no table names in SQL, no DeltaTable, and '
+    'partitionBy is an option, .option("partitionBy", "a,b").'
+)
+
+
+def register(spark: Any) -> None:
+    """Make `format("delta")` work in a Connect session."""
+    zone = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    spark.dataSource.register(type("DeltaSource", (DeltaSource,), {"zone": zone}))
+
+
+class DeltaSource(ds.DataSource):
+    """What Spark's server makes for each read and write."""
+
+    zone = "UTC"
+
+    @classmethod
+    def name(cls) -> str:
+        return "delta"
+
+    def _target(self) -> Target:
+        path = self.options.get("path")
+        if not path:
+            raise InvalidOptionError(option="path", value="missing", table="the table", detail="a Delta table is read from one path")
+        return target_of_options(iso_moment(self.zone), path, dict(self.options))
+
+    def _table(self, location: str) -> Table:
+        credentials = {name: value for name, value in self.options.items() if name.startswith("fs.")}
+        return Table(location, credentials, time_zone=self.zone)
+
+    def schema(self) -> StructType:
+        target = self._target()
+        return spark_schema(target.snapshot(self._table(target.location)).schema)
+
+    def reader(self, schema: StructType) -> ds.DataSourceReader:  # noqa: ARG002  PySpark's signature
+        target = self._target()
+        table = self._table(target.location)
+        return _Reader(table, target.snapshot(table).version)
+
+    def writer(self, schema: StructType, overwrite: bool) -> ds.DataSourceWriter:
+        table = self._table(self._target().location)
+        options = parse_options(dict(self.options), {}, table=table.url)
+        names = self.options.get("partitionBy")
+        partition_by = None if names is None else tuple(name.strip() for name in names.split(",") if name.strip())
+        return _Writer(table, _request(table, schema, options, partition_by, overwrite=overwrite))
+
+
+# --- reading
+
+
+@dataclass
+class _Files(ds.InputPartition):
+    """The positions of some files in the snapshot."""
+
+    numbers: tuple[int, ...]
+
+
+class _Reader(ds.DataSourceReader):
+    def __init__(self, table: Table, version: int) -> None:
+        self._location = table.url
+        self._env = table.env
+        self._zone = str(table.log.zone)
+        self._version = version
+        self._predicate: p.Predicate = p.TRUE
+
+    def pushFilters(self, filters: list[ds.Filter]) -> Iterable[ds.Filter]:  # noqa: N802  PySpark's name
+        """Filters leave files out; Spark applies all of them to the rows again."""
+        self._predicate = p.And(tuple(_predicate(f) for f in filters)) if filters else p.TRUE
+        return filters
+
+    def _snapshot(self) -> Snapshot:
+        return _snapshot(self._location, self._zone, self._version, self._env)
+
+    def partitions(self) -> Sequence[ds.InputPartition]:
+        scan = self._snapshot().scan(None if self._predicate == p.TRUE else self._predicate)
+        listing = scan.files
+        groups: list[list[int]] = [[]]
+        size = 0
+        for number, size_bytes in zip(listing["number"].to_pylist(), listing["size_bytes"].to_pylist(), strict=True):
+            if groups[-1] and size + size_bytes > TASK_BYTES:
+                groups.append([])
+                size = 0
+            groups[-1].append(number)
+            size += size_bytes
+        return [_Files(tuple(group)) for group in groups]
+
+    def read(self, partition: ds.InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, _Files)
+        snapshot = self._snapshot()
+        for number in partition.numbers:
+            one = Scan(snapshot, None, pa.array(np.array([number])))
+            yield from read_rows(one).to_batches()
+
+
+_ENVS: dict[str, Any] = {}
+
+
+def _snapshot(location: str, zone: str, version: int, env: Any) -> Snapshot:
+    """A worker process reads the log once for all tasks of a version."""
+    _ENVS[location] = env
+    return _loaded(location, zone, version)
+
+
+@functools.lru_cache(maxsize=4)
+def _loaded(location: str, zone: str, version: int) -> Snapshot:
+    return Table(location, time_zone=zone, env=_ENVS[location]).snapshot(version)
+
+
+def _predicate(given: ds.Filter) -> p.Predicate:
+    """What a filter of Spark's says, as far as files can be left out by it."""
+    match given:
+        case ds.Not(child):
+            return p.Not(_predicate(child))
+        case ds.IsNull(column):
+            return p.IsNull(p.Column(tuple(column)))
+        case ds.IsNotNull(column):
+            return p.Not(p.IsNull(p.Column(tuple(column))))
+        case ds.In(column, values):
+            return p.In(p.Column(tuple(column)), tuple(values))
+        case ds.StringStartsWith(column, prefix):
+            return p.StartsWith(p.Column(tuple(column)), prefix)
+        case (
+            ds.EqualTo(column, value)
+            | ds.EqualNullSafe(column, value)
+            | ds.LessThan(column, value)
+            | ds.LessThanOrEqual(column, value)
+            | ds.GreaterThan(column, value)
+            | ds.GreaterThanOrEqual(column, value)
+        ):
+            return p.Comparison(_OPERATORS[type(given)], p.Column(tuple(column)), p.Literal(value))
+        case _:
+            return p.Unknown(type(given).__name__)
+
+
+_OPERATORS: Mapping[type[Any], p.Operator] = {
+    ds.EqualTo: "=",
+    ds.EqualNullSafe: "<=>",
+    ds.LessThan: "<",
+    ds.LessThanOrEqual: "<=",
+    ds.GreaterThan: ">",
+    ds.GreaterThanOrEqual: ">=",
+}
+
+
+# --- writing
+
+
+def _request(
+    table: Table, schema: StructType, options: WriteOptions, partition_by: tuple[str, ...] | None, *, overwrite: bool
+) -> WriteRequest:
+    return WriteRequest(
+        mode="overwrite" if overwrite else "append",
+        schema=delta_schema(schema, table=table.url),
+        partition_by=partition_by,
+        properties=options.properties,
+        merge_schema=options.merge_schema,
+        overwrite_schema=options.overwrite_schema and overwrite,
+        replace_where=options.replace_where,
+        dynamic_partitions=options.dynamic_partitions and overwrite,
+        txn=options.txn,
+        user_metadata=options.user_metadata,
+        data_change=options.data_change,
+        engine="Apache-Spark-Connect",
+    )
+
+
+@dataclass
+class _Written(ds.WriterCommitMessage):
+    files: list[WrittenFile]
+    rows: int
+
+
+class _Writer(ds.DataSourceArrowWriter):
+    """Planned once, in the server; tasks write files, and the server commits them."""
+
+    def __init__(self, table: Table, request: WriteRequest) -> None:
+        plan = plan_write(table, request)
+        snapshot = None if plan is None else plan.snapshot
+        self._version = None if snapshot is None else snapshot.version
+        # tasks get the plan without the snapshot's files
+        self._plan = None if plan is None else replace(plan, snapshot=None, table=_bare(table))
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> ds.WriterCommitMessage:
+        files: list[WrittenFile] = []
+        rows = 0
+        if self._plan is not None:
+            for data in _tables(iterator):
+                files.extend(write_files(self._plan, data))
+                rows += data.num_rows
+        return _Written(files, rows)
+
+    def commit(self, messages: list[ds.WriterCommitMessage | None]) -> None:
+        if self._plan is None:
+            return
+        table = self._plan.table
+        snapshot = None if self._version is None else table.snapshot(self._version)
+        commit_files(replace(self._plan, snapshot=snapshot), _files(messages), sum(m.rows for m in messages if isinstance(m, _Written)))
+
+    def abort(self, messages: list[ds.WriterCommitMessage | None]) -> None:
+        if self._plan is not None:
+            delete_files(self._plan, _files(messages))
+
+
+def _bare(table: Table) -> Table:
+    return Table(table.url, time_zone=str(table.log.zone), env=table.env)
+
+
+def _files(messages: Sequence[ds.WriterCommitMessage | None]) -> list[WrittenFile]:
+    return [file for message in messages if isinstance(message, _Written) for file in message.files]
+
+
+def _tables(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Batches, put together to the size of a file."""
+    waiting: list[pa.RecordBatch] = []
+    for batch in batches:
+        waiting.append(batch)
+        if sum(b.num_rows for b in waiting) >= FILE_ROWS:
+            yield pa.Table.from_batches(waiting)
+            waiting = []
+    if waiting and any(b.num_rows for b in waiting):
+        yield pa.Table.from_batches(waiting)

@@ -1,0 +1,54 @@
+"""A user's program on a cluster: writes, reads and deletion-vector reads, whose answers it prints as JSON."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+from pyspark.sql import SparkSession
+
+import tahoe
+from tahoe.spark import vectors
+from tests.spark.foreign import mark
+
+
+def main(master: str, folder: str) -> None:
+    spark = (
+        SparkSession.builder.master(master)
+        .config("spark.ui.enabled", "false")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.cores.max", "2")
+        .config("spark.executor.memory", "512m")
+        .config("spark.sql.shuffle.partitions", "2")
+        .getOrCreate()
+    )
+    tahoe.enable(spark)
+    path = f"{folder}/t"
+    rows = spark.range(0, 1000, 1, 4).selectExpr("id", "id % 2 as p", "named_struct('x', id) as s")
+    rows.write.format("delta").option("delta.columnMapping.mode", "name").partitionBy("p").save(path)
+    spark.range(5).selectExpr("id", "0 as p", "null as s").write.format("delta").mode("append").save(path)
+
+    def answer() -> list[int]:
+        frame = spark.read.format("delta").load(path).where("p = 0")
+        return [int(value) for value in frame.selectExpr("count(*)", "sum(id)", "sum(s.x)").head()]
+
+    found = {"executors": _executors(spark), "before": answer()}
+    mark(path, {0: range(100), 1: [3]}, stored=True)
+    found["marked"] = answer()
+    vectors.BROADCAST_BYTES_MAX = 0
+    vectors._kept = vectors.Recent(1)
+    found["marked, vectors loaded by executors"] = answer()
+    found["arrow"] = [tahoe.Table(path).to_arrow(filter="p = 0").num_rows]
+    print("FOUND " + json.dumps(found))
+    spark.stop()
+
+
+def _executors(spark: SparkSession) -> int:
+    """How many processes besides the driver ran something."""
+    return spark.range(0, 8, 1, 8).mapInArrow(lambda batches: batches, "id long").count() and (
+        spark._jsc.sc().getExecutorMemoryStatus().size() - 1
+    )
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

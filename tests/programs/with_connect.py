@@ -1,0 +1,82 @@
+"""A user's program in a Spark Connect session, whose answers it prints as JSON."""
+
+from __future__ import annotations
+
+import json
+import sys
+import warnings
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+import tahoe
+from tests.spark.foreign import mark
+
+
+def main(folder: str) -> None:
+    spark = (
+        SparkSession.builder.remote("local[2]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.session.timeZone", "UTC")
+        .getOrCreate()
+    )
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        tahoe.enable(spark)
+    path = f"{folder}/t"
+    rows = spark.range(0, 100, 1, 2).selectExpr("id", "id % 2 as p", "concat('s', id) as s", "timestamp'2026-01-01 00:00:00' as ts")
+    rows.write.format("delta").option("partitionBy", "p").mode("append").option("userMetadata", "from afar").save(path)
+    spark.range(100, 103).selectExpr("id", "0L as p", "'x' as s", "cast(null as timestamp) as ts").write.format("delta").mode(
+        "append"
+    ).save(path)
+
+    def load(**options: str) -> DataFrame:
+        return spark.read.format("delta").options(**options).load(path)
+
+    table = tahoe.Table(path)
+    found: dict[str, object] = {
+        "warning": [str(w.message) for w in said],
+        "count": load().count(),
+        "first": load(versionAsOf="0").count(),
+        "suffix": spark.read.format("delta").load(path + "@v0").count(),
+        "at": load(timestampAsOf=str(table.history()[0]["timestamp"].replace(tzinfo=None))).count(),
+        "filtered": sorted(row.id for row in load().where("p = 1 and id > 95 or s = 'x'").collect()),
+        "types": load().dtypes,
+        "ts": str(load().where("id = 1").head().ts),
+        "same": sorted(map(str, load().toArrow().to_pylist())) == sorted(map(str, table.to_arrow().to_pylist())),
+        "history": [(c["operation"], c.get("userMetadata")) for c in table.history()],
+        "partitions": sorted(str(f["p"]) for f in table.files().column("partition_values").to_pylist()),
+    }
+    sizes = [size for _, size in sorted(zip(*table.files().select(["path", "num_records"]).to_pydict().values(), strict=True))]
+    mark(path, {sizes.index(25): [0, 1]})
+    found["marked"] = load().count()
+    found["files that a filter leaves"] = load().where("id = 101").count()
+    spark.range(5).selectExpr("id", "7L as p", "'y' as s", "cast(null as timestamp) as ts").write.format("delta").mode("overwrite").save(
+        path
+    )
+    found["overwritten"] = [load().count(), load(versionAsOf="1").count()]
+    for _ in range(2):
+        once = spark.range(1).selectExpr("id", "7L as p", "'y' as s", "cast(null as timestamp) as ts").write.format("delta").mode("append")
+        once.option("txnAppId", "app").option("txnVersion", "1").save(path)
+    found["once"] = load().count()
+    found["errors"] = [
+        _error(lambda: spark.read.format("delta").load(f"{folder}/none").count()),
+        _error(lambda: load(versionAsOf="99").count()),
+        _error(lambda: spark.range(1).selectExpr("id", "1 as other").write.format("delta").mode("append").save(path)),
+    ]
+    found["left"] = pa.table(table.to_arrow()).num_rows
+    print("FOUND " + json.dumps(found))
+    spark.stop()
+
+
+def _error(action: object) -> str:
+    try:
+        action()  # type: ignore[operator]
+    except Exception as error:
+        return str(error)
+    return ""
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
