@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 import tahoe
 from tahoe.spark import vectors
-from tests.spark.foreign import mark
+from tests.spark.foreign import larger_files, mark
 
 
 def main(master: str, folder: str) -> None:
@@ -33,7 +33,8 @@ def main(master: str, folder: str) -> None:
         return [int(value) for value in frame.selectExpr("count(*)", "sum(id)", "sum(s.x)").head()]
 
     found = {"executors": _executors(spark), "before": answer()}
-    mark(path, {0: range(100), 1: [3]}, stored=True)
+    first, second = larger_files(path, 125)[:2]
+    mark(path, {first: range(100), second: [3]}, stored=True)
     found["marked"] = answer()
     vectors.BROADCAST_BYTES_MAX = 0
     vectors._kept = vectors.Recent(1)

@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 import tahoe
-from tests.spark.foreign import mark
+from tests.spark.foreign import larger_files, mark
 
 
 def main(folder: str) -> None:
@@ -48,8 +48,7 @@ def main(folder: str) -> None:
         "history": [(c["operation"], c.get("userMetadata")) for c in table.history()],
         "partitions": sorted(str(f["p"]) for f in table.files().column("partition_values").to_pylist()),
     }
-    sizes = [size for _, size in sorted(zip(*table.files().select(["path", "num_records"]).to_pydict().values(), strict=True))]
-    mark(path, {sizes.index(25): [0, 1]})
+    mark(path, {larger_files(path, 25)[0]: [0, 1]})
     found["marked"] = load().count()
     found["files that a filter leaves"] = load().where("id = 101").count()
     spark.range(5).selectExpr("id", "7L as p", "'y' as s", "cast(null as timestamp) as ts").write.format("delta").mode("overwrite").save(

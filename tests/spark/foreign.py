@@ -66,3 +66,9 @@ def change_schema(path: str, schema: Struct, **metadata: object) -> int:
 
 def adds_of(snapshot: Snapshot) -> list[Add]:
     return sorted(snapshot.live.adds(), key=lambda add: add.path)
+
+
+def larger_files(path: str, rows: int) -> list[int]:
+    """The positions, as `mark` counts them, of the files with so many rows at least."""
+    adds = adds_of(tahoe.Table(path).snapshot())
+    return [position for position, add in enumerate(adds) if json.loads(add.stats or "{}")["numRecords"] >= rows]
