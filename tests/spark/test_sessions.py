@@ -87,13 +87,27 @@ def test_a_cloned_session(spark, marked):
     assert clone.sql(f"SELECT count(*) FROM delta.`{marked}` VERSION AS OF 0").collect() == [Row(3)]
 
 
-def test_threads(spark, marked):
-    def query(number):
-        frame = spark.read.format("delta").load(marked)
-        return frame.where(f"id > {number % 3}").count() + spark.sql(f"SELECT id FROM delta.`{marked}`").count()
+def test_threads_that_read_and_write(spark, marked, tmp_path):
+    own = str(tmp_path / "own")
+    append(own, 0)
+
+    def work(thread):
+        found = []
+        for step in range(20):
+            if step % 5 == 4:
+                spark.createDataFrame([(thread * 100 + step,)], "id long").write.format("delta").mode("append").save(own)
+            elif step % 2:
+                found.append(spark.sql(f"SELECT id FROM delta.`{marked}` WHERE id > 2").count())
+            else:
+                found.append(spark.read.format("delta").load(marked).count())
+        return found
 
     with ThreadPoolExecutor(8) as threads:
-        assert list(threads.map(query, range(24))) == [4, 4, 3] * 8
+        found = list(threads.map(work, range(8)))
+    steps = [step for step in range(20) if step % 5 != 4]
+    assert found == [[1 if step % 2 else 2 for step in steps]] * 8
+    assert spark.read.format("delta").load(own).count() == 1 + 8 * 4
+    assert tahoe.Table(own).version == 8 * 4
 
 
 @pytest.mark.usefixtures("spark")

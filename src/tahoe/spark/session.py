@@ -22,6 +22,9 @@ PATH_CATALOG_CLASS = "delta.Catalog"
 SESSION_CATALOG = "spark.sql.catalog.spark_catalog"
 SESSION_CATALOG_CLASS = "delta.SessionCatalog"
 
+# What a configuration written for the reference says; without its JAR there is no such class, and ours takes the place.
+REFERENCE_CATALOG_CLASS = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
+
 
 def enable(spark: SparkSession) -> SparkSession:
     """Make Delta tables work in a session, and in those that are made from it: `spark = tahoe.enable(spark)`.
@@ -72,7 +75,7 @@ def _install_catalogs(gateway: Gateway) -> None:
     """Catalogs are settings; those of the shared state are what new sessions start with."""
     settings = {f"spark.sql.catalog.{name}": PATH_CATALOG_CLASS for name in PATH_CATALOGS}
     found = gateway.spark.conf.get(SESSION_CATALOG, None)
-    if found in (None, "builtin", SESSION_CATALOG_CLASS):
+    if found in (None, "builtin", SESSION_CATALOG_CLASS, REFERENCE_CATALOG_CLASS):
         settings[SESSION_CATALOG] = SESSION_CATALOG_CLASS
     else:
         warnings.warn(
