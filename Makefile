@@ -1,7 +1,7 @@
 # make help   lists what there is. Every target makes the environment it needs first, and again when the locked versions change.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench interop lock clean java
+.PHONY: help demo test lint bench interop corpus lock clean java
 
 # What is started below must be this checkout's, whatever is set outside.
 unexport PYTHONPATH SPARK_HOME PYSPARK_DRIVER_PYTHON PYSPARK_SUBMIT_ARGS
@@ -31,6 +31,9 @@ bench: java .venv/installed .venv-reference/installed .cache/reference-jars/inst
 
 interop: java .venv/installed .venv-reference/installed .cache/reference-jars/installed .venv-4.1/installed .venv-4.2/installed ## against the reference implementation, and on the older Spark versions
 	scripts/interop $(TESTS)
+
+corpus: java .venv/installed ## every query of the corpus under every setting (ten minutes)
+	TAHOE_CORPUS=all .venv/bin/python -m pytest tests/spark/test_corpus.py
 
 lock: ## write requirements/dev.txt anew, with the newest versions
 	scripts/lock

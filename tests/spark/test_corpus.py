@@ -1,7 +1,7 @@
 """The law of reading: a query over a table with vectors, mapped columns and partitions answers as the same query over plain Parquet files
 of its live rows, whatever the settings.
 
-`make test` runs each query once, under settings that take turns; `make interop` runs every query under every setting.
+`make test` runs each query once, under settings that take turns; `make corpus` runs every query under every setting.
 """
 
 from __future__ import annotations
