@@ -276,7 +276,7 @@ class UnsupportedTypeChangeError(DeltaProtocolError):
 class WriteNotImplementedError(DeltaProtocolError):
     condition = "DELTA_WRITE_NOT_IMPLEMENTED"
     sqlstate = "0A000"
-    what = "{table} cannot be written: {rule} (table feature {feature}) is active on it, and tahoe {tahoe_version} does not enforce it yet."
+    what = "{table} cannot be written: {rule} ({feature}) is active on it, and tahoe {tahoe_version} does not enforce it yet."
     todo = "Write with a writer that does, or upgrade tahoe; reading is not affected."
 
 
@@ -473,7 +473,7 @@ class NoGatewayError(DeltaSessionError):
 class UnsupportedSparkVersionError(DeltaSessionError):
     condition = "DELTA_UNSUPPORTED_SPARK_VERSION"
     what = "tahoe works with PySpark 4.1 to 4.3, and this session runs Spark {version}{detail}."
-    todo = "Install a supported one: pip install 'pyspark>=4.1,<4.4'."
+    todo = "Install a supported one: pip install 'pyspark>=4.1,<4.4'. tahoe.Table reads and appends without Spark meanwhile."
 
 
 class ReferenceJarPresentError(DeltaSessionError):

@@ -229,6 +229,21 @@ def test_a_write_of_this_session_renews_what_is_cached(spark, path):
     cached.unpersist()
 
 
+def test_a_cached_name_follows_both_writers(spark, path, table_name):
+    append(path, 1)
+    spark.sql(f"CREATE TABLE {table_name} USING delta LOCATION '{path}'")
+    spark.sql(f"CACHE TABLE {table_name}")
+    assert "InMemoryTableScan" in _plan(spark.table(table_name))
+    spark.sql(f"INSERT INTO {table_name} VALUES (2)")
+    assert ids(spark.table(table_name)) == [1, 2]
+    assert "InMemoryTableScan" in _plan(spark.table(table_name)), "our own commit renews what is cached"
+    append(path, 3)
+    assert ids(spark.table(table_name)) == [1, 2, 3], "another writer's is seen"
+    spark.sql(f"REFRESH TABLE {table_name}")
+    assert ids(spark.table(table_name)) == [1, 2, 3]
+    spark.sql(f"UNCACHE TABLE {table_name}")
+
+
 def test_exchanges_are_reused(spark, path):
     append(path, *range(10))
     spark.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")

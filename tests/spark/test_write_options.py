@@ -89,3 +89,14 @@ def test_the_sessions_dynamic_partitions_give_way_to_what_an_option_replaces() -
 def test_clustering_is_refused_and_not_forgotten() -> None:
     with pytest.raises(UnsupportedOperationError, match="clusterBy"):
         parse({"__clustering_columns": '["a"]'})
+
+
+@pytest.mark.parametrize("name", ["replaceUsing", "REPLACEON"])
+def test_options_that_say_what_goes_are_not_left_aside(name: str) -> None:
+    with pytest.raises(UnsupportedOperationError, match=r"(?i)replace"):
+        parse({name: "id"})
+
+
+def test_the_check_of_replace_where_can_be_switched_off() -> None:
+    assert parse({}).replace_where_is_checked
+    assert not parse({}, {"spark.databricks.delta.replaceWhere.constraintCheck.enabled": "False"}).replace_where_is_checked

@@ -21,6 +21,7 @@ from tahoe.errors import (
     WriteNotImplementedError,
 )
 from tahoe.protocol.actions import Metadata, Protocol
+from tahoe.protocol.properties import SYMLINK_MANIFESTS
 from tahoe.protocol.schema import TIMESTAMP_NTZ, VARIANT, DataType, Struct, types_in, walk_fields
 from tahoe.protocol.type_widening import TYPE_CHANGES, check_type_changes
 
@@ -391,6 +392,9 @@ def check_writable(protocol: Protocol, metadata: Metadata, *, table: str, remove
     unknown = sorted(name for name in supported if feature_named(name) is None)
     if unknown:
         raise UnsupportedWriterFeatureError(table=table, features=", ".join(unknown), tahoe_version=VERSION)
+    if SYMLINK_MANIFESTS.get(metadata.configuration):
+        rule = "manifests for other engines are written with each commit"
+        raise WriteNotImplementedError(table=table, rule=rule, feature=SYMLINK_MANIFESTS.name, tahoe_version=VERSION)
     for feature in active_features(protocol, metadata):
         if feature.writes is Writes.NONE:
             raise WriteNotImplementedError(table=table, rule=feature.rule, feature=feature.name, tahoe_version=VERSION)

@@ -213,6 +213,7 @@ PARQUET_COMPRESSION = Property(
 PARQUET_FORMAT_VERSION = Property(
     name="delta.parquet.format.version", default="1.0.0", parse=_format_version, takes="1.0.0 or 2.MINOR.PATCH"
 )
+SYMLINK_MANIFESTS = _switch("delta.compatibility.symlinkFormatManifest.enabled")
 RANDOMIZE_FILE_PREFIXES = _switch("delta.randomizeFilePrefixes")
 RANDOM_PREFIX_LENGTH = Property(name="delta.randomPrefixLength", default=2, parse=_number(1), takes="a number of characters from 1")
 PROTECTED_CHECKPOINTS_BEFORE = Property(
@@ -259,7 +260,7 @@ PROPERTIES: tuple[Property[Any], ...] = (
     ),
     _switch("delta.autoOptimize"),
     _switch("delta.autoOptimize.optimizeWrite"),
-    _switch("delta.compatibility.symlinkFormatManifest.enabled"),
+    SYMLINK_MANIFESTS,
     _switch("delta.rowTrackingSuspended"),
     _text("delta.rowTracking.materializedRowIdColumnName", is_internal=True),
     _text("delta.rowTracking.materializedRowCommitVersionColumnName", is_internal=True),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import tempfile
 import threading
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,6 +17,7 @@ from typing import Any, TypeAlias
 
 import pyspark
 from py4j.java_gateway import JavaClass
+from py4j.protocol import Py4JJavaError
 from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
@@ -206,7 +208,12 @@ class Gateway:
             target = tempfile.mkdtemp(prefix="tahoe-classes-")
             compiler = self._compiler(target)
             sources = [self.jvm.java.io.File(str(path)) for path in sorted(folder.rglob("*.java"))]
-            compiler.compile(self.array(self.jvm.java.io.File, sources))
+            try:
+                compiler.compile(self.array(self.jvm.java.io.File, sources))
+            except Py4JJavaError as error:  # a class or a method of Spark's is not where it was
+                shutil.rmtree(target, ignore_errors=True)
+                reason = str(error.java_exception.getMessage()).splitlines()[0]
+                raise UnsupportedSparkVersionError(version=self.spark.version, detail=f", whose classes are others ({reason})") from error
             self.loader.addURL(self.jvm.java.io.File(target).toURI().toURL())
             self._delete_at_exit(target)
 

@@ -165,7 +165,7 @@ def _write(plan: WritePlan | None, options: WriteOptions, frame: DataFrame) -> i
     if plan is None:
         return None
     refusals = Refusals(plan.url)
-    rows = _rows(plan, frame, refusals)
+    rows = _rows(plan, options, frame, refusals)
     settings = writer_settings(plan, options)
     files = _write_files(plan, rows, settings, refusals)
     return _commit(plan, files, Gateway(frame.sparkSession), settings)
@@ -228,10 +228,10 @@ def _is_of_its_source(name: str) -> bool:
 # --- the rows
 
 
-def _rows(plan: WritePlan, frame: DataFrame, refusals: Refusals) -> DataFrame:
+def _rows(plan: WritePlan, options: WriteOptions, frame: DataFrame, refusals: Refusals) -> DataFrame:
     """The data as the files will hold it: fitted to the table's columns, each row checked while it is written."""
     rows = fit(frame, without_void(plan.schema), refusals)
-    if plan.replace_where is not None:
+    if plan.replace_where is not None and options.replace_where_is_checked:
         rows = require(rows, plan.replace_where, plan.request.replace_where or "", plan.schema, refusals)
     return check_binary_partitions(rows, plan.partition_columns, plan.schema, refusals)
 

@@ -21,6 +21,9 @@ _DEFAULT_PROPERTY = _SETTING + "properties.defaults."
 # Options for the storage and for Parquet's own writer: they go into Hadoop's configuration.
 _HADOOP = ("parquet.", "fs.", "dfs.")
 
+# Options of the reference that say which rows an overwrite replaces.
+_REPLACEMENTS = ("replaceUsing", "replaceOn")
+
 # Options of Spark's Parquet writer that a table of ours leaves to the user.
 _WRITER = ("compression", "maxRecordsPerFile")
 
@@ -31,6 +34,7 @@ class WriteOptions:
 
     Attributes:
         partition_by: None where nothing was said.
+        replace_where_is_checked: whether rows that do not satisfy it are refused.
         txn: application id and version.
         properties: `delta.*` options, for the table.
         default_properties: what the session gives to every new table.
@@ -42,6 +46,7 @@ class WriteOptions:
     merge_schema: bool = False
     overwrite_schema: bool = False
     replace_where: str | None = None
+    replace_where_is_checked: bool = True
     dynamic_partitions: bool = False
     txn: tuple[str, int] | None = None
     user_metadata: str | None = None
@@ -61,10 +66,11 @@ def parse_options(options: Mapping[str, str], settings: Mapping[str, str], *, ta
 
     Raises:
         InvalidOptionError: a value that the option cannot have, or options that exclude each other.
-        UnsupportedOperationError: clusterBy.
+        UnsupportedOperationError: clusterBy, and options that say what is replaced in a way that tahoe does not have yet.
     """
     given = _Options(options, table)
     given.refuse_clustering()
+    given.refuse_unknown_replacements()
     overwrite_schema = given.flag("overwriteSchema", False)
     replace_where = given.text("replaceWhere")
     return WriteOptions(
@@ -72,6 +78,7 @@ def parse_options(options: Mapping[str, str], settings: Mapping[str, str], *, ta
         merge_schema=given.flag("mergeSchema", _is_true(settings.get(_SETTING + "schema.autoMerge.enabled"))),
         overwrite_schema=overwrite_schema,
         replace_where=replace_where,
+        replace_where_is_checked=not _is_false(settings.get(_SETTING + "replaceWhere.constraintCheck.enabled")),
         dynamic_partitions=given.dynamic_partitions(settings, whole=overwrite_schema or replace_where is not None),
         txn=given.txn(settings),
         user_metadata=given.text("userMetadata") or settings.get(_SETTING + "commitInfo.userMetadata"),
@@ -87,6 +94,10 @@ def parse_options(options: Mapping[str, str], settings: Mapping[str, str], *, ta
 
 def _is_true(text: str | None) -> bool:
     return text is not None and text.strip().lower() == "true"
+
+
+def _is_false(text: str | None) -> bool:
+    return text is not None and text.strip().lower() == "false"
 
 
 class _Options:
@@ -143,6 +154,17 @@ class _Options:
         columns = self.columns(CLUSTERING_COLUMNS)
         if columns:
             raise clustering_unsupported(self._table)
+
+    def refuse_unknown_replacements(self) -> None:
+        """To leave such an option aside would replace other rows than the user meant."""
+        for name in _REPLACEMENTS:
+            if self.text(name) is not None:
+                raise UnsupportedOperationError(
+                    operation=f"The option {name}",
+                    table=self._table,
+                    detail="tahoe cannot do it yet",
+                    remedy="Say with replaceWhere, on partition columns, which rows are replaced.",
+                )
 
     def _invalid(self, name: str, detail: str) -> InvalidOptionError:
         value = self.text(name)
