@@ -334,8 +334,6 @@ def test_a_column_named_like_a_rule_is_no_rule():
 
 def test_a_table_whose_manifests_other_engines_read_is_not_written():
     # they would go on reading the files of the version before
-    metadata = Metadata(
-        id="t", schema_string=Struct().to_json(), configuration={"delta.compatibility.symlinkFormatManifest.enabled": "true"}
-    )
+    told = metadata(compatibility__symlinkFormatManifest__enabled="true")
     with pytest.raises(WriteNotImplementedError, match="symlinkFormatManifest"):
-        check_writable(Protocol(reader_version=1, writer_version=2), metadata, table="t")
+        check_writable(Protocol(reader_version=1, writer_version=2), told, table="t")
