@@ -72,7 +72,7 @@ def label_of(name: str, scan: Scan, branch: Branch) -> str:
     parts = [f"{kept:,} of {scan.total_files:,} files"]
     if scan.snapshot.partition_columns and scan.total_files <= _COUNTED_FILES_MAX:
         values = scan.partition if mask is None else scan.partition.filter(mask.combine_chunks())
-        parts.append(f"{_distinct(values)} of {_distinct(scan.snapshot.scan().partition)} partitions")
+        parts.append(f"{_distinct(values)} of {_distinct(scan.snapshot.everything.partition)} partitions")
     if branch == "marked":
         parts.append("with deletion vectors")
     return f"{name} v{scan.snapshot.version} [{', '.join(parts)}]"

@@ -125,9 +125,8 @@ def _partition_field(snapshot: Snapshot, name: str) -> Field:
 def plan_scan(snapshot: Snapshot, predicate: Predicate | None) -> Scan:
     """Choose the files. A file with a matching row is always among them."""
     if predicate is None:
-        return Scan(snapshot, None, None)
-    everything = Scan(snapshot, None, None)
-    mask = keep(snapshot, predicate, lambda: everything.partition)
+        return snapshot.everything
+    mask = keep(snapshot, predicate, lambda: snapshot.everything.partition)
     return Scan(snapshot, predicate, None if mask is None else pc.indices_nonzero(mask))
 
 

@@ -74,6 +74,11 @@ class Snapshot:
         return self.live.has_deletion_vectors
 
     @cached_property
+    def everything(self) -> Scan:
+        """The scan of all files; what it finds out is kept as long as the snapshot."""
+        return Scan(self, None, None)
+
+    @cached_property
     def timestamp_ms(self) -> int:
         """When the version was committed: its in-commit timestamp where it has one, else the time of its file."""
         if in_commit_timestamps_enabled(self.metadata):

@@ -7,8 +7,9 @@ is null: it proves nothing.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from threading import Lock
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -20,6 +21,9 @@ from tahoe.protocol.schema import DataType, Decimal, Primitive
 from tahoe.table.parquet import NestedColumns, child, in_parallel
 
 Path: TypeAlias = tuple[str, ...]
+
+# What the parts of a snapshot keep of the statistics that queries asked for, each.
+KEPT_BYTES_MAX = 256 << 20
 
 # Texts parsed at a time: enough to be quick, few enough that all cores have work and little memory is held twice.
 _SLICE_ROWS = 1 << 15
@@ -73,6 +77,48 @@ def table_schema(request: StatisticsRequest) -> pa.Schema:
 def no_statistics(rows: int, request: StatisticsRequest) -> pa.Table:
     schema = table_schema(request)
     return pa.table([pa.nulls(rows, f.type) for f in schema], schema=schema)
+
+
+class KeptStatistics:
+    """The typed statistics of some files that were asked for last, column by column. Safe to use from several threads."""
+
+    def __init__(self, kept: Mapping[Path, pa.Table] | None = None) -> None:
+        self._kept: dict[Path, pa.Table] = dict(kept or {})
+        self._lock = Lock()
+
+    def answer(self, request: StatisticsRequest, read: Callable[[StatisticsRequest], pa.Table]) -> pa.Table:
+        """The statistics, of which only those are read that are not kept."""
+        with self._lock:
+            known = {path: self._kept[path] for path in ((), *request.columns) if path in self._kept}
+        missing = {path: data_type for path, data_type in request.columns.items() if path not in known}
+        if missing or () not in known:
+            found = read(StatisticsRequest(missing))
+            known.update({path: found.select(_names(path, request)) for path in ((), *missing)})
+        self._keep(known)
+        columns = {name: table.column(name) for table in known.values() for name in table.column_names}
+        schema = table_schema(request)
+        return pa.table([columns[f.name] for f in schema], schema=schema)
+
+    def _keep(self, used: Mapping[Path, pa.Table]) -> None:
+        """What was used last stays longest."""
+        with self._lock:
+            for path, table in used.items():
+                self._kept.pop(path, None)
+                self._kept[path] = table
+            while len(self._kept) > 1 and sum(table.nbytes for table in self._kept.values()) > KEPT_BYTES_MAX:
+                self._kept.pop(next(iter(self._kept)))
+
+    def take(self, rows: pa.Array) -> KeptStatistics:
+        """Those of some of the files."""
+        with self._lock:
+            return KeptStatistics({path: table.take(rows) for path, table in self._kept.items()})
+
+
+def _names(path: Path, request: StatisticsRequest) -> list[str]:
+    """The columns of a table of statistics that are about a path; those of the file itself for the empty one."""
+    if not path:
+        return [column_name("num_records"), column_name("tight_bounds")]
+    return list(table_schema(StatisticsRequest({path: request.columns[path]})).names[2:])
 
 
 def parse_statistics(texts: pa.ChunkedArray, request: StatisticsRequest) -> pa.Table:
