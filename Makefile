@@ -47,11 +47,11 @@ java:
 .venv/installed: requirements/dev.txt pyproject.toml scripts/environment
 	scripts/environment .venv requirements/dev.txt
 
-.venv-4.1/installed: requirements/dev.txt requirements/spark-4.1.txt pyproject.toml scripts/environment
-	scripts/environment .venv-4.1 requirements/dev.txt requirements/spark-4.1.txt
+.venv-4.1/installed: .venv/installed requirements/spark-4.1.txt scripts/overlay
+	scripts/overlay .venv-4.1 .venv requirements/spark-4.1.txt
 
-.venv-4.2/installed: requirements/dev.txt requirements/spark-4.2.txt pyproject.toml scripts/environment
-	scripts/environment .venv-4.2 requirements/dev.txt requirements/spark-4.2.txt
+.venv-4.2/installed: .venv/installed requirements/spark-4.2.txt scripts/overlay
+	scripts/overlay .venv-4.2 .venv requirements/spark-4.2.txt
 
 .venv-reference/installed: requirements/reference.txt scripts/environment
 	scripts/environment .venv-reference requirements/reference.txt
