@@ -1,0 +1,93 @@
+"""Where the time of an append of one row and of a count with a filter goes, in milliseconds a part: `python -m benchmarks.breakdown`.
+
+Parts are functions of tahoe, timed from outside; what is left is Spark. Medians of many runs after a warm-up.
+"""
+
+from __future__ import annotations
+
+import shutil
+import statistics
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+from benchmarks.measure import FOLDER, screen, start_spark
+from tahoe.spark import commands, planning, scan, source, write
+
+RUNS = 40
+
+APPEND = {
+    "plan the write: read the log's news, check schema and rules": (write, "plan_write"),
+    "what the session and the options ask for": (write, "_options"),
+    "the data's schema, and whether it reads the table": (write, "_request"),
+    "fit the rows to the table's columns": (write, "_rows"),
+    "Spark's job: one file": (write, "_write_files"),
+    "statistics from the footer": (write, "_statistics"),
+    "the relation of what is there then": (commands.planning, "relation"),
+    "renew what is cached": (commands, "recache"),
+}
+COUNT = {
+    "analysis: the newest version and its relation": (planning, "relation"),
+    "planning: choose the files": (source.planning, "plan"),
+    "the files' message to the JVM": (scan, "files_message"),
+}
+
+
+class Clock:
+    """Times functions by their labels."""
+
+    def __init__(self, parts: dict[str, tuple[ModuleType, str]]) -> None:
+        self.parts = parts
+        self.spent: dict[str, float] = defaultdict(float)
+
+    def __enter__(self) -> Clock:
+        for label, (module, name) in self.parts.items():
+            setattr(module, name, self._timed(label, getattr(module, name)))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for module, name in self.parts.values():
+            setattr(module, name, getattr(module, name).__wrapped__)
+
+    def _timed(self, label: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def timed(*args: Any, **kwargs: Any) -> Any:
+            began = time.perf_counter()
+            try:
+                return function(*args, **kwargs)
+            finally:
+                self.spent[label] += time.perf_counter() - began
+
+        timed.__wrapped__ = function  # type: ignore[attr-defined]
+        return timed
+
+
+def profile(what: str, parts: dict[str, tuple[ModuleType, str]], action: Callable[[], object]) -> None:
+    for _ in range(10):
+        action()
+    rounds: list[dict[str, float]] = []
+    for _ in range(RUNS):
+        with Clock(parts) as clock:
+            began = time.perf_counter()
+            action()
+            whole = time.perf_counter() - began
+        rounds.append({**clock.spent, "all of it": whole, "Spark's own, and the way there": whole - sum(clock.spent.values())})
+    console = screen()
+    console.print(f"\n| {what} | ms |\n| --- | ---: |")
+    for label in [*parts, "Spark's own, and the way there", "all of it"]:
+        milliseconds = statistics.median(found.get(label, 0.0) for found in rounds) * 1000
+        console.print(f"| {label} | {milliseconds:.1f} |")
+
+
+def main() -> None:
+    spark = start_spark()
+    path = str(FOLDER / "profile")
+    shutil.rmtree(path, ignore_errors=True)
+    profile("append one row", APPEND, lambda: spark.range(1).write.format("delta").mode("append").save(path))
+    profile("count with a filter", COUNT, lambda: spark.read.format("delta").load(path).where("id >= 0").count())
+    shutil.rmtree(path, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()
