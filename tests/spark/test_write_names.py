@@ -239,6 +239,22 @@ def test_the_partition_that_is_replaced_is_found_in_the_sessions_zone(
         spark.conf.set("spark.sql.session.timeZone", "UTC")
 
 
+@pytest.mark.parametrize("members", [1, 3])
+def test_each_of_the_two_hours_when_summer_ends_is_replaced_alone(spark: SparkSession, table_name: str, members: int) -> None:
+    # without its offset, the text of either timestamp would be that of the other
+    summer, winter = "timestamp'2020-11-01 01:30:00.000001-04:00'", "timestamp'2020-11-01 01:30:00.000001-05:00'"
+    spark.conf.set("spark.sql.session.timeZone", "America/New_York")
+    spark.conf.set("spark.sql.optimizer.inSetConversionThreshold", "2")
+    try:
+        spark.sql(f"create table {table_name} using delta partitioned by (p) as select 1 a, {summer} p union all select 2, {winter}")
+        replaced = [winter, "timestamp'1969-12-31 23:59:59.5Z'", "timestamp'1970-01-01 00:00:00Z'"][:members]
+        spark.sql(f"select 3 a, {winter} p").writeTo(table_name).overwrite(F.col("p").isin([F.expr(value) for value in replaced]))
+        assert [row[0] for row in rows(spark, table_name)] == [1, 3]
+    finally:
+        spark.conf.unset("spark.sql.optimizer.inSetConversionThreshold")
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
+
+
 def test_insert_replace_where(spark: SparkSession, table: str) -> None:
     spark.sql(f"insert into {table} replace where p = 'p0' values (50, 'p0')")
     assert rows(spark, table) == [(1, "p1"), (3, "p1"), (50, "p0")]

@@ -80,7 +80,7 @@ def run(gateway: Gateway, plan: JavaObject) -> JavaObject:
         make_table_of(gateway, _described(gateway, target), rows, options, replaces=target.mode() != "create")
         target.setMade()
         return gateway.seq([])
-    predicate = _predicate(plan) if name == "OverwriteByExpression" else None
+    predicate = _predicate(gateway, plan) if name == "OverwriteByExpression" else None
     write.insert(
         gateway.spark,
         target.url(),
@@ -103,10 +103,9 @@ def _query(plan: JavaObject, name: str) -> JavaObject:
     return analysed.get() if analysed.isDefined() else plan.query()
 
 
-def _predicate(plan: JavaObject) -> str | None:
+def _predicate(gateway: Gateway, plan: JavaObject) -> str | None:
     """What an overwrite replaces, as SQL; None for everything."""
-    condition = plan.deleteExpr()
-    text = str(condition.sql())
+    text = str(gateway.java_class("delta.Literals").sql(plan.deleteExpr()))
     return None if text.lower() == "true" else text
 
 

@@ -1,5 +1,6 @@
 package delta;
 
+import java.time.Instant;
 import java.util.ArrayList;
 import java.util.Iterator;
 import org.apache.spark.sql.catalyst.expressions.Expression;
@@ -16,13 +17,22 @@ import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.AbstractPartialFunction;
 
 /**
- * Constants so that their JSON tells their value: the members of a set are listed, a timestamp is its microseconds (as text it would depend
- * on the session's time zone), bytes are hexadecimal digits.
+ * Constants so that what is told of them tells their value, whatever the session's time zone: the members of a set are listed; in JSON a
+ * timestamp is its microseconds and bytes are hexadecimal digits, in SQL a timestamp is the text of its instant.
  */
 public class Literals extends AbstractPartialFunction {
-  private static final Literals SHOWN = new Literals();
+  private static final Literals IN_JSON = new Literals(false);
+  private static final Literals IN_SQL = new Literals(true);
 
-  public static Expression visible(Expression expression) { return (Expression) expression.transform(SHOWN); }
+  private final boolean sql;
+
+  private Literals(boolean sql) { this.sql = sql; }
+
+  /** For {@code toJSON}. */
+  public static Expression visible(Expression expression) { return (Expression) expression.transform(IN_JSON); }
+
+  /** A condition as SQL. Spark's own text of a timestamp does not say which one it is in the hour that comes twice when summer ends. */
+  public static String sql(Expression condition) { return ((Expression) condition.transform(IN_SQL)).sql(); }
 
   public boolean isDefinedAt(Object node) { return node instanceof InSet || node instanceof Literal && hides((Literal) node); }
 
@@ -31,20 +41,27 @@ public class Literals extends AbstractPartialFunction {
     return node instanceof InSet ? listed((InSet) node) : shown((Literal) node);
   }
 
-  private static boolean hides(Literal literal) {
+  private boolean hides(Literal literal) {
     return literal.value() != null
-        && (literal.dataType().equals(TimestampType$.MODULE$) || literal.dataType().equals(BinaryType$.MODULE$));
+        && (literal.dataType().equals(TimestampType$.MODULE$) || !sql && literal.dataType().equals(BinaryType$.MODULE$));
   }
 
-  private static Literal shown(Literal literal) {
-    if (literal.dataType().equals(TimestampType$.MODULE$)) return new Literal(literal.value(), TimestampNTZType$.MODULE$);
+  private Literal shown(Literal literal) {
+    if (!literal.dataType().equals(TimestampType$.MODULE$)) return text(digits((byte[]) literal.value()));
+    if (!sql) return new Literal(literal.value(), TimestampNTZType$.MODULE$);
+    long micros = ((Long) literal.value()).longValue();
+    return text(Instant.ofEpochSecond(Math.floorDiv(micros, 1000000L), Math.floorMod(micros, 1000000L) * 1000L).toString());
+  }
+
+  private static String digits(byte[] bytes) {
     StringBuilder digits = new StringBuilder();
-    byte[] bytes = (byte[]) literal.value();
     for (int i = 0; i < bytes.length; i++) digits.append(String.format("%02x", new Object[] { Byte.valueOf(bytes[i]) }));
-    return new Literal(UTF8String.fromString(digits.toString()), StringType$.MODULE$);
+    return digits.toString();
   }
 
-  private static In listed(InSet set) {
+  private static Literal text(String value) { return new Literal(UTF8String.fromString(value), StringType$.MODULE$); }
+
+  private In listed(InSet set) {
     ArrayList members = new ArrayList();
     for (Iterator it = CollectionConverters.asJava(set.hset()).iterator(); it.hasNext(); ) {
       Literal member = new Literal(it.next(), set.child().dataType());
