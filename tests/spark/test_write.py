@@ -22,6 +22,7 @@ import tahoe
 from tahoe.errors import (
     AppendOnlyTableError,
     ColumnNotFoundError,
+    ConcurrentAppendException,
     DuplicateColumnsError,
     InvalidColumnNameError,
     InvalidOptionError,
@@ -783,6 +784,34 @@ def test_a_write_that_reads_its_own_table_is_no_blind_append(spark: SparkSession
     append(own, other)
     append(own, other)
     assert tahoe.Table(other).history(1)[0]["isBlindAppend"] is True
+
+
+def append_beside_another_writer(spark: SparkSession, path: str, frame: DataFrame) -> None:
+    """Append a frame; another writer's row is committed after its files were written."""
+    commit = WritePlan.commit
+
+    def late_commit(self: Any, *args: Any) -> int:
+        patch.undo()
+        append(spark.range(100, 101), path)
+        return commit(self, *args)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(WritePlan, "commit", late_commit)
+        append(frame, path)
+
+
+def test_a_write_that_reads_its_own_table_does_not_slip_behind_another(spark: SparkSession, path: str) -> None:
+    spark.range(3).write.format("delta").save(path)
+    with pytest.raises(ConcurrentAppendException):
+        append_beside_another_writer(spark, path, spark.read.format("delta").load(path).selectExpr("max(id) as id"))
+    assert rows(spark, path) == [(0,), (1,), (100,), (2,)]
+
+
+def test_a_past_version_is_the_same_whatever_others_write(spark: SparkSession, path: str) -> None:
+    spark.range(3).write.format("delta").save(path)
+    append_beside_another_writer(spark, path, spark.read.format("delta").option("versionAsOf", 0).load(path).where("id = 2"))
+    assert rows(spark, path) == [(0,), (1,), (100,), (2,), (2,)]
+    assert tahoe.Table(path).history(1)[0]["isBlindAppend"] is True
 
 
 def test_rules_of_the_table_that_rows_come_from_stay_there(spark: SparkSession, path: str) -> None:

@@ -82,7 +82,7 @@ public class Files implements FileIndex {
   public String selection() { return selection; }
   public boolean planned() { return selection != null; }
 
-  /** Whether a query reads files of a table, in its subqueries too. */
+  /** Whether a query reads a table, in its subqueries too, other than as it was: what a past version holds no writer can change. */
   public static boolean areRead(LogicalPlan plan, String table) {
     if (areInLeaves(plan, table)) return true;
     for (scala.collection.Iterator it = plan.subqueriesAll().iterator(); it.hasNext(); ) {
@@ -94,7 +94,7 @@ public class Files implements FileIndex {
   private static boolean areInLeaves(LogicalPlan plan, String table) {
     for (scala.collection.Iterator it = plan.collectLeaves().iterator(); it.hasNext(); ) {
       Files files = of((LogicalPlan) it.next());
-      if (files != null && files.table.equals(table)) return true;
+      if (files != null && files.table.equals(table) && !files.isTimeTravel()) return true;
     }
     return false;
   }
