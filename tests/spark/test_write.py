@@ -829,3 +829,20 @@ def test_rules_of_the_table_that_rows_come_from_stay_there(spark: SparkSession, 
     (field,) = tahoe.Table(path).schema
     assert field.metadata == {"comment": "kept", "unit": "mm"}
     assert tahoe.Table(path).protocol.writer_version == 2
+
+
+def test_a_declared_length_goes_with_the_text_and_not_with_what_it_was_cast_to(spark: SparkSession, path: str, table_name: str) -> None:
+    # a number that is declared as text could be written once, and never again
+    spark.sql(f"create table {table_name} (a varchar(4), b array<struct<c:char(2), d:int>>) using delta")
+    spark.sql(f"insert into {table_name} values ('12', array(named_struct('c', 'x', 'd', 1)))")
+    given = spark.table(table_name)
+    text, nested = given.schema["a"].metadata, given.schema["b"].metadata
+    assert text
+    assert nested
+    number = F.col("a").cast("int").alias("n", metadata=text)
+    inside = F.col("b.d").alias("d", metadata=nested)
+    append(given.select("a", "b", number, inside), path)
+    assert {field.name: field.metadata for field in tahoe.Table(path).schema} == {"a": text, "b": nested, "n": {}, "d": {}}
+    append(spark.read.format("delta").load(path), path)
+    with pytest.raises(WriteFailedError, match=r"varchar\(4\)"):
+        append(spark.sql("select '12345' a"), path)

@@ -11,7 +11,7 @@ from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  PySpark's users know it by this name
-from pyspark.sql.types import ArrayType, CharType, MapType, StructType, VarcharType
+from pyspark.sql.types import ArrayType, CharType, MapType, StringType, StructType, VarcharType
 from pyspark.sql.types import DataType as SparkType
 
 from tahoe.errors import DeltaError, NotNullViolationError, ReplaceWhereMismatchError, UnsupportedOperationError, WriteFailedError
@@ -180,6 +180,28 @@ def declared_text(field: Field) -> SparkType | None:
     """The char and varchar types in a column's declaration, which the table's schema only holds as strings."""
     text = field.metadata.get(CHAR_VARCHAR)
     return None if text is None else SparkType.fromDDL(text)
+
+
+def declares(field: Field) -> bool:
+    """Whether a column is of the type that it was declared with: a column that was computed may carry the declaration of another."""
+    declared = declared_text(field)
+    return declared is not None and _is_like(declared, spark_type(field.type))
+
+
+def _is_like(declared: SparkType, found: SparkType) -> bool:
+    match declared, found:
+        case CharType(), StringType():
+            return True
+        case VarcharType(), StringType():
+            return True
+        case StructType(), StructType():
+            return declared.names == found.names and all(_is_like(a.dataType, b.dataType) for a, b in zip(declared, found, strict=True))
+        case ArrayType(), ArrayType():
+            return _is_like(declared.elementType, found.elementType)
+        case MapType(), MapType():
+            return _is_like(declared.keyType, found.keyType) and _is_like(declared.valueType, found.valueType)
+        case _:
+            return declared == found
 
 
 def _declared_field(declared: SparkType | None, name: str) -> SparkType | None:

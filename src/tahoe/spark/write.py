@@ -26,7 +26,7 @@ from tahoe.protocol.column_mapping import column_id
 from tahoe.protocol.partitions import HIVE_NULL, format_partition_value, parse_partition_value
 from tahoe.protocol.schema import BINARY, Array, DataType, Field, Map, Struct, as_nullable, walk_fields
 from tahoe.spark.file_writer import NewFile, WriterSettings, delete_files, write_files
-from tahoe.spark.fitting import CHAR_VARCHAR, Refusals, check_binary_partitions, fit, require, without_void
+from tahoe.spark.fitting import CHAR_VARCHAR, Refusals, check_binary_partitions, declares, fit, require, without_void
 from tahoe.spark.gateway import Gateway
 from tahoe.spark.opened import open_table
 from tahoe.spark.types import delta_schema
@@ -218,7 +218,8 @@ _OF_ITS_SOURCE = frozenset({"CURRENT_DEFAULT", "EXISTS_DEFAULT", "parquet.field.
 
 
 def _own_metadata(field: Field) -> dict[str, Any]:
-    return {name: value for name, value in field.metadata.items() if name == CHAR_VARCHAR or not _is_of_its_source(name)}
+    is_declared = CHAR_VARCHAR in field.metadata and declares(field)
+    return {name: value for name, value in field.metadata.items() if (is_declared if name == CHAR_VARCHAR else not _is_of_its_source(name))}
 
 
 def _is_of_its_source(name: str) -> bool:
