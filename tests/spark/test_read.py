@@ -233,10 +233,10 @@ def test_a_cached_name_follows_both_writers(spark, path, table_name):
     append(path, 1)
     spark.sql(f"CREATE TABLE {table_name} USING delta LOCATION '{path}'")
     spark.sql(f"CACHE TABLE {table_name}")
-    assert "InMemoryTableScan" in _plan(spark.table(table_name))
+    assert "InMemoryRelation" in _plan(spark.table(table_name))
     spark.sql(f"INSERT INTO {table_name} VALUES (2)")
     assert ids(spark.table(table_name)) == [1, 2]
-    assert "InMemoryTableScan" in _plan(spark.table(table_name)), "our own commit renews what is cached"
+    assert "InMemoryRelation" in _plan(spark.table(table_name)), "our own commit renews what is cached"
     append(path, 3)
     assert ids(spark.table(table_name)) == [1, 2, 3], "another writer's is seen"
     spark.sql(f"REFRESH TABLE {table_name}")
