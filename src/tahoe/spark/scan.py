@@ -33,6 +33,10 @@ MESSAGE_BYTES_MAX = 8 << 20
 # The hidden partition column that tells a row's file: its number in the snapshot.
 FILE_NUMBER = "__tahoe_file"
 
+# The name under which Spark's Parquet reader makes up a row's position in its file. By way of `_metadata.row_index` it would be put into
+# a struct and taken out again, for each row.
+ROW_INDEX = "_tmp_metadata_row_index"
+
 Branch: TypeAlias = Literal["all", "marked", "unmarked"]
 
 
@@ -126,12 +130,14 @@ class Reader:
         make = self.gateway.java_class("delta.Files")
         return make(table, self.identity, version, True, selection, columns, size_bytes, label_of(self.name, scan, branch))
 
-    def dataframe(self, scan: Scan, branch: Branch, size_bytes: int, *, numbered: bool) -> DataFrame:
-        """A part of the version's files, with the number of each row's file as a hidden column if wanted."""
+    def dataframe(self, scan: Scan, branch: Branch, size_bytes: int, *, numbered: bool, indexed: bool = False) -> DataFrame:
+        """A part of the version's files, with the number of each row's file, and its place there, as hidden columns if wanted."""
         gateway = self.gateway
         partitions = self.partitions.add(FILE_NUMBER, "long") if numbered else self.partitions
         files = self.files(scan, branch, size_bytes, partitions)
         data = gateway.struct_of_json(self.data)
+        if indexed:
+            data = data.add(ROW_INDEX, "long")
         found = gateway.java_class("delta.Relation")(
             files, data, file_format(gateway, self.snapshot), gateway.scala_map({}), gateway.session
         )

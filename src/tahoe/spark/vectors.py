@@ -25,7 +25,7 @@ from pyspark.sql.types import ArrayType, LongType, StructField, StructType
 
 from tahoe.protocol.actions import DeletionVectorDescriptor, decode_deletion_vector
 from tahoe.spark.opened import Recent
-from tahoe.spark.scan import FILE_NUMBER, Reader
+from tahoe.spark.scan import FILE_NUMBER, ROW_INDEX, Reader
 from tahoe.table.log import Log
 from tahoe.table.scan import Scan
 from tahoe.table.vectors import load_deletion_vector
@@ -94,8 +94,9 @@ def _quoted(name: str) -> str:
 def _alive(reader: Reader, scan: Scan, marked: pa.Table, columns: Sequence[Mapping[str, Any]]) -> DataFrame:
     """The rows of files with vectors that these do not mark."""
     vectors = {number: Marked(decoded, url) for number, decoded, url in _descriptors(marked)}
-    frame = reader.dataframe(scan, "marked", _size(marked), numbered=True)
-    row = f"{_HIDDEN}.row_index"
+    given = any(c["name"] == _HIDDEN and any(part["name"] == "row_index" for part in c["type"]["fields"]) for c in columns)
+    frame = reader.dataframe(scan, "marked", _size(marked), numbered=True, indexed=not given)
+    row = f"{_HIDDEN}.row_index" if given else ROW_INDEX  # Spark refuses to be asked for both
     chunks = _chunks_of(reader, vectors)
     if chunks is None:
         is_alive = _loading_function(reader.snapshot.log, vectors)
