@@ -17,9 +17,15 @@ from tahoe.table.snapshot import Snapshot
 
 def file_format(gateway: Gateway, snapshot: Snapshot) -> JavaObject:
     """Spark's Parquet format, or the one of ours that knows the columns by the files' names, ids and types."""
+    special = special_format(gateway, snapshot)
+    return gateway.java_class("org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat")() if special is None else special
+
+
+def special_format(gateway: Gateway, snapshot: Snapshot) -> JavaObject | None:
+    """The format of files that Spark's own would not read as the table's; None where it does."""
     mode = snapshot.column_mapping_mode
     if mode == "none" and VOID not in types_in(snapshot.schema):
-        return gateway.java_class("org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat")()
+        return None
     described = json.dumps({"mode": mode, "schema": snapshot.schema.to_json()})
     paths = {} if mode == "id" else _filter_paths(snapshot.schema, mode)
     return gateway.java_class("delta.Format")(described, mode == "id", gateway.java_map(paths))

@@ -6,14 +6,15 @@ A relation that is not pinned to a version sees the newest one each time a query
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from tahoe.errors import InvalidOptionError, SchemaChangedError, UnsupportedOperationError
 from tahoe.protocol.schema import Array, DataType, Field, Map, Struct, parse_schema
-from tahoe.spark.data_files import file_format
+from tahoe.spark.data_files import special_format
 from tahoe.spark.expressions import predicate_of
 from tahoe.spark.gateway import Gateway, JavaObject
 from tahoe.spark.opened import metadata_identity, open_table, opened, remember, scan_of, snapshot_of
-from tahoe.spark.scan import Reader, has_vectors, partition_schema, relation_of
+from tahoe.spark.scan import Reader, Selection, has_vectors, label_of, partition_schema, relation_of
 from tahoe.spark.time_travel import session_moment, target_of_options
 from tahoe.spark.types import visible_schema
 from tahoe.spark.vectors import unmarked_rows
@@ -50,12 +51,27 @@ def _refuse_change_feed(options: Mapping[str, str], path: str) -> None:
 # --- planning
 
 
-def plan(gateway: Gateway, files: JavaObject, name: str, version: int, data: str, output: str, filters: str) -> JavaObject:
+@dataclass(frozen=True, slots=True)
+class Analysed:
+    """A table as a query was analysed with it.
+
+    Attributes:
+        table: its url.
+        metadata: identifies the schema that it had then.
+        partitions: the partition columns of then, a schema as JSON.
+        name: the table's in a catalog, or nothing.
+    """
+
+    table: str
+    metadata: str
+    partitions: str
+    name: str
+
+
+def plan(gateway: Gateway, analysed: Analysed, version: int, data: str, output: str, filters: str) -> JavaObject:
     """How one query reads a table: a `delta.Planned`.
 
     Args:
-        files: the relation's `delta.Files`.
-        name: of the table in a catalog, or nothing.
         version: the one that the query reads already, or -1.
         data: the schema that the relation was narrowed to, as JSON.
         output: the columns that the relation gives, `_metadata` among them where it is asked for, as JSON.
@@ -64,19 +80,23 @@ def plan(gateway: Gateway, files: JavaObject, name: str, version: int, data: str
     Raises:
         SchemaChangedError: the newest version has not the columns that the query was analysed with.
     """
-    table = opened(gateway.spark, files.table())
+    table = opened(gateway.spark, analysed.table)
     snapshot = remember(table.snapshot()) if version < 0 else snapshot_of(table, version)
     identity = metadata_identity(snapshot)
-    if identity != files.metadata():
-        _check_fits(snapshot, data, files.partitionSchema().json())
+    if identity != analysed.metadata:
+        _check_fits(snapshot, data, analysed.partitions)
     predicate = predicate_of(filters)
     scan = scan_of(snapshot, predicate)
-    reader = Reader(gateway, snapshot, name or snapshot.url, identity, files.partitionSchema(), data, predicate)
+    name = analysed.name or snapshot.url
+    planned = gateway.java_class("delta.Planned")
     if not has_vectors(scan):
-        chosen = reader.files(scan, "all", scan.size_bytes)
-        return gateway.java_class("delta.Planned")(snapshot.version, chosen, file_format(gateway, snapshot), None)
+        selection = Selection("all", predicate).encode()
+        return planned(
+            snapshot.version, identity, selection, scan.size_bytes, label_of(name, scan, "all"), special_format(gateway, snapshot), None
+        )
+    reader = Reader(gateway, snapshot, name, identity, analysed.partitions, data, predicate)
     rows = unmarked_rows(reader, scan, output)
-    return gateway.java_class("delta.Planned")(snapshot.version, None, None, rows._jdf)
+    return planned(snapshot.version, identity, "", 0, "", None, rows._jdf)
 
 
 def _check_fits(snapshot: Snapshot, data: str, partitions: str) -> None:

@@ -119,29 +119,24 @@ class Reader:
     snapshot: Snapshot
     name: str
     identity: str
-    partitions: JavaObject
+    partitions: str
     data: str
     predicate: Predicate
-
-    def files(self, scan: Scan, branch: Branch, size_bytes: int, partitions: JavaObject | None = None) -> JavaObject:
-        """A `delta.Files` that no rule looks at again."""
-        columns = self.partitions if partitions is None else partitions
-        table, version, selection = self.snapshot.url, self.snapshot.version, Selection(branch, self.predicate).encode()
-        make = self.gateway.java_class("delta.Files")
-        return make(table, self.identity, version, True, selection, columns, size_bytes, label_of(self.name, scan, branch))
 
     def dataframe(self, scan: Scan, branch: Branch, size_bytes: int, *, numbered: bool, indexed: bool = False) -> DataFrame:
         """A part of the version's files, with the number of each row's file, and its place there, as hidden columns if wanted."""
         gateway = self.gateway
-        partitions = self.partitions.add(FILE_NUMBER, "long") if numbered else self.partitions
-        files = self.files(scan, branch, size_bytes, partitions)
-        data = gateway.struct_of_json(self.data)
+        partitions, data = gateway.struct_of_json(self.partitions), gateway.struct_of_json(self.data)
+        if numbered:
+            partitions = partitions.add(FILE_NUMBER, "long")
         if indexed:
             data = data.add(ROW_INDEX, "long")
-        found = gateway.java_class("delta.Relation")(
-            files, data, file_format(gateway, self.snapshot), gateway.scala_map({}), gateway.session
-        )
-        return gateway.dataframe_of_plan(found.scan())
+        table, version, selection = self.snapshot.url, self.snapshot.version, Selection(branch, self.predicate).encode()
+        label = label_of(self.name, scan, branch)
+        files = gateway.java_class("delta.Files")(table, self.identity, version, True, selection, partitions, size_bytes, label)
+        relation = gateway.java_class("delta.Relation")
+        options = gateway.scala_map({})
+        return gateway.dataframe_of_plan(relation(files, data, file_format(gateway, self.snapshot), options, gateway.session).scan())
 
 
 # --- execution: the files of a scan

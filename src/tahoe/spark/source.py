@@ -42,8 +42,8 @@ class Source:
         return planning.relation(gateway, gateway.texts(options), given)
 
     @_answering
-    def plan(self, session: JavaObject, files: JavaObject, name: str, version: int, data: str, output: str, filters: str) -> JavaObject:
-        return planning.plan(Gateway.of(session), files, name, version, data, output, filters)
+    def plan(self, session: JavaObject, table: str, metadata: str, partitions: str, name: str, version: int, *query: str) -> JavaObject:
+        return planning.plan(Gateway.of(session), planning.Analysed(table, metadata, partitions, name), version, *query)
 
     @_answering
     def files(self, table: str, version: int, pinned: bool, selection: str | None, columns: str, filters: str) -> bytes | str:
@@ -63,12 +63,8 @@ class Source:
         return data_files.physical(described, required)
 
     @_answering
-    def path(self, session: JavaObject, path: str, at: str) -> JavaObject:
-        return catalog.path_table(Gateway.of(session), path, at)
-
-    @_answering
-    def named(self, session: JavaObject, table: JavaObject, at: str) -> JavaObject:
-        return catalog.named_table(Gateway.of(session), table, at)
+    def entry(self, session: JavaObject, location: str, at: str) -> JavaObject:
+        return catalog.entry(Gateway.of(session), location, at)
 
     @_answering
     def exists(self, session: JavaObject, path: str) -> bool:

@@ -12,18 +12,22 @@ public class Cases {
   private Cases() { }
 
   /** The class with these first fields and the defaults of the others. */
-  public static Object built(String name, List first) throws ReflectiveOperationException {
-    ClassLoader loader = Thread.currentThread().getContextClassLoader();
-    Object companion = Class.forName(name + "$", true, loader).getField("MODULE$").get(null);
-    Method apply = longest(companion, "apply");
-    Object[] fields = new Object[apply.getParameterCount()];
-    for (int i = 0; i < fields.length; i++)
-      fields[i] = i < first.size() ? first.get(i) : companion.getClass().getMethod("apply$default$" + (i + 1)).invoke(companion);
-    return apply.invoke(companion, fields);
+  public static Object built(String name, List first) {
+    try {
+      ClassLoader loader = Thread.currentThread().getContextClassLoader();
+      Object companion = Class.forName(name + "$", true, loader).getField("MODULE$").get(null);
+      Method apply = longest(companion, "apply");
+      Object[] fields = new Object[apply.getParameterCount()];
+      for (int i = 0; i < fields.length; i++)
+        fields[i] = i < first.size() ? first.get(i) : companion.getClass().getMethod("apply$default$" + (i + 1)).invoke(companion);
+      return apply.invoke(companion, fields);
+    } catch (ReflectiveOperationException error) {
+      throw new IllegalStateException(error);
+    }
   }
 
   /** A copy with these fields, each of which the class must have. */
-  public static Object changed(Product original, Map fields) throws ReflectiveOperationException {
+  public static Object changed(Product original, Map fields) {
     Object[] values = new Object[original.productArity()];
     int found = 0;
     Iterator names = original.productElementNames();
@@ -34,7 +38,11 @@ public class Cases {
     }
     if (found != fields.size())
       throw new IllegalArgumentException(original.getClass().getName() + " has not all of the fields " + fields.keySet());
-    return longest(original, "copy").invoke(original, values);
+    try {
+      return longest(original, "copy").invoke(original, values);
+    } catch (ReflectiveOperationException error) {
+      throw new IllegalStateException(error);
+    }
   }
 
   /** Python has no way to hand over Scala's large numbers. */

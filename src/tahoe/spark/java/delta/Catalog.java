@@ -51,9 +51,7 @@ public class Catalog implements StagingTableCatalog, SupportsNamespaces {
 
   // paths
 
-  private static Table load(Identifier table, String at) {
-    return new V1Table((CatalogTable) Ask.answer(Ask.python.path(SparkSession.active(), table.name(), at)));
-  }
+  private static Table load(Identifier table, String at) { return Entry.of(table.name(), at).ofPath(table.name()); }
 
   /** A query that names a path which is no table gets our error: after "no such table" Spark would look for files there. */
   public Table loadTable(Identifier table) throws NoSuchTableException {

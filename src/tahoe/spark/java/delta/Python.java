@@ -3,7 +3,6 @@ package delta;
 import java.util.Map;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.SparkSession;
-import org.apache.spark.sql.catalyst.catalog.CatalogTable;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 
 /**
@@ -15,10 +14,12 @@ public interface Python {
   Object relation(SparkSession session, Map options, scala.collection.immutable.Map given);
 
   /**
-   * How a table is read in one query: a {@link Planned}. {@code name} is the table's in a catalog, if it has one; {@code version} is -1
-   * where the query has not met the table before.
+   * How a table is read in one query: a {@link Planned}. The first arguments are those of {@link Files}, {@code partitions} as JSON;
+   * {@code name} is the table's in a catalog, if it has one; {@code version} is -1 where the query has not met the table before.
    */
-  Object plan(SparkSession session, Files files, String name, long version, String data, String output, String condition);
+  Object plan(
+      SparkSession session, String table, String metadata, String partitions, String name, long version, String data, String output,
+      String condition);
 
   /**
    * The files of a scan: an Arrow stream, as bytes or as the path of a file that holds them. The arguments are those of {@link Files};
@@ -35,11 +36,8 @@ public interface Python {
   /** The schema of the data files for a schema of the table, as JSON. */
   Object physical(String table, String schema);
 
-  /** A {@link CatalogTable} for a path, at a version ("version 3", "timestamp 1700000000000000", or nothing for the newest). */
-  Object path(SparkSession session, String path, String at);
-
-  /** A table of the session's catalog as it is now, or at a version. */
-  Object named(SparkSession session, CatalogTable table, String at);
+  /** The {@link Entry} of a table, at a version ("version 3", "timestamp 1700000000000000", or nothing for the newest). */
+  Object entry(SparkSession session, String location, String at);
 
   /** Whether there is a table at a path. */
   Object exists(SparkSession session, String path);

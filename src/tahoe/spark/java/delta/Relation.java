@@ -26,12 +26,12 @@ public class Relation extends HadoopFsRelation implements InsertableRelation {
   }
 
   /** The leaf of a plan that scans these files, whose label stands where Spark's plans and UI have a table's name. */
-  public LogicalRelation scan() throws ReflectiveOperationException {
+  public LogicalRelation scan() {
     return LogicalRelation$.MODULE$.apply(this, (CatalogTable) labelled(Option.empty(), ((Files) location()).label()).get());
   }
 
   /** A catalog's table, or one that is in no catalog, under a label. */
-  static Option labelled(Option table, String label) throws ReflectiveOperationException {
+  static Option labelled(Option table, String label) {
     List fields = Arrays.asList(new TableIdentifier(label), CatalogTableType.EXTERNAL(), CatalogStorageFormat.empty(), new StructType());
     if (table.isEmpty()) return Option.apply(Cases.built("org.apache.spark.sql.catalyst.catalog.CatalogTable", fields));
     return Option.apply(Cases.changed((Product) table.get(), Collections.singletonMap("identifier", new TableIdentifier(label))));

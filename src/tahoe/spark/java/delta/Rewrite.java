@@ -81,9 +81,10 @@ public class Rewrite extends Rule {
     // by now Spark may have narrowed the leaf to the nested fields in use, and asked for parts of _metadata
     String name = leaf.catalogTable().isEmpty() ? "" : ((CatalogTable) leaf.catalogTable().get()).identifier().unquotedString();
     Planned planned = (Planned) Ask.answer(Ask.python.plan(
-        session, files, name, Versions.seen(files), relation.dataSchema().json(), leaf.schema().json(), Files.json(conditions)));
+        session, files.table(), files.metadata(), files.partitionSchema().json(), name, Versions.seen(files), relation.dataSchema().json(),
+        leaf.schema().json(), Files.json(conditions)));
     Versions.see(files, planned.version());
-    if (planned.rows() == null) return filtered(conditions, scan(leaf, relation, planned));
+    if (planned.rows() == null) return filtered(conditions, scan(leaf, relation, planned.files(files), planned.format()));
     // the optimiser cannot be run on a part of a query that refers to a common table expression beside it
     ArrayList inside = new ArrayList();
     ArrayList outside = new ArrayList();
@@ -110,15 +111,9 @@ public class Rewrite extends Rule {
     }
   }
 
-  private LogicalPlan scan(LogicalRelation leaf, HadoopFsRelation relation, Planned planned) {
-    FileFormat format = planned.format() == null ? relation.fileFormat() : planned.format();
-    Relation chosen = new Relation(planned.files(), relation.dataSchema(), format, relation.options(), relation.sparkSession());
-    try {
-      Option table = Relation.labelled(leaf.catalogTable(), planned.files().label());
-      return leaf.copy(chosen, leaf.output(), table, leaf.isStreaming(), leaf.stream());
-    } catch (ReflectiveOperationException error) {
-      throw new IllegalStateException(error);
-    }
+  private static LogicalPlan scan(LogicalRelation leaf, HadoopFsRelation relation, Files files, FileFormat format) {
+    Relation planned = new Relation(files, relation.dataSchema(), format, relation.options(), relation.sparkSession());
+    return leaf.copy(planned, leaf.output(), Relation.labelled(leaf.catalogTable(), files.label()), leaf.isStreaming(), leaf.stream());
   }
 
   /** Python's plan with the attributes that the query knows, those that it uses. */

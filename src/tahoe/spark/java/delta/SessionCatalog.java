@@ -23,7 +23,8 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
   private static boolean isOurs(Table table) { return table instanceof V1Table && isOurs(table.properties()); }
 
   private static Table at(Table table, String at) {
-    return new V1Table((CatalogTable) Ask.answer(Ask.python.named(SparkSession.active(), ((V1Table) table).v1Table(), at)));
+    CatalogTable entry = ((V1Table) table).v1Table();
+    return Entry.of(entry.location().toString(), at).ofName(entry);
   }
 
   static WriteTable writable(Table table) {
