@@ -111,8 +111,10 @@ SETTINGS: dict[str, dict[str, str]] = {
     "cost-based": {"spark.sql.cbo.enabled": "true", "spark.sql.cbo.joinReorder.enabled": "true"},
     "row by row": {"spark.sql.parquet.enableVectorizedReader": "false"},
     "no nested pruning": {"spark.sql.optimizer.nestedSchemaPruning.enabled": "false"},
+    "vectors joined": {},
     "vectors loaded by executors": {},
 }
+VECTORS = {"vectors joined": "ARRAY_BYTES_MAX", "vectors loaded by executors": "BROADCAST_BYTES_MAX"}
 
 
 @pytest.fixture(scope="module")
@@ -158,8 +160,8 @@ def normal(frame: DataFrame) -> list[str]:
 
 @contextmanager
 def setting(spark: SparkSession, name: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    if name == "vectors loaded by executors":
-        monkeypatch.setattr(vectors, "BROADCAST_BYTES_MAX", 0)
+    if name in VECTORS:
+        monkeypatch.setattr(vectors, VECTORS[name], 0)
         vectors._kept = type(vectors._kept)(vectors.KEPT_MAX)
     before = {key: spark.conf.get(key, None) for key in SETTINGS[name]}
     for key, value in SETTINGS[name].items():

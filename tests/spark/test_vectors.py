@@ -147,8 +147,12 @@ def unadapted(spark):
 
 
 @pytest.mark.usefixtures("unadapted")
-def test_broadcasts_are_reused(spark):
-    assert "ReusedExchange" in executed(spark.sql("select s, sum(id) from t group by s union all select s, sum(d) from t group by s"))
+@pytest.mark.parametrize(("kept_in", "reused"), [("array", "ReusedSubquery"), ("bitmaps", "ReusedExchange")])
+def test_what_is_sent_is_reused(spark, monkeypatch, kept_in, reused):
+    if kept_in == "bitmaps":
+        monkeypatch.setattr(vectors, "ARRAY_BYTES_MAX", 0)
+        monkeypatch.setattr(vectors, "_kept", vectors.Recent(1))
+    assert reused in executed(spark.sql("select s, sum(id) from t group by s union all select s, sum(d) from t group by s"))
 
 
 @pytest.mark.usefixtures("unadapted")
@@ -209,6 +213,15 @@ def test_a_damaged_vector_is_an_error_and_brings_no_row_back(spark, path):
         spark.read.format("delta").load(path).count()
 
 
+def test_past_the_array_bitmaps_are_joined(spark, tables, monkeypatch):
+    monkeypatch.setattr(vectors, "ARRAY_BYTES_MAX", 0)
+    monkeypatch.setattr(vectors, "_kept", vectors.Recent(1))
+    frame = spark.read.format("delta").load(tables[0]).selectExpr("sum(a.y)", "count(*)", "max(_metadata.row_index)")
+    assert "BroadcastHashJoin" in executed(frame)
+    same(spark, "select sum(a.y), count(*) from {t} where part = 0")
+    same(spark, "select * from {t} x join {t} y using (id)")
+
+
 def test_past_the_broadcast_a_function_in_the_executors_answers(spark, tables, monkeypatch):
     monkeypatch.setattr(vectors, "BROADCAST_BYTES_MAX", vectors.CHUNK_BYTES)
     monkeypatch.setattr(vectors, "_kept", vectors.Recent(1))
@@ -240,3 +253,15 @@ def test_bitmaps_hold_exactly_the_rows():
         if int(line[word]) >> bit & 1
     ]
     assert sorted(found) == rows.tolist()
+
+
+def test_an_array_has_as_many_words_for_each_file_and_a_last_one_that_marks_nothing(monkeypatch):
+    marked = [np.array([3, 70_000]), np.array([], dtype=np.int64), np.array([64])]
+    found = [vectors.bitmaps(rows) for rows in marked]
+    keys = np.concatenate([(number << 32) | chunks for number, (chunks, _) in enumerate(found)])
+    chunks = vectors.Chunks(keys, np.concatenate([words for _, words in found]).view(np.int64))
+    lines = chunks.flat(len(marked))
+    assert lines.shape == (3, 70_000 // 64 + 2)
+    assert [np.flatnonzero(np.unpackbits(line.view(np.uint8), bitorder="little")).tolist() for line in lines] == [[3, 70_000], [], [64]]
+    monkeypatch.setattr(vectors, "ARRAY_BYTES_MAX", lines.nbytes - 1)
+    assert chunks.flat(len(marked)) is None

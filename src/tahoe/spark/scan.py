@@ -11,6 +11,7 @@ import tempfile
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
@@ -30,7 +31,7 @@ from tahoe.table.snapshot import Snapshot
 # More than this goes to the JVM in a file: over the socket it would take longer than reading it there.
 MESSAGE_BYTES_MAX = 8 << 20
 
-# The hidden partition column that tells a row's file: its number in the snapshot.
+# The hidden partition column that tells a row's file: its number among those with vectors that the query was planned with.
 FILE_NUMBER = "__tahoe_file"
 
 # The name under which Spark's Parquet reader makes up a row's position in its file. By way of `_metadata.row_index` it would be put into
@@ -163,7 +164,7 @@ def files_message(gateway: Gateway, asked: Asked, filters: str) -> bytes | str:
     listing = _listing(gateway, asked, predicate_of(filters))
     columns = {"path": _hadoop_urls(gateway, listing["url"]), "size": listing["size_bytes"], "modified": listing["modification_time_ms"]}
     for name in asked.columns:
-        columns[name] = listing["number"] if name == FILE_NUMBER else pc.struct_field(listing["partition"], name)
+        columns[name] = listing[FILE_NUMBER] if name == FILE_NUMBER else pc.struct_field(listing["partition"], name)
     return _message(pa.table(list(columns.values()), names=list(columns)))
 
 
@@ -188,6 +189,7 @@ def _selected(snapshot: Snapshot, selection: Selection, predicate: Predicate) ->
     if selection.branch != "all":
         marked = pc.is_valid(planned["deletion_vector"])
         planned = planned.filter(marked if selection.branch == "marked" else pc.invert(marked))
+        planned = planned.append_column(FILE_NUMBER, pa.array(np.arange(len(planned))))
     if predicate in (TRUE, selection.predicate):
         return planned
     found = scan_of(snapshot, predicate).files

@@ -1,8 +1,9 @@
 """Leaving out the rows that deletion vectors mark, as a plan of Spark's.
 
-Each row has a key, `file << 32 | row index >> 16`, that finds a bitmap of 65,536 bits among those that were broadcast, and a bit in it;
-only bitmaps with a marked row are sent. It is all generated code, and files without a vector are read beside it at no cost. What is too
-large to broadcast is asked of a function in the executors, which load the vectors from storage themselves.
+Bitmaps with the marked rows are sent to the executors, and files without a vector are read beside at no cost. Small ones are one array, in
+which each file has as many words; in larger ones each row has a key, `file << 32 | row index >> 16`, that finds a bitmap of 65,536 bits,
+and only bitmaps with a marked row are sent. Both are generated code. What is too large to broadcast is asked of a function in the
+executors, which load the vectors from storage themselves.
 
 Protocol: "Deletion Vectors".
 """
@@ -34,6 +35,9 @@ from tahoe.table.vectors import load_deletion_vector
 CHUNK_ROWS = 1 << 16
 CHUNK_BYTES = CHUNK_ROWS // 8
 CHUNK_WORDS = CHUNK_BYTES // 8
+
+# Each task of a scan gets the array anew.
+ARRAY_BYTES_MAX = 4 << 20
 
 # The driver holds what is broadcast about three times over, and each executor once.
 BROADCAST_BYTES_MAX = 256 << 20
@@ -93,21 +97,28 @@ def _quoted(name: str) -> str:
 
 def _alive(reader: Reader, scan: Scan, marked: pa.Table, columns: Sequence[Mapping[str, Any]]) -> DataFrame:
     """The rows of files with vectors that these do not mark."""
-    vectors = {number: Marked(decoded, url) for number, decoded, url in _descriptors(marked)}
+    vectors = _vectors(marked)
     given = any(c["name"] == _HIDDEN and any(part["name"] == "row_index" for part in c["type"]["fields"]) for c in columns)
     frame = reader.dataframe(scan, "marked", _size(marked), numbered=True, indexed=not given)
     row = f"{_HIDDEN}.row_index" if given else ROW_INDEX  # Spark refuses to be asked for both
-    chunks = _chunks_of(reader, vectors)
-    if chunks is None:
+    scanned = frame.selectExpr(*[_scanned(c) for c in columns], f"{row} as {ROW}", FILE_NUMBER)
+    bitmaps = _bitmaps_of(reader, vectors)
+    if bitmaps is None:
         is_alive = _loading_function(reader.snapshot.log, vectors)
-        scanned = frame.selectExpr(*[_scanned(c) for c in columns], f"{row} as {ROW}", FILE_NUMBER)
         alive = scanned.where(is_alive(F.col(FILE_NUMBER), F.col(ROW)))
+    elif bitmaps.stride is not None:
+        place = f"cast({FILE_NUMBER} * {bitmaps.stride} + least(shiftright({ROW}, 6), {bitmaps.stride - 1}) as int)"
+        word = F.get(bitmaps.frame.scalar(), F.expr(place))
+        alive = scanned.where(F.getbit(word, F.expr(_BIT)) == 0)
     else:
-        key = f"shiftleft({FILE_NUMBER}, 32) | shiftright({row}, 16) as {KEY}"
-        scanned = frame.selectExpr(*[_scanned(c) for c in columns], f"{row} as {ROW}", key)
-        word, bit = f"cast(shiftright({ROW}, 6) & {CHUNK_WORDS - 1} as int)", f"cast({ROW} & 63 as int)"
-        alive = scanned.join(chunks, KEY, "left").where(f"{WORDS} is null or getbit({WORDS}[{word}], {bit}) = 0")
+        keyed = scanned.withColumn(KEY, F.expr(f"shiftleft({FILE_NUMBER}, 32) | shiftright({ROW}, 16)"))
+        joined = keyed.join(bitmaps.frame.hint("broadcast"), KEY, "left")
+        word = F.expr(f"{WORDS}[cast(shiftright({ROW}, 6) & {CHUNK_WORDS - 1} as int)]")
+        alive = joined.where(F.isnull(WORDS) | (F.getbit(word, F.expr(_BIT)) == 0))
     return alive.selectExpr(*[_named(c) for c in columns])
+
+
+_BIT = f"cast({ROW} & 63 as int)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,41 +129,90 @@ class Marked:
     url: str
 
 
-def _descriptors(marked: pa.Table) -> Sequence[tuple[int, DeletionVectorDescriptor, str]]:
+def _vectors(marked: pa.Table) -> list[Marked]:
+    """The vectors of files, in the order in which the scan numbers them."""
     found = []
-    columns = (marked["number"].to_pylist(), marked["deletion_vector"].to_pylist(), marked["url"].to_pylist())
-    for number, fields, url in zip(*columns, strict=True):
+    for fields, url in zip(marked["deletion_vector"].to_pylist(), marked["url"].to_pylist(), strict=True):
         vector = decode_deletion_vector(fields)
         assert vector is not None
-        found.append((number, vector, url))
+        found.append(Marked(vector, url))
     return found
 
 
-# --- broadcast
-
-_kept: Recent[tuple[Any, ...], DataFrame] = Recent(KEPT_MAX)
+# --- bitmaps
 
 
-def _chunks_of(reader: Reader, vectors: Mapping[int, Marked]) -> DataFrame | None:
-    """The bitmaps by their keys, or None if they are too large to broadcast.
+@dataclass(frozen=True, slots=True)
+class Bitmaps:
+    """The marked rows of a scan's files, where Spark has them.
 
-    Two scans with the same vectors get the same DataFrame, so that Spark sees that it can reuse one broadcast for both.
+    Attributes:
+        frame: one row with the words of all files, or the words of each bitmap by its key.
+        stride: how many words of the one row are each file's; the last marks no row and stands for all rows that come later. None where
+            bitmaps have keys.
+    """
+
+    frame: DataFrame
+    stride: int | None
+
+
+_kept: Recent[tuple[Any, ...], Bitmaps] = Recent(KEPT_MAX)
+
+
+def _bitmaps_of(reader: Reader, vectors: Sequence[Marked]) -> Bitmaps | None:
+    """The bitmaps of files, or None if they are too large to broadcast.
+
+    Two scans with the same vectors get the same DataFrame, so that Spark sees that it can use one for both.
     """
     spark = reader.gateway.spark
     context, session = spark.sparkContext.applicationId, reader.gateway.session.sessionUUID()
-    key = (context, session, reader.snapshot.url, reader.identity, tuple((n, m.vector.unique_id) for n, m in vectors.items()))
+    key = (context, session, reader.snapshot.url, reader.identity, tuple(marked.vector.unique_id for marked in vectors))
     known = _kept.get(key)
     if known is not None:
         return known
-    table = chunk_table(reader.snapshot.log, vectors)
-    if table is None:
+    chunks = chunks_of(reader.snapshot.log, vectors)
+    if chunks is None:
         return None
-    schema = StructType([StructField(KEY, LongType(), False), StructField(WORDS, ArrayType(LongType(), False), False)])
-    return _kept.put(key, spark.createDataFrame(table, schema).hint("broadcast"))
+    words = ArrayType(LongType(), False)
+    flat = chunks.flat(len(vectors))
+    if flat is not None:
+        table = pa.table({WORDS: pa.array([flat.reshape(-1)])})
+        return _kept.put(key, Bitmaps(spark.createDataFrame(table, StructType([StructField(WORDS, words, False)])), flat.shape[1]))
+    schema = StructType([StructField(KEY, LongType(), False), StructField(WORDS, words, False)])
+    return _kept.put(key, Bitmaps(spark.createDataFrame(chunks.table(), schema), None))
 
 
-def chunk_table(log: Log, vectors: Mapping[int, Marked], bytes_max: int | None = None) -> pa.Table | None:
-    """The bitmaps that hold a marked row, by key; None where they take more than may be broadcast.
+@dataclass(frozen=True, slots=True)
+class Chunks:
+    """Those of the bitmaps of files that hold a marked row.
+
+    Attributes:
+        keys: of each bitmap, `file << 32 | number in the file`.
+        words: of each bitmap, a line of `CHUNK_WORDS`.
+    """
+
+    keys: npt.NDArray[np.int64]
+    words: npt.NDArray[np.int64]
+
+    def flat(self, files: int) -> npt.NDArray[np.int64] | None:
+        """The words of each file in a line, of which the last is zero; None where they take more than may be in an array."""
+        first = (self.keys & 0xFFFFFFFF) * CHUNK_WORDS
+        used = CHUNK_WORDS - np.argmax(self.words[:, ::-1] != 0, axis=1)
+        stride = int(np.max(first + used, initial=0)) + 1
+        if files * stride * 8 > ARRAY_BYTES_MAX:
+            return None
+        lines = np.zeros((files, stride), dtype=np.int64)
+        for file, start, count, words in zip(self.keys >> 32, first, used, self.words, strict=True):
+            lines[file, start : start + count] = words[:count]
+        return lines
+
+    def table(self) -> pa.Table:
+        offsets = np.arange(0, self.words.size + 1, CHUNK_WORDS, dtype=np.int32)
+        return pa.table({KEY: self.keys, WORDS: pa.ListArray.from_arrays(pa.array(offsets), pa.array(self.words.reshape(-1)))})
+
+
+def chunks_of(log: Log, vectors: Sequence[Marked], bytes_max: int | None = None) -> Chunks | None:
+    """The bitmaps of files by their numbers; None where they take more than may be broadcast.
 
     Raises:
         DeletionVectorError: a vector is missing or damaged.
@@ -164,8 +224,8 @@ def chunk_table(log: Log, vectors: Mapping[int, Marked], bytes_max: int | None =
     words: list[npt.NDArray[np.uint64]] = []
     count = 0
     with ThreadPoolExecutor(LOADERS) as loaders:
-        loaded = loaders.map(lambda marked: load_deletion_vector(log, marked.vector, marked.url), vectors.values())
-        for number, rows in zip(vectors, loaded, strict=True):
+        loaded = loaders.map(lambda marked: load_deletion_vector(log, marked.vector, marked.url), vectors)
+        for number, rows in enumerate(loaded):
             chunks, bits = bitmaps(rows)
             count += len(chunks)
             if count > chunks_max:
@@ -173,9 +233,7 @@ def chunk_table(log: Log, vectors: Mapping[int, Marked], bytes_max: int | None =
                 return None
             keys.append((np.int64(number) << 32) | chunks)
             words.append(bits)
-    flat = np.concatenate(words).reshape(-1).view(np.int64)
-    offsets = np.arange(0, count * CHUNK_WORDS + 1, CHUNK_WORDS, dtype=np.int32)
-    return pa.table({KEY: np.concatenate(keys), WORDS: pa.ListArray.from_arrays(pa.array(offsets), pa.array(flat))})
+    return Chunks(np.concatenate(keys), np.concatenate(words).view(np.int64))
 
 
 def bitmaps(rows: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64]]:
@@ -189,7 +247,7 @@ def bitmaps(rows: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.NDA
 # --- past what can be broadcast
 
 
-def _loading_function(log: Log, vectors: Mapping[int, Marked]) -> Callable[[Column, Column], Column]:
+def _loading_function(log: Log, vectors: Sequence[Marked]) -> Callable[[Column, Column], Column]:
     """A function of (file number, row index) that runs in the executors' Python, where tahoe must be installed."""
 
     def is_alive(numbers: pa.Array, rows: pa.Array) -> pa.Array:
@@ -202,7 +260,7 @@ def _loading_function(log: Log, vectors: Mapping[int, Marked]) -> Callable[[Colu
 _worker_vectors: Recent[tuple[str, str], npt.NDArray[np.int64]] = Recent(WORKER_VECTORS_MAX)
 
 
-def _is_alive(log: Log, vectors: Mapping[int, Marked], numbers: pa.Array, rows: pa.Array) -> pa.Array:
+def _is_alive(log: Log, vectors: Sequence[Marked], numbers: pa.Array, rows: pa.Array) -> pa.Array:
     """For each row of a batch whether its file's vector leaves it."""
     file_numbers, indexes = numbers.to_numpy(zero_copy_only=False), rows.to_numpy(zero_copy_only=False)
     alive = np.ones(len(indexes), dtype=bool)
