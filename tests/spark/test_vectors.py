@@ -119,7 +119,9 @@ def test_nested_columns_are_pruned(spark):
 
 
 def test_filters_reach_the_scan(spark):
+    spark.conf.set("spark.sql.maxMetadataStringLength", "1000")
     plan = executed(spark.sql("select s from t where id > 150 and a.x < 180"))
+    spark.conf.unset("spark.sql.maxMetadataStringLength")
     assert "GreaterThan(id,150)" in plan
     assert "LessThan(a.x,180)" in plan
 

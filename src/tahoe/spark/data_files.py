@@ -15,14 +15,8 @@ from tahoe.spark.gateway import Gateway, JavaObject
 from tahoe.table.snapshot import Snapshot
 
 
-def file_format(gateway: Gateway, snapshot: Snapshot) -> JavaObject:
-    """Spark's Parquet format, or the one of ours that knows the columns by the files' names, ids and types."""
-    special = special_format(gateway, snapshot)
-    return gateway.java_class("org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat")() if special is None else special
-
-
-def special_format(gateway: Gateway, snapshot: Snapshot) -> JavaObject | None:
-    """The format of files that Spark's own would not read as the table's; None where it does."""
+def file_format(gateway: Gateway, snapshot: Snapshot) -> JavaObject | None:
+    """The format of ours that knows the columns by the files' names, ids and types; None where Spark's own reads them as they are."""
     mode = snapshot.column_mapping_mode
     if mode == "none" and VOID not in types_in(snapshot.schema):
         return None

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from tahoe.errors import InvalidOptionError, SchemaChangedError, UnsupportedOperationError
 from tahoe.protocol.schema import Array, DataType, Field, Map, Struct, parse_schema
-from tahoe.spark.data_files import special_format
+from tahoe.spark.data_files import file_format
 from tahoe.spark.expressions import predicate_of
 from tahoe.spark.gateway import Gateway, JavaObject
 from tahoe.spark.opened import metadata_identity, open_table, opened, remember, scan_of, snapshot_of
@@ -92,7 +92,7 @@ def plan(gateway: Gateway, analysed: Analysed, version: int, data: str, output: 
     if not has_vectors(scan):
         selection = Selection("all", predicate).encode()
         return planned(
-            snapshot.version, identity, selection, scan.size_bytes, label_of(name, scan, "all"), special_format(gateway, snapshot), None
+            snapshot.version, identity, selection, scan.size_bytes, label_of(name, scan, "all"), file_format(gateway, snapshot), None
         )
     reader = Reader(gateway, snapshot, name, identity, analysed.partitions, data, predicate)
     rows = unmarked_rows(reader, scan, output)

@@ -6,8 +6,10 @@ A scan is told to Spark as a relation over a `delta.Files`, which comes back her
 from __future__ import annotations
 
 import base64
+import json
 import pickle
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -44,12 +46,11 @@ Branch: TypeAlias = Literal["all", "marked", "unmarked"]
 def relation_of(gateway: Gateway, snapshot: Snapshot, given: JavaObject, *, pinned: bool) -> JavaObject:
     """The relation of a version. Where it is not pinned, its files are those of the newest version when a query is planned."""
     schema = visible_schema(snapshot.schema)
-    partitions = gateway.struct_of_json(partition_schema(snapshot, schema).to_json())
-    files = gateway.java_class("delta.Files")(
-        snapshot.url, metadata_identity(snapshot), snapshot.version, pinned, None, partitions, snapshot.live.size_bytes, ""
-    )
-    data = gateway.struct_of_json(schema.to_json())
-    return gateway.java_class("delta.Relation")(files, data, file_format(gateway, snapshot), given, gateway.session)
+    partitions = partition_schema(snapshot, schema).to_json()
+    identity, size_bytes = metadata_identity(snapshot), snapshot.live.size_bytes
+    form, data = file_format(gateway, snapshot), schema.to_json()
+    make = gateway.java_class("delta.Relation").of
+    return make(gateway.session, snapshot.url, identity, snapshot.version, pinned, None, partitions, size_bytes, "", data, form, given)
 
 
 def partition_schema(snapshot: Snapshot, schema: Struct) -> Struct:
@@ -124,20 +125,30 @@ class Reader:
     data: str
     predicate: Predicate
 
-    def dataframe(self, scan: Scan, branch: Branch, size_bytes: int, *, numbered: bool, indexed: bool = False) -> DataFrame:
-        """A part of the version's files, with the number of each row's file, and its place there, as hidden columns if wanted."""
-        gateway = self.gateway
-        partitions, data = gateway.struct_of_json(self.partitions), gateway.struct_of_json(self.data)
-        if numbered:
-            partitions = partitions.add(FILE_NUMBER, "long")
-        if indexed:
-            data = data.add(ROW_INDEX, "long")
-        table, version, selection = self.snapshot.url, self.snapshot.version, Selection(branch, self.predicate).encode()
-        label = label_of(self.name, scan, branch)
-        files = gateway.java_class("delta.Files")(table, self.identity, version, True, selection, partitions, size_bytes, label)
-        relation = gateway.java_class("delta.Relation")
-        options = gateway.scala_map({})
-        return gateway.dataframe_of_plan(relation(files, data, file_format(gateway, self.snapshot), options, gateway.session).scan())
+    def dataframe(
+        self, scan: Scan, branch: Branch, size_bytes: int, columns: Sequence[str], *, numbered: bool = False, indexed: bool = False
+    ) -> DataFrame:
+        """A part of the version's files.
+
+        Args:
+            columns: of the relation, as expressions in SQL.
+            numbered, indexed: whether the relation has the number of each row's file, and its place there, as hidden columns.
+        """
+        partitions = _with_field(self.partitions, FILE_NUMBER) if numbered else self.partitions
+        data = _with_field(self.data, ROW_INDEX) if indexed else self.data
+        gateway, snapshot, selection = self.gateway, self.snapshot, Selection(branch, self.predicate).encode()
+        label, form = label_of(self.name, scan, branch), file_format(gateway, snapshot)
+        relation = gateway.java_class("delta.Relation").of(
+            *(gateway.session, snapshot.url, self.identity, snapshot.version, True, selection, partitions, size_bytes, label, data, form),
+            None,
+        )
+        return DataFrame(gateway.java_class("delta.Rows").scanned(relation, "\0".join(columns)), gateway.spark)
+
+
+def _with_field(schema: str, name: str) -> str:
+    """A schema's JSON with one more field, of type long."""
+    fields = json.loads(schema)["fields"]
+    return json.dumps({"type": "struct", "fields": [*fields, {"name": name, "type": "long", "nullable": True, "metadata": {}}]})
 
 
 # --- execution: the files of a scan

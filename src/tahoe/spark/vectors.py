@@ -70,8 +70,8 @@ def unmarked_rows(reader: Reader, scan: Scan, output: str) -> DataFrame:
     columns = json.loads(output)["fields"]
     rows = _alive(reader, scan, marked, columns)
     if rest.num_rows:
-        plain = reader.dataframe(scan, "unmarked", _size(rest), numbered=False)
-        rows = rows.unionAll(plain.selectExpr(*[_scanned(c) for c in columns]).selectExpr(*[_named(c) for c in columns]))
+        plain = reader.dataframe(scan, "unmarked", _size(rest), [_scanned(c) for c in columns])
+        rows = rows.unionAll(plain.selectExpr(*[_named(c) for c in columns]))
     return rows
 
 
@@ -99,23 +99,23 @@ def _alive(reader: Reader, scan: Scan, marked: pa.Table, columns: Sequence[Mappi
     """The rows of files with vectors that these do not mark."""
     vectors = _vectors(marked)
     given = any(c["name"] == _HIDDEN and any(part["name"] == "row_index" for part in c["type"]["fields"]) for c in columns)
-    frame = reader.dataframe(scan, "marked", _size(marked), numbered=True, indexed=not given)
     row = f"{_HIDDEN}.row_index" if given else ROW_INDEX  # Spark refuses to be asked for both
-    scanned = frame.selectExpr(*[_scanned(c) for c in columns], f"{row} as {ROW}", FILE_NUMBER)
+    scanned = [*[_scanned(c) for c in columns], f"{row} as {ROW}", FILE_NUMBER]
+    rows = reader.dataframe(scan, "marked", _size(marked), scanned, numbered=True, indexed=not given)
+    named = [_named(c) for c in columns]
     bitmaps = _bitmaps_of(reader, vectors)
     if bitmaps is None:
         is_alive = _loading_function(reader.snapshot.log, vectors)
-        alive = scanned.where(is_alive(F.col(FILE_NUMBER), F.col(ROW)))
-    elif bitmaps.stride is not None:
+        return rows.where(is_alive(F.col(FILE_NUMBER), F.col(ROW))).selectExpr(*named)
+    if bitmaps.stride is not None:
         place = f"cast({FILE_NUMBER} * {bitmaps.stride} + least(shiftright({ROW}, 6), {bitmaps.stride - 1}) as int)"
-        word = F.get(bitmaps.frame.scalar(), F.expr(place))
-        alive = scanned.where(F.getbit(word, F.expr(_BIT)) == 0)
-    else:
-        keyed = scanned.withColumn(KEY, F.expr(f"shiftleft({FILE_NUMBER}, 32) | shiftright({ROW}, 16)"))
-        joined = keyed.join(bitmaps.frame.hint("broadcast"), KEY, "left")
-        word = F.expr(f"{WORDS}[cast(shiftright({ROW}, 6) & {CHUNK_WORDS - 1} as int)]")
-        alive = joined.where(F.isnull(WORDS) | (F.getbit(word, F.expr(_BIT)) == 0))
-    return alive.selectExpr(*[_named(c) for c in columns])
+        condition = f"getbit(get({WORDS}, {place}), {_BIT}) = 0"
+        alive = reader.gateway.java_class("delta.Rows").where(rows._jdf, condition, WORDS, bitmaps.frame._jdf, "\0".join(named))
+        return DataFrame(alive, reader.gateway.spark)
+    keyed = rows.withColumn(KEY, F.expr(f"shiftleft({FILE_NUMBER}, 32) | shiftright({ROW}, 16)"))
+    joined = keyed.join(bitmaps.frame.hint("broadcast"), KEY, "left")
+    word = f"{WORDS}[cast(shiftright({ROW}, 6) & {CHUNK_WORDS - 1} as int)]"
+    return joined.where(f"{WORDS} is null or getbit({word}, {_BIT}) = 0").selectExpr(*named)
 
 
 _BIT = f"cast({ROW} & 63 as int)"

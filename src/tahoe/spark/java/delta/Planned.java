@@ -14,7 +14,7 @@ public class Planned {
   private final FileFormat format;
   private final Dataset rows;
 
-  /** The arguments of {@link Files}; {@code format} is null for Parquet as Spark reads it, {@code rows} where the files say it all. */
+  /** The arguments of {@link Files}; {@code format} is null for Spark's own Parquet, {@code rows} where the files say it all. */
   public Planned(long version, String metadata, String selection, long bytes, String label, FileFormat format, Dataset rows) {
     this.version = version;
     this.metadata = metadata;

@@ -13,16 +13,29 @@ import org.apache.spark.sql.execution.datasources.FileFormat;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.execution.datasources.LogicalRelation$;
+import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat;
 import org.apache.spark.sql.sources.InsertableRelation;
+import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
 import scala.Option;
 import scala.Product;
 import scala.collection.immutable.Map;
+import scala.collection.immutable.Map$;
 
 /** A table as Spark reads it. Options are kept as given: Spark copies, and so loses, a cached relation whose options differ from the catalog's. */
 public class Relation extends HadoopFsRelation implements InsertableRelation {
   public Relation(Files files, StructType data, FileFormat format, Map options, SparkSession session) {
     super(files, files.partitionSchema(), data, Option.empty(), format, options, session);
+  }
+
+  /** Most arguments are those of {@link Files}; schemas are JSON, and a format that is null is Spark's own Parquet; options may be null. */
+  public static Relation of(
+      SparkSession session, String table, String metadata, long version, boolean pinned, String selection, String partitions, long bytes,
+      String label, String data, FileFormat format, Map options) {
+    Files files = new Files(table, metadata, version, pinned, selection, (StructType) DataType.fromJson(partitions), bytes, label);
+    FileFormat chosen = format == null ? new ParquetFileFormat() : format;
+    Map given = options == null ? Map$.MODULE$.empty() : options;
+    return new Relation(files, (StructType) DataType.fromJson(data), chosen, given, session);
   }
 
   /** The leaf of a plan that scans these files, whose label stands where Spark's plans and UI have a table's name. */
