@@ -358,9 +358,9 @@ statements(
         "INSERT INTO {t} VALUES (2, named_struct('x', 10000000000), array(100000), map(1000, 10000000000))",
     ),
 )
-statements("inCommitTimestamp", in_commit_timestamps=(create(enableInCommitTimestamps="true"), "DELETE FROM {t} WHERE id = 1"))
+statements(None, in_commit_timestamps=(create(enableInCommitTimestamps="true"), "DELETE FROM {t} WHERE id = 1"))
 statements(
-    "inCommitTimestamp",
+    None,
     in_commit_timestamps_switched_on_later=(
         create(),
         "DELETE FROM {t} WHERE id = 1",
@@ -398,7 +398,7 @@ statements(
     materialized_partition_columns=(create(by="part", enableMaterializePartitionColumnsFeature="true"),),
 )
 statements(
-    "checkpointProtection",
+    None,
     feature_dropped=(
         create(enableDeletionVectors="true"),
         "DELETE FROM {t} WHERE id = 5",

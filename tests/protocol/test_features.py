@@ -111,6 +111,8 @@ def test_a_type_change_that_is_not_allowed_refuses_the_read():
         (listed("checkConstraints", "invariants", "generatedColumns", "identityColumns", "allowColumnDefaults"), metadata()),
         (listed(), metadata(INVARIANT)),
         (listed("inCommitTimestamp", "icebergCompatV1", "icebergCompatV2", "checkpointProtection"), metadata()),
+        (listed("inCommitTimestamp"), metadata(enableInCommitTimestamps="TRUE")),
+        (listed("checkpointProtection"), metadata(requireCheckpointProtectionBeforeVersion="5")),
         (listed("rowTracking", "domainMetadata"), metadata(rowTrackingSuspended="true")),
         (listed("clustering", "domainMetadata"), metadata()),
         (listed(reader=["deletionVectors", "v2Checkpoint", "vacuumProtocolCheck"]), metadata(enableDeletionVectors="true")),
@@ -132,12 +134,10 @@ def test_what_asks_for_no_rule_that_is_missing_can_be_written(protocol, table):
         (listed("invariants"), metadata(Struct((Field(name="l", type=Array(element=INVARIANT)),))), "invariants"),
         (listed("allowColumnDefaults"), metadata(DEFAULT), "allowColumnDefaults"),
         (listed("rowTracking", "domainMetadata"), metadata(), "rowTracking"),
-        (listed("inCommitTimestamp"), metadata(enableInCommitTimestamps="TRUE"), "inCommitTimestamp"),
         (listed("icebergCompatV1"), metadata(enableIcebergCompatV1="true"), "icebergCompatV1"),
         (listed("icebergCompatV2"), metadata(enableIcebergCompatV2="true"), "icebergCompatV2"),
         (listed("icebergCompatV3"), metadata(enableIcebergCompatV3="true"), "icebergCompatV3"),
         (listed("materializePartitionColumns"), metadata(), "materializePartitionColumns"),
-        (listed("checkpointProtection"), metadata(requireCheckpointProtectionBeforeVersion="5"), "checkpointProtection"),
     ],
 )
 def test_a_rule_that_is_active_and_not_enforced_refuses_the_write_by_name(protocol, table, feature):

@@ -56,6 +56,15 @@ def test_what_was_put_is_read_back(store: Store) -> None:
     assert store.get("a/b.json") == b"one"
 
 
+def test_a_file_that_was_put_is_read_back(store: Store, tmp_path: Path) -> None:
+    content = os.urandom((10 << 20) + 1)  # more than what a storage takes in one part
+    (tmp_path / "source").write_bytes(b"before" + content)
+    with open(tmp_path / "source", "rb") as file:
+        file.seek(len(b"before"))
+        store.put("a/large", file)
+    assert store.get("a/large") == content
+
+
 def test_an_empty_object_is_a_file(store: Store) -> None:
     store.put("_delta_log/empty", b"")
     assert store.put_if_absent("_delta_log/made", b"")

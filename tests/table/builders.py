@@ -40,6 +40,7 @@ def memory_env(start_ms: int = 1_700_000_000_000, faults: FaultPlan | None = Non
         sleep=lambda seconds: None,
         random=lambda: 0.5,
         store_at=store_at,
+        background=lambda work: work(),
     )
 
 

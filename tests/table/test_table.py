@@ -306,7 +306,6 @@ def test_partitioning_that_does_not_fit_is_refused(table):
     [
         ({"delta.nosuch": "1"}, InvalidPropertyError),
         ({"delta.columnMapping.mode": "sideways"}, InvalidPropertyError),
-        ({"delta.enableInCommitTimestamps": "true"}, WriteNotImplementedError),
         ({"delta.enableRowTracking": "true"}, WriteNotImplementedError),
         ({"delta.constraints.c": "id > 0"}, WriteNotImplementedError),
     ],

@@ -22,7 +22,7 @@ from tests.table.builders import METADATA, PROTOCOL, add, make_log, memory_env
 
 
 def append(log, path, read_version=0, **fields):
-    return Transaction(log=log, read_version=read_version, actions=[add(path)], operation="WRITE", **fields)
+    return Transaction(log=log, base=load_snapshot(log, read_version), actions=[add(path)], operation="WRITE", **fields)
 
 
 def paths(log):
@@ -59,7 +59,7 @@ def test_what_is_recorded_of_a_commit():
 def test_a_write_that_read_or_removed_is_not_blind():
     log = make_log([[add("a")]])
     replaced = Transaction(
-        log=log, read_version=0, actions=[Remove(path="a"), add("b")], operation="WRITE", intent=Intent(reads=lambda _: True)
+        log=log, base=load_snapshot(log, 0), actions=[Remove(path="a"), add("b")], operation="WRITE", intent=Intent(reads=lambda _: True)
     )
     assert replaced.commit() == 1
     info = log.commit_info(1)
@@ -92,7 +92,7 @@ def test_every_winner_is_checked_not_only_the_last():
 
 def test_two_that_make_the_table_at_once_do_not_both_succeed():
     log = make_log([[add("a")]])
-    mine = Transaction(log=log, read_version=-1, actions=[PROTOCOL, METADATA, add("b")], operation="CREATE TABLE")
+    mine = Transaction(log=log, base=None, actions=[PROTOCOL, METADATA, add("b")], operation="CREATE TABLE")
     with pytest.raises((MetadataChangedException, ProtocolChangedException), match="version 0"):
         mine.commit()
     assert paths(log) == ["a"]

@@ -269,9 +269,9 @@ FEATURES: tuple[Feature, ...] = (
     Feature(
         name="inCommitTimestamp",
         active=_property("delta.enableInCommitTimestamps"),
-        writes=Writes.NONE,
+        writes=Writes.ALL,
         rule="in-commit timestamps",
-        why="Every commit needs a timestamp later than the one before.",
+        why="Every commit gets a timestamp later than the one before, when it is put and again when it goes behind another.",
     ),
     Feature(
         name="allowColumnDefaults",
@@ -314,9 +314,9 @@ FEATURES: tuple[Feature, ...] = (
     Feature(
         name="checkpointProtection",
         active=_protected_checkpoints,
-        writes=Writes.NONE,
+        writes=Writes.ALL,
         rule="the protection of old checkpoints",
-        why="What cleans up the log must keep checkpoints that hide a dropped feature from readers.",
+        why="Cleanup of the log keeps checkpoints that hide a dropped feature from readers, or removes all of them at once.",
     ),
     Feature(
         name="catalogManaged",

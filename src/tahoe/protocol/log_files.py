@@ -15,6 +15,7 @@ from tahoe.errors import MissingVersionError, VersionNotFoundError
 
 LOG_FOLDER = "_delta_log"
 SIDECAR_FOLDER = f"{LOG_FOLDER}/_sidecars"
+STAGED_FOLDER = f"{LOG_FOLDER}/_staged_commits"
 LAST_CHECKPOINT = f"{LOG_FOLDER}/_last_checkpoint"
 
 
@@ -126,6 +127,7 @@ class Segment:
     checkpoint: Checkpoint | None
     deltas: tuple[LogFile, ...]
     commit: LogFile | None  # of the version itself; None where metadata cleanup has left only the checkpoint
+    checksum: LogFile | None = None  # of the version itself, if it has one
 
 
 def complete_checkpoints(files: Iterable[LogFile]) -> list[Checkpoint]:
@@ -145,6 +147,26 @@ def complete_checkpoints(files: Iterable[LogFile]) -> list[Checkpoint]:
             rank = (-version, _PREFERENCE.index(kind), str(identity))
             complete.append((rank, Checkpoint(version=version, files=tuple(members))))
     return [checkpoint for _, checkpoint in sorted(complete, key=lambda pair: pair[0])]
+
+
+def expired_files(files: Iterable[LogFile], cutoff: int, *, protected_before: int = 0) -> tuple[Checkpoint | None, list[LogFile]]:
+    """What metadata cleanup may delete, oldest first, so that all versions from `cutoff` on stay readable.
+
+    Protocol: "Metadata Cleanup", steps 2 and 3. The commit of the checkpoint that is kept stays as well: it has the provenance.
+
+    Args:
+        cutoff: the newest version that need not be the last to stay readable by the table's retention.
+        protected_before: `delta.requireCheckpointProtectionBeforeVersion`: what is before may go all at once only.
+
+    Returns:
+        the checkpoint that everything later depends on, or None where there is none; and the files.
+    """
+    listed = list(files)
+    kept = next((c for c in complete_checkpoints(listed) if c.version <= cutoff), None)
+    if kept is None or kept.version < protected_before:
+        return kept, []
+    expired = [f for f in listed if (f.version <= kept.version if f.kind is Kind.COMPACTED else f.version < kept.version)]
+    return kept, sorted(expired, key=lambda f: (f.version, f.name))
 
 
 def readable_versions(files: Iterable[LogFile]) -> tuple[int, int] | None:
@@ -189,6 +211,7 @@ def plan_segment(files: Iterable[LogFile], version: int | None, *, table: str, u
         checkpoint=checkpoint,
         deltas=_cover(start, target, commits, listed, version, table),
         commit=commits.get(target),
+        checksum=next((f for f in listed if f.kind is Kind.CHECKSUM and f.version == target), None),
     )
 
 

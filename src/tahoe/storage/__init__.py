@@ -12,6 +12,7 @@ import uuid
 from collections.abc import Mapping
 from functools import partial
 
+from tahoe.storage.background import in_background
 from tahoe.storage.env import Env, FileInfo, Store
 from tahoe.storage.local import LocalStore
 from tahoe.storage.locations import LOCAL_SCHEME, MEMORY_SCHEME, normalise, split_url
@@ -54,6 +55,7 @@ def system_env(url: str | os.PathLike[str], storage_options: Mapping[str, str] |
         sleep=time.sleep,
         random=_random,
         store_at=partial(open_store, storage_options=storage_options),
+        background=in_background,
     )
 
 

@@ -135,7 +135,7 @@ class CloudStore:
                 raise StorageUnavailableError(table=self.url, operation=f"create {key}", detail=detail) from error
         return True
 
-    def put(self, key: str, data: bytes) -> None:
+    def put(self, key: str, data: bytes | BinaryIO) -> None:
         with self._translated("write", key):
             self._bucket().put(self._path(key), data)
 

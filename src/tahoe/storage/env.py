@@ -85,8 +85,12 @@ class Store(Protocol):
             StorageRefusedError: it was not created by us, and will not be.
         """
 
-    def put(self, key: str, data: bytes) -> None:
-        """Write the file, in place of the one that may be there. Readers see the old content or the new one."""
+    def put(self, key: str, data: bytes | BinaryIO) -> None:
+        """Write the file, in place of the one that may be there. Readers see the old content or the new one.
+
+        Args:
+            data: the content, or an open file whose rest is the content, for what is too large to be held.
+        """
 
     def delete(self, key: str) -> None:
         """Afterwards the key is gone; one that was not there is no error."""
@@ -103,6 +107,7 @@ class Env:
         sleep: waits for seconds.
         random: a number from 0 up to 1.
         store_at: opens another folder by its url, with the same credentials.
+        background: does some work later, one after the other, without its caller waiting; what it raises is lost.
     """
 
     store: Store
@@ -111,6 +116,7 @@ class Env:
     sleep: Callable[[float], None]
     random: Callable[[], float]
     store_at: Callable[[str], Store]
+    background: Callable[[Callable[[], None]], None]
 
 
 def byte_order(key: str) -> bytes:

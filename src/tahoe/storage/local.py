@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import stat
 import uuid
 from collections.abc import Iterator
@@ -45,6 +46,9 @@ _REFUSALS = frozenset(
         errno.EMFILE,
     }
 )
+
+
+_COPY_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +101,7 @@ class LocalStore:
         with self._translated("create", key), self._temporary(key, data) as temporary:
             return self._link(temporary, key)
 
-    def put(self, key: str, data: bytes) -> None:
+    def put(self, key: str, data: bytes | BinaryIO) -> None:
         with self._translated("write", key), self._temporary(key, data) as temporary:
             os.replace(temporary, self._path(key))
             _sync_folder(os.path.dirname(temporary))
@@ -136,14 +140,17 @@ class LocalStore:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), self._path(key)) from error
 
     @contextmanager
-    def _temporary(self, key: str, data: bytes) -> Iterator[str]:
+    def _temporary(self, key: str, data: bytes | BinaryIO) -> Iterator[str]:
         """A file with the content, safe on the disk, next to where the key will be; gone afterwards if it still has that name."""
         folder = os.path.dirname(self._path(key))
         _make_folder(folder)
         path = os.path.join(folder, f".{uuid.uuid4().hex}{TEMPORARY_SUFFIX}")
         try:
             with open(path, "xb") as file:
-                file.write(data)
+                if isinstance(data, bytes):
+                    file.write(data)
+                else:
+                    shutil.copyfileobj(data, file, _COPY_BYTES)
                 file.flush()
                 os.fsync(file.fileno())
             yield path

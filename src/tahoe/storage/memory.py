@@ -189,9 +189,10 @@ class MemoryStore:
                 self._content.files[self._above + key] = (bytes(data), self._clock_ms())
             return True
 
-    def put(self, key: str, data: bytes) -> None:
+    def put(self, key: str, data: bytes | BinaryIO) -> None:
+        content = bytes(data) if isinstance(data, bytes) else data.read()
         with self._call(Operation.PUT, key), self._content.lock:
-            self._content.files[self._above + key] = (bytes(data), self._clock_ms())
+            self._content.files[self._above + key] = (content, self._clock_ms())
 
     def delete(self, key: str) -> None:
         with self._call(Operation.DELETE, key), self._content.lock:

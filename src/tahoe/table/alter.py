@@ -120,7 +120,5 @@ def _commit(
     changed: list[Action] = [*([protocol] if protocol != snapshot.protocol else []), *([metadata] if metadata != snapshot.metadata else [])]
     if not changed:
         return snapshot.version
-    transaction = Transaction(
-        log=snapshot.log, read_version=snapshot.version, actions=changed, operation=operation, parameters=parameters, engine=engine
-    )
+    transaction = Transaction(log=snapshot.log, base=snapshot, actions=changed, operation=operation, parameters=parameters, engine=engine)
     return transaction.commit()

@@ -8,7 +8,7 @@ a newer part has named is left out of the older ones. `tahoe.protocol.replay` is
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from functools import cached_property
 from typing import Any
 
@@ -31,17 +31,17 @@ DELETION_VECTOR = pa.struct(
         ("cardinality", pa.int64()),
     ]
 )
-_TEXT_MAP = pa.map_(pa.string(), pa.string())
+TEXT_MAP = pa.map_(pa.string(), pa.string())
 
 # Our column, its type, and the field of `add` that it comes from.
 COLUMNS: Mapping[str, tuple[pa.DataType, str, str]] = {
     "path": (pa.string(), "path", "path"),
     "size_bytes": (pa.int64(), "size", "size_bytes"),
     "modification_time_ms": (pa.int64(), "modificationTime", "modification_time_ms"),
-    "partition_values": (_TEXT_MAP, "partitionValues", "partition_values"),
+    "partition_values": (TEXT_MAP, "partitionValues", "partition_values"),
     "deletion_vector": (DELETION_VECTOR, "deletionVector", "deletion_vector"),
     "stats": (pa.string(), "stats", "stats"),
-    "tags": (_TEXT_MAP, "tags", "tags"),
+    "tags": (TEXT_MAP, "tags", "tags"),
     "base_row_id": (pa.int64(), "baseRowId", "base_row_id"),
     "default_row_commit_version": (pa.int64(), "defaultRowCommitVersion", "default_row_commit_version"),
     "clustering_provider": (pa.string(), "clusteringProvider", "clustering_provider"),
@@ -50,6 +50,12 @@ SCHEMA = pa.schema([(name, kind) for name, (kind, _, _) in COLUMNS.items()])
 
 # Parts that commits left in memory are joined when there are more of them than this: each costs a little at every look.
 MEMORY_PARTS_MAX = 16
+
+# So many files are held at a time where all that is known of them passes through memory.
+BATCH_ROWS = 25_000
+
+# The field of a checkpoint's `add` that has the statistics as typed columns.
+STATS_PARSED = "stats_parsed"
 
 # A path with an escape or of an absolute file may be spelled in more than one way.
 AMBIGUOUS = r"^/|^[A-Za-z][A-Za-z0-9+.-]*:|%|(^|/)\.\.?(/|$)|//"
@@ -69,6 +75,10 @@ class Part(ABC):
     @abstractmethod
     def statistics(self, request: StatisticsRequest) -> pa.Table:
         """Typed statistics, one row a file; null where there are none."""
+
+    @abstractmethod
+    def batches(self) -> Iterator[pa.Table]:
+        """All of `COLUMNS`, and `stats_parsed` where a checkpoint has it, some files at a time; nothing is kept."""
 
     @abstractmethod
     def take(self, rows: pa.Array) -> Part:
@@ -96,6 +106,10 @@ class MemoryPart(Part):
 
     def statistics(self, request: StatisticsRequest) -> pa.Table:
         return parse_statistics(self.table.column("stats"), request)
+
+    def batches(self) -> Iterator[pa.Table]:
+        for start in range(0, self.num_rows, BATCH_ROWS):
+            yield self.table.slice(start, BATCH_ROWS)
 
     def take(self, rows: pa.Array) -> MemoryPart:
         return MemoryPart(self.table.take(rows))
@@ -131,7 +145,7 @@ class CheckpointPart(Part):
         if self._rows is None:
             self._rows = pc.indices_nonzero(pc.is_valid(self._read["path"]))
         for name in wanted:
-            self._read[name] = _cast(self._live(self._read[name]), COLUMNS[name][0])
+            self._read[name] = cast_column(self._live(self._read[name]), COLUMNS[name][0])
 
     def _live(self, column: pa.ChunkedArray) -> pa.ChunkedArray:
         """The rows of this part, of a column with all rows of the file."""
@@ -163,6 +177,15 @@ class CheckpointPart(Part):
         parsed = self._columns.map_row_groups(("add", "stats"), parse)
         return pa.concat_tables(parsed) if parsed else no_statistics(len(rows), request)
 
+    def batches(self) -> Iterator[pa.Table]:
+        self.column("path")
+        rows = np.asarray(self._rows)
+        start = 0
+        for batch in self._columns.batches("add", [*(name for _, name, _ in COLUMNS.values()), STATS_PARSED], BATCH_ROWS):
+            inside = rows[slice(*np.searchsorted(rows, [start, start + len(batch)]))] - start
+            start += len(batch)
+            yield _batch_table(batch, inside)
+
     def take(self, rows: pa.Array) -> CheckpointPart:
         self.column("path")
         assert self._rows is not None
@@ -172,6 +195,17 @@ class CheckpointPart(Part):
         return smaller
 
 
+def _batch_table(adds: pa.StructArray, rows: npt.NDArray[np.integer[Any]]) -> pa.Table:
+    """Some rows of the struct `add`, as columns."""
+    there = {field.name: pa.chunked_array([values]) for field, values in zip(adds.type, adds.flatten(), strict=True)}
+    columns = {}
+    for name, (kind, field, _) in COLUMNS.items():
+        columns[name] = cast_column(_selected(there[field], rows), kind) if field in there else pa.nulls(len(rows), kind)
+    if STATS_PARSED in there:
+        columns[STATS_PARSED] = _selected(there[STATS_PARSED], rows)
+    return pa.table(columns)
+
+
 def _selected(column: pa.ChunkedArray, rows: npt.NDArray[np.integer[Any]]) -> pa.ChunkedArray:
     """Some rows of a column, which are sorted. Files mostly lie one behind the other in a checkpoint, and then nothing is copied."""
     if len(rows) and rows[-1] - rows[0] == len(rows) - 1:
@@ -179,7 +213,8 @@ def _selected(column: pa.ChunkedArray, rows: npt.NDArray[np.integer[Any]]) -> pa
     return column.take(pa.array(rows, pa.int64()))
 
 
-def _cast(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+def cast_column(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+    """A field of a checkpoint's action as what it should be, whatever its writer made of it."""
     if column.type == kind:
         return column
     if kind == DELETION_VECTOR:
@@ -253,7 +288,7 @@ class LiveFiles:
             seen.update(key for key, _ in keyed)
         if not seen:
             return self
-        older = [_without(part, seen, canonical) for part in self.parts]
+        older = [without(part, seen, canonical) for part in self.parts]
         return LiveFiles(_joined([MemoryPart(to_table(added)), *older]))
 
 
@@ -265,7 +300,7 @@ def _joined(parts: list[Part]) -> list[Part]:
     return [joined, *(part for part in parts if not isinstance(part, MemoryPart))]
 
 
-def _without(part: Part, seen: Set[FileKey], canonical: Callable[[str], str]) -> Part:
+def without(part: Part, seen: Set[FileKey], canonical: Callable[[str], str]) -> Part:
     """The part without the files that newer actions have named."""
     paths = part.column("path")
     names = {path for path, _ in seen}

@@ -17,10 +17,9 @@ from tahoe.protocol import log_files
 from tahoe.protocol.actions import CommitInfo, Metadata
 from tahoe.protocol.log_files import LogFile
 from tahoe.table.log import Log
-from tahoe.table.snapshot import in_commit_timestamps_enabled
+from tahoe.table.snapshot import ENABLEMENT, in_commit_timestamps_enabled
 
-_ENABLEMENT_VERSION = "delta.inCommitTimestampEnablementVersion"
-_ENABLEMENT_TIMESTAMP = "delta.inCommitTimestampEnablementTimestamp"
+_ENABLEMENT_VERSION, _ENABLEMENT_TIMESTAMP = ENABLEMENT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

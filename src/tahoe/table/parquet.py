@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from typing import TypeVar
@@ -81,11 +81,21 @@ class NestedColumns:
     def read(self, paths: Sequence[tuple[str, ...]]) -> list[pa.ChunkedArray | None]:
         """The fields at these paths, null where any struct around them is; None for a field that the file does not have."""
         dotted = [".".join(path) for path in paths]
-        found = [any(leaf == name or leaf.startswith(name + ".") for leaf in self._leaves) for name in dotted]
+        found = [self._has(name) for name in dotted]
         groups = range(self._metadata.num_row_groups)
         tasks = [(group, path) for path, there in zip(paths, found, strict=True) if there for group in groups]
         chunks = iter(in_parallel(self._read_one, tasks))
         return [_chunked([next(chunks) for _ in groups]) if there else None for there in found]
+
+    def batches(self, parent: str, names: Sequence[str], rows: int) -> Iterator[pa.StructArray]:
+        """The struct column of that name with those of its fields that the file has, some rows at a time, in the file's order."""
+        leaves = [f"{parent}.{name}" for name in names if self._has(f"{parent}.{name}")]
+        file = open_parquet(self._store, self._key, self._metadata)
+        for batch in file.iter_batches(rows, columns=leaves) if leaves else ():
+            yield batch.column(0)
+
+    def _has(self, name: str) -> bool:
+        return any(leaf == name or leaf.startswith(name + ".") for leaf in self._leaves)
 
     def map_row_groups(self, path: tuple[str, ...], work: Callable[[int, pa.ChunkedArray], Result]) -> list[Result]:
         """The results of some work on one field, by row group, side by side; nothing where the file does not have the field.

@@ -20,6 +20,7 @@ from tahoe.protocol.column_mapping import stored_name
 from tahoe.protocol.partitions import parse_partition_value, resolve_path
 from tahoe.protocol.predicate import Predicate
 from tahoe.protocol.schema import DataType, Field
+from tahoe.table.files import AMBIGUOUS
 from tahoe.table.skipping import keep
 from tahoe.table.statistics import StatisticsRequest
 from tahoe.table.types import arrow_type
@@ -56,8 +57,9 @@ class Scan:
     @cached_property
     def urls(self) -> pa.ChunkedArray:
         """Absolute urls, unescaped."""
-        odd = self.snapshot.live.ambiguous
-        return resolve_urls(self.column("path"), odd if self.rows is None else odd.take(self.rows), self.snapshot.url)
+        paths = self.column("path")
+        odd = self.snapshot.live.ambiguous if self.rows is None else pc.match_substring_regex(paths, AMBIGUOUS)
+        return resolve_urls(paths, odd, self.snapshot.url)
 
     @cached_property
     def files(self) -> pa.Table:

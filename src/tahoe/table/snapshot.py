@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from tahoe.errors import CorruptCheckpointError, DeltaLogError, MissingActionError
 from tahoe.protocol import clustering, log_files
-from tahoe.protocol.actions import Action, DomainMetadata, Metadata, Protocol, Txn
+from tahoe.protocol.actions import Action, CommitInfo, DomainMetadata, Metadata, Protocol, Txn
 from tahoe.protocol.clustering import clustering_columns
 from tahoe.protocol.column_mapping import mapping_mode
 from tahoe.protocol.features import check_readable
@@ -21,9 +21,10 @@ from tahoe.protocol.log_files import LogFile, Segment
 from tahoe.protocol.predicate import Predicate
 from tahoe.protocol.replay import State, apply
 from tahoe.protocol.schema import Struct
+from tahoe.protocol.version_checksum import parse_version_checksum
 from tahoe.sql.predicates import parse_predicate
 from tahoe.table.checkpoint import read_checkpoint
-from tahoe.table.files import LiveFiles
+from tahoe.table.files import LiveFiles, MemoryPart, to_table
 from tahoe.table.log import Log
 from tahoe.table.rows import read_rows
 from tahoe.table.scan import Scan, plan_scan
@@ -130,14 +131,21 @@ class Snapshot:
         return _checked(self.log, state, live, last.end_version, last)
 
 
+# Since which version a table has in-commit timestamps, and since when, where it had commits before.
+ENABLEMENT = ("delta.inCommitTimestampEnablementVersion", "delta.inCommitTimestampEnablementTimestamp")
+
+
 def in_commit_timestamps_enabled(metadata: Metadata) -> bool:
     return metadata.configuration.get("delta.enableInCommitTimestamps", "false").lower() == "true"
 
 
-def load_snapshot(log: Log, version: int | None = None) -> Snapshot:
+def load_snapshot(log: Log, version: int | None = None, *, by_checksum: bool = True) -> Snapshot:
     """Rebuild a version (the newest if None) from the log.
 
     A checkpoint that turns out to be broken is passed over: that costs time, never correctness.
+
+    Args:
+        by_checksum: a small version may be taken as its version checksum lists it, without a look at what led to it.
 
     Raises:
         TableNotFoundError, NotADeltaTableError, VersionNotFoundError: there is nothing to read.
@@ -152,7 +160,7 @@ def load_snapshot(log: Log, version: int | None = None) -> Snapshot:
         except DeltaLogError as error:
             raise (broken or error) from error
         try:
-            return _load(log, segment)
+            return (_from_checksum(log, segment) if by_checksum else None) or _load(log, segment)
         except CorruptCheckpointError as error:
             broken = broken or error
             assert segment.checkpoint is not None
@@ -170,6 +178,32 @@ def _load(log: Log, segment: Segment) -> Snapshot:
     for actions in commits:
         apply(state, _without_files(actions), log.canonical)
     return _checked(log, state, live.after(commits[::-1], log.canonical), segment.version, segment.commit)
+
+
+def _from_checksum(log: Log, segment: Segment) -> Snapshot | None:
+    """A small version as its version checksum lists it, which saves reading what led to it.
+
+    Only a list that tahoe wrote is taken, with the very commit that it stands beside: both name the transaction. What other writers count
+    is compared by `tahoe check`, and not relied upon.
+    """
+    if segment.checksum is None or segment.commit is None or len(segment.deltas) + (segment.checkpoint is not None) < 3:
+        return None
+    try:
+        found = parse_version_checksum(log.env.store.get(segment.checksum.key))
+    except FileNotFoundError:
+        return None
+    if found is None or found.files is None or found.txns is None or found.domains is None:
+        return None
+    info = next((a for a in log.read(segment.commit) if isinstance(a, CommitInfo)), CommitInfo({}))
+    if info.txn_id is None or info.txn_id != found.txn_id or "tahoe/" not in str(info.fields.get("engineInfo")):
+        return None
+    state = State(
+        protocol=found.protocol,
+        metadata=found.metadata,
+        txns={txn.app_id: txn for txn in found.txns},
+        domains={domain.domain: domain for domain in found.domains},
+    )
+    return _checked(log, state, LiveFiles([MemoryPart(to_table(found.files))]), segment.version, segment.commit)
 
 
 def _without_files(actions: Iterable[Action]) -> list[Action]:

@@ -17,8 +17,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
 
-from tahoe.protocol.schema import DataType, Decimal, Primitive
+from tahoe.protocol.schema import DataType, Decimal, Primitive, Struct
+from tahoe.protocol.stats import Statistics, encode_statistics
 from tahoe.table.parquet import NestedColumns, child, in_parallel
+from tahoe.table.types import arrow_type
 
 Path: TypeAlias = tuple[str, ...]
 
@@ -236,6 +238,71 @@ def _fitting(value: Any, kind: pa.DataType) -> Any:
         return parsed.column("v").cast(kind)[0].as_py()
     except pa.ArrowInvalid:
         return None
+
+
+# --- the statistics of a checkpoint as typed columns
+
+
+def parsed_statistics(texts: pa.ChunkedArray, columns: Mapping[Path, DataType]) -> pa.ChunkedArray:
+    """`stats_parsed` for JSON texts, null where there is none; a bound that does not fit its column's type is null.
+
+    Args:
+        columns: the physical paths of the columns that have statistics, with their types.
+    """
+    flat = parse_statistics(texts, StatisticsRequest(columns)).combine_chunks()
+    leaves: dict[Path, pa.Array] = {("numRecords",): flat["num_records"], ("tightBounds",): flat["tight_bounds"]}
+    for field, name in _BOUNDS.items():
+        for path, kind in columns.items():
+            if bound_type(kind):
+                leaves[(field, *path)] = _narrowed(flat[column_name(name, path)], arrow_type(kind))
+    leaves |= {("nullCount", *path): flat[column_name("null_count", path)] for path in columns}
+    arrays = {path: pa.array([], values.type) if not len(values) else values.combine_chunks() for path, values in leaves.items()}
+    return pa.chunked_array([_struct(arrays, pc.is_null(pa.chunked_array(texts.chunks, texts.type).combine_chunks()))])
+
+
+def _narrowed(values: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+    """Whole numbers as the type of their column; what does not fit is null."""
+    if not pa.types.is_integer(kind):
+        return values.cast(kind)
+    fits = pc.equal(values.cast(kind, safe=False).cast(values.type), values)
+    return pc.if_else(fits, values, None).cast(kind)
+
+
+def _struct(leaves: Mapping[Path, pa.Array], mask: pa.Array | None = None) -> pa.StructArray:
+    """Arrays at paths as one nested array."""
+    groups: dict[str, dict[Path, pa.Array]] = {}
+    for path, values in leaves.items():
+        groups.setdefault(path[0], {})[path[1:]] = values
+    arrays = [inner[()] if () in inner else _struct(inner) for inner in groups.values()]
+    return pa.StructArray.from_arrays(arrays, names=list(groups), mask=mask)
+
+
+def texts_of_parsed(parsed: pa.ChunkedArray, schema: Struct) -> pa.ChunkedArray:
+    """JSON texts for `stats_parsed`, for checkpoints that have nothing else; null where it is.
+
+    Args:
+        schema: with physical names.
+    """
+    return pa.chunked_array([pa.array([None if row is None else _text(row, schema) for row in parsed.to_pylist()], pa.string())])
+
+
+def _text(row: Mapping[str, Any], schema: Struct) -> str:
+    def values(field: str) -> dict[Path, Any]:
+        found = {path: _dig(row.get(field), path) for path, _ in schema.leaves()}
+        return {path: value for path, value in found.items() if value is not None}
+
+    statistics = Statistics(
+        num_records=row.get("numRecords"),
+        tight_bounds=row.get("tightBounds") is not False,
+        min_values=values("minValues"),
+        max_values=values("maxValues"),
+        null_count=values("nullCount"),
+    )
+    return encode_statistics(statistics, schema, prefix_length=_AS_THEY_ARE)
+
+
+# Texts in a checkpoint were cut when they were taken.
+_AS_THEY_ARE = 1 << 30
 
 
 def read_parsed_statistics(columns: NestedColumns, request: StatisticsRequest) -> pa.Table | None:

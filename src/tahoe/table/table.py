@@ -20,11 +20,13 @@ from tahoe.protocol.schema import Struct
 from tahoe.storage import system_env
 from tahoe.storage.env import Env
 from tahoe.table.arrow_writer import write_arrow
+from tahoe.table.checkpoint_writer import write_checkpoint
 from tahoe.table.history import history, parse_timestamp, version_at
 from tahoe.table.log import Log
 from tahoe.table.scan import Scan
 from tahoe.table.snapshot import Snapshot, is_current, load_snapshot, refresh
 from tahoe.table.types import delta_schema
+from tahoe.table.upkeep import clean_log, compact_log
 from tahoe.table.writing import WriteRequest
 
 
@@ -123,6 +125,31 @@ class Table:
         """The commits, newest first: `version`, `timestamp`, and what the writer recorded of itself, under its own names."""
         commits = history(self.log, self.snapshot().metadata, limit)
         return [{**c.info.fields, "version": c.version, "timestamp": datetime.fromtimestamp(c.timestamp_ms / 1000, UTC)} for c in commits]
+
+    # --- the log's upkeep
+
+    def create_checkpoint(self) -> int:
+        """Write a checkpoint of the newest version, as every `delta.checkpointInterval`-th commit does of itself. Returns the version."""
+        snapshot = self.snapshot()
+        write_checkpoint(snapshot)
+        return snapshot.version
+
+    def compact_logs(self, starting_version: int, ending_version: int) -> None:
+        """Write one file with what a range of commits adds up to, which readers take in their place.
+
+        Raises:
+            InvalidOptionError: that is no range.
+            MissingVersionError: the log has not all of these commits.
+        """
+        compact_log(self.log, starting_version, ending_version)
+
+    def cleanup_metadata(self) -> int:
+        """Delete the commits and checkpoints that `delta.logRetentionDuration` lets go, as checkpoints do of themselves.
+
+        Returns:
+            how many files were deleted.
+        """
+        return len(clean_log(self.snapshot()))
 
     def append(
         self,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tahoe._version import VERSION
@@ -19,6 +19,8 @@ from tahoe.protocol.conflict import Intent, Winner, find_conflict
 from tahoe.protocol.replay import check_commit
 from tahoe.table.committer import Committed, Lost, put_commit
 from tahoe.table.log import Log
+from tahoe.table.snapshot import ENABLEMENT, Snapshot, in_commit_timestamps_enabled
+from tahoe.table.upkeep import after_commit
 
 # Each lost attempt means that another writer got through, so many of them in a row mean a very busy table, not a fault.
 COMMIT_ATTEMPTS_MAX = 1000
@@ -34,14 +36,14 @@ class Transaction:
     """Everything about a commit but its version.
 
     Attributes:
-        read_version: of the snapshot that the work is based on; -1 for a table that was not there.
+        base: the snapshot that the work is based on; None for a table that was not there.
         intent: what the conflict check must know of it.
         actions: all but the `commitInfo`.
         operation, parameters, metrics, user_metadata, engine: for the table's history.
     """
 
     log: Log
-    read_version: int
+    base: Snapshot | None
     actions: Sequence[Action]
     operation: str
     intent: Intent = field(default_factory=Intent)
@@ -49,6 +51,10 @@ class Transaction:
     metrics: Mapping[str, int] = field(default_factory=dict)
     user_metadata: str | None = None
     engine: str | None = None
+
+    @property
+    def read_version(self) -> int:
+        return -1 if self.base is None else self.base.version
 
     def commit(self) -> int:
         """Make the next version, or the one after the winners that do not matter.
@@ -65,10 +71,11 @@ class Transaction:
         txn_id = env.new_id()
         version = self.read_version + 1
         for attempt in range(COMMIT_ATTEMPTS_MAX):
-            actions = [self._commit_info(txn_id, env.clock_ms()), *self.actions]
+            actions = self._stamped(txn_id, version)
             check_commit(actions, self.log.canonical, table=self.log.url, file=log_files.commit_name(version))
             match put_commit(env, version, encode_commit(actions)):
                 case Committed():
+                    after_commit(self.log, self.base, version)
                     return version
                 case Lost():
                     version = self._rebase(version)
@@ -91,10 +98,53 @@ class Transaction:
                 raise conflict
         return newest + 1
 
-    def _commit_info(self, txn_id: str, timestamp_ms: int) -> CommitInfo:
+    # --- in-commit timestamps
+
+    def _stamped(self, txn_id: str, version: int) -> list[Action]:
+        """The actions of a version, with what depends on which one it is.
+
+        Protocol: "Writer Requirements for In-Commit Timestamps". Where the feature is switched on after the table was made, the properties
+        tell since when; where it is switched off, they go.
+        """
+        now_ms = self.log.env.clock_ms()
+        changed = next((a for a in self.actions if isinstance(a, Metadata)), None)
+        metadata = changed or (None if self.base is None else self.base.metadata)
+        if metadata is None or not in_commit_timestamps_enabled(metadata):
+            info = self._commit_info(txn_id, now_ms)
+            return [info, *(_without_enablement(a) if isinstance(a, Metadata) else a for a in self.actions)]
+        stamp_ms = max(now_ms, self._timestamp_before(version) + 1)
+        info = self._commit_info(txn_id, now_ms, stamp_ms)
+        return [info, *(self._with_enablement(a, version, stamp_ms) if isinstance(a, Metadata) else a for a in self.actions)]
+
+    def _timestamp_before(self, version: int) -> int:
+        """The time of the commit before a version; before the first there is none."""
+        if self.base is None and version == 0:
+            return -1
+        if self.base is not None and version == self.base.version + 1:
+            return self.base.timestamp_ms
+        info = self.log.commit_info(version - 1)
+        if info is not None and info.in_commit_timestamp_ms is not None:
+            return info.in_commit_timestamp_ms
+        found = self.log.env.store.head(log_files.commit_key(version - 1))
+        return -1 if found is None else found.modified_ms
+
+    def _with_enablement(self, metadata: Metadata, version: int, stamp_ms: int) -> Metadata:
+        configuration = _without_enablement(metadata).configuration
+        if self.base is None:
+            return replace(metadata, configuration=configuration)
+        if in_commit_timestamps_enabled(self.base.metadata):
+            since = {name: self.base.properties[name] for name in ENABLEMENT if name in self.base.properties}
+        else:
+            since = dict(zip(ENABLEMENT, (str(version), str(stamp_ms)), strict=True))
+        return replace(metadata, configuration={**configuration, **since})
+
+    # --- what is recorded
+
+    def _commit_info(self, txn_id: str, timestamp_ms: int, in_commit_timestamp_ms: int | None = None) -> CommitInfo:
         changes_data = any(a.data_change for a in self.actions if isinstance(a, Add | Remove))
         only_files = not any(isinstance(a, Metadata | Protocol) for a in self.actions)
         fields = {
+            "inCommitTimestamp": in_commit_timestamp_ms,
             "timestamp": timestamp_ms,
             "operation": self.operation,
             "operationParameters": {name: _parameter(value) for name, value in self.parameters.items()},
@@ -112,6 +162,10 @@ class Transaction:
         """Only files added, and nothing read to know which."""
         files = [a for a in self.actions if isinstance(a, Add | Remove)]
         return bool(files) and all(isinstance(a, Add) for a in files) and self.intent.reads is None and not self.intent.read_paths
+
+
+def _without_enablement(metadata: Metadata) -> Metadata:
+    return replace(metadata, configuration={name: value for name, value in metadata.configuration.items() if name not in ENABLEMENT})
 
 
 def _parameter(value: Any) -> str:

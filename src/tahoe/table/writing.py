@@ -172,7 +172,7 @@ class WritePlan:
         removed = {"numRemovedFiles": len(removes), "numRemovedBytes": sum(r.size_bytes or 0 for r in removes)}
         transaction = Transaction(
             log=self.table.log,
-            read_version=-1 if self.snapshot is None else self.snapshot.version,
+            base=self.snapshot,
             actions=[*changed[0], *self._changed_domains(), *changed[1], *removes, *adds],
             operation=self.request.operation,
             intent=intent,

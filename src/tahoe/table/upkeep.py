@@ -1,0 +1,225 @@
+"""What a log needs after commits: version checksums, checkpoints, compacted files, and an end of what has expired.
+
+Protocol: "Version Checksum File", "Checkpoints", "Log Compaction Files", "Metadata Cleanup". None of it changes what the table holds, so
+that it may fail or be cut short at any point; what is deleted is only what a checkpoint that was read again makes superfluous.
+"""
+
+from __future__ import annotations
+
+import logging
+from bisect import bisect_right
+from collections.abc import Iterable
+
+import pyarrow.compute as pc
+
+from tahoe.errors import DeltaError, InvalidOptionError
+from tahoe.protocol import log_files, properties
+from tahoe.protocol.actions import Action, Add, CommitInfo, DomainMetadata, Metadata, Protocol, Remove, Sidecar, Txn, encode_commit
+from tahoe.protocol.features import supported_features
+from tahoe.protocol.log_files import Checkpoint, Kind, LogFile
+from tahoe.protocol.replay import FileKey, file_key
+from tahoe.protocol.version_checksum import VersionChecksum, encode_version_checksum
+from tahoe.table.checkpoint import read_checkpoint, read_few, sidecar_key
+from tahoe.table.checkpoint_writer import write_checkpoint
+from tahoe.table.history import timeline
+from tahoe.table.log import Log
+from tahoe.table.snapshot import Snapshot, in_commit_timestamps_enabled, load_snapshot
+
+_logger = logging.getLogger("tahoe")
+
+# Version checksums list what is few, so that a small table can be opened from one file.
+CHECKSUM_FILES_MAX = 50
+CHECKSUM_TXNS_MAX = 100
+CHECKSUM_DOMAINS_MAX = 10
+
+_DAY_MS = 86_400_000
+
+
+def after_commit(log: Log, base: Snapshot | None, version: int) -> None:
+    """What a new version asks for, outside the writer's way. Whatever goes wrong here goes to the log of the program only.
+
+    Args:
+        base: the snapshot that the writer began with.
+    """
+
+    def work() -> None:
+        try:
+            _after_commit(log, base, version)
+        except Exception as error:
+            _logger.warning(
+                "%s: version %s is committed; what follows a commit failed, and the next one tries again: %s", log.url, version, error
+            )
+
+    log.env.background(work)
+
+
+def _after_commit(log: Log, base: Snapshot | None, version: int) -> None:
+    snapshot = _snapshot_after(log, base, version)
+    write_checksum(snapshot)
+    if version and version % properties.CHECKPOINT_INTERVAL.get(snapshot.properties, table=log.url) == 0:
+        write_checkpoint(snapshot)
+        if properties.ENABLE_EXPIRED_LOG_CLEANUP.get(snapshot.properties, table=log.url):
+            clean_log(snapshot)
+
+
+def _snapshot_after(log: Log, base: Snapshot | None, version: int) -> Snapshot:
+    if base is None:
+        return load_snapshot(log, version)
+    commits = [log_files.parse_name(log_files.commit_name(v)) for v in range(base.version + 1, version + 1)]
+    return base.after([(commit, log.read(commit)) for commit in commits if commit is not None])
+
+
+# --- version checksums
+
+
+def write_checksum(snapshot: Snapshot) -> None:
+    """Write the checksum of a version, unless it has one."""
+    key = f"{log_files.LOG_FOLDER}/{log_files.checksum_name(snapshot.version)}"
+    snapshot.log.env.store.put_if_absent(key, encode_version_checksum(checksum_of(snapshot)))
+
+
+def checksum_of(snapshot: Snapshot) -> VersionChecksum:
+    """What a version adds up to."""
+    live, info = snapshot.live, snapshot.log.commit_info(snapshot.version) or CommitInfo({})
+    vectors = live.column("deletion_vector")
+    deleted = sum(pc.sum(chunk.field("cardinality").filter(chunk.is_valid())).as_py() or 0 for chunk in vectors.chunks)
+    txns, domains = tuple(snapshot.txns.values()), tuple(snapshot.domains.values())
+    return VersionChecksum(
+        num_files=len(live),
+        table_size_bytes=live.size_bytes,
+        protocol=snapshot.protocol,
+        metadata=snapshot.metadata,
+        txn_id=info.txn_id,
+        in_commit_timestamp_ms=info.in_commit_timestamp_ms if in_commit_timestamps_enabled(snapshot.metadata) else None,
+        txns=txns if len(txns) <= CHECKSUM_TXNS_MAX else None,
+        domains=domains if len(domains) <= CHECKSUM_DOMAINS_MAX else None,
+        files=tuple(live.adds()) if len(live) <= CHECKSUM_FILES_MAX else None,
+        num_deleted_records=deleted,
+        num_deletion_vectors=len(vectors) - vectors.null_count,
+    )
+
+
+# --- compacted files
+
+
+def compact_log(log: Log, start: int, end: int) -> LogFile:
+    """Write what the commits from `start` to `end` add up to as one file, which readers take in their place.
+
+    Raises:
+        InvalidOptionError: that is no range.
+        MissingVersionError: the log has not all of these commits.
+    """
+    if not 0 <= start < end:
+        raise InvalidOptionError(
+            option="ending_version", value=end, table=log.url, detail=f"it must be after the starting version, {start}"
+        )
+    name = log_files.compacted_name(start, end)
+    log.env.store.put(
+        f"{log_files.LOG_FOLDER}/{name}", encode_commit(_reconciled(log, (log.read_version(v) for v in range(start, end + 1))))
+    )
+    file = log_files.parse_name(name)
+    assert file is not None
+    return file
+
+
+def _reconciled(log: Log, commits: Iterable[Iterable[Action]]) -> list[Action]:
+    """The last word of the commits on all they speak of. What is gone stays as a tombstone: older files may have it."""
+    last: dict[tuple[str, str | FileKey], Action] = {}
+    for actions in commits:
+        for action in actions:
+            match action:
+                case Protocol() | Metadata():
+                    last[(type(action).__name__, "")] = action
+                case Txn():
+                    last[("Txn", action.app_id)] = action
+                case DomainMetadata():
+                    last[("DomainMetadata", action.domain)] = action
+                case Add() | Remove():
+                    last[("file", file_key(action, log.canonical))] = action
+                case _:
+                    pass
+    return list(last.values())
+
+
+# --- what has expired
+
+
+def clean_log(snapshot: Snapshot) -> list[str]:
+    """Delete the commits and checkpoints that `delta.logRetentionDuration` lets go, and sidecars that no checkpoint names any more.
+
+    Every version since the last one before the cutoff stays readable. Where nothing could be kept safe, nothing is deleted.
+
+    Returns:
+        the keys of the files that were deleted.
+    """
+    log = snapshot.log
+    kept, expired = _expired(snapshot)
+    keys = [file.key for file in expired]
+    if kept is not None and expired:
+        read_checkpoint(log.env.store, kept)  # all later versions will depend on it
+        if _is_v2(snapshot) and not _has_classic_name(log.list_files(), expired):
+            # Protocol, "Handling Backward compatibility while moving to UUID-named v2 Checkpoints"
+            write_checkpoint(snapshot, classic_name=True)
+        keys += _staged_commits(log, kept.version)
+    for key in keys:
+        log.env.store.delete(key)
+    sidecars = _unused_sidecars(log)
+    for key in sidecars:
+        log.env.store.delete(key)
+    return [*keys, *sidecars]
+
+
+def _expired(snapshot: Snapshot) -> tuple[Checkpoint | None, list[LogFile]]:
+    """The checkpoint that is kept, and the files that are not."""
+    log = snapshot.log
+    retention = properties.LOG_RETENTION.get(snapshot.properties, table=log.url)
+    cutoff_ms = _midnight(log.env.clock_ms() - int(retention.total_seconds() * 1000))
+    line = timeline(log, snapshot.metadata)
+    before = bisect_right(range(len(line.commits)), cutoff_ms, key=line.timestamp_ms)
+    if before == 0:
+        return None, []
+    protected = properties.PROTECTED_CHECKPOINTS_BEFORE.get(snapshot.properties, table=log.url)
+    return log_files.expired_files(log.list_files(), line.commits[before - 1].version, protected_before=protected)
+
+
+def _midnight(time_ms: int) -> int:
+    return time_ms - time_ms % _DAY_MS
+
+
+def _is_v2(snapshot: Snapshot) -> bool:
+    return "v2Checkpoint" in supported_features(snapshot.protocol)
+
+
+def _has_classic_name(files: Iterable[LogFile], expired: Iterable[LogFile]) -> bool:
+    gone = {file.name for file in expired}
+    return any(file.kind is Kind.CLASSIC_CHECKPOINT and file.name not in gone for file in files)
+
+
+def _staged_commits(log: Log, version: int) -> list[str]:
+    """Protocol: "delete all the staged commit files having version <=" the checkpoint's that is kept."""
+    return [
+        info.key
+        for info in log.env.store.list_from(log_files.STAGED_FOLDER)
+        if (found := _staged_version(info.key)) is not None and found <= version
+    ]
+
+
+def _staged_version(key: str) -> int | None:
+    digits = key.rpartition("/")[2].partition(".")[0]
+    return int(digits) if len(digits) == 20 and digits.isdigit() else None
+
+
+def _unused_sidecars(log: Log) -> list[str]:
+    """Sidecars of the day before yesterday or older that no checkpoint names; none where a checkpoint cannot be read."""
+    store = log.env.store
+    newest_ms = _midnight(log.env.clock_ms() - _DAY_MS)
+    old = [info.key for info in store.list_from(log_files.SIDECAR_FOLDER) if info.modified_ms < newest_ms]
+    if not old:
+        return []
+    try:
+        checkpoints = [file for file in log.list_files() if file.is_checkpoint]
+        named = {sidecar_key(a) for file in checkpoints for a in read_few(store, file.key) if isinstance(a, Sidecar)}
+    except DeltaError as error:
+        _logger.warning("%s: sidecars are kept, because a checkpoint cannot be read: %s", log.url, error)
+        return []
+    return [key for key in old if key not in named]
