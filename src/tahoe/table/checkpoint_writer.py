@@ -220,10 +220,11 @@ class _Writer:
     def _put_parquet(
         self, key: str, names: Sequence[str], actions: Sequence[Action], files: Iterable[tuple[str, pa.StructArray]]
     ) -> tuple[int, int]:
-        """Put a Parquet file with a column for each kind of action; returns its size in bytes, and how many files are in it."""
+        """Put a Parquet file with a column for each kind of action; returns its size in bytes, and how many files are in it.
+
+        The reference looks for the columns of files even where all of them are in sidecars.
+        """
         schema = pa.schema([*((name, _SCHEMAS[name]) for name in names), ("remove", _SCHEMAS["remove"]), ("add", self._add_type)])
-        if "sidecar" in names:
-            schema = pa.schema([(name, _SCHEMAS[name]) for name in names])
         codec = properties.PARQUET_COMPRESSION.get(self.snapshot.properties, table=self.snapshot.url)
         rows = 0
         with tempfile.SpooledTemporaryFile(_BUFFERED_BYTES_MAX) as out:
