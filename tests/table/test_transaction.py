@@ -8,17 +8,18 @@ import pytest
 
 from tahoe.errors import (
     ConcurrentAppendException,
+    ConcurrentDeleteDeleteException,
     ConcurrentDeleteReadException,
     ConcurrentTransactionException,
     MetadataChangedException,
     ProtocolChangedException,
 )
-from tahoe.protocol.actions import CommitInfo, Remove, Txn
+from tahoe.protocol.actions import CommitInfo, DomainMetadata, Remove, Txn
 from tahoe.protocol.conflict import Intent
 from tahoe.storage.memory import Effect, Fault, FaultPlan, Operation
 from tahoe.table.snapshot import load_snapshot
 from tahoe.table.transaction import Transaction
-from tests.table.builders import METADATA, PROTOCOL, add, make_log, memory_env
+from tests.table.builders import METADATA, PROTOCOL, add, make_log, memory_env, put_commit
 
 
 def append(log, path, read_version=0, **fields):
@@ -72,7 +73,7 @@ def test_a_write_that_read_or_removed_is_not_blind():
     [
         ([add("b")], Intent(reads=lambda _: True), ConcurrentAppendException),
         ([Remove(path="a")], Intent(read_paths={"a"}), ConcurrentDeleteReadException),
-        ([replace(METADATA, name="renamed")], Intent(), MetadataChangedException),
+        ([replace(METADATA, configuration={"delta.appendOnly": "true"})], Intent(), MetadataChangedException),
         ([Txn(app_id="app", version=4)], Intent(app_ids={"app"}), ConcurrentTransactionException),
     ],
 )
@@ -85,7 +86,7 @@ def test_a_winner_that_matters_stops_the_commit_and_nothing_is_written(winner, i
 
 
 def test_every_winner_is_checked_not_only_the_last():
-    log = make_log([[add("a")], [replace(METADATA, name="renamed")], [add("b")]])
+    log = make_log([[add("a")], [replace(METADATA, partition_columns=("id",))], [add("b")]])
     with pytest.raises(MetadataChangedException):
         append(log, "mine").commit()
 
@@ -107,7 +108,7 @@ def test_a_commit_whose_answer_was_lost_is_made_once():
 
 def test_a_winner_that_the_listing_does_not_show_yet_is_checked_all_the_same():
     env = memory_env(faults=FaultPlan(Fault(effect=Effect.HIDE, operation=Operation.LIST, key="*001.json")))
-    log = make_log([[add("a")], [replace(METADATA, name="renamed")]], env)
+    log = make_log([[add("a")], [replace(METADATA, partition_columns=("id",))]], env)
     with pytest.raises(MetadataChangedException):
         append(log, "mine").commit()
 
@@ -115,3 +116,104 @@ def test_a_winner_that_the_listing_does_not_show_yet_is_checked_all_the_same():
 def test_commit_info_with_nothing_known_is_no_obstacle():
     log = make_log([[add("a")], [CommitInfo({}), add("b")]])
     assert append(log, "mine").commit() == 2
+
+
+def test_a_comment_of_another_writer_does_not_stop_a_write():
+    # the reference refuses this: every change of metadata is one to it
+    log = make_log([[add("a")]])
+    mine = Transaction(log=log, base=load_snapshot(log), actions=[Remove(path="a"), add("b")], operation="WRITE", intent=OVERWRITE)
+    put_commit(
+        log.env, 1, [replace(METADATA, description="why", configuration={"delta.logRetentionDuration": "interval 9 days", "mine": "1"})]
+    )
+    assert mine.commit() == 2
+    assert load_snapshot(log).metadata.description == "why"
+
+
+def test_two_changes_of_metadata_conflict():
+    log = make_log([[add("a")]])
+    mine = Transaction(log=log, base=load_snapshot(log), actions=[replace(METADATA, name="mine")], operation="SET TBLPROPERTIES")
+    put_commit(log.env, 1, [replace(METADATA, description="theirs")])
+    with pytest.raises(MetadataChangedException, match="as this write does"):
+        mine.commit()
+
+
+def test_compaction_by_another_writer_does_not_stop_one_that_read_the_rows():
+    # the reference refuses this: the files that compaction adds are files like any other to it
+    log = make_log([[add("a"), add("b")]])
+    intent = Intent(reads=lambda _: True, read_paths={"a", "b"})
+    mine = Transaction(log=log, base=load_snapshot(log), actions=[add("c")], operation="WRITE", intent=intent)
+    put_commit(log.env, 1, [Remove(path="a", data_change=False), Remove(path="b", data_change=False), add("ab", data_change=False)])
+    assert mine.commit() == 2
+
+
+def test_compaction_of_a_file_that_this_write_removes_stops_it():
+    log = make_log([[add("a"), add("b")]])
+    mine = Transaction(log=log, base=load_snapshot(log), actions=[Remove(path="a"), add("c")], operation="WRITE", intent=OVERWRITE)
+    put_commit(log.env, 1, [Remove(path="a", data_change=False), add("ab", data_change=False)])
+    with pytest.raises(ConcurrentDeleteDeleteException):
+        mine.commit()
+
+
+OVERWRITE = Intent(reads=lambda _: True, removed_paths={"a"})
+
+
+@pytest.mark.parametrize(("level", "conflicts"), [("Serializable", True), ("WriteSerializable", False)])
+def test_the_isolation_level_says_whether_blind_appends_matter(level, conflicts):
+    log = make_log([[]])
+    put_commit(log.env, 1, [replace(METADATA, configuration={"delta.isolationLevel": level}), add("a")])
+    base = load_snapshot(log)
+    mine = Transaction(log=log, base=base, actions=[Remove(path="a"), add("b")], operation="WRITE", intent=OVERWRITE)
+    assert Transaction(log=log, base=base, actions=[add("theirs")], operation="WRITE").commit() == 2
+    if conflicts:
+        with pytest.raises(ConcurrentAppendException):
+            mine.commit()
+    else:
+        assert mine.commit() == 3
+        assert log.commit_info(3).fields["isolationLevel"] == "WriteSerializable"
+        assert paths(log) == ["b", "theirs"]
+
+
+def test_under_write_serializable_an_append_that_read_the_table_still_matters():
+    log = make_log([[]])
+    put_commit(log.env, 1, [replace(METADATA, configuration={"delta.isolationLevel": "WriteSerializable"}), add("a")])
+    base = load_snapshot(log)
+    theirs = Transaction(log=log, base=base, actions=[add("theirs")], operation="WRITE", intent=Intent(reads=lambda _: True))
+    theirs.commit()
+    mine = Transaction(log=log, base=base, actions=[Remove(path="a"), add("b")], operation="WRITE", intent=OVERWRITE)
+    with pytest.raises(ConcurrentAppendException):
+        mine.commit()
+
+
+def test_a_commit_that_only_moves_rows_conflicts_through_its_own_files_alone():
+    log = make_log([[add("a"), add("b")]])
+    base = load_snapshot(log)
+    moved = [Remove(path="a", data_change=False), add("moved", data_change=False)]
+    mine = Transaction(log=log, base=base, actions=moved, operation="OPTIMIZE", intent=OVERWRITE)
+    put_commit(log.env, 1, [Remove(path="b"), add("new")])
+    assert mine.commit() == 2
+    assert log.commit_info(2).fields["isolationLevel"] == "SnapshotIsolation"
+    again = Transaction(log=log, base=base, actions=moved, operation="OPTIMIZE", intent=OVERWRITE)
+    with pytest.raises(ConcurrentDeleteDeleteException):
+        again.commit()
+
+
+@pytest.mark.parametrize(("domain", "conflicts"), [("mine", True), ("other", False)])
+def test_domains_conflict_one_by_one(domain, conflicts):
+    log = make_log([[]])
+    actions = [DomainMetadata(domain="mine", configuration="1")]
+    mine = Transaction(log=log, base=load_snapshot(log), actions=actions, operation="WRITE")
+    put_commit(log.env, 1, [DomainMetadata(domain=domain, configuration="2")])
+    if conflicts:
+        with pytest.raises(ConcurrentTransactionException, match="the domain mine"):
+            mine.commit()
+    else:
+        assert mine.commit() == 2
+        assert set(load_snapshot(log).domains) == {"mine", "other"}
+
+
+def test_a_conflict_says_who_was_first():
+    log = make_log([[add("a")]])
+    mine = Transaction(log=log, base=load_snapshot(log), actions=[Remove(path="a")], operation="DELETE", intent=OVERWRITE)
+    put_commit(log.env, 1, [CommitInfo({"operation": "MERGE", "timestamp": 0, "userName": "ada"}), Remove(path="a")])
+    with pytest.raises(ConcurrentDeleteDeleteException, match=r"version 1: MERGE at 1970-01-01T00:00:00\+00:00 by ada"):
+        mine.commit()

@@ -9,13 +9,15 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from tahoe._version import VERSION
 from tahoe.errors import CommitAttemptsExceededError, CommitOutcomeUnknownError
 from tahoe.protocol import log_files
-from tahoe.protocol.actions import Action, Add, CommitInfo, Metadata, Protocol, Remove, encode_commit
-from tahoe.protocol.conflict import Intent, Winner, find_conflict
+from tahoe.protocol.actions import Action, Add, CommitInfo, DomainMetadata, Metadata, Protocol, Remove, encode_commit
+from tahoe.protocol.conflict import Intent, Isolation, Winner, find_conflict
+from tahoe.protocol.properties import ISOLATION_LEVEL
 from tahoe.protocol.replay import check_commit
 from tahoe.table.committer import Committed, Lost, put_commit
 from tahoe.table.log import Log
@@ -26,9 +28,6 @@ from tahoe.table.upkeep import after_commit
 COMMIT_ATTEMPTS_MAX = 1000
 _BACKOFF_SECONDS_MAX = 1.0
 _BACKOFF_SECONDS = 0.01
-
-ISOLATION_LEVEL = "Serializable"
-SNAPSHOT_ISOLATION = "SnapshotIsolation"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,6 +84,26 @@ class Transaction:
                     raise CommitOutcomeUnknownError(table=self.log.url, version=version, txn_id=txn_id, detail=detail) from unknown.error
         raise CommitAttemptsExceededError(table=self.log.url, attempts=COMMIT_ATTEMPTS_MAX, version=version)
 
+    @cached_property
+    def isolation(self) -> Isolation:
+        """By `delta.isolationLevel`; a commit that only moves rows need not know what others add."""
+        changes_data = any(a.data_change for a in self.actions if isinstance(a, Add | Remove))
+        if not changes_data and not any(isinstance(a, Metadata | Protocol) for a in self.actions):
+            return Isolation.SNAPSHOT
+        properties = {} if self.base is None else self.base.properties
+        return Isolation(ISOLATION_LEVEL.get(properties, table=self.log.url))
+
+    @cached_property
+    def _whole_intent(self) -> Intent:
+        """What was read, with what the actions themselves tell."""
+        keeps_metadata = self.base is not None and not any(isinstance(a, Metadata) for a in self.actions)
+        return replace(
+            self.intent,
+            isolation=self.isolation,
+            domains=frozenset(a.domain for a in self.actions if isinstance(a, DomainMetadata)),
+            metadata=self.base.metadata if self.base is not None and keeps_metadata else None,
+        )
+
     def _rebase(self, lost: int) -> int:
         """Check every commit from a lost version on, and give the next version to try.
 
@@ -93,7 +112,7 @@ class Transaction:
         newest = max([lost, *(f.version for f in self.log.list_files(lost) if f.kind is log_files.Kind.COMMIT)])
         for version in range(lost, newest + 1):
             winner = Winner(version=version, actions=tuple(self.log.read_version(version)))
-            conflict = find_conflict(self.intent, winner, self.log.canonical, table=self.log.url)
+            conflict = find_conflict(self._whole_intent, winner, self.log.canonical, table=self.log.url)
             if conflict is not None:
                 raise conflict
         return newest + 1
@@ -141,15 +160,13 @@ class Transaction:
     # --- what is recorded
 
     def _commit_info(self, txn_id: str, timestamp_ms: int, in_commit_timestamp_ms: int | None = None) -> CommitInfo:
-        changes_data = any(a.data_change for a in self.actions if isinstance(a, Add | Remove))
-        only_files = not any(isinstance(a, Metadata | Protocol) for a in self.actions)
         fields = {
             "inCommitTimestamp": in_commit_timestamp_ms,
             "timestamp": timestamp_ms,
             "operation": self.operation,
             "operationParameters": {name: _parameter(value) for name, value in self.parameters.items()},
             "readVersion": self.read_version if self.read_version >= 0 else None,
-            "isolationLevel": ISOLATION_LEVEL if changes_data or not only_files else SNAPSHOT_ISOLATION,
+            "isolationLevel": self.isolation.value,
             "isBlindAppend": self._is_blind_append(),
             "operationMetrics": {name: str(value) for name, value in self.metrics.items()},
             "userMetadata": self.user_metadata,
