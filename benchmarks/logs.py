@@ -86,6 +86,21 @@ def write_checkpointed_table(folder: Path, files: int, version: int = 10) -> Non
     (log / "_last_checkpoint").write_text(json.dumps({"version": version, "size": files + 2, "sizeInBytes": size_bytes}))
 
 
+def write_commits(folder: Path, commits: int) -> None:
+    """A log of so many commits, each of which adds a file, without a checkpoint; the files are not there."""
+    log = folder / "_delta_log"
+    log.mkdir(parents=True)
+    chance = random.Random(2)
+    for version in range(commits):
+        head: list[dict[str, object]] = [{"commitInfo": {"timestamp": 1_700_000_000_000 + version, "operation": "WRITE"}}]
+        if version == 0:
+            head += [{"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}, {"metaData": metadata_action(_SCHEMA, ["l_shipdate"])}]
+        add = _add(version, commits, chance)
+        add["partitionValues"] = dict(add["partitionValues"])  # type: ignore[call-overload]
+        lines = [json.dumps(action) for action in (*head, {"add": add})]
+        (log / f"{version:020}.json").write_text("\n".join(lines) + "\n")
+
+
 def _adds(files: int) -> Iterator[pa.Array]:
     chance = random.Random(1)
     for start in range(0, files, CHUNK_FILES):
