@@ -13,7 +13,7 @@ import sys
 import time
 from pathlib import Path
 
-from benchmarks.logs import write_checkpointed_table, write_commits
+from benchmarks.logs import add_commit, write_checkpointed_table, write_commits
 from benchmarks.measure import FOLDER, ROUNDS, Comparison, report
 
 SIDES = ("tahoe", "delta-rs")
@@ -118,6 +118,7 @@ def _checkpoint(folder: Path) -> list[Comparison]:
             table = folder / f"checkpoint-{side}"
             shutil.rmtree(table, ignore_errors=True)
             shutil.copytree(source, table)
+            add_commit(table, 11)  # the version before has a checkpoint already
             answer = _answer(_start(side, "checkpoint", table))
             if number:
                 found[side].append(answer)

@@ -88,17 +88,19 @@ def write_checkpointed_table(folder: Path, files: int, version: int = 10) -> Non
 
 def write_commits(folder: Path, commits: int) -> None:
     """A log of so many commits, each of which adds a file, without a checkpoint; the files are not there."""
-    log = folder / "_delta_log"
-    log.mkdir(parents=True)
-    chance = random.Random(2)
+    (folder / "_delta_log").mkdir(parents=True)
+    head = [{"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}, {"metaData": metadata_action(_SCHEMA, ["l_shipdate"])}]
     for version in range(commits):
-        head: list[dict[str, object]] = [{"commitInfo": {"timestamp": 1_700_000_000_000 + version, "operation": "WRITE"}}]
-        if version == 0:
-            head += [{"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}, {"metaData": metadata_action(_SCHEMA, ["l_shipdate"])}]
-        add = _add(version, commits, chance)
-        add["partitionValues"] = dict(add["partitionValues"])  # type: ignore[call-overload]
-        lines = [json.dumps(action) for action in (*head, {"add": add})]
-        (log / f"{version:020}.json").write_text("\n".join(lines) + "\n")
+        add_commit(folder, version, head if version == 0 else [], of=commits)
+
+
+def add_commit(folder: Path, version: int, head: list[dict[str, object]] | None = None, of: int = 1_000_000) -> None:
+    """A commit that adds one file, which is not there."""
+    add = _add(version, of, random.Random(version))
+    add["partitionValues"] = dict(add["partitionValues"])  # type: ignore[call-overload]
+    info = {"commitInfo": {"timestamp": 1_700_000_000_000 + version, "operation": "WRITE"}}
+    lines = [json.dumps(action) for action in (info, *(head or []), {"add": add})]
+    (folder / "_delta_log" / f"{version:020}.json").write_text("\n".join(lines) + "\n")
 
 
 def _adds(files: int) -> Iterator[pa.Array]:
