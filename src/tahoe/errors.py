@@ -399,6 +399,12 @@ class ConcurrentTransactionException(DeltaConcurrentModificationException):
     condition = "DELTA_CONCURRENT_TRANSACTION"
 
 
+class WriteAlreadyRecordedError(ConcurrentTransactionException):
+    """Another writer has committed this very write (``txnAppId``, ``txnVersion``) meanwhile: there is nothing left to do."""
+
+    condition = "DELTA_WRITE_ALREADY_RECORDED"
+
+
 # --- the storage did not do what it was asked
 
 

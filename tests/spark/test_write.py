@@ -39,6 +39,7 @@ from tahoe.errors import (
     WriteNotImplementedError,
 )
 from tahoe.protocol.actions import Add, CommitInfo, Txn, decode_commit
+from tahoe.spark import write
 from tahoe.table.writing import WritePlan
 
 NAN = float("nan")
@@ -593,6 +594,25 @@ def test_a_write_with_an_identity_is_done_once(spark: SparkSession, path: str) -
     ]
     with pytest.raises(InvalidOptionError):
         append(spark.range(3), path, txnAppId="job")
+
+
+def test_a_write_with_an_identity_that_another_does_meanwhile_is_done_once(
+    spark: SparkSession, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append(spark.range(3), path)
+    plan = write.plan_write
+
+    def overtaken(*args: object) -> object:
+        planned = plan(*args)
+        monkeypatch.setattr(write, "plan_write", plan)
+        append(spark.range(3), path, txnAppId="job", txnVersion=1)
+        return planned
+
+    monkeypatch.setattr(write, "plan_write", overtaken)
+    append(spark.range(3), path, txnAppId="job", txnVersion=1)
+    assert tahoe.Table(path).version == 1
+    assert spark.read.format("delta").load(path).count() == 6
+    assert sorted(f.name for f in Path(path).glob("*.parquet")) == sorted(a.path for v in range(2) for a in adds(path, v))
 
 
 def test_an_identity_of_the_session_may_count_for_one_write(spark: SparkSession, path: str) -> None:

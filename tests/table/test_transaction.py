@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pyarrow as pa
 import pytest
 
+import tahoe
 from tahoe.errors import (
     ConcurrentAppendException,
     ConcurrentDeleteDeleteException,
@@ -13,10 +15,12 @@ from tahoe.errors import (
     ConcurrentTransactionException,
     MetadataChangedException,
     ProtocolChangedException,
+    WriteAlreadyRecordedError,
 )
 from tahoe.protocol.actions import CommitInfo, DomainMetadata, Remove, Txn
 from tahoe.protocol.conflict import Intent
 from tahoe.storage.memory import Effect, Fault, FaultPlan, Operation
+from tahoe.table import arrow_writer, writing
 from tahoe.table.snapshot import load_snapshot
 from tahoe.table.transaction import Transaction
 from tests.table.builders import METADATA, PROTOCOL, add, make_log, memory_env, put_commit
@@ -217,3 +221,37 @@ def test_a_conflict_says_who_was_first():
     put_commit(log.env, 1, [CommitInfo({"operation": "MERGE", "timestamp": 0, "userName": "ada"}), Remove(path="a")])
     with pytest.raises(ConcurrentDeleteDeleteException, match=r"version 1: MERGE at 1970-01-01T00:00:00\+00:00 by ada"):
         mine.commit()
+
+
+@pytest.mark.parametrize(
+    ("theirs", "error"), [(5, WriteAlreadyRecordedError), (6, WriteAlreadyRecordedError), (4, ConcurrentTransactionException)]
+)
+def test_a_write_that_another_recorded_meanwhile_is_not_made_twice(theirs, error):
+    log = make_log([[add("a")]])
+    base = load_snapshot(log)
+    actions = [Txn(app_id="app", version=5), add("mine")]
+    mine = Transaction(log=log, base=base, actions=actions, operation="WRITE", intent=Intent(app_ids={"app"}))
+    put_commit(log.env, 1, [Txn(app_id="app", version=theirs), add("theirs")])
+    with pytest.raises(error) as caught:
+        mine.commit()
+    assert type(caught.value) is error
+    assert paths(log) == ["a", "theirs"]
+
+
+def test_an_append_that_was_sent_twice_at_once_is_there_once(monkeypatch):
+    env = memory_env()
+    table = tahoe.Table(env.store.url, env=env)
+    rows = pa.table({"id": [1]})
+    table.append(rows)
+    plan = writing.plan_write
+
+    def overtaken(*args):
+        planned = plan(*args)
+        monkeypatch.setattr(arrow_writer, "plan_write", plan)
+        assert tahoe.Table(env.store.url, env=env).append(rows, txn=("app", 1)) == 1
+        return planned
+
+    monkeypatch.setattr(arrow_writer, "plan_write", overtaken)
+    assert table.append(rows, txn=("app", 1)) is None
+    assert table.to_arrow().num_rows == 2
+    assert len([info for info in env.store.walk() if info.key.endswith(".parquet")]) == 2

@@ -20,6 +20,7 @@ from tahoe.errors import (
     InvalidOptionError,
     SchemaMismatchError,
     UnsupportedDataTypeError,
+    WriteAlreadyRecordedError,
     WriteFailedError,
 )
 from tahoe.protocol.column_mapping import column_id
@@ -316,8 +317,8 @@ def _telling_line(message: str) -> str:
 # --- the files
 
 
-def _commit(plan: WritePlan, files: Sequence[NewFile], gateway: Gateway, settings: WriterSettings) -> int:
-    """Commit what was written. Where nothing was committed, and that is certain, the files go."""
+def _commit(plan: WritePlan, files: Sequence[NewFile], gateway: Gateway, settings: WriterSettings) -> int | None:
+    """Commit what was written. Where nothing was committed, and that is certain, they go; None where another did the same meanwhile."""
     try:
         statistics = _statistics(plan, files)
         empty = {file.key for file in files if statistics[file.key].num_records == 0}
@@ -336,8 +337,10 @@ def _commit(plan: WritePlan, files: Sequence[NewFile], gateway: Gateway, setting
         return plan.commit(written, metrics)
     except CommitOutcomeUnknownError:
         raise
-    except DeltaError:  # any other exception may come after the commit, when readers already count on the files
+    except DeltaError as error:  # any other exception may come after the commit, when readers already count on the files
         delete_files(gateway, plan.url, [file.key for file in kept], settings.hadoop)
+        if isinstance(error, WriteAlreadyRecordedError):
+            return None
         raise
 
 

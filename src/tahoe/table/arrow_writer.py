@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from tahoe.errors import CommitOutcomeUnknownError, DeltaError
+from tahoe.errors import CommitOutcomeUnknownError, DeltaError, WriteAlreadyRecordedError
 from tahoe.protocol.column_mapping import column_id
 from tahoe.protocol.partitions import format_partition_value, partition_folder
 from tahoe.protocol.schema import VOID, Array, DataType, Field, Map, Struct
@@ -67,15 +67,17 @@ def write_files(plan: WritePlan, data: pa.Table) -> list[WrittenFile]:
         raise
 
 
-def commit_files(plan: WritePlan, files: Sequence[WrittenFile], rows: int) -> int:
-    """Commit what was written. Where nothing was committed, and that is certain, the files go."""
+def commit_files(plan: WritePlan, files: Sequence[WrittenFile], rows: int) -> int | None:
+    """Commit what was written. Where nothing was committed, and that is certain, they go; None where another did the same meanwhile."""
     metrics = {"numFiles": len(files), "numOutputRows": rows, "numOutputBytes": sum(f.size_bytes for f in files)}
     try:
         return plan.commit(files, metrics)
     except CommitOutcomeUnknownError:
         raise
-    except DeltaError:
+    except DeltaError as error:
         delete_files(plan, files)
+        if isinstance(error, WriteAlreadyRecordedError):
+            return None
         raise
 
 

@@ -13,9 +13,9 @@ from functools import cached_property
 from typing import Any
 
 from tahoe._version import VERSION
-from tahoe.errors import CommitAttemptsExceededError, CommitOutcomeUnknownError
+from tahoe.errors import CommitAttemptsExceededError, CommitOutcomeUnknownError, WriteAlreadyRecordedError
 from tahoe.protocol import log_files
-from tahoe.protocol.actions import Action, Add, CommitInfo, DomainMetadata, Metadata, Protocol, Remove, encode_commit
+from tahoe.protocol.actions import Action, Add, CommitInfo, DomainMetadata, Metadata, Protocol, Remove, Txn, encode_commit
 from tahoe.protocol.conflict import Intent, Isolation, Winner, find_conflict
 from tahoe.protocol.properties import ISOLATION_LEVEL
 from tahoe.protocol.replay import check_commit
@@ -62,6 +62,7 @@ class Transaction:
             the version that was made.
 
         Raises:
+            WriteAlreadyRecordedError: a winner recorded this write's `txn`, or a later one: nothing need be committed.
             DeltaConcurrentModificationException: a winner did something that matters; nothing was committed.
             CommitOutcomeUnknownError: the storage would not tell whether the commit arrived.
             CommitAttemptsExceededError: too many others were faster.
@@ -112,10 +113,19 @@ class Transaction:
         newest = max([lost, *(f.version for f in self.log.list_files(lost) if f.kind is log_files.Kind.COMMIT)])
         for version in range(lost, newest + 1):
             winner = Winner(version=version, actions=tuple(self.log.read_version(version)))
+            self._check_not_recorded(winner)
             conflict = find_conflict(self._whole_intent, winner, self.log.canonical, table=self.log.url)
             if conflict is not None:
                 raise conflict
         return newest + 1
+
+    def _check_not_recorded(self, winner: Winner) -> None:
+        """Protocol: "Transaction Identifiers". An application's write may have been sent twice, and the other one was first."""
+        mine = {action.app_id: action.version for action in self.actions if isinstance(action, Txn)}
+        for action in winner.actions:
+            if isinstance(action, Txn) and action.app_id in mine and action.version >= mine[action.app_id]:
+                detail = f"it recorded version {action.version} of the application {action.app_id}, of which this is {mine[action.app_id]}"
+                raise WriteAlreadyRecordedError(table=self.log.url, winner=str(winner), detail=detail)
 
     # --- in-commit timestamps
 
