@@ -18,7 +18,8 @@
     │   ├── DataFileMissingError, InvalidDataFileError, DeletionVectorError
     ├── DeltaConcurrentModificationException   another writer won, and what it did matters to this one
     │   ├── ConcurrentWriteException, MetadataChangedException, ProtocolChangedException, ConcurrentAppendException,
-    │   │   ConcurrentDeleteReadException, ConcurrentDeleteDeleteException, ConcurrentTransactionException
+    │   │   ConcurrentDeleteReadException, ConcurrentDeleteDeleteException, ConcurrentTransactionException; below it
+    │   │   WriteAlreadyRecordedError
     ├── DeltaStorageError             the storage did not do what it was asked
     │   ├── StorageUnavailableError; below it StorageRefusedError with AtomicCreateUnsupportedError and ForkedProcessError
     │   ├── UnsupportedStorageError, CommitOutcomeUnknownError, CommitAttemptsExceededError

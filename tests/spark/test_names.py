@@ -12,6 +12,7 @@ from pyspark.sql import Row
 import tahoe
 from tahoe.errors import InvalidTimeTravelError, TableNotFoundError, VersionNotFoundError
 from tahoe.protocol.schema import LONG, STRING, Field, Struct
+from tahoe.storage.background import finish_background
 from tests.spark.foreign import change_schema
 
 
@@ -153,6 +154,7 @@ def test_the_catalog_holds_no_copy_of_the_schema(spark, table):
 
 
 def test_a_name_whose_table_is_gone_has_our_error(spark, table, path):
+    finish_background()
     shutil.rmtree(path)
     with pytest.raises(TableNotFoundError):
         spark.table(table).count()
@@ -274,6 +276,7 @@ def test_a_name_and_a_path_can_be_used_again(spark, path):
     finally:
         spark.sql("DROP TABLE again")
     append(path, 1)
+    finish_background()
     shutil.rmtree(path)
     assert not tahoe.DeltaTable.isDeltaTable(spark, path)
     spark.sql(f"CREATE TABLE delta.`{path}` (other STRING) USING delta")

@@ -29,6 +29,7 @@ from tahoe.errors import (
 )
 from tahoe.protocol.schema import INTEGER, LONG, STRING, VOID, Field, Struct
 from tahoe.spark import planning, scan
+from tahoe.storage.background import finish_background
 from tests.spark.foreign import change_schema, mark
 
 
@@ -191,6 +192,7 @@ def test_a_table_that_was_made_anew_in_the_same_folder_is_another_one(spark, pat
     append(path, 1)
     cached = load(spark, path).cache()
     assert ids(cached) == [1]
+    finish_background()
     shutil.rmtree(path)
     append(path, 7)
     assert ids(load(spark, path)) == [7]

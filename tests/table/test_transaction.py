@@ -255,3 +255,15 @@ def test_an_append_that_was_sent_twice_at_once_is_there_once(monkeypatch):
     assert table.append(rows, txn=("app", 1)) is None
     assert table.to_arrow().num_rows == 2
     assert len([info for info in env.store.walk() if info.key.endswith(".parquet")]) == 2
+
+
+def test_under_write_serializable_a_change_of_schema_does_not_go_behind_an_append_of_the_old_one():
+    log = make_log([[]])
+    level = replace(METADATA, configuration={"delta.isolationLevel": "WriteSerializable"})
+    put_commit(log.env, 1, [level, add("a")])
+    base = load_snapshot(log)
+    actions = [replace(level, schema_string='{"type":"struct","fields":[]}'), Remove(path="a")]
+    mine = Transaction(log=log, base=base, actions=actions, operation="CREATE OR REPLACE TABLE", intent=OVERWRITE)
+    Transaction(log=log, base=base, actions=[add("theirs")], operation="WRITE").commit()
+    with pytest.raises(ConcurrentAppendException):
+        mine.commit()

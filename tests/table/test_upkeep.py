@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 import tahoe
-from tahoe.errors import CorruptCheckpointError, InvalidOptionError, VersionNotFoundError
+from tahoe.errors import CorruptCheckpointError, DeltaError, InvalidOptionError, VersionNotFoundError
 from tahoe.protocol import log_files
 from tahoe.protocol.actions import Action, DomainMetadata, Metadata, Protocol, Remove, Txn
 from tahoe.protocol.version_checksum import parse_version_checksum
+from tahoe.storage.background import finish_background, in_background
 from tahoe.storage.env import Env
 from tahoe.storage.memory import Effect, Fault, FaultPlan, MemoryStore, Operation
+from tahoe.table import checkpoint_writer
 from tahoe.table.checkpoint_writer import write_checkpoint
 from tahoe.table.log import Log
 from tahoe.table.snapshot import Snapshot, load_snapshot
 from tahoe.table.transaction import Transaction
-from tahoe.table.upkeep import clean_log, compact_log
+from tahoe.table.upkeep import checksum_of, clean_log, compact_log
 from tahoe.table.verify_log import check_log
 from tests.table.builders import METADATA, PROTOCOL, add, make_log, memory_env, put_commit
 
@@ -152,6 +156,94 @@ def test_a_checksum_that_is_not_known_to_be_right_is_not_relied_on(env: Env, wha
         env.store.put(commit, env.store.get(commit).replace(b"tahoe/", b"other/"))
     env.store.put(key, b"{" if what == "broken" else json.dumps(body).encode())
     assert len(load_snapshot(table.log).live) == 5
+
+
+class Waiting:
+    """Work for the background that waits until a test lets it happen."""
+
+    def __init__(self) -> None:
+        self.work: list[Callable[[], None]] = []
+
+    def __call__(self, work: Callable[[], None]) -> None:
+        self.work.append(work)
+
+    def finish(self) -> None:
+        while self.work:
+            self.work.pop(0)()
+
+
+@pytest.mark.parametrize("made_anew", [True, False])
+def test_what_follows_a_commit_does_not_touch_a_table_that_came_after(clock: Clock, made_anew: bool) -> None:
+    waiting = Waiting()
+    env = memory_env()
+    env = replace(env, store=MemoryStore(env.store.url, clock_ms=clock), clock_ms=clock, background=waiting)
+    table = tahoe.Table(env.store.url, env=env)
+    for _ in range(3):
+        table.append(ROWS, properties={"delta.checkpointInterval": "1"} if not table.exists() else None)
+    for info in list(env.store.walk()):
+        env.store.delete(info.key)
+    clock.now_ms += 1
+    if made_anew:
+        after = tahoe.Table(env.store.url, env=replace(env, background=lambda work: None))
+        for _ in range(3):
+            after.append(ROWS)
+    before = [info.key for info in env.store.walk()]
+    waiting.finish()
+    assert [info.key for info in env.store.walk()] == before
+
+
+def test_a_table_that_is_dropped_while_its_checkpoint_is_made_does_not_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = make_log([[add("a")]])
+    snapshot = load_snapshot(log)
+    put = checkpoint_writer._Writer._put_parquet
+
+    def dropped_meanwhile(self: Any, *args: Any) -> Any:
+        for info in list(log.env.store.walk()):
+            log.env.store.delete(info.key)
+        return put(self, *args)
+
+    monkeypatch.setattr(checkpoint_writer._Writer, "_put_parquet", dropped_meanwhile)
+    with pytest.raises(DeltaError):
+        write_checkpoint(snapshot)
+    assert list(log.env.store.walk()) == []
+
+
+def test_a_checksum_does_not_list_files_whose_statistics_are_elsewhere() -> None:
+    from tests.table.test_checkpoint_writer import with_statistics  # noqa: PLC0415
+
+    log = with_statistics(**{"delta.checkpoint.writeStatsAsStruct": "true", "delta.checkpoint.writeStatsAsJson": "false"})
+    write_checkpoint(load_snapshot(log))
+    assert checksum_of(load_snapshot(log)).files is None
+
+
+def test_a_broken_checkpoint_does_not_stop_the_next(env: Env, clock: Clock) -> None:
+    log = old_log(env, clock, 15)
+    env.store.put(f"{log_files.LOG_FOLDER}/{log_files.classic_checkpoint_name(10)}", b"broken")
+    write_checkpoint(load_snapshot(log))
+    assert versions(env, ".checkpoint.parquet") == [10, 14]
+    assert len(load_snapshot(log).live) == 15
+
+
+def test_a_checkpoint_that_is_there_is_not_written_anew_unless_it_is_broken() -> None:
+    log = make_log([[add("a")]])
+    key = f"{log_files.LOG_FOLDER}/{log_files.classic_checkpoint_name(0)}"
+    write_checkpoint(load_snapshot(log))
+    first = log.env.store.head(key)
+    write_checkpoint(load_snapshot(log))
+    assert log.env.store.head(key) == first
+    log.env.store.put(key, b"broken")
+    write_checkpoint(load_snapshot(log))
+    assert log.env.store.get(key)[:4] == b"PAR1"
+
+
+def test_a_forked_process_has_a_background_of_its_own() -> None:
+    in_background(lambda: None)
+    finish_background()
+    done = os.fork()
+    if done == 0:
+        finish_background()
+        os._exit(0)
+    assert os.waitpid(done, 0)[1] == 0
 
 
 # --- compacted files

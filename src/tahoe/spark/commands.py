@@ -12,6 +12,7 @@ from tahoe.spark.alterations import altered
 from tahoe.spark.creation import NewTable, make_table, make_table_of
 from tahoe.spark.gateway import Gateway, JavaObject
 from tahoe.spark.types import delta_schema
+from tahoe.storage.background import finish_background
 
 _WRITES = frozenset({"AppendData", "OverwriteByExpression", "OverwritePartitionsDynamic"})
 _ROW_CHANGES: Mapping[str, str] = {"DeleteFromTable": "DELETE", "UpdateTable": "UPDATE", "MergeIntoTable": "MERGE"}
@@ -24,7 +25,7 @@ _OPTION = "option."
 def instead_of(gateway: Gateway, name: str, plan: JavaObject) -> JavaObject | None:
     """The plan to run instead of a command, or None to run it as it is.
 
-    It is asked more than once, and for EXPLAIN too: nothing is done here.
+    It is asked more than once, and for EXPLAIN too: nothing is changed here.
 
     Args:
         name: the simple name of the command's class.
@@ -39,6 +40,8 @@ def instead_of(gateway: Gateway, name: str, plan: JavaObject) -> JavaObject | No
     if altered(gateway, name, plan) is not None:
         return gateway.java_class("delta.Command")(f"Delta {name}", plan)
     guard.check(gateway, name, plan)
+    if name.startswith("Drop"):
+        finish_background()  # what follows our last commits would write into the folder while Spark removes it
     return None
 
 

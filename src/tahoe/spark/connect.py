@@ -22,6 +22,7 @@ from tahoe.protocol import predicate as p
 from tahoe.spark.time_travel import Target, iso_moment, target_of_options
 from tahoe.spark.types import delta_schema, spark_schema
 from tahoe.spark.write_options import WriteOptions, parse_options
+from tahoe.storage.background import finish_background
 from tahoe.table.arrow_writer import commit_files, delete_files, write_files
 from tahoe.table.rows import read_rows
 from tahoe.table.scan import Scan
@@ -233,6 +234,7 @@ class _Writer(ds.DataSourceArrowWriter):
         table = self._plan.table
         snapshot = None if self._version is None else table.snapshot(self._version)
         commit_files(replace(self._plan, snapshot=snapshot), _files(messages), sum(m.rows for m in messages if isinstance(m, _Written)))
+        finish_background()  # the worker's process may be gone right after this
 
     def abort(self, messages: list[ds.WriterCommitMessage | None]) -> None:
         if self._plan is not None:

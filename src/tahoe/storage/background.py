@@ -8,15 +8,17 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 _lock = threading.Lock()
-_worker: tuple[int, ThreadPoolExecutor] | None = None
+_worker: ThreadPoolExecutor | None = None
 
 
 def in_background(work: Callable[[], None]) -> None:
     """Do some work after what was asked for before. At the end of the program, no more is taken, and it is done at once."""
     try:
         _executor().submit(work)
-    except RuntimeError:  # the interpreter is ending
-        work()
+    except RuntimeError as error:
+        if "shutdown" in str(error):  # the interpreter is ending
+            work()
+        # else no thread can be started now: the work waits for the next time
 
 
 def finish_background() -> None:
@@ -25,9 +27,17 @@ def finish_background() -> None:
 
 
 def _executor() -> ThreadPoolExecutor:
-    """A process that was forked has none of its parent's threads."""
     global _worker
     with _lock:
-        if _worker is None or _worker[0] != os.getpid():
-            _worker = (os.getpid(), ThreadPoolExecutor(1, thread_name_prefix="tahoe-background"))
-        return _worker[1]
+        if _worker is None:
+            _worker = ThreadPoolExecutor(1, thread_name_prefix="tahoe-background")
+        return _worker
+
+
+def _forget() -> None:
+    """A process that was forked has none of its parent's threads, and must not wait for what they held."""
+    global _lock, _worker
+    _lock, _worker = threading.Lock(), None
+
+
+os.register_at_fork(after_in_child=_forget)

@@ -16,19 +16,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from tahoe.errors import CorruptCheckpointError, MissingVersionError
 from tahoe.protocol import log_files, properties
 from tahoe.protocol.actions import Action, Add, CheckpointMetadata, Remove, Sidecar, Txn, action_to_json, encode_commit
 from tahoe.protocol.column_mapping import physical_path, physical_schema, stored_name
 from tahoe.protocol.features import supported_features
 from tahoe.protocol.last_checkpoint import LastCheckpoint, encode_last_checkpoint
-from tahoe.protocol.log_files import Checkpoint, parse_name
+from tahoe.protocol.log_files import Checkpoint, Segment, parse_name
 from tahoe.protocol.replay import FileKey, file_key
 from tahoe.protocol.schema import DataType
 from tahoe.protocol.stats import statistics_columns
-from tahoe.table.checkpoint import TOMBSTONE, read_tombstones, tombstones
+from tahoe.table.checkpoint import TOMBSTONE, read_checkpoint, read_few, read_tombstones, tombstones
 from tahoe.table.files import COLUMNS, STATS_PARSED, TEXT_MAP, MemoryPart, without
 from tahoe.table.scan import typed_partition_values
-from tahoe.table.snapshot import Snapshot
+from tahoe.table.snapshot import Snapshot, is_current
 from tahoe.table.statistics import parsed_statistics, texts_of_parsed
 from tahoe.table.types import arrow_type
 
@@ -90,8 +91,10 @@ class _Writer:
         few: list[Action] = [snapshot.protocol, snapshot.metadata, *self._txns(), *snapshot.domains.values()]
         if not self._is_v2:
             key = f"{log_files.LOG_FOLDER}/{log_files.classic_checkpoint_name(snapshot.version)}"
+            if self._is_there(key):
+                return self._checkpoint(key)
             size_bytes, rows = self._put_parquet(key, _V1_ACTIONS, few, self._files())
-            return self._finish(key, size_bytes, len(few) + rows, size_bytes)
+            return self._finish(key, len(few) + rows, size_bytes)
         sidecars, rows = self._put_sidecars()
         top: list[Action] = [CheckpointMetadata(version=snapshot.version), *few, *sidecars]
         uuid = snapshot.log.env.new_id()
@@ -102,27 +105,46 @@ class _Writer:
         key = f"{log_files.LOG_FOLDER}/{name}"
         if name.endswith(".json"):
             text = encode_commit(top)
+            self._check_is_current()
             snapshot.log.env.store.put(key, text)
             size_bytes = len(text)
         else:
             size_bytes, _ = self._put_parquet(key, _V2_ACTIONS, top, ())
-        return self._finish(key, size_bytes, len(top) + rows, size_bytes + sum(sidecar.size_bytes for sidecar in sidecars))
+        return self._finish(key, len(top) + rows, size_bytes + sum(sidecar.size_bytes for sidecar in sidecars))
 
     @cached_property
     def _is_v2(self) -> bool:
         policy = properties.CHECKPOINT_POLICY.get(self.snapshot.properties, table=self.snapshot.url)
         return policy == "v2" and "v2Checkpoint" in supported_features(self.snapshot.protocol)
 
-    def _finish(self, key: str, size_bytes: int, actions: int, all_bytes: int) -> Checkpoint:
-        """The hint goes forward only: another writer's may be newer by now."""
+    def _finish(self, key: str, actions: int, all_bytes: int) -> Checkpoint:
+        """The hint goes forward only: another writer's checkpoint may be newer by now."""
         snapshot = self.snapshot
         known = snapshot.log.last_checkpoint()
-        if known is None or known.version <= snapshot.version:
+        newer = any(file.is_checkpoint for file in snapshot.log.list_files(snapshot.version + 1))
+        if not newer and (known is None or known.version <= snapshot.version):
+            self._check_is_current()
             hint = LastCheckpoint(version=snapshot.version, size=actions, size_bytes=all_bytes, num_of_add_files=len(snapshot.live))
             snapshot.log.env.store.put(log_files.LAST_CHECKPOINT, encode_last_checkpoint(hint))
-        file = parse_name(key.rpartition("/")[2], size_bytes=size_bytes)
+        return self._checkpoint(key)
+
+    def _checkpoint(self, key: str) -> Checkpoint:
+        file = parse_name(key.rpartition("/")[2])
         assert file is not None
-        return Checkpoint(version=snapshot.version, files=(file,))
+        return Checkpoint(version=self.snapshot.version, files=(file,))
+
+    def _is_there(self, key: str) -> bool:
+        """Whether the version has this checkpoint already: readers may have it open, so that it is not written anew unless it is broken."""
+        try:
+            return self.snapshot.log.env.store.head(key) is not None and bool(read_few(self.snapshot.log.env.store, key))
+        except CorruptCheckpointError:
+            return False
+
+    def _check_is_current(self) -> None:
+        """Before anything is put that readers look for: the table may have been dropped, and another made in its place."""
+        if self.snapshot.commit is not None and not is_current(self.snapshot):
+            version = self.snapshot.version
+            raise MissingVersionError(table=self.snapshot.url, version=version, detail="it is not there any more, so it gets no checkpoint")
 
     # --- what it holds
 
@@ -147,6 +169,8 @@ class _Writer:
     def _adds(self, batch: pa.Table) -> pa.StructArray:
         """Files as the checkpoint has them. That they are there changes nothing any more."""
         columns = {field: batch[name] for name, (_, field, _) in COLUMNS.items()}
+        if columns["partitionValues"].null_count:  # another writer's checkpoint of a table without partitions
+            columns["partitionValues"] = pa.chunked_array([pa.array([v or [] for v in columns["partitionValues"].to_pylist()], TEXT_MAP)])
         columns["dataChange"] = pa.chunked_array([pa.nulls(len(batch), pa.bool_()).fill_null(False)])
         if STATS_PARSED in batch.column_names and columns["stats"].null_count:
             columns["stats"] = pc.coalesce(columns["stats"], texts_of_parsed(batch[STATS_PARSED], self._physical))
@@ -237,6 +261,7 @@ class _Writer:
                     rows += len(array)
             size_bytes = out.tell()
             out.seek(0)
+            self._check_is_current()
             self.snapshot.log.env.store.put(key, cast(BinaryIO, out))
         return size_bytes, rows
 
@@ -287,7 +312,7 @@ def _bounded(files: Iterator[tuple[str, pa.StructArray]], rows_max: int) -> Iter
 def _unexpired(snapshot: Snapshot, cutoff_ms: int) -> Iterator[pa.StructArray]:
     """The files that were removed after a time, and are in no version since. VACUUM goes by them."""
     log = snapshot.log
-    segment = log.segment(snapshot.version)
+    segment = _readable_segment(snapshot)
     seen: set[FileKey] = set()
     newer: list[Remove] = []
     for file in reversed(segment.deltas):
@@ -301,6 +326,21 @@ def _unexpired(snapshot: Snapshot, cutoff_ms: int) -> Iterator[pa.StructArray]:
             kept = without(MemoryPart(pa.table(named)), seen, log.canonical)
             if kept.num_rows:
                 yield kept.column("remove").combine_chunks()
+
+
+def _readable_segment(snapshot: Snapshot) -> Segment:
+    """The files that rebuild the version; a checkpoint that is broken is passed over, as when it was loaded."""
+    log = snapshot.log
+    unusable: frozenset[str] = frozenset()
+    while True:
+        segment = log.segment(snapshot.version, unusable=unusable)
+        try:
+            if segment.checkpoint is not None:
+                read_checkpoint(log.env.store, segment.checkpoint)
+            return segment
+        except CorruptCheckpointError:
+            assert segment.checkpoint is not None
+            unusable |= {file.name for file in segment.checkpoint.files}
 
 
 def _later(removes: pa.StructArray, cutoff_ms: int) -> Iterator[pa.StructArray]:

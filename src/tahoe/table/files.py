@@ -140,12 +140,13 @@ class CheckpointPart(Part):
             OSError, pyarrow.ArrowException: the file is missing or broken.
         """
         wanted = list(dict.fromkeys([*names, "path"] if self._rows is None else names))
+        read = {}
         for name, found in zip(wanted, self._columns.read([("add", COLUMNS[n][1]) for n in wanted]), strict=True):
-            self._read[name] = pa.chunked_array([pa.nulls(self._columns.num_rows, COLUMNS[name][0])]) if found is None else found
+            read[name] = pa.chunked_array([pa.nulls(self._columns.num_rows, COLUMNS[name][0])]) if found is None else found
         if self._rows is None:
-            self._rows = pc.indices_nonzero(pc.is_valid(self._read["path"]))
-        for name in wanted:
-            self._read[name] = cast_column(self._live(self._read[name]), COLUMNS[name][0])
+            self._rows = pc.indices_nonzero(pc.is_valid(read["path"]))
+        # a snapshot is used by several threads: what they see of it is whole
+        self._read.update({name: cast_column(self._live(column), COLUMNS[name][0]) for name, column in read.items()})
 
     def _live(self, column: pa.ChunkedArray) -> pa.ChunkedArray:
         """The rows of this part, of a column with all rows of the file."""

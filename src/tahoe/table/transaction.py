@@ -75,7 +75,7 @@ class Transaction:
             check_commit(actions, self.log.canonical, table=self.log.url, file=log_files.commit_name(version))
             match put_commit(env, version, encode_commit(actions)):
                 case Committed():
-                    after_commit(self.log, self.base, version)
+                    after_commit(self.log, self.base, version, txn_id)
                     return version
                 case Lost():
                     version = self._rebase(version)

@@ -21,9 +21,10 @@ from tahoe.protocol.replay import FileKey, file_key
 from tahoe.protocol.version_checksum import VersionChecksum, encode_version_checksum
 from tahoe.table.checkpoint import read_checkpoint, read_few, sidecar_key
 from tahoe.table.checkpoint_writer import write_checkpoint
+from tahoe.table.files import CheckpointPart, LiveFiles
 from tahoe.table.history import timeline
 from tahoe.table.log import Log
-from tahoe.table.snapshot import Snapshot, in_commit_timestamps_enabled, load_snapshot
+from tahoe.table.snapshot import Snapshot, in_commit_timestamps_enabled, is_current, load_snapshot
 
 _logger = logging.getLogger("tahoe")
 
@@ -35,16 +36,17 @@ CHECKSUM_DOMAINS_MAX = 10
 _DAY_MS = 86_400_000
 
 
-def after_commit(log: Log, base: Snapshot | None, version: int) -> None:
+def after_commit(log: Log, base: Snapshot | None, version: int, txn_id: str) -> None:
     """What a new version asks for, outside the writer's way. Whatever goes wrong here goes to the log of the program only.
 
     Args:
         base: the snapshot that the writer began with.
+        txn_id: of the commit, by which it is known again: the table may have been dropped and made anew meanwhile.
     """
 
     def work() -> None:
         try:
-            _after_commit(log, base, version)
+            _after_commit(log, base, version, txn_id)
         except Exception as error:
             _logger.warning(
                 "%s: version %s is committed; what follows a commit failed, and the next one tries again: %s", log.url, version, error
@@ -53,7 +55,10 @@ def after_commit(log: Log, base: Snapshot | None, version: int) -> None:
     log.env.background(work)
 
 
-def _after_commit(log: Log, base: Snapshot | None, version: int) -> None:
+def _after_commit(log: Log, base: Snapshot | None, version: int, txn_id: str) -> None:
+    info = log.commit_info(version)
+    if info is None or info.txn_id != txn_id or (base is not None and not is_current(base)):
+        return  # not the table of then
     snapshot = _snapshot_after(log, base, version)
     write_checksum(snapshot)
     if version and version % properties.CHECKPOINT_INTERVAL.get(snapshot.properties, table=log.url) == 0:
@@ -65,8 +70,8 @@ def _after_commit(log: Log, base: Snapshot | None, version: int) -> None:
 def _snapshot_after(log: Log, base: Snapshot | None, version: int) -> Snapshot:
     if base is None:
         return load_snapshot(log, version)
-    commits = [log_files.parse_name(log_files.commit_name(v)) for v in range(base.version + 1, version + 1)]
-    return base.after([(commit, log.read(commit)) for commit in commits if commit is not None])
+    commits = {f.version: f for f in log.list_files(base.version + 1) if f.kind is Kind.COMMIT}
+    return base.after([(commits[v], log.read(commits[v])) for v in range(base.version + 1, version + 1)])
 
 
 # --- version checksums
@@ -75,7 +80,9 @@ def _snapshot_after(log: Log, base: Snapshot | None, version: int) -> Snapshot:
 def write_checksum(snapshot: Snapshot) -> None:
     """Write the checksum of a version, unless it has one."""
     key = f"{log_files.LOG_FOLDER}/{log_files.checksum_name(snapshot.version)}"
-    snapshot.log.env.store.put_if_absent(key, encode_version_checksum(checksum_of(snapshot)))
+    content = encode_version_checksum(checksum_of(snapshot))
+    if is_current(snapshot):
+        snapshot.log.env.store.put_if_absent(key, content)
 
 
 def checksum_of(snapshot: Snapshot) -> VersionChecksum:
@@ -93,10 +100,16 @@ def checksum_of(snapshot: Snapshot) -> VersionChecksum:
         in_commit_timestamp_ms=info.in_commit_timestamp_ms if in_commit_timestamps_enabled(snapshot.metadata) else None,
         txns=txns if len(txns) <= CHECKSUM_TXNS_MAX else None,
         domains=domains if len(domains) <= CHECKSUM_DOMAINS_MAX else None,
-        files=tuple(live.adds()) if len(live) <= CHECKSUM_FILES_MAX else None,
+        files=tuple(live.adds()) if _can_be_listed(live) else None,
         num_deleted_records=deleted,
         num_deletion_vectors=len(vectors) - vectors.null_count,
     )
+
+
+def _can_be_listed(live: LiveFiles) -> bool:
+    """Few files, all that is known of which is in the columns that are listed: a checkpoint may have statistics as `stats_parsed` alone."""
+    told = all(part.column("stats").null_count == 0 for part in live.parts if isinstance(part, CheckpointPart))
+    return len(live) <= CHECKSUM_FILES_MAX and told
 
 
 # --- compacted files

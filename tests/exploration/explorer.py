@@ -1,0 +1,231 @@
+"""Every order in which the storage calls of several writers can happen, over the code that commits in production.
+
+Each writer is a thread that stands still before every call of its store until the explorer lets it do one. What a writer does next depends
+on nothing but the answers that it got, so that a state is known by the storage's content and by those answers: a state that was met before
+is not looked at again. A writer may also die before any of its calls.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, BinaryIO
+
+from tahoe.protocol.log_files import LAST_CHECKPOINT
+from tahoe.storage.env import Env, FileInfo
+from tahoe.storage.memory import MemoryStore
+
+Acknowledge = Callable[[int, str], None]
+Program = Callable[[Env, Acknowledge], None]
+"""What a writer does with its view of the world; it tells which commits it was told to have made, by version and name."""
+
+KILL = "dies"
+
+
+class Killed(BaseException):
+    """The writer's process is gone."""
+
+
+class Writer(threading.Thread):
+    """A program that does one call of its store at a time."""
+
+    def __init__(self, name: str, program: Program, store: MemoryStore, *, atomic: bool, upkeep: bool) -> None:
+        super().__init__(name=name, daemon=True)
+        self.acknowledged: list[tuple[int, str]] = []
+        self.answers = hashlib.sha256()
+        self.done = self.killed = False
+        self.failure: BaseException | None = None
+        self._go, self._stands = threading.Semaphore(0), threading.Semaphore(0)
+        self._program = program
+        self._ids = 0
+        view = GatedStore(store, self, atomic=atomic, upkeep=upkeep)
+        self._env = Env(
+            store=view,
+            clock_ms=lambda: 1_700_000_000_000,
+            new_id=self._new_id,
+            sleep=lambda seconds: None,
+            random=lambda: 0.5,
+            store_at=lambda url: view,
+            background=(lambda work: work()) if upkeep else (lambda work: None),
+        )
+
+    def _new_id(self) -> str:
+        self._ids += 1
+        return f"{self.name}-{self._ids}"
+
+    def run(self) -> None:
+        try:
+            self._program(self._env, lambda version, name: self.acknowledged.append((version, name)))
+        except Killed:
+            pass
+        except BaseException as error:
+            self.failure = error
+        self.done = True
+        self._stands.release()
+
+    def wait(self) -> None:
+        """Stand still until the explorer says go."""
+        self._stands.release()
+        self._go.acquire()
+        if self.killed:
+            raise Killed
+
+    def step(self, *, kill: bool = False) -> None:
+        """Let the writer go on to its next call, or to its end."""
+        self.killed = kill
+        self._go.release()
+        self._stands.acquire()
+
+    def reach_first_call(self) -> None:
+        self.start()
+        self._stands.acquire()
+
+
+class GatedStore:
+    """One writer's view of the storage. Without `atomic`, creating is a look and a write, between which others may do anything.
+
+    A call whose answer no other writer can change is done at once: that of a commit that is there, where creating is atomic, and of
+    the hint, where nobody writes checkpoints.
+    """
+
+    def __init__(self, store: MemoryStore, writer: Writer, *, atomic: bool, upkeep: bool) -> None:
+        self._store, self._writer, self._atomic, self._upkeep = store, writer, atomic, upkeep
+        self.url = store.url
+
+    def _is_settled(self, name: str, key: str) -> bool:
+        if name not in ("get", "head"):
+            return False
+        if key.endswith(LAST_CHECKPOINT):
+            return not self._upkeep
+        return self._atomic and key.endswith(".json") and self._store.head(key) is not None
+
+    def _call(self, name: str, *arguments: Any) -> Any:
+        if not self._is_settled(name, arguments[0]):
+            self._writer.wait()
+        try:
+            found = getattr(self._store, name)(*arguments)
+            found = list(found) if name in ("list_from", "walk") else found
+        except FileNotFoundError:
+            self._writer.answers.update(b"nothing")
+            raise
+        self._writer.answers.update(repr((name, arguments[:1], found)).encode())
+        return found
+
+    def list_from(self, prefix: str, start_after: str = "") -> Iterator[FileInfo]:
+        return iter(self._call("list_from", prefix, start_after))
+
+    def walk(self, prefix: str = "") -> Iterator[FileInfo]:
+        return iter(self._call("walk", prefix))
+
+    def get(self, key: str) -> bytes:
+        found: bytes = self._call("get", key)
+        return found
+
+    def get_range(self, key: str, start: int, length: int) -> bytes:
+        return self.get(key)[start : start + length]
+
+    def head(self, key: str) -> FileInfo | None:
+        found: FileInfo | None = self._call("head", key)
+        return found
+
+    def open(self, key: str) -> BinaryIO:
+        found: BinaryIO = self._call("open", key)
+        return found
+
+    def put_if_absent(self, key: str, data: bytes) -> bool:
+        if self._atomic:
+            return bool(self._call("put_if_absent", key, data))
+        if self._call("head", key) is not None:
+            return False
+        self._call("put", key, data)
+        return True
+
+    def put(self, key: str, data: bytes | BinaryIO) -> None:
+        self._call("put", key, data)
+
+    def delete(self, key: str) -> None:
+        self._call("delete", key)
+
+
+@dataclass
+class Explored:
+    """What an exploration found.
+
+    Attributes:
+        violations: the first few, each with the schedule that leads to it.
+        depth: of the longest schedule.
+    """
+
+    states: int = 0
+    endings: int = 0
+    depth: int = 0
+    violations: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
+
+
+Check = Callable[[MemoryStore, Sequence[Writer]], str | None]
+"""What is wrong with a storage when all writers have ended; None where nothing is."""
+
+_VIOLATIONS_MAX = 1
+
+
+def explore(
+    setup: Callable[[MemoryStore], None],
+    programs: Sequence[Program],
+    check: Check,
+    *,
+    atomic: bool = True,
+    upkeep: bool = False,
+    deaths: int = 0,
+    new_store: Callable[[], MemoryStore],
+) -> Explored:
+    """Go through every order, depth first. Ends at the first violation.
+
+    Args:
+        setup: puts there what was there before.
+        atomic: whether the storage creates a file only where there is none.
+        upkeep: whether what follows a commit is done, each time before the writer goes on.
+        deaths: how many writers may die.
+    """
+    found = Explored()
+    seen: set[bytes] = set()
+    schedules: list[tuple[str, ...]] = [()]
+    while schedules and len(found.violations) < _VIOLATIONS_MAX:
+        schedule = schedules.pop()
+        store = new_store()
+        setup(store)
+        writers = [Writer(f"w{number}", program, store, atomic=atomic, upkeep=upkeep) for number, program in enumerate(programs)]
+        by_name = {writer.name: writer for writer in writers}
+        for writer in writers:
+            writer.reach_first_call()
+        for choice in schedule:
+            name, _, what = choice.partition(" ")
+            by_name[name].step(kill=what == KILL)
+        state = _state(store, writers)
+        if state not in seen:
+            seen.add(state)
+            found.states += 1
+            found.depth = max(found.depth, len(schedule))
+            going = [writer for writer in writers if not writer.done]
+            if not going:
+                found.endings += 1
+                wrong = check(store, writers)
+                if wrong is not None:
+                    found.violations.append((wrong, schedule))
+            schedules.extend((*schedule, writer.name) for writer in going)
+            if sum(choice.endswith(KILL) for choice in schedule) < deaths:
+                schedules.extend((*schedule, f"{writer.name} {KILL}") for writer in going)
+        for writer in writers:
+            if not writer.done:
+                writer.step(kill=True)
+    return found
+
+
+def _state(store: MemoryStore, writers: Sequence[Writer]) -> bytes:
+    content = hashlib.sha256()
+    for info in store.walk():
+        content.update(repr((info.key, store.get(info.key))).encode())
+    for writer in writers:
+        content.update(repr((writer.done, writer.killed, writer.answers.digest())).encode())
+    return content.digest()
