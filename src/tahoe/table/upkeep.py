@@ -108,8 +108,9 @@ def checksum_of(snapshot: Snapshot) -> VersionChecksum:
 
 def _can_be_listed(live: LiveFiles) -> bool:
     """Few files, all that is known of which is in the columns that are listed: a checkpoint may have statistics as `stats_parsed` alone."""
-    told = all(part.column("stats").null_count == 0 for part in live.parts if isinstance(part, CheckpointPart))
-    return len(live) <= CHECKSUM_FILES_MAX and told
+    if len(live) > CHECKSUM_FILES_MAX:  # the statistics of many files must not be read for each commit
+        return False
+    return all(part.column("stats").null_count == 0 for part in live.parts if isinstance(part, CheckpointPart))
 
 
 # --- compacted files
