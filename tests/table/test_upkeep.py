@@ -15,7 +15,7 @@ import pytest
 import tahoe
 from tahoe.errors import CorruptCheckpointError, DeltaError, InvalidOptionError, VersionNotFoundError
 from tahoe.protocol import log_files
-from tahoe.protocol.actions import Action, DomainMetadata, Metadata, Protocol, Remove, Txn
+from tahoe.protocol.actions import Action, CommitInfo, DomainMetadata, Metadata, Protocol, Remove, Txn
 from tahoe.protocol.version_checksum import parse_version_checksum
 from tahoe.storage.background import finish_background, in_background
 from tahoe.storage.env import Env
@@ -214,7 +214,7 @@ def test_a_checksum_does_not_list_files_whose_statistics_are_elsewhere() -> None
 
     log = with_statistics(**{"delta.checkpoint.writeStatsAsStruct": "true", "delta.checkpoint.writeStatsAsJson": "false"})
     write_checkpoint(load_snapshot(log))
-    assert checksum_of(load_snapshot(log)).files is None
+    assert checksum_of(load_snapshot(log), CommitInfo({})).files is None
 
 
 def test_the_checksum_of_many_files_reads_no_statistics(env: Env, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -225,7 +225,7 @@ def test_the_checksum_of_many_files_reads_no_statistics(env: Env, monkeypatch: p
     read: list[str] = []
     load = CheckpointPart.load
     monkeypatch.setattr(CheckpointPart, "load", lambda self, names: read.extend(names) or load(self, names))
-    assert checksum_of(snapshot).files is None
+    assert checksum_of(snapshot, CommitInfo({})).files is None
     assert "stats" not in read
 
 

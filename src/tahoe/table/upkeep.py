@@ -60,7 +60,7 @@ def _after_commit(log: Log, base: Snapshot | None, version: int, txn_id: str) ->
     if info is None or info.txn_id != txn_id or (base is not None and not is_current(base)):
         return  # not the table of then
     snapshot = _snapshot_after(log, base, version)
-    write_checksum(snapshot)
+    write_checksum(snapshot, info)
     if version and version % properties.CHECKPOINT_INTERVAL.get(snapshot.properties, table=log.url) == 0:
         write_checkpoint(snapshot)
         if properties.ENABLE_EXPIRED_LOG_CLEANUP.get(snapshot.properties, table=log.url):
@@ -77,17 +77,17 @@ def _snapshot_after(log: Log, base: Snapshot | None, version: int) -> Snapshot:
 # --- version checksums
 
 
-def write_checksum(snapshot: Snapshot) -> None:
+def write_checksum(snapshot: Snapshot, info: CommitInfo) -> None:
     """Write the checksum of a version, unless it has one."""
     key = f"{log_files.LOG_FOLDER}/{log_files.checksum_name(snapshot.version)}"
-    content = encode_version_checksum(checksum_of(snapshot))
+    content = encode_version_checksum(checksum_of(snapshot, info))
     if is_current(snapshot):
         snapshot.log.env.store.put_if_absent(key, content)
 
 
-def checksum_of(snapshot: Snapshot) -> VersionChecksum:
-    """What a version adds up to."""
-    live, info = snapshot.live, snapshot.log.commit_info(snapshot.version) or CommitInfo({})
+def checksum_of(snapshot: Snapshot, info: CommitInfo) -> VersionChecksum:
+    """What a version adds up to; `info` is its commit's."""
+    live = snapshot.live
     vectors = live.column("deletion_vector")
     deleted = sum(pc.sum(chunk.field("cardinality").filter(chunk.is_valid())).as_py() or 0 for chunk in vectors.chunks)
     txns, domains = tuple(snapshot.txns.values()), tuple(snapshot.domains.values())
