@@ -1,7 +1,7 @@
 # make help   lists what there is. Every target makes the environment it needs first, and again when the locked versions change.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench interop corpus lock clean java
+.PHONY: help demo test lint bench interop corpus explore lock clean java
 
 # What is started below must be this checkout's, whatever is set outside.
 unexport PYTHONPATH SPARK_HOME PYSPARK_DRIVER_PYTHON PYSPARK_SUBMIT_ARGS
@@ -34,6 +34,9 @@ interop: java .venv/installed .venv-reference/installed .cache/reference-jars/in
 
 corpus: java .venv/installed ## every query of the corpus under every setting (ten minutes)
 	TAHOE_CORPUS=all .venv/bin/python -m pytest tests/spark/test_corpus.py
+
+explore: java .venv/installed ## every order of storage calls of two and three writers, over every scope (half an hour)
+	TAHOE_EXPLORE=all .venv/bin/python -m pytest tests/exploration -s
 
 lock: ## write requirements/dev.txt anew, with the newest versions
 	scripts/lock

@@ -11,6 +11,7 @@ import hashlib
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from io import BytesIO
 from typing import Any, BinaryIO
 
 from tahoe.protocol.log_files import LAST_CHECKPOINT
@@ -31,7 +32,7 @@ class Killed(BaseException):
 class Writer(threading.Thread):
     """A program that does one call of its store at a time."""
 
-    def __init__(self, name: str, program: Program, store: MemoryStore, *, atomic: bool, upkeep: bool) -> None:
+    def __init__(self, name: str, program: Program, store: MemoryStore, *, atomic: bool, upkeep: bool, checkpoints: bool) -> None:
         super().__init__(name=name, daemon=True)
         self.acknowledged: list[tuple[int, str]] = []
         self.answers = hashlib.sha256()
@@ -40,7 +41,7 @@ class Writer(threading.Thread):
         self._go, self._stands = threading.Semaphore(0), threading.Semaphore(0)
         self._program = program
         self._ids = 0
-        view = GatedStore(store, self, atomic=atomic, upkeep=upkeep)
+        view = GatedStore(store, self, atomic=atomic, checkpoints=checkpoints)
         self._env = Env(
             store=view,
             clock_ms=lambda: 1_700_000_000_000,
@@ -66,10 +67,13 @@ class Writer(threading.Thread):
         self._stands.release()
 
     def wait(self) -> None:
-        """Stand still until the explorer says go."""
+        """Stand still until the explorer says go. A process that is gone does nothing more, in none of its threads."""
+        if self.killed:
+            raise Killed
         self._stands.release()
         self._go.acquire()
         if self.killed:
+            self._go.release()
             raise Killed
 
     def step(self, *, kill: bool = False) -> None:
@@ -77,6 +81,8 @@ class Writer(threading.Thread):
         self.killed = kill
         self._go.release()
         self._stands.acquire()
+        while kill and not self.done:
+            self._stands.acquire()
 
     def reach_first_call(self) -> None:
         self.start()
@@ -90,15 +96,15 @@ class GatedStore:
     the hint, where nobody writes checkpoints.
     """
 
-    def __init__(self, store: MemoryStore, writer: Writer, *, atomic: bool, upkeep: bool) -> None:
-        self._store, self._writer, self._atomic, self._upkeep = store, writer, atomic, upkeep
+    def __init__(self, store: MemoryStore, writer: Writer, *, atomic: bool, checkpoints: bool) -> None:
+        self._store, self._writer, self._atomic, self._checkpoints = store, writer, atomic, checkpoints
         self.url = store.url
 
     def _is_settled(self, name: str, key: str) -> bool:
         if name not in ("get", "head"):
             return False
         if key.endswith(LAST_CHECKPOINT):
-            return not self._upkeep
+            return not self._checkpoints
         return self._atomic and key.endswith(".json") and self._store.head(key) is not None
 
     def _call(self, name: str, *arguments: Any) -> Any:
@@ -110,7 +116,8 @@ class GatedStore:
         except FileNotFoundError:
             self._writer.answers.update(b"nothing")
             raise
-        self._writer.answers.update(repr((name, arguments[:1], found)).encode())
+        shown = found.getvalue() if isinstance(found, BytesIO) else found
+        self._writer.answers.update(repr((name, arguments[:1], shown)).encode())
         return found
 
     def list_from(self, prefix: str, start_after: str = "") -> Iterator[FileInfo]:
@@ -176,7 +183,7 @@ def explore(
     check: Check,
     *,
     atomic: bool = True,
-    upkeep: bool = False,
+    upkeep: int = 0,
     deaths: int = 0,
     new_store: Callable[[], MemoryStore],
 ) -> Explored:
@@ -185,7 +192,7 @@ def explore(
     Args:
         setup: puts there what was there before.
         atomic: whether the storage creates a file only where there is none.
-        upkeep: whether what follows a commit is done, each time before the writer goes on.
+        upkeep: of how many writers what follows a commit is done, each time before the writer goes on.
         deaths: how many writers may die.
     """
     found = Explored()
@@ -195,31 +202,41 @@ def explore(
         schedule = schedules.pop()
         store = new_store()
         setup(store)
-        writers = [Writer(f"w{number}", program, store, atomic=atomic, upkeep=upkeep) for number, program in enumerate(programs)]
-        by_name = {writer.name: writer for writer in writers}
+        writers = [
+            Writer(f"w{number}", program, store, atomic=atomic, upkeep=number < upkeep, checkpoints=bool(upkeep))
+            for number, program in enumerate(programs)
+        ]
         for writer in writers:
             writer.reach_first_call()
         for choice in schedule:
-            name, _, what = choice.partition(" ")
-            by_name[name].step(kill=what == KILL)
-        state = _state(store, writers)
-        if state not in seen:
+            _take(choice, writers)
+        # the first way on is gone at once, the others are begun again from the start later: threads cannot be copied
+        while (state := _state(store, writers)) not in seen:
             seen.add(state)
             found.states += 1
             found.depth = max(found.depth, len(schedule))
-            going = [writer for writer in writers if not writer.done]
+            going = [writer.name for writer in writers if not writer.done]
             if not going:
                 found.endings += 1
                 wrong = check(store, writers)
                 if wrong is not None:
                     found.violations.append((wrong, schedule))
-            schedules.extend((*schedule, writer.name) for writer in going)
-            if sum(choice.endswith(KILL) for choice in schedule) < deaths:
-                schedules.extend((*schedule, f"{writer.name} {KILL}") for writer in going)
+                break
+            may_die = sum(choice.endswith(KILL) for choice in schedule) < deaths
+            first, *others = [*going, *(f"{name} {KILL}" for name in going if may_die)]
+            schedules.extend((*schedule, choice) for choice in others)
+            schedule = (*schedule, first)
+            _take(first, writers)
         for writer in writers:
             if not writer.done:
                 writer.step(kill=True)
     return found
+
+
+def _take(choice: str, writers: Sequence[Writer]) -> None:
+    """One step of a schedule."""
+    name, _, what = choice.partition(" ")
+    next(writer for writer in writers if writer.name == name).step(kill=what == KILL)
 
 
 def _state(store: MemoryStore, writers: Sequence[Writer]) -> bytes:

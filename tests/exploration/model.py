@@ -1,0 +1,288 @@
+"""The consistency model on the code that commits: operations on rows, what they do to a table, and the laws for what a reader sees.
+
+Rows are pairs of a key, by which a table may be partitioned, and a value; as in the model, equal rows are one. Files hold their rows in
+their tags, so that nothing has to be read to know them; deletion vectors are real.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from pyroaring import BitMap64
+
+from tahoe.errors import DeltaConcurrentModificationException
+from tahoe.protocol.actions import Action, Add, CommitInfo, FileAction, Metadata, Protocol, encode_commit, remove_of
+from tahoe.protocol.conflict import EVERYTHING, FilesRead, Intent, Reads, RowIndexes
+from tahoe.storage.env import Env
+from tahoe.storage.memory import MemoryStore
+from tahoe.table.log import Log
+from tahoe.table.marks import Mark
+from tahoe.table.snapshot import Snapshot, load_snapshot
+from tahoe.table.transaction import Transaction
+from tahoe.table.vectors import deleted_rows
+from tests.exploration.explorer import Acknowledge, Check, Explored, Program, Writer, explore
+from tests.table.builders import METADATA, memory_env
+
+Row: TypeAlias = tuple[str, str]
+Rows: TypeAlias = frozenset[Row]
+
+FEATURES = frozenset({"deletionVectors", "inCommitTimestamp", "rowTracking", "domainMetadata"})
+PROTOCOL = Protocol(reader_version=3, writer_version=7, reader_features=frozenset({"deletionVectors"}), writer_features=FEATURES)
+
+
+@dataclass(frozen=True)
+class Op:
+    """One transaction of a writer.
+
+    The model's: `insert` a row; `update` gives all rows of a key one value; `delete` takes them away; files are rewritten. Beyond it:
+    `mark` and `remark` are delete and update through vectors; `overwrite` leaves nothing but one row; `clear` leaves nothing; `compact`
+    makes one file of all.
+    """
+
+    kind: str
+    key: str = "R"
+    value: str = "1"
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.key} {self.value}"
+
+    def apply(self, rows: Rows) -> Rows:
+        others = frozenset(row for row in rows if row[0] != self.key)
+        match self.kind:
+            case "insert":
+                return rows | {(self.key, self.value)}
+            case "update" | "remark":
+                return others | {(self.key, self.value)} if others != rows else rows
+            case "delete" | "mark":
+                return others
+            case "overwrite":
+                return frozenset({(self.key, self.value)})
+            case "clear":
+                return frozenset()
+            case _:
+                return rows
+
+
+@dataclass(frozen=True)
+class KeyRead:
+    """The rows of one key, by a look at the rows of a file."""
+
+    key: str
+
+    def may_be_in(self, file: FileAction) -> bool:
+        return True
+
+    def are_in(self, file: FileAction, rows: RowIndexes | None) -> bool:
+        return any(row[0] == self.key for number, row in enumerate(_stored(file)) if rows is None or number in rows)
+
+
+def program(ops: Sequence[Op], *, partitioned: bool) -> Program:
+    def run(env: Env, acknowledge: Acknowledge) -> None:
+        log = Log(env)
+        for op in ops:
+            name = env.new_id()
+            try:
+                version = _commit(log, op, name, partitioned=partitioned)
+                if version is not None:
+                    acknowledge(version, name)
+            except DeltaConcurrentModificationException:
+                pass  # the user would run it again
+
+    return run
+
+
+def _commit(log: Log, op: Op, name: str, *, partitioned: bool) -> int | None:
+    base = load_snapshot(log)
+    planned = _planned(base, op, name, partitioned=partitioned)
+    if planned is None:
+        return None
+    actions, marks, intent = planned
+    told = {"op": str(op), "name": name}
+    return Transaction(log=log, base=base, actions=actions, marks=marks, operation="TEST", intent=intent, parameters=told).commit()
+
+
+def _planned(base: Snapshot, op: Op, name: str, *, partitioned: bool) -> tuple[list[Action], dict[str, Mark], Intent] | None:
+    """What an operation does to the table that it sees; None where that is nothing."""
+    files = {a.path: a for a in base.live.adds()}
+    new = _file(name, [(op.key, op.value)], partitioned=partitioned)
+    wanted = {"key": op.key}
+    by_key: Reads = FilesRead(lambda file: file.partition_values == wanted) if partitioned else KeyRead(op.key)
+    hits = {path: found for path, a in files.items() if (found := _live(base, a, op.key))}
+    match op.kind:
+        case "insert":
+            return [new], {}, Intent()
+        case "overwrite" | "clear":
+            actions = [*(remove_of(a, 1) for a in files.values()), *([new] if op.kind == "overwrite" else [])]
+            return (actions, {}, Intent(reads=EVERYTHING, removed_paths=frozenset(files))) if actions else None
+        case "compact":
+            return _compaction(base, files, name, partitioned=partitioned)
+        case "mark" | "remark" if hits:
+            marks = {path: Mark(file=files[path], rows=rows) for path, rows in hits.items()}
+            return [new] if op.kind == "remark" else [], marks, Intent(reads=by_key, is_exact=True)
+        case "update" | "delete" if hits:
+            kept = [row for path in hits for row in _rows_of(base, files[path]) if row[0] != op.key]
+            again = [_file(f"{name}-kept", kept, partitioned=partitioned)] if kept else []
+            actions = [*(remove_of(files[path], 1) for path in hits), *again, *([new] if op.kind == "update" else [])]
+            return actions, {}, Intent(reads=by_key, removed_paths=frozenset(hits))
+        case _:
+            return None
+
+
+def _compaction(
+    base: Snapshot, files: Mapping[str, Add], name: str, *, partitioned: bool
+) -> tuple[list[Action], dict[str, Mark], Intent] | None:
+    if len(files) < 2:
+        return None
+    removes = [replace(remove_of(a, 1), data_change=False) for a in files.values()]
+    rows = [row for a in files.values() for row in _rows_of(base, a)]
+    keys = sorted({row[0] for row in rows}) if partitioned else [""]
+    parts = [_file(f"{name}-{key}", [row for row in rows if key in ("", row[0])], partitioned=partitioned) for key in keys]
+    adds = [replace(part, data_change=False) for part in parts]
+    return [*removes, *adds], {}, Intent(reads=EVERYTHING, removed_paths=frozenset(files))
+
+
+def _file(path: str, rows: Sequence[Row], *, partitioned: bool) -> Add:
+    return Add(
+        path=path,
+        size_bytes=1,
+        modification_time_ms=1,
+        partition_values={"key": rows[0][0]} if partitioned and rows else {},
+        tags={"rows": json.dumps(rows)},
+        stats=json.dumps({"numRecords": len(rows)}),
+    )
+
+
+def _stored(file: FileAction) -> list[Row]:
+    return [(key, value) for key, value in json.loads(str((file.tags or {})["rows"]))]
+
+
+def _live(base: Snapshot, file: Add, key: str) -> BitMap64:
+    gone = deleted_rows(base.log, file)
+    return BitMap64(number for number, row in enumerate(_stored(file)) if row[0] == key and number not in gone)
+
+
+def _rows_of(base: Snapshot, file: Add) -> list[Row]:
+    gone = deleted_rows(base.log, file)
+    return [row for number, row in enumerate(_stored(file)) if number not in gone]
+
+
+# --- running it
+
+_numbers = itertools.count()
+
+START: tuple[Row, ...] = (("R", "1"),)
+
+
+def run(
+    programs: Sequence[Sequence[Op]],
+    *,
+    partitioned: bool = False,
+    atomic: bool = True,
+    upkeep: int = 0,
+    deaths: int = 0,
+    properties: Mapping[str, str] | None = None,
+    start: Sequence[Row] = START,
+    check: Check | None = None,
+) -> Explored:
+    """Explore writers of a table that has some rows to begin with, in one file, or in one a key where it is partitioned."""
+    metadata = Metadata(
+        id="test",
+        schema_string=METADATA.schema_string,
+        partition_columns=("key",) if partitioned else (),
+        configuration={"delta.rowTrackingSuspended": "true", "delta.enableDeletionVectors": "true", **(properties or {})},
+    )
+    groups = [[row] for row in start] if partitioned else [list(start)]
+    files = [_file(f"first-{number}", rows, partitioned=partitioned) for number, rows in enumerate(groups)]
+    told = {"op": "start", "name": "first"}
+    info = CommitInfo({"inCommitTimestamp": 1, "operationParameters": told})
+    first = encode_commit([info, PROTOCOL, metadata, *files])
+    return explore(
+        lambda store: store.put("_delta_log/00000000000000000000.json", first),
+        [program(ops, partitioned=partitioned) for ops in programs],
+        check or consistent,
+        atomic=atomic,
+        upkeep=upkeep,
+        deaths=deaths,
+        new_store=lambda: MemoryStore(f"memory://exploration-{next(_numbers)}", clock_ms=lambda: 1_700_000_000_000),
+    )
+
+
+# --- laws
+
+
+@dataclass(frozen=True)
+class History:
+    """What a storage holds when all writers have ended: for each version its operation, its commit's name, and the rows that it shows."""
+
+    log: Log
+    ops: tuple[Op | None, ...]
+    names: tuple[str, ...]
+    shown: tuple[Rows, ...]
+
+
+def history(store: MemoryStore) -> History:
+    log = Log(replace(memory_env(), store=store))
+    newest = load_snapshot(log, by_checksum=False).version
+    ops, names, shown = [], [], []
+    for version in range(newest + 1):
+        info = log.commit_info(version)
+        told = {} if info is None else info.fields["operationParameters"]
+        ops.append(Op(*told["op"].split(" ")) if " " in told.get("op", "") else None)
+        names.append(told.get("name", ""))
+        snapshot = load_snapshot(log, version, by_checksum=False)
+        shown.append(frozenset(row for a in snapshot.live.adds() for row in _rows_of(snapshot, a)))
+    return History(log, tuple(ops), tuple(names), tuple(shown))
+
+
+def _failed(found: History, writers: Sequence[Writer]) -> str | None:
+    broken = next((writer.failure for writer in writers if writer.failure is not None), None)
+    if broken is not None:
+        return f"a writer failed: {broken!r}"
+    lost = [pair for writer in writers for pair in writer.acknowledged if dict(enumerate(found.names)).get(pair[0]) != pair[1]]
+    return f"acknowledged and not there: {lost}" if lost else None
+
+
+def consistent(store: MemoryStore, writers: Sequence[Writer]) -> str | None:
+    """ConsistentRead: the rows that a version shows are those that its history gives, one operation after the other; all of it is there."""
+    found = history(store)
+    rows = found.shown[0]
+    for version, op in enumerate(found.ops):
+        rows = rows if op is None else op.apply(rows)
+        if found.shown[version] != rows:
+            return f"version {version} shows {sorted(found.shown[version])}, and its history gives {sorted(rows)}"
+    return _failed(found, writers)
+
+
+def in_some_order(store: MemoryStore, writers: Sequence[Writer]) -> str | None:
+    """What `WriteSerializable` promises: blind appends may come later than their version, everything else is in order."""
+    found = history(store)
+    ops = [op for op in found.ops if op is not None]
+    for order in itertools.permutations(range(len(ops))):
+        others = [number for number in order if ops[number].kind != "insert"]
+        late = all(order.index(n) >= n for n in order if ops[n].kind == "insert")
+        if others == sorted(others) and late:
+            rows = found.shown[0]
+            for number in order:
+                rows = ops[number].apply(rows)
+            if rows == found.shown[-1]:
+                return _failed(found, writers)
+    return f"{sorted(found.shown[-1])} is no outcome of {[str(op) for op in ops]}"
+
+
+def stamps_rise(store: MemoryStore, writers: Sequence[Writer]) -> str | None:
+    """In-commit timestamps rise, and no row id is given twice."""
+    found = history(store)
+    infos = [found.log.commit_info(version) for version in range(len(found.ops))]
+    stamps = [-1 if info is None or info.in_commit_timestamp_ms is None else info.in_commit_timestamp_ms for info in infos]
+    if stamps != sorted(set(stamps)):
+        return f"in-commit timestamps are {stamps}"
+    adds = load_snapshot(found.log, by_checksum=False).live.adds()
+    given = [a.base_row_id for a in adds if a.base_row_id is not None]  # each of these files has one row
+    return f"row ids are {given}" if len(given) != len(set(given)) else _failed(found, writers)
+
+
+Law: TypeAlias = Callable[[MemoryStore, Sequence[Writer]], "str | None"]
