@@ -18,7 +18,7 @@ from tahoe.errors import DeltaConcurrentModificationException
 from tahoe.protocol.actions import Action, Add, CommitInfo, Metadata, Remove, encode_commit
 from tahoe.protocol.conflict import Intent, Winner, find_conflict
 from tahoe.protocol.log_files import Kind
-from tahoe.storage.env import Env
+from tahoe.storage.env import Env, Store
 from tahoe.storage.memory import MemoryStore
 from tahoe.table import transaction
 from tahoe.table.log import Log
@@ -95,7 +95,7 @@ def _row(file: Add) -> tuple[str, str]:
     return key, value
 
 
-def consistent(store: MemoryStore, writers: Sequence[Writer]) -> str | None:
+def consistent(store: Store, writers: Sequence[Writer]) -> str | None:
     """What breaks the law, or was acknowledged and is not there."""
     broken = next((writer.failure for writer in writers if writer.failure is not None), None)
     if broken is not None:
@@ -237,7 +237,7 @@ def test_a_broken_rule_is_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> 
     print(f"{name}: caught at depth {len(trace)} after {found.states} states: {wrong}")
 
 
-def stamps_rise(store: MemoryStore, _: Sequence[Writer]) -> str | None:
+def stamps_rise(store: Store, _: Sequence[Writer]) -> str | None:
     log = Log(replace(memory_env(), store=store))
     infos = [log.commit_info(version) for version in range(load_snapshot(log, by_checksum=False).version + 1)]
     stamps = [-1 if info is None or info.in_commit_timestamp_ms is None else info.in_commit_timestamp_ms for info in infos]
@@ -255,7 +255,7 @@ def test_in_commit_timestamps_rise_in_every_order(monkeypatch: pytest.MonkeyPatc
 # --- the weaker level
 
 
-def in_some_order(store: MemoryStore, _: Sequence[Writer]) -> str | None:
+def in_some_order(store: Store, _: Sequence[Writer]) -> str | None:
     """What `WriteSerializable` promises: blind appends may come later than their version, everything else is in order."""
     log = Log(replace(memory_env(), store=store))
     newest = load_snapshot(log, by_checksum=False)
