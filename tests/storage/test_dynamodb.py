@@ -181,7 +181,7 @@ def test_a_missing_table_is_made_with_the_first_commit(s3: Server, client: Any, 
 def test_a_table_that_cannot_be_made_is_an_error_that_says_how() -> None:
     service = DynamoDBCommitService(table_name="mine", region="eu-west-1", **KEYS)
     entry = CommitEntry(table="s3://b/t", file=commit_name(0), temporary=".tmp/a")
-    with Stubber(dynamodb._opened(service)) as answers:
+    with Stubber(dynamodb._client(service, "s3://b/t")) as answers:
         answers.add_client_error("put_item", "ResourceNotFoundException")
         answers.add_client_error("create_table", "AccessDeniedException", "not yours")
         with pytest.raises(CommitTableMissingError, match="not yours") as caught:

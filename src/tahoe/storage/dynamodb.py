@@ -9,6 +9,7 @@ unescaped and without a slash at the end, as Hadoop prints it.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -147,7 +148,8 @@ class DynamoDBCommitService:
 
 
 @lru_cache(_CLIENTS_MAX)
-def _opened(service: DynamoDBCommitService) -> Any:
+def _opened(service: DynamoDBCommitService, _process: int) -> Any:
+    """One client for each process: one that was forked would read its parent's answers from the connections that both have."""
     import boto3  # noqa: PLC0415 - an extra of the package
     from botocore.config import Config  # noqa: PLC0415
 
@@ -164,7 +166,7 @@ def _opened(service: DynamoDBCommitService) -> Any:
 
 def _client(service: DynamoDBCommitService, table: str) -> Any:
     try:
-        return _opened(service)
+        return _opened(service, os.getpid())
     except ImportError as error:
         raise PackageMissingError(table=table, what="a commit service in DynamoDB", package="boto3", extra="dynamodb") from error
 
