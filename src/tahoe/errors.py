@@ -21,7 +21,8 @@
     │   │   ConcurrentDeleteReadException, ConcurrentDeleteDeleteException, ConcurrentTransactionException; below it
     │   │   WriteAlreadyRecordedError
     ├── DeltaStorageError             the storage did not do what it was asked
-    │   ├── StorageUnavailableError; below it StorageRefusedError with AtomicCreateUnsupportedError and ForkedProcessError
+    │   ├── StorageUnavailableError; below it StorageRefusedError with AtomicCreateUnsupportedError, ConditionalCreateIgnoredError,
+    │   │   ForkedProcessError, CommitEntryError, CommitTableMissingError, PackageMissingError
     │   ├── UnsupportedStorageError, CommitOutcomeUnknownError, CommitAttemptsExceededError
     └── DeltaSessionError             the Spark session cannot be used
         └── NoGatewayError, UnsupportedSparkVersionError, ReferenceJarPresentError, SessionNotEnabledError, WriteFailedError
@@ -440,14 +441,53 @@ class StorageRefusedError(StorageUnavailableError):
 class AtomicCreateUnsupportedError(StorageRefusedError):
     condition = "DELTA_ATOMIC_CREATE_UNSUPPORTED"
     sqlstate = "0A000"
-    what = "{table}: the file system cannot {operation} so that two writers never both do ({detail}): it has no hard links."
-    todo = "Reading works. To write, keep the table on a local disk or in an object store."
+    what = "{table}: the storage cannot {operation} so that two writers never both do: {detail}."
+    todo = (
+        "Reading works. To write, keep the table on a local disk or in an object store with conditional puts, or give all its writers a "
+        "commit service (storage option AWS_S3_LOCKING_PROVIDER=dynamodb)."
+    )
+
+
+class ConditionalCreateIgnoredError(StorageRefusedError):
+    """Nothing was committed: the storage was tried out before."""
+
+    condition = "DELTA_CONDITIONAL_CREATE_IGNORED"
+    sqlstate = "0A000"
+    what = "{table}: two writers could both commit one version here. {key} was created twice, only if it did not exist, and {detail}."
+    todo = (
+        "Reading works. To write, use a version of the storage that obeys If-None-Match, or give all writers of the table a commit service "
+        "(storage option AWS_S3_LOCKING_PROVIDER=dynamodb)."
+    )
 
 
 class ForkedProcessError(StorageRefusedError):
     condition = "DELTA_FORKED_PROCESS"
     what = "{table}: cannot {operation}: this process was forked from one ({detail}) that had already used an object store, and would hang."
     todo = "Start it with multiprocessing's method spawn, or open object stores only after the fork."
+
+
+class CommitEntryError(StorageRefusedError):
+    condition = "DELTA_COMMIT_ENTRY_INVALID"
+    sqlstate = "XXKDS"
+    what = "{table}: the commit service has an entry for {file} that does not fit what is in the log: {detail}."
+    todo = "If it is of an earlier table that was at this place, delete that table's entries in the service; if not, restore the file."
+
+
+class CommitTableMissingError(StorageRefusedError):
+    condition = "DELTA_COMMIT_TABLE_MISSING"
+    what = "{table}: there is no table {name} in DynamoDB in {region} for the commit service, and it could not be created: {detail}."
+    todo = (
+        "Create it: aws dynamodb create-table --region {region} --table-name {name} --billing-mode PAY_PER_REQUEST --attribute-definitions "
+        "AttributeName=tablePath,AttributeType=S AttributeName=fileName,AttributeType=S --key-schema "
+        "AttributeName=tablePath,KeyType=HASH AttributeName=fileName,KeyType=RANGE"
+    )
+
+
+class PackageMissingError(StorageRefusedError):
+    condition = "DELTA_PACKAGE_MISSING"
+    sqlstate = "0A000"
+    what = "{table}: {what} needs the package {package}, which is not installed."
+    todo = "pip install 'tahoe[{extra}]'."
 
 
 class UnsupportedStorageError(DeltaStorageError):

@@ -14,9 +14,11 @@ from dataclasses import dataclass, field
 from io import BytesIO
 from typing import Any, BinaryIO
 
-from tahoe.protocol.log_files import LAST_CHECKPOINT
-from tahoe.storage.env import Env, FileInfo
-from tahoe.storage.memory import MemoryStore
+from tahoe.protocol.log_files import LAST_CHECKPOINT, LOG_FOLDER, commit_name
+from tahoe.storage.commit_service import CommitEntry, CommitService
+from tahoe.storage.coordinated import CoordinatedStore
+from tahoe.storage.env import Env, FileInfo, Store
+from tahoe.storage.memory import MemoryCommitService, MemoryStore
 
 Acknowledge = Callable[[int, str], None]
 Program = Callable[[Env, Acknowledge], None]
@@ -29,10 +31,25 @@ class Killed(BaseException):
     """The writer's process is gone."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class World:
+    """What the storage is.
+
+    Attributes:
+        atomic: it creates a file only where there is none.
+        coordinated: a commit service decides who commits.
+        checkpoints: somebody writes them.
+    """
+
+    atomic: bool = True
+    coordinated: bool = False
+    checkpoints: bool = False
+
+
 class Writer(threading.Thread):
     """A program that does one call of its store at a time."""
 
-    def __init__(self, name: str, program: Program, store: MemoryStore, *, atomic: bool, upkeep: bool, checkpoints: bool) -> None:
+    def __init__(self, name: str, program: Program, store: MemoryStore, world: World, *, upkeep: bool) -> None:
         super().__init__(name=name, daemon=True)
         self.acknowledged: list[tuple[int, str]] = []
         self.answers = hashlib.sha256()
@@ -41,7 +58,10 @@ class Writer(threading.Thread):
         self._go, self._stands = threading.Semaphore(0), threading.Semaphore(0)
         self._program = program
         self._ids = 0
-        view = GatedStore(store, self, atomic=atomic, checkpoints=checkpoints)
+        view: Store = GatedStore(store, self, world)
+        if world.coordinated:
+            service = GatedService(MemoryCommitService(store.url), store, self)
+            view = CoordinatedStore(inner=view, service=service, new_id=self._new_id)
         self._env = Env(
             store=view,
             clock_ms=lambda: 1_700_000_000_000,
@@ -90,22 +110,27 @@ class Writer(threading.Thread):
 
 
 class GatedStore:
-    """One writer's view of the storage. Without `atomic`, creating is a look and a write, between which others may do anything.
+    """One writer's view of the storage. Without `atomic`, creating is a look and a write, between which others may do anything; where
+    there is a commit service as well, it is a write, as in a storage that ignores the condition.
 
-    A call whose answer no other writer can change is done at once: that of a commit that is there, where creating is atomic, and of
-    the hint, where nobody writes checkpoints.
+    A call whose answer no other writer can change, or which none can see, is done at once: that of a commit that is there, where creating
+    is atomic or the service decides; of the hint, where nobody writes checkpoints; of a temporary file that no entry names.
     """
 
-    def __init__(self, store: MemoryStore, writer: Writer, *, atomic: bool, checkpoints: bool) -> None:
-        self._store, self._writer, self._atomic, self._checkpoints = store, writer, atomic, checkpoints
+    def __init__(self, store: MemoryStore, writer: Writer, world: World) -> None:
+        self._store, self._writer, self._world = store, writer, world
         self.url = store.url
 
     def _is_settled(self, name: str, key: str) -> bool:
+        if "/.tmp/" in key:
+            file = key.rpartition("/")[2].partition(".json.")[0] + ".json"
+            entry = MemoryCommitService(self._store.url).find(self._store.url, file)
+            return entry is None or f"{LOG_FOLDER}/{entry.temporary}" != key
         if name not in ("get", "head"):
             return False
         if key.endswith(LAST_CHECKPOINT):
-            return not self._checkpoints
-        return self._atomic and key.endswith(".json") and self._store.head(key) is not None
+            return not self._world.checkpoints
+        return (self._world.atomic or self._world.coordinated) and key.endswith(".json") and self._store.head(key) is not None
 
     def _call(self, name: str, *arguments: Any) -> Any:
         if not self._is_settled(name, arguments[0]):
@@ -142,9 +167,9 @@ class GatedStore:
         return found
 
     def put_if_absent(self, key: str, data: bytes) -> bool:
-        if self._atomic:
+        if self._world.atomic:
             return bool(self._call("put_if_absent", key, data))
-        if self._call("head", key) is not None:
+        if not self._world.coordinated and self._call("head", key) is not None:
             return False
         self._call("put", key, data)
         return True
@@ -154,6 +179,43 @@ class GatedStore:
 
     def delete(self, key: str) -> None:
         self._call("delete", key)
+
+
+class GatedService:
+    """One writer's view of the commit service. What it says of a commit that is complete, or was there before it, is said at once."""
+
+    def __init__(self, service: CommitService, store: MemoryStore, writer: Writer) -> None:
+        self._service, self._store, self._writer = service, store, writer
+
+    def _is_settled(self, name: str, *arguments: Any) -> bool:
+        if name == "complete":
+            entry = self._service.find(arguments[0].table, arguments[0].file)
+            return entry is not None and entry.is_complete
+        if name != "find":
+            return False
+        entry = self._service.find(*arguments)
+        return self._store.head(f"{LOG_FOLDER}/{arguments[1]}") is not None if entry is None else entry.is_complete
+
+    def _call(self, name: str, *arguments: Any) -> Any:
+        if not self._is_settled(name, *arguments):
+            self._writer.wait()
+        found = getattr(self._service, name)(*arguments)
+        self._writer.answers.update(repr((name, arguments, found)).encode())
+        return found
+
+    def claim(self, entry: CommitEntry) -> bool:
+        return bool(self._call("claim", entry))
+
+    def find(self, table: str, file: str) -> CommitEntry | None:
+        found: CommitEntry | None = self._call("find", table, file)
+        return found
+
+    def newest(self, table: str) -> CommitEntry | None:
+        found: CommitEntry | None = self._call("newest", table)
+        return found
+
+    def complete(self, entry: CommitEntry) -> None:
+        self._call("complete", entry)
 
 
 @dataclass
@@ -171,10 +233,13 @@ class Explored:
     violations: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
 
 
-Check = Callable[[MemoryStore, Sequence[Writer]], str | None]
+Check = Callable[[Store, Sequence[Writer]], str | None]
 """What is wrong with a storage when all writers have ended; None where nothing is."""
 
 _VIOLATIONS_MAX = 1
+
+# More than all programs of an exploration commit.
+_VERSIONS_MAX = 8
 
 
 def explore(
@@ -184,6 +249,7 @@ def explore(
     *,
     atomic: bool = True,
     upkeep: int = 0,
+    coordinated: bool = False,
     deaths: int = 0,
     new_store: Callable[[], MemoryStore],
 ) -> Explored:
@@ -193,6 +259,7 @@ def explore(
         setup: puts there what was there before.
         atomic: whether the storage creates a file only where there is none.
         upkeep: of how many writers what follows a commit is done, each time before the writer goes on.
+        coordinated: whether a commit service decides who commits. Its calls are steps like those of the storage.
         deaths: how many writers may die.
     """
     found = Explored()
@@ -202,10 +269,8 @@ def explore(
         schedule = schedules.pop()
         store = new_store()
         setup(store)
-        writers = [
-            Writer(f"w{number}", program, store, atomic=atomic, upkeep=number < upkeep, checkpoints=bool(upkeep))
-            for number, program in enumerate(programs)
-        ]
+        world = World(atomic=atomic, coordinated=coordinated, checkpoints=upkeep > 0)
+        writers = [Writer(f"w{n}", program, store, world, upkeep=n < upkeep) for n, program in enumerate(programs)]
         for writer in writers:
             writer.reach_first_call()
         for choice in schedule:
@@ -218,7 +283,8 @@ def explore(
             going = [writer.name for writer in writers if not writer.done]
             if not going:
                 found.endings += 1
-                wrong = check(store, writers)
+                reader = CoordinatedStore(inner=store, service=MemoryCommitService(store.url)) if coordinated else store
+                wrong = check(reader, writers)
                 if wrong is not None:
                     found.violations.append((wrong, schedule))
                 break
@@ -243,6 +309,9 @@ def _state(store: MemoryStore, writers: Sequence[Writer]) -> bytes:
     content = hashlib.sha256()
     for info in store.walk():
         content.update(repr((info.key, store.get(info.key))).encode())
-    for writer in writers:
-        content.update(repr((writer.done, writer.killed, writer.answers.digest())).encode())
+    entered = (MemoryCommitService(store.url).find(store.url, commit_name(version)) for version in range(_VERSIONS_MAX))
+    content.update(repr(list(entered)).encode())
+    for writer in writers:  # of one that has ended, only what it was told matters any more
+        known = (writer.acknowledged, writer.failure) if writer.done else writer.answers.digest()
+        content.update(repr((writer.done, writer.killed, known)).encode())
     return content.digest()

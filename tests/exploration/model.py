@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -17,7 +17,7 @@ from pyroaring import BitMap64
 from tahoe.errors import DeltaConcurrentModificationException
 from tahoe.protocol.actions import Action, Add, CommitInfo, FileAction, Metadata, Protocol, encode_commit, remove_of
 from tahoe.protocol.conflict import EVERYTHING, FilesRead, Intent, Reads, RowIndexes
-from tahoe.storage.env import Env
+from tahoe.storage.env import Env, Store
 from tahoe.storage.memory import MemoryStore
 from tahoe.table.log import Log
 from tahoe.table.marks import Mark
@@ -224,7 +224,7 @@ class History:
     shown: tuple[Rows, ...]
 
 
-def history(store: MemoryStore) -> History:
+def history(store: Store) -> History:
     log = Log(replace(memory_env(), store=store))
     newest = load_snapshot(log, by_checksum=False).version
     ops, names, shown = [], [], []
@@ -246,7 +246,7 @@ def _failed(found: History, writers: Sequence[Writer]) -> str | None:
     return f"acknowledged and not there: {lost}" if lost else None
 
 
-def consistent(store: MemoryStore, writers: Sequence[Writer]) -> str | None:
+def consistent(store: Store, writers: Sequence[Writer]) -> str | None:
     """ConsistentRead: the rows that a version shows are those that its history gives, one operation after the other; all of it is there."""
     found = history(store)
     rows = found.shown[0]
@@ -257,7 +257,7 @@ def consistent(store: MemoryStore, writers: Sequence[Writer]) -> str | None:
     return _failed(found, writers)
 
 
-def in_some_order(store: MemoryStore, writers: Sequence[Writer]) -> str | None:
+def in_some_order(store: Store, writers: Sequence[Writer]) -> str | None:
     """What `WriteSerializable` promises: blind appends may come later than their version, everything else is in order."""
     found = history(store)
     ops = [op for op in found.ops if op is not None]
@@ -273,7 +273,7 @@ def in_some_order(store: MemoryStore, writers: Sequence[Writer]) -> str | None:
     return f"{sorted(found.shown[-1])} is no outcome of {[str(op) for op in ops]}"
 
 
-def stamps_rise(store: MemoryStore, writers: Sequence[Writer]) -> str | None:
+def stamps_rise(store: Store, writers: Sequence[Writer]) -> str | None:
     """In-commit timestamps rise, and no row id is given twice."""
     found = history(store)
     infos = [found.log.commit_info(version) for version in range(len(found.ops))]
@@ -283,6 +283,3 @@ def stamps_rise(store: MemoryStore, writers: Sequence[Writer]) -> str | None:
     adds = load_snapshot(found.log, by_checksum=False).live.adds()
     given = [a.base_row_id for a in adds if a.base_row_id is not None]  # each of these files has one row
     return f"row ids are {given}" if len(given) != len(set(given)) else _failed(found, writers)
-
-
-Law: TypeAlias = Callable[[MemoryStore, Sequence[Writer]], "str | None"]

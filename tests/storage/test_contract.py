@@ -17,7 +17,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from tahoe.storage import open_store, system_env
+from tahoe.storage.coordinated import CoordinatedStore
 from tahoe.storage.env import Store, byte_order
+from tahoe.storage.memory import MemoryCommitService
 from tests.storage.servers import Server
 
 # Names with every character that some layer between us and a storage has been seen to escape, unescape or forget. There is no backslash:
@@ -30,7 +32,14 @@ ODD_NAMES = [
 _folders = itertools.count()
 
 
-@pytest.fixture(params=["local", "memory", pytest.param("s3", marks=pytest.mark.server), pytest.param("azure", marks=pytest.mark.server)])
+@pytest.fixture(
+    params=[
+        "local",
+        "memory",
+        "coordinated",
+        *(pytest.param(name, marks=pytest.mark.server) for name in ("s3", "azure", "coordinated_s3")),
+    ]
+)
 def open_folder(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Store]:
     """Opens one new folder, each time by a store object of its own."""
     name = f"t {next(_folders)}/ü%41"  # a folder's own name may be odd as well
@@ -38,6 +47,8 @@ def open_folder(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], 
         return lambda: open_store(tmp_path / name)
     if request.param == "memory":
         return lambda: open_store(f"memory://contract/{name}")
+    if request.param == "coordinated":
+        return lambda: CoordinatedStore(inner=open_store(f"memory://contract/{name}"), service=MemoryCommitService("contract"))
     server: Server = request.getfixturevalue(request.param)
     return lambda: open_store(f"{server.url}/{name}", server.options)
 

@@ -19,7 +19,8 @@ from pyspark.sql import SparkSession
 
 from tahoe.protocol.predicate import TRUE, Predicate
 from tahoe.spark.gateway import Gateway
-from tahoe.storage.locations import normalise, split_url
+from tahoe.storage.locations import S3_SCHEMES, normalise, split_url
+from tahoe.storage.service_options import REFERENCE_PREFIXES
 from tahoe.table.scan import Scan
 from tahoe.table.snapshot import Snapshot
 from tahoe.table.table import Table
@@ -113,12 +114,16 @@ _HADOOP_PREFIXES = {"s3": "fs.s3a.", "s3a": "fs.s3a.", "s3n": "fs.s3a.", "abfs":
 
 
 def _hadoop_settings(spark: SparkSession, url: str) -> dict[str, str]:
-    """What the session's Hadoop configuration says of the kind of storage that a url is in."""
-    prefix = _HADOOP_PREFIXES.get(split_url(url)[0])
-    if prefix is None:
+    """What the session's Hadoop configuration says of the kind of storage that a url is in, and of a commit service for it."""
+    scheme = split_url(url)[0]
+    if scheme not in _HADOOP_PREFIXES:
         return {}
-    settings = spark._jsparkSession.sessionState().newHadoopConf().getPropsWithPrefix(prefix)
-    return {prefix + name: settings[name] for name in settings}
+    prefixes = [_HADOOP_PREFIXES[scheme]]
+    if scheme in S3_SCHEMES:
+        prefixes += [f"{before}{prefix}" for before in ("", "spark.") for prefix in REFERENCE_PREFIXES]
+    configuration = spark._jsparkSession.sessionState().newHadoopConf()
+    found = {prefix: configuration.getPropsWithPrefix(prefix) for prefix in prefixes}
+    return {prefix + name: settings[name] for prefix, settings in found.items() for name in settings}
 
 
 # --- versions

@@ -1,6 +1,7 @@
 """Moving bytes: stores of files, and the outside world that the table ring sees. It knows nothing of Delta.
 
-`open_store` chooses the store by the url's scheme. obstore is loaded only when an object store is opened.
+`open_store` chooses the store by the url's scheme. obstore is loaded only when an object store is opened, boto3 only when a commit service
+is asked.
 """
 
 from __future__ import annotations
@@ -13,10 +14,12 @@ from collections.abc import Mapping
 from functools import partial
 
 from tahoe.storage.background import in_background
+from tahoe.storage.coordinated import CoordinatedStore
 from tahoe.storage.env import Env, FileInfo, Store
 from tahoe.storage.local import LocalStore
 from tahoe.storage.locations import LOCAL_SCHEME, MEMORY_SCHEME, normalise, split_url
 from tahoe.storage.memory import MemoryStore
+from tahoe.storage.service_options import commit_service, without_service
 
 __all__ = ["Env", "FileInfo", "Store", "open_store", "system_env"]
 
@@ -25,11 +28,12 @@ def open_store(url: str | os.PathLike[str], storage_options: Mapping[str, str] |
     """The store over a folder, by a path or url in any spelling. Nothing is read, and the folder need not exist.
 
     Args:
-        storage_options: credentials and settings for object stores; see `tahoe.storage.cloud_options`.
+        storage_options: credentials and settings for object stores; see `tahoe.storage.cloud_options`, and `service_options` for S3 without
+            conditional puts.
 
     Raises:
         UnsupportedStorageError: the scheme is none that tahoe has a storage for.
-        InvalidOptionError: the location names nothing.
+        InvalidOptionError: the location names nothing, or the options a commit service that does not exist.
     """
     folder = normalise(url)
     scheme = split_url(folder)[0]
@@ -39,7 +43,10 @@ def open_store(url: str | os.PathLike[str], storage_options: Mapping[str, str] |
         return MemoryStore(folder)
     from tahoe.storage.cloud import CloudStore  # noqa: PLC0415 - obstore starts threads, which a later fork does not survive
 
-    return CloudStore(folder, dict(storage_options or {}))
+    options = dict(storage_options or {})
+    service = commit_service(folder, options, os.environ)
+    files = CloudStore(folder, without_service(options), is_tried_out=service is not None)
+    return files if service is None else CoordinatedStore(inner=files, service=service)
 
 
 def system_env(url: str | os.PathLike[str], storage_options: Mapping[str, str] | None = None) -> Env:

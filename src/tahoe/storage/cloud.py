@@ -1,8 +1,11 @@
 """Folders of S3, Google Cloud Storage and Azure, through obstore. Knows nothing of what the files mean.
 
-Creating is a conditional put, which all three decide on their side: one writer wins, without a lock table. This module is imported only
-when such a url is opened, because obstore's runtime does not survive a fork: a process that was forked from one that has used it would hang
-at its first request, and gets an error here instead. What is pickled is the url and the options, so that workers open their own.
+Creating is a conditional put, which all three decide on their side: one writer wins, without a lock table. What speaks S3's language
+elsewhere than at AWS is tried out before the first file is created, because it may ignore the condition.
+
+This module is imported only when such a url is opened, because obstore's runtime does not survive a fork: a process that was forked from
+one that has used it would hang at its first request, and gets an error here instead. What is pickled is the url and the options, so that
+workers open their own.
 """
 
 from __future__ import annotations
@@ -10,9 +13,10 @@ from __future__ import annotations
 import errno
 import io
 import os
+import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import lru_cache
 from typing import Any, BinaryIO, cast
@@ -29,10 +33,17 @@ from obstore.exceptions import (
     UnauthenticatedError,
 )
 
-from tahoe.errors import ForkedProcessError, InvalidOptionError, StorageRefusedError, StorageUnavailableError
-from tahoe.storage.cloud_options import client_environment, cloud_config
+from tahoe.errors import (
+    AtomicCreateUnsupportedError,
+    ForkedProcessError,
+    InvalidOptionError,
+    StorageRefusedError,
+    StorageUnavailableError,
+)
+from tahoe.storage.cloud_options import client_environment, cloud_config, foreign_endpoint
 from tahoe.storage.env import FileInfo, byte_order, is_temporary
 from tahoe.storage.locations import join, split_url
+from tahoe.storage.probe import check_creates_once
 
 # How obstore calls what Hadoop calls otherwise.
 _OBSTORE_SCHEMES: Mapping[str, str] = {"s3a": "s3", "s3n": "s3"}
@@ -62,6 +73,10 @@ _REFUSALS = (
 # The process in which obstore's runtime runs.
 _started_in: int | None = None
 
+# The pairs of bucket and credentials by which creating was tried out in this process. One is enough: the storage is the same for all keys.
+_proven: set[tuple[str, str, tuple[tuple[str, str], ...]]] = set()
+_proving = threading.Lock()
+
 
 @dataclass(frozen=True, slots=True)
 class CloudStore:
@@ -70,10 +85,12 @@ class CloudStore:
     Args:
         url: as `normalise` makes it.
         options: see `tahoe.storage.cloud_options`; they may hold secrets and are not printed.
+        is_tried_out: whether creating needs no trial, because something else decides who commits, or because this is the trial.
     """
 
     url: str
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    is_tried_out: bool = False
 
     def list_from(self, prefix: str, start_after: str = "") -> Iterator[FileInfo]:
         """Where there is a start, the storage is asked from there on, so that the long past of a log is not listed again and again.
@@ -124,9 +141,12 @@ class CloudStore:
         return cast(BinaryIO, _RangeFile(self, found))
 
     def put_if_absent(self, key: str, data: bytes) -> bool:
+        self._try_out(key.rpartition("/")[0])
         with self._translated("create", key):
             try:
                 self._bucket().put(self._path(key), data, mode="create")
+            except (NotImplementedError, NotSupportedError) as error:
+                raise AtomicCreateUnsupportedError(table=self.url, operation=f"create {key}", detail=_detail(error)) from error
             except (AlreadyExistsError, PreconditionError) as error:
                 # S3 answers the same (409) when two writers meet and neither has won yet: only the key itself is proof.
                 if self.head(key) is not None:
@@ -147,6 +167,18 @@ class CloudStore:
                 return
 
     # --- the steps
+
+    def _try_out(self, folder: str) -> None:
+        """See that creating is exclusive, in a folder where we may write. A storage that has failed is asked again each time."""
+        scheme, authority, _ = split_url(self.url)
+        if self.is_tried_out or foreign_endpoint(self.options, os.environ, scheme, authority) is None:
+            return
+        _claim_process(self.url)  # before the lock, which a fork may have copied while it was held
+        identity = (scheme, authority, tuple(sorted(self.options.items())))
+        with _proving:
+            if identity not in _proven:
+                check_creates_once(replace(self, is_tried_out=True), folder)
+                _proven.add(identity)
 
     def _bucket(self) -> Any:
         scheme, authority, _ = split_url(self.url)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from urllib.parse import urlsplit
 
 from tahoe.storage.locations import AZURE_SCHEMES, S3_SCHEMES
 
@@ -60,6 +61,21 @@ def cloud_config(options: Mapping[str, str], scheme: str, authority: str) -> Clo
     if any(key.endswith("endpoint") and value.startswith("http://") for key, value in config.storage.items()):
         config.client.setdefault("allow_http", "true")
     return config
+
+
+# Where obstore finds an S3 endpoint in the environment.
+_ENDPOINT_VARIABLES = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
+_AWS_HOSTS = (".amazonaws.com", ".amazonaws.com.cn", ".api.aws")
+
+
+def foreign_endpoint(options: Mapping[str, str], environment: Mapping[str, str], scheme: str, authority: str) -> str | None:
+    """The endpoint at which S3's language is spoken by somebody else than AWS; None for AWS and for every other storage."""
+    if scheme not in S3_SCHEMES:
+        return None
+    config = cloud_config(options, scheme, authority).storage
+    given = [config.get("endpoint"), config.get("endpoint_url"), *(environment.get(name) for name in _ENDPOINT_VARIABLES)]
+    endpoint = next((value for value in given if value), None)
+    return None if endpoint is None or (urlsplit(endpoint).hostname or "").endswith(_AWS_HOSTS) else endpoint
 
 
 def client_environment(environment: Mapping[str, str], scheme: str) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 All stores of a process whose url has the same name (`memory://name/...`) look at the same content, as all openers of one disk do. It
 ends with the process, and a pickled store can be opened in this process only. Faults and counters belong to one store object: give each
-writer its own.
+writer its own. The commit service in memory is shared by its name in the same way.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from fnmatch import fnmatchcase
 from threading import Lock
 from typing import Any, BinaryIO
 
 from tahoe.errors import StorageUnavailableError
+from tahoe.storage.commit_service import CommitEntry
 from tahoe.storage.env import FileInfo, byte_order, is_temporary
 from tahoe.storage.locations import join, normalise, split_url
 
@@ -238,3 +239,33 @@ def _reopen(url: str, process: int) -> MemoryStore:
         detail = "what is in the memory of one process cannot be seen in another"
         raise StorageUnavailableError(table=url, operation="be opened", detail=detail)
     return MemoryStore(url)
+
+
+_entries: dict[str, dict[tuple[str, str], CommitEntry]] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryCommitService:
+    """A `CommitService` in memory, which forgets nothing."""
+
+    name: str
+
+    def claim(self, entry: CommitEntry) -> bool:
+        return self._own.setdefault((entry.table, entry.file), entry).temporary == entry.temporary
+
+    def find(self, table: str, file: str) -> CommitEntry | None:
+        return self._own.get((table, file))
+
+    def newest(self, table: str) -> CommitEntry | None:
+        of_table = {key: entry for key, entry in self._own.copy().items() if key[0] == table}
+        return of_table[max(of_table)] if of_table else None
+
+    def complete(self, entry: CommitEntry) -> None:
+        """Nobody takes an entry away or changes another thing in it, so that two who do this at once do the same."""
+        known = self._own.get((entry.table, entry.file))
+        if known is not None and known.temporary == entry.temporary:
+            self._own[entry.table, entry.file] = replace(known, is_complete=True)
+
+    @property
+    def _own(self) -> dict[tuple[str, str], CommitEntry]:
+        return _entries.setdefault(self.name, {})

@@ -1,0 +1,193 @@
+"""A commit service in DynamoDB, as the reference's S3DynamoDBLogStore and earlier versions of delta-rs have it. It sees no files.
+
+boto3 is loaded with the first question, because only those who use the service have it. What is pickled are the settings.
+
+The table has the keys `tablePath` and `fileName`; an item has `tempPath`, `complete` ("true" or "false") and, when it is complete,
+`expireTime` in seconds since 1970, by which DynamoDB may be told to delete it. `tablePath` is the url with the scheme that the user typed,
+unescaped and without a slash at the end, as Hadoop prints it.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+from tahoe.errors import CommitTableMissingError, PackageMissingError, StorageRefusedError, StorageUnavailableError
+from tahoe.storage.commit_service import CommitEntry
+
+DEFAULT_TABLE_NAME = "delta_log"
+DEFAULT_REGION = "us-east-1"
+
+# How long an entry outlives its completion, as in the reference: longer than any writer could go on believing that the version is free.
+EXPIRE_SECONDS = 24 * 60 * 60
+
+# DynamoDB makes a table in some seconds.
+CREATE_SECONDS_MAX = 60
+
+# Connections are kept for this many services.
+_CLIENTS_MAX = 64
+
+# A service that does not answer is given up after about a minute, as the storage itself is.
+_ATTEMPTS_MAX = 5
+_TIMEOUT_SECONDS = 10
+
+_DETAIL_CHARACTERS_MAX = 400
+
+# Answers after which nothing will come of the request any more.
+_REFUSALS = frozenset(
+    {
+        "AccessDeniedException",
+        "ExpiredTokenException",
+        "IncompleteSignatureException",
+        "InvalidSignatureException",
+        "MissingAuthenticationTokenException",
+        "UnrecognizedClientException",
+        "ValidationException",
+    }
+)
+
+
+class _NoTableError(Exception):
+    """DynamoDB has no such table."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DynamoDBCommitService:
+    """A `CommitService`. What is None is found by boto3: in the environment, in profiles, or in the machine's role.
+
+    Args:
+        table_name: of the table in DynamoDB, which may serve any number of Delta tables.
+    """
+
+    table_name: str = DEFAULT_TABLE_NAME
+    region: str = DEFAULT_REGION
+    endpoint: str | None = None
+    access_key_id: str | None = field(default=None, repr=False)
+    secret_access_key: str | None = field(default=None, repr=False)
+    session_token: str | None = field(default=None, repr=False)
+
+    def claim(self, entry: CommitEntry) -> bool:
+        condition = {"ConditionExpression": "attribute_not_exists(fileName)"}
+        try:
+            entered = self._send("put_item", entry.table, Item=_item(entry), **condition)
+        except _NoTableError:
+            self._create_table(entry.table)
+            entered = self._send("put_item", entry.table, Item=_item(entry), **condition)
+        if entered is not None:
+            return True
+        # boto3 repeats a request whose answer was lost, and the one that is told to have lost may have lost to itself.
+        found = self.find(entry.table, entry.file)
+        return found is not None and found.temporary == entry.temporary
+
+    def find(self, table: str, file: str) -> CommitEntry | None:
+        key = {"tablePath": {"S": table}, "fileName": {"S": file}}
+        try:
+            found = self._send("get_item", table, Key=key, ConsistentRead=True)
+        except _NoTableError:
+            return None
+        return _entry(found["Item"]) if found and "Item" in found else None
+
+    def newest(self, table: str) -> CommitEntry | None:
+        request = {"KeyConditionExpression": "tablePath = :table", "ExpressionAttributeValues": {":table": {"S": table}}}
+        try:
+            found = self._send("query", table, **request, ScanIndexForward=False, Limit=1, ConsistentRead=True)
+        except _NoTableError:
+            return None
+        return _entry(found["Items"][0]) if found and found["Items"] else None
+
+    def complete(self, entry: CommitEntry) -> None:
+        """The whole item is put, because that asks for no other permission than claiming does."""
+        item = {**_item(entry), "complete": {"S": "true"}, "expireTime": {"N": str(int(time.time()) + EXPIRE_SECONDS)}}
+        values = {":false": {"S": "false"}, ":temporary": {"S": entry.temporary}}
+        condition = "complete = :false AND tempPath = :temporary"
+        self._send("put_item", entry.table, Item=item, ConditionExpression=condition, ExpressionAttributeValues=values)
+
+    # --- the steps
+
+    def _send(self, operation: str, table: str, **request: Any) -> Mapping[str, Any] | None:
+        """The answer, or None where the condition did not hold."""
+        client = _client(self, table)
+        from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415 - it is there when the client is
+
+        try:
+            answer: Mapping[str, Any] = getattr(client, operation)(TableName=self.table_name, **request)
+        except client.exceptions.ConditionalCheckFailedException:
+            return None
+        except client.exceptions.ResourceNotFoundException as error:
+            raise _NoTableError from error
+        except (BotoCoreError, ClientError) as error:
+            code = error.response.get("Error", {}).get("Code") if isinstance(error, ClientError) else None
+            kind = StorageRefusedError if code in _REFUSALS else StorageUnavailableError
+            raise kind(table=table, operation=f"{operation} in DynamoDB's {self.table_name}", detail=_detail(error)) from error
+        return answer
+
+    def _create_table(self, table: str) -> None:
+        """As the reference does when there is none, but paid by request, as its documentation recommends: there is nothing to estimate."""
+        client = _client(self, table)
+        from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415 - it is there when the client is
+
+        names = {"tablePath": "HASH", "fileName": "RANGE"}
+        try:
+            with suppress(client.exceptions.ResourceInUseException):  # another writer makes it at this moment
+                client.create_table(
+                    TableName=self.table_name,
+                    AttributeDefinitions=[{"AttributeName": name, "AttributeType": "S"} for name in names],
+                    KeySchema=[{"AttributeName": name, "KeyType": kind} for name, kind in names.items()],
+                    BillingMode="PAY_PER_REQUEST",
+                )
+            waiting = {"Delay": 1, "MaxAttempts": CREATE_SECONDS_MAX}
+            client.get_waiter("table_exists").wait(TableName=self.table_name, WaiterConfig=waiting)
+        except (BotoCoreError, ClientError) as error:
+            parameters = {"name": self.table_name, "region": self.region, "detail": _detail(error)}
+            raise CommitTableMissingError(table=table, **parameters) from error
+
+
+@lru_cache(_CLIENTS_MAX)
+def _opened(service: DynamoDBCommitService, _process: int) -> Any:
+    """One client for each process: one that was forked would read its parent's answers from the connections that both have."""
+    import boto3  # noqa: PLC0415 - an extra of the package
+    from botocore.config import Config  # noqa: PLC0415
+
+    session = boto3.session.Session(
+        aws_access_key_id=service.access_key_id,
+        aws_secret_access_key=service.secret_access_key,
+        aws_session_token=service.session_token,
+        region_name=service.region,
+    )
+    retries = {"mode": "standard", "total_max_attempts": _ATTEMPTS_MAX}
+    config = Config(connect_timeout=_TIMEOUT_SECONDS, read_timeout=_TIMEOUT_SECONDS, retries=retries)
+    return session.client("dynamodb", endpoint_url=service.endpoint, config=config)
+
+
+def _client(service: DynamoDBCommitService, table: str) -> Any:
+    try:
+        return _opened(service, os.getpid())
+    except ImportError as error:
+        raise PackageMissingError(table=table, what="a commit service in DynamoDB", package="boto3", extra="dynamodb") from error
+
+
+def _item(entry: CommitEntry) -> dict[str, dict[str, str]]:
+    return {
+        "tablePath": {"S": entry.table},
+        "fileName": {"S": entry.file},
+        "tempPath": {"S": entry.temporary},
+        "complete": {"S": "true" if entry.is_complete else "false"},
+    }
+
+
+def _entry(item: Mapping[str, Mapping[str, str]]) -> CommitEntry:
+    return CommitEntry(
+        table=item["tablePath"]["S"],
+        file=item["fileName"]["S"],
+        temporary=item["tempPath"]["S"],
+        is_complete=item["complete"]["S"] == "true",
+    )
+
+
+def _detail(error: Exception) -> str:
+    return str(error)[:_DETAIL_CHARACTERS_MAX]
