@@ -91,12 +91,12 @@ def track(path: str, kept: Mapping[int, Sequence[tuple[int | None, int | None]]]
 
 
 def _with_kept(path: str, add: Add, kept: Sequence[tuple[int | None, int | None]]) -> Add:
-    """A copy of a data file that has the columns as well."""
+    """A copy of a data file that has the columns as well, in several row groups."""
     rows = pq.ParquetFile(Path(path, add.path)).read()
     for name, values in zip((KEPT_ID, KEPT_VERSION), zip(*kept, strict=True), strict=True):
         rows = rows.append_column(name, pa.array(values, pa.int64()))
     copy = str(Path(add.path).with_suffix(".kept.parquet"))
-    pq.write_table(rows, Path(path, copy))
+    pq.write_table(rows, Path(path, copy), row_group_size=3)
     return replace(add, path=copy, size_bytes=Path(path, copy).stat().st_size)
 
 

@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import tahoe
 from tahoe.errors import ColumnNotFoundError, SchemaChangedError
+from tahoe.spark import vectors
 from tests.spark.foreign import KEPT_ID, KEPT_VERSION, change_schema, mark, track
 
 ROWS = 20
@@ -173,6 +174,42 @@ def test_one_of_two_files_has_a_vector(spark, path):
     rows = expected(lowest, {1: KEPT})
     del rows[lowest[1] + 3]
     assert by_id(spark.read.format("delta").load(path).selectExpr(*ASKED)) == rows
+
+
+@pytest.mark.parametrize(
+    "limits", [{"ARRAY_BYTES_MAX": 0}, {"BROADCAST_BYTES_MAX": vectors.CHUNK_BYTES}], ids=["joined bitmaps", "a function of executors"]
+)
+def test_larger_vectors(spark, table, path, monkeypatch, limits):
+    original, rows = table
+    shutil.copytree(original, path)
+    mark(path, {0: [0, 4], 1: [9]})
+    gone = {low + index for low, index in zip([*first_ids(path)[:1] * 2, first_ids(path)[1]], (0, 4, 9), strict=True)}
+    for name, value in limits.items():
+        monkeypatch.setattr(vectors, name, value)
+    monkeypatch.setattr(vectors, "_kept", vectors.Recent(1))
+    frame = spark.read.format("delta").load(path)
+    assert by_id(frame.selectExpr(*ASKED)) == {i: row for i, row in rows.items() if i not in gone}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("spark.sql.files.maxPartitionBytes", "200"),
+        ("spark.sql.parquet.enableVectorizedReader", "false"),
+        ("spark.sql.codegen.wholeStage", "false"),
+        ("spark.sql.ansi.enabled", "false"),
+    ],
+)
+def test_places_in_files_that_are_read_in_parts(spark, table, name, value):
+    """A row's place is counted from where a task or a row group begins."""
+    path, rows = table
+    spark.conf.set(name, value)
+    try:
+        frame = spark.read.format("delta").load(path)
+        assert by_id(frame.selectExpr(*ASKED)) == rows
+        assert by_id(frame.where("id in (4, 8, 17)").selectExpr(*ASKED)) == {i: rows[i] for i in (4, 8, 17)}
+    finally:
+        spark.conf.unset(name)
 
 
 def test_files_without_a_base_row_id(spark, path):

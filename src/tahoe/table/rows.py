@@ -82,12 +82,18 @@ _TRACKED = {f"{METADATA}.{name}": Field(name=f"{METADATA}.{name}", type=LONG) fo
 _ROW_ID, _BASE_ROW_ID, _ROW_COMMIT_VERSION = (f"{METADATA}.{name}" for name in (ROW_ID, BASE_ROW_ID, ROW_COMMIT_VERSION))
 
 
+def _is_tracked(field: Field) -> bool:
+    """Whether a column is one of these, and not the table's own by such a name."""
+    return field is _TRACKED.get(field.name)
+
+
 def _with_predicate_columns(snapshot: Snapshot, wanted: Sequence[Field], predicate: Predicate | None) -> list[Field]:
     names = {f.name for f in wanted}
     if predicate is not None:
         found = (snapshot.schema.find(column.path[0]) for column in columns_of(predicate))
         names |= {f.name for f in found if f is not None}
-    return [f for f in (*snapshot.schema, *_TRACKED.values()) if f.name in names]
+    tracked = {f.name: f for f in wanted if _is_tracked(f)}
+    return [*(f for f in snapshot.schema if f.name in names), *tracked.values()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +118,8 @@ def _files(scan: Scan) -> Iterator[_File]:
 
 def _read_file(snapshot: Snapshot, file: _File, fields: Sequence[Field]) -> pa.Table:
     """One file's live rows, with logical names and types."""
-    tracked = [f for f in fields if f is _TRACKED.get(f.name)]
-    in_file = [f for f in fields if f.name not in snapshot.partition_columns and f not in tracked]
+    tracked = [f for f in fields if _is_tracked(f)]
+    in_file = [f for f in fields if f.name not in snapshot.partition_columns and not _is_tracked(f)]
     store, key = snapshot.log.locate(file.url)
     try:
         with open_parquet(store, key) as parquet:
