@@ -5,7 +5,7 @@
     │   ├── TableNotFoundError, NotADeltaTableError, TableExistsError, PathIsNotEmptyError, PathOutsideTableError
     │   ├── VersionNotFoundError, TimestampOutOfRangeError, InvalidTimeTravelError, SchemaChangedError
     │   ├── SchemaMismatchError, DuplicateColumnsError, UnsupportedDataTypeError, ColumnNotFoundError, PartitionMismatchError,
-    │   │   NotNullViolationError, InvalidColumnNameError
+    │   │   NotNullViolationError, CheckConstraintViolatedError, InvalidColumnNameError
     │   ├── InvalidPropertyError, InvalidOptionError, InvalidPredicateError, ReplaceWhereMismatchError
     │   └── UnsupportedOperationError, AppendOnlyTableError
     ├── DeltaProtocolError            the table asks for more than this version of tahoe can do
@@ -187,6 +187,13 @@ class NotNullViolationError(DeltaAnalysisError):
     sqlstate = "23502"
     what = "Column {column} of {table} is NOT NULL, and the data holds a null in it."
     todo = "Filter or fill the nulls."
+
+
+class CheckConstraintViolatedError(DeltaAnalysisError):
+    condition = "DELTA_VIOLATE_CONSTRAINT_WITH_VALUES"
+    sqlstate = "23001"
+    what = "A row of {table} does not satisfy {constraint} ({expression}): it has {values}."
+    todo = "Filter or mend such rows, or drop the constraint; a condition that is null is not satisfied."
 
 
 class InvalidColumnNameError(DeltaAnalysisError):

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from tahoe.errors import DeltaConcurrentModificationException
-from tahoe.protocol.actions import Action, Add, CommitInfo, Metadata, Remove, encode_commit
-from tahoe.protocol.conflict import Intent, Winner, find_conflict
+from tahoe.protocol.actions import Action, Add, CommitInfo, Metadata, Remove, encode_commit, remove_of
+from tahoe.protocol.conflict import EVERYTHING, FilesRead, Intent, Winner, find_conflict
 from tahoe.protocol.log_files import Kind
 from tahoe.storage.env import Env
 from tahoe.storage.memory import MemoryStore
@@ -24,7 +24,6 @@ from tahoe.table import transaction
 from tahoe.table.log import Log
 from tahoe.table.snapshot import load_snapshot
 from tahoe.table.transaction import Transaction
-from tahoe.table.writing import remove_of
 from tests.exploration.explorer import Acknowledge, Check, Explored, Program, Writer, explore
 from tests.table.builders import METADATA, PROTOCOL, memory_env
 
@@ -82,7 +81,7 @@ def _commit(log: Log, op: Op, name: str, *, partitioned: bool) -> int | None:
         actions = [*removes, *([added] if op.kind == "update" else [])]
         wanted = {"key": op.key}
         intent = Intent(
-            reads=(lambda file: file.partition_values == wanted) if partitioned else (lambda _: True),
+            reads=FilesRead(lambda file: file.partition_values == wanted) if partitioned else EVERYTHING,
             removed_paths=frozenset(a.path for a in targets),
         )
     told = {"op": str(op), "name": name}
@@ -145,20 +144,20 @@ def run(
     )
 
 
-EVERYTHING = os.environ.get("TAHOE_EXPLORE") == "all"
+ALL_SCOPES = os.environ.get("TAHOE_EXPLORE") == "all"
 OPS = (INSERT, UPDATE, DELETE)
 ELSEWHERE = (Op("insert", "B"), UPDATE, Op("update", "B", "2"))
 
 
 def scopes() -> list[tuple[tuple[tuple[Op, ...], ...], bool]]:
     """The writers' programs, and whether the table is partitioned by the key: every choice of operations."""
-    shapes = [(1, 1), (2, 1), (1, 1, 1), *([(2, 2), (3, 1)] if EVERYTHING else [])]
+    shapes = [(1, 1), (2, 1), (1, 1, 1), *([(2, 2), (3, 1)] if ALL_SCOPES else [])]
     found = []
     for shape, ops, partitioned in itertools.product(shapes, (OPS, ELSEWHERE), (False, True)):
         for chosen in itertools.product(ops, repeat=sum(shape)):
             parts = iter(chosen)
             found.append((tuple(tuple(itertools.islice(parts, count)) for count in shape), partitioned))
-    return found if EVERYTHING else found[::23]
+    return found if ALL_SCOPES else found[::23]
 
 
 def test_every_order_of_storage_calls_is_an_order_of_operations(record_property: Callable[[str, object], None]) -> None:
@@ -172,7 +171,7 @@ def test_every_order_of_storage_calls_is_an_order_of_operations(record_property:
 
 
 @pytest.mark.parametrize("programs", [((INSERT,), (UPDATE,)), ((UPDATE,), (DELETE,)), ((UPDATE,), (INSERT, DELETE))])
-@pytest.mark.parametrize("upkeep", [False, *([True] if EVERYTHING else [])])
+@pytest.mark.parametrize("upkeep", [False, *([True] if ALL_SCOPES else [])])
 def test_a_writer_may_die_before_any_call(programs: tuple[tuple[Op, ...], ...], upkeep: bool) -> None:
     interval = {"delta.checkpointInterval": "1"} if upkeep else {}
     found = run(programs, upkeep=upkeep, deaths=1, properties=interval)
@@ -205,21 +204,19 @@ def skipping_the_first(mine: Intent, winner: Winner, *rest: Any, **named: Any) -
     return None if winner.version == 1 else find_conflict(mine, winner, *rest, **named)
 
 
-def only_the_newest(self: Transaction, lost: int) -> int:
-    newest = max(f.version for f in self.log.list_files(lost) if f.kind is Kind.COMMIT)
-    return rebase(replace(self, base=self.base), newest)
+def only_the_newest(self: Transaction) -> Transaction:
+    newest = max(f.version for f in self.log.list_files(self._next_version) if f.kind is Kind.COMMIT)
+    return self._go_behind(Winner(version=newest, actions=tuple(self.log.read_version(newest))))
 
 
-def old_stamps(self: Transaction, _: int) -> int:
+def old_stamps(self: Transaction) -> int:
     return self.base.timestamp_ms if self.base is not None else -1
 
-
-rebase = Transaction._rebase
 
 MUTATIONS: dict[str, tuple[object, str, object, Sequence[Sequence[Op]]]] = {
     "no conflict check": (transaction, "find_conflict", lambda *_, **__: None, [[UPDATE], [INSERT]]),
     "the first winner is skipped": (transaction, "find_conflict", skipping_the_first, [[UPDATE], [INSERT]]),
-    "only the newest winner is looked at": (Transaction, "_rebase", only_the_newest, [[UPDATE], [INSERT, Op("insert", "B")]]),
+    "only the newest winner is looked at": (Transaction, "_rebased", only_the_newest, [[UPDATE], [INSERT, Op("insert", "B")]]),
     "what winners add is ignored": (transaction, "find_conflict", ignoring(Add), [[UPDATE], [INSERT]]),
     "what winners remove is ignored": (transaction, "find_conflict", ignoring(Remove), [[UPDATE], [DELETE]]),
 }

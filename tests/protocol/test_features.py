@@ -116,6 +116,9 @@ def test_a_type_change_that_is_not_allowed_refuses_the_read():
         (listed("rowTracking", "domainMetadata"), metadata(rowTrackingSuspended="true")),
         (listed("clustering", "domainMetadata"), metadata()),
         (listed(reader=["deletionVectors", "v2Checkpoint", "vacuumProtocolCheck"]), metadata(enableDeletionVectors="true")),
+        (legacy(1, 2), metadata(INVARIANT)),
+        (legacy(1, 3), metadata(constraints__c="a > 1")),
+        (listed("rowTracking", "domainMetadata"), metadata()),
         (listed(reader=["timestampNtz", "variantType-preview"]), metadata(Struct((Field(name="v", type=VARIANT),)))),
     ],
 )
@@ -127,13 +130,9 @@ def test_what_asks_for_no_rule_that_is_missing_can_be_written(protocol, table):
 @pytest.mark.parametrize(
     ("protocol", "table", "feature"),
     [
-        (legacy(1, 2), metadata(INVARIANT), "invariants"),
-        (legacy(1, 3), metadata(constraints__c="a > 1"), "checkConstraints"),
         (legacy(1, 4), metadata(GENERATED), "generatedColumns"),
         (legacy(1, 6), metadata(IDENTITY), "identityColumns"),
-        (listed("invariants"), metadata(Struct((Field(name="l", type=Array(element=INVARIANT)),))), "invariants"),
         (listed("allowColumnDefaults"), metadata(DEFAULT), "allowColumnDefaults"),
-        (listed("rowTracking", "domainMetadata"), metadata(), "rowTracking"),
         (listed("icebergCompatV1"), metadata(enableIcebergCompatV1="true"), "icebergCompatV1"),
         (listed("icebergCompatV2"), metadata(enableIcebergCompatV2="true"), "icebergCompatV2"),
         (listed("icebergCompatV3"), metadata(enableIcebergCompatV3="true"), "icebergCompatV3"),

@@ -12,6 +12,7 @@ import pytest
 
 import tahoe
 from tahoe.errors import (
+    CheckConstraintViolatedError,
     ColumnNotFoundError,
     DataFileMissingError,
     DuplicateColumnsError,
@@ -306,8 +307,8 @@ def test_partitioning_that_does_not_fit_is_refused(table):
     [
         ({"delta.nosuch": "1"}, InvalidPropertyError),
         ({"delta.columnMapping.mode": "sideways"}, InvalidPropertyError),
-        ({"delta.enableRowTracking": "true"}, WriteNotImplementedError),
-        ({"delta.constraints.c": "id > 0"}, WriteNotImplementedError),
+        ({"delta.enableIcebergCompatV2": "true"}, WriteNotImplementedError),
+        ({"delta.constraints.c": "id > 5"}, CheckConstraintViolatedError),
     ],
 )
 def test_properties_that_cannot_be_kept_are_refused_by_name(table, properties, error):

@@ -18,7 +18,7 @@ from tahoe.errors import (
     WriteAlreadyRecordedError,
 )
 from tahoe.protocol.actions import CommitInfo, DomainMetadata, Remove, Txn
-from tahoe.protocol.conflict import Intent
+from tahoe.protocol.conflict import EVERYTHING, Intent
 from tahoe.storage.memory import Effect, Fault, FaultPlan, Operation
 from tahoe.table import arrow_writer, writing
 from tahoe.table.snapshot import load_snapshot
@@ -64,7 +64,7 @@ def test_what_is_recorded_of_a_commit():
 def test_a_write_that_read_or_removed_is_not_blind():
     log = make_log([[add("a")]])
     replaced = Transaction(
-        log=log, base=load_snapshot(log, 0), actions=[Remove(path="a"), add("b")], operation="WRITE", intent=Intent(reads=lambda _: True)
+        log=log, base=load_snapshot(log, 0), actions=[Remove(path="a"), add("b")], operation="WRITE", intent=Intent(reads=EVERYTHING)
     )
     assert replaced.commit() == 1
     info = log.commit_info(1)
@@ -75,8 +75,8 @@ def test_a_write_that_read_or_removed_is_not_blind():
 @pytest.mark.parametrize(
     ("winner", "intent", "error"),
     [
-        ([add("b")], Intent(reads=lambda _: True), ConcurrentAppendException),
-        ([Remove(path="a")], Intent(read_paths={"a"}), ConcurrentDeleteReadException),
+        ([add("b")], Intent(reads=EVERYTHING), ConcurrentAppendException),
+        ([Remove(path="a")], Intent(reads=EVERYTHING), ConcurrentDeleteReadException),
         ([replace(METADATA, configuration={"delta.appendOnly": "true"})], Intent(), MetadataChangedException),
         ([Txn(app_id="app", version=4)], Intent(app_ids={"app"}), ConcurrentTransactionException),
     ],
@@ -144,7 +144,7 @@ def test_two_changes_of_metadata_conflict():
 def test_compaction_by_another_writer_does_not_stop_one_that_read_the_rows():
     # the reference refuses this: the files that compaction adds are files like any other to it
     log = make_log([[add("a"), add("b")]])
-    intent = Intent(reads=lambda _: True, read_paths={"a", "b"})
+    intent = Intent(reads=EVERYTHING)
     mine = Transaction(log=log, base=load_snapshot(log), actions=[add("c")], operation="WRITE", intent=intent)
     put_commit(log.env, 1, [Remove(path="a", data_change=False), Remove(path="b", data_change=False), add("ab", data_change=False)])
     assert mine.commit() == 2
@@ -158,7 +158,7 @@ def test_compaction_of_a_file_that_this_write_removes_stops_it():
         mine.commit()
 
 
-OVERWRITE = Intent(reads=lambda _: True, removed_paths={"a"})
+OVERWRITE = Intent(reads=EVERYTHING, removed_paths={"a"})
 
 
 @pytest.mark.parametrize(("level", "conflicts"), [("Serializable", True), ("WriteSerializable", False)])
@@ -181,7 +181,7 @@ def test_under_write_serializable_an_append_that_read_the_table_still_matters():
     log = make_log([[]])
     put_commit(log.env, 1, [replace(METADATA, configuration={"delta.isolationLevel": "WriteSerializable"}), add("a")])
     base = load_snapshot(log)
-    theirs = Transaction(log=log, base=base, actions=[add("theirs")], operation="WRITE", intent=Intent(reads=lambda _: True))
+    theirs = Transaction(log=log, base=base, actions=[add("theirs")], operation="WRITE", intent=Intent(reads=EVERYTHING))
     theirs.commit()
     mine = Transaction(log=log, base=base, actions=[Remove(path="a"), add("b")], operation="WRITE", intent=OVERWRITE)
     with pytest.raises(ConcurrentAppendException):

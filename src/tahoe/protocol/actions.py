@@ -173,6 +173,22 @@ Action: TypeAlias = Protocol | Metadata | Add | Remove | Cdc | Txn | DomainMetad
 FileAction: TypeAlias = Add | Remove
 
 
+def remove_of(add: Add, now_ms: int, *, data_change: bool = True) -> Remove:
+    """The tombstone for a live file."""
+    return Remove(
+        path=add.path,
+        deletion_timestamp_ms=now_ms,
+        data_change=data_change,
+        extended_file_metadata=True,
+        partition_values=add.partition_values,
+        size_bytes=add.size_bytes,
+        tags=add.tags,
+        deletion_vector=add.deletion_vector,
+        base_row_id=add.base_row_id,
+        default_row_commit_version=add.default_row_commit_version,
+    )
+
+
 # --- the JSON form, as a table: an action's name, its class, and its fields as JSON key and attribute
 
 _VECTOR = (

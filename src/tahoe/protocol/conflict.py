@@ -1,16 +1,22 @@
 """Whether a commit that was won by somebody else matters to mine.
 
 Paper §3 and the consistency model: a transaction may be committed after a winner if, had it run after the winner, it would have read
-and done the same. A pure function of two values: what my transaction read and does, and what the winner did. It is finer than the
-reference, for which every added file of a winner matters unless partition values alone exclude it, and every change of metadata.
+and done the same. A pure function of two values: what my transaction read and does, and what the winner did; what only a look at a file
+can tell, it asks for. It is finer than the reference, for which every added file of a winner matters unless partition values alone
+exclude it, every second deletion vector of a file, and every change of metadata.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Set
+from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import Enum
+from itertools import chain
+from typing import Protocol as Interface
+from typing import TypeAlias
+
+from pyroaring import BitMap64
 
 from tahoe.errors import (
     ConcurrentAppendException,
@@ -22,7 +28,10 @@ from tahoe.errors import (
     ProtocolChangedException,
 )
 from tahoe.protocol import properties
-from tahoe.protocol.actions import Action, Add, CommitInfo, DomainMetadata, Metadata, Protocol, Remove, Txn
+from tahoe.protocol.actions import Action, Add, CommitInfo, DomainMetadata, FileAction, Metadata, Protocol, Remove, Txn
+
+RowIndexes: TypeAlias = BitMap64
+"""Rows of one file, by their positions in it."""
 
 
 class Isolation(Enum):
@@ -37,22 +46,54 @@ class Isolation(Enum):
     SNAPSHOT = "SnapshotIsolation"
 
 
+class Reads(Interface):
+    """Which rows a transaction has read, or would have read had they been there. As text it is for people."""
+
+    def may_be_in(self, file: FileAction) -> bool:
+        """Whether a file may hold such a row, by its partition values and statistics."""
+
+    def are_in(self, file: FileAction, rows: RowIndexes | None) -> bool:
+        """Whether one of these rows of a file, of all that live in it if None, is such a row. True where that cannot be found out."""
+
+
+@dataclass(frozen=True, slots=True)
+class FilesRead:
+    """Every row of the files that a test of the log's word picks."""
+
+    test: Callable[[FileAction], bool] = lambda _: True
+    text: str = "the whole table"
+
+    def may_be_in(self, file: FileAction) -> bool:
+        return self.test(file)
+
+    def are_in(self, file: FileAction, rows: RowIndexes | None) -> bool:  # noqa: ARG002 - nothing finer is known
+        return True
+
+    def __str__(self) -> str:
+        return self.text
+
+
+EVERYTHING = FilesRead()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intent:
     """What a transaction read and means to do.
 
     Attributes:
-        reads: whether a file with these partition values and statistics could have changed what was read; None for a blind append.
-        read_paths: canonical paths of the files that were read.
+        reads: the rows that it read; None for a blind append.
+        is_exact: every row that it read is among those that it deletes, so that a row that it does not delete was not read.
         removed_paths: canonical paths of the files that it removes.
+        marked: the rows that it deletes through vectors, by the canonical paths of their files.
         app_ids: the applications whose recorded versions it relies on.
         domains: the domains that it changes.
         metadata: the table's, as the work was planned with it; None where it changes the metadata itself, or makes the table.
     """
 
-    reads: Callable[[Add | Remove], bool] | None = None
-    read_paths: Set[str] = field(default_factory=frozenset)
+    reads: Reads | None = None
+    is_exact: bool = False
     removed_paths: Set[str] = field(default_factory=frozenset)
+    marked: Mapping[str, RowIndexes] = field(default_factory=dict)
     app_ids: Set[str] = field(default_factory=frozenset)
     domains: Set[str] = field(default_factory=frozenset)
     metadata: Metadata | None = None
@@ -74,6 +115,12 @@ class Winner:
     def is_blind_append(self) -> bool:
         return self.info.is_blind_append and not any(isinstance(a, Remove) for a in self.actions)
 
+    def files(self, canonical: Callable[[str], str]) -> dict[str, tuple[Remove | None, Add | None]]:
+        """What was done to each file, by canonical path. One that is removed and added has another deletion vector now."""
+        removes = {canonical(a.path): a for a in self.actions if isinstance(a, Remove)}
+        adds = {canonical(a.path): a for a in self.actions if isinstance(a, Add)}
+        return {path: (removes.get(path), adds.get(path)) for path in {**removes, **adds}}
+
     def __str__(self) -> str:
         fields = self.info.fields
         operation, timestamp, user = fields.get("operation", "an unknown operation"), fields.get("timestamp"), fields.get("userName")
@@ -81,27 +128,23 @@ class Winner:
         return f"version {self.version}: {operation}{when}{f' by {user}' if user else ''}"
 
 
+Reason: TypeAlias = tuple[type[DeltaConcurrentModificationException], str]
+
+
 def find_conflict(
-    mine: Intent, winner: Winner, canonical: Callable[[str], str], *, table: str
+    mine: Intent, winner: Winner, canonical: Callable[[str], str], deleted: Callable[[FileAction], RowIndexes], *, table: str
 ) -> DeltaConcurrentModificationException | None:
-    """The reason why mine cannot be committed after the winner, or None."""
-    kind, detail = _first(_reasons(mine, winner, canonical))
-    return None if kind is None else kind(table=table, winner=str(winner), detail=detail)
+    """The reason why mine cannot be committed after the winner, or None.
+
+    Args:
+        canonical: the one spelling of a file's path.
+        deleted: the rows that a file's deletion vector marks; asked only for files of which both change the vector, or mine has read.
+    """
+    found = next(chain(_table_reasons(mine, winner), _file_reasons(mine, winner, canonical, deleted)), None)
+    return None if found is None else found[0](table=table, winner=str(winner), detail=found[1])
 
 
-def _first(
-    reasons: Iterable[tuple[type[DeltaConcurrentModificationException], str]],
-) -> tuple[type[DeltaConcurrentModificationException] | None, str]:
-    return next(iter(reasons), (None, ""))
-
-
-def _reasons(
-    mine: Intent, winner: Winner, canonical: Callable[[str], str]
-) -> Iterable[tuple[type[DeltaConcurrentModificationException], str]]:
-    reads = None if mine.isolation is Isolation.SNAPSHOT else mine.reads
-    # files of the old schema or partitioning would be unreadable behind a change of it
-    may_pass = mine.isolation is Isolation.WRITE_SERIALIZABLE and mine.metadata is not None
-    sees_adds = reads is not None and not (may_pass and winner.is_blind_append)
+def _table_reasons(mine: Intent, winner: Winner) -> Iterator[Reason]:
     for action in winner.actions:
         match action:
             case Protocol():
@@ -112,16 +155,67 @@ def _reasons(
                 yield ConcurrentTransactionException, f"it recorded a version for the same application {action.app_id}"
             case DomainMetadata() if action.domain in mine.domains:
                 yield ConcurrentTransactionException, f"it changed the domain {action.domain}, which this write changes too"
-            case Remove() if canonical(action.path) in mine.removed_paths:
-                yield ConcurrentDeleteDeleteException, f"it removed {action.path}, which this write removes too"
-            case Remove() if not action.data_change:
-                pass  # its rows are in another file now
-            case Remove() if canonical(action.path) in mine.read_paths or (reads is not None and reads(action)):
-                yield ConcurrentDeleteReadException, f"it removed {action.path}, which this write has read"
-            case Add() if sees_adds and action.data_change and reads is not None and reads(action):
-                yield ConcurrentAppendException, f"it added {action.path}, which this write would have had to read"
             case _:
                 pass
+
+
+def _file_reasons(
+    mine: Intent, winner: Winner, canonical: Callable[[str], str], deleted: Callable[[FileAction], RowIndexes]
+) -> Iterator[Reason]:
+    for path, (removed, added) in winner.files(canonical).items():
+        if removed is not None and added is not None:
+            yield from _about_vector(mine, path, removed, added, deleted)
+        elif removed is not None:
+            yield from _about_removed(mine, path, removed)
+        elif added is not None and _sees_adds(mine, winner):
+            yield from _about_added(mine, added)
+
+
+def _sees_adds(mine: Intent, winner: Winner) -> bool:
+    # files of the old schema or partitioning would be unreadable behind a change of it
+    may_pass = mine.isolation is Isolation.WRITE_SERIALIZABLE and mine.metadata is not None
+    return not (may_pass and winner.is_blind_append)
+
+
+def _about_removed(mine: Intent, path: str, removed: Remove) -> Iterator[Reason]:
+    if path in mine.removed_paths or path in mine.marked:
+        yield ConcurrentDeleteDeleteException, f"it removed {removed.path}, which this write removes rows of too"
+    elif removed.data_change and not mine.is_exact and (reads := _reads(mine, removed)) and reads.are_in(removed, None):
+        yield ConcurrentDeleteReadException, f"it removed {removed.path}, of which this write has read rows (it read {reads})"
+
+
+def _about_added(mine: Intent, added: Add) -> Iterator[Reason]:
+    # rows that were only moved are no news
+    if added.data_change and (reads := _reads(mine, added)) and reads.are_in(added, None):
+        yield ConcurrentAppendException, f"it added {added.path}, of which this write would have had to read rows (it read {reads})"
+
+
+def _about_vector(mine: Intent, path: str, removed: Remove, added: Add, deleted: Callable[[FileAction], RowIndexes]) -> Iterator[Reason]:
+    """The same file with another vector: rows of it are gone, or back."""
+    if removed.deletion_vector == added.deletion_vector:
+        return  # its statistics or tags are other ones
+    if path in mine.removed_paths:
+        yield ConcurrentDeleteDeleteException, f"it deleted rows of {removed.path}, which this write removes"
+        return
+    marked, reads = mine.marked.get(path), _reads(mine, removed)
+    if marked is None and reads is None:
+        return
+    before, after = deleted(removed), deleted(added)
+    gone, back = after - before, before - after
+    if marked is not None and (both := marked & gone):
+        detail = f"it deleted {len(both)} of the {len(marked)} rows of {removed.path} that this write deletes, row {both[0]} among them"
+        yield ConcurrentDeleteDeleteException, detail
+    if reads is not None and gone and not mine.is_exact and reads.are_in(removed, gone):
+        yield ConcurrentDeleteReadException, f"it deleted rows of {removed.path} that this write has read (it read {reads})"
+    if reads is not None and back and reads.are_in(added, back):
+        yield ConcurrentAppendException, f"it restored rows of {added.path} that this write would have had to read (it read {reads})"
+
+
+def _reads(mine: Intent, file: FileAction) -> Reads | None:
+    """What mine has read, where the file may hold such rows."""
+    if mine.isolation is Isolation.SNAPSHOT or mine.reads is None or not mine.reads.may_be_in(file):
+        return None
+    return mine.reads
 
 
 # Properties that change nothing of what a write that was planned before them did.

@@ -137,17 +137,17 @@ FEATURES: tuple[Feature, ...] = (
         name="invariants",
         legacy_writer_version=2,
         active=_column_key("delta.invariants"),
-        writes=Writes.NONE,
+        writes=Writes.ALL,
         rule="the invariant of a column",
-        why="Every new row must be tested by an SQL expression.",
+        why="Every new row is tested by its SQL expression.",
     ),
     Feature(
         name="checkConstraints",
         legacy_writer_version=3,
         active=_constraints,
-        writes=Writes.NONE,
+        writes=Writes.ALL,
         rule="CHECK constraints",
-        why="Every new row must be tested by an SQL expression.",
+        why="Every new row is tested by their SQL expressions.",
     ),
     Feature(
         name="changeDataFeed",
@@ -262,9 +262,9 @@ FEATURES: tuple[Feature, ...] = (
         name="rowTracking",
         requires=("domainMetadata",),
         active=_row_ids_are_assigned,
-        writes=Writes.NONE,
+        writes=Writes.ALL,
         rule="the assignment of row ids and row commit versions",
-        why="Where the feature is supported, enabled or not, every new file needs a base row id, unless that is suspended.",
+        why="Where the feature is supported, enabled or not, every new file gets a base row id, unless that is suspended.",
     ),
     Feature(
         name="inCommitTimestamp",
@@ -427,6 +427,16 @@ _NEEDED_BY_METADATA = tuple(f for f in FEATURES if f.active is not _always and f
         (_BY_NAME["materializePartitionColumns"], "delta.enableMaterializePartitionColumnsFeature"),
     )
 )
+
+
+# Properties that ask for a protocol, and are not stored as properties.
+_PROTOCOL_PROPERTIES = (FEATURE_PREFIX, MIN_READER_VERSION, MIN_WRITER_VERSION, "delta.ignoreProtocolDefaults")
+
+
+def split_features(properties: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Properties that the table stores, and those that ask for a protocol."""
+    asked = {k: v for k, v in properties.items() if k.startswith(_PROTOCOL_PROPERTIES)}
+    return {k: v for k, v in properties.items() if k not in asked}, asked
 
 
 def protocol_for_new_table(schema: Struct, configuration: Configuration, *, table: str = "the table") -> Protocol:

@@ -197,6 +197,7 @@ ENABLE_DELETION_VECTORS = _switch("delta.enableDeletionVectors")
 ENABLE_EXPIRED_LOG_CLEANUP = _switch("delta.enableExpiredLogCleanup", True)
 ENABLE_IN_COMMIT_TIMESTAMPS = _switch("delta.enableInCommitTimestamps")
 ENABLE_ROW_TRACKING = _switch("delta.enableRowTracking")
+ROW_TRACKING_SUSPENDED = _switch("delta.rowTrackingSuspended")
 ENABLE_TYPE_WIDENING = _switch("delta.enableTypeWidening")
 ISOLATION_LEVEL = Property(
     name="delta.isolationLevel",
@@ -261,7 +262,7 @@ PROPERTIES: tuple[Property[Any], ...] = (
     _switch("delta.autoOptimize"),
     _switch("delta.autoOptimize.optimizeWrite"),
     SYMLINK_MANIFESTS,
-    _switch("delta.rowTrackingSuspended"),
+    ROW_TRACKING_SUSPENDED,
     _text("delta.rowTracking.materializedRowIdColumnName", is_internal=True),
     _text("delta.rowTracking.materializedRowCommitVersionColumnName", is_internal=True),
     Property(name="delta.inCommitTimestampEnablementVersion", default=None, parse=_number(0), takes="a version", is_internal=True),

@@ -282,3 +282,40 @@ def statistics_columns(
 def _is_listed(path: Path, listed: Iterable[Path]) -> bool:
     folded = tuple(name.lower() for name in path)
     return any(folded[: len(prefix)] == tuple(name.lower() for name in prefix) for prefix in listed)
+
+
+def num_records_of(text: str | None) -> int | None:
+    """The physical number of rows that a text of statistics tells."""
+    found = parse_statistics(text, Struct())
+    return None if found is None else found.num_records
+
+
+def loosened(text: str | None, num_records: int) -> str:
+    """The statistics of a file that gets a deletion vector: its physical number of rows, and bounds that may be wide.
+
+    Protocol: "Per-file Statistics". Everything else stays as it was written, digit by digit; a text that does not tell the number of rows
+    is not trusted.
+    """
+    parts = dict(_members(text)) if text and num_records_of(text) is not None else {}
+    parts |= {"numRecords": str(num_records), "tightBounds": "false"}
+    return "{" + ",".join(f"{json.dumps(key)}:{value}" for key, value in parts.items()) + "}"
+
+
+def _members(text: str) -> Iterator[tuple[str, str]]:
+    """The members of a JSON object, their values as they are written."""
+    decoder = json.JSONDecoder()
+    position = _after_space(text, text.index("{") + 1)
+    while text[position] != "}":
+        key, position = decoder.raw_decode(text, position)
+        start = _after_space(text, _after_space(text, position) + 1)
+        _, end = decoder.raw_decode(text, start)
+        yield key, text[start:end]
+        position = _after_space(text, end)
+        if text[position] == ",":
+            position = _after_space(text, position + 1)
+
+
+def _after_space(text: str, position: int) -> int:
+    while text[position] in " \t\r\n":
+        position += 1
+    return position

@@ -6,10 +6,11 @@ Protocol: "Type Widening". Readers convert the values of older files to the colu
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from tahoe.errors import UnsupportedDataTypeError, UnsupportedTypeChangeError
-from tahoe.protocol.schema import VOID, DataType, Decimal, Primitive, Struct, parse_type, walk_fields
+from tahoe.protocol.schema import VOID, DataType, Decimal, Field, Primitive, Struct, parse_type, walk_fields
 
 TYPE_CHANGES = "delta.typeChanges"
 
@@ -68,3 +69,9 @@ def _check_change(path: tuple[str, ...], change: Mapping[str, Any], table: str) 
         allowed = False
     if not allowed:
         raise UnsupportedTypeChangeError(table=table, column=".".join(path), from_type=before, to_type=after)
+
+
+def with_type_change(field: Field, before: DataType) -> Field:
+    """A column whose type was changed, with the change recorded in its metadata."""
+    change = {"fromType": str(before), "toType": str(field.type)}
+    return replace(field, metadata={**field.metadata, TYPE_CHANGES: [*(field.metadata.get(TYPE_CHANGES) or ()), change]})

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from tahoe.protocol.definition import COMMENT
 from tahoe.spark.catalog import ANALYZED_VERSION, catalog_entry, is_delta
 from tahoe.spark.gateway import Gateway, JavaObject
 from tahoe.spark.opened import open_table
@@ -69,7 +70,7 @@ def _unset(gateway: Gateway, table: Table, plan: JavaObject, keys: JavaObject) -
 
 
 def _comment(gateway: Gateway, table: Table, plan: JavaObject) -> None:
-    alter.set_properties(table, {alter.COMMENT: plan.comment()}, engine=_engine(gateway))
+    alter.set_properties(table, {COMMENT: plan.comment()}, engine=_engine(gateway))
 
 
 def _truncate(gateway: Gateway, table: Table, _: JavaObject) -> None:

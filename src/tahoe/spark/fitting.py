@@ -6,7 +6,7 @@ no further pass. Only public functions of PySpark are used; the rules on types a
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
@@ -14,12 +14,21 @@ from pyspark.sql import functions as F  # noqa: N812  PySpark's users know it by
 from pyspark.sql.types import ArrayType, CharType, MapType, StringType, StructType, VarcharType
 from pyspark.sql.types import DataType as SparkType
 
-from tahoe.errors import DeltaError, NotNullViolationError, ReplaceWhereMismatchError, UnsupportedOperationError, WriteFailedError
+from tahoe.errors import (
+    CheckConstraintViolatedError,
+    DeltaError,
+    NotNullViolationError,
+    ReplaceWhereMismatchError,
+    UnsupportedOperationError,
+    WriteFailedError,
+)
 from tahoe.protocol import predicate as p
+from tahoe.protocol.constraints import Constraint
 from tahoe.protocol.partitions import format_partition_value
 from tahoe.protocol.schema import VOID, Array, DataType, Field, Map, Primitive, Struct
 from tahoe.spark.assignment import always_fits, check_assignable, conforms, conforms_inside
 from tahoe.spark.types import delta_schema, spark_schema
+from tahoe.sql.predicates import columns_named
 
 # Spark keeps the declared char(n) or varchar(n) of a column, whose type is string otherwise, under this key.
 CHAR_VARCHAR = "__CHAR_VARCHAR_TYPE_STRING"
@@ -228,7 +237,7 @@ def _field_without_void(field: Field) -> Field:
     return Field(name=field.name, type=without_void(field.type), nullable=field.nullable, metadata=field.metadata)
 
 
-# --- replaceWhere
+# --- conditions on rows
 
 
 def require(frame: DataFrame, predicate: p.Predicate, text: str, schema: Struct, refusals: Refusals) -> DataFrame:
@@ -245,6 +254,23 @@ def require(frame: DataFrame, predicate: p.Predicate, text: str, schema: Struct,
     )
     first = columns[0]
     return frame.withColumn(first, F.when(predicate_column(predicate, schema), F.col(quoted(first))).otherwise(refused))
+
+
+def enforce(frame: DataFrame, constraints: Iterable[Constraint], refusals: Refusals) -> DataFrame:
+    """The data, refused where a row does not satisfy a constraint: null is not true. As for replaceWhere, the check is a projection."""
+    for constraint in constraints:
+        named = columns_named(constraint.expression)
+        columns = [name for name in frame.columns if name.lower() in named] or frame.columns
+        found = F.to_json(F.struct(*[F.col(quoted(name)) for name in columns]), {"ignoreNullFields": "false"})
+        reason = f"A row for {refusals.table} does not satisfy {constraint.name} {constraint.expression}."
+        refused = refusals.column(reason, _violation(refusals.table, constraint), found)
+        first = F.col(quoted(columns[0]))
+        frame = frame.withColumn(columns[0], F.when(F.expr(constraint.expression), first).otherwise(refused))
+    return frame
+
+
+def _violation(table: str, constraint: Constraint) -> Callable[[str], DeltaError]:
+    return lambda row: CheckConstraintViolatedError(table=table, constraint=constraint.name, expression=constraint.expression, values=row)
 
 
 def predicate_column(predicate: p.Predicate, schema: Struct) -> Column:

@@ -24,10 +24,11 @@ from tahoe.errors import (
     WriteFailedError,
 )
 from tahoe.protocol.column_mapping import column_id
+from tahoe.protocol.constraints import constraints_of
 from tahoe.protocol.partitions import HIVE_NULL, format_partition_value, parse_partition_value
 from tahoe.protocol.schema import BINARY, Array, DataType, Field, Map, Struct, as_nullable, walk_fields
 from tahoe.spark.file_writer import NewFile, WriterSettings, delete_files, write_files
-from tahoe.spark.fitting import CHAR_VARCHAR, Refusals, check_binary_partitions, declares, fit, require, without_void
+from tahoe.spark.fitting import CHAR_VARCHAR, Refusals, check_binary_partitions, declares, enforce, fit, require, without_void
 from tahoe.spark.gateway import Gateway
 from tahoe.spark.opened import open_table
 from tahoe.spark.types import delta_schema
@@ -235,6 +236,7 @@ def _rows(plan: WritePlan, options: WriteOptions, frame: DataFrame, refusals: Re
     rows = fit(frame, without_void(plan.schema), refusals)
     if plan.replace_where is not None and options.replace_where_is_checked:
         rows = require(rows, plan.replace_where, plan.request.replace_where or "", plan.schema, refusals)
+    rows = enforce(rows, constraints_of(plan.metadata, table=plan.url), refusals)
     return check_binary_partitions(rows, plan.partition_columns, plan.schema, refusals)
 
 

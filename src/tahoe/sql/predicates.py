@@ -17,6 +17,7 @@ from decimal import Context, InvalidOperation
 from decimal import Decimal as PyDecimal
 from typing import Any, ClassVar, Literal, TypeAlias
 
+import sqlglot
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import SqlglotError
@@ -79,6 +80,15 @@ def parse_predicate(text: str, schema: Struct, *, table: str = "the table", zone
     """
     reader = _Reader(text=text, schema=schema, table=table, zone=zone)
     return reader.predicate(reader.parse())
+
+
+def columns_named(text: str) -> frozenset[str]:
+    """The lower-cased names with which the column references of a condition begin; none where the text cannot be read here."""
+    try:
+        found = sqlglot.parse_one(text, dialect=_Dialect)
+    except SqlglotError:
+        return frozenset()
+    return frozenset(column.parts[0].name.lower() for column in found.find_all(exp.Column))
 
 
 @dataclass(frozen=True, slots=True)

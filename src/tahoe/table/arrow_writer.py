@@ -16,9 +16,11 @@ import pyarrow.parquet as pq
 
 from tahoe.errors import CommitOutcomeUnknownError, DeltaError, WriteAlreadyRecordedError
 from tahoe.protocol.column_mapping import column_id
+from tahoe.protocol.constraints import constraints_of
 from tahoe.protocol.partitions import format_partition_value, partition_folder
 from tahoe.protocol.schema import VOID, Array, DataType, Field, Map, Struct
 from tahoe.table.arrow_fitting import fit_arrow
+from tahoe.table.constraints import check_rows
 from tahoe.table.footers import read_statistics
 from tahoe.table.types import arrow_type
 from tahoe.table.writing import WritePlan, WriteRequest, WrittenFile, plan_write
@@ -58,6 +60,7 @@ def write_files(plan: WritePlan, data: pa.Table) -> list[WrittenFile]:
         DeltaAnalysisError: the data does not fit the table.
     """
     fitted = fit_arrow(data, plan.schema, table=plan.url)
+    check_rows(fitted, constraints_of(plan.metadata, table=plan.url), plan.schema, table=plan.url, zone=plan.table.log.zone)
     written: list[WrittenFile] = []
     try:
         written.extend(_write_part(plan, part) for part in _partitions(fitted, plan) if part.rows.num_rows)

@@ -269,9 +269,7 @@ class LiveFiles:
     def adds(self) -> Iterable[Add]:
         """The files as actions, for those who need few of them."""
         for part in self.parts:
-            table = pa.table({name: part.column(name) for name in COLUMNS})
-            for batch in table.to_batches():
-                yield from (_to_add(row) for row in batch.to_pylist(maps_as_pydicts="lossy"))
+            yield from to_adds(pa.table({name: part.column(name) for name in COLUMNS}))
 
     def after(self, newer: Sequence[Iterable[Action]], canonical: Callable[[str], str]) -> LiveFiles:
         """The files once more commits are applied.
@@ -348,6 +346,12 @@ def _vector_row(vector: Any) -> dict[str, Any]:
         "sizeInBytes": vector.size_bytes,
         "cardinality": vector.cardinality,
     }
+
+
+def to_adds(table: pa.Table) -> Iterator[Add]:
+    """The files of a table of `COLUMNS` as actions."""
+    for batch in table.to_batches():
+        yield from (_to_add(row) for row in batch.to_pylist(maps_as_pydicts="lossy"))
 
 
 def _to_add(row: Mapping[str, Any]) -> Add:

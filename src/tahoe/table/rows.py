@@ -12,18 +12,35 @@ from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from tahoe.errors import ColumnNotFoundError, DataFileMissingError, InvalidDataFileError, UnsupportedOperationError
-from tahoe.protocol.actions import DeletionVectorDescriptor, decode_deletion_vector
+from tahoe.protocol.actions import DeletionVectorDescriptor, FileAction, decode_deletion_vector
 from tahoe.protocol.column_mapping import column_id, stored_name
-from tahoe.protocol.predicate import And, Column, Comparison, Constant, In, IsNull, Not, Or, Predicate, StartsWith, Unknown, columns_of
+from tahoe.protocol.conflict import RowIndexes
+from tahoe.protocol.partitions import parse_partition_value, resolve_path
+from tahoe.protocol.predicate import (
+    And,
+    Column,
+    Comparison,
+    Constant,
+    In,
+    IsNull,
+    Not,
+    Or,
+    Predicate,
+    StartsWith,
+    Unknown,
+    columns_of,
+    has_unknown,
+)
 from tahoe.protocol.row_tracking import BASE_ROW_ID, METADATA, METADATA_FIELDS, ROW_COMMIT_VERSION, ROW_ID
 from tahoe.protocol.schema import LONG, VARIANT, Array, DataType, Field, Map, Struct
 from tahoe.table.parquet import open_parquet
 from tahoe.table.types import arrow_field, arrow_type
-from tahoe.table.vectors import load_deletion_vector
+from tahoe.table.vectors import deleted_rows, load_deletion_vector
 
 if TYPE_CHECKING:
     from tahoe.table.scan import Scan
@@ -185,6 +202,48 @@ def _check_calendar(raw: pa.Table | None, footer: Mapping[bytes, bytes], snapsho
                 detail=f"its column {name} has days before 1582-10-15 in the Julian calendar",
                 remedy='Read it with tahoe.enable(spark) and format("delta").',
             )
+
+
+def matching_rows(snapshot: Snapshot, file: FileAction, predicate: Predicate) -> npt.NDArray[np.bool_]:
+    """For every row of a file, those that its vector marks included: whether the predicate is true, or may be where it is not understood.
+
+    Raises:
+        DataFileMissingError, InvalidDataFileError: the file is not what the log says.
+    """
+    fields = _with_predicate_columns(snapshot, (), predicate)
+    found = evaluate(predicate, _read_file(snapshot, _physical(snapshot, file), fields))
+    mask: npt.NDArray[np.bool_] = np.asarray(pc.fill_null(found, has_unknown(predicate)))
+    return mask
+
+
+def read_file(snapshot: Snapshot, file: FileAction, without: RowIndexes) -> pa.Table:
+    """The live rows of one file, but for those at some positions.
+
+    Raises:
+        DataFileMissingError, InvalidDataFileError, DeletionVectorError: the file is not what the log says.
+    """
+    rows = _read_file(snapshot, _physical(snapshot, file), list(snapshot.schema))
+    kept = np.ones(rows.num_rows, dtype=bool)
+    kept[np.fromiter(without | deleted_rows(snapshot.log, file), dtype=np.int64)] = False
+    return rows.filter(pa.array(kept))
+
+
+def _physical(snapshot: Snapshot, file: FileAction) -> _File:
+    """A file with all of its rows, those that its vector marks included."""
+    partition = {name: pa.scalar(value, arrow_type(f.type)) for name, (f, value) in _partition_values(snapshot, file).items()}
+    url = resolve_path(file.path, snapshot.url)
+    return _File(url, file.path, partition, None, file.base_row_id, file.default_row_commit_version)
+
+
+def _partition_values(snapshot: Snapshot, file: FileAction) -> dict[str, tuple[Field, Any]]:
+    values, mode = file.partition_values or {}, snapshot.column_mapping_mode
+    fields = [f for f in (snapshot.schema.find(name) for name in snapshot.partition_columns) if f is not None]
+    return {f.name: (f, parse_partition_value(values.get(stored_name(f, mode)), f.type, zone=snapshot.log.zone)) for f in fields}
+
+
+def partition_row(snapshot: Snapshot, file: FileAction) -> dict[str, Any]:
+    """Typed partition values of a file by logical name."""
+    return {name: value for name, (_, value) in _partition_values(snapshot, file).items()}
 
 
 def _without_deleted(snapshot: Snapshot, table: pa.Table, file: _File, rows: int) -> pa.Table:

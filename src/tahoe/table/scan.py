@@ -6,7 +6,7 @@ predicate is true. Everything is columnar; what is kept comes back as an Arrow t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, tzinfo
 from functools import cached_property, partial
@@ -16,11 +16,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tahoe.protocol.actions import Add
 from tahoe.protocol.column_mapping import stored_name
 from tahoe.protocol.partitions import parse_partition_value, resolve_path
 from tahoe.protocol.predicate import Predicate
 from tahoe.protocol.schema import DataType, Field
-from tahoe.table.files import AMBIGUOUS
+from tahoe.table.files import AMBIGUOUS, COLUMNS, to_adds
 from tahoe.table.skipping import keep
 from tahoe.table.statistics import StatisticsRequest
 from tahoe.table.types import arrow_type
@@ -49,6 +50,10 @@ class Scan:
         """A column of `tahoe.table.files.COLUMNS` for the files kept."""
         column = self.snapshot.live.column(name)
         return column if self.rows is None else column.take(self.rows)
+
+    def adds(self) -> Iterator[Add]:
+        """The files kept as actions, for those who need few of them."""
+        return to_adds(pa.table({name: self.column(name) for name in COLUMNS}))
 
     @cached_property
     def size_bytes(self) -> int:

@@ -20,6 +20,7 @@ from tahoe.protocol.schema import Struct
 from tahoe.storage import system_env
 from tahoe.storage.env import Env
 from tahoe.table.arrow_writer import write_arrow
+from tahoe.table.changes import Changes
 from tahoe.table.checkpoint_writer import write_checkpoint
 from tahoe.table.history import history, parse_timestamp, version_at
 from tahoe.table.log import Log
@@ -126,30 +127,28 @@ class Table:
         commits = history(self.log, self.snapshot().metadata, limit)
         return [{**c.info.fields, "version": c.version, "timestamp": datetime.fromtimestamp(c.timestamp_ms / 1000, UTC)} for c in commits]
 
-    # --- the log's upkeep
+    # --- changing it
 
-    def create_checkpoint(self) -> int:
-        """Write a checkpoint of the newest version, as every `delta.checkpointInterval`-th commit does of itself. Returns the version."""
-        snapshot = self.snapshot()
-        write_checkpoint(snapshot)
-        return snapshot.version
+    def transaction(
+        self,
+        *,
+        operation: str | None = None,
+        txn: tuple[str, int] | None = None,
+        user_metadata: str | None = None,
+        engine: str | None = None,
+    ) -> Changes:
+        """Several changes in one commit, made at the end of a `with` block; see `Changes`.
 
-    def compact_logs(self, starting_version: int, ending_version: int) -> None:
-        """Write one file with what a range of commits adds up to, which readers take in their place.
+        Args:
+            operation: what the history calls it; by what is done if None.
+            txn: application id and version; where that version or a later one is recorded, nothing is committed.
+            user_metadata: for the table's history.
+            engine: the program that hosts tahoe, for the history.
 
         Raises:
-            InvalidOptionError: that is no range.
-            MissingVersionError: the log has not all of these commits.
+            TableNotFoundError, NotADeltaTableError: there is no table.
         """
-        compact_log(self.log, starting_version, ending_version)
-
-    def cleanup_metadata(self) -> int:
-        """Delete the commits and checkpoints that `delta.logRetentionDuration` lets go, as checkpoints do of themselves.
-
-        Returns:
-            how many files were deleted.
-        """
-        return len(clean_log(self.snapshot()))
+        return Changes(self, operation=operation, txn=txn, user_metadata=user_metadata, engine=engine)
 
     def append(
         self,
@@ -178,3 +177,28 @@ class Table:
             user_metadata=user_metadata,
         )
         return write_arrow(self, data, request)
+
+    # --- the log's upkeep
+
+    def create_checkpoint(self) -> int:
+        """Write a checkpoint of the newest version, as every `delta.checkpointInterval`-th commit does of itself. Returns the version."""
+        snapshot = self.snapshot()
+        write_checkpoint(snapshot)
+        return snapshot.version
+
+    def compact_logs(self, starting_version: int, ending_version: int) -> None:
+        """Write one file with what a range of commits adds up to, which readers take in their place.
+
+        Raises:
+            InvalidOptionError: that is no range.
+            MissingVersionError: the log has not all of these commits.
+        """
+        compact_log(self.log, starting_version, ending_version)
+
+    def cleanup_metadata(self) -> int:
+        """Delete the commits and checkpoints that `delta.logRetentionDuration` lets go, as checkpoints do of themselves.
+
+        Returns:
+            how many files were deleted.
+        """
+        return len(clean_log(self.snapshot()))

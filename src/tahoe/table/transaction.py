@@ -13,16 +13,26 @@ from functools import cached_property
 from typing import Any
 
 from tahoe._version import VERSION
-from tahoe.errors import CommitAttemptsExceededError, CommitOutcomeUnknownError, WriteAlreadyRecordedError
+from tahoe.errors import (
+    CommitAttemptsExceededError,
+    CommitOutcomeUnknownError,
+    DeltaError,
+    InvalidCommitError,
+    WriteAlreadyRecordedError,
+)
 from tahoe.protocol import log_files
 from tahoe.protocol.actions import Action, Add, CommitInfo, DomainMetadata, Metadata, Protocol, Remove, Txn, encode_commit
 from tahoe.protocol.conflict import Intent, Isolation, Winner, find_conflict
 from tahoe.protocol.properties import ISOLATION_LEVEL
 from tahoe.protocol.replay import check_commit
+from tahoe.protocol.row_tracking import DOMAIN as ROW_TRACKING
+from tahoe.protocol.row_tracking import assigns_row_ids, high_water_mark, with_row_ids
 from tahoe.table.committer import Committed, Lost, put_commit
 from tahoe.table.log import Log
+from tahoe.table.marks import Mark, Marked, follow, mark_files, num_records
 from tahoe.table.snapshot import ENABLEMENT, Snapshot, in_commit_timestamps_enabled
 from tahoe.table.upkeep import after_commit
+from tahoe.table.vectors import deleted_rows
 
 # Each lost attempt means that another writer got through, so many of them in a row mean a very busy table, not a fault.
 COMMIT_ATTEMPTS_MAX = 1000
@@ -37,19 +47,27 @@ class Transaction:
     Attributes:
         base: the snapshot that the work is based on; None for a table that was not there.
         intent: what the conflict check must know of it.
-        actions: all but the `commitInfo`.
+        actions: all but the `commitInfo` and what `marks` come to.
+        marks: rows to be deleted through vectors, by the canonical paths of their files.
         operation, parameters, metrics, user_metadata, engine: for the table's history.
+        txn_id: by which the commit is known again; given when it is committed.
+        behind: the newest winner that was let go first; None for the first attempt.
+        row_id_mark: the highest row id that is given away before this commit; None for what the base says.
     """
 
     log: Log
     base: Snapshot | None
     actions: Sequence[Action]
     operation: str
+    marks: Mapping[str, Mark] = field(default_factory=dict)
     intent: Intent = field(default_factory=Intent)
     parameters: Mapping[str, Any] = field(default_factory=dict)
     metrics: Mapping[str, int] = field(default_factory=dict)
     user_metadata: str | None = None
     engine: str | None = None
+    txn_id: str = ""
+    behind: Winner | None = None
+    row_id_mark: int | None = None
 
     @property
     def read_version(self) -> int:
@@ -64,31 +82,56 @@ class Transaction:
         Raises:
             WriteAlreadyRecordedError: a winner recorded this write's `txn`, or a later one: nothing need be committed.
             DeltaConcurrentModificationException: a winner did something that matters; nothing was committed.
+            InvalidCommitError: a winner broke a rule that this commit would have to build on.
             CommitOutcomeUnknownError: the storage would not tell whether the commit arrived.
             CommitAttemptsExceededError: too many others were faster.
         """
-        env = self.log.env
-        txn_id = env.new_id()
-        version = self.read_version + 1
-        for attempt in range(COMMIT_ATTEMPTS_MAX):
-            actions = self._stamped(txn_id, version)
-            check_commit(actions, self.log.canonical, table=self.log.url, file=log_files.commit_name(version))
-            match put_commit(env, version, encode_commit(actions)):
-                case Committed():
-                    after_commit(self.log, self.base, version, txn_id)
+        mine = replace(self, txn_id=self.log.env.new_id())
+        marked = mark_files(self.log, self.marks.values(), self.read_version)
+        try:
+            for attempt in range(COMMIT_ATTEMPTS_MAX):
+                version = mine._next_version
+                if mine._put(version, marked):
                     return version
-                case Lost():
-                    version = self._rebase(version)
-                    env.sleep(env.random() * min(_BACKOFF_SECONDS * 2 ** min(attempt, 10), _BACKOFF_SECONDS_MAX))
-                case unknown:
-                    detail = str(unknown.error)
-                    raise CommitOutcomeUnknownError(table=self.log.url, version=version, txn_id=txn_id, detail=detail) from unknown.error
-        raise CommitAttemptsExceededError(table=self.log.url, attempts=COMMIT_ATTEMPTS_MAX, version=version)
+                marks, mine = mine.marks, mine._rebased()
+                if mine.marks is not marks:
+                    mine._discard(marked)
+                    marked = mark_files(self.log, mine.marks.values(), version)
+                self.log.env.sleep(self.log.env.random() * min(_BACKOFF_SECONDS * 2 ** min(attempt, 10), _BACKOFF_SECONDS_MAX))
+            raise CommitAttemptsExceededError(table=self.log.url, attempts=COMMIT_ATTEMPTS_MAX, version=version)
+        except CommitOutcomeUnknownError:
+            raise
+        except DeltaError:
+            self._discard(marked)
+            raise
+
+    @property
+    def _next_version(self) -> int:
+        return (self.read_version if self.behind is None else self.behind.version) + 1
+
+    def _put(self, version: int, marked: Marked) -> bool:
+        """Try to make a version; False where another writer has it."""
+        env = self.log.env
+        actions = self._stamped(version, [*self.actions, *marked.actions])
+        check_commit(actions, self.log.canonical, table=self.log.url, file=log_files.commit_name(version))
+        match put_commit(env, version, encode_commit(actions)):
+            case Committed():
+                after_commit(self.log, self.base, version, self.txn_id)
+                return True
+            case Lost():
+                return False
+            case unknown:
+                detail = str(unknown.error)
+                raise CommitOutcomeUnknownError(table=self.log.url, version=version, txn_id=self.txn_id, detail=detail) from unknown.error
+
+    def _discard(self, marked: Marked) -> None:
+        for key in marked.keys:
+            self.log.env.store.delete(key)
 
     @cached_property
     def isolation(self) -> Isolation:
         """By `delta.isolationLevel`; a commit that only moves rows need not know what others add."""
-        changes_data = any(a.data_change for a in self.actions if isinstance(a, Add | Remove))
+        changes_data = bool(self.marks) or any(a.data_change for a in self.actions if isinstance(a, Add | Remove))
         if not changes_data and not any(isinstance(a, Metadata | Protocol) for a in self.actions):
             return Isolation.SNAPSHOT
         properties = {} if self.base is None else self.base.properties
@@ -97,27 +140,42 @@ class Transaction:
     @cached_property
     def _whole_intent(self) -> Intent:
         """What was read, with what the actions themselves tell."""
-        keeps_metadata = self.base is not None and not any(isinstance(a, Metadata) for a in self.actions)
         return replace(
             self.intent,
             isolation=self.isolation,
+            marked={path: mark.rows for path, mark in self.marks.items()},
             domains=frozenset(a.domain for a in self.actions if isinstance(a, DomainMetadata)),
-            metadata=self.base.metadata if self.base is not None and keeps_metadata else None,
+            metadata=None if self.base is None or any(isinstance(a, Metadata) for a in self.actions) else self.base.metadata,
         )
 
-    def _rebase(self, lost: int) -> int:
-        """Check every commit from a lost version on, and give the next version to try.
+    # --- going behind winners
+
+    def _rebased(self) -> Transaction:
+        """The same behind every commit that is there by now, all of which were checked.
 
         A listing may be late to show the winner, so each version is read by its name and none is passed over unread.
         """
+        lost = self._next_version
         newest = max([lost, *(f.version for f in self.log.list_files(lost) if f.kind is log_files.Kind.COMMIT)])
+        mine = self
         for version in range(lost, newest + 1):
-            winner = Winner(version=version, actions=tuple(self.log.read_version(version)))
-            self._check_not_recorded(winner)
-            conflict = find_conflict(self._whole_intent, winner, self.log.canonical, table=self.log.url)
-            if conflict is not None:
-                raise conflict
-        return newest + 1
+            mine = mine._go_behind(Winner(version=version, actions=tuple(self.log.read_version(version))))
+        return mine
+
+    def _go_behind(self, winner: Winner) -> Transaction:
+        self._check_not_recorded(winner)
+        conflict = find_conflict(
+            self._whole_intent, winner, self.log.canonical, lambda file: deleted_rows(self.log, file), table=self.log.url
+        )
+        if conflict is not None:
+            raise conflict
+        domain = next((a for a in winner.actions if isinstance(a, DomainMetadata) and a.domain == ROW_TRACKING), None)
+        return replace(
+            self,
+            behind=winner,
+            marks=follow(self.marks, winner.actions, self.log.canonical),
+            row_id_mark=self.row_id_mark if domain is None else high_water_mark(domain),
+        )
 
     def _check_not_recorded(self, winner: Winner) -> None:
         """Protocol: "Transaction Identifiers". An application's write may have been sent twice, and the other one was first."""
@@ -127,34 +185,56 @@ class Transaction:
                 detail = f"it recorded version {action.version} of the application {action.app_id}, of which this is {mine[action.app_id]}"
                 raise WriteAlreadyRecordedError(table=self.log.url, winner=str(winner), detail=detail)
 
-    # --- in-commit timestamps
+    # --- stamps: what depends on the version, and on the one before
 
-    def _stamped(self, txn_id: str, version: int) -> list[Action]:
-        """The actions of a version, with what depends on which one it is.
+    def _stamped(self, version: int, actions: Sequence[Action]) -> list[Action]:
+        return self._with_timestamp(version, self._with_row_ids(version, actions))
 
-        Protocol: "Writer Requirements for In-Commit Timestamps". Where the feature is switched on after the table was made, the properties
-        tell since when; where it is switched off, they go.
+    def _with_row_ids(self, version: int, actions: Sequence[Action]) -> Sequence[Action]:
+        """Protocol: "Writer Requirements for Row Tracking"."""
+        protocol, metadata = self._found(Protocol), self._found(Metadata)
+        if protocol is None or metadata is None or not assigns_row_ids(protocol, metadata):
+            return actions
+        mark = self.row_id_mark
+        if mark is None:
+            mark = high_water_mark(None if self.base is None else self.base.domains.get(ROW_TRACKING))
+        return with_row_ids(actions, mark, version, lambda file: num_records(self.log, file, version))
+
+    def _found(self, kind: type[Any]) -> Any:
+        """The table's protocol or metadata once this is committed."""
+        known = None if self.base is None else self.base.protocol if kind is Protocol else self.base.metadata
+        return next((a for a in self.actions if isinstance(a, kind)), known)
+
+    def _with_timestamp(self, version: int, actions: Sequence[Action]) -> list[Action]:
+        """Protocol: "Writer Requirements for In-Commit Timestamps". Where the feature is switched on after the table was made, the
+        properties tell since when; where it is switched off, they go.
         """
         now_ms = self.log.env.clock_ms()
-        changed = next((a for a in self.actions if isinstance(a, Metadata)), None)
-        metadata = changed or (None if self.base is None else self.base.metadata)
+        metadata = self._found(Metadata)
         if metadata is None or not in_commit_timestamps_enabled(metadata):
-            info = self._commit_info(txn_id, now_ms)
-            return [info, *(_without_enablement(a) if isinstance(a, Metadata) else a for a in self.actions)]
-        stamp_ms = max(now_ms, self._timestamp_before(version) + 1)
-        info = self._commit_info(txn_id, now_ms, stamp_ms)
-        return [info, *(self._with_enablement(a, version, stamp_ms) if isinstance(a, Metadata) else a for a in self.actions)]
+            info = self._commit_info(now_ms)
+            return [info, *(_without_enablement(a) if isinstance(a, Metadata) else a for a in actions)]
+        stamp_ms = max(now_ms, self._timestamp_before() + 1)
+        info = self._commit_info(now_ms, stamp_ms)
+        return [info, *(self._with_enablement(a, version, stamp_ms) if isinstance(a, Metadata) else a for a in actions)]
 
-    def _timestamp_before(self, version: int) -> int:
-        """The time of the commit before a version; before the first there is none."""
-        if self.base is None and version == 0:
-            return -1
-        if self.base is not None and version == self.base.version + 1:
-            return self.base.timestamp_ms
-        info = self.log.commit_info(version - 1)
-        if info is not None and info.in_commit_timestamp_ms is not None:
-            return info.in_commit_timestamp_ms
-        found = self.log.env.store.head(log_files.commit_key(version - 1))
+    def _timestamp_before(self) -> int:
+        """The time of the commit that this one is put behind; before the first there is none.
+
+        Raises:
+            InvalidCommitError: its writer left out the timestamp that the table asks for.
+        """
+        if self.behind is None:
+            return -1 if self.base is None else self.base.timestamp_ms
+        stamp_ms = self.behind.info.in_commit_timestamp_ms
+        if stamp_ms is not None:
+            return stamp_ms
+        if self.base is not None and in_commit_timestamps_enabled(self.base.metadata):
+            file = log_files.commit_name(self.behind.version)
+            raise InvalidCommitError(
+                table=self.log.url, file=file, detail="it has no inCommitTimestamp, and the table's delta.enableInCommitTimestamps is true"
+            )
+        found = self.log.env.store.head(log_files.commit_key(self.behind.version))
         return -1 if found is None else found.modified_ms
 
     def _with_enablement(self, metadata: Metadata, version: int, stamp_ms: int) -> Metadata:
@@ -169,7 +249,7 @@ class Transaction:
 
     # --- what is recorded
 
-    def _commit_info(self, txn_id: str, timestamp_ms: int, in_commit_timestamp_ms: int | None = None) -> CommitInfo:
+    def _commit_info(self, timestamp_ms: int, in_commit_timestamp_ms: int | None = None) -> CommitInfo:
         fields = {
             "inCommitTimestamp": in_commit_timestamp_ms,
             "timestamp": timestamp_ms,
@@ -181,14 +261,14 @@ class Transaction:
             "operationMetrics": {name: str(value) for name, value in self.metrics.items()},
             "userMetadata": self.user_metadata,
             "engineInfo": f"{self.engine} tahoe/{VERSION}" if self.engine else f"tahoe/{VERSION}",
-            "txnId": txn_id,
+            "txnId": self.txn_id,
         }
         return CommitInfo({name: value for name, value in fields.items() if value is not None})
 
     def _is_blind_append(self) -> bool:
         """Only files added, and nothing read to know which."""
         files = [a for a in self.actions if isinstance(a, Add | Remove)]
-        return bool(files) and all(isinstance(a, Add) for a in files) and self.intent.reads is None and not self.intent.read_paths
+        return bool(files) and all(isinstance(a, Add) for a in files) and self.intent.reads is None and not self.marks
 
 
 def _without_enablement(metadata: Metadata) -> Metadata:

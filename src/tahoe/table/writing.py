@@ -22,15 +22,16 @@ from tahoe.errors import (
     UnsupportedDataTypeError,
 )
 from tahoe.protocol import clustering
-from tahoe.protocol.actions import Action, Add, DomainMetadata, Metadata, Protocol, Remove, Txn
+from tahoe.protocol.actions import Action, Add, DomainMetadata, Metadata, Protocol, Remove, Txn, remove_of
 from tahoe.protocol.clustering import clustering_columns, clustering_domain
 from tahoe.protocol.column_mapping import MAX_COLUMN_ID, assign_mapping, mapping_mode, physical_schema, stored_name
-from tahoe.protocol.conflict import Intent
+from tahoe.protocol.conflict import EVERYTHING, FilesRead, Intent, Reads
 from tahoe.protocol.evolution import merge_schemas, new_columns
-from tahoe.protocol.features import check_writable, needed_features, protocol_for_new_table, upgrade, upgrade_for
+from tahoe.protocol.features import check_writable, needed_features, protocol_for_new_table, split_features, upgrade, upgrade_for
 from tahoe.protocol.partitions import encode_path, parse_partition_value
 from tahoe.protocol.predicate import Predicate, columns_of, evaluate, has_unknown, is_nan
-from tahoe.protocol.properties import normalise
+from tahoe.protocol.properties import ENABLE_ROW_TRACKING, normalise
+from tahoe.protocol.row_tracking import materialised_columns
 from tahoe.protocol.schema import VARIANT, VOID, Array, Map, Struct, as_nullable, check_unique_names, types_in, walk_fields
 from tahoe.sql.predicates import parse_predicate
 from tahoe.table.snapshot import Snapshot
@@ -163,7 +164,7 @@ class WritePlan:
             the version that was made.
         """
         now_ms = self.table.env.clock_ms()
-        adds = [self._add(file) for file in files]
+        adds = [self.add(file) for file in files]
         removes, intent = self._removes(adds, now_ms)
         changed = (
             [action for action, known in ((self.protocol, "protocol"), (self.metadata, "metadata")) if self._is_new(action, known)],
@@ -193,7 +194,8 @@ class WritePlan:
             return []
         return [self.clustering or replace(before, removed=True)]
 
-    def _add(self, file: WrittenFile) -> Add:
+    def add(self, file: WrittenFile) -> Add:
+        """The action for a file that was written."""
         return Add(
             path=encode_path(file.key),
             partition_values=file.partition_values,
@@ -232,13 +234,14 @@ class WritePlan:
 
     def _removes(self, adds: Sequence[Add], now_ms: int) -> tuple[list[Remove], Intent]:
         app_ids = frozenset({self.request.txn[0]}) if self.request.txn else frozenset()
-        everything: Callable[[Add | Remove], bool] | None = (lambda _: True) if self.request.reads_target else None
+        everything: Reads | None = EVERYTHING if self.request.reads_target else None
         if self.snapshot is None or self.request.mode != "overwrite":
             return [], Intent(reads=everything, app_ids=app_ids)
         replaced = self._replaced(adds)
         live = [a for a in self.snapshot.live.adds() if replaced(a)]
         canonical = self.table.log.canonical
-        intent = Intent(reads=everything or replaced, removed_paths=frozenset(canonical(a.path) for a in live), app_ids=app_ids)
+        reads = everything or FilesRead(replaced, self.request.replace_where or "what it replaces")
+        intent = Intent(reads=reads, removed_paths=frozenset(canonical(a.path) for a in live), app_ids=app_ids)
         return [remove_of(a, now_ms, data_change=self.request.data_change) for a in live], intent
 
     def _replaced(self, adds: Sequence[Add]) -> Callable[[Add | Remove], bool]:
@@ -262,22 +265,6 @@ class WritePlan:
         return {f.name: parse_partition_value(values.get(stored_name(f, mode)), f.type, zone=self.table.log.zone) for f in fields}
 
 
-def remove_of(add: Add, now_ms: int, *, data_change: bool = True) -> Remove:
-    """The tombstone for a live file."""
-    return Remove(
-        path=add.path,
-        deletion_timestamp_ms=now_ms,
-        data_change=data_change,
-        extended_file_metadata=True,
-        partition_values=add.partition_values,
-        size_bytes=add.size_bytes,
-        tags=add.tags,
-        deletion_vector=add.deletion_vector,
-        base_row_id=add.base_row_id,
-        default_row_commit_version=add.default_row_commit_version,
-    )
-
-
 def plan_write(table: Table, request: WriteRequest) -> WritePlan | None:
     """Check a write against the table as it is, before any work.
 
@@ -295,7 +282,7 @@ def plan_write(table: Table, request: WriteRequest) -> WritePlan | None:
         raise TableExistsError(table=table.url)
     if request.mode == "ignore" or _already_recorded(snapshot, request):
         return None
-    return _plan_existing(table, request, snapshot)
+    return plan_existing(table, request, snapshot)
 
 
 def _already_recorded(snapshot: Snapshot, request: WriteRequest) -> bool:
@@ -368,6 +355,9 @@ def _metadata(
     used = before.properties.get(MAX_COLUMN_ID) if before is not None else None
     if used is not None:  # ids are never used twice in the life of a table
         configuration[MAX_COLUMN_ID] = used
+    if ENABLE_ROW_TRACKING.get(configuration, table=table.url):
+        known = {} if before is None else before.properties
+        configuration |= materialised_columns({**known, **configuration}, table.env.new_id)
     mode = mapping_mode(protocol, configuration)
     if mode != "none":
         schema, highest = assign_mapping(schema, mode, lambda _: f"col-{table.env.new_id()}", int(used or 0))
@@ -384,16 +374,6 @@ def _metadata(
     )
     check_writable(protocol, metadata, table=table.url)
     return metadata
-
-
-# Properties that ask for a protocol, and are not stored as properties.
-_PROTOCOL_PROPERTIES = ("delta.feature.", "delta.minReaderVersion", "delta.minWriterVersion", "delta.ignoreProtocolDefaults")
-
-
-def split_features(properties: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """Properties that the table stores, and those that ask for a protocol."""
-    asked = {k: v for k, v in properties.items() if k.startswith(_PROTOCOL_PROPERTIES)}
-    return {k: v for k, v in properties.items() if k not in asked}, asked
 
 
 def _as_nullable(schema: Struct) -> Struct:
@@ -451,7 +431,8 @@ def _check_void(path: tuple[str, ...], data_type: Any, table: str) -> None:
 # --- a table that is there
 
 
-def _plan_existing(table: Table, request: WriteRequest, snapshot: Snapshot) -> WritePlan:
+def plan_existing(table: Table, request: WriteRequest, snapshot: Snapshot) -> WritePlan:
+    """The plan of a write to a table that is there; see `plan_write`."""
     check_writable(snapshot.protocol, snapshot.metadata, table=table.url, removes_data=request.mode == "overwrite" and request.data_change)
     check_unique_names(request.schema, table=table.url)
     _check_options(table, request)

@@ -1,0 +1,52 @@
+"""The SQL expressions that every row of a table must satisfy.
+
+Protocol: "CHECK Constraints", "Column Invariants". An expression must be true: null is a violation as false is. Knows no engine; whoever
+writes rows evaluates the texts.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tahoe._version import VERSION
+from tahoe.errors import WriteNotImplementedError
+from tahoe.protocol.actions import Metadata
+from tahoe.protocol.schema import walk_fields
+
+PREFIX = "delta.constraints."
+INVARIANTS = "delta.invariants"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Constraint:
+    """One of them. `name` is the user's, or says which column's invariant it is."""
+
+    name: str
+    expression: str
+
+
+def constraints_of(metadata: Metadata, *, table: str) -> tuple[Constraint, ...]:
+    """All that hold for a table: those of its properties, and those of its columns.
+
+    Raises:
+        WriteNotImplementedError: an invariant stands inside an array or a map, where no expression reaches it.
+    """
+    named = (
+        Constraint(name=key[len(PREFIX) :], expression=text)
+        for key, text in metadata.configuration.items()
+        if key.lower().startswith(PREFIX)
+    )
+    return (*named, *_invariants(metadata, table))
+
+
+def _invariants(metadata: Metadata, table: str) -> Iterator[Constraint]:
+    for path, field in walk_fields(metadata.schema):
+        stored = field.metadata.get(INVARIANTS)
+        if stored is not None:
+            if metadata.schema.resolve(path) is None:
+                rule = f"the invariant of {'.'.join(path)}, inside an array or a map"
+                raise WriteNotImplementedError(table=table, rule=rule, feature="invariants", tahoe_version=VERSION)
+            text = json.loads(stored)["expression"]["expression"]
+            yield Constraint(name=f"the invariant of column {'.'.join(path)}", expression=text)

@@ -1,0 +1,248 @@
+"""What a table says of itself, and how that may be changed: pure functions from one protocol and metadata to the next.
+
+Protocol: "Change Metadata", "Protocol Evolution", "Writer Requirements for Column Mapping". What a change asks of the protocol is upgraded
+with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from tahoe.errors import InvalidPropertyError, SchemaMismatchError
+from tahoe.protocol.actions import Metadata, Protocol
+from tahoe.protocol.column_mapping import (
+    MAX_COLUMN_ID,
+    MODE,
+    Mode,
+    assign_mapping,
+    column_id,
+    mapping_mode,
+    without_mapping,
+)
+from tahoe.protocol.constraints import PREFIX as CONSTRAINT
+from tahoe.protocol.features import split_features, upgrade_for
+from tahoe.protocol.properties import ENABLE_ROW_TRACKING, ENABLE_TYPE_WIDENING, find_property, normalise
+from tahoe.protocol.row_tracking import materialised_columns
+from tahoe.protocol.schema import Array, DataType, Field, Map, Struct, check_unique_names
+from tahoe.protocol.type_widening import is_widening, with_type_change
+
+# Under this name statements give a table's description among its properties.
+COMMENT = "comment"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Definition:
+    """The two actions that say what a table is. `table` is its url, for errors."""
+
+    table: str
+    protocol: Protocol
+    metadata: Metadata
+
+    @property
+    def schema(self) -> Struct:
+        return self.metadata.schema
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        return self.metadata.configuration
+
+    @property
+    def column_mapping_mode(self) -> Mode:
+        return mapping_mode(self.protocol, self.properties)
+
+    # --- properties
+
+    def with_properties(self, properties: Mapping[str, str], new_id: Callable[[], str]) -> Definition:
+        """With properties set, known and the user's own; `delta.feature.<name>` = supported adds a feature.
+
+        Args:
+            properties: `comment` among them is the table's description, and not stored as a property.
+            new_id: makes a name that nothing else has.
+
+        Raises:
+            InvalidPropertyError: one that does not exist, that only writers set, or whose value cannot be; a constraint, which is not set
+                without a look at the rows.
+        """
+        for name, value in properties.items():
+            if name.lower().startswith(CONSTRAINT):
+                raise self._invalid(name, value, "the rows that are there must be looked at: use ADD CONSTRAINT, or add_constraint()")
+        given, asked = split_features(normalise(properties, table=self.table))
+        description = given.pop(COMMENT, self.metadata.description) or None
+        configuration = {**self.properties, **given}
+        if ENABLE_ROW_TRACKING.get(configuration, table=self.table):
+            configuration |= materialised_columns(configuration, new_id)
+        protocol = upgrade_for(self.protocol, self.schema, {**configuration, **asked}, table=self.table)
+        return self._remapped(protocol, configuration)._described(description)
+
+    def without_properties(self, names: Iterable[str], *, if_exists: bool = False) -> Definition:
+        """With properties unset, so that their defaults hold. The protocol stays as it is.
+
+        Raises:
+            InvalidPropertyError: one that is not set, or that only writers set.
+        """
+        configuration = dict(self.properties)
+        description = self.metadata.description
+        for name in names:
+            known = find_property(name)
+            stored = name if known is None else known.name
+            if known is not None and known.is_internal:
+                raise self._invalid(stored, "unset", "writers keep it, and users cannot unset it")
+            if stored not in configuration and stored != COMMENT and not if_exists:
+                raise self._invalid(stored, "unset", "the table does not have it")
+            configuration.pop(stored, None)
+            description = None if stored == COMMENT else description
+        return self._remapped(self.protocol, configuration)._described(description)
+
+    def _described(self, description: str | None) -> Definition:
+        return replace(self, metadata=replace(self.metadata, description=description))
+
+    def _remapped(self, protocol: Protocol, configuration: Mapping[str, str]) -> Definition:
+        """With other properties. Where column mapping begins, columns keep the names that their files have."""
+        before, after = self.column_mapping_mode, mapping_mode(protocol, configuration)
+        metadata = replace(self.metadata, configuration=dict(configuration))
+        if before != after:
+            if (before, after) != ("none", "name"):
+                raise self._invalid(MODE, configuration.get(MODE, "none"), f"the table's files were written for {before}")
+            used = int(configuration.get(MAX_COLUMN_ID, 0))
+            schema, highest = assign_mapping(without_mapping(self.schema), after, lambda field: field.name, used)
+            metadata = replace(metadata, schema_string=schema.to_json(), configuration={**configuration, MAX_COLUMN_ID: str(highest)})
+        return replace(self, protocol=protocol, metadata=metadata)
+
+    def _invalid(self, name: str, value: str, detail: str) -> InvalidPropertyError:
+        return InvalidPropertyError(property=name, table=self.table, value=value, detail=detail)
+
+    # --- constraints
+
+    def with_constraint(self, name: str, expression: str) -> Definition:
+        """With a CHECK constraint, which the rows that are there must have been found to satisfy.
+
+        Raises:
+            InvalidPropertyError: there is one of that name already.
+        """
+        if self._constraint(name) is not None:
+            raise self._invalid(CONSTRAINT + name, expression, "the table has a constraint of that name")
+        configuration = {**self.properties, CONSTRAINT + name: expression}
+        protocol = upgrade_for(self.protocol, self.schema, configuration, table=self.table)
+        return replace(self, protocol=protocol, metadata=replace(self.metadata, configuration=configuration))
+
+    def without_constraint(self, name: str, *, if_exists: bool = False) -> Definition:
+        """Without one of them. The protocol stays as it is.
+
+        Raises:
+            InvalidPropertyError: there is none of that name.
+        """
+        stored = self._constraint(name)
+        if stored is None and not if_exists:
+            raise self._invalid(CONSTRAINT + name, "unset", "the table has no constraint of that name")
+        configuration = {key: value for key, value in self.properties.items() if key != stored}
+        return replace(self, metadata=replace(self.metadata, configuration=configuration))
+
+    def _constraint(self, name: str) -> str | None:
+        """The property of a constraint, whose name is found without regard to case."""
+        return next((key for key in self.properties if key.lower() == (CONSTRAINT + name).lower()), None)
+
+    # --- the protocol
+
+    def with_protocol(self, reader_version: int | None, writer_version: int | None, features: Iterable[str]) -> Definition:
+        """With at least these versions and these features; nothing is ever taken away.
+
+        Raises:
+            InvalidPropertyError: a version or a feature that does not exist.
+        """
+        versions = {"delta.minReaderVersion": reader_version, "delta.minWriterVersion": writer_version}
+        asked = {name: str(version) for name, version in versions.items() if version is not None}
+        named = {f"delta.feature.{feature}": "supported" for feature in features}
+        return replace(self, protocol=upgrade_for(self.protocol, self.schema, {**self.properties, **asked, **named}, table=self.table))
+
+    # --- the schema
+
+    def with_schema(self, schema: Struct, new_name: Callable[[], str]) -> Definition:
+        """With another schema, in which the rows that are there can still be read.
+
+        Columns may be added (nullable), moved, made nullable, and widened where `delta.enableTypeWidening` is true. Where columns are
+        mapped they may be dropped as well, and renamed: a column is the one whose `delta.columnMapping.id` it carries.
+
+        Args:
+            new_name: makes a physical name that no column of the table ever had.
+
+        Raises:
+            SchemaMismatchError: a change that the files do not allow, with the column.
+            DuplicateColumnsError: two names that differ in case only.
+        """
+        check_unique_names(schema, table=self.table)
+        evolved = self._evolved(self.schema, schema, ())
+        gone = [name for name in self.metadata.partition_columns if evolved.find(name) is None]
+        if gone:
+            raise self._mismatch(f"the table is partitioned by {', '.join(gone)}, which the new schema does not have")
+        mode, configuration = self.column_mapping_mode, dict(self.properties)
+        if mode != "none":
+            evolved, highest = assign_mapping(evolved, mode, lambda _: f"col-{new_name()}", int(configuration.get(MAX_COLUMN_ID, 0)))
+            configuration[MAX_COLUMN_ID] = str(highest)
+        protocol = upgrade_for(self.protocol, evolved, configuration, table=self.table)
+        return replace(
+            self, protocol=protocol, metadata=replace(self.metadata, schema_string=evolved.to_json(), configuration=configuration)
+        )
+
+    def _evolved(self, known: Struct, given: Struct, path: tuple[str, ...]) -> Struct:
+        pairs = [(f, self._same_column(known, f)) for f in given]
+        kept = {before.name for _, before in pairs if before is not None}
+        dropped = [".".join((*path, f.name)) for f in known if f.name not in kept]
+        if dropped and self.column_mapping_mode == "none":
+            why = "without column mapping a later column of that name would show its values"
+            raise self._mismatch(f"column {', '.join(dropped)} would be dropped, and {why}")
+        return Struct(tuple(self._added(f, path) if before is None else self._changed(before, f, path) for f, before in pairs))
+
+    def _same_column(self, known: Struct, given: Field) -> Field | None:
+        number = column_id(given) if self.column_mapping_mode != "none" else None
+        if number is not None:
+            return next((f for f in known if column_id(f) == number), None)
+        return known.find(given.name)
+
+    def _added(self, given: Field, path: tuple[str, ...]) -> Field:
+        if not given.nullable:
+            raise self._mismatch(
+                f"the new column {'.'.join((*path, given.name))} is NOT NULL, and the rows that are there have no value in it"
+            )
+        return given
+
+    def _changed(self, known: Field, given: Field, path: tuple[str, ...]) -> Field:
+        name = ".".join((*path, known.name))
+        if known.nullable and not given.nullable:
+            raise self._mismatch(f"column {name} may hold nulls and would become NOT NULL")
+        changed = replace(
+            given, metadata={**known.metadata, **given.metadata}, type=self._type(known.type, given.type, (*path, known.name))
+        )
+        if isinstance(known.type, Struct | Array | Map) or known.type == given.type:
+            return changed
+        return with_type_change(changed, known.type)
+
+    def _type(self, known: DataType, given: DataType, path: tuple[str, ...]) -> DataType:
+        match known, given:
+            case Struct(), Struct():
+                return self._evolved(known, given, path)
+            case Array(), Array() if given.contains_null or not known.contains_null:
+                return replace(given, element=self._type_inside(known.element, given.element, (*path, "element")))
+            case Map(), Map() if given.value_contains_null or not known.value_contains_null:
+                key = self._type_inside(known.key, given.key, (*path, "key"))
+                return replace(given, key=key, value=self._type_inside(known.value, given.value, (*path, "value")))
+            case _ if known == given:
+                return given
+            case _ if is_widening(known, given) and ENABLE_TYPE_WIDENING.get(self.properties, table=self.table):
+                return given
+            case _:
+                why = (
+                    "delta.enableTypeWidening is not true"
+                    if is_widening(known, given)
+                    else "the files that are there could not be read as it"
+                )
+                raise self._mismatch(f"column {'.'.join(path)} is {known} and would become {given}: {why}")
+
+    def _type_inside(self, known: DataType, given: DataType, path: tuple[str, ...]) -> DataType:
+        """Inside arrays and maps only structs may grow: a widened element would have to be recorded at the column above."""
+        if not isinstance(known, Struct | Array | Map) and known != given:
+            raise self._mismatch(f"{'.'.join(path)} is {known} and would become {given}, inside an array or a map")
+        return self._type(known, given, path)
+
+    def _mismatch(self, detail: str) -> SchemaMismatchError:
+        return SchemaMismatchError(table=self.table, detail=detail, remedy="Nothing was changed: give a schema that the files allow.")

@@ -1,0 +1,61 @@
+"""What a transaction has read, by a predicate, and whether a file that a winner changed holds such rows.
+
+Paper §3.2 and §4: partition values and statistics exclude most files; of a small file that they do not, the rows are looked at.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from pyroaring import BitMap64
+
+from tahoe.errors import DeltaError
+from tahoe.protocol.actions import FileAction
+from tahoe.protocol.column_mapping import physical_schema
+from tahoe.protocol.conflict import RowIndexes
+from tahoe.protocol.predicate import Predicate
+from tahoe.protocol.skipping import StatTest, may_match, skipping_test
+from tahoe.protocol.stats import parse_statistics
+from tahoe.table.rows import matching_rows, partition_row
+from tahoe.table.snapshot import Snapshot
+from tahoe.table.vectors import deleted_rows
+
+# Rows of larger files are not looked at: a conflict costs its writer one more try, and this many bytes are read in the time of one.
+LOOKED_AT_BYTES_MAX = 64 << 20
+
+
+@dataclass(frozen=True)
+class RowsRead:
+    """The rows of a snapshot for which a predicate is true, and those that would have been among them.
+
+    Attributes:
+        text: the predicate, for people.
+    """
+
+    snapshot: Snapshot
+    predicate: Predicate
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+    @cached_property
+    def _test(self) -> StatTest:
+        snapshot = self.snapshot
+        return skipping_test(self.predicate, snapshot.schema, snapshot.partition_columns, snapshot.column_mapping_mode)
+
+    def may_be_in(self, file: FileAction) -> bool:
+        physical = physical_schema(self.snapshot.schema, self.snapshot.column_mapping_mode)
+        return may_match(self._test, parse_statistics(file.stats, physical), partition_row(self.snapshot, file))
+
+    def are_in(self, file: FileAction, rows: RowIndexes | None) -> bool:
+        if file.size_bytes is None or file.size_bytes > LOOKED_AT_BYTES_MAX:
+            return True
+        try:
+            found = np.flatnonzero(matching_rows(self.snapshot, file, self.predicate))
+            matching = BitMap64(found.tolist())
+            return bool(matching - deleted_rows(self.snapshot.log, file) if rows is None else matching & rows)
+        except DeltaError:  # the file is gone, or only Spark reads it
+            return True

@@ -1,0 +1,459 @@
+"""Several changes in one commit, and what of another writer's commits they can go behind."""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow as pa
+import pytest
+
+import tahoe
+from tahoe.errors import (
+    AppendOnlyTableError,
+    CheckConstraintViolatedError,
+    ConcurrentAppendException,
+    ConcurrentDeleteDeleteException,
+    ConcurrentDeleteReadException,
+    ConcurrentTransactionException,
+    InvalidOptionError,
+    InvalidPropertyError,
+    MetadataChangedException,
+    SchemaMismatchError,
+    UnsupportedOperationError,
+)
+from tahoe.protocol.actions import Add, CommitInfo, DomainMetadata, Remove
+from tahoe.protocol.schema import LONG, STRING, Field, Struct
+from tahoe.table.alter import set_properties
+from tahoe.table.snapshot import load_snapshot
+from tahoe.table.verify import check
+from tests.table.builders import memory_env, put_commit
+
+WITH_VECTORS = {"delta.enableDeletionVectors": "true"}
+
+
+def rows(*ids: int, p: str = "a") -> pa.Table:
+    return pa.table({"id": pa.array(ids, pa.int64()), "p": pa.array([p] * len(ids))})
+
+
+def make(properties=WITH_VECTORS, *, partition_by=None, ids=range(10)) -> tahoe.Table:
+    table = tahoe.Table("memory://given", env=memory_env())
+    table.append(rows(*ids), properties=properties, partition_by=partition_by)
+    return table
+
+
+def again(table: tahoe.Table) -> tahoe.Table:
+    """The same table as another writer has it."""
+    return tahoe.Table(table.url, env=table.env)
+
+
+def ids(table: tahoe.Table) -> list[int]:
+    assert list(check(table.snapshot())) == []
+    return sorted(table.to_arrow().column("id").to_pylist())
+
+
+def only_path(table: tahoe.Table) -> str:
+    (path,) = table.files().column("path").to_pylist()
+    return path
+
+
+# --- operations
+
+
+def test_several_changes_are_one_version():
+    table = make()
+    with table.transaction(user_metadata="why") as changes:
+        assert changes.delete("id < 3") == 3
+        assert changes.append(rows(20, 21)) == 1
+        changes.set_properties({"owner": "me"})
+        changes.set_domain("app.progress", "42")
+    assert changes.version == table.version == 1
+    assert ids(table) == [3, 4, 5, 6, 7, 8, 9, 20, 21]
+    assert table.properties["owner"] == "me"
+    assert table.snapshot().domains["app.progress"].configuration == "42"
+    newest = table.history()[0]
+    assert newest["operation"] == "TRANSACTION"
+    assert newest["operationParameters"]["operations"] == '["DELETE","WRITE","SET TBLPROPERTIES","SET DOMAIN"]'
+    assert newest["operationMetrics"] == {"numDeletedRows": "3", "numOutputRows": "2", "numAddedFiles": "1", "numFiles": "1"} | {
+        "numOutputBytes": newest["operationMetrics"]["numOutputBytes"]
+    }
+    assert newest["isBlindAppend"] is False
+
+
+def test_where_the_block_fails_nothing_is_left():
+    table = make()
+    before = [info.key for info in table.env.store.walk()]
+    with pytest.raises(ZeroDivisionError), table.transaction() as changes:
+        changes.append(rows(20))
+        raise ZeroDivisionError
+    assert [info.key for info in table.env.store.walk()] == before
+    assert table.version == 0
+
+
+def test_nothing_to_do_is_no_version():
+    table = make()
+    with table.transaction() as changes:
+        assert changes.delete("id = 99") == 0
+    assert changes.version is None
+    assert table.version == 0
+
+
+@pytest.mark.parametrize("properties", [WITH_VECTORS, {}], ids=["vectors", "copies"])
+@pytest.mark.parametrize("partition_by", [None, ["p"]])
+def test_deleted_rows_are_gone_and_others_stay(properties, partition_by):
+    table = make(properties, partition_by=partition_by)
+    with table.transaction() as changes:
+        assert changes.delete("id in (0, 2, 4) or id = 1") == 4
+    assert ids(table) == [3, 5, 6, 7, 8, 9]
+    with table.transaction() as changes:
+        assert changes.delete("id in (1, 3)") == 1
+    with table.transaction() as changes:
+        assert changes.delete() == 5
+    assert ids(table) == []
+    assert table.files().num_rows == 0
+
+
+def test_a_file_whose_rows_are_all_marked_is_removed():
+    table = make()
+    with table.transaction() as changes:
+        changes.mark_deleted(only_path(table), range(10))
+    (remove,) = [a for a in table.log.read_version(1) if isinstance(a, Add | Remove)]
+    assert isinstance(remove, Remove)
+    assert remove.data_change
+
+
+def test_a_vector_keeps_the_statistics_and_says_that_they_are_wide():
+    table = make()
+    with table.transaction() as changes:
+        changes.mark_deleted(only_path(table), [0, 9])
+    (add,) = table.snapshot().live.adds()
+    assert add.deletion_vector.storage_type == "i"
+    assert '"numRecords":10' in add.stats
+    assert '"tightBounds":false' in add.stats
+    assert '"maxValues":{"id":9' in add.stats
+
+
+def test_large_vectors_of_a_commit_share_one_file():
+    table = make(ids=range(100_000))
+    table.append(rows(*range(100_000, 200_000)))
+    with table.transaction() as changes:
+        for path in table.files().column("path").to_pylist():
+            assert changes.mark_deleted(path, range(0, 100_000, 7)) == 14_286
+    kinds = {add.deletion_vector.storage_type for add in table.snapshot().live.adds()}
+    assert kinds == {"u"}
+    assert len([info for info in table.env.store.walk() if info.key.endswith(".bin")]) == 1
+    assert len(ids(table)) == 200_000 - 2 * 14_286
+
+
+def test_positions_and_paths_that_are_not_there_are_refused():
+    table = make()
+    with pytest.raises(InvalidOptionError, match="rows 0 to 9"), table.transaction() as changes:
+        changes.mark_deleted(only_path(table), [10])
+    with pytest.raises(InvalidOptionError, match="no such file"), table.transaction() as changes:
+        changes.remove(["other.parquet"])
+    with pytest.raises(UnsupportedOperationError, match="enableDeletionVectors"), make({}).transaction() as changes:
+        changes.mark_deleted("any", [1])
+    assert table.version == 0
+
+
+def test_whole_files_can_be_removed():
+    table = make()
+    table.append(rows(20))
+    with table.transaction() as changes:
+        changes.remove([next(iter(table.files("id = 20").column("path").to_pylist()))])
+    assert ids(table) == list(range(10))
+
+
+def test_an_append_only_table_loses_no_rows():
+    table = make({"delta.appendOnly": "true", **WITH_VECTORS})
+    for change in (lambda c: c.delete("id = 1"), lambda c: c.remove([]), lambda c: c.mark_deleted("x", [1])):
+        with pytest.raises(AppendOnlyTableError), table.transaction() as changes:
+            change(changes)
+
+
+def test_rows_of_a_change_feed_are_not_copied():
+    table = make({"delta.enableChangeDataFeed": "true"})
+    with pytest.raises(UnsupportedOperationError, match="change data feed"), table.transaction() as changes:
+        changes.delete("id = 1")
+    with table.transaction() as changes:
+        assert changes.delete() == 10
+
+
+def test_a_constraint_holds_for_the_rows_that_are_there_and_for_those_that_come():
+    table = make()
+    with pytest.raises(CheckConstraintViolatedError, match=r"id.*0"), table.transaction() as changes:
+        changes.add_constraint("positive", "id > 0")
+    with table.transaction() as changes:
+        changes.add_constraint("positive", "id >= 0")
+    with pytest.raises(CheckConstraintViolatedError, match=r"positive \(id >= 0\).*'id': -1"):
+        table.append(rows(1, -1))
+    with pytest.raises(CheckConstraintViolatedError, match="None"):
+        table.append(pa.table({"id": pa.array([None], pa.int64()), "p": ["a"]}))
+    with pytest.raises(InvalidPropertyError, match="of that name"), table.transaction() as changes:
+        changes.add_constraint("Positive", "id > 5")
+    with table.transaction() as changes:
+        changes.drop_constraint("POSITIVE")
+    table.append(rows(-1))
+    assert "checkConstraints" in table.protocol.writer_features
+
+
+def test_a_constraint_that_only_spark_understands_is_named():
+    with pytest.raises(Exception, match="upper"), make().transaction() as changes:
+        changes.add_constraint("loud", "upper(p) = p")
+
+
+def test_a_schema_grows_and_nothing_is_lost():
+    table = make()
+    wider = Struct((Field(name="new", type=STRING), *table.schema))
+    with table.transaction() as changes:
+        changes.set_schema(wider)
+        changes.append(pa.table({"id": [50], "p": ["b"], "new": ["x"]}))
+    found = table.to_arrow(["new", "id"], "id >= 9").sort_by("id").to_pylist()
+    assert found == [{"new": None, "id": 9}, {"new": "x", "id": 50}]
+
+
+@pytest.mark.parametrize(
+    ("schema", "problem"),
+    [
+        (Struct((Field(name="id", type=LONG),)), "p would be dropped"),
+        (Struct((Field(name="id", type=STRING), Field(name="p", type=STRING))), "id is long and would become string"),
+        (Struct((Field(name="id", type=LONG, nullable=False), Field(name="p", type=STRING))), "NOT NULL"),
+        (Struct((Field(name="id", type=LONG), Field(name="p", type=STRING), Field(name="q", type=LONG, nullable=False))), "NOT NULL"),
+    ],
+)
+def test_a_schema_that_the_files_do_not_allow_is_refused(schema, problem):
+    table = make()
+    with pytest.raises(SchemaMismatchError, match=problem), table.transaction() as changes:
+        changes.set_schema(schema)
+    assert table.version == 0
+
+
+def test_mapped_columns_are_dropped_and_renamed():
+    table = make({"delta.columnMapping.mode": "name", **WITH_VECTORS})
+    number, text = table.schema
+    with table.transaction() as changes:
+        changes.set_schema(Struct((Field(name="key", type=LONG, metadata=number.metadata), Field(name="q", type=STRING))))
+    assert table.to_arrow(filter="key = 3").to_pylist() == [{"key": 3, "q": None}]
+    assert table.schema.find("q").metadata["delta.columnMapping.physicalName"] != text.metadata["delta.columnMapping.physicalName"]
+
+
+def test_a_type_is_widened_where_the_table_says_so():
+    table = tahoe.Table("memory://given", env=memory_env())
+    table.append(pa.table({"n": pa.array([1], pa.int32())}), properties={"delta.enableTypeWidening": "true"})
+    with table.transaction() as changes:
+        changes.set_schema(Struct((Field(name="n", type=LONG),)))
+    table.append(pa.table({"n": [1 << 40]}))
+    assert table.to_arrow().sort_by("n").to_pylist() == [{"n": 1}, {"n": 1 << 40}]
+    assert table.schema.find("n").metadata["delta.typeChanges"] == [{"fromType": "integer", "toType": "long"}]
+
+
+def test_domains_of_features_are_closed():
+    table = make()
+    with pytest.raises(InvalidOptionError, match="belong to"), table.transaction() as changes:
+        changes.set_domain("delta.clustering", "{}")
+    with pytest.raises(InvalidOptionError, match="no such domain"), table.transaction() as changes:
+        changes.set_domain("mine", None)
+    with table.transaction() as changes:
+        changes.set_domain("mine", "1")
+    with table.transaction() as changes:
+        changes.set_domain("mine", None)
+    assert not table.snapshot().domains
+
+
+def test_the_protocol_grows_and_never_shrinks():
+    table = make({})
+    with table.transaction() as changes:
+        changes.upgrade_protocol(2, 5)
+    assert (table.protocol.reader_version, table.protocol.writer_version) == (2, 5)
+    with table.transaction() as changes:
+        changes.upgrade_protocol(1, 2, features=["v2Checkpoint"])
+    assert "v2Checkpoint" in table.protocol.reader_features
+    assert "checkConstraints" in table.protocol.writer_features
+
+
+def test_an_application_is_recorded_and_not_twice():
+    table = make()
+    for _ in range(2):
+        with table.transaction(txn=("app", 3)) as changes:
+            changes.append(rows(30))
+    assert table.version == 1
+    assert changes.version is None
+    assert ids(table) == [*range(10), 30]
+    assert table.snapshot().txn_version("app") == 3
+
+
+# --- conflicts: each of these the reference refuses
+
+
+def overtaken(table, mine, theirs):
+    """Mine begins, theirs is committed, and mine ends."""
+    with table.transaction() as changes:
+        mine(changes)
+        with again(table).transaction() as others:
+            theirs(others)
+    return changes.version
+
+
+def test_two_deletes_of_different_rows_of_a_file_both_succeed():
+    table = make()
+    assert overtaken(table, lambda c: c.delete("id = 1"), lambda c: c.delete("id in (2, 3)")) == 2
+    assert ids(table) == [0, 4, 5, 6, 7, 8, 9]
+    (add,) = table.snapshot().live.adds()
+    assert add.deletion_vector.cardinality == 3
+
+
+def test_two_deletes_that_together_empty_a_file_remove_it():
+    table = make(ids=range(2))
+    overtaken(table, lambda c: c.delete("id = 1"), lambda c: c.delete("id = 0"))
+    assert table.files().num_rows == 0
+
+
+def test_two_deletes_of_the_same_row_conflict_and_say_which():
+    table = make()
+    with pytest.raises(ConcurrentDeleteDeleteException, match=r"1 of the 3 rows .* row 2 among them"):
+        overtaken(table, lambda c: c.delete("id in (1, 2, 3)"), lambda c: c.delete("id in (2, 5)"))
+    assert ids(table) == [0, 1, 3, 4, 6, 7, 8, 9]
+    assert not [info for info in table.env.store.walk() if info.key.endswith(".bin")]
+
+
+def test_a_file_that_is_gone_cannot_be_marked():
+    table = make()
+    with pytest.raises(ConcurrentDeleteDeleteException, match="it removed"):
+        overtaken(table, lambda c: c.delete("id = 1"), lambda c: c.remove([only_path(table)]))
+
+
+def test_rows_that_are_added_matter_only_if_they_match():
+    table = make()
+    # statistics exclude the file
+    assert overtaken(table, lambda c: c.delete("id = 1"), lambda c: c.append(rows(50))) == 2
+    # its rows do
+    assert overtaken(table, lambda c: c.delete("id = 2 or id = 55"), lambda c: c.append(rows(54, 56))) == 4
+    with pytest.raises(ConcurrentAppendException, match=r"it read id = 3 or id = 55"):
+        overtaken(table, lambda c: c.delete("id = 3 or id = 55"), lambda c: c.append(rows(55)))
+
+
+def test_a_null_does_not_match():
+    table = make()
+    nulls = pa.table({"id": pa.array([None, 70], pa.int64()), "p": ["a", "a"]})
+    assert overtaken(table, lambda c: c.delete("id = 1 or id = 69"), lambda c: c.append(nulls)) == 2
+
+
+def test_rows_that_were_read_and_kept_may_not_be_deleted():
+    table = make()
+
+    def copy_one(changes):
+        assert changes.to_arrow(filter="id = 5").num_rows == 1
+        changes.append(rows(500))
+
+    with pytest.raises(ConcurrentDeleteReadException, match=r"rows of .* that this write has read"):
+        overtaken(table, copy_one, lambda c: c.delete("id = 5"))
+
+
+def test_rows_that_were_not_read_may_be_deleted():
+    table = make()
+
+    def copy_one(changes):
+        changes.to_arrow(filter="id = 5")
+        changes.append(rows(500))
+
+    assert overtaken(table, copy_one, lambda c: c.delete("id = 6")) == 2
+
+
+def test_rows_that_come_back_are_rows_that_are_added():
+    table = make()
+    with table.transaction() as changes:
+        changes.delete("id in (1, 2)")
+    before = next(iter(table.snapshot(0).live.adds()))
+
+    def restore(version):
+        live = next(iter(table.snapshot().live.adds()))
+        remove = Remove(path=live.path, deletion_vector=live.deletion_vector, partition_values={}, size_bytes=live.size_bytes)
+        put_commit(table.env, version, [CommitInfo({}), remove, before])
+
+    with pytest.raises(ConcurrentAppendException, match="restored rows"), table.transaction() as mine:
+        mine.delete("id = 2 or id = 4")
+        restore(2)
+
+
+def test_a_change_of_a_property_does_not_stop_a_delete():
+    table = make()
+    with table.transaction() as changes:
+        changes.delete("id = 1")
+        set_properties(again(table), {"owner": "them", "delta.logRetentionDuration": "interval 5 days"})
+    assert table.properties["owner"] == "them"
+    assert 1 not in ids(table)
+    with pytest.raises(MetadataChangedException, match=r"delta\.appendOnly"), table.transaction() as changes:
+        changes.delete("id = 2")
+        set_properties(again(table), {"delta.appendOnly": "true"})
+
+
+# --- row tracking
+
+TRACKED = {"delta.enableRowTracking": "true", **WITH_VECTORS}
+
+
+def row_ids(table: tahoe.Table) -> list[tuple[int, int, int]]:
+    """First id, last id and commit version of each file, by first id."""
+    adds = table.snapshot().live.adds()
+    return sorted((a.base_row_id, a.base_row_id + json.loads(a.stats)["numRecords"] - 1, a.default_row_commit_version) for a in adds)
+
+
+def mark_of(table: tahoe.Table) -> str:
+    return table.snapshot().domains["delta.rowTracking"].configuration
+
+
+def test_new_files_get_row_ids_that_nobody_else_has():
+    table = make(TRACKED)
+    table.append(rows(10, 11, 12))
+    assert row_ids(table) == [(0, 9, 0), (10, 12, 1)]
+    assert mark_of(table) == '{"rowIdHighWaterMark":12}'
+    assert overtaken(table, lambda c: c.append(rows(1, 2)), lambda c: c.append(rows(3))) == 3
+    assert row_ids(table) == [(0, 9, 0), (10, 12, 1), (13, 13, 2), (14, 15, 3)]
+    assert {name for name in table.properties if "materialized" in name} == {
+        "delta.rowTracking.materializedRowIdColumnName",
+        "delta.rowTracking.materializedRowCommitVersionColumnName",
+    }
+
+
+def test_marked_files_keep_their_row_ids():
+    table = make(TRACKED)
+    table.append(rows(10))
+    with table.transaction() as changes:
+        changes.delete("id = 3")
+    assert row_ids(table) == [(0, 9, 0), (10, 10, 1)]
+    assert mark_of(table) == '{"rowIdHighWaterMark":10}'
+
+
+def test_files_that_were_there_get_ids_when_tracking_begins():
+    table = make()
+    table.append(rows(10, 11))
+    set_properties(table, {"delta.enableRowTracking": "true"})
+    assert [version for _, _, version in row_ids(table)] == [2, 2]
+    assert [number for first, last, _ in row_ids(table) for number in range(first, last + 1)] == list(range(12))
+    assert ids(table) == [*range(10), 10, 11]
+    with pytest.raises(ConcurrentAppendException, match="row ids"), make().transaction() as changes:
+        changes.set_properties({"delta.enableRowTracking": "true"})
+        again(changes.table).append(rows(99))
+
+
+def test_a_suspended_table_gives_no_ids():
+    table = make(TRACKED)
+    set_properties(table, {"delta.rowTrackingSuspended": "true", "delta.enableRowTracking": "false"})
+    table.append(rows(10))
+    assert [a.base_row_id for a in table.snapshot().live.adds()].count(None) == 1
+
+
+def test_what_the_log_says_is_what_a_new_reader_sees():
+    table = make(TRACKED)
+    with table.transaction() as changes:
+        changes.delete("id = 3")
+        changes.set_domain("mine", "1")
+    fresh = load_snapshot(again(table).log, by_checksum=False)
+    assert fresh.domains.keys() == {"mine", "delta.rowTracking"}
+    assert isinstance(fresh.domains["mine"], DomainMetadata)
+
+
+def test_domains_of_two_writers():
+    table = make({"delta.feature.domainMetadata": "supported"})
+    assert overtaken(table, lambda c: c.set_domain("a", "1"), lambda c: c.set_domain("b", "1")) == 2
+    with pytest.raises(ConcurrentTransactionException, match="the domain a"):
+        overtaken(table, lambda c: c.set_domain("a", "2"), lambda c: c.set_domain("a", "3"))
