@@ -369,7 +369,7 @@ statements(
     ),
 )
 statements(
-    "rowTracking",
+    None,
     row_tracking=(create(enableRowTracking="true", enableDeletionVectors="true"), *DELETED, "OPTIMIZE {t}"),
     row_tracking_by_copying=(create(enableRowTracking="true"), *DELETED),
     row_tracking_kept=(
