@@ -369,9 +369,32 @@ statements(
     ),
 )
 statements(
-    "rowTracking",
+    None,
     row_tracking=(create(enableRowTracking="true", enableDeletionVectors="true"), *DELETED, "OPTIMIZE {t}"),
     row_tracking_by_copying=(create(enableRowTracking="true"), *DELETED),
+    row_tracking_kept=(
+        create(by="part", enableRowTracking="true", columnMapping__mode="name"),
+        "UPDATE {t} SET name = 'changed' WHERE id % 10 = 3",
+        "ALTER TABLE {t} RENAME COLUMN name TO renamed",
+        MORE,
+        "UPDATE {t} SET part = 0 WHERE id IN (1, 1001)",
+    ),
+    row_tracking_by_id=(
+        create(enableRowTracking="true", enableDeletionVectors="true", columnMapping__mode="id"),
+        "UPDATE {t} SET name = 'changed' WHERE id % 10 = 3",
+        "OPTIMIZE {t}",
+        "DELETE FROM {t} WHERE id % 10 = 4",
+        MORE,
+        "ALTER TABLE {t} SET TBLPROPERTIES ('delta.checkpointInterval' = '1')",
+        "UPDATE {t} SET name = 'changed again' WHERE id = 3 OR id = 1002",
+    ),
+    row_tracking_switched_on_later=(
+        create(),
+        "ALTER TABLE {t} SET TBLPROPERTIES ('delta.enableRowTracking' = 'true')",
+        "UPDATE {t} SET name = 'changed' WHERE id = 5",
+        "MERGE INTO {t} AS t USING (SELECT id FROM range(90, 110)) AS s ON t.id = s.id"
+        " WHEN MATCHED THEN UPDATE SET name = 'merged' WHEN NOT MATCHED THEN INSERT (id) VALUES (s.id)",
+    ),
 )
 statements(
     None,

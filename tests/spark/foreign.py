@@ -1,11 +1,15 @@
-"""Commits that tahoe reads and does not write itself yet: deletion vectors, renamed columns."""
+"""Commits that tahoe reads and does not write itself yet: deletion vectors, renamed columns, tracked rows."""
 
 from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 import tahoe
 from tahoe.protocol import log_files
@@ -51,11 +55,49 @@ def _stored(path: str, rows: Sequence[Sequence[int]]) -> list[DeletionVectorDesc
 
 
 def _with_vectors(protocol: Protocol) -> Protocol:
-    features = {"deletionVectors"}
+    return _with_features(protocol, {"deletionVectors"}, set())
+
+
+def _with_features(protocol: Protocol, readers: set[str], writers: set[str]) -> Protocol:
     mapped = protocol.reader_version == 2 or "columnMapping" in (protocol.reader_features or ())
-    reader = frozenset(features | (set(protocol.reader_features or ()) | ({"columnMapping"} if mapped else set())))
-    writer = frozenset(reader | set(protocol.writer_features or ()) | {"appendOnly", "invariants"})
+    reader = frozenset(readers | (set(protocol.reader_features or ()) | ({"columnMapping"} if mapped else set())))
+    writer = frozenset(reader | writers | set(protocol.writer_features or ()) | {"appendOnly", "invariants"})
     return Protocol(reader_version=3, writer_version=7, reader_features=reader, writer_features=writer)
+
+
+# The columns of data files that keep what rows of a table with row tracking were given before.
+KEPT_ID, KEPT_VERSION = "_row-id-col-1`2", "_row-commit-version-col-1"
+
+
+def track(path: str, kept: Mapping[int, Sequence[tuple[int | None, int | None]]] | None = None, without: Collection[int] = ()) -> int:
+    """Switch row tracking on. In the order of paths, files have the base row ids 1000, 2000, ..., and the commit versions 10, 11, ...
+
+    Args:
+        kept: for files by position, the row id and the commit version that each of their rows brought with it.
+        without: the positions of files without a base row id.
+    """
+    snapshot = tahoe.Table(path).snapshot()
+    names = {"materializedRowIdColumnName": KEPT_ID, "materializedRowCommitVersionColumnName": KEPT_VERSION}
+    properties = {"delta.enableRowTracking": "true", **{f"delta.rowTracking.{name}": value for name, value in names.items()}}
+    actions: list[Action] = [_with_features(snapshot.protocol, set(), {"rowTracking", "domainMetadata"})]
+    actions.append(replace(snapshot.metadata, configuration={**snapshot.metadata.configuration, **properties}))
+    for position, add in enumerate(adds_of(snapshot)):
+        file = add if position not in (kept or {}) else _with_kept(path, add, (kept or {})[position])
+        if file.path != add.path:
+            actions.append(Remove(path=add.path, data_change=False, deletion_timestamp_ms=1, deletion_vector=add.deletion_vector))
+        base = {} if position in without else {"base_row_id": 1000 * (position + 1), "default_row_commit_version": 10 + position}
+        actions.append(replace(file, **base, data_change=False))
+    return commit(path, *actions)
+
+
+def _with_kept(path: str, add: Add, kept: Sequence[tuple[int | None, int | None]]) -> Add:
+    """A copy of a data file that has the columns as well, in several row groups."""
+    rows = pq.ParquetFile(Path(path, add.path)).read()
+    for name, values in zip((KEPT_ID, KEPT_VERSION), zip(*kept, strict=True), strict=True):
+        rows = rows.append_column(name, pa.array(values, pa.int64()))
+    copy = str(Path(add.path).with_suffix(".kept.parquet"))
+    pq.write_table(rows, Path(path, copy), row_group_size=3)
+    return replace(add, path=copy, size_bytes=Path(path, copy).stat().st_size)
 
 
 def change_schema(path: str, schema: Struct, **metadata: object) -> int:

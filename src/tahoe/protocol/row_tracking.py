@@ -1,14 +1,15 @@
-"""Row tracking: the ids that new files get, and the mark below which all are given away.
+"""Row tracking: the ids that new files get, the mark below which all are given away, and where data files keep what rows were given before.
 
 Protocol: "Row Tracking", "Writer Requirements for Row Tracking". Ids are minted when a commit is put, and again when it goes behind a
-winner: a pure function of the actions and of the mark that the version before left.
+winner: a pure function of the actions and of the mark that the version before left. Every file has a base row id and a commit version in
+its `add` action; what a row was given before it came into the file stands beside it, in columns that no schema has.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from tahoe.protocol import features, properties
 from tahoe.protocol.actions import Action, Add, DomainMetadata, Metadata, Protocol
@@ -21,6 +22,37 @@ NO_IDS = -1
 
 ROW_ID_COLUMN = "delta.rowTracking.materializedRowIdColumnName"
 ROW_COMMIT_VERSION_COLUMN = "delta.rowTracking.materializedRowCommitVersionColumnName"
+
+# What readers call them, as fields of `_metadata`: the two stable values, and the two of a file that stand in for them.
+METADATA = "_metadata"
+ROW_ID = "row_id"
+BASE_ROW_ID = "base_row_id"
+DEFAULT_ROW_COMMIT_VERSION = "default_row_commit_version"
+ROW_COMMIT_VERSION = "row_commit_version"
+METADATA_FIELDS = (ROW_ID, BASE_ROW_ID, DEFAULT_ROW_COMMIT_VERSION, ROW_COMMIT_VERSION)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowTracking:
+    """Where the rows of a table with row tracking have what they were given before they came into their file.
+
+    Attributes:
+        row_id_column: a physical column of data files; a file may lack it, a row may have null there. None where the table names none.
+        row_commit_version_column: likewise.
+    """
+
+    row_id_column: str | None
+    row_commit_version_column: str | None
+
+
+def enabled_row_tracking(protocol: Protocol, configuration: Mapping[str, str]) -> RowTracking | None:
+    """Row tracking, where it is enabled: the property is honoured only where the protocol supports the feature."""
+    is_asked_for = configuration.get(properties.ENABLE_ROW_TRACKING.name, "").strip().lower() == "true"
+    if not is_asked_for or "rowTracking" not in features.supported_features(protocol):
+        return None
+    return RowTracking(
+        row_id_column=configuration.get(ROW_ID_COLUMN), row_commit_version_column=configuration.get(ROW_COMMIT_VERSION_COLUMN)
+    )
 
 
 def assigns_row_ids(protocol: Protocol, metadata: Metadata) -> bool:

@@ -10,19 +10,30 @@ from functools import lru_cache
 from typing import Any
 
 from tahoe.protocol.column_mapping import column_id, physical_name
+from tahoe.protocol.row_tracking import RowTracking
 from tahoe.protocol.schema import BOOLEAN, VOID, Array, DataType, Field, Map, Struct, parse_schema, types_in, walk_fields
 from tahoe.spark.gateway import Gateway, JavaObject
+from tahoe.spark.output import metadata_schema
 from tahoe.table.snapshot import Snapshot
 
 
 def file_format(gateway: Gateway, snapshot: Snapshot) -> JavaObject | None:
     """The format of ours that knows the columns by the files' names, ids and types; None where Spark's own reads them as they are."""
+    is_plain = snapshot.column_mapping_mode == "none" and VOID not in types_in(snapshot.schema)
+    return None if is_plain else _format(gateway, snapshot, None)
+
+
+def relation_format(gateway: Gateway, snapshot: Snapshot) -> JavaObject | None:
+    """The format by which a query is analysed: it says what `_metadata` has. What Spark does not know of it only a plan of ours reads."""
+    tracking = snapshot.row_tracking
+    return file_format(gateway, snapshot) if tracking is None else _format(gateway, snapshot, tracking)
+
+
+def _format(gateway: Gateway, snapshot: Snapshot, tracking: RowTracking | None) -> JavaObject:
     mode = snapshot.column_mapping_mode
-    if mode == "none" and VOID not in types_in(snapshot.schema):
-        return None
     described = json.dumps({"mode": mode, "schema": snapshot.schema.to_json()})
     paths = {} if mode == "id" else _filter_paths(snapshot.schema, mode)
-    return gateway.java_class("delta.Format")(described, mode == "id", gateway.java_map(paths))
+    return gateway.java_class("delta.Format")(described, mode == "id", gateway.java_map(paths), metadata_schema(tracking))
 
 
 def _filter_paths(schema: Struct, mode: str) -> dict[str, str]:

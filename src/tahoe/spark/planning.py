@@ -9,11 +9,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tahoe.errors import InvalidOptionError, SchemaChangedError, UnsupportedOperationError
+from tahoe.protocol.row_tracking import METADATA
 from tahoe.protocol.schema import Array, DataType, Field, Map, Struct, parse_schema
 from tahoe.spark.data_files import file_format
 from tahoe.spark.expressions import predicate_of
 from tahoe.spark.gateway import Gateway, JavaObject
 from tahoe.spark.opened import metadata_identity, open_table, opened, remember, scan_of, snapshot_of
+from tahoe.spark.output import Output, output_of
 from tahoe.spark.scan import Reader, Selection, has_vectors, label_of, partition_schema, relation_of
 from tahoe.spark.time_travel import session_moment, target_of_options
 from tahoe.spark.types import visible_schema
@@ -89,14 +91,24 @@ def plan(gateway: Gateway, analysed: Analysed, version: int, data: str, output: 
     scan = scan_of(snapshot, predicate)
     name = analysed.name or snapshot.url
     planned = gateway.java_class("delta.Planned")
-    if not has_vectors(scan):
+    wanted = _output(snapshot, output)
+    is_marked = has_vectors(scan)
+    if not is_marked and not wanted.tracked:
         selection = Selection("all", predicate).encode()
         return planned(
             snapshot.version, identity, selection, scan.size_bytes, label_of(name, scan, "all"), file_format(gateway, snapshot), None
         )
     reader = Reader(gateway, snapshot, name, identity, analysed.partitions, data, predicate)
-    rows = unmarked_rows(reader, scan, output)
+    rows = unmarked_rows(reader, scan, wanted) if is_marked else reader.rows(scan, "all", scan.size_bytes, wanted)
     return planned(snapshot.version, identity, "", 0, "", None, rows._jdf)
+
+
+def _output(snapshot: Snapshot, output: str) -> Output:
+    """What a query asks for. It may have been analysed before row tracking was switched off."""
+    wanted = output_of(output, snapshot.row_tracking)
+    if wanted.tracked and wanted.tracking is None:
+        raise SchemaChangedError(table=snapshot.url, version=snapshot.version, changed=f"{METADATA}.{wanted.tracked[0]}")
+    return wanted
 
 
 def _check_fits(snapshot: Snapshot, data: str, partitions: str) -> None:

@@ -21,11 +21,12 @@ from pyspark.sql import DataFrame
 from tahoe.errors import SessionNotEnabledError
 from tahoe.protocol.predicate import TRUE, Predicate
 from tahoe.protocol.schema import Struct
-from tahoe.spark.data_files import file_format
+from tahoe.spark.data_files import file_format, relation_format
 from tahoe.spark.expressions import predicate_of
 from tahoe.spark.file_writer import hadoop_url
 from tahoe.spark.gateway import Gateway, JavaObject
 from tahoe.spark.opened import metadata_identity, opened, scan_of, snapshot_of
+from tahoe.spark.output import FILE_CONSTANTS, Output, hidden_field
 from tahoe.spark.types import visible_schema
 from tahoe.table.scan import Scan
 from tahoe.table.snapshot import Snapshot
@@ -36,10 +37,6 @@ MESSAGE_BYTES_MAX = 8 << 20
 # The hidden partition column that tells a row's file: its number among those with vectors that the query was planned with.
 FILE_NUMBER = "__tahoe_file"
 
-# The name under which Spark's Parquet reader makes up a row's position in its file. By way of `_metadata.row_index` it would be put into
-# a struct and taken out again, for each row.
-ROW_INDEX = "_tmp_metadata_row_index"
-
 Branch: TypeAlias = Literal["all", "marked", "unmarked"]
 
 
@@ -48,7 +45,7 @@ def relation_of(gateway: Gateway, snapshot: Snapshot, given: JavaObject, *, pinn
     schema = visible_schema(snapshot.schema)
     partitions = partition_schema(snapshot, schema).to_json()
     identity, size_bytes = metadata_identity(snapshot), snapshot.live.size_bytes
-    form, data = file_format(gateway, snapshot), schema.to_json()
+    form, data = relation_format(gateway, snapshot), schema.to_json()
     make = gateway.java_class("delta.Relation").of
     return make(gateway.session, snapshot.url, identity, snapshot.version, pinned, None, partitions, size_bytes, "", data, form, given)
 
@@ -125,30 +122,34 @@ class Reader:
     data: str
     predicate: Predicate
 
+    def rows(self, scan: Scan, branch: Branch, size_bytes: int, output: Output) -> DataFrame:
+        """All rows of a part of the version's files, as a query asks for them."""
+        rows = self.dataframe(scan, branch, size_bytes, output.scanned, partitions=output.partitions, data=output.data())
+        return rows.selectExpr(*output.named)
+
     def dataframe(
-        self, scan: Scan, branch: Branch, size_bytes: int, columns: Sequence[str], *, numbered: bool = False, indexed: bool = False
+        self, scan: Scan, branch: Branch, size_bytes: int, columns: Sequence[str], *, partitions: Sequence[str], data: Sequence[str]
     ) -> DataFrame:
         """A part of the version's files.
 
         Args:
             columns: of the relation, as expressions in SQL.
-            numbered, indexed: whether the relation has the number of each row's file, and its place there, as hidden columns.
+            partitions, data: hidden columns of the relation: constants of its files, and columns in them or that Spark's reader makes up.
         """
-        partitions = _with_field(self.partitions, FILE_NUMBER) if numbered else self.partitions
-        data = _with_field(self.data, ROW_INDEX) if indexed else self.data
         gateway, snapshot, selection = self.gateway, self.snapshot, Selection(branch, self.predicate).encode()
         label, form = label_of(self.name, scan, branch), file_format(gateway, snapshot)
         relation = gateway.java_class("delta.Relation").of(
-            *(gateway.session, snapshot.url, self.identity, snapshot.version, True, selection, partitions, size_bytes, label, data, form),
-            None,
+            *(gateway.session, snapshot.url, self.identity, snapshot.version, True, selection, _with_fields(self.partitions, partitions)),
+            *(size_bytes, label, _with_fields(self.data, data), form, None),
         )
         return DataFrame(gateway.java_class("delta.Rows").scanned(relation, "\0".join(columns)), gateway.spark)
 
 
-def _with_field(schema: str, name: str) -> str:
-    """A schema's JSON with one more field, of type long."""
-    fields = json.loads(schema)["fields"]
-    return json.dumps({"type": "struct", "fields": [*fields, {"name": name, "type": "long", "nullable": True, "metadata": {}}]})
+def _with_fields(schema: str, names: Sequence[str]) -> str:
+    """A schema's JSON with more fields, of type long."""
+    if not names:
+        return schema
+    return json.dumps({"type": "struct", "fields": [*json.loads(schema)["fields"], *map(hidden_field, names)]})
 
 
 # --- execution: the files of a scan
@@ -175,7 +176,8 @@ def files_message(gateway: Gateway, asked: Asked, filters: str) -> bytes | str:
     listing = _listing(gateway, asked, predicate_of(filters))
     columns = {"path": _hadoop_urls(gateway, listing["url"]), "size": listing["size_bytes"], "modified": listing["modification_time_ms"]}
     for name in asked.columns:
-        columns[name] = listing[FILE_NUMBER] if name == FILE_NUMBER else pc.struct_field(listing["partition"], name)
+        hidden = FILE_NUMBER if name == FILE_NUMBER else FILE_CONSTANTS.get(name)
+        columns[name] = pc.struct_field(listing["partition"], name) if hidden is None else listing[hidden]
     return _message(pa.table(list(columns.values()), names=list(columns)))
 
 

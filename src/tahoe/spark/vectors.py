@@ -10,8 +10,7 @@ Protocol: "Deletion Vectors".
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -26,7 +25,8 @@ from pyspark.sql.types import ArrayType, LongType, StructField, StructType
 
 from tahoe.protocol.actions import DeletionVectorDescriptor, decode_deletion_vector
 from tahoe.spark.opened import Recent
-from tahoe.spark.scan import FILE_NUMBER, ROW_INDEX, Reader
+from tahoe.spark.output import Output
+from tahoe.spark.scan import FILE_NUMBER, Reader
 from tahoe.table.log import Log
 from tahoe.table.scan import Scan
 from tahoe.table.vectors import load_deletion_vector
@@ -54,55 +54,28 @@ WORKER_VECTORS_MAX = 8
 ROW = "__tahoe_row"
 KEY = "__tahoe_key"
 WORDS = "__tahoe_words"
-METADATA = "__tahoe_metadata"
-_HIDDEN = "_metadata"
 
 
-def unmarked_rows(reader: Reader, scan: Scan, output: str) -> DataFrame:
-    """The rows of a scan that no vector marks, with the columns that a relation of Spark's would give.
-
-    Args:
-        output: those columns, as JSON of a schema; `_metadata`, if it is there, with the fields in use.
-    """
+def unmarked_rows(reader: Reader, scan: Scan, output: Output) -> DataFrame:
+    """The rows of a scan that no vector marks."""
     listing = scan.files
     is_marked = pc.is_valid(listing["deletion_vector"])
     marked, rest = listing.filter(is_marked), listing.filter(pc.invert(is_marked))
-    columns = json.loads(output)["fields"]
-    rows = _alive(reader, scan, marked, columns)
-    if rest.num_rows:
-        plain = reader.dataframe(scan, "unmarked", _size(rest), [_scanned(c) for c in columns])
-        rows = rows.unionAll(plain.selectExpr(*[_named(c) for c in columns]))
-    return rows
+    rows = _alive(reader, scan, marked, output)
+    return rows.unionAll(reader.rows(scan, "unmarked", _size(rest), output)) if rest.num_rows else rows
 
 
 def _size(listing: pa.Table) -> int:
     return int(pc.sum(listing["size_bytes"]).as_py() or 0)
 
 
-def _scanned(column: Mapping[str, Any]) -> str:
-    """A column of the relation as SQL. Of `_metadata` the fields in use, under a name that Spark does not make up itself."""
-    if column["name"] != _HIDDEN:
-        return _quoted(column["name"])
-    parts = [f"'{part['name']}', {_HIDDEN}.{part['name']}" for part in column["type"]["fields"]]
-    return f"named_struct({', '.join(parts)}) as {METADATA}"
-
-
-def _named(column: Mapping[str, Any]) -> str:
-    return _quoted(column["name"]) if column["name"] != _HIDDEN else f"{METADATA} as {_HIDDEN}"
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
-
-
-def _alive(reader: Reader, scan: Scan, marked: pa.Table, columns: Sequence[Mapping[str, Any]]) -> DataFrame:
+def _alive(reader: Reader, scan: Scan, marked: pa.Table, output: Output) -> DataFrame:
     """The rows of files with vectors that these do not mark."""
     vectors = _vectors(marked)
-    given = any(c["name"] == _HIDDEN and any(part["name"] == "row_index" for part in c["type"]["fields"]) for c in columns)
-    row = f"{_HIDDEN}.row_index" if given else ROW_INDEX  # Spark refuses to be asked for both
-    scanned = [*[_scanned(c) for c in columns], f"{row} as {ROW}", FILE_NUMBER]
-    rows = reader.dataframe(scan, "marked", _size(marked), scanned, numbered=True, indexed=not given)
-    named = [_named(c) for c in columns]
+    scanned = [*output.scanned, f"{output.row_index} as {ROW}", FILE_NUMBER]
+    partitions, data = (FILE_NUMBER, *output.partitions), output.data(indexed=True)
+    rows = reader.dataframe(scan, "marked", _size(marked), scanned, partitions=partitions, data=data)
+    named = output.named
     bitmaps = _bitmaps_of(reader, vectors)
     if bitmaps is None:
         is_alive = _loading_function(reader.snapshot.log, vectors)

@@ -1,7 +1,7 @@
 """Rows in Arrow: data files as the table's schema has them, deletion vectors applied, filtered exactly.
 
-Protocol: "Reader Requirements for Column Mapping", "Reader Requirements for Deletion Vectors", "Consistency Between Table Metadata and
-Data Files". This is the small reader; Spark reads with its own.
+Protocol: "Reader Requirements for Column Mapping", "Reader Requirements for Deletion Vectors", "Reader Requirements for Row Tracking",
+"Consistency Between Table Metadata and Data Files". This is the small reader; Spark reads with its own.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ from tahoe.protocol.predicate import (
     columns_of,
     has_unknown,
 )
-from tahoe.protocol.schema import VARIANT, Array, DataType, Field, Map, Struct
+from tahoe.protocol.row_tracking import BASE_ROW_ID, METADATA, METADATA_FIELDS, ROW_COMMIT_VERSION, ROW_ID
+from tahoe.protocol.schema import LONG, VARIANT, Array, DataType, Field, Map, Struct
 from tahoe.table.parquet import open_parquet
 from tahoe.table.types import arrow_field, arrow_type
 from tahoe.table.vectors import deleted_rows, load_deletion_vector
@@ -57,7 +58,8 @@ def read_rows(scan: Scan, columns: Sequence[str] | None = None) -> pa.Table:
     """The rows of a scan's files for which its predicate is true.
 
     Args:
-        columns: logical names of top-level columns, in the wanted order; all of the table's if None.
+        columns: logical names of top-level columns, and fields of `_metadata` that row tracking gives, in the wanted order; all columns of
+            the table if None.
 
     Raises:
         ColumnNotFoundError: no such column.
@@ -84,11 +86,22 @@ def _no_columns(rows: int) -> pa.Table:
 def _chosen(snapshot: Snapshot, columns: Sequence[str] | None) -> list[Field]:
     if columns is None:
         return list(snapshot.schema)
-    fields = [snapshot.schema.find(name) for name in columns]
+    tracked = {} if snapshot.row_tracking is None else _TRACKED
+    fields = [snapshot.schema.find(name) or tracked.get(name) for name in columns]
     for name, found in zip(columns, fields, strict=True):
         if found is None:
             raise ColumnNotFoundError(table=snapshot.url, column=name, columns=", ".join(snapshot.schema.names))
     return [f for f in fields if f is not None]
+
+
+# What row tracking tells of a row, under the names by which it is asked for.
+_TRACKED = {f"{METADATA}.{name}": Field(name=f"{METADATA}.{name}", type=LONG) for name in METADATA_FIELDS}
+_ROW_ID, _BASE_ROW_ID, _ROW_COMMIT_VERSION = (f"{METADATA}.{name}" for name in (ROW_ID, BASE_ROW_ID, ROW_COMMIT_VERSION))
+
+
+def _is_tracked(field: Field) -> bool:
+    """Whether a column is one of these, and not the table's own by such a name."""
+    return field is _TRACKED.get(field.name)
 
 
 def _with_predicate_columns(snapshot: Snapshot, wanted: Sequence[Field], predicate: Predicate | None) -> list[Field]:
@@ -96,7 +109,8 @@ def _with_predicate_columns(snapshot: Snapshot, wanted: Sequence[Field], predica
     if predicate is not None:
         found = (snapshot.schema.find(column.path[0]) for column in columns_of(predicate))
         names |= {f.name for f in found if f is not None}
-    return [f for f in snapshot.schema if f.name in names]
+    tracked = {f.name: f for f in wanted if _is_tracked(f)}
+    return [*(f for f in snapshot.schema if f.name in names), *tracked.values()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,27 +119,31 @@ class _File:
     path: str
     partition: dict[str, Any]
     vector: DeletionVectorDescriptor | None
+    base_row_id: int | None
+    default_row_commit_version: int | None
 
 
 def _files(scan: Scan) -> Iterator[_File]:
     files = scan.files
     partitions = files.column("partition").combine_chunks()
-    for position, (url, path, vector) in enumerate(
-        zip(files.column("url").to_pylist(), scan.column("path").to_pylist(), files.column("deletion_vector").to_pylist(), strict=True)
-    ):
+    names = ("url", "deletion_vector", "base_row_id", "default_row_commit_version")
+    rows = zip(scan.column("path").to_pylist(), *(files.column(name).to_pylist() for name in names), strict=True)
+    for position, (path, url, vector, *tracked) in enumerate(rows):
         values = {name: partitions.field(i)[position] for i, name in enumerate(scan.snapshot.partition_columns)}
-        yield _File(url, path, values, decode_deletion_vector(vector))
+        yield _File(url, path, values, decode_deletion_vector(vector), *tracked)
 
 
 def _read_file(snapshot: Snapshot, file: _File, fields: Sequence[Field]) -> pa.Table:
     """One file's live rows, with logical names and types."""
-    in_file = [f for f in fields if f.name not in snapshot.partition_columns]
+    tracked = [f for f in fields if _is_tracked(f)]
+    in_file = [f for f in fields if f.name not in snapshot.partition_columns and not _is_tracked(f)]
     store, key = snapshot.log.locate(file.url)
     try:
         with open_parquet(store, key) as parquet:
             match = _matcher(snapshot.column_mapping_mode)
             found = [match(parquet.schema_arrow, f) for f in in_file]
-            names = [f.name for f in found if f is not None]
+            kept = {f.name: name for f in tracked if (name := _kept_in(snapshot, f)) in parquet.schema_arrow.names}
+            names = [*(f.name for f in found if f is not None), *kept.values()]
             raw = parquet.read(columns=names) if names else None
             rows = parquet.metadata.num_rows
             _check_calendar(raw, parquet.metadata.metadata or {}, snapshot, file)
@@ -142,10 +160,28 @@ def _read_file(snapshot: Snapshot, file: _File, fields: Sequence[Field]) -> pa.T
     for field in fields:
         if field.name in snapshot.partition_columns:
             columns[field.name] = pa.repeat(file.partition[field.name], rows)
+    for field in tracked:
+        columns[field.name] = _tracked(field, file, raw.column(kept[field.name]) if raw is not None and field.name in kept else None, rows)
     table = pa.table([columns[f.name] for f in fields], schema=pa.schema([pa.field(f.name, arrow_type(f.type)) for f in fields]))
     if not fields:
         table = _no_columns(rows)
     return table if file.vector is None else _without_deleted(snapshot, table, file, rows)
+
+
+def _kept_in(snapshot: Snapshot, field: Field) -> str | None:
+    """The column of data files with what rows brought with them of a field that row tracking gives."""
+    assert snapshot.row_tracking is not None
+    kept = {_ROW_ID: snapshot.row_tracking.row_id_column, _ROW_COMMIT_VERSION: snapshot.row_tracking.row_commit_version_column}
+    return kept.get(field.name)
+
+
+def _tracked(field: Field, file: _File, kept: pa.ChunkedArray | None, rows: int) -> pa.ChunkedArray | pa.Array:
+    """What row tracking tells of a file's rows: what they brought with them, and else what follows from the file."""
+    constant = file.base_row_id if field.name in (_ROW_ID, _BASE_ROW_ID) else file.default_row_commit_version
+    default = pa.repeat(pa.scalar(constant, pa.int64()), rows)
+    if field.name == _ROW_ID:
+        default = pc.add(default, pa.array(np.arange(rows)))
+    return default if kept is None else pc.coalesce(kept, default)
 
 
 # What Spark writes into a footer where dates and times before the Gregorian calendar are in the Julian one, as Spark 2 counted.
@@ -195,7 +231,8 @@ def read_file(snapshot: Snapshot, file: FileAction, without: RowIndexes) -> pa.T
 def _physical(snapshot: Snapshot, file: FileAction) -> _File:
     """A file with all of its rows, those that its vector marks included."""
     partition = {name: pa.scalar(value, arrow_type(f.type)) for name, (f, value) in _partition_values(snapshot, file).items()}
-    return _File(resolve_path(file.path, snapshot.url), file.path, partition, None)
+    url = resolve_path(file.path, snapshot.url)
+    return _File(url, file.path, partition, None, file.base_row_id, file.default_row_commit_version)
 
 
 def _partition_values(snapshot: Snapshot, file: FileAction) -> dict[str, tuple[Field, Any]]:

@@ -103,7 +103,8 @@ class Scan:
         """The files for people and programs.
 
         Columns: `path` as in the log, `url`, `size_bytes`, `modification_time`, `partition_values` (a struct, typed), `num_records` (rows
-        in the file, from its statistics), `deleted_records` (rows that its deletion vector marks), `stats` (JSON text).
+        in the file, from its statistics), `deleted_records` (rows that its deletion vector marks), `base_row_id` and
+        `default_row_commit_version` (null where rows are not tracked), `stats` (JSON text).
         """
         statistics = self.snapshot.live.statistics(StatisticsRequest({}))
         num_records = statistics.column("num_records")
@@ -118,6 +119,8 @@ class Scan:
                 "partition_values": self.partition,
                 "num_records": num_records if self.rows is None else num_records.take(self.rows),
                 "deleted_records": pc.fill_null(cardinality, 0),
+                "base_row_id": self.column("base_row_id"),
+                "default_row_commit_version": self.column("default_row_commit_version"),
                 "stats": self.column("stats"),
             }
         )

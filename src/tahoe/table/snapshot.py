@@ -20,6 +20,7 @@ from tahoe.protocol.features import check_readable
 from tahoe.protocol.log_files import LogFile, Segment
 from tahoe.protocol.predicate import Predicate
 from tahoe.protocol.replay import State, apply
+from tahoe.protocol.row_tracking import RowTracking, enabled_row_tracking
 from tahoe.protocol.schema import Struct
 from tahoe.protocol.version_checksum import parse_version_checksum
 from tahoe.sql.predicates import parse_predicate
@@ -70,6 +71,11 @@ class Snapshot:
         """Logical paths of the columns by which the table is clustered. Protocol: "Clustered Table"."""
         return clustering_columns(self.domains.get(clustering.DOMAIN), self.schema, self.column_mapping_mode)
 
+    @cached_property
+    def row_tracking(self) -> RowTracking | None:
+        """Where data files keep row ids and row commit versions; None where row tracking is not enabled."""
+        return enabled_row_tracking(self.protocol, self.metadata.configuration)
+
     @property
     def has_deletion_vectors(self) -> bool:
         return self.live.has_deletion_vectors
@@ -109,7 +115,8 @@ class Snapshot:
         """The rows, with deletion vectors and column mapping applied.
 
         Args:
-            columns: logical names, in the wanted order; all if None.
+            columns: logical names, in the wanted order; all if None. Where rows are tracked, also `_metadata.row_id`,
+                `_metadata.row_commit_version`, `_metadata.base_row_id` and `_metadata.default_row_commit_version`.
             filter: SQL text or a predicate; exact, with files skipped by their statistics.
 
         Raises:

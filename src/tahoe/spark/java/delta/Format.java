@@ -1,6 +1,7 @@
 package delta;
 
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.HashMap;
 import java.util.Map;
 import org.apache.hadoop.conf.Configuration;
@@ -24,15 +25,18 @@ public class Format extends ParquetFileFormat {
   private final String schema;
   private final boolean byId;
   private final Map columns;
+  private final StructType metadata;
 
   /**
    * @param schema the table's schema with its column mapping, in Python's words
    * @param byId whether columns are found by their field ids
    * @param paths the columns that filters may name and what they are called in the files, as paths whose parts are joined by zero characters
+   * @param metadata what {@code _metadata} has beside Spark's own fields, as JSON; only {@link Rewrite} can have it read
    */
-  public Format(String schema, boolean byId, Map paths) {
+  public Format(String schema, boolean byId, Map paths, String metadata) {
     this.schema = schema;
     this.byId = byId;
+    this.metadata = (StructType) DataType.fromJson(metadata);
     this.columns = new HashMap();
     for (java.util.Iterator it = paths.entrySet().iterator(); it.hasNext(); ) {
       Map.Entry entry = (Map.Entry) it.next();
@@ -86,9 +90,18 @@ public class Format extends ParquetFileFormat {
     }
   }
 
+  public Seq metadataSchemaFields() {
+    ArrayList fields = new ArrayList(CollectionConverters.asJava(super.metadataSchemaFields()));
+    fields.addAll(Arrays.asList(metadata.fields()));
+    return CollectionConverters.asScala(fields).toSeq();
+  }
+
   /** Columns of type void are in no file. */
   public boolean supportDataType(DataType type) { return true; }
 
   public int hashCode() { return schema.hashCode(); }
-  public boolean equals(Object other) { return other instanceof Format && ((Format) other).schema.equals(schema); }
+
+  public boolean equals(Object other) {
+    return other instanceof Format && ((Format) other).schema.equals(schema) && ((Format) other).metadata.equals(metadata);
+  }
 }

@@ -1,0 +1,83 @@
+"""Row ids and row commit versions without Spark: what the log and the data files say of each row."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+import tahoe
+from tahoe.errors import ColumnNotFoundError
+from tests.spark.foreign import adds_of, mark, track
+
+FIELDS = ["_metadata.row_id", "_metadata.base_row_id", "_metadata.default_row_commit_version", "_metadata.row_commit_version"]
+KEPT = [(7, None), (None, 3), (None, None), (9, 2)]
+EXPECTED = [(7, 1000, 10, 10), (1001, 1000, 10, 3), (1002, 1000, 10, 10), (9, 1000, 10, 2)]
+
+
+@pytest.fixture
+def path(tmp_path) -> str:
+    path = str(tmp_path / "t")
+    tahoe.Table(path).append(pa.table({"id": [0, 1, 2, 3], "p": ["a"] * 4}), partition_by=["p"])
+    return path
+
+
+def rows(path: str, filter: str | None = None) -> list[tuple[int | None, ...]]:
+    found = tahoe.Table(path).to_arrow(columns=FIELDS, filter=filter)
+    assert found.schema == pa.schema([(name, pa.int64()) for name in FIELDS])
+    return [tuple(row.values()) for row in found.to_pylist()]
+
+
+def test_what_rows_brought_with_them_comes_first(path):
+    track(path, {0: KEPT})
+    assert rows(path) == EXPECTED
+    assert tahoe.Table(path).to_arrow(columns=["_metadata.row_id", "p", "id"]).column_names == ["_metadata.row_id", "p", "id"]
+    assert tahoe.Table(path).to_arrow(columns=["_metadata.row_id"] * 2).column_names == ["_metadata.row_id"] * 2
+    assert tahoe.Table(path).to_arrow().column_names == ["id", "p"]
+
+
+def test_files_that_keep_nothing(path):
+    track(path)
+    assert rows(path) == [(1000 + i, 1000, 10, 10) for i in range(4)]
+
+
+def test_files_without_a_base_row_id(path):
+    track(path, {0: KEPT}, without=[0])
+    assert rows(path) == [(7, None, None, None), (None, None, None, 3), (None, None, None, None), (9, None, None, 2)]
+
+
+def test_places_are_those_in_the_file(path):
+    """Rows that a vector marks, or that a filter leaves out, have their places."""
+    track(path, {0: KEPT})
+    mark(path, {0: [0, 1]})
+    assert rows(path) == EXPECTED[2:]
+    assert rows(path, "id = 3") == EXPECTED[3:]
+
+
+def test_without_row_tracking_there_is_no_such_column(path):
+    with pytest.raises(ColumnNotFoundError, match=r"_metadata\.row_id"):
+        tahoe.Table(path).to_arrow(columns=["_metadata.row_id"])
+    assert tahoe.Table(path).files().select(["base_row_id", "default_row_commit_version"]).to_pylist() == [
+        {"base_row_id": None, "default_row_commit_version": None}
+    ]
+
+
+def test_a_column_of_the_tables_own_by_that_name(tmp_path):
+    path = str(tmp_path / "t")
+    tahoe.Table(path).append(pa.table({"id": [1], "_metadata.row_id": [5]}))
+    track(path)
+    assert tahoe.Table(path).to_arrow(columns=["_metadata.row_id", "_metadata.base_row_id"]).to_pylist() == [
+        {"_metadata.row_id": 5, "_metadata.base_row_id": 1000}
+    ]
+
+
+@pytest.mark.parametrize("from_checkpoint", [False, True])
+def test_the_listing_has_what_files_have(path, from_checkpoint):
+    track(path, {0: KEPT})
+    if from_checkpoint:
+        tahoe.Table(path).create_checkpoint()
+    table = tahoe.Table(path)
+    assert table.files().select(["base_row_id", "default_row_commit_version"]).to_pylist() == [
+        {"base_row_id": 1000, "default_row_commit_version": 10}
+    ]
+    assert [(add.base_row_id, add.default_row_commit_version) for add in adds_of(table.snapshot())] == [(1000, 10)]
+    assert rows(path) == EXPECTED
