@@ -433,8 +433,8 @@ class StorageRefusedError(StorageUnavailableError):
 class AtomicCreateUnsupportedError(StorageRefusedError):
     condition = "DELTA_ATOMIC_CREATE_UNSUPPORTED"
     sqlstate = "0A000"
-    what = "{table}: the file system cannot {operation} so that two writers never both do ({detail}): it has no hard links."
-    todo = "Reading works. To write, keep the table on a local disk or in an object store."
+    what = "{table}: the file system cannot {operation} so that two writers never both do: {detail}."
+    todo = "Reading works. To write, keep the table on a local disk, in HDFS or in an object store."
 
 
 class ForkedProcessError(StorageRefusedError):
@@ -447,7 +447,7 @@ class UnsupportedStorageError(DeltaStorageError):
     condition = "DELTA_UNSUPPORTED_STORAGE"
     sqlstate = "0A000"
     what = "{table}: there is no storage for the scheme {scheme}."
-    todo = "Use one of {schemes}."
+    todo = "Use one of {schemes}; a file system of Hadoop's is reached through Spark, where Hadoop is configured for it."
 
 
 class CommitOutcomeUnknownError(DeltaStorageError):

@@ -168,7 +168,8 @@ class LocalStore:
                 return False
         except OSError as error:
             if error.errno in _NO_LINKS:
-                raise AtomicCreateUnsupportedError(table=self.url, operation=f"create {key}", detail=str(error)) from error
+                detail = f"it has no hard links ({error})"
+                raise AtomicCreateUnsupportedError(table=self.url, operation=f"create {key}", detail=detail) from error
             raise
         _sync_folder(os.path.dirname(path))
         return True
