@@ -22,7 +22,7 @@ from tahoe.errors import (
 from tahoe.protocol.schema import Struct
 from tahoe.spark.catalog import PROVIDER, SESSION_CATALOG, is_delta
 from tahoe.spark.gateway import Gateway, JavaObject
-from tahoe.spark.hadoop_store import qualified
+from tahoe.spark.hadoop_store import qualified, url_of_uri
 from tahoe.spark.opened import open_table
 from tahoe.spark.types import delta_schema
 from tahoe.spark.write import create_as_select
@@ -146,12 +146,12 @@ def place_of(gateway: Gateway, new: NewTable) -> Place:
     given = None if new.location is None else qualified(gateway, new.location)
     if catalog.tableExists(new.name):
         known = catalog.getTableMetadata(new.name)
-        url = qualified(gateway, known.location().toString())
+        url = url_of_uri(gateway, known.location())
         _check_replaceable(known, url, given)
         return Place(url, is_external=given is not None, is_known=True)
     if given is not None:
         return Place(given, is_external=True, is_known=False)
-    return Place(qualified(gateway, catalog.defaultTablePath(new.name).toString()), is_external=False, is_known=False)
+    return Place(url_of_uri(gateway, catalog.defaultTablePath(new.name)), is_external=False, is_known=False)
 
 
 def _check_replaceable(known: JavaObject, url: str, given: str | None) -> None:

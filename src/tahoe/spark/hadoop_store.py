@@ -72,6 +72,11 @@ def qualified(gateway: Gateway, location: str) -> str:
     return spelled(str(path.makeQualified(system.getUri(), system.getWorkingDirectory()).toString()))
 
 
+def url_of_uri(gateway: Gateway, uri: JavaObject) -> str:
+    """The url of a folder that Spark's catalog has a URI of, which is escaped."""
+    return qualified(gateway, str(gateway.java_class("org.apache.hadoop.fs.Path")(uri).toString()))
+
+
 def is_hadoops(url: str) -> bool:
     """Whether a url, as `qualified` makes it, is in a storage that tahoe has only Hadoop for."""
     return split_url(url)[0] not in KNOWN_SCHEMES
