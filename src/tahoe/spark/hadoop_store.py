@@ -52,13 +52,15 @@ _MISSING = "java.io.FileNotFoundException"
 def qualified(gateway: Gateway, location: str) -> str:
     """The url of a folder as the session understands its location: a path without a scheme is in Hadoop's default file system.
 
+    Spark must reach the data files by the url, compares it with those of what it has cached, and keeps it in its catalog.
+
     Raises:
         UnsupportedStorageError: neither tahoe nor the session's Hadoop configuration knows the scheme.
         InvalidOptionError: the location names nothing.
     """
     scheme = scheme_of(location)
     if scheme in KNOWN_SCHEMES or not location:
-        return normalise(location)
+        return hadoop_url(gateway, normalise(location))
     hadoop = gateway.session.sessionState().newHadoopConf()
     if scheme is None and scheme_of(hadoop.get("fs.defaultFS") or "") in (LOCAL_SCHEME, None):
         return normalise(location)  # relative to this process, which Java does not follow
@@ -70,6 +72,14 @@ def qualified(gateway: Gateway, location: str) -> str:
             return normalise(location)
         raise StorageUnavailableError(table=location, operation="be opened", detail=_detail(error)) from error
     return spelled(str(path.makeQualified(system.getUri(), system.getWorkingDirectory()).toString()))
+
+
+def hadoop_url(gateway: Gateway, url: str) -> str:
+    """The url under the scheme by which Hadoop knows the storage: S3 is `s3a` there, unless the session says otherwise."""
+    scheme, colon, rest = url.partition(":")
+    if scheme != "s3" or gateway.session.sessionState().newHadoopConf().get("fs.s3.impl") is not None:
+        return url
+    return "s3a" + colon + rest
 
 
 def url_of_uri(gateway: Gateway, uri: JavaObject) -> str:
