@@ -35,7 +35,7 @@ interop: java .venv/installed .venv-reference/installed .cache/reference-jars/in
 interop-s3: java .venv/installed .cache/s3-jars/installed ## Spark on S3: hadoop-aws, which is 690 MB, against a server on loopback (two minutes)
 	TAHOE_HADOOP=required .venv/bin/python -m pytest tests/hadoop/test_s3.py $(TESTS)
 
-interop-hdfs: java .venv/installed .cache/hdfs-jars/installed ## Spark on HDFS: a namenode and a datanode on loopback, 110 MB (two minutes)
+interop-hdfs: java .venv/installed .cache/hdfs-jars/installed ## Spark on HDFS: a namenode and a datanode on loopback, 110 MB (four minutes)
 	TAHOE_HADOOP=required .venv/bin/python -m pytest tests/hadoop/test_hdfs.py $(TESTS)
 
 corpus: java .venv/installed ## every query of the corpus under every setting (ten minutes)
