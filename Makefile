@@ -1,7 +1,7 @@
 # make help   lists what there is. Every target makes the environment it needs first, and again when the locked versions change.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench interop corpus explore lock clean java
+.PHONY: help demo test lint bench interop interop-s3 interop-hdfs corpus explore sim lock clean java
 
 # What is started below must be this checkout's, whatever is set outside.
 unexport PYTHONPATH SPARK_HOME PYSPARK_DRIVER_PYTHON PYSPARK_SUBMIT_ARGS
@@ -11,13 +11,13 @@ export PYSPARK_PYTHON := $(CURDIR)/.venv/bin/python
 export SPARK_LOCAL_IP ?= 127.0.0.1
 
 help: ## this list
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1	/' | expand -t 18
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /  make \1	/' | expand -t 21
 
 demo: java .venv/installed ## a year of flights in a Delta table: the main things, on real data (about a minute)
 	.venv/bin/python demo/flights.py
 
 test: java .venv/installed ## every test that needs nothing but what is installed
-	.venv/bin/python -m pytest --ignore=tests/interop --ignore=tests/programs $(TESTS)
+	.venv/bin/python -m pytest --ignore=tests/interop --ignore=tests/programs --ignore=tests/hadoop $(TESTS)
 
 lint: java .venv/installed ## ruff, mypy, the rings, and the Java sources through a compiler
 	.venv/bin/ruff check .
@@ -31,6 +31,12 @@ bench: java .venv/installed .venv-reference/installed .cache/reference-jars/inst
 
 interop: java .venv/installed .venv-reference/installed .cache/reference-jars/installed .venv-4.1/installed .venv-4.2/installed ## against the reference implementation, and on the older Spark versions
 	scripts/interop $(TESTS)
+
+interop-s3: java .venv/installed .cache/s3-jars/installed ## Spark on S3: hadoop-aws, which is 690 MB, against a server on loopback (two minutes)
+	TAHOE_HADOOP=required .venv/bin/python -m pytest tests/hadoop/test_s3.py $(TESTS)
+
+interop-hdfs: java .venv/installed .cache/hdfs-jars/installed ## Spark on HDFS: a namenode and a datanode on loopback, 110 MB (four minutes)
+	TAHOE_HADOOP=required .venv/bin/python -m pytest tests/hadoop/test_hdfs.py $(TESTS)
 
 corpus: java .venv/installed ## every query of the corpus under every setting (ten minutes)
 	TAHOE_CORPUS=all .venv/bin/python -m pytest tests/spark/test_corpus.py
@@ -59,5 +65,12 @@ java:
 .venv-reference/installed: requirements/reference.txt scripts/environment
 	scripts/environment .venv-reference requirements/reference.txt
 
-.cache/reference-jars/installed: requirements/reference.pom.xml scripts/fetch-reference
-	scripts/fetch-reference .cache/reference-jars
+# Of what comes with these jars, Spark has the rest, in versions of its own: two of one library on the class path would fail.
+.cache/reference-jars/installed: requirements/reference.pom.xml scripts/fetch-jars
+	scripts/fetch-jars .cache/reference-jars requirements/reference.pom.xml -DexcludeGroupIds=org.apache.spark -DincludeGroupIds=io.delta,io.unitycatalog
+
+.cache/s3-jars/installed: requirements/s3.pom.xml scripts/fetch-jars
+	scripts/fetch-jars .cache/s3-jars requirements/s3.pom.xml -DincludeGroupIds=org.apache.hadoop,software.amazon.awssdk,software.amazon.s3.analytics
+
+.cache/hdfs-jars/installed: requirements/hdfs.pom.xml scripts/fetch-jars
+	scripts/fetch-jars .cache/hdfs-jars requirements/hdfs.pom.xml

@@ -494,7 +494,7 @@ class UnsupportedStorageError(DeltaStorageError):
     condition = "DELTA_UNSUPPORTED_STORAGE"
     sqlstate = "0A000"
     what = "{table}: there is no storage for the scheme {scheme}."
-    todo = "Use one of {schemes}."
+    todo = "Use one of {schemes}; a file system of Hadoop's is reached through Spark, where Hadoop is configured for it."
 
 
 class CommitOutcomeUnknownError(DeltaStorageError):

@@ -9,6 +9,7 @@ from pyspark.errors import AnalysisException
 
 import tahoe
 from tahoe.errors import DeltaAnalysisError, UnsupportedOperationError
+from tahoe.storage.background import finish_background
 
 
 @pytest.fixture
@@ -23,6 +24,7 @@ def folder(spark, table) -> str:
 
 
 def everything(place: str) -> dict[str, bytes]:
+    finish_background()  # what follows the last commit is not what a statement did
     return {str(p.relative_to(place)): p.read_bytes() for p in Path(place).rglob("*") if p.is_file()}
 
 

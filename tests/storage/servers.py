@@ -1,4 +1,4 @@
-"""Storage servers on loopback: S3 by moto, Azure by Azurite. Each is a context that starts its process and stops it.
+"""Storage servers on loopback: S3 by moto, Azure by Azurite, HDFS by its own. Each is a context that starts its process and stops it.
 
 Used by the contract suite, and by any test that wants a table on an object store.
 """
@@ -9,6 +9,7 @@ import base64
 import fcntl
 import hashlib
 import hmac
+import os
 import shutil
 import socket
 import subprocess
@@ -71,6 +72,22 @@ def azure_server() -> Iterator[Server]:
         yield Server(f"az://{BUCKET}", options, endpoint)
 
 
+@contextmanager
+def hdfs_server(jars: Sequence[str], home: Path) -> Iterator[str]:
+    """A namenode and a datanode; the url of their root.
+
+    Args:
+        jars: of requirements/hdfs.pom.xml.
+        home: where they keep their data, and say that they are ready.
+    """
+    port, ready = _free_port(), home / "ready.xml"
+    java = f"{os.environ['JAVA_HOME']}/bin/java" if os.environ.get("JAVA_HOME") else "java"
+    manager = [java, "-Xmx512m", "-cp", os.pathsep.join(jars), "org.apache.hadoop.test.MiniDFSClusterManager"]
+    flags = ["-format", "-datanodes", "1", "-nnport", str(port), "-writeConfig", str(ready)]
+    with _running([*manager, *flags], port, home, ready):
+        yield f"hdfs://127.0.0.1:{port}"
+
+
 def _install_azurite() -> str:
     if shutil.which("npm") is None:
         raise NotInstalledError("Node.js with npm is not installed")
@@ -94,11 +111,12 @@ def _create_container(endpoint: str) -> None:
 
 
 @contextmanager
-def _running(command: Sequence[str], port: int) -> Iterator[None]:
+def _running(command: Sequence[str], port: int, home: Path | None = None, ready: Path | None = None) -> Iterator[None]:
+    """A process, when its port is open, and when the file is there by which it says that it is ready."""
     with tempfile.TemporaryFile() as output:
-        process = subprocess.Popen(command, stdout=output, stderr=output, cwd=tempfile.gettempdir())
+        process = subprocess.Popen(command, stdout=output, stderr=output, cwd=home or tempfile.gettempdir())
         try:
-            _wait(process, port, output)
+            _wait(process, port, output, ready)
             yield
         finally:
             process.terminate()
@@ -109,11 +127,11 @@ def _running(command: Sequence[str], port: int) -> Iterator[None]:
                 process.wait()
 
 
-def _wait(process: subprocess.Popen[bytes], port: int, output: tempfile._TemporaryFileWrapper[bytes]) -> None:
+def _wait(process: subprocess.Popen[bytes], port: int, output: tempfile._TemporaryFileWrapper[bytes], ready: Path | None) -> None:
     deadline = time.monotonic() + START_SECONDS_MAX
     while time.monotonic() < deadline and process.poll() is None:
         with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
+            if probe.connect_ex(("127.0.0.1", port)) == 0 and (ready is None or ready.exists()):
                 return
         time.sleep(0.05)
     output.seek(0)

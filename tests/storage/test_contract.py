@@ -7,6 +7,7 @@ import itertools
 import os
 import pickle
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tahoe.storage import open_store, system_env
+from tahoe.storage import open_store
 from tahoe.storage.coordinated import CoordinatedStore
 from tahoe.storage.env import Store, byte_order
 from tahoe.storage.memory import MemoryCommitService
@@ -51,6 +52,12 @@ def open_folder(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], 
         return lambda: CoordinatedStore(inner=open_store(f"memory://contract/{name}"), service=MemoryCommitService("contract"))
     server: Server = request.getfixturevalue(request.param)
     return lambda: open_store(f"{server.url}/{name}", server.options)
+
+
+@pytest.fixture
+def odd_names() -> list[str]:
+    """Those that the storage can have."""
+    return ODD_NAMES
 
 
 @pytest.fixture
@@ -125,7 +132,7 @@ def test_head_knows_size_and_time_and_what_is_missing(store: Store) -> None:
     found = store.head("a")
     assert found is not None
     assert (found.key, found.size_bytes) == ("a", 5)
-    assert abs(found.modified_ms - system_env(store.url).clock_ms()) < 60_000
+    assert abs(found.modified_ms - time.time_ns() // 1_000_000) < 60_000
     assert store.head("b") is None
 
 
@@ -214,9 +221,9 @@ def test_listing_starts_after_a_key(store: Store) -> None:
     assert keys(store.list_from("_delta_log", "_delta_log/1")) == []
 
 
-def test_names_are_kept_character_by_character_and_sorted_by_bytes(store: Store) -> None:
+def test_names_are_kept_character_by_character_and_sorted_by_bytes(store: Store, odd_names: list[str]) -> None:
     """An escape that is undone or done twice on the way loses a data file whose partition value holds it."""
-    listed = [f"p=x/{name}" for name in ODD_NAMES]
+    listed = [f"p=x/{name}" for name in odd_names]
     for key in listed:
         assert store.put_if_absent(key, key.encode())
     listed.sort(key=byte_order)
@@ -231,11 +238,11 @@ def test_names_are_kept_character_by_character_and_sorted_by_bytes(store: Store)
     assert list(store.walk()) == []
 
 
-def test_folders_may_have_odd_names(store: Store) -> None:
-    for name in ODD_NAMES:
+def test_folders_may_have_odd_names(store: Store, odd_names: list[str]) -> None:
+    for name in odd_names:
         store.put(f"{name}/f", b"x")
-    assert keys(store.walk()) == sorted((f"{name}/f" for name in ODD_NAMES), key=byte_order)
-    for name in ODD_NAMES:
+    assert keys(store.walk()) == sorted((f"{name}/f" for name in odd_names), key=byte_order)
+    for name in odd_names:
         assert keys(store.list_from(name)) == [f"{name}/f"]
 
 

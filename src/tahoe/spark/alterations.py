@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from tahoe.protocol.definition import COMMENT
 from tahoe.spark.catalog import ANALYZED_VERSION, catalog_entry, is_delta
 from tahoe.spark.gateway import Gateway, JavaObject
+from tahoe.spark.hadoop_store import url_of_uri
 from tahoe.spark.opened import open_table
 from tahoe.table import alter
 from tahoe.table.table import Table
@@ -43,7 +44,7 @@ def _catalog_table(gateway: Gateway, plan: JavaObject) -> JavaObject | None:
 def run(gateway: Gateway, name: str, plan: JavaObject) -> str:
     """Run a statement that `altered` has found; the answer is the table's url."""
     entry = altered(gateway, name, plan)
-    table = open_table(gateway.spark, entry.location().toString())  # type: ignore[union-attr]
+    table = open_table(gateway.spark, url_of_uri(gateway, entry.location()))  # type: ignore[union-attr]
     _STATEMENTS[name](gateway, table, plan)
     return table.url
 

@@ -11,10 +11,10 @@ from pyspark.sql import SparkSession
 
 from tahoe.errors import NotADeltaTableError, TableNotFoundError
 from tahoe.spark.gateway import Gateway, JavaObject
+from tahoe.spark.hadoop_store import url_of_uri
 from tahoe.spark.opened import metadata_identity, open_table, remember
 from tahoe.spark.time_travel import session_moment, target_of_catalog, target_of_path
 from tahoe.spark.types import visible_schema
-from tahoe.storage.locations import normalise
 
 PROVIDER = "delta"
 
@@ -71,7 +71,7 @@ def location_of(spark: SparkSession, name: str) -> str:
         raise TableNotFoundError(table=name)
     if not is_delta(table):
         raise NotADeltaTableError(table=name)
-    return normalise(table.location().toString())
+    return url_of_uri(gateway, table.location())
 
 
 def catalog_table(gateway: Gateway, parts: list[str]) -> JavaObject | None:

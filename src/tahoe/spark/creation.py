@@ -22,11 +22,11 @@ from tahoe.errors import (
 from tahoe.protocol.schema import Struct
 from tahoe.spark.catalog import PROVIDER, SESSION_CATALOG, is_delta
 from tahoe.spark.gateway import Gateway, JavaObject
+from tahoe.spark.hadoop_store import qualified, url_of_uri
 from tahoe.spark.opened import open_table
 from tahoe.spark.types import delta_schema
 from tahoe.spark.write import create_as_select
 from tahoe.spark.write_options import parse_options
-from tahoe.storage.locations import normalise
 from tahoe.table.table import Table
 from tahoe.table.writing import WriteRequest, create_table
 
@@ -141,24 +141,17 @@ def place_of(gateway: Gateway, new: NewTable) -> Place:
     """Where a table is, or will be: where the catalog has it, where the statement says, or where the catalog puts new tables."""
     if new.name is None:
         assert new.location is not None
-        return Place(normalise(new.location), is_external=True, is_known=False)
+        return Place(qualified(gateway, new.location), is_external=True, is_known=False)
     catalog = gateway.session.sessionState().catalog()
-    given = None if new.location is None else _qualified(gateway, new.location)
+    given = None if new.location is None else qualified(gateway, new.location)
     if catalog.tableExists(new.name):
         known = catalog.getTableMetadata(new.name)
-        url = normalise(known.location().toString())
+        url = url_of_uri(gateway, known.location())
         _check_replaceable(known, url, given)
         return Place(url, is_external=given is not None, is_known=True)
     if given is not None:
         return Place(given, is_external=True, is_known=False)
-    return Place(normalise(catalog.defaultTablePath(new.name).toString()), is_external=False, is_known=False)
-
-
-def _qualified(gateway: Gateway, location: str) -> str:
-    """A location as Hadoop understands it: one without a scheme is in the default file system."""
-    path = gateway.java_class("org.apache.hadoop.fs.Path")(location)
-    system = path.getFileSystem(gateway.session.sessionState().newHadoopConf())
-    return normalise(system.makeQualified(path).toString())
+    return Place(url_of_uri(gateway, catalog.defaultTablePath(new.name)), is_external=False, is_known=False)
 
 
 def _check_replaceable(known: JavaObject, url: str, given: str | None) -> None:

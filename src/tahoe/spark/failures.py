@@ -13,13 +13,11 @@ import traceback
 from collections import OrderedDict
 from typing import Any
 
-from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException
 from pyspark.errors.exceptions import captured
-from pyspark.errors.exceptions.captured import CapturedException
 
 from tahoe.errors import DataFileMissingError, DeltaAnalysisError, DeltaError, InvalidDataFileError
-from tahoe.spark.gateway import JavaObject
+from tahoe.spark.gateway import JavaObject, java_error
 from tahoe.spark.opened import owner_of
 
 JAVA_CLASS = "delta.PythonError"
@@ -44,7 +42,7 @@ _lock = threading.Lock()
 
 def to_java(jvm: JavaObject, error: BaseException) -> JavaObject:
     """The Java exception that stands for a Python one: Spark's own where there is one behind it, else ours."""
-    origin = _java_origin(error)
+    origin = java_error(error)
     if origin is not None:
         return origin
     with _lock:
@@ -57,12 +55,6 @@ def to_java(jvm: JavaObject, error: BaseException) -> JavaObject:
         return jvm.delta.PythonError(str(error), number, error.condition, error.sqlstate, parameters)
     text = "".join(traceback.format_exception(error))
     return jvm.delta.PythonError(f"{type(error).__name__}: {error}\n{text}", number, None, None, {})
-
-
-def _java_origin(error: BaseException) -> JavaObject | None:
-    if isinstance(error, Py4JJavaError):
-        return error.java_exception
-    return error._origin if isinstance(error, CapturedException) else None
 
 
 # --- Java to Python

@@ -73,7 +73,7 @@ def write_files(frame: DataFrame, url: str, settings: WriterSettings) -> list[Ne
 
     Args:
         frame: its columns are, in order, those of `settings.schema`; names and nullability are taken from there.
-        url: the folder, absolute and unescaped.
+        url: the folder, absolute and unescaped, as Hadoop knows it.
 
     Raises:
         Exception: what Spark raised.
@@ -82,7 +82,7 @@ def write_files(frame: DataFrame, url: str, settings: WriterSettings) -> list[Ne
     manifest = tempfile.mkdtemp(prefix="tahoe-manifest-")
     try:
         query = frame._jdf.queryExecution()
-        _as_query(gateway, query, lambda: _write(gateway, query, hadoop_url(gateway, url), settings, manifest))
+        _as_query(gateway, query, lambda: _write(gateway, query, url, settings, manifest))
         return _read_manifest(Path(manifest), depth=1 + len(settings.partition_columns))
     finally:
         shutil.rmtree(manifest, ignore_errors=True)
@@ -93,17 +93,9 @@ def delete_files(gateway: Gateway, url: str, keys: Iterable[str], hadoop: Mappin
     path = gateway.java_class("org.apache.hadoop.fs.Path")
     system = None
     for key in keys:
-        root = path(hadoop_url(gateway, url))
+        root = path(url)
         system = system or root.getFileSystem(_configuration(gateway.session, hadoop))
         system.delete(path(root, key), False)
-
-
-def hadoop_url(gateway: Gateway, url: str) -> str:
-    """The url under the scheme by which Hadoop knows the storage: S3 is `s3a` there, unless the session says otherwise."""
-    scheme, colon, rest = url.partition(":")
-    if scheme != "s3" or gateway.session.sessionState().newHadoopConf().get("fs.s3.impl") is not None:
-        return url
-    return "s3a" + colon + rest
 
 
 def _write(gateway: Gateway, query: JavaObject, url: str, settings: WriterSettings, manifest: str) -> None:

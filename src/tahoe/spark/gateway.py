@@ -17,7 +17,8 @@ from typing import Any, TypeAlias
 
 import pyspark
 from py4j.java_gateway import JavaClass
-from py4j.protocol import Py4JJavaError
+from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark.errors.exceptions.captured import CapturedException
 from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
@@ -30,6 +31,9 @@ SOURCE_CLASS = "delta.DefaultSource"
 
 JavaObject: TypeAlias = Any
 """Whatever py4j hands out; it has no types that a checker could see."""
+
+JVM_ERRORS = (Py4JError, CapturedException, ConnectionError)
+"""What a call into the JVM raises: an exception of Java's, one that PySpark has converted, or a JVM that does not answer."""
 
 _compiling = threading.Lock()
 
@@ -196,14 +200,14 @@ class Gateway:
         """Whether there is a class file of that name on the driver's class path."""
         return self.loader.getResource(name.replace(".", "/") + ".class") is not None
 
-    def compile(self, folder: Path) -> None:
-        """Compile a folder of `.java` files with Spark's own compiler into the driver's class loader, once per JVM.
+    def compile(self, folder: Path, provides: str = SOURCE_CLASS) -> None:
+        """Compile a folder of `.java` files with Spark's own compiler into the driver's class loader, unless what it provides is there.
 
         Executors never see the classes. What the compiler writes goes to a temporary folder, which the JVM reads lazily and removes
         when it ends.
         """
         with _compiling:
-            if self.has_class(SOURCE_CLASS):
+            if self.has_class(provides):
                 return
             target = tempfile.mkdtemp(prefix="tahoe-classes-")
             compiler = self._compiler(target)
@@ -274,6 +278,33 @@ class Gateway:
             if provider.shortName().lower() == name:
                 return provider.getClass()
         return self.load_class(SOURCE_CLASS) if self.has_class(SOURCE_CLASS) else None
+
+
+def running_class(name: str) -> JavaObject:
+    """A class of the JVM that this process has started, from any thread, and after the session was stopped: for what outlives it.
+
+    Raises:
+        NoGatewayError: this process has started none.
+    """
+    gateway = pyspark.SparkContext._gateway
+    if gateway is None:
+        raise NoGatewayError(session="a process without one")
+    return JavaClass(name, gateway._gateway_client)
+
+
+def java_error(error: BaseException) -> JavaObject | None:
+    """The Java exception behind a Python one; None where there is none."""
+    if isinstance(error, Py4JJavaError):
+        return error.java_exception
+    return error._origin if isinstance(error, CapturedException) else None
+
+
+def class_names(thing: JavaObject) -> Iterator[str]:
+    """The name of an object's class, and of those above it."""
+    found = thing.getClass()
+    while found is not None:
+        yield str(found.getName())
+        found = found.getSuperclass()
 
 
 def _location(java_class: JavaObject) -> str:

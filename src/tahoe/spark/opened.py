@@ -1,7 +1,7 @@
 """The tables and versions that this process has met in Spark, so that one query asks the log once.
 
 What Spark holds on to is a url and a version; here they become a table and a snapshot again. Everything can be made anew from the log:
-what is forgotten costs time.
+what is forgotten costs time. Here is also decided which storage a location is in, and with which settings of the session it is opened.
 """
 
 from __future__ import annotations
@@ -10,16 +10,21 @@ import hashlib
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import timedelta, timezone, tzinfo
+from functools import partial
 from typing import Generic, TypeVar
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pyspark.sql import SparkSession
 
+from tahoe.errors import SessionNotEnabledError
 from tahoe.protocol.predicate import TRUE, Predicate
-from tahoe.spark.gateway import Gateway
-from tahoe.storage.locations import S3_SCHEMES, normalise, split_url
+from tahoe.spark.gateway import SOURCE_CLASS, Gateway
+from tahoe.spark.hadoop_store import HadoopStore, is_hadoops, qualified
+from tahoe.storage import env_of, open_store
+from tahoe.storage.env import Store
+from tahoe.storage.locations import S3_SCHEMES, spelled, split_url
 from tahoe.storage.service_options import REFERENCE_PREFIXES
 from tahoe.table.scan import Scan
 from tahoe.table.snapshot import Snapshot
@@ -62,7 +67,16 @@ class Recent(Generic[K, V]):
         return value
 
 
-_tables: Recent[str, tuple[Mapping[str, str], Table]] = Recent(TABLES_MAX)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Opened:
+    """A table, the settings of the storage that a reader or writer gave, and with these all that it was opened with."""
+
+    table: Table
+    given: Mapping[str, str]
+    settings: Mapping[str, str]
+
+
+_tables: Recent[str, _Opened] = Recent(TABLES_MAX)
 _snapshots: Recent[tuple[str, int], Snapshot] = Recent(SNAPSHOTS_MAX)
 _scans: Recent[tuple[str, str, str, int, Predicate], Scan] = Recent(SCANS_MAX)
 
@@ -75,23 +89,31 @@ def open_table(spark: SparkSession, location: str, options: Mapping[str, str] | 
 
     Raises:
         UnsupportedStorageError, InvalidOptionError: the location is none.
+        SessionNotEnabledError: it is in a file system of Hadoop's, for which the session needs our classes.
     """
-    url = normalise(location)
-    given = {name: value for name, value in (options or {}).items() if name.startswith("fs.")}
-    zone = session_zone(spark)
+    gateway = Gateway(spark)
+    url = qualified(gateway, location)
+    given = {name: value for name, value in (options or {}).items() if name.startswith(("fs.", "dfs."))}
+    settings, zone = {**_storage_settings(gateway, url), **given}, session_zone(spark)
     known = _tables.get(url)
-    if known is not None and known[0] == given and known[1].log.zone == zone:
-        return known[1]
-    table = Table(url, {**_hadoop_settings(spark, url), **given})
+    if known is not None and known.settings == settings and known.table.log.zone == zone:
+        return known.table
+    if is_hadoops(url) and not gateway.has_class(SOURCE_CLASS):
+        raise SessionNotEnabledError()
+    table = Table(url, env=env_of(url, partial(_store_at, settings)))
     table.log = replace(table.log, zone=zone)
-    _tables.put(url, (given, table))
+    _tables.put(url, _Opened(table=table, given=given, settings=settings))
     return table
+
+
+def _store_at(settings: Mapping[str, str], url: str) -> Store:
+    return HadoopStore(url, settings) if is_hadoops(url) else open_store(url, settings)
 
 
 def opened(spark: SparkSession, url: str) -> Table:
     """The table at the url of one that was opened before, with the options that it was opened with."""
     known = _tables.get(url)
-    return open_table(spark, url, None if known is None else known[0])
+    return open_table(spark, url, None if known is None else known.given)
 
 
 def session_zone(spark: SparkSession) -> tzinfo:
@@ -113,17 +135,23 @@ def _java_offset(spark: SparkSession, name: str) -> int:
 _HADOOP_PREFIXES = {"s3": "fs.s3a.", "s3a": "fs.s3a.", "s3n": "fs.s3a.", "abfs": "fs.azure.", "abfss": "fs.azure.", "gs": "fs.gs."}
 
 
-def _hadoop_settings(spark: SparkSession, url: str) -> dict[str, str]:
-    """What the session's Hadoop configuration says of the kind of storage that a url is in, and of a commit service for it."""
+def _storage_settings(gateway: Gateway, url: str) -> dict[str, str]:
+    """What the session says of the kind of storage that a url is in, and of a commit service for it. It is asked each time: credentials
+    may be renewed.
+
+    For a store of ours that is Hadoop's configuration, and for one of Hadoop's what the session itself has set, before it.
+    """
+    if is_hadoops(url):
+        return {name: value for name, value in gateway.settings().items() if name.startswith(("fs.", "dfs."))}
     scheme = split_url(url)[0]
     if scheme not in _HADOOP_PREFIXES:
         return {}
     prefixes = [_HADOOP_PREFIXES[scheme]]
     if scheme in S3_SCHEMES:
         prefixes += [f"{before}{prefix}" for before in ("", "spark.") for prefix in REFERENCE_PREFIXES]
-    configuration = spark._jsparkSession.sessionState().newHadoopConf()
-    found = {prefix: configuration.getPropsWithPrefix(prefix) for prefix in prefixes}
-    return {prefix + name: settings[name] for prefix, settings in found.items() for name in settings}
+    configuration = gateway.session.sessionState().newHadoopConf()
+    found = {prefix: gateway.texts(configuration.getPropsWithPrefix(prefix)) for prefix in prefixes}
+    return {prefix + name: value for prefix, settings in found.items() for name, value in settings.items()}
 
 
 # --- versions
@@ -153,7 +181,7 @@ def snapshot_of(table: Table, version: int) -> Snapshot:
 
 def owner_of(file: str) -> tuple[str, int] | None:
     """The table that was opened and has a file below its folder, and the version of it that was read last; None where there is none."""
-    url = normalise(file)
+    url = spelled(file)
     read = {table: version for table, version in _snapshots.kept() if url.startswith(table + "/")}
     return max(read.items(), key=lambda entry: len(entry[0])) if read else None
 

@@ -23,8 +23,8 @@ from tahoe.protocol.predicate import TRUE, Predicate
 from tahoe.protocol.schema import Struct
 from tahoe.spark.data_files import file_format, relation_format
 from tahoe.spark.expressions import predicate_of
-from tahoe.spark.file_writer import hadoop_url
 from tahoe.spark.gateway import Gateway, JavaObject
+from tahoe.spark.hadoop_store import hadoop_url
 from tahoe.spark.opened import metadata_identity, opened, scan_of, snapshot_of
 from tahoe.spark.output import FILE_CONSTANTS, Output, hidden_field
 from tahoe.spark.types import visible_schema
@@ -210,7 +210,7 @@ def _selected(snapshot: Snapshot, selection: Selection, predicate: Predicate) ->
 
 
 def _hadoop_urls(gateway: Gateway, urls: pa.ChunkedArray) -> pa.ChunkedArray:
-    """S3 by the scheme that Hadoop knows it by."""
+    """S3 by the scheme that Hadoop knows it by: a log may name files outside of the table by another."""
     if not len(urls) or not pc.any(pc.starts_with(urls, "s3://")).as_py():
         return urls
     return pc.replace_substring_regex(urls, "^s3://", hadoop_url(gateway, "s3://"))

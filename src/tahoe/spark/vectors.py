@@ -24,6 +24,8 @@ from pyspark.sql import functions as F  # noqa: N812  PySpark's users know it by
 from pyspark.sql.types import ArrayType, LongType, StructField, StructType
 
 from tahoe.protocol.actions import DeletionVectorDescriptor, decode_deletion_vector
+from tahoe.protocol.deletion_vector import inline_descriptor
+from tahoe.spark.hadoop_store import HadoopStore
 from tahoe.spark.opened import Recent
 from tahoe.spark.output import Output
 from tahoe.spark.scan import FILE_NUMBER, Reader
@@ -78,7 +80,7 @@ def _alive(reader: Reader, scan: Scan, marked: pa.Table, output: Output) -> Data
     named = output.named
     bitmaps = _bitmaps_of(reader, vectors)
     if bitmaps is None:
-        is_alive = _loading_function(reader.snapshot.log, vectors)
+        is_alive = _loading_function(reader.snapshot.log, _for_workers(reader.snapshot.log, vectors))
         return rows.where(is_alive(F.col(FILE_NUMBER), F.col(ROW))).selectExpr(*named)
     if bitmaps.stride is not None:
         place = f"cast({FILE_NUMBER} * {bitmaps.stride} + least(shiftright({ROW}, 6), {bitmaps.stride - 1}) as int)"
@@ -218,6 +220,15 @@ def bitmaps(rows: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.NDA
 
 
 # --- past what can be broadcast
+
+
+def _for_workers(log: Log, vectors: Sequence[Marked]) -> Sequence[Marked]:
+    """The vectors as a worker can load them. What the driver alone can reach goes along, as if it were in the log."""
+    if not isinstance(log.env.store, HadoopStore):
+        return vectors
+    with ThreadPoolExecutor(LOADERS) as loaders:
+        loaded = loaders.map(lambda marked: inline_descriptor(load_deletion_vector(log, marked.vector, marked.url)), vectors)
+        return [Marked(vector, marked.url) for vector, marked in zip(loaded, vectors, strict=True)]
 
 
 def _loading_function(log: Log, vectors: Sequence[Marked]) -> Callable[[Column, Column], Column]:

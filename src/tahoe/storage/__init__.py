@@ -10,7 +10,7 @@ import os
 import random
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 
 from tahoe.storage.background import in_background
@@ -21,7 +21,7 @@ from tahoe.storage.locations import LOCAL_SCHEME, MEMORY_SCHEME, normalise, spli
 from tahoe.storage.memory import MemoryStore
 from tahoe.storage.service_options import commit_service, without_service
 
-__all__ = ["Env", "FileInfo", "Store", "open_store", "system_env"]
+__all__ = ["Env", "FileInfo", "Store", "env_of", "open_store", "system_env"]
 
 
 def open_store(url: str | os.PathLike[str], storage_options: Mapping[str, str] | None = None) -> Store:
@@ -55,13 +55,18 @@ def system_env(url: str | os.PathLike[str], storage_options: Mapping[str, str] |
     Raises:
         UnsupportedStorageError, InvalidOptionError: as `open_store`.
     """
+    return env_of(os.fspath(url), partial(open_store, storage_options=storage_options))
+
+
+def env_of(url: str, store_at: Callable[[str], Store]) -> Env:
+    """The real world around a folder that something else opens, as it opens every other folder that the table needs."""
     return Env(
-        store=open_store(url, storage_options),
+        store=store_at(url),
         clock_ms=_clock_ms,
         new_id=_new_id,
         sleep=time.sleep,
         random=_random,
-        store_at=partial(open_store, storage_options=storage_options),
+        store_at=store_at,
         background=in_background,
     )
 

@@ -11,14 +11,13 @@ workers open their own.
 from __future__ import annotations
 
 import errno
-import io
 import os
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, BinaryIO, cast
 
 import obstore.store
@@ -44,6 +43,7 @@ from tahoe.storage.cloud_options import client_environment, cloud_config, foreig
 from tahoe.storage.env import FileInfo, byte_order, is_temporary
 from tahoe.storage.locations import join, split_url
 from tahoe.storage.probe import check_creates_once
+from tahoe.storage.ranges import RangeFile
 
 # How obstore calls what Hadoop calls otherwise.
 _OBSTORE_SCHEMES: Mapping[str, str] = {"s3a": "s3", "s3n": "s3"}
@@ -138,7 +138,7 @@ class CloudStore:
         found = self.head(key)
         if found is None:
             raise self._missing(key)
-        return cast(BinaryIO, _RangeFile(self, found))
+        return cast(BinaryIO, RangeFile(found.size_bytes, partial(self.get_range, key)))
 
     def put_if_absent(self, key: str, data: bytes) -> bool:
         self._try_out(key.rpartition("/")[0])
@@ -221,44 +221,6 @@ class CloudStore:
         except (BaseError, PermissionError, ValueError, NotImplementedError) as error:
             kind = StorageRefusedError if isinstance(error, _REFUSALS) else StorageUnavailableError
             raise kind(table=self.url, operation=f"{operation} {key or 'the folder'}", detail=_detail(error)) from error
-
-
-class _RangeFile(io.RawIOBase):
-    """A file whose every read is one request for exactly these bytes: Parquet's readers know what they want."""
-
-    def __init__(self, store: CloudStore, info: FileInfo) -> None:
-        self._store = store
-        self._info = info
-        self._position = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._position
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._info.size_bytes}[whence]
-        self._position = max(base + offset, 0)
-        return self._position
-
-    def readinto(self, buffer: Any) -> int:
-        data = self.read(len(buffer))
-        buffer[: len(data)] = data
-        return len(data)
-
-    def read(self, size: int | None = -1) -> bytes:
-        left = max(self._info.size_bytes - self._position, 0)
-        length = left if size is None or size < 0 else min(size, left)
-        data = self._store.get_range(self._info.key, self._position, length) if length else b""
-        self._position += len(data)
-        return data
-
-    def readall(self) -> bytes:
-        return self.read()
 
 
 def _claim_process(url: str) -> None:

@@ -2,13 +2,16 @@
 
 Two spellings are understood: obstore's keys (`aws_access_key_id`, `region`, `account_key`, `allow_http`, `timeout`, ..., in any case), and
 the common ones of Hadoop, with or without `spark.hadoop.` before them: `fs.s3a.access.key`, `secret.key`, `session.token`, `endpoint`,
-`endpoint.region`, `path.style.access`, `connection.ssl.enabled`, also for one bucket, and `fs.azure.account.key`, also for one account.
+`endpoint.region`, `path.style.access`, `connection.ssl.enabled`, `requester.pays.enabled`, `encryption.algorithm` and `encryption.key`,
+`aws.credentials.provider` where it says that requests are not signed, each also for one bucket; and `fs.azure.account.key`, also for one
+account.
 Environment variables (`AWS_*`, `AZURE_*`, `GOOGLE_*`) are read by obstore itself and give way to options.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
@@ -113,15 +116,46 @@ def _from_s3a(hadoop: Mapping[str, str], bucket: str) -> dict[str, str]:
         return hadoop.get(f"s3a.bucket.{bucket}.{name}", hadoop.get(f"s3a.{name}"))
 
     config = {ours: value for theirs, ours in _S3A.items() if (value := option(theirs))}
-    path_style, endpoint = option("path.style.access"), option("endpoint")
-    host_style = path_style is not None and path_style.lower() == "false"
+    path_style, endpoint = option("path.style.access"), (option("endpoint") or "").rstrip("/")
+    scheme, separator, host = endpoint.rpartition("://")
+    if not separator:
+        scheme = "http" if (option("connection.ssl.enabled") or "true").lower() == "false" else "https"
+    host_style = path_style is not None and path_style.lower() == "false" and _can_be_in_a_host(bucket, scheme, host)
     if path_style is not None:
         config["virtual_hosted_style_request"] = str(host_style).lower()
-    if endpoint:
-        scheme, separator, host = endpoint.rpartition("://")
-        scheme = scheme if separator else "http" if (option("connection.ssl.enabled") or "true").lower() == "false" else "https"
+    if found := _AWS_HOST.fullmatch(host):
+        config.update({"region": found[1]} if found[1] and "region" not in config else {})
+    elif endpoint:
         config["endpoint"] = f"{scheme}://{bucket}.{host}" if host_style else f"{scheme}://{host}"
-    return config
+    return {**config, **_s3a_encryption(option("encryption.algorithm"), option("encryption.key")), **_s3a_access(option)}
+
+
+# Amazon's own hosts, which obstore knows by their region. The central one is of no region.
+_AWS_HOST = re.compile(r"s3(?:[.-]([a-z]{2}(?:-[a-z]+)+-\d))?\.amazonaws\.com")
+
+_BUCKET_AS_HOST = re.compile(r"[a-z0-9][a-z0-9-]{1,61}[a-z0-9]")
+_ADDRESS = re.compile(r"\d+\.\d+\.\d+\.\d+|\[.*\]")
+
+
+def _can_be_in_a_host(bucket: str, scheme: str, host: str) -> bool:
+    """Whether Amazon's SDK would put the bucket before the host: not before an address, nor with a dot where certificates are checked."""
+    names = [bucket] if scheme == "https" else bucket.split(".")
+    return not _ADDRESS.fullmatch(re.sub(r":\d+$", "", host)) and all(_BUCKET_AS_HOST.fullmatch(name) for name in names)
+
+
+def _s3a_encryption(algorithm: str | None, key: str | None) -> dict[str, str]:
+    """What each object must be encrypted with; a bucket may refuse those that do not say so."""
+    config = {"server_side_encryption": found} if (found := _S3A_ENCRYPTION.get((algorithm or "").upper())) else {}
+    return {**config, "sse_kms_key_id": key} if key and config and found != "AES256" else config
+
+
+_S3A_ENCRYPTION: Mapping[str, str] = {"AES256": "AES256", "SSE-S3": "AES256", "SSE-KMS": "aws:kms", "DSSE-KMS": "aws:kms:dsse"}
+
+
+def _s3a_access(option: Callable[[str], str | None]) -> dict[str, str]:
+    config = {"request_payer": "true"} if (option("requester.pays.enabled") or "").lower() == "true" else {}
+    providers = [name.strip() for name in (option("aws.credentials.provider") or "").split(",")]
+    return {**config, "skip_signature": "true"} if providers[0].endswith(".AnonymousAWSCredentialsProvider") else config
 
 
 def _from_azure(hadoop: Mapping[str, str], authority: str) -> dict[str, str]:

@@ -32,18 +32,34 @@ def normalise(location: str | os.PathLike[str]) -> str:
     text = os.fspath(location)
     if not text:
         raise InvalidOptionError(option="path", value="''", table="the table", detail="it is empty")
+    scheme = scheme_of(text)
+    if scheme is not None and scheme not in KNOWN_SCHEMES:
+        raise UnsupportedStorageError(table=text, scheme=scheme, schemes=", ".join(f"{known}://" for known in KNOWN_SCHEMES))
+    return spelled(text)
+
+
+def scheme_of(location: str) -> str | None:
+    """The scheme of a location, in lower case; None for a path."""
+    found = _SCHEME.match(location)
+    return None if found is None else found[1].lower()
+
+
+def spelled(text: str) -> str:
+    """As `normalise`, for a location of whatever scheme: somebody else may have a store for it.
+
+    Raises:
+        InvalidOptionError: the location is in a storage of ours and names no bucket, container or store.
+    """
     found = _SCHEME.match(text)
     if found is None:
         return _local(text)
     scheme, authority, path = found[1].lower(), found[2] or "", text[found.end() :]
-    if scheme not in KNOWN_SCHEMES:
-        raise UnsupportedStorageError(table=text, scheme=scheme, schemes=", ".join(f"{known}://" for known in KNOWN_SCHEMES))
     if scheme == LOCAL_SCHEME:
         if authority.lower() not in ("", "localhost"):
             detail = f"a file url has three slashes, and {authority} would be the name of another machine"
             raise InvalidOptionError(option="path", value=text, table=text, detail=detail)
         return _local(path or ("" if found[2] is None else "/"))
-    if not authority:
+    if not authority and scheme in KNOWN_SCHEMES:
         what = "store in memory" if scheme == MEMORY_SCHEME else "bucket or container"
         raise InvalidOptionError(option="path", value=text, table=text, detail=f"it names no {what}")
     return f"{scheme}://{authority}{_normal(path)}"

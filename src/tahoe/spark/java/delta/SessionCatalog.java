@@ -2,6 +2,7 @@ package delta;
 
 import java.util.Map;
 import java.util.Set;
+import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException;
 import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
@@ -24,11 +25,11 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
 
   private static Table at(Table table, String at) {
     CatalogTable entry = ((V1Table) table).v1Table();
-    return Entry.of(entry.location().toString(), at).ofName(entry);
+    return Entry.of(new Path(entry.location()).toString(), at).ofName(entry);
   }
 
   static WriteTable writable(Table table) {
-    return new WriteTable(table, ((V1Table) table).v1Table().location().toString());
+    return new WriteTable(table, new Path(((V1Table) table).v1Table().location()).toString());
   }
 
   public Table loadTable(Identifier name) throws NoSuchTableException {

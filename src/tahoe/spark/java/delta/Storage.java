@@ -1,0 +1,211 @@
+package delta;
+
+import java.io.EOFException;
+import java.io.FileNotFoundException;
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.util.Arrays;
+import java.util.EnumSet;
+import java.util.HashMap;
+import java.util.Map;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.CreateFlag;
+import org.apache.hadoop.fs.FSDataInputStream;
+import org.apache.hadoop.fs.FSDataOutputStream;
+import org.apache.hadoop.fs.FileAlreadyExistsException;
+import org.apache.hadoop.fs.FileContext;
+import org.apache.hadoop.fs.FileStatus;
+import org.apache.hadoop.fs.FileSystem;
+import org.apache.hadoop.fs.Options;
+import org.apache.hadoop.fs.Path;
+import org.apache.spark.SparkContext;
+import org.apache.spark.SparkContext$;
+import scala.Option;
+
+/**
+ * A file system of Hadoop's as Python asks for it: paths and listings are texts, and a request is one call. Reading goes through FileSystem,
+ * as Spark's own does, and writing through FileContext, whose rename alone tells that the target exists.
+ */
+public class Storage {
+  private static final int OPEN_MAX = 64;
+  private static final Map OPEN = new HashMap();
+  private static Configuration base;
+
+  private final String scheme;
+  private final String authority;
+  private final Configuration hadoop;
+  private FileContext context;
+
+  private Storage(String scheme, String authority, Configuration hadoop) {
+    this.scheme = scheme;
+    this.authority = authority;
+    this.hadoop = hadoop;
+  }
+
+  /**
+   * The same object for the same question, as a FileContext opens a client of its own. It goes by the configuration of the Spark that runs,
+   * or of the last one: what follows a commit may come after the session was stopped.
+   *
+   * @param authority may be empty
+   * @param settings name, value, name, value, ..., each ended by a zero character, that go before the configuration's
+   */
+  public static synchronized Storage of(String scheme, String authority, String settings) {
+    Option active = SparkContext$.MODULE$.getActive();
+    Configuration current = active.isEmpty() ? base : ((SparkContext) active.get()).hadoopConfiguration();
+    if (current != base || OPEN.size() >= OPEN_MAX) OPEN.clear();
+    base = current;
+    String name = scheme + "://" + authority + "\u0000" + settings;
+    Storage known = (Storage) OPEN.get(name);
+    if (known != null) return known;
+    Configuration hadoop = current == null ? new Configuration() : new Configuration(current);
+    String[] parts = settings.split("\u0000", -1);
+    for (int i = 0; i + 1 < parts.length; i += 2) hadoop.set(parts[i], parts[i + 1]);
+    Storage made = new Storage(scheme, authority.isEmpty() ? null : authority, hadoop);
+    OPEN.put(name, made);
+    return made;
+  }
+
+  private Path path(String path) { return new Path(scheme, authority, path.isEmpty() ? "/" : path); }
+
+  private FileSystem system() throws IOException { return path("/").getFileSystem(hadoop); }
+
+  private synchronized FileContext context() throws IOException {
+    if (context == null) context = FileContext.getFileContext(path("/").toUri(), hadoop);
+    return context;
+  }
+
+  // listings: name, size, time, name, size, time, ..., each ended by a zero character
+
+  /** The files directly in a folder whose names come after another in the order of bytes. */
+  public String list(String folder, String after) throws IOException {
+    StringBuilder found = new StringBuilder();
+    byte[] start = after.getBytes(StandardCharsets.UTF_8);
+    FileStatus[] entries = entries(path(folder));
+    for (int i = 0; i < entries.length; i++) {
+      String name = entries[i].getPath().getName();
+      if (entries[i].isFile() && Arrays.compareUnsigned(name.getBytes(StandardCharsets.UTF_8), start) > 0) add(found, name, entries[i]);
+    }
+    return found.toString();
+  }
+
+  /** The files below a folder, by their paths from there. */
+  public String walk(String folder) throws IOException {
+    StringBuilder found = new StringBuilder();
+    walk(path(folder), "", found);
+    return found.toString();
+  }
+
+  private void walk(Path folder, String prefix, StringBuilder found) throws IOException {
+    FileStatus[] entries = entries(folder);
+    for (int i = 0; i < entries.length; i++) {
+      String name = prefix + entries[i].getPath().getName();
+      if (entries[i].isFile()) add(found, name, entries[i]);
+      else if (entries[i].isDirectory()) walk(entries[i].getPath(), name + "/", found);
+    }
+  }
+
+  /** What is in a folder; nothing where there is none, or a file. */
+  private FileStatus[] entries(Path folder) throws IOException {
+    FileStatus[] entries;
+    try {
+      entries = system().listStatus(folder);
+    } catch (FileNotFoundException missing) {
+      return new FileStatus[0];
+    }
+    boolean isFile = entries.length == 1 && entries[0].isFile() && entries[0].getPath().toUri().getPath().equals(folder.toUri().getPath());
+    return isFile ? new FileStatus[0] : entries;
+  }
+
+  /** One file as a listing shows it; nothing where there is none. */
+  public String status(String path) throws IOException {
+    StringBuilder found = new StringBuilder();
+    try {
+      FileStatus status = system().getFileStatus(path(path));
+      if (status.isFile()) add(found, status.getPath().getName(), status);
+    } catch (FileNotFoundException missing) {
+      return "";
+    }
+    return found.toString();
+  }
+
+  private static void add(StringBuilder found, String name, FileStatus status) {
+    found.append(name).append('\0').append(status.getLen()).append('\0').append(status.getModificationTime()).append('\0');
+  }
+
+  // reading
+
+  public FSDataInputStream open(String path) throws IOException { return system().open(path(path)); }
+
+  public byte[] read(String path) throws IOException {
+    FSDataInputStream in = open(path);
+    try {
+      return in.readAllBytes();
+    } finally {
+      in.close();
+    }
+  }
+
+  public byte[] readRange(String path, long start, int length) throws IOException {
+    FSDataInputStream in = open(path);
+    try {
+      return part(in, start, length);
+    } finally {
+      in.close();
+    }
+  }
+
+  /** At most so many bytes of an open file. */
+  public static byte[] part(FSDataInputStream in, long start, int length) throws IOException {
+    try {
+      in.seek(start);
+    } catch (EOFException behindTheEnd) {
+      return new byte[0];
+    }
+    return in.readNBytes(length);
+  }
+
+  // writing
+
+  /** A new file that is written to; its folder is made. */
+  public FSDataOutputStream create(String path) throws IOException {
+    return context().create(
+        path(path), EnumSet.of(CreateFlag.CREATE), new Options.CreateOpts[] { Options.CreateOpts.createParent() });
+  }
+
+  /** Close a file, when it is safe on the disks. */
+  public static void finish(FSDataOutputStream out) throws IOException {
+    if (out.hasCapability("hsync")) out.hsync();
+    out.close();
+  }
+
+  /** Give a file its name where there is none of that name. Otherwise it is false, and the file is deleted. */
+  public boolean rename(String from, String to) throws IOException {
+    if ("file".equals(context().resolvePath(path(from)).toUri().getScheme()))
+      throw new UnsupportedOperationException("behind it is the local file system, whose rename takes the place of what is there");
+    try {
+      context().rename(path(from), path(to), new Options.Rename[] { Options.Rename.NONE });
+    } catch (FileAlreadyExistsException lost) {
+      context().delete(path(from), false);
+      return false;
+    }
+    see();
+    return true;
+  }
+
+  /** Give a file a name, in place of the file that may have it. */
+  public void replace(String from, String to) throws IOException {
+    context().rename(path(from), path(to), new Options.Rename[] { Options.Rename.OVERWRITE });
+    see();
+  }
+
+  /** FileSystem's client may ask a namenode that is behind the one that FileContext's has changed; most file systems know no such thing. */
+  private void see() {
+    try {
+      system().msync();
+    } catch (Exception impossible) {
+      return;
+    }
+  }
+
+  public void delete(String path) throws IOException { system().delete(path(path), false); }
+}

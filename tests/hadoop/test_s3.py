@@ -1,0 +1,119 @@
+"""Spark on S3: Hadoop's file system moves the rows and tahoe's store the log, by the same settings of Hadoop's. `make interop-s3`."""
+
+from __future__ import annotations
+
+import urllib.request
+from collections.abc import Iterator
+
+import deltalake
+import pytest
+from pyspark.sql import SparkSession
+
+import tahoe
+from tahoe import DeltaTable
+from tahoe.errors import StorageUnavailableError
+from tahoe.spark import opened
+from tahoe.storage import cloud
+from tests.hadoop.conftest import jars, session
+from tests.spark.test_in_any_storage import *  # noqa: F403  what every storage must do
+from tests.spark.test_in_any_storage import append, ids, load
+from tests.storage.servers import BUCKET, Server, s3_server
+
+NOWHERE = "http://127.0.0.1:9"
+
+
+@pytest.fixture(scope="session")
+def s3() -> Iterator[Server]:
+    with s3_server() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def spark(s3: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    hadoop = {
+        "fs.s3a.endpoint": s3.endpoint,
+        "fs.s3a.endpoint.region": "us-east-1",
+        "fs.s3a.access.key": "somebody",
+        "fs.s3a.secret.key": "secret",
+        "fs.s3a.path.style.access": "true",
+    }
+    with session(tmp_path_factory.mktemp("spark"), jars("s3"), hadoop) as spark:
+        yield spark
+
+
+@pytest.fixture
+def folder(request: pytest.FixtureRequest) -> str:
+    return f"s3a://{BUCKET}/{request.node.name}"
+
+
+def make_bucket(server: Server, name: str) -> None:
+    urllib.request.urlopen(urllib.request.Request(f"{server.endpoint}/{name}", method="PUT")).close()
+
+
+def test_other_readers_see_the_table(spark: SparkSession, s3: Server, folder: str) -> None:
+    """Without Spark by tahoe, with its own options and with Hadoop's, and by delta-rs, which takes a %41 in a url for an A."""
+    url = f"{folder}/t ü+=&"
+    append(spark.range(4), url)
+    tahoe.Table(url, s3.options).append(tahoe.Table(url, s3.options).to_arrow())
+    hadoop = {"fs.s3a.endpoint": s3.endpoint, "fs.s3a.access.key": "a", "fs.s3a.secret.key": "b", "fs.s3a.path.style.access": "true"}
+    expected = sorted([*range(4), *range(4)])
+    assert ids(load(spark, url)) == expected
+    for options in (s3.options, hadoop, {f"spark.hadoop.{name}": value for name, value in hadoop.items()}):
+        assert sorted(tahoe.Table(url, options).to_arrow()["id"].to_pylist()) == expected
+    theirs = deltalake.DeltaTable(url.replace("s3a:", "s3:"), storage_options={**s3.options, "allow_http": "true"})
+    assert sorted(theirs.to_pyarrow_table()["id"].to_pylist()) == expected
+
+
+def test_the_scheme_may_be_s3(spark: SparkSession, url: str) -> None:
+    """Hadoop knows no s3, and Spark is given the data files as s3a."""
+    short = url.replace("s3a:", "s3:")
+    append(spark.range(3), short)
+    cached = load(spark, short).cache()
+    assert ids(cached) == [0, 1, 2]
+    append(spark.range(3, 4), short)
+    assert ids(load(spark, short)) == ids(load(spark, url)) == ids(cached) == [0, 1, 2, 3]
+    cached.unpersist()
+    assert all(file.startswith("s3a://") for file in load(spark, short).inputFiles())
+
+
+def test_settings_of_one_bucket_go_before_those_of_all(spark: SparkSession, s3: Server) -> None:
+    make_bucket(s3, "bucket-1")
+    other = spark.newSession()
+    other.conf.set("fs.s3a.endpoint", NOWHERE)
+    other.conf.set("fs.s3a.bucket.bucket-1.endpoint", s3.endpoint)
+    append(other.range(3), "s3a://bucket-1/t")
+    assert ids(load(other, "s3a://bucket-1/t")) == [0, 1, 2]
+
+
+def test_options_of_a_reader_and_a_writer_go_before_the_sessions(spark: SparkSession, s3: Server) -> None:
+    make_bucket(s3, "bucket-2")
+    other = spark.newSession()
+    other.conf.set("fs.s3a.endpoint", NOWHERE)
+    option = {"fs.s3a.endpoint": s3.endpoint}
+    other.range(3).write.format("delta").options(**option).save("s3a://bucket-2/t")
+    assert ids(load(other, "s3a://bucket-2/t", **option)) == [0, 1, 2]
+    assert DeltaTable.forPath(other, "s3a://bucket-2/t", option).detail().first().numFiles > 0
+
+
+def test_without_a_word_on_style_an_address_gets_paths(spark: SparkSession, s3: Server) -> None:
+    """Hadoop's default puts the bucket before the host, which the SDK does not do to an address."""
+    make_bucket(s3, "bucket-3")
+    other = spark.newSession()
+    other.conf.set("fs.s3a.bucket.bucket-3.path.style.access", "false")
+    append(other.range(3), "s3a://bucket-3/t")
+    assert ids(load(other, "s3a://bucket-3/t")) == [0, 1, 2]
+
+
+def test_renewed_credentials_reach_a_table_that_was_opened_before(spark: SparkSession, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Session tokens last some hours, and sessions longer."""
+    monkeypatch.setattr(cloud, "RETRY_SECONDS_MAX", 1)
+    append(spark.range(3), url)
+    other = spark.newSession()
+    other.conf.set("fs.s3a.endpoint", NOWHERE)
+    with pytest.raises(StorageUnavailableError):
+        opened.open_table(other, url).snapshot()
+    other.conf.unset("fs.s3a.endpoint")
+    other.conf.set("fs.s3a.session.token", "renewed")
+    table = opened.open_table(other, url)
+    assert table.snapshot().version == 0
+    assert table.env.store.options["fs.s3a.session.token"] == "renewed"

@@ -1,0 +1,37 @@
+package strict;
+
+import java.io.IOException;
+import java.net.URI;
+import java.nio.file.Files;
+import org.apache.hadoop.fs.FileAlreadyExistsException;
+import org.apache.hadoop.fs.Options;
+import org.apache.hadoop.fs.Path;
+import org.apache.hadoop.fs.RawLocalFileSystem;
+import org.apache.hadoop.security.AccessControlException;
+
+/** The local disk as {@code strict:///}, with a rename that is as strict as that of HDFS, and that fails when it is told to. */
+public class StrictFileSystem extends RawLocalFileSystem {
+  /** What the next renames do: "before" and "after" fail before and after they have renamed, "denied" is certain. */
+  public static volatile String fault = "";
+
+  public String getScheme() { return "strict"; }
+  public URI getUri() { return URI.create("strict:///"); }
+
+  protected void rename(Path from, Path to, Options.Rename[] options) throws IOException {
+    if (fault.equals("before")) throw new IOException("the network is down");
+    if (fault.equals("denied")) throw new AccessControlException("you may not");
+    java.nio.file.Path source = pathToFile(from).toPath();
+    java.nio.file.Path target = pathToFile(to).toPath();
+    if (options.length > 0 && options[0] == Options.Rename.OVERWRITE) {
+      source.toFile().renameTo(target.toFile());
+      return;
+    }
+    try {
+      Files.createLink(target, source);
+    } catch (java.nio.file.FileAlreadyExistsException there) {
+      throw new FileAlreadyExistsException(to.toString());
+    }
+    Files.delete(source);
+    if (fault.equals("after")) throw new IOException("the answer was lost");
+  }
+}

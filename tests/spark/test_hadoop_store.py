@@ -1,0 +1,121 @@
+"""What `tahoe.storage.env.Store` promises, asked of the store over Hadoop's file systems; and what is particular to it."""
+
+from __future__ import annotations
+
+import itertools
+import multiprocessing
+import pickle
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tahoe.errors import AtomicCreateUnsupportedError, StorageRefusedError, StorageUnavailableError
+from tahoe.spark.gateway import Gateway
+from tahoe.spark.hadoop_store import HadoopStore, qualified
+from tahoe.storage.env import Store
+from tests.spark.hadoop_file_systems import install, set_fault
+from tests.storage.test_contract import *  # noqa: F403  the suite over all stores
+
+_numbers = itertools.count()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def systems(spark: SparkSession) -> None:
+    install(spark)
+
+
+@pytest.fixture(params=["strict://", "viewfs://tests/mounted"])
+def open_folder(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Store]:
+    url = f"{request.param}{tmp_path}/t {next(_numbers)}/ü%41"
+    return lambda: HadoopStore(url)
+
+
+@pytest.fixture
+def strict(spark: SparkSession, tmp_path: Path) -> Iterator[HadoopStore]:
+    yield HadoopStore(f"strict://{tmp_path}/t")
+    set_fault(spark, "")
+
+
+def test_a_rename_whose_answer_was_lost_is_unknown(spark: SparkSession, strict: HadoopStore) -> None:
+    """Taken for a refusal, the commit's files would be deleted under it."""
+    set_fault(spark, "after")
+    with pytest.raises(StorageUnavailableError, match="the answer was lost") as caught:
+        strict.put_if_absent("k", b"1")
+    assert not isinstance(caught.value, StorageRefusedError)
+    assert strict.get("k") == b"1"
+
+
+@pytest.mark.parametrize(("fault", "kind"), [("before", StorageUnavailableError), ("denied", StorageRefusedError)])
+def test_a_rename_that_failed_leaves_nothing_behind(spark: SparkSession, strict: HadoopStore, fault: str, kind: type) -> None:
+    for write in (strict.put_if_absent, strict.put):
+        set_fault(spark, fault)
+        with pytest.raises(StorageUnavailableError) as caught:
+            write("k", b"1")
+        assert type(caught.value) is kind
+        assert list(strict.walk()) == []
+
+
+@pytest.mark.parametrize("url", ["viewfs://tests/local", "oss://bucket"])
+def test_a_rename_that_two_writers_survive_is_refused(url: str, tmp_path: Path) -> None:
+    """The local disk's replaces what is there, and an object store's copies: of two commits one would be lost without a word."""
+    with pytest.raises(AtomicCreateUnsupportedError):
+        HadoopStore(f"{url}{tmp_path}/t").put_if_absent("k", b"1")
+    assert [file for file in tmp_path.rglob("*") if file.is_file()] == []
+
+
+def test_a_file_system_that_hadoop_does_not_know_is_refused() -> None:
+    with pytest.raises(StorageRefusedError, match="nosuch"):
+        HadoopStore("nosuch://there/t").get("k")
+
+
+def _get(pickled: bytes) -> str:
+    try:
+        pickle.loads(pickled).get("k")
+    except StorageRefusedError as error:
+        return str(error)
+    return "it was read"
+
+
+def test_another_process_is_told_that_it_cannot_get_there(strict: HadoopStore) -> None:
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        assert "only the process that has started Spark's JVM" in pool.apply(_get, (pickle.dumps(strict),))
+
+
+def test_reading_in_many_threads_leaves_no_connections_behind(spark: SparkSession, strict: HadoopStore) -> None:
+    """Each thread has a connection of its own into the JVM, and a thread there that serves it."""
+    strict.put("k", b"0123456789" * 1000)
+    threads = Gateway(spark).jvm.java.lang.Thread.activeCount
+    before = threads()
+    for _ in range(50):
+        reader = threading.Thread(target=strict.get, args=("k",))
+        reader.start()
+        reader.join()
+    assert threads() < before + 25
+
+
+@pytest.mark.parametrize(
+    ("location", "url"),
+    [
+        ("/a//b/", "file:///a/b"),
+        ("file:/a/b", "file:///a/b"),
+        ("s3a://bucket/a/", "s3a://bucket/a"),
+        ("STRICT:/a b/%41/", "strict:///a b/%41"),
+        ("strict:///a", "strict:///a"),
+        ("viewfs://tests/mounted/a/../b", "viewfs://tests/mounted/b"),
+    ],
+)
+def test_locations_have_one_spelling_for_hadoop_too(spark: SparkSession, location: str, url: str) -> None:
+    assert qualified(Gateway(spark), location) == url
+    assert qualified(Gateway(spark), url) == url
+
+
+def test_a_path_is_in_hadoops_default_file_system(spark: SparkSession) -> None:
+    """On a cluster whose default is HDFS, /data/t would otherwise be a folder of the driver's disk."""
+    session = spark.newSession()
+    session.conf.set("fs.defaultFS", "viewfs://tests/")
+    assert qualified(Gateway(session), "/mounted/a b") == "viewfs://tests/mounted/a b"
+    assert qualified(Gateway(session), "viewfs:/mounted/a") == "viewfs://tests/mounted/a"
+    assert qualified(Gateway(session), "file:/a") == "file:///a"
