@@ -44,6 +44,9 @@ corpus: java .venv/installed ## every query of the corpus under every setting (t
 explore: java .venv/installed ## every order of storage calls of two and three writers, over every scope (half an hour)
 	TAHOE_EXPLORE=all .venv/bin/python -m pytest tests/exploration -s
 
+sim: java .venv/installed ## ten thousand lives of a table on a storage that fails (half an hour; SEED=42 is one, call by call)
+	.venv/bin/python -m tests.simulation $(if $(SEED),$(SEED) 1)
+
 lock: ## write requirements/dev.txt anew, with the newest versions
 	scripts/lock
 

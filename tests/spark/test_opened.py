@@ -21,7 +21,7 @@ def test_the_commit_service_of_the_reference_is_chosen_by_its_settings(spark):
         store = open_table(spark, "s3a://bucket/served").env.store
         assert isinstance(store, CoordinatedStore)
         assert store.service == DynamoDBCommitService(table_name="mine", region="eu-west-1")
-        assert isinstance(open_table(spark, "s3://bucket/served").env.store, CloudStore)
+        assert isinstance(open_table(spark, "s3://bucket/served").env.store, CoordinatedStore), "s3 is s3a under Spark"
     finally:
         for name in settings:
             spark.conf.unset(name)

@@ -21,6 +21,7 @@ from pyspark.testing.objects import ExamplePoint
 import tahoe
 from tahoe.errors import (
     AppendOnlyTableError,
+    CheckConstraintViolatedError,
     ColumnNotFoundError,
     ConcurrentAppendException,
     DuplicateColumnsError,
@@ -654,8 +655,36 @@ def test_properties_as_options_and_by_the_session(spark: SparkSession, path: str
 
 
 def test_a_rule_that_is_not_enforced_yet_refuses_the_write(spark: SparkSession, path: str) -> None:
-    with pytest.raises(WriteNotImplementedError, match="rowTracking"):
-        append(spark.range(1), path, **{"delta.enableRowTracking": "true"})
+    with pytest.raises(WriteNotImplementedError, match="icebergCompatV1"):
+        append(spark.range(1), path, **{"delta.enableIcebergCompatV1": "true", "delta.columnMapping.mode": "name"})
+
+
+def test_constraints_hold_for_every_row_whatever_their_sql(spark: SparkSession, path: str) -> None:
+    constraints = {"delta.constraints.loud": "upper(name) = name and size(split(name, ' ')) < 3", "delta.constraints.small": "id % 7 < 5"}
+    good = spark.createDataFrame([(1, "A B"), (2, "C")], "id long, name string")
+    append(good, path, **constraints)
+    with pytest.raises(CheckConstraintViolatedError, match=r"loud \(upper.*small name"):
+        append(spark.createDataFrame([(1, "small name")], "id long, name string"), path)
+    with pytest.raises(CheckConstraintViolatedError, match="null"):
+        append(spark.createDataFrame([(1, None)], "id long, name string"), path)
+    with pytest.raises(CheckConstraintViolatedError, match=r'small .*"id":13'):
+        spark.sql(f"insert into delta.`{path}` values (13, 'X')")
+    with pytest.raises(CheckConstraintViolatedError):
+        overwrite(spark.createDataFrame([(6, "X")], "id long, name string"), path)
+    append(good.select("name", "id"), path)
+    assert spark.read.format("delta").load(path).count() == 4
+    assert tahoe.Table(path).version == 1
+
+
+def test_row_ids_are_given_to_every_file_that_spark_writes(spark: SparkSession, path: str) -> None:
+    append(spark.range(10).repartition(3), path, **{"delta.enableRowTracking": "true"})
+    append(spark.range(5), path)
+    found = spark.read.format("delta").load(path).select("_metadata.row_id", "_metadata.row_commit_version").collect()
+    assert sorted(row.row_id for row in found) == list(range(15))
+    assert sorted(row.row_commit_version for row in found) == [0] * 10 + [1] * 5
+    overwrite(spark.range(2), path)
+    again = spark.read.format("delta").load(path).select("_metadata.row_id").collect()
+    assert sorted(row.row_id for row in again) == [15, 16]
 
 
 def test_an_append_only_table_takes_appends_only(spark: SparkSession, path: str) -> None:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, dataclass, field, fields
-from functools import cached_property
 from typing import Any, TypeAlias
 
+from tahoe._cached import cached_property
 from tahoe.errors import InvalidLogFileError
 from tahoe.protocol.schema import Struct, parse_schema
 

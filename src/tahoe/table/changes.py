@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap64
 
+from tahoe._cached import cached_property
 from tahoe.errors import CommitOutcomeUnknownError, DeltaError, InvalidOptionError, UnsupportedOperationError, WriteAlreadyRecordedError
 from tahoe.protocol.actions import Action, Add, DomainMetadata, Txn, remove_of
 from tahoe.protocol.conflict import Intent

@@ -9,13 +9,13 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, BinaryIO, Literal, TypeAlias, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from tahoe._cached import cached_property
 from tahoe.errors import CorruptCheckpointError, MissingVersionError
 from tahoe.protocol import log_files, properties
 from tahoe.protocol.actions import Action, Add, CheckpointMetadata, Remove, Sidecar, Txn, action_to_json, encode_commit

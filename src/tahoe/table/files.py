@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tahoe._cached import cached_property
 from tahoe.protocol.actions import Action, Add, Remove, decode_deletion_vector
 from tahoe.protocol.replay import FileKey, file_key
 from tahoe.table.parquet import NestedColumns

@@ -10,8 +10,8 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cached_property
 
+from tahoe._cached import cached_property
 from tahoe.errors import InvalidTimeTravelError, MissingActionError, TimestampOutOfRangeError, VersionNotFoundError
 from tahoe.protocol import log_files
 from tahoe.protocol.actions import CommitInfo, Metadata

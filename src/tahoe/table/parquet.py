@@ -6,12 +6,12 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cached_property
 from typing import TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tahoe._cached import cached_property
 from tahoe.storage.env import Store
 
 LOCAL_SCHEME = "file://"

@@ -6,11 +6,11 @@ Paper §3.2 and §4: partition values and statistics exclude most files; of a sm
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from pyroaring import BitMap64
 
+from tahoe._cached import cached_property
 from tahoe.errors import DeltaError
 from tahoe.protocol.actions import FileAction
 from tahoe.protocol.column_mapping import physical_schema

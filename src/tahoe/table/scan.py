@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, tzinfo
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tahoe._cached import cached_property
 from tahoe.protocol.actions import Add
 from tahoe.protocol.column_mapping import stored_name
 from tahoe.protocol.partitions import parse_partition_value, resolve_path

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import pyarrow as pa
 
+from tahoe._cached import cached_property
 from tahoe.errors import CorruptCheckpointError, DeltaLogError, MissingActionError
 from tahoe.protocol import clustering, log_files
 from tahoe.protocol.actions import Action, CommitInfo, DomainMetadata, Metadata, Protocol, Txn

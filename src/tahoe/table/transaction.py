@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any
 
+from tahoe._cached import cached_property
 from tahoe._version import VERSION
 from tahoe.errors import (
     CommitAttemptsExceededError,

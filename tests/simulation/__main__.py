@@ -1,0 +1,52 @@
+"""python -m tests.simulation [FIRST [COUNT]]: so many lives from a seed on, on all cores; what they met, and what must never be.
+
+One seed alone, as `python -m tests.simulation 42 1`, prints every call of its life.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
+
+from tests.simulation.simulator import Life, live
+
+LIVES = 10_000
+
+
+def main(first: int = 0, count: int = LIVES) -> int:
+    began = time.monotonic()
+    logging.getLogger("tahoe").setLevel(logging.CRITICAL)  # failures of upkeep are what is simulated
+    if count == 1:
+        found = [live(first)]
+        print("\n".join(found[0].trace))
+    else:
+        with ProcessPoolExecutor() as pool:
+            found = [_without_trace(life) for life in pool.map(live, range(first, first + count), chunksize=50)]
+    report(found)
+    print(f"{time.monotonic() - began:.0f} s")
+    return 1 if any(life.violations for life in found) else 0
+
+
+def _without_trace(life: Life) -> Life:
+    life.trace.clear()
+    return life
+
+
+def report(lives: list[Life]) -> None:
+    """What happened, in a few lines; every violation with its seed."""
+    faults = sum((life.faults for life in lives), Counter[str]())
+    rebased = sum(life.rebases_after_fault > 0 for life in lives)
+    print(f"{len(lives):,} lives, {sum(life.steps for life in lives):,} storage calls, {sum(life.commits for life in lives):,} commits,")
+    print(f"{sum(life.conflicts for life in lives):,} conflicts, {rebased:,} lives with a commit behind a winner after a fault")
+    print("faults: " + ", ".join(f"{count:,} x {name}" for name, count in faults.most_common()))
+    wrong = [life for life in lives if life.violations]
+    print(f"violations: {len(wrong)}")
+    for life in wrong[:20]:
+        print(f"  seed {life.seed}: {life.violations[0]}")
+
+
+if __name__ == "__main__":
+    sys.exit(main(*map(int, sys.argv[1:3])))

@@ -1,0 +1,435 @@
+"""One seed, one life of a table: writers, readers and caretakers on a storage that fails, one storage call at a time.
+
+The table is a bank. Transfers delete the rows of two accounts and add them again with other balances, so that the total is the same in
+every version, whoever was first. One seed decides who goes next, what goes wrong, and what each actor does: the same seed is the same life.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, BinaryIO
+
+import pyarrow as pa
+
+from tahoe.errors import (
+    CommitOutcomeUnknownError,
+    DeltaConcurrentModificationException,
+    DeltaStorageError,
+    MissingVersionError,
+    StorageUnavailableError,
+    VersionNotFoundError,
+)
+from tahoe.protocol.actions import remove_of
+from tahoe.protocol.conflict import EVERYTHING, Intent
+from tahoe.protocol.log_files import LAST_CHECKPOINT, LOG_FOLDER, Kind
+from tahoe.storage.env import Env, FileInfo
+from tahoe.storage.memory import MemoryStore
+from tahoe.table.arrow_writer import write_files
+from tahoe.table.findings import Severity
+from tahoe.table.snapshot import load_snapshot
+from tahoe.table.table import Table
+from tahoe.table.transaction import Transaction
+from tahoe.table.verify import check
+from tahoe.table.writing import WriteRequest, plan_existing
+
+ACCOUNTS = 12
+OPENING = 100
+START_MS = 1_700_000_000_000
+_HOUR_MS = 3_600_000
+_STEP_MS = 60_000
+
+# A listing that is stale does not show what was written in the last so many calls.
+_FRESH_STEPS = 10
+
+# How many storage calls a life may take before something must be going round in circles.
+STEPS_MAX = 5000
+
+
+class Killed(BaseException):
+    """The actor's process is gone."""
+
+
+@dataclass
+class Life:
+    """What happened under one seed.
+
+    Attributes:
+        rebases_after_fault: commits that went behind a winner after something had gone wrong.
+        violations: what must never be.
+        trace: who made which call, with what went wrong; the same for the same seed.
+    """
+
+    seed: int
+    steps: int = 0
+    commits: int = 0
+    conflicts: int = 0
+    rebases_after_fault: int = 0
+    faults: Counter[str] = field(default_factory=Counter)
+    violations: list[str] = field(default_factory=list)
+    trace: list[str] = field(default_factory=list)
+
+
+class Actor(threading.Thread):
+    """Something that works on the table, held before each call of its store until it may go on."""
+
+    def __init__(self, name: str, world: World, work: Callable[[Actor], None]) -> None:
+        super().__init__(name=name, daemon=True)
+        self.world, self._work = world, work
+        self.random = random.Random(f"{world.life.seed} {name}")
+        self.clock_offset_ms = 0
+        self.acknowledged: list[tuple[int, str]] = []
+        self.done = self.killed = False
+        self._go, self._stands = threading.Semaphore(0), threading.Semaphore(0)
+        self._ids = 0
+        store = FailingStore(world, self)
+        env = Env(
+            store=store,
+            clock_ms=self._clock_ms,
+            new_id=self._new_id,
+            sleep=lambda _: None,
+            random=self.random.random,
+            store_at=lambda _: store,
+            background=(lambda work: work()) if self.random.random() < 0.5 else (lambda _: None),
+        )
+        self.table = Table(world.store.url, env=env)
+
+    def _clock_ms(self) -> int:
+        return START_MS + self.world.steps * _STEP_MS + self.clock_offset_ms
+
+    def _new_id(self) -> str:
+        self._ids += 1
+        return f"{sum(map(ord, self.name)):08x}-0000-4000-8000-{self._ids:012x}"
+
+    def run(self) -> None:
+        try:
+            self._work(self)
+        except Killed:
+            pass
+        except BaseException as error:
+            self.world.life.violations.append(f"{self.name} failed: {error!r}")
+        self.done = True
+        self._stands.release()
+
+    def wait(self) -> None:
+        if self.killed:
+            raise Killed
+        self._stands.release()
+        self._go.acquire()
+        if self.killed:
+            self._go.release()
+            raise Killed
+
+    def step(self) -> None:
+        self._go.release()
+        self._stands.acquire()
+
+    def begin(self) -> None:
+        self.start()
+        self._stands.acquire()
+
+    def kill(self) -> None:
+        self.killed = True
+        while not self.done:
+            self.step()
+
+
+class FailingStore:
+    """One actor's view of the storage: calls of its own thread are steps, and may go wrong. Those of its pools of threads just happen."""
+
+    def __init__(self, world: World, actor: Actor) -> None:
+        self._world, self._actor = world, actor
+        self.url = world.store.url
+
+    def _call(self, name: str, *arguments: Any) -> Any:
+        if threading.current_thread() is not self._actor:
+            return getattr(self._world.store, name)(*arguments)
+        self._actor.wait()
+        fault = self._world.fault(self._actor, name, str(arguments[0]))
+        if fault == "unavailable":
+            raise StorageUnavailableError(table=self.url, operation=f"{name} {arguments[0]}", detail="a fault of the simulation")
+        if fault == "hint is gone":
+            raise FileNotFoundError(arguments[0])
+        found = getattr(self._world.store, name)(*arguments)
+        if fault == "answer is lost":
+            raise StorageUnavailableError(table=self.url, operation=f"{name} {arguments[0]}", detail="a fault of the simulation")
+        if fault == "stale list":
+            fresh_ms = START_MS + (self._world.steps - _FRESH_STEPS) * _STEP_MS
+            return iter([info for info in found if info.modified_ms < max(fresh_ms, START_MS + 1)])
+        return found
+
+    def list_from(self, prefix: str, start_after: str = "") -> Iterator[FileInfo]:
+        found: Iterator[FileInfo] = self._call("list_from", prefix, start_after)
+        return found
+
+    def walk(self, prefix: str = "") -> Iterator[FileInfo]:
+        found: Iterator[FileInfo] = self._call("walk", prefix)
+        return found
+
+    def get(self, key: str) -> bytes:
+        found: bytes = self._call("get", key)
+        return found
+
+    def get_range(self, key: str, start: int, length: int) -> bytes:
+        found: bytes = self._call("get_range", key, start, length)
+        return found
+
+    def head(self, key: str) -> FileInfo | None:
+        found: FileInfo | None = self._call("head", key)
+        return found
+
+    def open(self, key: str) -> BinaryIO:
+        found: BinaryIO = self._call("open", key)
+        return found
+
+    def put_if_absent(self, key: str, data: bytes) -> bool:
+        return bool(self._call("put_if_absent", key, data))
+
+    def put(self, key: str, data: bytes | BinaryIO) -> None:
+        self._call("put", key, data)
+
+    def delete(self, key: str) -> None:
+        self._call("delete", key)
+
+
+# What can go wrong with a call, and how often, of a thousand. A life draws its own factor, and switches some of them off altogether.
+_FAULTS: Mapping[str, tuple[frozenset[str], int]] = {
+    "answer is lost": (frozenset({"put_if_absent", "put"}), 60),
+    "unavailable": (frozenset({"put_if_absent", "put", "list_from"}), 15),
+    "stale list": (frozenset({"list_from"}), 60),
+    "hint is gone": (frozenset({"get"}), 300),
+    "clock jumps": (frozenset({"put_if_absent", "list_from"}), 40),
+    "crash": (frozenset({"put_if_absent", "put", "list_from", "get", "head", "delete"}), 4),
+}
+
+
+class World:
+    """The storage and the actors of one life."""
+
+    def __init__(self, seed: int) -> None:
+        self.life = Life(seed)
+        self.random = random.Random(seed)
+        self.steps = 0
+        self.store = MemoryStore(f"memory://life-{seed}", clock_ms=lambda: START_MS + self.steps * _STEP_MS)
+        self.strength = self.random.choice([1, 2, 3])
+        self.off = {name for name in _FAULTS if self.random.random() < 0.2}
+
+    def fault(self, actor: Actor, call: str, key: str) -> str | None:
+        """What goes wrong with a call; crashes and jumps of the clock happen here."""
+        due = None
+        for name, (calls, per_mille) in _FAULTS.items():
+            if call in calls and name not in self.off and self.random.random() * 1000 < per_mille * self.strength:
+                due = name
+                break
+        if due == "hint is gone" and key != LAST_CHECKPOINT:
+            due = None
+        if due == "stale list" and key != LOG_FOLDER:
+            due = None
+        self.life.trace.append(f"{actor.name} {call} {key.rpartition('/')[2]}{f' ({due})' if due else ''}")
+        if due is not None:
+            self.life.faults[due] += 1
+        if due == "crash":
+            actor.killed = True
+            raise Killed
+        if due == "clock jumps":
+            actor.clock_offset_ms += self.random.randint(-48, 48) * _HOUR_MS
+        return due
+
+
+# --- what actors do
+
+
+def _tried(actor: Actor, what: Callable[[], int | None]) -> None:
+    """Try a change once; conflicts and failures of the storage are the actor's daily bread."""
+    life = actor.world.life
+    faulty = sum(life.faults.values())
+    try:
+        version = what()
+    except CommitOutcomeUnknownError:
+        return
+    except DeltaConcurrentModificationException:
+        life.conflicts += 1
+        return
+    except DeltaStorageError:
+        return
+    except _BY_STALE_LISTS:
+        if not life.faults["stale list"]:
+            raise
+        return
+    if version is not None:
+        life.commits += 1
+        info = load_snapshot(Table(actor.world.store.url, env=_plain(actor)).log, version).log.commit_info(version)
+        if info is not None and faulty and info.fields.get("readVersion", version) < version - 1:
+            life.rebases_after_fault += 1
+
+
+# What a reader says to whom a listing does not show a version that it has seen before. It is an error, and never a wrong answer.
+_BY_STALE_LISTS = (VersionNotFoundError, MissingVersionError)
+
+
+def _plain(actor: Actor) -> Env:
+    """The world without faults, for who looks at it from outside."""
+    return replace(actor.table.env, store=actor.world.store, store_at=lambda _: actor.world.store)
+
+
+def transfer(actor: Actor) -> int | None:
+    """Move money between two accounts: their rows are deleted, and added with other balances."""
+    one, other = actor.random.sample(range(ACCOUNTS), 2)
+    name = f"{actor.name}-{len(actor.acknowledged)}-{actor._ids}"
+    with actor.table.transaction(user_metadata=name) as changes:
+        found = changes.snapshot.to_arrow(filter=f"id in ({one}, {other})").to_pylist()
+        balances = {row["id"]: row["balance"] for row in found}
+        if len(found) != 2 or len(balances) != 2:
+            raise AssertionError(f"accounts {one} and {other} are {found} in version {changes.snapshot.version}")
+        changes.delete(f"id in ({one}, {other})")
+        amount = actor.random.randint(1, 50)
+        moved = {one: balances[one] - amount, other: balances[other] + amount}
+        changes.append(pa.table({"id": list(moved), "balance": list(moved.values())}))
+    if changes.version is not None:
+        actor.acknowledged.append((changes.version, name))
+    return changes.version
+
+
+def audit(actor: Actor) -> None:
+    """Whoever reads the table at any time sees all accounts once, and all of the money."""
+    snapshot = actor.table.snapshot()
+    version = actor.random.randint(0, snapshot.version) if actor.random.random() < 0.3 else None
+    try:
+        seen = snapshot if version is None else actor.table.snapshot(version)
+        rows = seen.to_arrow().to_pylist()
+    except DeltaStorageError:
+        return
+    except (VersionNotFoundError, MissingVersionError):
+        if version is None:
+            raise
+        return  # an old version may have expired
+    _check_rows(rows, f"{actor.name} at version {seen.version}", actor.world.life)
+
+
+def _check_rows(rows: list[dict[str, Any]], where: str, life: Life) -> None:
+    ids, total = sorted(row["id"] for row in rows), sum(row["balance"] for row in rows)
+    if ids != list(range(ACCOUNTS)) or total != ACCOUNTS * OPENING:
+        life.violations.append(f"{where}: accounts {ids}, in all {total} of {ACCOUNTS * OPENING}")
+
+
+def compact(actor: Actor) -> int | None:
+    """Put all rows into one file, as OPTIMIZE does: no row changes."""
+    snapshot = actor.table.snapshot()
+    adds = list(snapshot.live.adds())
+    if len(adds) < 2:
+        return None
+    plan = plan_existing(actor.table, WriteRequest(mode="append", schema=snapshot.schema, data_change=False), snapshot)
+    files = write_files(plan, snapshot.to_arrow())
+    removes = [remove_of(add, actor.table.env.clock_ms(), data_change=False) for add in adds]
+    transaction = Transaction(
+        log=actor.table.log,
+        base=snapshot,
+        actions=[*removes, *(plan.add(file) for file in files)],
+        operation="OPTIMIZE",
+        intent=Intent(reads=EVERYTHING, removed_paths=frozenset(actor.table.log.canonical(add.path) for add in adds)),
+    )
+    return transaction.commit()
+
+
+def note(actor: Actor) -> int | None:
+    """A commit that touches no row: a domain gets another text."""
+    with actor.table.transaction(user_metadata="note") as changes:
+        changes.set_domain("note", str(actor.random.random()))
+    return changes.version
+
+
+def look_after(actor: Actor) -> None:
+    """What users do by hand to a log."""
+    what = actor.random.choice([actor.table.create_checkpoint, actor.table.cleanup_metadata])
+    what()
+
+
+@dataclass(frozen=True)
+class Role:
+    """What an actor does, and how often. A turn gives the version that it made, or None."""
+
+    turn: Callable[[Actor], int | None]
+    turns: int
+
+
+_ROLES: Mapping[str, Role] = {
+    "teller": Role(transfer, 4),
+    "clerk": Role(transfer, 4),
+    "optimiser": Role(compact, 2),
+    "caretaker": Role(look_after, 2),
+    "auditor": Role(audit, 3),
+    "scribe": Role(note, 4),
+}
+
+
+def _work(role: Role) -> Callable[[Actor], None]:
+    def work(actor: Actor) -> None:
+        for _ in range(role.turns):
+            _tried(actor, lambda: role.turn(actor))
+
+    return work
+
+
+# --- a life
+
+
+def live(seed: int) -> Life:
+    """Run one seed to its end, and check what it leaves."""
+    world = World(seed)
+    drawn = world.random
+    properties = {
+        "delta.enableDeletionVectors": drawn.choice(["true", "true", "false"]),
+        "delta.enableInCommitTimestamps": drawn.choice(["true", "false"]),
+        "delta.checkpointInterval": drawn.choice(["2", "5", "10"]),
+        "delta.isolationLevel": drawn.choice(["Serializable", "WriteSerializable"]),
+        "delta.logRetentionDuration": "interval 1 days",
+        "delta.feature.domainMetadata": "supported",
+        **({"delta.checkpointPolicy": "v2"} if drawn.random() < 0.3 else {}),
+        **({"delta.enableRowTracking": "true"} if drawn.random() < 0.3 else {}),
+    }
+    founder = Actor("founder", world, lambda _: None)
+    opening = pa.table({"id": list(range(ACCOUNTS)), "balance": [OPENING] * ACCOUNTS})
+    Table(world.store.url, env=replace(_plain(founder), background=lambda _: None)).append(opening, properties=properties)
+    names = [name for name in _ROLES if name in ("teller", "clerk", "scribe") or drawn.random() < 0.6]
+    actors = [Actor(name, world, _work(_ROLES[name])) for name in names]
+    for actor in actors:
+        actor.begin()
+    while (going := [actor for actor in actors if not actor.done]) and not world.life.violations:
+        world.steps += 1
+        if world.steps > STEPS_MAX:
+            world.life.violations.append(f"no end after {STEPS_MAX} calls")
+            break
+        drawn.choice(going).step()
+    for actor in actors:
+        if not actor.done:
+            actor.kill()
+    world.life.steps = world.steps
+    _check_end(world, founder, actors)
+    for info in list(world.store.walk()):
+        world.store.delete(info.key)
+    return world.life
+
+
+def _check_end(world: World, founder: Actor, actors: list[Actor]) -> None:
+    life = world.life
+    table = Table(world.store.url, env=_plain(founder))
+    newest = table.snapshot()
+    _check_rows(newest.to_arrow().to_pylist(), "at the end", life)
+    _check_rows(load_snapshot(table.log, by_checksum=False).to_arrow().to_pylist(), "at the end, from scratch", life)
+    listed = {file.version for file in table.log.list_files() if file.kind is Kind.COMMIT}
+    made = {version: info for version in listed if (info := table.log.commit_info(version)) is not None}
+    for actor in actors:
+        for version, name in actor.acknowledged:
+            if version in made and made[version].fields.get("userMetadata") != name:
+                found = made[version].fields.get("userMetadata")
+                life.violations.append(f"{name} was told that it made version {version}, which is {found}")
+            if version > newest.version:
+                life.violations.append(f"{name} was told that it made version {version}, and the newest is {newest.version}")
+    stamps = [info.in_commit_timestamp_ms for _, info in sorted(made.items())]
+    if None not in stamps and stamps != sorted(set(stamps), key=lambda stamp: stamp or 0):
+        life.violations.append(f"in-commit timestamps are {stamps}")
+    wrong = [finding for finding in check(newest) if finding.severity is Severity.ERROR]
+    life.violations.extend(f"tahoe check: {finding}" for finding in wrong)

@@ -1,0 +1,54 @@
+"""Lives of a table on a storage that fails: the total never changes, and what was acknowledged is there. `make sim` runs many more."""
+
+from __future__ import annotations
+
+import logging
+import os
+
+import pytest
+
+from tahoe.protocol import conflict
+from tahoe.table import transaction
+from tahoe.table.committer import Committed
+from tests.simulation.__main__ import report
+from tests.simulation.simulator import live
+
+LIVES = int(os.environ.get("TAHOE_LIVES", "40"))
+
+
+@pytest.fixture(autouse=True)
+def quiet(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.CRITICAL, "tahoe")
+
+
+def test_the_total_never_changes() -> None:
+    lives = [live(seed) for seed in range(LIVES)]
+    report(lives)
+    assert not [(life.seed, life.violations) for life in lives if life.violations]
+    assert sum(life.rebases_after_fault > 0 for life in lives) >= LIVES / 2, "the lives are too easy"
+
+
+def test_a_seed_is_one_life() -> None:
+    first, second = live(7), live(7)
+    assert first.trace == second.trace
+    assert first.faults == second.faults
+
+
+@pytest.mark.parametrize(
+    ("target", "attribute", "mutant"),
+    [
+        (transaction, "find_conflict", lambda *_, **__: None),
+        (conflict, "_about_removed", lambda *_: iter(())),
+        (transaction, "put_commit", lambda env, version, data: (env.store.put_if_absent(_key(version), data), Committed())[1]),
+    ],
+    ids=["no conflict check", "removes are ignored", "every put has won"],
+)
+def test_what_is_broken_is_seen(target: object, attribute: str, mutant: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(target, attribute, mutant)
+    found = next((life for life in map(live, range(200)) if life.violations), None)
+    assert found is not None, "the simulation is blind to this"
+    print(f"seen with seed {found.seed}: {found.violations[0]}")
+
+
+def _key(version: int) -> str:
+    return f"_delta_log/{version:020}.json"
