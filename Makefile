@@ -1,7 +1,7 @@
 # make help   lists what there is. Every target makes the environment it needs first, and again when the locked versions change.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench interop interop-s3 interop-hdfs corpus explore sim lock clean java
+.PHONY: help demo test lint bench interop interop-s3 interop-hdfs corpus explore sim processes lock clean java
 
 # What is started below must be this checkout's, whatever is set outside.
 unexport PYTHONPATH SPARK_HOME PYSPARK_DRIVER_PYTHON PYSPARK_SUBMIT_ARGS
@@ -46,6 +46,9 @@ explore: java .venv/installed ## every order of storage calls of two and three w
 
 sim: java .venv/installed ## ten thousand lives of a table on a storage that fails (half an hour; SEED=42 is one, call by call)
 	.venv/bin/python -m tests.simulation $(if $(SEED),$(SEED) 1)
+
+processes: java .venv/installed ## eight processes on one table, on a disk and on S3, and kill -9 (a quarter of an hour)
+	TAHOE_PROCESSES=all .venv/bin/python -m pytest tests/processes -s
 
 lock: ## write requirements/dev.txt anew, with the newest versions
 	scripts/lock

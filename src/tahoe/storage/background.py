@@ -31,7 +31,22 @@ def _executor() -> ThreadPoolExecutor:
     with _lock:
         if _worker is None:
             _worker = ThreadPoolExecutor(1, thread_name_prefix="tahoe-background")
+            _finish_before_the_end()
         return _worker
+
+
+def _finish_before_the_end() -> None:
+    """See that the work is done while it may still start threads of its own, which executors refuse once the interpreter is ending.
+
+    What is registered last is called first, and executors registered themselves when they were imported. The function is not public; it
+    is how they do it, in every version that is supported.
+    """
+    threading._register_atexit(_finish_at_end)  # type: ignore[attr-defined]
+
+
+def _finish_at_end() -> None:
+    if _worker is not None:
+        finish_background()
 
 
 def _forget() -> None:
