@@ -101,3 +101,42 @@ def test_both_write_to_one_table_in_turn(tmp_path):
     assert ours.version == 5
     assert ours.to_arrow().num_rows == by_delta_rs(path).num_rows == 24
     assert [c["version"] for c in ours.history()] == [5, 4, 3, 2, 1, 0]
+
+
+WITH_VECTORS = {"delta.enableDeletionVectors": "true"}
+
+
+@pytest.mark.parametrize("rows", [100, 200_000], ids=["in the log", "in a file"])
+def test_delta_rs_reads_deletion_vectors(tmp_path, rows):
+    table = tahoe.Table(str(tmp_path))
+    table.append(pa.table({"id": list(range(rows))}), properties=WITH_VECTORS)
+    gone = list(range(0, rows, 7))
+    (path,) = table.files().column("path").to_pylist()
+    for some in (gone[::2], gone[1::2]):
+        with table.transaction() as changes:
+            changes.mark_deleted(path, some)
+    (add,) = table.snapshot().live.adds()
+    assert add.deletion_vector.storage_type == ("i" if rows == 100 else "u")
+    same(by_delta_rs(str(tmp_path)), pa.table({"id": [i for i in range(rows) if i % 7]}))
+
+
+def test_delta_rs_keeps_to_a_constraint_of_ours(tmp_path):
+    table = tahoe.Table(str(tmp_path))
+    table.append(pa.table({"id": [1, 2]}))
+    with table.transaction() as changes:
+        changes.add_constraint("positive", "id > 0")
+    with pytest.raises(Exception, match="1 rows failed validation check"):
+        write_deltalake(str(tmp_path), pa.table({"id": [-1]}), mode="append")
+    write_deltalake(str(tmp_path), pa.table({"id": [3]}), mode="append")
+    assert table.to_arrow().num_rows == 3
+
+
+def test_delta_rs_sees_domains_and_applications(tmp_path):
+    table = tahoe.Table(str(tmp_path))
+    table.append(pa.table({"id": [1, 2]}))
+    with table.transaction(txn=("app", 7)) as changes:
+        changes.append(pa.table({"id": [3]}))
+        changes.delete("id = 1")
+        changes.set_domain("mine", "text")
+    assert DeltaTable(str(tmp_path)).transaction_version("app") == 7
+    same(by_delta_rs(str(tmp_path)), pa.table({"id": [2, 3]}))
