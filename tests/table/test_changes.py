@@ -15,13 +15,14 @@ from tahoe.errors import (
     ConcurrentDeleteDeleteException,
     ConcurrentDeleteReadException,
     ConcurrentTransactionException,
+    InvalidCommitError,
     InvalidOptionError,
     InvalidPropertyError,
     MetadataChangedException,
     SchemaMismatchError,
     UnsupportedOperationError,
 )
-from tahoe.protocol.actions import Add, CommitInfo, DomainMetadata, Remove
+from tahoe.protocol.actions import Add, CommitInfo, DomainMetadata, Remove, Txn
 from tahoe.protocol.schema import LONG, STRING, Field, Struct
 from tahoe.table.alter import set_properties
 from tahoe.table.snapshot import load_snapshot
@@ -170,9 +171,10 @@ def test_an_append_only_table_loses_no_rows():
             change(changes)
 
 
-def test_rows_of_a_change_feed_are_not_copied():
-    table = make({"delta.enableChangeDataFeed": "true"})
-    with pytest.raises(UnsupportedOperationError, match="change data feed"), table.transaction() as changes:
+@pytest.mark.parametrize("switch", ["delta.enableChangeDataFeed", "delta.enableRowTracking"])
+def test_rows_that_must_be_known_again_are_not_copied(switch):
+    table = make({switch: "true"})
+    with pytest.raises(UnsupportedOperationError, match="rows that stay"), table.transaction() as changes:
         changes.delete("id = 1")
     with table.transaction() as changes:
         assert changes.delete() == 10
@@ -279,6 +281,32 @@ def test_an_application_is_recorded_and_not_twice():
     assert changes.version is None
     assert ids(table) == [*range(10), 30]
     assert table.snapshot().txn_version("app") == 3
+
+
+def test_the_version_of_an_application_may_be_lowered():
+    table = make()
+    for version in (5, 2):
+        with table.transaction() as changes:
+            changes.set_txn("app", version)
+        assert table.snapshot().txn_version("app") == version
+    with pytest.raises(ConcurrentTransactionException):
+        overtaken(table, lambda c: c.set_txn("app", 1), lambda c: c.set_txn("app", 9))
+
+
+def test_tracking_and_suspending_rows_exclude_each_other():
+    table = make(TRACKED)
+    with pytest.raises(InvalidPropertyError, match="only one of them"):
+        set_properties(table, {"delta.rowTrackingSuspended": "true"})
+    with pytest.raises(InvalidPropertyError):
+        make({"delta.enableRowTracking": "true", "delta.rowTrackingSuspended": "true"})
+
+
+def test_a_foreign_commit_without_its_timestamp_is_named_and_nothing_is_put_on_it():
+    table = make({"delta.enableInCommitTimestamps": "true"})
+    with pytest.raises(InvalidCommitError, match=r"00000000000000000001\.json.*inCommitTimestamp"), table.transaction() as changes:
+        changes.append(rows(20))
+        put_commit(table.env, 1, [CommitInfo({"operation": "WRITE"}), Txn(app_id="theirs", version=1)])
+    assert len([info for info in table.env.store.walk() if info.key.endswith(".parquet")]) == 1
 
 
 # --- conflicts: each of these the reference refuses

@@ -22,8 +22,8 @@ from tahoe.protocol.column_mapping import (
 )
 from tahoe.protocol.constraints import PREFIX as CONSTRAINT
 from tahoe.protocol.features import split_features, upgrade_for
-from tahoe.protocol.properties import ENABLE_ROW_TRACKING, ENABLE_TYPE_WIDENING, find_property, normalise
-from tahoe.protocol.row_tracking import materialised_columns
+from tahoe.protocol.properties import ENABLE_TYPE_WIDENING, find_property, normalise
+from tahoe.protocol.row_tracking import with_materialised_columns
 from tahoe.protocol.schema import Array, DataType, Field, Map, Struct, check_unique_names
 from tahoe.protocol.type_widening import is_widening, with_type_change
 
@@ -70,8 +70,7 @@ class Definition:
         given, asked = split_features(normalise(properties, table=self.table))
         description = given.pop(COMMENT, self.metadata.description) or None
         configuration = {**self.properties, **given}
-        if ENABLE_ROW_TRACKING.get(configuration, table=self.table):
-            configuration |= materialised_columns(configuration, new_id)
+        configuration = with_materialised_columns(configuration, new_id, table=self.table)
         protocol = upgrade_for(self.protocol, self.schema, {**configuration, **asked}, table=self.table)
         return self._remapped(protocol, configuration)._described(description)
 

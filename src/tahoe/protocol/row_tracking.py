@@ -11,6 +11,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from tahoe.errors import InvalidPropertyError
 from tahoe.protocol import features, properties
 from tahoe.protocol.actions import Action, Add, DomainMetadata, Metadata, Protocol
 
@@ -22,6 +23,7 @@ NO_IDS = -1
 
 ROW_ID_COLUMN = "delta.rowTracking.materializedRowIdColumnName"
 ROW_COMMIT_VERSION_COLUMN = "delta.rowTracking.materializedRowCommitVersionColumnName"
+MATERIALISED = (ROW_ID_COLUMN, ROW_COMMIT_VERSION_COLUMN)
 
 # What readers call them, as fields of `_metadata`: the two stable values, and the two of a file that stand in for them.
 METADATA = "_metadata"
@@ -86,9 +88,20 @@ def with_row_ids(actions: Iterable[Action], mark: int, version: int, num_records
     return [DomainMetadata(domain=DOMAIN, configuration=json.dumps({_MARK: highest}, separators=(",", ":"))), *done]
 
 
-def materialised_columns(configuration: Mapping[str, str], new_id: Callable[[], str]) -> dict[str, str]:
-    """The names under which rewritten rows keep their ids: those that the table has, or new ones that no column can have."""
+def with_materialised_columns(configuration: Mapping[str, str], new_id: Callable[[], str], *, table: str) -> dict[str, str]:
+    """The properties with the names under which rewritten rows keep their ids, where rows are tracked: those that the table has, or new
+    ones that no column can have.
+
+    Raises:
+        InvalidPropertyError: row tracking is switched on, and suspended as well.
+    """
+    if not properties.ENABLE_ROW_TRACKING.get(configuration, table=table):
+        return dict(configuration)
+    if properties.ROW_TRACKING_SUSPENDED.get(configuration, table=table):
+        name, other = properties.ROW_TRACKING_SUSPENDED.name, properties.ENABLE_ROW_TRACKING.name
+        raise InvalidPropertyError(property=name, table=table, value="true", detail=f"{other} is true as well, and only one of them can be")
     return {
+        **configuration,
         ROW_ID_COLUMN: configuration.get(ROW_ID_COLUMN) or f"_row-id-col-{new_id()}",
         ROW_COMMIT_VERSION_COLUMN: configuration.get(ROW_COMMIT_VERSION_COLUMN) or f"_row-commit-version-col-{new_id()}",
     }

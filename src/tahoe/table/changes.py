@@ -29,7 +29,7 @@ from tahoe.protocol.definition import Definition
 from tahoe.protocol.features import check_writable
 from tahoe.protocol.partitions import resolve_path
 from tahoe.protocol.predicate import TRUE, Or, Predicate
-from tahoe.protocol.properties import ENABLE_CHANGE_DATA_FEED, ENABLE_DELETION_VECTORS
+from tahoe.protocol.properties import ENABLE_CHANGE_DATA_FEED, ENABLE_DELETION_VECTORS, ENABLE_ROW_TRACKING
 from tahoe.protocol.row_tracking import assigns_row_ids
 from tahoe.protocol.schema import Struct
 from tahoe.sql.predicates import parse_predicate
@@ -50,6 +50,12 @@ if TYPE_CHECKING:
 
 # What the history calls a commit of several operations to which the user gave no name.
 TRANSACTION = "TRANSACTION"
+
+# What a table may ask of the rows that stay in a file that is written again, and is not done yet.
+_STAYING_ROWS_MATTER = {
+    ENABLE_CHANGE_DATA_FEED: "its change data feed would call the rows that stay deleted and inserted",
+    ENABLE_ROW_TRACKING: "the rows that stay would get other row ids",
+}
 
 # Domains of this prefix belong to features. Protocol: "Domain Metadata".
 _SYSTEM_DOMAINS = "delta."
@@ -91,6 +97,7 @@ class Changes:
         self._removed: dict[str, Add] = {}
         self._marks: dict[str, Mark] = {}
         self._domains: dict[str, DomainMetadata] = {}
+        self._txns: dict[str, int] = {}
         self._reads: list[tuple[Predicate, str]] = []
         self._is_exact = True
 
@@ -222,13 +229,14 @@ class Changes:
 
     def _rewrite(self, add: Add, without: BitMap64) -> None:
         """Write the rows of a file that stay."""
-        if ENABLE_CHANGE_DATA_FEED.get(self._definition.properties, table=self.table.url):
-            raise UnsupportedOperationError(
-                operation="Deleting some rows of a file",
-                table=self.table.url,
-                detail="its change data feed would call the rows that stay deleted and inserted",
-                remedy="Set delta.enableDeletionVectors=true, with which they stay where they are.",
-            )
+        for switch, problem in _STAYING_ROWS_MATTER.items():
+            if switch.get(self._definition.properties, table=self.table.url):
+                raise UnsupportedOperationError(
+                    operation="Deleting some rows of a file",
+                    table=self.table.url,
+                    detail=problem,
+                    remedy="Set delta.enableDeletionVectors=true, with which they stay where they are.",
+                )
         kept = read_file(self.snapshot, add, without)
         self._count(numCopiedRows=kept.num_rows)
         self._write(self._plan(WriteRequest(mode="append", schema=self.snapshot.schema)), kept)
@@ -359,6 +367,13 @@ class Changes:
         self._domains[domain] = DomainMetadata(domain=domain, configuration=text, removed=configuration is None)
         self._did("SET DOMAIN", {"domain": domain})
 
+    def set_txn(self, app_id: str, version: int) -> None:
+        """Record the version of an application, whatever is recorded now: it may be lowered. See `txn` of `Table.transaction` for a write
+        that is made once.
+        """
+        self._txns[app_id] = version
+        self._did("SET TRANSACTION", {"appId": app_id, "version": version})
+
     # --- the end
 
     def commit(self) -> int | None:
@@ -380,6 +395,8 @@ class Changes:
             raise
         except WriteAlreadyRecordedError:
             self._discard()
+            if self._txn is None:
+                raise
         except DeltaError:
             self._discard()
             raise
@@ -412,8 +429,8 @@ class Changes:
         defined += [definition.metadata] if definition.metadata != snapshot.metadata else []
         removes = [remove_of(add, now_ms) for add in self._removed.values()]
         changed = [*defined, *self._domains.values(), *removes, *self._adds.values(), *self._without_row_ids()]
-        recorded: list[Action] = [Txn(app_id=self._txn[0], version=self._txn[1], last_updated_ms=now_ms)] if self._txn else []
-        return [*changed, *recorded]
+        recorded = self._txns | (dict([self._txn]) if self._txn else {})
+        return [*changed, *(Txn(app_id=app, version=version, last_updated_ms=now_ms) for app, version in recorded.items())]
 
     def _without_row_ids(self) -> list[Add]:
         """The files that get ids now that rows are tracked. Protocol: "Row Tracking"."""
@@ -432,7 +449,7 @@ class Changes:
             reads=RowsRead(self.snapshot, Or(predicates), " or ".join(text for _, text in reads)) if reads else None,
             is_exact=self._is_exact and len(reads) == len(self._reads),
             removed_paths=frozenset(self._removed),
-            app_ids=frozenset({self._txn[0]}) if self._txn else frozenset(),
+            app_ids=frozenset(self._txns | (dict([self._txn]) if self._txn else {})),
         )
 
     def _told(self) -> tuple[str, Mapping[str, Any]]:

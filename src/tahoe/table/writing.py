@@ -30,8 +30,8 @@ from tahoe.protocol.evolution import merge_schemas, new_columns
 from tahoe.protocol.features import check_writable, needed_features, protocol_for_new_table, split_features, upgrade, upgrade_for
 from tahoe.protocol.partitions import encode_path, parse_partition_value
 from tahoe.protocol.predicate import Predicate, columns_of, evaluate, has_unknown, is_nan
-from tahoe.protocol.properties import ENABLE_ROW_TRACKING, normalise
-from tahoe.protocol.row_tracking import materialised_columns
+from tahoe.protocol.properties import normalise
+from tahoe.protocol.row_tracking import MATERIALISED, with_materialised_columns
 from tahoe.protocol.schema import VARIANT, VOID, Array, Map, Struct, as_nullable, check_unique_names, types_in, walk_fields
 from tahoe.sql.predicates import parse_predicate
 from tahoe.table.snapshot import Snapshot
@@ -355,9 +355,9 @@ def _metadata(
     used = before.properties.get(MAX_COLUMN_ID) if before is not None else None
     if used is not None:  # ids are never used twice in the life of a table
         configuration[MAX_COLUMN_ID] = used
-    if ENABLE_ROW_TRACKING.get(configuration, table=table.url):
-        known = {} if before is None else before.properties
-        configuration |= materialised_columns({**known, **configuration}, table.env.new_id)
+    if before is not None:
+        configuration = {**{name: before.properties[name] for name in MATERIALISED if name in before.properties}, **configuration}
+    configuration = with_materialised_columns(configuration, table.env.new_id, table=table.url)
     mode = mapping_mode(protocol, configuration)
     if mode != "none":
         schema, highest = assign_mapping(schema, mode, lambda _: f"col-{table.env.new_id()}", int(used or 0))
