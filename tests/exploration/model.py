@@ -40,7 +40,7 @@ class Op:
 
     The model's: `insert` a row; `update` gives all rows of a key one value; `delete` takes them away; files are rewritten. Beyond it:
     `mark` and `remark` are delete and update through vectors; `overwrite` leaves nothing but one row; `clear` leaves nothing; `compact`
-    makes one file of all.
+    makes one file of all; `copy` gives the values of a key's rows to the key C, so that what it read decides what it writes.
     """
 
     kind: str
@@ -63,6 +63,8 @@ class Op:
                 return frozenset({(self.key, self.value)})
             case "clear":
                 return frozenset()
+            case "copy":
+                return rows | {("C", value) for key, value in rows if key == self.key}
             case _:
                 return rows
 
@@ -127,7 +129,10 @@ def _planned(base: Snapshot, op: Op, name: str, *, partitioned: bool) -> tuple[l
             kept = [row for path in hits for row in _rows_of(base, files[path]) if row[0] != op.key]
             again = [_file(f"{name}-kept", kept, partitioned=partitioned)] if kept else []
             actions = [*(remove_of(files[path], 1) for path in hits), *again, *([new] if op.kind == "update" else [])]
-            return actions, {}, Intent(reads=by_key, removed_paths=frozenset(hits))
+            return actions, {}, Intent(reads=by_key, is_exact=True, removed_paths=frozenset(hits))
+        case "copy" if hits:
+            copied = [("C", value) for path in hits for key, value in _rows_of(base, files[path]) if key == op.key]
+            return [_file(name, copied, partitioned=partitioned)], {}, Intent(reads=by_key)
         case _:
             return None
 

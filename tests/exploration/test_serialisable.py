@@ -25,6 +25,7 @@ ALL_SCOPES = os.environ.get("TAHOE_EXPLORE") == "all"
 
 INSERT, UPDATE, DELETE = Op("insert"), Op("update", value="2"), Op("delete")
 MARK, REMARK, COMPACT, OVERWRITE, CLEAR = Op("mark"), Op("remark", value="2"), Op("compact"), Op("overwrite", value="2"), Op("clear")
+COPY = Op("copy")
 TWO_ROWS: tuple[Row, ...] = (("R", "1"), ("B", "1"))
 
 
@@ -57,7 +58,7 @@ SCOPES = [
     Scope((1, 1, 1), "R", "1"),
     Scope((1, 1, 1), "R", "12"),
 ]
-BEYOND = [Op(kind, key) for kind in ("mark", "remark") for key in "RB"] + [UPDATE, INSERT, OVERWRITE, CLEAR, COMPACT]
+BEYOND = [Op(kind, key) for kind in ("mark", "remark") for key in "RB"] + [UPDATE, INSERT, OVERWRITE, CLEAR, COMPACT, COPY]
 
 # Of the programs of a scope one in so many, in a sample.
 EVERY = 1 if ALL_SCOPES else 97

@@ -401,7 +401,7 @@ statements(
     clustered=(f"CREATE TABLE {{t}} USING delta CLUSTER BY (id, name) AS {NUMBERED}", "INSERT INTO {t} " + NUMBERED, "OPTIMIZE {t}"),
 )
 statements(
-    "checkConstraints",
+    None,
     check_constraint=(create(), "ALTER TABLE {t} ADD CONSTRAINT positive CHECK (id >= 0 AND name LIKE 'name%')"),
 )
 statements(
@@ -411,13 +411,13 @@ statements(
         "INSERT INTO {t} (id) VALUES (1), (2)",
     ),
 )
-statements("icebergCompatV1", iceberg_compat_v1=(create(enableIcebergCompatV1="true", columnMapping__mode="name"),))
+statements(None, iceberg_compat_v1=(create(enableIcebergCompatV1="true", columnMapping__mode="name"),))
 statements(
     "icebergCompatV2",
     iceberg_compat_v2=(create(NESTED, by="id", enableIcebergCompatV2="true", columnMapping__mode="name"),),
 )
 statements(
-    "materializePartitionColumns",
+    None,
     materialized_partition_columns=(create(by="part", enableMaterializePartitionColumnsFeature="true"),),
 )
 statements(

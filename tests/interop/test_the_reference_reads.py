@@ -222,6 +222,20 @@ def deletion_vectors_allowed(spark: SparkSession, path: str) -> DataFrame:
 
 
 @write
+def partitions_in_files(spark: SparkSession, path: str) -> DataFrame:
+    rows = spark.sql(NUMBERED)
+    save(rows, path, by="part", **{"delta.feature.materializePartitionColumns": "supported"})
+    return rows
+
+
+@write
+def for_iceberg(spark: SparkSession, path: str) -> DataFrame:
+    rows = spark.sql(NUMBERED)
+    save(rows, path, by="part", **{"delta.enableIcebergCompatV1": "true", "delta.columnMapping.mode": "name"})
+    return rows
+
+
+@write
 def change_data_feed(spark: SparkSession, path: str) -> DataFrame:
     rows = spark.sql(NUMBERED)
     save(rows, path, **{"delta.enableChangeDataFeed": "true"})

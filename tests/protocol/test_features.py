@@ -133,10 +133,8 @@ def test_what_asks_for_no_rule_that_is_missing_can_be_written(protocol, table):
         (legacy(1, 4), metadata(GENERATED), "generatedColumns"),
         (legacy(1, 6), metadata(IDENTITY), "identityColumns"),
         (listed("allowColumnDefaults"), metadata(DEFAULT), "allowColumnDefaults"),
-        (listed("icebergCompatV1"), metadata(enableIcebergCompatV1="true"), "icebergCompatV1"),
         (listed("icebergCompatV2"), metadata(enableIcebergCompatV2="true"), "icebergCompatV2"),
         (listed("icebergCompatV3"), metadata(enableIcebergCompatV3="true"), "icebergCompatV3"),
-        (listed("materializePartitionColumns"), metadata(), "materializePartitionColumns"),
     ],
 )
 def test_a_rule_that_is_active_and_not_enforced_refuses_the_write_by_name(protocol, table, feature):

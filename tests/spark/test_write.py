@@ -9,8 +9,10 @@ import time
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import deltalake
+import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, Observation, SparkSession
@@ -655,8 +657,8 @@ def test_properties_as_options_and_by_the_session(spark: SparkSession, path: str
 
 
 def test_a_rule_that_is_not_enforced_yet_refuses_the_write(spark: SparkSession, path: str) -> None:
-    with pytest.raises(WriteNotImplementedError, match="icebergCompatV1"):
-        append(spark.range(1), path, **{"delta.enableIcebergCompatV1": "true", "delta.columnMapping.mode": "name"})
+    with pytest.raises(WriteNotImplementedError, match="icebergCompatV2"):
+        append(spark.range(1), path, **{"delta.enableIcebergCompatV2": "true", "delta.columnMapping.mode": "name"})
 
 
 def test_constraints_hold_for_every_row_whatever_their_sql(spark: SparkSession, path: str) -> None:
@@ -674,6 +676,27 @@ def test_constraints_hold_for_every_row_whatever_their_sql(spark: SparkSession, 
     append(good.select("name", "id"), path)
     assert spark.read.format("delta").load(path).count() == 4
     assert tahoe.Table(path).version == 1
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        {"delta.feature.materializePartitionColumns": "supported"},
+        {"delta.enableIcebergCompatV1": "true", "delta.columnMapping.mode": "name"},
+    ],
+)
+def test_files_hold_the_partition_columns_where_the_table_says_so(spark: SparkSession, path: str, properties: dict[str, str]) -> None:
+    rows = spark.sql("select id, concat('p', id % 2) p, date'2026-01-01' d, id * 2 v from range(6) union all select 9, null, null, 1")
+    rows.write.format("delta").partitionBy("p", "d").options(**properties).save(path)
+    append(rows, path)
+    names = {f.name: f.metadata.get("delta.columnMapping.physicalName", f.name) for f in tahoe.Table(path).schema}
+    for add in tahoe.Table(path).snapshot().live.adds():
+        held = pq.read_table(f"{path}/{unquote(add.path)}")
+        assert set(held.column_names) == set(names.values())
+        assert set(held.column(names["p"]).to_pylist()) == {add.partition_values[names["p"]]}
+    found = spark.read.format("delta").load(path)
+    assert sorted(map(repr, found.collect())) == sorted(map(repr, rows.union(rows).collect()))
+    assert found.where("p = 'p1'").count() == 6
 
 
 def test_row_ids_are_given_to_every_file_that_spark_writes(spark: SparkSession, path: str) -> None:

@@ -65,8 +65,8 @@ def test_what_is_not_there_cannot_be_unset(table):
 
 def test_a_rule_that_is_not_kept_yet_cannot_be_switched_on(table):
     # afterwards nobody here could write to the table
-    with pytest.raises(WriteNotImplementedError, match="icebergCompatV1"):
-        set_properties(table, {"delta.enableIcebergCompatV1": "true", "delta.columnMapping.mode": "name"})
+    with pytest.raises(WriteNotImplementedError, match="icebergCompatV2"):
+        set_properties(table, {"delta.enableIcebergCompatV2": "true", "delta.columnMapping.mode": "name"})
     assert table.version == 0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
@@ -11,22 +12,29 @@ import tahoe
 from tahoe.errors import (
     AppendOnlyTableError,
     CheckConstraintViolatedError,
+    CommitOutcomeUnknownError,
     ConcurrentAppendException,
     ConcurrentDeleteDeleteException,
     ConcurrentDeleteReadException,
     ConcurrentTransactionException,
     InvalidCommitError,
     InvalidOptionError,
+    InvalidPredicateError,
     InvalidPropertyError,
     MetadataChangedException,
     SchemaMismatchError,
     UnsupportedOperationError,
 )
 from tahoe.protocol.actions import Add, CommitInfo, DomainMetadata, Remove, Txn
+from tahoe.protocol.deletion_vector import inline_descriptor
+from tahoe.protocol.predicate import And, Column, Comparison, Literal, Unknown
 from tahoe.protocol.schema import LONG, STRING, Field, Struct
+from tahoe.storage.memory import Effect, Fault, FaultPlan, MemoryStore, Operation
 from tahoe.table.alter import set_properties
+from tahoe.table.arrow_writer import write_arrow
 from tahoe.table.snapshot import load_snapshot
 from tahoe.table.verify import check
+from tahoe.table.writing import WriteRequest
 from tests.table.builders import memory_env, put_commit
 
 WITH_VECTORS = {"delta.enableDeletionVectors": "true"}
@@ -151,8 +159,6 @@ def test_positions_and_paths_that_are_not_there_are_refused():
         changes.mark_deleted(only_path(table), [10])
     with pytest.raises(InvalidOptionError, match="no such file"), table.transaction() as changes:
         changes.remove(["other.parquet"])
-    with pytest.raises(UnsupportedOperationError, match="enableDeletionVectors"), make({}).transaction() as changes:
-        changes.mark_deleted("any", [1])
     assert table.version == 0
 
 
@@ -309,6 +315,140 @@ def test_a_foreign_commit_without_its_timestamp_is_named_and_nothing_is_put_on_i
     assert len([info for info in table.env.store.walk() if info.key.endswith(".parquet")]) == 1
 
 
+# --- what several changes in one transaction do to each other
+
+
+@pytest.mark.parametrize("properties", [WITH_VECTORS, {}], ids=["vectors", "copies"])
+def test_several_deletes_add_up(properties):
+    table = make(properties)
+    with table.transaction() as changes:
+        assert (changes.delete("id = 1"), changes.delete("id in (1, 2)"), changes.delete("id = 2")) == (1, 1, 0)
+    assert ids(table) == [0, *range(3, 10)]
+    with table.transaction() as changes:
+        changes.delete("id = 3")
+        changes.remove([only_path(table)])
+        assert changes.delete("id = 4") == 0
+    assert ids(table) == []
+
+
+@pytest.mark.parametrize("switch", ["true", "false"])
+def test_vectors_may_be_switched_between_two_deletes(switch):
+    table = make({"delta.enableDeletionVectors": "false" if switch == "true" else "true"})
+    with table.transaction() as changes:
+        changes.delete("id = 1")
+        changes.set_properties({"delta.enableDeletionVectors": switch})
+        changes.delete("id = 2")
+    assert ids(table) == [0, *range(3, 10)]
+
+
+def test_what_was_refused_is_not_half_done():
+    table = make({"delta.enableChangeDataFeed": "true"})
+    with table.transaction() as changes:
+        with pytest.raises(UnsupportedOperationError):
+            changes.delete("id = 1")
+        changes.append(rows(20))
+    assert ids(table) == [*range(10), 20]
+    table = make()
+    with table.transaction() as changes:
+        changes.add_constraint("positive", "id >= 0")
+        with pytest.raises(CheckConstraintViolatedError):
+            changes.append(pa.table({"id": [-1], "extra": ["x"]}), merge_schema=True)
+        changes.append(rows(20))
+    assert list(table.schema.names) == ["id", "p"]
+    assert ids(table) == [*range(10), 20]
+
+
+@pytest.mark.parametrize("properties", [WITH_VECTORS, {}], ids=["vectors", "copies"])
+def test_a_delete_behind_a_change_of_the_schema_goes_by_the_new_names(properties):
+    table = make({"delta.columnMapping.mode": "name", **properties})
+    number, text = table.schema
+    with table.transaction() as changes:
+        changes.set_schema(Struct((replace(number, name="key"), replace(text, name="id"))))
+        assert changes.delete("key = 3 and id = 'a'") == 1
+    assert sorted(table.to_arrow().column("key").to_pylist()) == [0, 1, 2, *range(4, 10)]
+    assert set(table.to_arrow().column("id").to_pylist()) == {"a"}
+
+
+def test_a_name_that_is_free_again_is_a_new_column():
+    table = make({"delta.columnMapping.mode": "name", **WITH_VECTORS})
+    number, text = table.schema
+    with table.transaction() as changes:
+        changes.set_schema(Struct((replace(number, name="key"), Field(name="id", type=LONG), text)))
+    assert table.to_arrow(filter="key = 3").to_pylist() == [{"key": 3, "id": None, "p": "a"}]
+
+
+def test_a_constraint_looks_at_what_the_transaction_leaves():
+    table = make()
+    with pytest.raises(CheckConstraintViolatedError), table.transaction() as changes:
+        changes.append(rows(-5))
+        changes.add_constraint("positive", "id >= 0")
+    with table.transaction() as changes:
+        changes.delete("id < 3")
+        changes.add_constraint("large", "id >= 3")
+    assert ids(table) == list(range(3, 10))
+
+
+def test_a_column_that_a_constraint_names_cannot_go():
+    table = make({"delta.columnMapping.mode": "name"})
+    number, text = table.schema
+    with table.transaction() as changes:
+        changes.add_constraint("positive", "id >= 0")
+    for schema in (Struct((text,)), Struct((replace(number, name="key"), text))):
+        with pytest.raises(SchemaMismatchError, match="id >= 0 needs it"), table.transaction() as changes:
+            changes.set_schema(schema)
+
+
+def test_only_what_is_known_to_be_true_is_deleted():
+    table = make()
+    with pytest.raises(InvalidPredicateError), table.transaction() as changes:
+        changes.delete(And((Comparison("<", Column(("id",)), Literal(5)), Unknown("f(id)"))))
+    assert ids(table) == list(range(10))
+
+
+# --- the end of a transaction
+
+
+@pytest.mark.parametrize("txn", [None, ("app", 1)])
+def test_a_transaction_that_was_committed_is_over(txn):
+    table = make()
+    with table.transaction(txn=txn) as changes:
+        changes.append(rows(20))
+        assert changes.commit() == 1
+        for more in (changes.commit, lambda: changes.append(rows(1)), lambda: changes.delete(), lambda: changes.set_domain("a", "b")):
+            with pytest.raises(UnsupportedOperationError, match="it is over"):
+                more()
+    with pytest.raises(ZeroDivisionError), table.transaction() as changes:
+        changes.append(rows(21))
+        changes.commit()
+        raise ZeroDivisionError
+    assert table.version == 2
+    assert ids(table) == [*range(10), 20, 21]
+
+
+def test_where_nobody_knows_whether_it_was_committed_nothing_is_deleted():
+    table = make()
+    faults = FaultPlan(
+        Fault(effect=Effect.RAISE_AFTER, operation=Operation.PUT_IF_ABSENT, times=9),
+        Fault(effect=Effect.RAISE_BEFORE, operation=Operation.GET, key="*001.json", times=9),
+    )
+    failing = tahoe.Table(table.url, env=replace(table.env, store=MemoryStore(table.url, faults)))
+    with pytest.raises(CommitOutcomeUnknownError), failing.transaction() as changes:
+        changes.append(rows(20))
+        changes.commit()
+    assert ids(table) == [*range(10), 20]
+
+
+def test_a_table_that_was_made_anew_is_not_written_to():
+    table = make()
+    table.append(rows(20))
+    with pytest.raises(MetadataChangedException, match="made anew"), table.transaction() as changes:
+        changes.append(rows(21))
+        for info in list(table.env.store.walk()):
+            table.env.store.delete(info.key)
+        again(table).append(rows(1))
+    assert again(table).version == 0
+
+
 # --- conflicts: each of these the reference refuses
 
 
@@ -414,6 +554,23 @@ def test_a_change_of_a_property_does_not_stop_a_delete():
         set_properties(again(table), {"delta.appendOnly": "true"})
 
 
+def test_what_was_read_counts_though_no_row_is_written():
+    table = make({"delta.feature.domainMetadata": "supported"})
+    with pytest.raises(ConcurrentAppendException):
+        overtaken(table, lambda c: c.set_domain("count", str(c.to_arrow(filter="id < 100").num_rows)), lambda c: c.append(rows(50)))
+    assert overtaken(table, lambda c: c.set_domain("a", "b"), lambda c: c.append(rows(51))) == 3
+
+
+@pytest.mark.parametrize("with_vector", [False, True])
+def test_a_remove_that_does_not_tell_its_partition_may_be_of_any(with_vector):
+    table = make(partition_by=["p"])
+    (live,) = table.snapshot().live.adds()
+    with pytest.raises(ConcurrentDeleteReadException), table.transaction() as changes:
+        changes.append(rows(changes.to_arrow(filter="p = 'a' and id > 3").num_rows, p="b"))
+        marked = replace(live, deletion_vector=inline_descriptor([5]))
+        put_commit(table.env, 1, [CommitInfo({}), Remove(path=live.path), *([marked] if with_vector else [])])
+
+
 # --- row tracking
 
 TRACKED = {"delta.enableRowTracking": "true", **WITH_VECTORS}
@@ -458,9 +615,25 @@ def test_files_that_were_there_get_ids_when_tracking_begins():
     assert [version for _, _, version in row_ids(table)] == [2, 2]
     assert [number for first, last, _ in row_ids(table) for number in range(first, last + 1)] == list(range(12))
     assert ids(table) == [*range(10), 10, 11]
-    with pytest.raises(ConcurrentAppendException, match="row ids"), make().transaction() as changes:
+    with pytest.raises(ConcurrentAppendException, match="every file of the table"), make().transaction() as changes:
         changes.set_properties({"delta.enableRowTracking": "true"})
         again(changes.table).append(rows(99))
+
+
+@pytest.mark.parametrize("level", ["Serializable", "WriteSerializable"])
+def test_files_that_come_while_tracking_begins_are_not_passed_over(level):
+    def compact(table):
+        data = table.to_arrow()
+        request = WriteRequest(mode="overwrite", schema=table.schema, data_change=False)
+        write_arrow(again(table), data, request)
+
+    for winner in (compact, lambda table: again(table).append(rows(99))):
+        table = make({"delta.isolationLevel": level})
+        table.append(rows(50))
+        with pytest.raises(ConcurrentAppendException), table.transaction() as changes:
+            changes.set_properties({"delta.enableRowTracking": "true"})
+            winner(table)
+        assert len(set(ids(table))) == len(ids(table))
 
 
 def test_a_suspended_table_gives_no_ids():

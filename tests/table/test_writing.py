@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import tahoe
-from tahoe.errors import TableNotFoundError
+from tahoe.errors import InvalidPropertyError, TableNotFoundError
 from tahoe.protocol.actions import Action, Add, DomainMetadata, Metadata, Protocol
 from tahoe.protocol.column_mapping import column_id, physical_name
 from tahoe.protocol.schema import DOUBLE, LONG, Field, Struct
 from tahoe.table.arrow_writer import write_arrow
 from tahoe.table.types import delta_schema
+from tahoe.table.verify import check
 from tahoe.table.writing import WriteRequest, create_table
 from tests.table.builders import memory_env, put_commit
 
@@ -135,3 +137,35 @@ def test_a_version_of_a_table_that_took_the_place_of_another_is_its_own(table):
         table.env.store.delete(info.key)
     tahoe.Table("memory://given", env=table.env).append(pa.table({"other": [1]}))
     assert table.snapshot(0).schema.names == ("other",)
+
+
+ICEBERG = {"delta.enableIcebergCompatV1": "true", "delta.columnMapping.mode": "name"}
+
+
+@pytest.mark.parametrize("properties", [{"delta.feature.materializePartitionColumns": "supported"}, ICEBERG])
+def test_files_hold_the_partition_columns_where_the_table_says_so(properties):
+    table = tahoe.Table("memory://given", env=memory_env())
+    rows = pa.table({"id": [1, 2, 3], "p": ["a", None, "a"]})
+    table.append(rows, partition_by=["p"], properties=properties)
+    stored = table.schema.find("p").metadata.get("delta.columnMapping.physicalName", "p")
+    for add in table.snapshot().live.adds():
+        values = pq.read_table(table.env.store.open(add.path)).column(stored).to_pylist()
+        assert set(values) == {add.partition_values[stored]}
+    assert table.to_arrow().sort_by("id").to_pylist() == rows.to_pylist()
+    assert list(check(table.snapshot())) == []
+
+
+@pytest.mark.parametrize(
+    ("properties", "problem"),
+    [
+        ({**ICEBERG, "delta.columnMapping.mode": "none"}, "columnMapping"),
+        ({**ICEBERG, "delta.enableDeletionVectors": "true"}, "deletion vectors"),
+    ],
+)
+def test_what_iceberg_cannot_read_is_refused(properties, problem):
+    table = tahoe.Table("memory://given", env=memory_env())
+    with pytest.raises(InvalidPropertyError, match=problem):
+        table.append(pa.table({"id": [1]}), properties=properties)
+    with pytest.raises(InvalidPropertyError, match="array, map and void"):
+        table.append(pa.table({"id": [1], "l": [[1]]}), properties=ICEBERG)
+    assert not table.exists()

@@ -83,15 +83,17 @@ class Intent:
     Attributes:
         reads: the rows that it read; None for a blind append.
         is_exact: every row that it read is among those that it deletes, so that a row that it does not delete was not read.
+        is_alone: it says something of every file of the table, so that any file that comes or goes matters, whatever rows it has.
         removed_paths: canonical paths of the files that it removes.
         marked: the rows that it deletes through vectors, by the canonical paths of their files.
         app_ids: the applications whose recorded versions it relies on.
         domains: the domains that it changes.
-        metadata: the table's, as the work was planned with it; None where it changes the metadata itself, or makes the table.
+        metadata: the table's, as the work was planned with it; None where it changes metadata or protocol itself, or makes the table.
     """
 
     reads: Reads | None = None
     is_exact: bool = False
+    is_alone: bool = False
     removed_paths: Set[str] = field(default_factory=frozenset)
     marked: Mapping[str, RowIndexes] = field(default_factory=dict)
     app_ids: Set[str] = field(default_factory=frozenset)
@@ -163,7 +165,9 @@ def _file_reasons(
     mine: Intent, winner: Winner, canonical: Callable[[str], str], deleted: Callable[[FileAction], RowIndexes]
 ) -> Iterator[Reason]:
     for path, (removed, added) in winner.files(canonical).items():
-        if removed is not None and added is not None:
+        if mine.is_alone:
+            yield ConcurrentAppendException, f"it added or removed {path}, and this write speaks of every file of the table"
+        elif removed is not None and added is not None:
             yield from _about_vector(mine, path, removed, added, deleted)
         elif removed is not None:
             yield from _about_removed(mine, path, removed)
@@ -191,13 +195,13 @@ def _about_added(mine: Intent, added: Add) -> Iterator[Reason]:
 
 
 def _about_vector(mine: Intent, path: str, removed: Remove, added: Add, deleted: Callable[[FileAction], RowIndexes]) -> Iterator[Reason]:
-    """The same file with another vector: rows of it are gone, or back."""
+    """The same file with another vector: rows of it are gone, or back. What the log says of it stands in the add: a remove may lack it."""
     if removed.deletion_vector == added.deletion_vector:
         return  # its statistics or tags are other ones
     if path in mine.removed_paths:
         yield ConcurrentDeleteDeleteException, f"it deleted rows of {removed.path}, which this write removes"
         return
-    marked, reads = mine.marked.get(path), _reads(mine, removed)
+    marked, reads = mine.marked.get(path), _reads(mine, added)
     if marked is None and reads is None:
         return
     before, after = deleted(removed), deleted(added)
@@ -205,7 +209,7 @@ def _about_vector(mine: Intent, path: str, removed: Remove, added: Add, deleted:
     if marked is not None and (both := marked & gone):
         detail = f"it deleted {len(both)} of the {len(marked)} rows of {removed.path} that this write deletes, row {both[0]} among them"
         yield ConcurrentDeleteDeleteException, detail
-    if reads is not None and gone and not mine.is_exact and reads.are_in(removed, gone):
+    if reads is not None and gone and not mine.is_exact and reads.are_in(added, gone):
         yield ConcurrentDeleteReadException, f"it deleted rows of {removed.path} that this write has read (it read {reads})"
     if reads is not None and back and reads.are_in(added, back):
         yield ConcurrentAppendException, f"it restored rows of {added.path} that this write would have had to read (it read {reads})"

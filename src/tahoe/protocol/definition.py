@@ -6,7 +6,7 @@ with it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass, replace
 
 from tahoe.errors import InvalidPropertyError, SchemaMismatchError
@@ -184,7 +184,8 @@ class Definition:
         )
 
     def _evolved(self, known: Struct, given: Struct, path: tuple[str, ...]) -> Struct:
-        pairs = [(f, self._same_column(known, f)) for f in given]
+        claimed = {column_id(f) for f in given} - {None}
+        pairs = [(f, self._same_column(known, f, claimed)) for f in given]
         kept = {before.name for _, before in pairs if before is not None}
         dropped = [".".join((*path, f.name)) for f in known if f.name not in kept]
         if dropped and self.column_mapping_mode == "none":
@@ -192,11 +193,15 @@ class Definition:
             raise self._mismatch(f"column {', '.join(dropped)} would be dropped, and {why}")
         return Struct(tuple(self._added(f, path) if before is None else self._changed(before, f, path) for f, before in pairs))
 
-    def _same_column(self, known: Struct, given: Field) -> Field | None:
-        number = column_id(given) if self.column_mapping_mode != "none" else None
+    def _same_column(self, known: Struct, given: Field, claimed: Set[int | None]) -> Field | None:
+        """The column that a given one is: by its id, else by its name, unless that column's id is another one's."""
+        if self.column_mapping_mode == "none":
+            return known.find(given.name)
+        number = column_id(given)
         if number is not None:
             return next((f for f in known if column_id(f) == number), None)
-        return known.find(given.name)
+        named = known.find(given.name)
+        return None if named is None or column_id(named) in claimed else named
 
     def _added(self, given: Field, path: tuple[str, ...]) -> Field:
         if not given.nullable:

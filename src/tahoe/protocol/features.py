@@ -21,8 +21,9 @@ from tahoe.errors import (
     WriteNotImplementedError,
 )
 from tahoe.protocol.actions import Metadata, Protocol
+from tahoe.protocol.column_mapping import mapping_mode
 from tahoe.protocol.properties import SYMLINK_MANIFESTS
-from tahoe.protocol.schema import TIMESTAMP_NTZ, VARIANT, DataType, Struct, types_in, walk_fields
+from tahoe.protocol.schema import TIMESTAMP_NTZ, VARIANT, VOID, Array, DataType, Map, Struct, types_in, walk_fields
 from tahoe.protocol.type_widening import TYPE_CHANGES, check_type_changes
 
 READER_VERSIONS = range(1, 4)
@@ -64,6 +65,7 @@ class Feature:
         requires: features that must be listed with it.
         preview_names: other names of the same rules.
         is_read: whether tables that list it can be read.
+        conflict: what of a table's protocol and metadata the rule forbids, in the words of an error message; None where all is well.
     """
 
     name: str
@@ -77,6 +79,7 @@ class Feature:
     requires: tuple[str, ...] = ()
     preview_names: tuple[str, ...] = ()
     is_read: bool = True
+    conflict: Callable[[Protocol, Metadata], str | None] = lambda _, __: None
 
 
 # --- tests on the metadata
@@ -120,6 +123,16 @@ def _type_widening(schema: Struct, configuration: Configuration) -> bool:
 
 def _always(_: Struct, __: Configuration) -> bool:
     return True
+
+
+def _against_iceberg_v1(protocol: Protocol, metadata: Metadata) -> str | None:
+    """Protocol: "Writer Requirements for IcebergCompatV1"."""
+    if mapping_mode(protocol, metadata.configuration) == "none":
+        return "it needs delta.columnMapping.mode name or id"
+    if "deletionVectors" in supported_features(protocol):
+        return "the table supports deletion vectors, which Iceberg cannot read"
+    columns = [".".join(path) for path, field in walk_fields(metadata.schema) if isinstance(field.type, Array | Map) or field.type == VOID]
+    return f"columns of the types array, map and void cannot be read by it: {', '.join(columns)}" if columns else None
 
 
 # --- the table
@@ -284,9 +297,10 @@ FEATURES: tuple[Feature, ...] = (
         name="icebergCompatV1",
         requires=("columnMapping",),
         active=_property("delta.enableIcebergCompatV1"),
-        writes=Writes.NONE,
+        writes=Writes.ALL,
         rule="compatibility with Iceberg, version 1",
-        why="Partition columns must be in the data files, and some types are not allowed.",
+        why="Partition columns are written into the data files, timestamps have 64 bits, files tell their rows; the rest is refused.",
+        conflict=_against_iceberg_v1,
     ),
     Feature(
         name="icebergCompatV2",
@@ -307,9 +321,9 @@ FEATURES: tuple[Feature, ...] = (
     Feature(
         name="materializePartitionColumns",
         active=_always,
-        writes=Writes.NONE,
+        writes=Writes.ALL,
         rule="partition columns in data files",
-        why="Where the feature is supported, data files must hold the partition columns.",
+        why="Where the feature is supported, data files hold the partition columns.",
     ),
     Feature(
         name="checkpointProtection",
@@ -398,8 +412,17 @@ def check_writable(protocol: Protocol, metadata: Metadata, *, table: str, remove
     for feature in active_features(protocol, metadata):
         if feature.writes is Writes.NONE:
             raise WriteNotImplementedError(table=table, rule=feature.rule, feature=feature.name, tahoe_version=VERSION)
+        if (detail := feature.conflict(protocol, metadata)) is not None:
+            name = f"delta.enable{feature.name[0].upper()}{feature.name[1:]}"
+            raise InvalidPropertyError(property=name, table=table, value="true", detail=detail)
         if feature.writes is Writes.APPENDS and removes_data:
             raise AppendOnlyTableError(table=table)
+
+
+def keeps_partitions_in_files(protocol: Protocol, metadata: Metadata) -> bool:
+    """Whether data files must hold the partition columns. Protocol: "Materialize Partition Columns"."""
+    names = {feature.name for feature in active_features(protocol, metadata)}
+    return not names.isdisjoint(("materializePartitionColumns", "icebergCompatV1"))
 
 
 def active_features(protocol: Protocol, metadata: Metadata) -> Iterator[Feature]:

@@ -13,6 +13,7 @@ from functools import cache
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  PySpark's users know it by this name
 
 from tahoe.errors import (
     CommitOutcomeUnknownError,
@@ -28,7 +29,7 @@ from tahoe.protocol.constraints import constraints_of
 from tahoe.protocol.partitions import HIVE_NULL, format_partition_value, parse_partition_value
 from tahoe.protocol.schema import BINARY, Array, DataType, Field, Map, Struct, as_nullable, walk_fields
 from tahoe.spark.file_writer import NewFile, WriterSettings, delete_files, write_files
-from tahoe.spark.fitting import CHAR_VARCHAR, Refusals, check_binary_partitions, declares, enforce, fit, require, without_void
+from tahoe.spark.fitting import CHAR_VARCHAR, Refusals, check_binary_partitions, declares, enforce, fit, quoted, require, without_void
 from tahoe.spark.gateway import Gateway
 from tahoe.spark.opened import open_table
 from tahoe.spark.types import delta_schema
@@ -237,7 +238,10 @@ def _rows(plan: WritePlan, options: WriteOptions, frame: DataFrame, refusals: Re
     if plan.replace_where is not None and options.replace_where_is_checked:
         rows = require(rows, plan.replace_where, plan.request.replace_where or "", plan.schema, refusals)
     rows = enforce(rows, constraints_of(plan.metadata, table=plan.url), refusals)
-    return check_binary_partitions(rows, plan.partition_columns, plan.schema, refusals)
+    rows = check_binary_partitions(rows, plan.partition_columns, plan.schema, refusals)
+    if plan.keeps_partitions_in_files:  # what becomes folders is a copy, behind the columns of the files
+        rows = rows.select("*", *[F.col(quoted(name)).alias(name) for name in plan.partition_columns])
+    return rows
 
 
 def writer_settings(plan: WritePlan, options: WriteOptions) -> WriterSettings:
@@ -248,8 +252,11 @@ def writer_settings(plan: WritePlan, options: WriteOptions) -> WriterSettings:
     properties = plan.metadata.configuration
     codec = properties.get("delta.parquet.compression.codec")
     pages = properties.get("delta.parquet.format.version", "1.0.0")
+    columns = without_void(plan.physical_schema)
+    if plan.keeps_partitions_in_files:
+        columns = Struct((*columns, *(f for name in plan.physical_partition_columns for f in columns if f.name == name)))
     return WriterSettings(
-        schema=_file_schema(without_void(plan.physical_schema)).to_json(),
+        schema=_file_schema(columns).to_json(),
         partition_columns=plan.physical_partition_columns,
         options={**({"compression": codec.lower()} if codec else {}), **options.writer},
         hadoop={**({"parquet.writer.version": "PARQUET_2_0"} if pages.startswith("2") else {}), **options.hadoop},

@@ -33,7 +33,7 @@ _CODEC = "zstd"  # protocol, "Table Properties": what writers should use where a
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """The rows of one partition, without its columns."""
+    """The rows of one partition, with the columns that its file holds."""
 
     values: dict[str, Any]
     rows: pa.Table
@@ -94,7 +94,7 @@ def delete_files(plan: WritePlan, files: Sequence[WrittenFile]) -> None:
 
 def _partitions(data: pa.Table, plan: WritePlan) -> Iterator[_Part]:
     names = list(plan.partition_columns)
-    rest = [name for name in data.column_names if name not in names]
+    rest = data.column_names if plan.keeps_partitions_in_files else [name for name in data.column_names if name not in names]
     if not names:
         yield _Part({}, data)
         return

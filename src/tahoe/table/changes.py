@@ -18,32 +18,41 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyroaring import BitMap64
 
-from tahoe._cached import cached_property
-from tahoe.errors import CommitOutcomeUnknownError, DeltaError, InvalidOptionError, UnsupportedOperationError, WriteAlreadyRecordedError
+from tahoe.errors import (
+    CommitOutcomeUnknownError,
+    DeltaError,
+    InvalidOptionError,
+    InvalidPredicateError,
+    MetadataChangedException,
+    SchemaMismatchError,
+    UnsupportedOperationError,
+    WriteAlreadyRecordedError,
+)
 from tahoe.protocol.actions import Action, Add, DomainMetadata, Txn, remove_of
 from tahoe.protocol.conflict import Intent
-from tahoe.protocol.constraints import Constraint
+from tahoe.protocol.constraints import Constraint, constraints_of
 from tahoe.protocol.definition import Definition
 from tahoe.protocol.features import check_writable
 from tahoe.protocol.partitions import resolve_path
-from tahoe.protocol.predicate import TRUE, Or, Predicate
+from tahoe.protocol.predicate import TRUE, Predicate, has_unknown
 from tahoe.protocol.properties import ENABLE_CHANGE_DATA_FEED, ENABLE_DELETION_VECTORS, ENABLE_ROW_TRACKING
 from tahoe.protocol.row_tracking import assigns_row_ids
 from tahoe.protocol.schema import Struct
-from tahoe.sql.predicates import parse_predicate
+from tahoe.sql.predicates import columns_named, parse_predicate
 from tahoe.table.arrow_writer import write_files
 from tahoe.table.constraints import check_rows
 from tahoe.table.marks import Mark, num_records
-from tahoe.table.read_set import RowsRead
+from tahoe.table.read_set import AnyRead, RowsRead
 from tahoe.table.rows import matching_rows, read_file, read_rows
 from tahoe.table.scan import Scan
-from tahoe.table.snapshot import Snapshot
+from tahoe.table.snapshot import Snapshot, is_current
 from tahoe.table.transaction import Transaction
 from tahoe.table.types import delta_schema
 from tahoe.table.vectors import deleted_rows
-from tahoe.table.writing import WritePlan, WriteRequest, plan_existing
+from tahoe.table.writing import WriteRequest, plan_existing
 
 if TYPE_CHECKING:
     from tahoe.table.table import Table
@@ -72,6 +81,9 @@ class _Operation:
 class Changes:
     """An open transaction. Made by `Table.transaction`; it is committed at the end of the `with` block, and not at all where that fails.
 
+    A change that is refused leaves the transaction as it was, so that it can go on without it. Conditions and columns go by the names that
+    the table has after the changes so far.
+
     Attributes:
         snapshot: the table as it is read.
         version: the version that was made; None before the end, and where there was nothing to commit.
@@ -89,25 +101,28 @@ class Changes:
         self.table = table
         self.snapshot: Snapshot = table.snapshot()
         self.version: int | None = None
+        self._is_open = True
         self._definition = Definition(table=table.url, protocol=self.snapshot.protocol, metadata=self.snapshot.metadata)
         self._operation, self._txn, self._user_metadata, self._engine = operation, txn, user_metadata, engine
         self._operations: list[_Operation] = []
         self._metrics: dict[str, int] = {}
-        self._adds: dict[str, Add] = {}
-        self._removed: dict[str, Add] = {}
-        self._marks: dict[str, Mark] = {}
+        self._adds: list[Add] = []
+        self._deleted: dict[str, Mark] = {}
         self._domains: dict[str, DomainMetadata] = {}
         self._txns: dict[str, int] = {}
-        self._reads: list[tuple[Predicate, str]] = []
+        self._reads: list[RowsRead] = []
         self._is_exact = True
 
     def __enter__(self) -> Changes:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        if not self._is_open:
+            return
         if kind is None:
             self.commit()
         else:
+            self._end()
             self._discard()
 
     # --- reading
@@ -118,19 +133,26 @@ class Changes:
         Raises:
             InvalidPredicateError, ColumnNotFoundError: the text cannot be understood.
         """
-        predicate = self._predicate(filter)
-        self._reads.append((predicate, filter if isinstance(filter, str) else "the whole table" if filter is None else "a predicate"))
+        read = self._read(filter)
+        self._reads.append(read)
         self._is_exact = False
-        return self.snapshot.scan(predicate)
+        return read.snapshot.scan(read.predicate)
 
     def to_arrow(self, columns: Iterable[str] | None = None, filter: str | Predicate | None = None) -> pa.Table:
-        """The rows, as `Snapshot.to_arrow`; they count as read."""
+        """The rows that the table had when the transaction began, as `Snapshot.to_arrow`; they count as read."""
         return read_rows(self.scan(filter), None if columns is None else list(columns))
 
-    def _predicate(self, filter: str | Predicate | None) -> Predicate:
+    @property
+    def _current(self) -> Snapshot:
+        """The snapshot under the definition that the table has by now."""
+        self._check_open()
+        return replace(self.snapshot, protocol=self._definition.protocol, metadata=self._definition.metadata)
+
+    def _read(self, filter: str | Predicate | None) -> RowsRead:
+        current = self._current
         if isinstance(filter, str):
-            return parse_predicate(filter, self.snapshot.schema, table=self.table.url, zone=self.table.log.zone)
-        return TRUE if filter is None else filter
+            return RowsRead(current, parse_predicate(filter, current.schema, table=current.url, zone=self.table.log.zone), filter)
+        return RowsRead(current, TRUE if filter is None else filter, "the whole table" if filter is None else "a predicate")
 
     # --- rows
 
@@ -144,19 +166,13 @@ class Changes:
             DeltaAnalysisError: the data does not fit the table, or a row breaks a constraint.
         """
         schema = delta_schema(data.schema, table=self.table.url)
-        plan = self._plan(WriteRequest(mode="append", schema=schema, merge_schema=merge_schema))
-        self._definition = replace(self._definition, protocol=plan.protocol, metadata=plan.metadata)
-        self._did("WRITE", {"mode": "Append", "partitionBy": list(plan.partition_columns)}, numOutputRows=data.num_rows)
-        return self._write(plan, data)
-
-    def _plan(self, request: WriteRequest) -> WritePlan:
-        changed = replace(self.snapshot, protocol=self._definition.protocol, metadata=self._definition.metadata)
-        return plan_existing(self.table, request, changed)
-
-    def _write(self, plan: WritePlan, data: pa.Table) -> int:
+        plan = plan_existing(self.table, WriteRequest(mode="append", schema=schema, merge_schema=merge_schema), self._current)
         adds = [plan.add(file) for file in write_files(plan, data)]
-        self._adds.update({self._canonical(add.path): add for add in adds})
-        self._count(numAddedFiles=len(adds), numFiles=len(adds), numOutputBytes=sum(add.size_bytes for add in adds))
+        self._adds += adds
+        self._definition = replace(self._definition, protocol=plan.protocol, metadata=plan.metadata)
+        size_bytes = sum(add.size_bytes for add in adds)
+        told = {"mode": "Append", "partitionBy": list(plan.partition_columns)}
+        self._did("WRITE", told, numOutputRows=data.num_rows, numFiles=len(adds), numAddedFiles=len(adds), numOutputBytes=size_bytes)
         return len(adds)
 
     def remove(self, paths: Iterable[str]) -> None:
@@ -167,30 +183,28 @@ class Changes:
             AppendOnlyTableError: the table only takes appends.
         """
         self._check_removes_data()
-        wanted = {self._canonical(path): path for path in paths}
-        for key, add in [(key, self._file(path)) for key, path in wanted.items()]:
-            self._remove(key, add)
-        self._did("REMOVE", {"paths": list(wanted.values())})
+        wanted = list(paths)
+        self._deleted |= {key: self._all_of(add) for key, add in self._files(wanted).items()}
+        self._did("REMOVE", {"paths": wanted})
 
     def mark_deleted(self, path: str, rows: Iterable[int]) -> int:
-        """Delete rows of one file by their positions in it, through its deletion vector.
+        """Delete rows of one file by their positions in it.
 
         Returns:
             how many rows were there still.
 
         Raises:
             InvalidOptionError: the table has no such file, or the file no such row.
-            UnsupportedOperationError: the table has no deletion vectors.
+            AppendOnlyTableError: the table only takes appends.
         """
         self._check_removes_data()
-        self._check_has_vectors()
-        key, add, wanted = self._canonical(path), self._file(path), sorted(rows)
-        total = num_records(self.table.log, add, self.snapshot.version)
+        ((key, add),) = self._files([path]).items()
+        wanted, total = sorted(rows), self._num_records(add)
         if wanted and not 0 <= wanted[0] <= wanted[-1] < total:
             raise self._invalid("rows", wanted[-1] if wanted[0] >= 0 else wanted[0], f"{path} has the rows 0 to {total - 1}")
-        marked = self._mark(key, add, BitMap64(wanted))
-        self._did("DELETE", {"path": path}, numDeletedRows=marked)
-        return marked
+        count = self._delete({key: (add, BitMap64(wanted))})
+        self._did("DELETE", {"path": path}, numDeletedRows=count)
+        return count
 
     def delete(self, where: str | Predicate | None = None) -> int:
         """Delete the rows for which a condition is true, all if None: through deletion vectors where the table has them
@@ -202,78 +216,76 @@ class Changes:
         Raises:
             InvalidPredicateError, ColumnNotFoundError: the condition cannot be understood without Spark.
             AppendOnlyTableError: the table only takes appends.
+            UnsupportedOperationError: files would be written again, which this table does not allow.
         """
         self._check_removes_data()
-        predicate = self._predicate(where)
-        text = where if isinstance(where, str) else "true" if where is None else "a predicate"
-        self._reads.append((predicate, text))
-        deleted = sum(self._delete_from(add, predicate) for add in self.snapshot.scan(predicate).adds())
-        self._did("DELETE", {"predicate": text}, numDeletedRows=deleted)
-        return deleted
+        read = self._read(where)
+        if has_unknown(read.predicate):
+            raise InvalidPredicateError(table=self.table.url, predicate=str(read.predicate), detail="a part of it is not known")
+        found = {self._canonical(add.path): (add, self._matching(read, add)) for add in read.snapshot.scan(read.predicate).adds()}
+        count = self._delete(found)
+        self._reads.append(read)
+        self._did("DELETE", {"predicate": "true" if where is None else str(read)}, numDeletedRows=count)
+        return count
 
-    def _delete_from(self, add: Add, predicate: Predicate) -> int:
-        key = self._canonical(add.path)
-        if key in self._removed:
-            return 0
-        matching = BitMap64(np.flatnonzero(matching_rows(self.snapshot, add, predicate)).tolist())
-        if ENABLE_DELETION_VECTORS.get(self._definition.properties, table=self.table.url):
-            return self._mark(key, add, matching)
-        gone = matching - deleted_rows(self.table.log, add)
-        if not gone:
-            return 0
-        live = num_records(self.table.log, add, self.snapshot.version) - (add.deletion_vector.cardinality if add.deletion_vector else 0)
-        self._remove(key, add)
-        if len(gone) < live:
-            self._rewrite(add, matching)
-        return len(gone)
+    def _matching(self, read: RowsRead, add: Add) -> BitMap64:
+        return BitMap64(np.flatnonzero(matching_rows(read.snapshot, add, read.predicate)).tolist())
 
-    def _rewrite(self, add: Add, without: BitMap64) -> None:
-        """Write the rows of a file that stay."""
-        for switch, problem in _STAYING_ROWS_MATTER.items():
-            if switch.get(self._definition.properties, table=self.table.url):
-                raise UnsupportedOperationError(
-                    operation="Deleting some rows of a file",
-                    table=self.table.url,
-                    detail=problem,
-                    remedy="Set delta.enableDeletionVectors=true, with which they stay where they are.",
-                )
-        kept = read_file(self.snapshot, add, without)
-        self._count(numCopiedRows=kept.num_rows)
-        self._write(self._plan(WriteRequest(mode="append", schema=self.snapshot.schema)), kept)
+    def _delete(self, wanted: Mapping[str, tuple[Add, BitMap64]]) -> int:
+        """Take rows for deleted, those that are there still. Returns how many."""
+        new = {key: (add, rows - self._gone(key, add)) for key, (add, rows) in wanted.items()}
+        marks = {key: Mark(file=add, rows=self._marked(key) | rows) for key, (add, rows) in new.items() if rows}
+        if not self._has_vectors():
+            self._check_may_copy(marks.values())
+        self._deleted |= marks
+        return sum(len(rows) for _, rows in new.values())
 
-    def _file(self, path: str) -> Add:
-        add = self._files.get(self._canonical(path))
-        if add is None:
-            raise self._invalid("path", path, f"version {self.snapshot.version} has no such file")
-        return add
+    def _marked(self, key: str) -> BitMap64:
+        """The rows of a file that this transaction deletes."""
+        return self._deleted[key].rows if key in self._deleted else BitMap64()
 
-    @cached_property
-    def _files(self) -> dict[str, Add]:
-        return {self._canonical(add.path): add for add in self.snapshot.live.adds()}
+    def _gone(self, key: str, add: Add) -> BitMap64:
+        return self._marked(key) | deleted_rows(self.table.log, add)
 
-    def _mark(self, key: str, add: Add, rows: BitMap64) -> int:
-        known = self._marks.get(key)
-        before = deleted_rows(self.table.log, add) | (BitMap64() if known is None else known.rows)
-        new = rows - before
-        if new and key not in self._removed:
-            self._marks[key] = Mark(file=add, rows=new if known is None else known.rows | new)
-            return len(new)
-        return 0
+    def _all_of(self, add: Add) -> Mark:
+        everything = BitMap64(range(self._num_records(add)))
+        return Mark(file=add, rows=everything - deleted_rows(self.table.log, add))
 
-    def _remove(self, key: str, add: Add) -> None:
-        self._marks.pop(key, None)
-        self._removed[key] = add
+    def _num_records(self, add: Add) -> int:
+        return num_records(self.table.log, add, self.snapshot.version)
+
+    def _is_whole(self, mark: Mark) -> bool:
+        """Whether no row of the file is left."""
+        return len(mark.rows | deleted_rows(self.table.log, mark.file)) >= self._num_records(mark.file)
+
+    def _files(self, paths: Iterable[str]) -> dict[str, Add]:
+        """Live files by their paths, spelled in whatever way, under their canonical ones."""
+        self._check_open()
+        wanted = {self._canonical(path): path for path in paths}
+        as_written = pc.indices_nonzero(pc.is_in(self.snapshot.live.column("path"), value_set=pa.array(wanted.values(), pa.string())))
+        found = {self._canonical(add.path): add for add in Scan(self.snapshot, None, as_written).adds()}
+        if len(found) < len(wanted):
+            found |= {key: add for add in self.snapshot.live.adds() if (key := self._canonical(add.path)) in wanted}
+        for key, path in wanted.items():
+            if key not in found:
+                raise self._invalid("path", path, f"version {self.snapshot.version} has no such file")
+        return found
 
     def _check_removes_data(self) -> None:
+        self._check_open()
         check_writable(self._definition.protocol, self._definition.metadata, table=self.table.url, removes_data=True)
 
-    def _check_has_vectors(self) -> None:
-        if not ENABLE_DELETION_VECTORS.get(self._definition.properties, table=self.table.url):
+    def _has_vectors(self) -> bool:
+        return ENABLE_DELETION_VECTORS.get(self._definition.properties, table=self.table.url)
+
+    def _check_may_copy(self, marks: Iterable[Mark]) -> None:
+        switch = next((s for s in _STAYING_ROWS_MATTER if s.get(self._definition.properties, table=self.table.url)), None)
+        if switch is not None and not all(self._is_whole(mark) for mark in marks):
             raise UnsupportedOperationError(
-                operation="Marking rows as deleted",
+                operation="Deleting some rows of a file",
                 table=self.table.url,
-                detail="delta.enableDeletionVectors is not true",
-                remedy="Set the property first, in this transaction or before, or use delete(), which writes files again.",
+                detail=_STAYING_ROWS_MATTER[switch],
+                remedy="Set delta.enableDeletionVectors=true, with which they stay where they are.",
             )
 
     # --- what the table says of itself
@@ -286,7 +298,7 @@ class Changes:
             DeltaProtocolError: it switches a rule on that tahoe does not keep yet.
         """
         changed = self._definition.with_properties(properties, self.table.env.new_id)
-        self._define(changed, _Operation(name="SET TBLPROPERTIES", parameters={"properties": dict(properties)}))
+        self._define(changed, "SET TBLPROPERTIES", {"properties": dict(properties)})
 
     def unset_properties(self, names: Iterable[str], *, if_exists: bool = False) -> None:
         """Remove table properties, so that their defaults hold.
@@ -296,30 +308,48 @@ class Changes:
         """
         asked = list(names)
         changed = self._definition.without_properties(asked, if_exists=if_exists)
-        self._define(changed, _Operation(name="UNSET TBLPROPERTIES", parameters={"properties": asked, "ifExists": if_exists}))
+        self._define(changed, "UNSET TBLPROPERTIES", {"properties": asked, "ifExists": if_exists})
 
     def set_schema(self, schema: Struct | pa.Schema) -> None:
         """Give the table another schema in which its rows can still be read; see `Definition.with_schema` for what may change.
 
         Raises:
-            SchemaMismatchError, DuplicateColumnsError: the files do not allow it.
+            SchemaMismatchError, DuplicateColumnsError: the files do not allow it, or a constraint or the clustering needs what goes.
         """
         wanted = schema if isinstance(schema, Struct) else delta_schema(schema, table=self.table.url)
         changed = self._definition.with_schema(wanted, self.table.env.new_id)
-        self._define(changed, _Operation(name="UPDATE SCHEMA", parameters={"schema": wanted.to_json()}))
+        self._check_dependants(changed)
+        self._define(changed, "UPDATE SCHEMA", {"schema": wanted.to_json()})
+
+    def _check_dependants(self, changed: Definition) -> None:
+        """Columns that were dropped, or have another name now, may be named elsewhere."""
+        gone = {name for name in self._definition.schema.names if changed.schema.find(name) is None}
+        needed = {c.expression: columns_named(c.expression) for c in constraints_of(self._definition.metadata, table=self.table.url)}
+        needed["the clustering of the table"] = frozenset(path[0].lower() for path in self.snapshot.clustering_columns)
+        for what, names in needed.items():
+            if missing := sorted(name for name in gone if name.lower() in names):
+                raise SchemaMismatchError(
+                    table=self.table.url,
+                    detail=f"column {', '.join(missing)} would be gone, and {what} needs it",
+                    remedy="Drop the constraint or the clustering first, or keep the column.",
+                )
 
     def add_constraint(self, name: str, expression: str) -> None:
-        """Add a CHECK constraint, an SQL condition that every row must satisfy. The rows that are there are looked at first.
+        """Add a CHECK constraint, an SQL condition that every row must satisfy. The rows that are there are looked at first, and those that
+        this transaction appends.
 
         Raises:
             CheckConstraintViolatedError: a row that is there does not satisfy it.
             InvalidPropertyError: there is one of that name.
-            InvalidPredicateError, ColumnNotFoundError: it cannot be understood without Spark.
+            UnsupportedOperationError, ColumnNotFoundError: it cannot be understood without Spark.
         """
-        changed = self._definition.with_constraint(name, expression)
+        current, changed = self._current, self._definition.with_constraint(name, expression)
         constraint = Constraint(name=name, expression=expression)
-        check_rows(self.to_arrow(), [constraint], self.snapshot.schema, table=self.table.url, zone=self.table.log.zone)
-        self._define(changed, _Operation(name="ADD CONSTRAINT", parameters={"name": name, "expr": expression}))
+        for add in [*self.snapshot.live.adds(), *self._adds]:
+            rows = read_file(current, add, self._marked(self._canonical(add.path)))
+            check_rows(rows, [constraint], current.schema, table=self.table.url, zone=self.table.log.zone)
+        self.scan(None)
+        self._define(changed, "ADD CONSTRAINT", {"name": name, "expr": expression})
 
     def drop_constraint(self, name: str, *, if_exists: bool = False) -> None:
         """Drop a CHECK constraint.
@@ -328,7 +358,7 @@ class Changes:
             InvalidPropertyError: there is none of that name.
         """
         changed = self._definition.without_constraint(name, if_exists=if_exists)
-        self._define(changed, _Operation(name="DROP CONSTRAINT", parameters={"name": name, "existsOk": if_exists}))
+        self._define(changed, "DROP CONSTRAINT", {"name": name, "existsOk": if_exists})
 
     def upgrade_protocol(
         self, reader_version: int | None = None, writer_version: int | None = None, *, features: Iterable[str] = ()
@@ -340,14 +370,14 @@ class Changes:
             DeltaProtocolError: it switches a rule on that tahoe does not keep yet.
         """
         changed = self._definition.with_protocol(reader_version, writer_version, features)
-        self._define(changed, _Operation(name="UPGRADE PROTOCOL", parameters={"newProtocol": _protocol_text(changed)}))
+        self._define(changed, "UPGRADE PROTOCOL", {"newProtocol": _protocol_text(changed)})
 
-    def _define(self, changed: Definition, operation: _Operation) -> None:
+    def _define(self, changed: Definition, operation: str, parameters: Mapping[str, Any]) -> None:
+        self._check_open()
         check_writable(changed.protocol, changed.metadata, table=self.table.url)
-        if changed == self._definition:
-            return
-        self._definition = changed
-        self._operations.append(operation)
+        if changed != self._definition:
+            self._definition = changed
+            self._did(operation, parameters)
 
     def set_domain(self, domain: str, configuration: str | None) -> None:
         """Set the text of a metadata domain, or remove the domain with None. Those of features (`delta.*`) are not for users.
@@ -355,10 +385,11 @@ class Changes:
         Raises:
             InvalidOptionError: the domain belongs to a feature, or is not there to be removed.
         """
+        self._check_open()
         if domain.lower().startswith(_SYSTEM_DOMAINS):
             raise self._invalid("domain", domain, "domains that begin with delta. belong to the protocol's features")
-        known = self.snapshot.domains.get(domain)
-        if configuration is None and known is None:
+        known = self._domains.get(domain) or self.snapshot.domains.get(domain)
+        if configuration is None and (known is None or known.removed):
             raise self._invalid("domain", domain, "the table has no such domain")
         changed = self._definition.with_protocol(None, None, ["domainMetadata"])
         check_writable(changed.protocol, changed.metadata, table=self.table.url)
@@ -371,6 +402,7 @@ class Changes:
         """Record the version of an application, whatever is recorded now: it may be lowered. See `txn` of `Table.transaction` for a write
         that is made once.
         """
+        self._check_open()
         self._txns[app_id] = version
         self._did("SET TRANSACTION", {"appId": app_id, "version": version})
 
@@ -384,73 +416,116 @@ class Changes:
 
         Raises:
             DeltaConcurrentModificationException: another writer was first, and it matters; nothing was committed.
+            CommitOutcomeUnknownError: the storage would not tell whether the commit arrived.
         """
-        actions = self._actions()
-        if self._is_recorded() or not (actions or self._marks):
+        self._check_open()
+        try:
+            transaction = self._transaction()
+        except DeltaError:
+            self._end()
+            self._discard()
+            raise
+        self._end()
+        if transaction is None:
             self._discard()
             return None
         try:
-            self.version = self._transaction(actions).commit()
+            self.version = transaction.commit()
         except CommitOutcomeUnknownError:
             raise
-        except WriteAlreadyRecordedError:
+        except DeltaError as error:
             self._discard()
-            if self._txn is None:
+            if not isinstance(error, WriteAlreadyRecordedError) or self._txn is None:
                 raise
-        except DeltaError:
-            self._discard()
-            raise
         return self.version
 
-    def _transaction(self, actions: list[Action]) -> Transaction:
+    def _check_open(self) -> None:
+        if not self._is_open:
+            raise UnsupportedOperationError(
+                operation="Going on with a transaction",
+                table=self.table.url,
+                detail="it is over",
+                remedy="Begin another one with Table.transaction().",
+            )
+
+    def _end(self) -> None:
+        self._is_open = False
+
+    def _transaction(self) -> Transaction | None:
+        """What is to be committed; None where that is nothing."""
+        if self._is_recorded():
+            return None
+        marks, removes = self._finished_deletes()
+        readded = self._without_row_ids()
+        actions = self._actions([*removes, *self._adds, *readded])
+        if not actions and not marks:
+            return None
+        if not is_current(self.snapshot):
+            raise MetadataChangedException(
+                table=self.table.url,
+                winner=f"version {self.snapshot.version} is another one now",
+                detail="the table was dropped or made anew since the transaction began",
+            )
         operation, parameters = self._told()
         return Transaction(
             log=self.table.log,
             base=self.snapshot,
             actions=actions,
-            marks=self._marks,
+            marks=marks,
             operation=operation,
-            intent=self._intent(),
+            intent=self._intent(frozenset(self._deleted.keys() - marks.keys()), is_alone=bool(readded)),
             parameters=parameters,
             metrics=self._metrics,
             user_metadata=self._user_metadata,
             engine=self._engine,
         )
 
+    def _finished_deletes(self) -> tuple[dict[str, Mark], list[Action]]:
+        """The files to be marked; or, where the table has no vectors, the removes of files, whose other rows are written again."""
+        if self._has_vectors():
+            return self._deleted, []
+        self._check_may_copy(self._deleted.values())
+        now_ms = self.table.env.clock_ms()
+        for mark in self._deleted.values():
+            if not self._is_whole(mark):
+                self._copy_rest(mark)
+        return {}, [remove_of(mark.file, now_ms) for mark in self._deleted.values()]
+
+    def _copy_rest(self, mark: Mark) -> None:
+        """Write the rows of a file that stay."""
+        current = self._current
+        rest = read_file(current, mark.file, mark.rows)
+        plan = plan_existing(self.table, WriteRequest(mode="append", schema=current.schema), current)
+        adds = [plan.add(file) for file in write_files(plan, rest)]
+        self._adds += adds
+        self._count(numCopiedRows=rest.num_rows, numAddedFiles=len(adds))
+
     def _is_recorded(self) -> bool:
         recorded = None if self._txn is None else self.snapshot.txn_version(self._txn[0])
         return self._txn is not None and recorded is not None and recorded >= self._txn[1]
 
-    def _actions(self) -> list[Action]:
-        """All but what marks come to."""
-        now_ms = self.table.env.clock_ms()
+    def _recorded(self) -> dict[str, int]:
+        return self._txns | (dict([self._txn]) if self._txn else {})
+
+    def _actions(self, files: Iterable[Action]) -> list[Action]:
         definition, snapshot = self._definition, self.snapshot
-        defined: list[Action] = [*([definition.protocol] if definition.protocol != snapshot.protocol else [])]
-        defined += [definition.metadata] if definition.metadata != snapshot.metadata else []
-        removes = [remove_of(add, now_ms) for add in self._removed.values()]
-        changed = [*defined, *self._domains.values(), *removes, *self._adds.values(), *self._without_row_ids()]
-        recorded = self._txns | (dict([self._txn]) if self._txn else {})
-        return [*changed, *(Txn(app_id=app, version=version, last_updated_ms=now_ms) for app, version in recorded.items())]
+        protocol = [definition.protocol] if definition.protocol != snapshot.protocol else []
+        metadata = [definition.metadata] if definition.metadata != snapshot.metadata else []
+        now_ms = self.table.env.clock_ms()
+        txns = [Txn(app_id=app, version=version, last_updated_ms=now_ms) for app, version in self._recorded().items()]
+        return [*protocol, *metadata, *self._domains.values(), *txns, *files]
 
     def _without_row_ids(self) -> list[Add]:
         """The files that get ids now that rows are tracked. Protocol: "Row Tracking"."""
         before = assigns_row_ids(self.snapshot.protocol, self.snapshot.metadata)
         if before or not assigns_row_ids(self._definition.protocol, self._definition.metadata):
             return []
-        touched = {*self._removed, *self._marks}
-        return [replace(a, data_change=False) for path, a in self._files.items() if a.base_row_id is None and path not in touched]
+        live = (add for add in self.snapshot.live.adds() if add.base_row_id is None)
+        return [replace(add, data_change=False) for add in live if self._canonical(add.path) not in self._deleted]
 
-    def _intent(self) -> Intent:
-        reads = list(self._reads)
-        if self._without_row_ids():  # a file that came in between would have none
-            reads.append((TRUE, "all files, which get row ids"))
-        predicates = tuple(predicate for predicate, _ in reads)
-        return Intent(
-            reads=RowsRead(self.snapshot, Or(predicates), " or ".join(text for _, text in reads)) if reads else None,
-            is_exact=self._is_exact and len(reads) == len(self._reads),
-            removed_paths=frozenset(self._removed),
-            app_ids=frozenset(self._txns | (dict([self._txn]) if self._txn else {})),
-        )
+    def _intent(self, removed: frozenset[str], *, is_alone: bool) -> Intent:
+        reads = AnyRead(tuple(self._reads)) if self._reads else None
+        return Intent(reads=reads, is_exact=self._is_exact, is_alone=is_alone, removed_paths=removed, app_ids=frozenset(self._recorded()))
 
     def _told(self) -> tuple[str, Mapping[str, Any]]:
         """What the history says: the one operation there is, or the names of all."""
@@ -469,7 +544,7 @@ class Changes:
 
     def _discard(self) -> None:
         """Delete what was written and will never be committed."""
-        for add in self._adds.values():
+        for add in self._adds:
             store, key = self.table.log.locate(resolve_path(add.path, self.table.url))
             store.delete(key)
         self._adds.clear()

@@ -14,7 +14,7 @@ from tahoe._cached import cached_property
 from tahoe.errors import DeltaError
 from tahoe.protocol.actions import FileAction
 from tahoe.protocol.column_mapping import physical_schema
-from tahoe.protocol.conflict import RowIndexes
+from tahoe.protocol.conflict import Reads, RowIndexes
 from tahoe.protocol.predicate import Predicate
 from tahoe.protocol.skipping import StatTest, may_match, skipping_test
 from tahoe.protocol.stats import parse_statistics
@@ -24,6 +24,22 @@ from tahoe.table.vectors import deleted_rows
 
 # Rows of larger files are not looked at: a conflict costs its writer one more try, and this many bytes are read in the time of one.
 LOOKED_AT_BYTES_MAX = 64 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class AnyRead:
+    """All that several reads have read."""
+
+    parts: tuple[Reads, ...]
+
+    def __str__(self) -> str:
+        return " or ".join(map(str, self.parts))
+
+    def may_be_in(self, file: FileAction) -> bool:
+        return any(part.may_be_in(file) for part in self.parts)
+
+    def are_in(self, file: FileAction, rows: RowIndexes | None) -> bool:
+        return any(part.may_be_in(file) and part.are_in(file, rows) for part in self.parts)
 
 
 @dataclass(frozen=True)
@@ -47,11 +63,17 @@ class RowsRead:
         return skipping_test(self.predicate, snapshot.schema, snapshot.partition_columns, snapshot.column_mapping_mode)
 
     def may_be_in(self, file: FileAction) -> bool:
+        if self._is_unplaced(file):
+            return True
         physical = physical_schema(self.snapshot.schema, self.snapshot.column_mapping_mode)
         return may_match(self._test, parse_statistics(file.stats, physical), partition_row(self.snapshot, file))
 
+    def _is_unplaced(self, file: FileAction) -> bool:
+        """Whether a file's partition is not told: a remove may leave it out."""
+        return file.partition_values is None and bool(self.snapshot.partition_columns)
+
     def are_in(self, file: FileAction, rows: RowIndexes | None) -> bool:
-        if file.size_bytes is None or file.size_bytes > LOOKED_AT_BYTES_MAX:
+        if file.size_bytes is None or file.size_bytes > LOOKED_AT_BYTES_MAX or self._is_unplaced(file):
             return True
         try:
             found = np.flatnonzero(matching_rows(self.snapshot, file, self.predicate))

@@ -131,8 +131,9 @@ class Transaction:
     @cached_property
     def isolation(self) -> Isolation:
         """By `delta.isolationLevel`; a commit that only moves rows need not know what others add."""
-        changes_data = bool(self.marks) or any(a.data_change for a in self.actions if isinstance(a, Add | Remove))
-        if not changes_data and not any(isinstance(a, Metadata | Protocol) for a in self.actions):
+        files = [a for a in self.actions if isinstance(a, Add | Remove)]
+        changes = bool(self.marks) or any(a.data_change for a in files) or any(isinstance(a, Metadata | Protocol) for a in self.actions)
+        if not changes and (files or self.intent.reads is None):
             return Isolation.SNAPSHOT
         properties = {} if self.base is None else self.base.properties
         return Isolation(ISOLATION_LEVEL.get(properties, table=self.log.url))
@@ -145,7 +146,7 @@ class Transaction:
             isolation=self.isolation,
             marked={path: mark.rows for path, mark in self.marks.items()},
             domains=frozenset(a.domain for a in self.actions if isinstance(a, DomainMetadata)),
-            metadata=None if self.base is None or any(isinstance(a, Metadata) for a in self.actions) else self.base.metadata,
+            metadata=None if self.base is None or any(isinstance(a, Metadata | Protocol) for a in self.actions) else self.base.metadata,
         )
 
     # --- going behind winners

@@ -27,7 +27,16 @@ from tahoe.protocol.clustering import clustering_columns, clustering_domain
 from tahoe.protocol.column_mapping import MAX_COLUMN_ID, assign_mapping, mapping_mode, physical_schema, stored_name
 from tahoe.protocol.conflict import EVERYTHING, FilesRead, Intent, Reads
 from tahoe.protocol.evolution import merge_schemas, new_columns
-from tahoe.protocol.features import check_writable, needed_features, protocol_for_new_table, split_features, upgrade, upgrade_for
+from tahoe.protocol.features import (
+    active_features,
+    check_writable,
+    keeps_partitions_in_files,
+    needed_features,
+    protocol_for_new_table,
+    split_features,
+    upgrade,
+    upgrade_for,
+)
 from tahoe.protocol.partitions import encode_path, parse_partition_value
 from tahoe.protocol.predicate import Predicate, columns_of, evaluate, has_unknown, is_nan
 from tahoe.protocol.properties import normalise
@@ -128,6 +137,11 @@ class WritePlan:
     @property
     def url(self) -> str:
         return self.table.url
+
+    @property
+    def keeps_partitions_in_files(self) -> bool:
+        """Whether data files hold the partition columns as well."""
+        return bool(self.partition_columns) and keeps_partitions_in_files(self.protocol, self.metadata)
 
     @property
     def schema(self) -> Struct:
@@ -240,7 +254,7 @@ class WritePlan:
         replaced = self._replaced(adds)
         live = [a for a in self.snapshot.live.adds() if replaced(a)]
         canonical = self.table.log.canonical
-        reads = everything or FilesRead(replaced, self.request.replace_where or "what it replaces")
+        reads = everything or FilesRead(self._or_unplaced(replaced), self.request.replace_where or "what it replaces")
         intent = Intent(reads=reads, removed_paths=frozenset(canonical(a.path) for a in live), app_ids=app_ids)
         return [remove_of(a, now_ms, data_change=self.request.data_change) for a in live], intent
 
@@ -253,6 +267,10 @@ class WritePlan:
             predicate = self.replace_where
             return lambda file: evaluate(predicate, self._partition_row(file)) is True
         return lambda _: True
+
+    def _or_unplaced(self, test: Callable[[Add | Remove], bool]) -> Callable[[Add | Remove], bool]:
+        """A test that is true as well of a file whose partition is not told: a remove may leave it out."""
+        return lambda file: (file.partition_values is None and bool(self.partition_columns)) or test(file)
 
     def _partition_key(self, file: Add | Remove) -> tuple[Any, ...]:
         return tuple("NaN" if is_nan(value) else value for value in self._partition_row(file).values())
@@ -373,7 +391,14 @@ def _metadata(
         created_time_ms=table.env.clock_ms() if before is None else before.metadata.created_time_ms,
     )
     check_writable(protocol, metadata, table=table.url)
+    if before is not None and partition_columns != before.partition_columns and _is_for_iceberg(protocol, metadata):
+        detail = "the partitioning of a table that is compatible with Iceberg cannot be changed"
+        raise InvalidOptionError(option="partitionBy", value=", ".join(partition_columns), table=table.url, detail=detail)
     return metadata
+
+
+def _is_for_iceberg(protocol: Protocol, metadata: Metadata) -> bool:
+    return any(feature.name.startswith("icebergCompat") for feature in active_features(protocol, metadata))
 
 
 def _as_nullable(schema: Struct) -> Struct:
