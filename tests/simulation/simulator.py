@@ -23,9 +23,10 @@ from tahoe.errors import (
     StorageUnavailableError,
     VersionNotFoundError,
 )
-from tahoe.protocol.actions import remove_of
+from tahoe.protocol.actions import Add, remove_of
 from tahoe.protocol.conflict import EVERYTHING, Intent
 from tahoe.protocol.log_files import LAST_CHECKPOINT, LOG_FOLDER, Kind
+from tahoe.protocol.stats import num_records_of
 from tahoe.storage.env import Env, FileInfo
 from tahoe.storage.memory import MemoryStore
 from tahoe.table.arrow_writer import write_files
@@ -388,7 +389,7 @@ def live(seed: int) -> Life:
         "delta.logRetentionDuration": "interval 1 days",
         "delta.feature.domainMetadata": "supported",
         **({"delta.checkpointPolicy": "v2"} if drawn.random() < 0.3 else {}),
-        **({"delta.enableRowTracking": "true"} if drawn.random() < 0.3 else {}),
+        **({"delta.feature.rowTracking": "supported"} if drawn.random() < 0.3 else {}),
     }
     founder = Actor("founder", world, lambda _: None)
     opening = pa.table({"id": list(range(ACCOUNTS)), "balance": [OPENING] * ACCOUNTS})
@@ -431,5 +432,13 @@ def _check_end(world: World, founder: Actor, actors: list[Actor]) -> None:
     stamps = [info.in_commit_timestamp_ms for _, info in sorted(made.items())]
     if None not in stamps and stamps != sorted(set(stamps), key=lambda stamp: stamp or 0):
         life.violations.append(f"in-commit timestamps are {stamps}")
+    taken = [number for add in newest.live.adds() if add.base_row_id is not None for number in _row_ids(add)]
+    if len(set(taken)) < len(taken):
+        life.violations.append(f"row ids were given twice: {sorted(taken)}")
     wrong = [finding for finding in check(newest) if finding.severity is Severity.ERROR]
     life.violations.extend(f"tahoe check: {finding}" for finding in wrong)
+
+
+def _row_ids(add: Add) -> range:
+    assert add.base_row_id is not None
+    return range(add.base_row_id, add.base_row_id + (num_records_of(add.stats) or 0))

@@ -114,9 +114,10 @@ class Transaction:
         env = self.log.env
         actions = self._stamped(version, [*self.actions, *marked.actions])
         check_commit(actions, self.log.canonical, table=self.log.url, file=log_files.commit_name(version))
-        match put_commit(env, version, encode_commit(actions)):
+        data = encode_commit(actions)
+        match put_commit(env, version, data):
             case Committed():
-                after_commit(self.log, self.base, version, self.txn_id)
+                after_commit(self.log, self.base, version, actions, len(data))
                 return True
             case Lost():
                 return False

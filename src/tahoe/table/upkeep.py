@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import pyarrow.compute as pc
 
@@ -36,17 +36,18 @@ CHECKSUM_DOMAINS_MAX = 10
 _DAY_MS = 86_400_000
 
 
-def after_commit(log: Log, base: Snapshot | None, version: int, txn_id: str) -> None:
+def after_commit(log: Log, base: Snapshot | None, version: int, actions: Sequence[Action], size_bytes: int) -> None:
     """What a new version asks for, outside the writer's way. Whatever goes wrong here goes to the log of the program only.
 
     Args:
         base: the snapshot that the writer began with.
-        txn_id: of the commit, by which it is known again: the table may have been dropped and made anew meanwhile.
+        actions: of the commit, which need not be read again.
+        size_bytes: of the commit, by which it is known again: the table may have been dropped and made anew meanwhile.
     """
 
     def work() -> None:
         try:
-            _after_commit(log, base, version, txn_id)
+            _after_commit(log, base, version, actions, size_bytes)
         except Exception as error:
             _logger.warning(
                 "%s: version %s is committed; what follows a commit failed, and the next one tries again: %s", log.url, version, error
@@ -55,23 +56,26 @@ def after_commit(log: Log, base: Snapshot | None, version: int, txn_id: str) -> 
     log.env.background(work)
 
 
-def _after_commit(log: Log, base: Snapshot | None, version: int, txn_id: str) -> None:
-    info = log.commit_info(version)
-    if info is None or info.txn_id != txn_id or (base is not None and not is_current(base)):
+def _after_commit(log: Log, base: Snapshot | None, version: int, actions: Sequence[Action], size_bytes: int) -> None:
+    found = log.env.store.head(log_files.commit_key(version))
+    if found is None or found.size_bytes != size_bytes or (base is not None and not is_current(base)):
         return  # not the table of then
-    snapshot = _snapshot_after(log, base, version)
-    write_checksum(snapshot, info)
+    commit = log_files.parse_name(log_files.commit_name(version), size_bytes=size_bytes, modified_ms=found.modified_ms)
+    assert commit is not None
+    snapshot = _snapshot_after(log, base, commit, actions)
+    write_checksum(snapshot, next(a for a in actions if isinstance(a, CommitInfo)))
     if version and version % properties.CHECKPOINT_INTERVAL.get(snapshot.properties, table=log.url) == 0:
         write_checkpoint(snapshot)
         if properties.ENABLE_EXPIRED_LOG_CLEANUP.get(snapshot.properties, table=log.url):
             clean_log(snapshot)
 
 
-def _snapshot_after(log: Log, base: Snapshot | None, version: int) -> Snapshot:
+def _snapshot_after(log: Log, base: Snapshot | None, commit: LogFile, actions: Sequence[Action]) -> Snapshot:
     if base is None:
-        return load_snapshot(log, version)
-    commits = {f.version: f for f in log.list_files(base.version + 1) if f.kind is Kind.COMMIT}
-    return base.after([(commits[v], log.read(commits[v])) for v in range(base.version + 1, version + 1)])
+        return load_snapshot(log, commit.version)
+    winners = range(base.version + 1, commit.version)
+    files = {f.version: f for f in log.list_files(base.version + 1) if f.kind is Kind.COMMIT} if winners else {}
+    return base.after([*((files[v], log.read(files[v])) for v in winners), (commit, list(actions))])
 
 
 # --- version checksums
