@@ -31,6 +31,11 @@ def run() -> list[Comparison]:
     found = [
         compared(f"append {APPENDS} small files, one writer", lambda side, n: _appends(folder / f"one-{side}-{n}", side, 1), 1.0),
         compared(
+            "the same without forcing files to the disk",
+            lambda side, n: _appends(folder / f"unsynced-{side}-{n}", side, 1, "append unsynced"),
+            None,
+        ),
+        compared(
             f"{PROCESSES} processes append {APPENDS // 2} each", lambda side, n: _appends(folder / f"many-{side}-{n}", side, PROCESSES), 1.0
         ),
         *_long_log(folder),
@@ -62,11 +67,11 @@ def _answer(process: subprocess.Popen[str]) -> dict[str, float]:
     return found
 
 
-def _appends(path: Path, side: str, processes: int) -> float:
+def _appends(path: Path, side: str, processes: int, job: str = "append") -> float:
     """The seconds from the first commit to the end of the last process, once all of them are ready."""
     _answer(_start(side, "create", path))
     count = APPENDS if processes == 1 else APPENDS // 2
-    workers = [_start(side, "append", path, count) for _ in range(processes)]
+    workers = [_start(side, job, path, count) for _ in range(processes)]
     for worker in workers:
         assert worker.stdout is not None
         assert worker.stdout.readline().strip() == "ready"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
 import time
@@ -34,7 +35,9 @@ def _tahoe(job: str, path: str, count: int) -> dict[str, float]:
     match job:
         case "create":
             table.append(ROW)
-        case "append":
+        case "append" | "append unsynced":
+            if job == "append unsynced":
+                os.fsync = lambda _: None  # what delta-rs leaves out
             _wait()
             for _ in range(count):
                 table.append(ROW)
@@ -58,7 +61,7 @@ def _delta_rs(job: str, path: str, count: int) -> dict[str, float]:
     match job:
         case "create":
             deltalake.write_deltalake(path, ROW)
-        case "append":
+        case "append" | "append unsynced":
             table = deltalake.DeltaTable(path)
             patient = deltalake.CommitProperties(max_commit_retries=1000)  # with its default of 15, commits of several processes fail
             _wait()

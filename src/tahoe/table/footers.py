@@ -59,7 +59,9 @@ def read_statistics(
         statistics = footer_statistics(footer, columns)
         return FileStatistics(num_records=footer.num_rows, json=encode_statistics(statistics, physical, prefix_length=prefix_length))
 
-    with ThreadPoolExecutor(max_workers=max(1, min(_THREADS_MAX, len(keys)))) as threads:
+    if len(keys) < 2:  # the common case of a small commit, in which a thread would take longer than the file
+        return {key: read(key) for key in keys}
+    with ThreadPoolExecutor(max_workers=min(_THREADS_MAX, len(keys))) as threads:
         return dict(zip(keys, threads.map(read, keys), strict=True))
 
 
