@@ -303,7 +303,7 @@ REFERENCE = {"spark.delta.logStore.s3a.impl": "io.delta.storage.S3DynamoDBLogSto
             {},
             {"table_name": "t", "region": "r"},
         ),
-        ({"spark.delta.logStore.s3.impl": "io.delta.storage.S3DynamoDBLogStore"}, {}, None),
+        ({"spark.delta.logStore.s3.impl": "io.delta.storage.S3DynamoDBLogStore"}, {}, {}),
         ({"spark.delta.logStore.s3a.impl": "io.delta.storage.S3SingleDriverLogStore"}, {}, None),
         ({"AWS_S3_LOCKING_PROVIDER": ""}, {}, None),
         ({}, {}, None),

@@ -25,7 +25,7 @@ from tahoe.errors import (
     SchemaMismatchError,
     UnsupportedOperationError,
 )
-from tahoe.protocol.actions import Add, CommitInfo, DomainMetadata, Remove, Txn
+from tahoe.protocol.actions import Add, CommitInfo, DomainMetadata, Remove, Txn, remove_of
 from tahoe.protocol.deletion_vector import inline_descriptor
 from tahoe.protocol.predicate import And, Column, Comparison, Literal, Unknown
 from tahoe.protocol.schema import LONG, STRING, Field, Struct
@@ -41,7 +41,7 @@ WITH_VECTORS = {"delta.enableDeletionVectors": "true"}
 
 
 def rows(*ids: int, p: str = "a") -> pa.Table:
-    return pa.table({"id": pa.array(ids, pa.int64()), "p": pa.array([p] * len(ids))})
+    return pa.table({"id": pa.array(ids, pa.int64()), "p": pa.array([p] * len(ids), pa.string())})
 
 
 def make(properties=WITH_VECTORS, *, partition_by=None, ids=range(10)) -> tahoe.Table:
@@ -299,6 +299,25 @@ def test_the_version_of_an_application_may_be_lowered():
         overtaken(table, lambda c: c.set_txn("app", 1), lambda c: c.set_txn("app", 9))
 
 
+def test_another_applications_version_does_not_swallow_a_write():
+    table = make()
+
+    def mine(changes):
+        changes.append(rows(100))
+        changes.set_txn("shared", 2)
+
+    with pytest.raises(ConcurrentTransactionException), table.transaction(txn=("mine", 1)) as changes:
+        mine(changes)
+        with again(table).transaction() as others:
+            others.set_txn("shared", 2)
+    with table.transaction(txn=("mine", 1)) as changes:
+        changes.append(rows(100))
+        with again(table).transaction(txn=("mine", 1)) as others:
+            others.append(rows(100))
+    assert changes.version is None
+    assert ids(table) == [*range(10), 100]
+
+
 def test_tracking_and_suspending_rows_exclude_each_other():
     table = make(TRACKED)
     with pytest.raises(InvalidPropertyError, match="only one of them"):
@@ -388,14 +407,67 @@ def test_a_constraint_looks_at_what_the_transaction_leaves():
     assert ids(table) == list(range(3, 10))
 
 
-def test_a_column_that_a_constraint_names_cannot_go():
+def test_a_column_that_a_constraint_names_cannot_go_nor_become_another():
     table = make({"delta.columnMapping.mode": "name"})
     number, text = table.schema
     with table.transaction() as changes:
         changes.add_constraint("positive", "id >= 0")
-    for schema in (Struct((text,)), Struct((replace(number, name="key"), text))):
+    swapped = Struct((replace(number, name="p"), replace(text, name="id")))
+    anew = Struct((Field(name="id", type=LONG, metadata={"delta.columnMapping.id": 77}), text))
+    for schema in (Struct((text,)), Struct((replace(number, name="key"), text)), swapped, anew):
         with pytest.raises(SchemaMismatchError, match="id >= 0 needs it"), table.transaction() as changes:
             changes.set_schema(schema)
+
+
+def test_a_field_that_a_constraint_names_cannot_go():
+    table = tahoe.Table("memory://given", env=memory_env())
+    table.append(pa.table({"s": [{"x": 1, "y": 2}]}), properties={"delta.columnMapping.mode": "name"})
+    with table.transaction() as changes:
+        changes.add_constraint("positive", "s.x > 0")
+    (column,) = table.schema
+    smaller = Struct((replace(column, type=Struct(tuple(column.type)[1:])),))
+    with pytest.raises(SchemaMismatchError, match=r"s\.x"), table.transaction() as changes:
+        changes.set_schema(smaller)
+
+
+def test_partition_columns_in_files_cannot_begin_where_files_lack_them():
+    table = make({"delta.columnMapping.mode": "name"}, partition_by=["p"])
+    for begin in (
+        lambda c: c.upgrade_protocol(features=["materializePartitionColumns"]),
+        lambda c: c.set_properties({"delta.enableIcebergCompatV1": "true"}),
+    ):
+        with pytest.raises(UnsupportedOperationError, match="do not hold them"), table.transaction() as changes:
+            begin(changes)
+    with table.transaction() as changes:
+        changes.delete()
+    with pytest.raises(ConcurrentAppendException), table.transaction() as changes:
+        changes.set_properties({"delta.enableIcebergCompatV1": "true"})
+        again(table).append(rows(3))
+    assert "icebergCompatV1" not in table.protocol.writer_features
+
+
+def test_a_whole_file_that_is_removed_is_gone_whatever_a_winner_brings_back():
+    table = make()
+    before = next(iter(table.snapshot().live.adds()))
+    with table.transaction() as changes:
+        changes.delete("id < 5")
+    live = next(iter(table.snapshot().live.adds()))
+    with pytest.raises(ConcurrentDeleteDeleteException), table.transaction() as changes:
+        changes.remove([live.path])
+        put_commit(table.env, 2, [CommitInfo({}), remove_of(live, 1), before])
+
+
+def test_an_interruption_ends_a_transaction(monkeypatch):
+    table = make({})
+    table.append(rows(20, 21))
+    kept = [info.key for info in table.env.store.walk()]
+    with pytest.raises(KeyboardInterrupt), table.transaction() as changes:
+        changes.delete("id = 0 or id = 20")
+        monkeypatch.setattr("tahoe.table.changes.is_current", lambda _: (_ for _ in ()).throw(KeyboardInterrupt))
+        changes.commit()
+    assert [info.key for info in table.env.store.walk()] == kept
+    with pytest.raises(UnsupportedOperationError, match="it is over"):
+        changes.commit()
 
 
 def test_only_what_is_known_to_be_true_is_deleted():
@@ -634,6 +706,15 @@ def test_files_that_come_while_tracking_begins_are_not_passed_over(level):
             changes.set_properties({"delta.enableRowTracking": "true"})
             winner(table)
         assert len(set(ids(table))) == len(ids(table))
+
+
+def test_tracking_that_begins_on_an_empty_table_is_not_passed_by_an_append():
+    table = make(ids=[])
+    with pytest.raises(ConcurrentAppendException), table.transaction() as changes:
+        changes.set_properties({"delta.enableRowTracking": "true"})
+        again(table).append(rows(7))
+    set_properties(table, {"delta.enableRowTracking": "true"})
+    assert table.history()[0]["isBlindAppend"] is False
 
 
 def test_a_suspended_table_gives_no_ids():

@@ -239,9 +239,15 @@ def _rows(plan: WritePlan, options: WriteOptions, frame: DataFrame, refusals: Re
         rows = require(rows, plan.replace_where, plan.request.replace_where or "", plan.schema, refusals)
     rows = enforce(rows, constraints_of(plan.metadata, table=plan.url), refusals)
     rows = check_binary_partitions(rows, plan.partition_columns, plan.schema, refusals)
-    if plan.keeps_partitions_in_files:  # what becomes folders is a copy, behind the columns of the files
-        rows = rows.select("*", *[F.col(quoted(name)).alias(name) for name in plan.partition_columns])
-    return rows
+    if not plan.keeps_partitions_in_files:
+        return rows
+    # in the files they come behind the others; what becomes folders is a copy, behind all
+    order = _partitions_last(rows.columns, plan.partition_columns)
+    return rows.select(*map(quoted, order), *[F.col(quoted(name)).alias(name) for name in plan.partition_columns])
+
+
+def _partitions_last(names: Sequence[str], partitions: Sequence[str]) -> list[str]:
+    return [*(name for name in names if name not in partitions), *partitions]
 
 
 def writer_settings(plan: WritePlan, options: WriteOptions) -> WriterSettings:
@@ -254,7 +260,9 @@ def writer_settings(plan: WritePlan, options: WriteOptions) -> WriterSettings:
     pages = properties.get("delta.parquet.format.version", "1.0.0")
     columns = without_void(plan.physical_schema)
     if plan.keeps_partitions_in_files:
-        columns = Struct((*columns, *(f for name in plan.physical_partition_columns for f in columns if f.name == name)))
+        fields = {f.name: f for f in columns}
+        partitions = plan.physical_partition_columns
+        columns = Struct(tuple(fields[name] for name in [*_partitions_last(list(fields), partitions), *partitions]))
     return WriterSettings(
         schema=_file_schema(columns).to_json(),
         partition_columns=plan.physical_partition_columns,

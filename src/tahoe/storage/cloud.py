@@ -177,7 +177,13 @@ class CloudStore:
         identity = (scheme, authority, tuple(sorted(self.options.items())))
         with _proving:
             if identity not in _proven:
-                check_creates_once(replace(self, is_tried_out=True), folder)
+                try:
+                    check_creates_once(replace(self, is_tried_out=True), folder)
+                except StorageRefusedError:
+                    raise
+                except StorageUnavailableError as error:  # nothing of what was asked for was sent
+                    detail = f"it could not be tried out whether it creates a file only once ({error})"
+                    raise StorageRefusedError(table=self.url, operation=f"write to {folder}", detail=detail) from error
                 _proven.add(identity)
 
     def _bucket(self) -> Any:

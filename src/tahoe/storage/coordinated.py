@@ -27,6 +27,7 @@ from tahoe.errors import (
 from tahoe.protocol.log_files import LOG_FOLDER, Kind, commit_key, parse_name
 from tahoe.storage.commit_service import CommitEntry, CommitService
 from tahoe.storage.env import FileInfo, Store
+from tahoe.storage.locations import S3_SCHEMES
 
 T = TypeVar("T")
 
@@ -51,6 +52,12 @@ class CoordinatedStore:
     @property
     def url(self) -> str:
         return self.inner.url
+
+    @property
+    def _table(self) -> str:
+        """What the service calls the table: S3 by the scheme that Hadoop knows it by, however it was typed."""
+        scheme, separator, rest = self.url.partition("://")
+        return f"s3a{separator}{rest}" if scheme in S3_SCHEMES else self.url
 
     def list_from(self, prefix: str, start_after: str = "") -> Iterator[FileInfo]:
         if prefix == LOG_FOLDER:
@@ -94,7 +101,7 @@ class CoordinatedStore:
         if version:  # only the newest entry is looked at later: the one before must not be left behind
             self._was_entered(commit_key(version - 1))
         file = _file(key)
-        entry = CommitEntry(table=self.url, file=file, temporary=f".tmp/{file}.{self.new_id()}")
+        entry = CommitEntry(table=self._table, file=file, temporary=f".tmp/{file}.{self.new_id()}")
         self.inner.put(_temporary_key(entry), data)
         if self.service.claim(entry):
             return self._land(entry, data)
@@ -141,14 +148,14 @@ class CoordinatedStore:
 
     def _was_entered(self, key: str) -> bool:
         """Whether a key is that of a commit with an entry, which is finished then."""
-        entry = None if _version(key) is None else self.service.find(self.url, _file(key))
+        entry = None if _version(key) is None else self.service.find(self._table, _file(key))
         if entry is None:
             return False
         self._finish(entry)
         return True
 
     def _finish_newest(self) -> None:
-        entry = self.service.newest(self.url)
+        entry = self.service.newest(self._table)
         if entry is not None:
             self._finish(entry)
 

@@ -23,8 +23,8 @@ def check_creates_once(store: Store, folder: str) -> None:
         StorageUnavailableError: it could not be tried out.
     """
     key = f"{folder}/.{uuid.uuid4().hex}{TEMPORARY_SUFFIX}" if folder else f".{uuid.uuid4().hex}{TEMPORARY_SUFFIX}"
-    store.put_if_absent(key, _FIRST)
     try:
+        store.put_if_absent(key, _FIRST)
         is_told_created = store.put_if_absent(key, _SECOND)
         found = store.get(key)
     finally:

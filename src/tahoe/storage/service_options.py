@@ -62,7 +62,8 @@ def commit_service(url: str, options: Mapping[str, str], environment: Mapping[st
             raise InvalidOptionError(option=_PROVIDER.upper(), value=provider, table=url, detail=detail)
         return _as_delta_rs(url, known, options, environment)
     reference = {_bare(name): str(value) for name, value in options.items()}
-    if reference.get(f"delta.logStore.{scheme}.impl", reference.get("delta.logStore.class")) != _REFERENCE_CLASS:
+    stores = {reference.get(f"delta.logStore.{known}.impl", reference.get("delta.logStore.class")) for known in S3_SCHEMES}
+    if _REFERENCE_CLASS not in stores:  # one scheme stands for another: under Spark all are s3a
         return None
     return DynamoDBCommitService(
         table_name=reference.get(f"{_REFERENCE_CLASS}.ddb.tableName", DEFAULT_TABLE_NAME),

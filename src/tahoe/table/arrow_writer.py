@@ -94,7 +94,8 @@ def delete_files(plan: WritePlan, files: Sequence[WrittenFile]) -> None:
 
 def _partitions(data: pa.Table, plan: WritePlan) -> Iterator[_Part]:
     names = list(plan.partition_columns)
-    rest = data.column_names if plan.keeps_partitions_in_files else [name for name in data.column_names if name not in names]
+    others = [name for name in data.column_names if name not in names]
+    rest = [*others, *names] if plan.keeps_partitions_in_files else others
     if not names:
         yield _Part({}, data)
         return

@@ -11,7 +11,7 @@ those that it deletes. Nothing is visible before the end; where another writer w
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -31,16 +31,17 @@ from tahoe.errors import (
     UnsupportedOperationError,
     WriteAlreadyRecordedError,
 )
-from tahoe.protocol.actions import Action, Add, DomainMetadata, Txn, remove_of
+from tahoe.protocol.actions import Action, Add, DomainMetadata, Metadata, Protocol, Txn, remove_of
+from tahoe.protocol.column_mapping import column_id
 from tahoe.protocol.conflict import Intent
 from tahoe.protocol.constraints import Constraint, constraints_of
 from tahoe.protocol.definition import Definition
-from tahoe.protocol.features import check_writable
+from tahoe.protocol.features import check_writable, keeps_partitions_in_files
 from tahoe.protocol.partitions import resolve_path
 from tahoe.protocol.predicate import TRUE, Predicate, has_unknown
 from tahoe.protocol.properties import ENABLE_CHANGE_DATA_FEED, ENABLE_DELETION_VECTORS, ENABLE_ROW_TRACKING
 from tahoe.protocol.row_tracking import assigns_row_ids
-from tahoe.protocol.schema import Struct
+from tahoe.protocol.schema import Field, Struct, walk_fields
 from tahoe.sql.predicates import columns_named, parse_predicate
 from tahoe.table.arrow_writer import write_files
 from tahoe.table.constraints import check_rows
@@ -108,6 +109,7 @@ class Changes:
         self._metrics: dict[str, int] = {}
         self._adds: list[Add] = []
         self._deleted: dict[str, Mark] = {}
+        self._whole: set[str] = set()
         self._domains: dict[str, DomainMetadata] = {}
         self._txns: dict[str, int] = {}
         self._reads: list[RowsRead] = []
@@ -122,7 +124,7 @@ class Changes:
         if kind is None:
             self.commit()
         else:
-            self._end()
+            self._is_open = False
             self._discard()
 
     # --- reading
@@ -145,10 +147,10 @@ class Changes:
     @property
     def _current(self) -> Snapshot:
         """The snapshot under the definition that the table has by now."""
-        self._check_open()
         return replace(self.snapshot, protocol=self._definition.protocol, metadata=self._definition.metadata)
 
     def _read(self, filter: str | Predicate | None) -> RowsRead:
+        self._check_open()
         current = self._current
         if isinstance(filter, str):
             return RowsRead(current, parse_predicate(filter, current.schema, table=current.url, zone=self.table.log.zone), filter)
@@ -165,6 +167,7 @@ class Changes:
         Raises:
             DeltaAnalysisError: the data does not fit the table, or a row breaks a constraint.
         """
+        self._check_open()
         schema = delta_schema(data.schema, table=self.table.url)
         plan = plan_existing(self.table, WriteRequest(mode="append", schema=schema, merge_schema=merge_schema), self._current)
         adds = [plan.add(file) for file in write_files(plan, data)]
@@ -184,7 +187,9 @@ class Changes:
         """
         self._check_removes_data()
         wanted = list(paths)
-        self._deleted |= {key: self._all_of(add) for key, add in self._files(wanted).items()}
+        found = self._files(wanted)
+        self._deleted |= {key: self._all_of(add) for key, add in found.items()}
+        self._whole |= found.keys()
         self._did("REMOVE", {"paths": wanted})
 
     def mark_deleted(self, path: str, rows: Iterable[int]) -> int:
@@ -323,14 +328,17 @@ class Changes:
 
     def _check_dependants(self, changed: Definition) -> None:
         """Columns that were dropped, or have another name now, may be named elsewhere."""
-        gone = {name for name in self._definition.schema.names if changed.schema.find(name) is None}
-        needed = {c.expression: columns_named(c.expression) for c in constraints_of(self._definition.metadata, table=self.table.url)}
-        needed["the clustering of the table"] = frozenset(path[0].lower() for path in self.snapshot.clustering_columns)
-        for what, names in needed.items():
-            if missing := sorted(name for name in gone if name.lower() in names):
+        lost = {path: field for path, field in self._definition.schema.leaves() if not _has_still(changed.schema, path, field)}
+        named = {c.expression: columns_named(c.expression) for c in constraints_of(self._definition.metadata, table=self.table.url)}
+        kept = {column_id(field) for _, field in walk_fields(changed.schema)}
+        for path, column in lost.items():
+            needs = [expression for expression, names in named.items() if path[0].lower() in names]
+            if path in self.snapshot.clustering_columns and column_id(column) not in kept:
+                needs.append("the clustering of the table")
+            if needs:
                 raise SchemaMismatchError(
                     table=self.table.url,
-                    detail=f"column {', '.join(missing)} would be gone, and {what} needs it",
+                    detail=f"column {'.'.join(path)} would be gone or have another name, and {needs[0]} needs it",
                     remedy="Drop the constraint or the clustering first, or keep the column.",
                 )
 
@@ -343,6 +351,7 @@ class Changes:
             InvalidPropertyError: there is one of that name.
             UnsupportedOperationError, ColumnNotFoundError: it cannot be understood without Spark.
         """
+        self._check_open()
         current, changed = self._current, self._definition.with_constraint(name, expression)
         constraint = Constraint(name=name, expression=expression)
         for add in [*self.snapshot.live.adds(), *self._adds]:
@@ -375,9 +384,21 @@ class Changes:
     def _define(self, changed: Definition, operation: str, parameters: Mapping[str, Any]) -> None:
         self._check_open()
         check_writable(changed.protocol, changed.metadata, table=self.table.url)
+        self._check_files_keep_partitions(changed)
         if changed != self._definition:
             self._definition = changed
             self._did(operation, parameters)
+
+    def _check_files_keep_partitions(self, changed: Definition) -> None:
+        """Protocol: "Materialize Partition Columns", "Writer Requirements for IcebergCompatV1". It cannot begin where files lack them."""
+        now, before = (keeps_partitions_in_files(d.protocol, d.metadata) for d in (changed, self._definition))
+        if now and not before and changed.metadata.partition_columns and (len(self.snapshot.live) or self._adds):
+            raise UnsupportedOperationError(
+                operation="Keeping partition columns in data files",
+                table=self.table.url,
+                detail="the files that are there do not hold them",
+                remedy="Make a new table with this property, and write the rows there.",
+            )
 
     def set_domain(self, domain: str, configuration: str | None) -> None:
         """Set the text of a metadata domain, or remove the domain with None. Those of features (`delta.*`) are not for users.
@@ -419,13 +440,12 @@ class Changes:
             CommitOutcomeUnknownError: the storage would not tell whether the commit arrived.
         """
         self._check_open()
+        self._is_open = False
         try:
             transaction = self._transaction()
-        except DeltaError:
-            self._end()
+        except BaseException:  # nothing was sent to the log yet
             self._discard()
             raise
-        self._end()
         if transaction is None:
             self._discard()
             return None
@@ -435,7 +455,7 @@ class Changes:
             raise
         except DeltaError as error:
             self._discard()
-            if not isinstance(error, WriteAlreadyRecordedError) or self._txn is None:
+            if not isinstance(error, WriteAlreadyRecordedError):
                 raise
         return self.version
 
@@ -447,9 +467,6 @@ class Changes:
                 detail="it is over",
                 remedy="Begin another one with Table.transaction().",
             )
-
-    def _end(self) -> None:
-        self._is_open = False
 
     def _transaction(self) -> Transaction | None:
         """What is to be committed; None where that is nothing."""
@@ -473,23 +490,26 @@ class Changes:
             actions=actions,
             marks=marks,
             operation=operation,
-            intent=self._intent(frozenset(self._deleted.keys() - marks.keys()), is_alone=bool(readded)),
+            intent=self._intent(frozenset(self._deleted.keys() - marks.keys())),
             parameters=parameters,
             metrics=self._metrics,
             user_metadata=self._user_metadata,
             engine=self._engine,
+            once=self._txn[0] if self._txn else None,
         )
 
     def _finished_deletes(self) -> tuple[dict[str, Mark], list[Action]]:
-        """The files to be marked; or, where the table has no vectors, the removes of files, whose other rows are written again."""
-        if self._has_vectors():
-            return self._deleted, []
-        self._check_may_copy(self._deleted.values())
-        now_ms = self.table.env.clock_ms()
-        for mark in self._deleted.values():
+        """The files to be marked, and the removes of others: of whole files, and, where the table has no vectors, of files whose other rows
+        are written again.
+        """
+        marks = {key: mark for key, mark in self._deleted.items() if key not in self._whole} if self._has_vectors() else {}
+        removed = [mark for key, mark in self._deleted.items() if key not in marks]
+        self._check_may_copy(removed)
+        for mark in removed:
             if not self._is_whole(mark):
                 self._copy_rest(mark)
-        return {}, [remove_of(mark.file, now_ms) for mark in self._deleted.values()]
+        now_ms = self.table.env.clock_ms()
+        return marks, [remove_of(mark.file, now_ms) for mark in removed]
 
     def _copy_rest(self, mark: Mark) -> None:
         """Write the rows of a file that stay."""
@@ -517,15 +537,20 @@ class Changes:
 
     def _without_row_ids(self) -> list[Add]:
         """The files that get ids now that rows are tracked. Protocol: "Row Tracking"."""
-        before = assigns_row_ids(self.snapshot.protocol, self.snapshot.metadata)
-        if before or not assigns_row_ids(self._definition.protocol, self._definition.metadata):
+        if not self._begins(assigns_row_ids):
             return []
         live = (add for add in self.snapshot.live.adds() if add.base_row_id is None)
         return [replace(add, data_change=False) for add in live if self._canonical(add.path) not in self._deleted]
 
-    def _intent(self, removed: frozenset[str], *, is_alone: bool) -> Intent:
+    def _intent(self, removed: frozenset[str]) -> Intent:
         reads = AnyRead(tuple(self._reads)) if self._reads else None
+        is_alone = self._begins(assigns_row_ids) or self._begins(keeps_partitions_in_files)
         return Intent(reads=reads, is_exact=self._is_exact, is_alone=is_alone, removed_paths=removed, app_ids=frozenset(self._recorded()))
+
+    def _begins(self, rule: Callable[[Protocol, Metadata], bool]) -> bool:
+        """Whether a rule on every file of the table holds once this is committed, and did not before."""
+        before, after = self.snapshot, self._definition
+        return rule(after.protocol, after.metadata) and not rule(before.protocol, before.metadata)
 
     def _told(self) -> tuple[str, Mapping[str, Any]]:
         """What the history says: the one operation there is, or the names of all."""
@@ -554,6 +579,12 @@ class Changes:
 
     def _invalid(self, option: str, value: object, detail: str) -> InvalidOptionError:
         return InvalidOptionError(option=option, value=value, table=self.table.url, detail=detail)
+
+
+def _has_still(schema: Struct, path: tuple[str, ...], field: Field) -> bool:
+    """Whether a path leads to the same column as before: to one of the same id, where columns have ids."""
+    found = schema.resolve(path)
+    return found is not None and column_id(found[-1]) == column_id(field)
 
 
 def _protocol_text(definition: Definition) -> str:

@@ -16,6 +16,9 @@ from tahoe.storage.env import Store
 
 LOCAL_SCHEME = "file://"
 
+# Files of so few rows are read sooner than threads are started.
+_IN_ONE_GO_ROWS_MAX = 10_000
+
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -82,6 +85,10 @@ class NestedColumns:
         """The fields at these paths, null where any struct around them is; None for a field that the file does not have."""
         dotted = [".".join(path) for path in paths]
         found = [self._has(name) for name in dotted]
+        if self.num_rows <= _IN_ONE_GO_ROWS_MAX:
+            file = open_parquet(self._store, self._key, self._metadata)
+            table = file.read(columns=[name for name, there in zip(dotted, found, strict=True) if there], use_threads=False)
+            return [_inside_of(table.column(path[0]), path) if there else None for path, there in zip(paths, found, strict=True)]
         groups = range(self._metadata.num_row_groups)
         tasks = [(group, path) for path, there in zip(paths, found, strict=True) if there for group in groups]
         chunks = iter(in_parallel(self._read_one, tasks))
@@ -112,10 +119,14 @@ class NestedColumns:
     def _read_one(self, task: tuple[int, tuple[str, ...]]) -> pa.ChunkedArray:
         group, path = task
         file = open_parquet(self._store, self._key, self._metadata)  # a reader must not be shared between threads
-        column = file.read_row_group(group, columns=[".".join(path)], use_threads=False).column(0)
-        for name in path[1:]:
-            column = child(column, name)
-        return column
+        return _inside_of(file.read_row_group(group, columns=[".".join(path)], use_threads=False).column(0), path)
+
+
+def _inside_of(column: pa.ChunkedArray, path: tuple[str, ...]) -> pa.ChunkedArray:
+    """The field that a path leads to, of the column with which it begins."""
+    for name in path[1:]:
+        column = child(column, name)
+    return column
 
 
 def _chunked(parts: list[pa.ChunkedArray]) -> pa.ChunkedArray:

@@ -50,6 +50,7 @@ class Transaction:
         actions: all but the `commitInfo` and what `marks` come to.
         marks: rows to be deleted through vectors, by the canonical paths of their files.
         operation, parameters, metrics, user_metadata, engine: for the table's history.
+        once: the application whose write this is: where a winner has recorded it, nothing need be committed.
         txn_id: by which the commit is known again; given when it is committed.
         behind: the newest winner that was let go first; None for the first attempt.
         row_id_mark: the highest row id that is given away before this commit; None for what the base says.
@@ -65,6 +66,7 @@ class Transaction:
     metrics: Mapping[str, int] = field(default_factory=dict)
     user_metadata: str | None = None
     engine: str | None = None
+    once: str | None = None
     txn_id: str = ""
     behind: Winner | None = None
     row_id_mark: int | None = None
@@ -181,7 +183,7 @@ class Transaction:
 
     def _check_not_recorded(self, winner: Winner) -> None:
         """Protocol: "Transaction Identifiers". An application's write may have been sent twice, and the other one was first."""
-        mine = {action.app_id: action.version for action in self.actions if isinstance(action, Txn)}
+        mine = {action.app_id: action.version for action in self.actions if isinstance(action, Txn) and action.app_id == self.once}
         for action in winner.actions:
             if isinstance(action, Txn) and action.app_id in mine and action.version >= mine[action.app_id]:
                 detail = f"it recorded version {action.version} of the application {action.app_id}, of which this is {mine[action.app_id]}"
@@ -270,7 +272,8 @@ class Transaction:
     def _is_blind_append(self) -> bool:
         """Only files added, and nothing read to know which."""
         files = [a for a in self.actions if isinstance(a, Add | Remove)]
-        return bool(files) and all(isinstance(a, Add) for a in files) and self.intent.reads is None and not self.marks
+        is_append = bool(files) and all(isinstance(a, Add) and a.data_change for a in files)
+        return is_append and self.intent.reads is None and not self.marks
 
 
 def _without_enablement(metadata: Metadata) -> Metadata:

@@ -195,6 +195,7 @@ class WritePlan:
             metrics={**(metrics or {}), **(removed if self.request.mode == "overwrite" else {})},
             user_metadata=self.request.user_metadata,
             engine=self.request.engine,
+            once=self.request.txn[0] if self.request.txn else None,
         )
         return transaction.commit()
 
