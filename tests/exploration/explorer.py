@@ -8,7 +8,6 @@ is not looked at again. A writer may also die before any of its calls.
 from __future__ import annotations
 
 import hashlib
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from io import BytesIO
@@ -19,16 +18,13 @@ from tahoe.storage.commit_service import CommitEntry, CommitService
 from tahoe.storage.coordinated import CoordinatedStore
 from tahoe.storage.env import Env, FileInfo, Store
 from tahoe.storage.memory import MemoryCommitService, MemoryStore
+from tests.gated import Gated
 
 Acknowledge = Callable[[int, str], None]
 Program = Callable[[Env, Acknowledge], None]
 """What a writer does with its view of the world; it tells which commits it was told to have made, by version and name."""
 
 KILL = "dies"
-
-
-class Killed(BaseException):
-    """The writer's process is gone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,17 +42,13 @@ class World:
     checkpoints: bool = False
 
 
-class Writer(threading.Thread):
+class Writer(Gated):
     """A program that does one call of its store at a time."""
 
     def __init__(self, name: str, program: Program, store: MemoryStore, world: World, *, upkeep: bool) -> None:
-        super().__init__(name=name, daemon=True)
+        super().__init__(name, lambda: program(self._env, lambda version, told: self.acknowledged.append((version, told))))
         self.acknowledged: list[tuple[int, str]] = []
         self.answers = hashlib.sha256()
-        self.done = self.killed = False
-        self.failure: BaseException | None = None
-        self._go, self._stands = threading.Semaphore(0), threading.Semaphore(0)
-        self._program = program
         self._ids = 0
         view: Store = GatedStore(store, self, world)
         if world.coordinated:
@@ -75,38 +67,6 @@ class Writer(threading.Thread):
     def _new_id(self) -> str:
         self._ids += 1
         return f"{self.name}-{self._ids}"
-
-    def run(self) -> None:
-        try:
-            self._program(self._env, lambda version, name: self.acknowledged.append((version, name)))
-        except Killed:
-            pass
-        except BaseException as error:
-            self.failure = error
-        self.done = True
-        self._stands.release()
-
-    def wait(self) -> None:
-        """Stand still until the explorer says go. A process that is gone does nothing more, in none of its threads."""
-        if self.killed:
-            raise Killed
-        self._stands.release()
-        self._go.acquire()
-        if self.killed:
-            self._go.release()
-            raise Killed
-
-    def step(self, *, kill: bool = False) -> None:
-        """Let the writer go on to its next call, or to its end."""
-        self.killed = kill
-        self._go.release()
-        self._stands.acquire()
-        while kill and not self.done:
-            self._stands.acquire()
-
-    def reach_first_call(self) -> None:
-        self.start()
-        self._stands.acquire()
 
 
 class GatedStore:
@@ -272,7 +232,7 @@ def explore(
         world = World(atomic=atomic, coordinated=coordinated, checkpoints=upkeep > 0)
         writers = [Writer(f"w{n}", program, store, world, upkeep=n < upkeep) for n, program in enumerate(programs)]
         for writer in writers:
-            writer.reach_first_call()
+            writer.begin()
         for choice in schedule:
             _take(choice, writers)
         # the first way on is gone at once, the others are begun again from the start later: threads cannot be copied
@@ -294,15 +254,15 @@ def explore(
             schedule = (*schedule, first)
             _take(first, writers)
         for writer in writers:
-            if not writer.done:
-                writer.step(kill=True)
+            writer.kill()
     return found
 
 
 def _take(choice: str, writers: Sequence[Writer]) -> None:
     """One step of a schedule."""
     name, _, what = choice.partition(" ")
-    next(writer for writer in writers if writer.name == name).step(kill=what == KILL)
+    writer = next(writer for writer in writers if writer.name == name)
+    writer.kill() if what == KILL else writer.step()
 
 
 def _state(store: MemoryStore, writers: Sequence[Writer]) -> bytes:

@@ -36,6 +36,7 @@ from tahoe.table.table import Table
 from tahoe.table.transaction import Transaction
 from tahoe.table.verify import check
 from tahoe.table.writing import WriteRequest, plan_existing
+from tests.gated import Gated, Killed
 
 ACCOUNTS = 12
 OPENING = 100
@@ -48,10 +49,6 @@ _FRESH_STEPS = 10
 
 # How many storage calls a life may take before something must be going round in circles.
 STEPS_MAX = 5000
-
-
-class Killed(BaseException):
-    """The actor's process is gone."""
 
 
 @dataclass
@@ -74,17 +71,15 @@ class Life:
     trace: list[str] = field(default_factory=list)
 
 
-class Actor(threading.Thread):
+class Actor(Gated):
     """Something that works on the table, held before each call of its store until it may go on."""
 
     def __init__(self, name: str, world: World, work: Callable[[Actor], None]) -> None:
-        super().__init__(name=name, daemon=True)
-        self.world, self._work = world, work
+        super().__init__(name, lambda: work(self))
+        self.world = world
         self.random = random.Random(f"{world.life.seed} {name}")
         self.clock_offset_ms = 0
         self.acknowledged: list[tuple[int, str]] = []
-        self.done = self.killed = False
-        self._go, self._stands = threading.Semaphore(0), threading.Semaphore(0)
         self._ids = 0
         store = FailingStore(world, self)
         env = Env(
@@ -104,38 +99,6 @@ class Actor(threading.Thread):
     def _new_id(self) -> str:
         self._ids += 1
         return f"{sum(map(ord, self.name)):08x}-0000-4000-8000-{self._ids:012x}"
-
-    def run(self) -> None:
-        try:
-            self._work(self)
-        except Killed:
-            pass
-        except BaseException as error:
-            self.world.life.violations.append(f"{self.name} failed: {error!r}")
-        self.done = True
-        self._stands.release()
-
-    def wait(self) -> None:
-        if self.killed:
-            raise Killed
-        self._stands.release()
-        self._go.acquire()
-        if self.killed:
-            self._go.release()
-            raise Killed
-
-    def step(self) -> None:
-        self._go.release()
-        self._stands.acquire()
-
-    def begin(self) -> None:
-        self.start()
-        self._stands.acquire()
-
-    def kill(self) -> None:
-        self.killed = True
-        while not self.done:
-            self.step()
 
 
 class FailingStore:
@@ -403,10 +366,12 @@ def live(seed: int) -> Life:
         if world.steps > STEPS_MAX:
             world.life.violations.append(f"no end after {STEPS_MAX} calls")
             break
-        drawn.choice(going).step()
+        chosen = drawn.choice(going)
+        chosen.step()
+        if chosen.failure is not None:
+            world.life.violations.append(f"{chosen.name} failed: {chosen.failure!r}")
     for actor in actors:
-        if not actor.done:
-            actor.kill()
+        actor.kill()
     world.life.steps = world.steps
     _check_end(world, founder, actors)
     for info in list(world.store.walk()):
