@@ -13,7 +13,18 @@ import pytest
 import tahoe
 from tahoe.errors import NotADeltaTableError, TableNotFoundError, VersionNotFoundError
 from tahoe.protocol import log_files
-from tahoe.protocol.actions import Action, Add, CommitInfo, DeletionVectorDescriptor, Metadata, Protocol, Remove, Txn, encode_commit
+from tahoe.protocol.actions import (
+    Action,
+    Add,
+    CommitInfo,
+    DeletionVectorDescriptor,
+    DomainMetadata,
+    Metadata,
+    Protocol,
+    Remove,
+    Txn,
+    encode_commit,
+)
 from tahoe.protocol.deletion_vector import encode_bitmap, encode_vector_file, inline_descriptor
 from tahoe.protocol.last_checkpoint import LastCheckpoint, encode_last_checkpoint
 from tahoe.protocol.replay import replay
@@ -272,6 +283,24 @@ def test_a_file_that_is_live_twice_is_found(env: Env) -> None:
     put_commit(env, 1, [add("x", size_bytes=len(parquet()))])
     found = only(log)
     assert (found.kind, found.file) == (Kind.DUPLICATE_FILE, "x")
+
+
+@pytest.mark.parametrize(
+    ("ids", "mark", "wrong"),
+    [([0, 4], 7, []), ([0, None], 7, [1]), ([0, 3], 7, [0]), ([4, 0], 6, [0]), ([0, 4], 3, [1])],
+)
+def test_row_ids_that_are_missing_or_given_twice_are_found(env: Env, ids: list[int | None], mark: int, wrong: list[int]) -> None:
+    """A row could not be told from another."""
+    table = tahoe.Table("memory://given", env=env)
+    for _ in range(2):
+        table.append(ROWS, properties={"delta.enableRowTracking": "true"})
+    files = sorted(table.snapshot().live.adds(), key=lambda a: a.base_row_id or 0)
+    again = [dataclasses.replace(a, base_row_id=number, data_change=False) for a, number in zip(files, ids, strict=True)]
+    put_commit(
+        env, 2, [CommitInfo({}), DomainMetadata(domain="delta.rowTracking", configuration=f'{{"rowIdHighWaterMark":{mark}}}'), *again]
+    )
+    found = list(check(table.snapshot()))
+    assert [(f.kind, f.file) for f in found] == [(Kind.WRONG_ROW_IDS, files[number].path) for number in wrong]
 
 
 # --- leftovers

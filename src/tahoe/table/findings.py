@@ -30,6 +30,7 @@ class Kind(Enum):
     BROKEN_HINT = "broken-hint"
     ILLEGAL_PATH = "illegal-path"
     DUPLICATE_FILE = "duplicate-file"
+    WRONG_ROW_IDS = "wrong-row-ids"
     MISSING_DATA_FILE = "missing-data-file"
     WRONG_SIZE = "wrong-size"
     UNREADABLE_DATA_FILE = "unreadable-data-file"
@@ -74,6 +75,7 @@ _RULES: Mapping[Kind, tuple[Severity, str]] = {
     Kind.BROKEN_HINT: (Severity.WARNING, "Delete it: it only saves a longer listing, and the next checkpoint writes it again."),
     Kind.ILLEGAL_PATH: (Severity.ERROR, "The writer of that path is at fault; read a version before it."),
     Kind.DUPLICATE_FILE: (Severity.ERROR, "Its rows are read more than once: remove the file from the table, and add it once."),
+    Kind.WRONG_ROW_IDS: (Severity.ERROR, "The writer of that file is at fault; write its rows anew, and remove it."),
     Kind.MISSING_DATA_FILE: (Severity.ERROR, _RESTORE_DATA),
     Kind.WRONG_SIZE: (Severity.ERROR, _RESTORE_DATA),
     Kind.UNREADABLE_DATA_FILE: (Severity.ERROR, _RESTORE_DATA),

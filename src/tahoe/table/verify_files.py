@@ -21,6 +21,7 @@ from tahoe.errors import DeletionVectorError, DeltaError, InvalidPartitionValueE
 from tahoe.protocol.actions import DeletionVectorDescriptor, decode_deletion_vector
 from tahoe.protocol.column_mapping import physical_schema, stored_name
 from tahoe.protocol.partitions import resolve_path
+from tahoe.protocol.row_tracking import DOMAIN, enabled_row_tracking, high_water_mark
 from tahoe.protocol.schema import BOOLEAN, STRING, TIMESTAMP, TIMESTAMP_NTZ, DataType, Primitive, Struct
 from tahoe.protocol.stats import Statistics, parse_statistics
 from tahoe.storage.env import FileInfo, byte_order, is_temporary
@@ -29,6 +30,7 @@ from tahoe.table.footers import footer_statistics
 from tahoe.table.parquet import open_parquet
 from tahoe.table.scan import resolve_urls, typed_partition_values
 from tahoe.table.snapshot import Snapshot
+from tahoe.table.statistics import StatisticsRequest
 from tahoe.table.types import arrow_type
 from tahoe.table.vectors import load_deletion_vector
 from tahoe.table.verify_log import canonical_paths
@@ -55,6 +57,7 @@ def check_files(snapshot: Snapshot) -> Iterator[Finding]:
     """What is wrong with the files of a snapshot, and the temporary files that writers have left behind."""
     yield from _check_partition_values(snapshot)
     yield from _check_duplicates(snapshot)
+    yield from _check_row_ids(snapshot)
     examine = _Examination(snapshot)
     for findings in _in_order(examine, _found_files(snapshot)):
         yield from findings
@@ -112,6 +115,23 @@ def _check_duplicates(snapshot: Snapshot) -> Iterator[Finding]:
     for row in counts.filter(pc.greater(counts.field("counts"), 1)).to_pylist():
         detail = f"it is in the table {row['counts']} times, with different deletion vectors"
         yield finding(Kind.DUPLICATE_FILE, file=row["values"], version=snapshot.version, detail=detail)
+
+
+def _check_row_ids(snapshot: Snapshot) -> Iterator[Finding]:
+    """Protocol, "Row Tracking": where it is enabled every file has ids, of which none is given twice or is above the mark."""
+    if enabled_row_tracking(snapshot.protocol, snapshot.properties) is None:
+        return
+    first, rows = snapshot.live.column("base_row_id"), snapshot.live.statistics(StatisticsRequest({})).column("num_records")
+    for path in snapshot.live.column("path").filter(pc.is_null(first)).to_pylist():
+        yield finding(Kind.WRONG_ROW_IDS, file=path, version=snapshot.version, detail="it has no base row id, and the table tracks rows")
+    columns = {"path": snapshot.live.column("path"), "first": first, "after": pc.add(first, rows)}
+    ranges = pa.table(columns).drop_null().sort_by("first")
+    given = high_water_mark(snapshot.domains.get(DOMAIN)) + 1
+    ends = ranges.column("after").combine_chunks()
+    overlaps = pc.fill_null(pc.greater(ends, pa.concat_arrays([ranges.column("first").combine_chunks()[1:], pa.array([given])])), False)
+    for row in ranges.filter(overlaps).to_pylist():
+        detail = f"its row ids end before {row['after']}, and others begin, or the mark of the table is reached, before that"
+        yield finding(Kind.WRONG_ROW_IDS, file=row["path"], version=snapshot.version, detail=detail)
 
 
 # --- what is in the storage
