@@ -225,7 +225,7 @@ def _tried(actor: Actor, what: Callable[[], int | None]) -> None:
         return
     if version is not None:
         life.commits += 1
-        info = load_snapshot(Table(actor.world.store.url, env=_plain(actor)).log, version).log.commit_info(version)
+        info = Table(actor.world.store.url, env=_plain(actor)).log.commit_info(version)
         if info is not None and faulty and info.fields.get("readVersion", version) < version - 1:
             life.rebases_after_fault += 1
 
