@@ -11,6 +11,7 @@ from tahoe.spark import alterations, guard, planning, write
 from tahoe.spark.alterations import altered
 from tahoe.spark.creation import NewTable, make_table, make_table_of
 from tahoe.spark.gateway import Gateway, JavaObject
+from tahoe.spark.opened import recache
 from tahoe.spark.types import delta_schema
 from tahoe.storage.background import finish_background
 
@@ -127,11 +128,6 @@ def insert(gateway: Gateway, files: JavaObject, data: JavaObject, overwrite: boo
     """INSERT into a view over a table."""
     write.insert(gateway.spark, files.table(), gateway.dataframe(data), overwrite=overwrite, by_position=True)
     recache(gateway, files.table())
-
-
-def recache(gateway: Gateway, url: str) -> None:
-    """Let DataFrames and tables that Spark has cached see a new version of a table."""
-    gateway.session.sharedState().cacheManager().recacheByPath(gateway.session, url)
 
 
 # --- through the catalogs

@@ -6,34 +6,34 @@ Protocol: "Column Mapping", "Void Type", "Consistency Between Table Metadata and
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
 from tahoe.protocol.column_mapping import column_id, physical_name
-from tahoe.protocol.row_tracking import RowTracking
 from tahoe.protocol.schema import BOOLEAN, VOID, Array, DataType, Field, Map, Struct, parse_schema, types_in, walk_fields
 from tahoe.spark.gateway import Gateway, JavaObject
-from tahoe.spark.output import metadata_schema
+from tahoe.spark.output import hidden_fields, metadata_schema
 from tahoe.table.snapshot import Snapshot
 
 
 def file_format(gateway: Gateway, snapshot: Snapshot) -> JavaObject | None:
     """The format of ours that knows the columns by the files' names, ids and types; None where Spark's own reads them as they are."""
     is_plain = snapshot.column_mapping_mode == "none" and VOID not in types_in(snapshot.schema)
-    return None if is_plain else _format(gateway, snapshot, None)
+    return None if is_plain else _format(gateway, snapshot, ())
 
 
-def relation_format(gateway: Gateway, snapshot: Snapshot) -> JavaObject | None:
+def relation_format(gateway: Gateway, snapshot: Snapshot, *, positioned: bool = False) -> JavaObject | None:
     """The format by which a query is analysed: it says what `_metadata` has. What Spark does not know of it only a plan of ours reads."""
-    tracking = snapshot.row_tracking
-    return file_format(gateway, snapshot) if tracking is None else _format(gateway, snapshot, tracking)
+    hidden = hidden_fields(snapshot.row_tracking, positioned=positioned)
+    return _format(gateway, snapshot, hidden) if hidden else file_format(gateway, snapshot)
 
 
-def _format(gateway: Gateway, snapshot: Snapshot, tracking: RowTracking | None) -> JavaObject:
+def _format(gateway: Gateway, snapshot: Snapshot, hidden: Sequence[str]) -> JavaObject:
     mode = snapshot.column_mapping_mode
     described = json.dumps({"mode": mode, "schema": snapshot.schema.to_json()})
     paths = {} if mode == "id" else _filter_paths(snapshot.schema, mode)
-    return gateway.java_class("delta.Format")(described, mode == "id", gateway.java_map(paths), metadata_schema(tracking))
+    return gateway.java_class("delta.Format")(described, mode == "id", gateway.java_map(paths), metadata_schema(hidden))
 
 
 def _filter_paths(schema: Struct, mode: str) -> dict[str, str]:

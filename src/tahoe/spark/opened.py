@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta, timezone, tzinfo
 from functools import partial
@@ -78,7 +78,7 @@ class _Opened:
 
 _tables: Recent[str, _Opened] = Recent(TABLES_MAX)
 _snapshots: Recent[tuple[str, int], Snapshot] = Recent(SNAPSHOTS_MAX)
-_scans: Recent[tuple[str, str, str, int, Predicate], Scan] = Recent(SCANS_MAX)
+_scans: Recent[tuple[str, str, str, int, Predicate, str | None], Scan] = Recent(SCANS_MAX)
 
 
 # --- tables
@@ -114,6 +114,11 @@ def opened(spark: SparkSession, url: str) -> Table:
     """The table at the url of one that was opened before, with the options that it was opened with."""
     known = _tables.get(url)
     return open_table(spark, url, None if known is None else known.given)
+
+
+def recache(gateway: Gateway, url: str) -> None:
+    """Let DataFrames and tables that Spark has cached see a new version of a table."""
+    gateway.session.sharedState().cacheManager().recacheByPath(gateway.session, url)
 
 
 def session_zone(spark: SparkSession) -> tzinfo:
@@ -186,7 +191,22 @@ def owner_of(file: str) -> tuple[str, int] | None:
     return max(read.items(), key=lambda entry: len(entry[0])) if read else None
 
 
-def scan_of(snapshot: Snapshot, predicate: Predicate) -> Scan:
-    """The files that may match; asked when a query is planned and again when it runs."""
-    key = (snapshot.url, str(snapshot.log.zone), metadata_identity(snapshot), snapshot.version, predicate)
-    return _scans.get(key) or _scans.put(key, snapshot.scan(None if predicate == TRUE else predicate))
+def scan_of(snapshot: Snapshot, predicate: Predicate, within: str | None = None) -> Scan:
+    """The files that may match, of those whose numbers are given if any are; asked when a query is planned and again when it runs."""
+    key = (snapshot.url, str(snapshot.log.zone), metadata_identity(snapshot), snapshot.version, predicate, within)
+    return _scans.get(key) or _scans.put(key, _scan(snapshot, predicate, within))
+
+
+def _scan(snapshot: Snapshot, predicate: Predicate, within: str | None) -> Scan:
+    scan = snapshot.scan(None if predicate == TRUE else predicate)
+    return scan if within is None else scan.within(numbers_in(within))
+
+
+def within_text(numbers: Iterable[int]) -> str:
+    """Numbers of files, as Java passes them on."""
+    return ",".join(map(str, sorted(numbers)))
+
+
+def numbers_in(within: str) -> list[int]:
+    """The numbers that `within_text` has written."""
+    return [int(number) for number in within.split(",")] if within else []

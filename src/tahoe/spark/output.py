@@ -9,7 +9,7 @@ Protocol: "Row Tracking".
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,8 +23,13 @@ from tahoe.protocol.row_tracking import (
     RowTracking,
 )
 
-# The hidden partition columns that tell what the log says of a row's file: the field of `_metadata` that each is.
-FILE_CONSTANTS = {f"__tahoe_{name}": name for name in (BASE_ROW_ID, DEFAULT_ROW_COMMIT_VERSION)}
+# The field of `_metadata` by which commands find rows again: the number of its file in the version, and its place in that.
+POSITION = "position"
+ROW_BITS = 36  # of a position; what is left takes more files than any table has
+
+# The hidden partition columns that tell what the log says of a row's file: the column of `Scan.files` that each is.
+_NUMBER = "number"
+FILE_CONSTANTS = {f"__tahoe_{name}": name for name in (BASE_ROW_ID, DEFAULT_ROW_COMMIT_VERSION, _NUMBER)}
 _HIDDEN = {name: hidden for hidden, name in FILE_CONSTANTS.items()}
 
 # The name under which Spark's Parquet reader makes up a row's position in its file. By way of `_metadata.row_index` it would be put into
@@ -56,14 +61,20 @@ class Output:
         return tuple(name for name in METADATA_FIELDS if name in self._parts)
 
     @property
+    def is_hidden(self) -> bool:
+        """Whether something is asked for that Spark's own scan does not tell."""
+        return bool(self.tracked) or POSITION in self._parts
+
+    @property
     def partitions(self) -> tuple[str, ...]:
         """The hidden constants of files that the scan must have."""
-        return tuple(_HIDDEN.values()) if self.tracked else ()
+        wanted = (*((BASE_ROW_ID, DEFAULT_ROW_COMMIT_VERSION) if self.tracked else ()), *((_NUMBER,) if POSITION in self._parts else ()))
+        return tuple(_HIDDEN[name] for name in wanted)
 
     def data(self, *, indexed: bool = False) -> tuple[str, ...]:
         """The hidden columns of data files that the scan must have, with the rows' places in their files where these are wanted."""
         wanted = self._kept(ROW_ID), self._kept(ROW_COMMIT_VERSION)
-        is_indexed = (indexed or ROW_ID in self._parts) and self.row_index == ROW_INDEX
+        is_indexed = (indexed or ROW_ID in self._parts or POSITION in self._parts) and self.row_index == ROW_INDEX
         return (*(name for name in wanted if name is not None), *((ROW_INDEX,) if is_indexed else ()))
 
     @property
@@ -95,6 +106,8 @@ class Output:
                 return self._or_default(name, f"{_HIDDEN[BASE_ROW_ID]} + {self.row_index}")
             case "row_commit_version":
                 return self._or_default(name, _HIDDEN[DEFAULT_ROW_COMMIT_VERSION])
+            case "position":
+                return f"shiftleft({_HIDDEN[_NUMBER]}, {ROW_BITS}) | {self.row_index}"
             case _:
                 return _HIDDEN.get(name) or f"{METADATA}.{name}"
 
@@ -114,10 +127,14 @@ def output_of(schema: str, tracking: RowTracking | None) -> Output:
     return Output(tuple(json.loads(schema)["fields"]), tracking)
 
 
-def metadata_schema(tracking: RowTracking | None) -> str:
+def hidden_fields(tracking: RowTracking | None, *, positioned: bool) -> tuple[str, ...]:
+    """The fields that `_metadata` has beside Spark's own."""
+    return (*(METADATA_FIELDS if tracking is not None else ()), *((POSITION,) if positioned else ()))
+
+
+def metadata_schema(hidden: Sequence[str]) -> str:
     """The fields that `_metadata` has beside Spark's own, as the JSON of a schema. A file may lack what they are made of."""
-    names = METADATA_FIELDS if tracking is not None else ()
-    return json.dumps({"type": "struct", "fields": [hidden_field(name) for name in names]})
+    return json.dumps({"type": "struct", "fields": [hidden_field(name) for name in hidden]})
 
 
 def hidden_field(name: str) -> dict[str, Any]:

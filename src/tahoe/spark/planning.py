@@ -62,12 +62,14 @@ class Analysed:
         metadata: identifies the schema that it had then.
         partitions: the partition columns of then, a schema as JSON.
         name: the table's in a catalog, or nothing.
+        within: the only files that count, from `within_text`; None for all.
     """
 
     table: str
     metadata: str
     partitions: str
     name: str
+    within: str | None
 
 
 def plan(gateway: Gateway, analysed: Analysed, version: int, data: str, output: str, filters: str) -> JavaObject:
@@ -88,17 +90,17 @@ def plan(gateway: Gateway, analysed: Analysed, version: int, data: str, output: 
     if identity != analysed.metadata:
         _check_fits(snapshot, data, analysed.partitions)
     predicate = predicate_of(filters)
-    scan = scan_of(snapshot, predicate)
+    scan = scan_of(snapshot, predicate, analysed.within)
     name = analysed.name or snapshot.url
     planned = gateway.java_class("delta.Planned")
     wanted = _output(snapshot, output)
     is_marked = has_vectors(scan)
-    if not is_marked and not wanted.tracked:
-        selection = Selection("all", predicate).encode()
+    if not is_marked and not wanted.is_hidden:
+        selection = Selection("all", predicate, analysed.within).encode()
         return planned(
             snapshot.version, identity, selection, scan.size_bytes, label_of(name, scan, "all"), file_format(gateway, snapshot), None
         )
-    reader = Reader(gateway, snapshot, name, identity, analysed.partitions, data, predicate)
+    reader = Reader(gateway, snapshot, name, identity, analysed.partitions, data, predicate, analysed.within)
     rows = unmarked_rows(reader, scan, wanted) if is_marked else reader.rows(scan, "all", scan.size_bytes, wanted)
     return planned(snapshot.version, identity, "", 0, "", None, rows._jdf)
 

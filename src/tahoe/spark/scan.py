@@ -40,14 +40,22 @@ FILE_NUMBER = "__tahoe_file"
 Branch: TypeAlias = Literal["all", "marked", "unmarked"]
 
 
-def relation_of(gateway: Gateway, snapshot: Snapshot, given: JavaObject, *, pinned: bool) -> JavaObject:
-    """The relation of a version. Where it is not pinned, its files are those of the newest version when a query is planned."""
+def relation_of(
+    gateway: Gateway, snapshot: Snapshot, given: JavaObject, *, pinned: bool, positioned: bool = False, within: str | None = None
+) -> JavaObject:
+    """The relation of a version. Where it is not pinned, its files are those of the newest version when a query is planned.
+
+    Args:
+        positioned: its `_metadata` tells the position of a row in the table as well; see `output.POSITION`.
+        within: the only files that count, from `within_text`.
+    """
     schema = visible_schema(snapshot.schema)
     partitions = partition_schema(snapshot, schema).to_json()
     identity, size_bytes = metadata_identity(snapshot), snapshot.live.size_bytes
-    form, data = relation_format(gateway, snapshot), schema.to_json()
+    form, data = relation_format(gateway, snapshot, positioned=positioned), schema.to_json()
     make = gateway.java_class("delta.Relation").of
-    return make(gateway.session, snapshot.url, identity, snapshot.version, pinned, None, partitions, size_bytes, "", data, form, given)
+    files = (gateway.session, snapshot.url, identity, snapshot.version, pinned, None, within, partitions, size_bytes, "")
+    return make(*files, data, form, given)
 
 
 def partition_schema(snapshot: Snapshot, schema: Struct) -> Struct:
@@ -96,6 +104,7 @@ class Selection:
 
     branch: Branch = "all"
     predicate: Predicate = TRUE
+    within: str | None = None
 
     def encode(self) -> str:
         """Text that is equal for equal selections, so that Spark reuses what it reads by them."""
@@ -121,6 +130,7 @@ class Reader:
     partitions: str
     data: str
     predicate: Predicate
+    within: str | None = None
 
     def rows(self, scan: Scan, branch: Branch, size_bytes: int, output: Output) -> DataFrame:
         """All rows of a part of the version's files, as a query asks for them."""
@@ -136,11 +146,11 @@ class Reader:
             columns: of the relation, as expressions in SQL.
             partitions, data: hidden columns of the relation: constants of its files, and columns in them or that Spark's reader makes up.
         """
-        gateway, snapshot, selection = self.gateway, self.snapshot, Selection(branch, self.predicate).encode()
+        gateway, snapshot, selection = self.gateway, self.snapshot, Selection(branch, self.predicate, self.within).encode()
         label, form = label_of(self.name, scan, branch), file_format(gateway, snapshot)
         relation = gateway.java_class("delta.Relation").of(
-            *(gateway.session, snapshot.url, self.identity, snapshot.version, True, selection, _with_fields(self.partitions, partitions)),
-            *(size_bytes, label, _with_fields(self.data, data), form, None),
+            *(gateway.session, snapshot.url, self.identity, snapshot.version, True, selection, None),
+            *(_with_fields(self.partitions, partitions), size_bytes, label, _with_fields(self.data, data), form, None),
         )
         return DataFrame(gateway.java_class("delta.Rows").scanned(relation, "\0".join(columns)), gateway.spark)
 
@@ -198,7 +208,7 @@ def _snapshot(gateway: Gateway, url: str, version: int | None) -> Snapshot:
 
 def _selected(snapshot: Snapshot, selection: Selection, predicate: Predicate) -> pa.Table:
     """The files that were planned, without those that the filters of the query that runs leave out."""
-    planned = scan_of(snapshot, selection.predicate).files
+    planned = scan_of(snapshot, selection.predicate, selection.within).files
     if selection.branch != "all":
         marked = pc.is_valid(planned["deletion_vector"])
         planned = planned.filter(marked if selection.branch == "marked" else pc.invert(marked))

@@ -42,8 +42,10 @@ class Source:
         return planning.relation(gateway, gateway.texts(options), given)
 
     @_answering
-    def plan(self, session: JavaObject, table: str, metadata: str, partitions: str, name: str, version: int, *query: str) -> JavaObject:
-        return planning.plan(Gateway.of(session), planning.Analysed(table, metadata, partitions, name), version, *query)
+    def plan(
+        self, session: JavaObject, table: str, metadata: str, partitions: str, name: str, within: str | None, version: int, *query: str
+    ) -> JavaObject:
+        return planning.plan(Gateway.of(session), planning.Analysed(table, metadata, partitions, name, within), version, *query)
 
     @_answering
     def files(self, table: str, version: int, pinned: bool, selection: str | None, columns: str, filters: str) -> bytes | str:

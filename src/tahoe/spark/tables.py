@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal, NoReturn, TypeAlias
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  PySpark's users know it by this name
 from pyspark.sql.types import (
     ArrayType,
     BooleanType,
@@ -33,11 +34,14 @@ from pyspark.sql.types import (
 
 from tahoe.errors import DeltaAnalysisError, InvalidOptionError, TableExistsError, TableNotFoundError
 from tahoe.protocol.features import supported_features
+from tahoe.spark.assignments import Assignment, assignment
 from tahoe.spark.catalog import location_of
 from tahoe.spark.creation import NewTable, declared_schema, make_table, place_of, table_identifier
 from tahoe.spark.failures import for_user
 from tahoe.spark.gateway import Gateway
 from tahoe.spark.opened import open_table
+from tahoe.spark.rewrite import Delete, Update, delete, update
+from tahoe.spark.row_changes import Target
 from tahoe.spark.write_options import clustering_unsupported
 from tahoe.table.snapshot import Snapshot
 from tahoe.table.table import Table
@@ -173,6 +177,49 @@ class DeltaTable:
         """The same table under a name for conditions."""
         return DeltaTable(self._spark, self._table, name=self._name, alias=aliasName)
 
+    def delete(self, condition: str | Column | None = None) -> DataFrame:
+        """Delete the rows for which a condition is true; all rows where there is none. Subqueries may stand in it.
+
+        Returns:
+            one row: `num_affected_rows`, how many were deleted; -1 where whole files went whose rows nobody has counted.
+
+        Raises:
+            AnalysisException: before any work, where the condition or the table does not allow it.
+            DeltaConcurrentModificationException: another writer was first, and it matters.
+        """
+        if condition is not None:
+            condition = _condition(condition, "condition must be a Column or a string.")
+        return self._affected(lambda: delete(Delete(target=self._target(), condition=condition)))
+
+    def update(self, condition: str | Column | None = None, set: Mapping[str, str | Column] | None = None) -> DataFrame:
+        """Give the rows for which a condition is true other values; all rows where there is none.
+
+        Args:
+            set: values by the names of columns, or of fields of structs; texts are SQL. They are computed from the values before.
+
+        Returns:
+            one row: `num_affected_rows`, how many rows got values.
+
+        Raises:
+            AnalysisException: before any work, where the condition, a value or the table does not allow it.
+            DeltaConcurrentModificationException: another writer was first, and it matters.
+        """
+        if condition is not None:
+            condition = _condition(condition, "condition must be a Column or a string.")
+        assignments = _assignments(self._spark, set, "set")
+        return self._affected(lambda: update(Update(target=self._target(), assignments=assignments, condition=condition)))
+
+    def _target(self) -> Target:
+        name = None if self._name is None or _path_in(self._name) else self._name.rpartition(".")[2].strip("`")
+        return Target(spark=self._spark, table=self._table, alias=self._alias or name)
+
+    def _affected(self, command: Callable[[], int]) -> DataFrame:
+        try:
+            count = command()
+        except DeltaAnalysisError as error:
+            raise for_user(error) from error.__cause__
+        return self._spark.createDataFrame([(count,)], StructType([StructField("num_affected_rows", LongType())]))
+
     def history(self, limit: int | None = None) -> DataFrame:
         """The commits, newest first: one row each, or the newest `limit`."""
         return self._spark.createDataFrame([_history_row(commit) for commit in self._table.history(limit)], HISTORY)
@@ -203,6 +250,33 @@ def _path_in(identifier: str) -> str | None:
     """The path of ``delta.`path` ``; None for another identifier."""
     found = _PATH.fullmatch(identifier.strip())
     return found[1].replace("``", "`") if found else None
+
+
+# --- what commands are given
+
+
+def _condition(given: Any, message: str) -> Column:
+    if type(given) is str:
+        return F.expr(given)
+    if not isinstance(given, Column):
+        _raise_type_error(message, [given])
+    return given
+
+
+def _assignments(spark: SparkSession, given: Any, name: str) -> tuple[Assignment, ...]:
+    """A dictionary of values, checked as the reference checks it."""
+    if given is None:
+        raise ValueError(f"{name} cannot be None")
+    if type(given) is not dict:
+        _raise_type_error(f"{name} must be a dict.", [given])
+    for column, value in given.items():
+        if type(column) is not str:
+            _raise_type_error(f"Keys of dict in {name} must contain only strings with column names.", [column])
+        if type(value) is not str and not isinstance(value, Column):
+            wanted = "Spark SQL Columns or strings (expressions in SQL syntax) as values."
+            _raise_type_error(f"Values of dict in {name} must contain only {wanted}", [value])
+    gateway = Gateway(spark)
+    return tuple(assignment(gateway, column, F.expr(value) if type(value) is str else value) for column, value in given.items())
 
 
 # --- rows that describe a table

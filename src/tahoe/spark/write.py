@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -27,7 +27,7 @@ from tahoe.errors import (
 from tahoe.protocol.column_mapping import column_id
 from tahoe.protocol.constraints import constraints_of
 from tahoe.protocol.partitions import HIVE_NULL, format_partition_value, parse_partition_value
-from tahoe.protocol.schema import BINARY, Array, DataType, Field, Map, Struct, as_nullable, walk_fields
+from tahoe.protocol.schema import BINARY, STRING, Array, DataType, Field, Map, Struct, as_nullable, walk_fields
 from tahoe.spark.file_writer import NewFile, WriterSettings, delete_files, write_files
 from tahoe.spark.fitting import CHAR_VARCHAR, Refusals, check_binary_partitions, declares, enforce, fit, quoted, require, without_void
 from tahoe.spark.gateway import Gateway
@@ -37,6 +37,10 @@ from tahoe.spark.write_options import WriteOptions, parse_options
 from tahoe.table.footers import FileStatistics, read_statistics
 from tahoe.table.table import Table
 from tahoe.table.writing import WRITE, Mode, WritePlan, WriteRequest, WrittenFile, plan_replacement, plan_write
+
+# Protocol: "Change Data Files".
+CHANGE_DATA_FOLDER = "_change_data"
+CHANGE_TYPE = "_change_type"
 
 # Under this key Spark keeps the collations of a column, whose type is string otherwise.
 _COLLATIONS = "__COLLATIONS"
@@ -70,7 +74,7 @@ def save(spark: SparkSession, mode: str, options: Mapping[str, str], dataframe: 
     if path is None:
         raise InvalidOptionError(option="path", value="missing", table="the new table", detail="a Delta table is in a folder")
     table = open_table(spark, path, options)
-    parsed = _options(spark, options, table)
+    parsed = write_options(spark, options, table)
     return _write(plan_write(table, _request(spark, table, _MODES[mode.lower()], parsed, dataframe)), parsed, dataframe)
 
 
@@ -98,7 +102,7 @@ def insert(
         as `save`; SchemaMismatchError also where there are too many or too few columns.
     """
     table = open_table(spark, url, options)
-    parsed = _options(spark, options or {}, table)
+    parsed = write_options(spark, options or {}, table)
     if predicate is not None:
         parsed = replace(parsed, replace_where=predicate, dynamic_partitions=False)
     elif dynamic:
@@ -134,7 +138,7 @@ def create_as_select(
         as `save`.
     """
     table = open_table(spark, url, options)
-    parsed = _options(spark, options or {}, table)
+    parsed = write_options(spark, options or {}, table)
     parsed = replace(parsed, partition_by=tuple(partition_by) or None, properties={**parsed.properties, **(properties or {})})
     asked = _request(spark, table, "overwrite" if replaces else "error", parsed, dataframe, operation)
     if replaces and (options or {}).get(_SAVE_AS_TABLE_OVERWRITE) == "true" and table.exists():
@@ -143,7 +147,7 @@ def create_as_select(
     return _write(plan_replacement(table, request) if replaces else plan_write(table, request), parsed, dataframe)
 
 
-def _options(spark: SparkSession, options: Mapping[str, str], table: Table) -> WriteOptions:
+def write_options(spark: SparkSession, options: Mapping[str, str], table: Table) -> WriteOptions:
     settings = Gateway(spark).settings()
     parsed = parse_options(options, settings, table=table.url)
     if parsed.txn is not None and settings.get(_RESET_TXN_VERSION, "false").lower() == "true":
@@ -167,11 +171,16 @@ def _write(plan: WritePlan | None, options: WriteOptions, frame: DataFrame) -> i
     """Write the rows of a plan and commit them; None where there is nothing to do."""
     if plan is None:
         return None
-    refusals = Refusals(plan.url)
-    rows = _rows(plan, options, frame, refusals)
-    settings = writer_settings(plan, options)
-    files = _write_files(plan, rows, settings, refusals)
-    return _commit(plan, files, Gateway(frame.sparkSession), settings)
+    written = write_rows(plan, options, frame, Refusals(plan.url))
+    try:
+        return plan.commit(written.files, written.metrics)
+    except CommitOutcomeUnknownError:
+        raise
+    except DeltaError as error:  # any other exception may come after the commit, when readers already count on the files
+        written.discard()
+        if isinstance(error, WriteAlreadyRecordedError):
+            return None
+        raise
 
 
 def _request(
@@ -191,13 +200,13 @@ def _request(
         txn=options.txn,
         user_metadata=options.user_metadata,
         data_change=options.data_change,
-        reads_target=_reads(frame, table),
+        reads_target=reads_table(frame, table),
         operation=operation,
         engine=f"Apache-Spark/{spark.version}",
     )
 
 
-def _reads(frame: DataFrame, table: Table) -> bool:
+def reads_table(frame: DataFrame, table: Table) -> bool:
     """Whether a query reads a table, at whatever place."""
     plan = frame._jdf.queryExecution().analyzed()
     return bool(Gateway(frame.sparkSession).java_class("delta.Files").areRead(plan, table.url))
@@ -232,9 +241,77 @@ def _is_of_its_source(name: str) -> bool:
 # --- the rows
 
 
-def _rows(plan: WritePlan, options: WriteOptions, frame: DataFrame, refusals: Refusals) -> DataFrame:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """Data files that were written and are not committed yet. Where they never will be, `discard` removes them."""
+
+    gateway: Gateway
+    url: str
+    files: Sequence[WrittenFile]
+    num_records: int
+    hadoop: Mapping[str, str]
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(file.size_bytes for file in self.files)
+
+    @property
+    def metrics(self) -> dict[str, int]:
+        return {"numFiles": len(self.files), "numOutputRows": self.num_records, "numOutputBytes": self.size_bytes}
+
+    def discard(self) -> None:
+        delete_files(self.gateway, self.url, [file.key for file in self.files], self.hadoop)
+
+
+def write_rows(plan: WritePlan, options: WriteOptions, frame: DataFrame, refusals: Refusals, hidden: Sequence[Field] = ()) -> Written:
+    """Write rows as files of the table, with statistics.
+
+    Args:
+        refusals: where what the data's plan may raise is known.
+        hidden: columns of the data that stand in the files and in no schema, behind the others.
+
+    Raises:
+        DeltaError: the data does not fit, or a row breaks a rule; nothing of what was written is left.
+        WriteFailedError: the job failed; likewise.
+    """
+    gateway = Gateway(frame.sparkSession)
+    settings = writer_settings(plan, options, hidden)
+    files = _write_files(plan.url, plan.url, _rows(plan, options, frame, refusals, hidden), settings, refusals)
+    try:
+        statistics = _statistics(plan, files)
+        empty = {file.key for file in files if statistics[file.key].num_records == 0}
+        delete_files(gateway, plan.url, empty, settings.hadoop)
+        kept = [file for file in files if file.key not in empty]
+        return Written(
+            gateway=gateway,
+            url=plan.url,
+            files=_written_files(plan, kept, {key: found.json for key, found in statistics.items()}),
+            num_records=sum(found.num_records for found in statistics.values()),
+            hadoop=settings.hadoop,
+        )
+    except BaseException:
+        delete_files(gateway, plan.url, [file.key for file in files], settings.hadoop)
+        raise
+
+
+def write_changes(plan: WritePlan, options: WriteOptions, frame: DataFrame, refusals: Refusals) -> Written:
+    """Write change data files. Protocol: "Change Data Files".
+
+    Args:
+        frame: the table's columns with their types, and `_change_type` behind them.
+    """
+    gateway, url = Gateway(frame.sparkSession), f"{plan.url}/{CHANGE_DATA_FOLDER}"
+    settings = writer_settings(plan, options, [Field(name=CHANGE_TYPE, type=STRING)])
+    columns = frame.select(*[F.col(quoted(name)) for name in (*without_void(plan.schema).names, CHANGE_TYPE)])
+    files = _write_files(plan.url, url, columns, settings, refusals)
+    found = _written_files(plan, files, {})
+    placed = [replace(file, key=f"{CHANGE_DATA_FOLDER}/{file.key}") for file in found]
+    return Written(gateway=gateway, url=plan.url, files=placed, num_records=0, hadoop=settings.hadoop)
+
+
+def _rows(plan: WritePlan, options: WriteOptions, frame: DataFrame, refusals: Refusals, hidden: Sequence[Field] = ()) -> DataFrame:
     """The data as the files will hold it: fitted to the table's columns, each row checked while it is written."""
-    rows = fit(frame, without_void(plan.schema), refusals)
+    rows = fit(frame, Struct((*without_void(plan.schema), *hidden)), refusals)
     if plan.replace_where is not None and options.replace_where_is_checked:
         rows = require(rows, plan.replace_where, plan.request.replace_where or "", plan.schema, refusals)
     rows = enforce(rows, constraints_of(plan.metadata, table=plan.url), refusals)
@@ -250,15 +327,15 @@ def _partitions_last(names: Sequence[str], partitions: Sequence[str]) -> list[st
     return [*(name for name in names if name not in partitions), *partitions]
 
 
-def writer_settings(plan: WritePlan, options: WriteOptions) -> WriterSettings:
-    """How the files of a table are written.
+def writer_settings(plan: WritePlan, options: WriteOptions, hidden: Sequence[Field] = ()) -> WriterSettings:
+    """How the files of a table are written, with hidden columns behind the table's.
 
     The codec is the option's, else the table property's, else the session's own for Parquet.
     """
     properties = plan.metadata.configuration
     codec = properties.get("delta.parquet.compression.codec")
     pages = properties.get("delta.parquet.format.version", "1.0.0")
-    columns = without_void(plan.physical_schema)
+    columns = Struct((*without_void(plan.physical_schema), *hidden))
     if plan.keeps_partitions_in_files:
         fields = {f.name: f for f in columns}
         partitions = plan.physical_partition_columns
@@ -301,13 +378,13 @@ def _map_type(data_type: DataType, change: Callable[[Field], Field]) -> DataType
             return data_type
 
 
-def _write_files(plan: WritePlan, rows: DataFrame, settings: WriterSettings, refusals: Refusals) -> list[NewFile]:
+def _write_files(table: str, url: str, rows: DataFrame, settings: WriterSettings, refusals: Refusals) -> list[NewFile]:
     try:
-        return write_files(rows, plan.url, settings)
+        return write_files(rows, url, settings)
     except DeltaError:
         raise
     except Exception as error:
-        raise refusals.recognise(str(error)) or WriteFailedError(table=plan.url, detail=cause(str(error))) from error
+        raise refusals.recognise(str(error)) or WriteFailedError(table=table, detail=cause(str(error))) from error
 
 
 # What Spark puts in front of the exception that made a task fail.
@@ -334,40 +411,13 @@ def _telling_line(message: str) -> str:
 # --- the files
 
 
-def _commit(plan: WritePlan, files: Sequence[NewFile], gateway: Gateway, settings: WriterSettings) -> int | None:
-    """Commit what was written. Where nothing was committed, and that is certain, they go; None where another did the same meanwhile."""
-    try:
-        statistics = _statistics(plan, files)
-        empty = {file.key for file in files if statistics[file.key].num_records == 0}
-        delete_files(gateway, plan.url, empty, settings.hadoop)
-        kept = [file for file in files if file.key not in empty]
-        written = _written_files(plan, kept, statistics)
-    except BaseException:
-        delete_files(gateway, plan.url, [file.key for file in files], settings.hadoop)
-        raise
-    metrics = {
-        "numFiles": len(kept),
-        "numOutputRows": sum(statistics[file.key].num_records for file in kept),
-        "numOutputBytes": sum(file.size_bytes for file in kept),
-    }
-    try:
-        return plan.commit(written, metrics)
-    except CommitOutcomeUnknownError:
-        raise
-    except DeltaError as error:  # any other exception may come after the commit, when readers already count on the files
-        delete_files(gateway, plan.url, [file.key for file in kept], settings.hadoop)
-        if isinstance(error, WriteAlreadyRecordedError):
-            return None
-        raise
-
-
 def _statistics(plan: WritePlan, files: Sequence[NewFile]) -> Mapping[str, FileStatistics]:
     keys = [file.key for file in files]
     store, mode = plan.table.env.store, plan.column_mapping_mode
     return read_statistics(store, keys, plan.metadata, mode, clustering=plan.clustering_columns)
 
 
-def _written_files(plan: WritePlan, files: Sequence[NewFile], statistics: Mapping[str, FileStatistics]) -> list[WrittenFile]:
+def _written_files(plan: WritePlan, files: Sequence[NewFile], statistics: Mapping[str, str]) -> list[WrittenFile]:
     fields = [field for field in (plan.schema.find(name) for name in plan.partition_columns) if field is not None]
     serialise = [_serialiser(field.type, plan.url) for field in fields]
     return [
@@ -376,7 +426,7 @@ def _written_files(plan: WritePlan, files: Sequence[NewFile], statistics: Mappin
             size_bytes=file.size_bytes,
             modification_time_ms=file.modification_time_ms,
             partition_values=_partition_values(plan.physical_partition_columns, serialise, file.key),
-            statistics=statistics[file.key].json,
+            statistics=statistics.get(file.key),
         )
         for file in files
     ]

@@ -76,6 +76,12 @@ def num_records(log: Log, file: Add, version: int) -> int:
         raise DataFileMissingError(table=log.url, file=file.path, version=version) from error
 
 
+def alive_records(file: Add) -> int | None:
+    """How many rows of a file are left, where its statistics tell."""
+    total, vector = num_records_of(file.stats), file.deletion_vector
+    return None if total is None else total - (vector.cardinality if vector else 0)
+
+
 def follow(marks: Mapping[str, Mark], actions: Iterable[Action], canonical: Callable[[str], str]) -> Mapping[str, Mark]:
     """The marks once a winner's commit is there: on the actions that the files have now."""
     newer = {path: a for a in actions if isinstance(a, Add) and (path := canonical(a.path)) in marks}

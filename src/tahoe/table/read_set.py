@@ -15,7 +15,7 @@ from tahoe.errors import DeltaError
 from tahoe.protocol.actions import FileAction
 from tahoe.protocol.column_mapping import physical_schema
 from tahoe.protocol.conflict import Reads, RowIndexes
-from tahoe.protocol.predicate import Predicate
+from tahoe.protocol.predicate import Predicate, has_unknown
 from tahoe.protocol.skipping import StatTest, may_match, skipping_test
 from tahoe.protocol.stats import parse_statistics
 from tahoe.table.rows import matching_rows, partition_row
@@ -73,7 +73,9 @@ class RowsRead:
         return file.partition_values is None and bool(self.snapshot.partition_columns)
 
     def are_in(self, file: FileAction, rows: RowIndexes | None) -> bool:
-        if file.size_bytes is None or file.size_bytes > LOOKED_AT_BYTES_MAX or self._is_unplaced(file):
+        if has_unknown(self.predicate) or self._is_unplaced(file):
+            return True
+        if file.size_bytes is None or file.size_bytes > LOOKED_AT_BYTES_MAX:
             return True
         try:
             found = np.flatnonzero(matching_rows(self.snapshot, file, self.predicate))

@@ -6,8 +6,8 @@ predicate is true. Everything is columnar; what is kept comes back as an Arrow t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, tzinfo
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -46,6 +46,13 @@ class Scan:
     @property
     def kept_files(self) -> int:
         return self.total_files if self.rows is None else len(self.rows)
+
+    def within(self, numbers: Sequence[int]) -> Scan:
+        """Those of the files that have one of these numbers."""
+        wanted = pa.array(sorted(numbers), pa.uint64())
+        if self.rows is None:
+            return replace(self, rows=wanted)
+        return replace(self, rows=self.rows.filter(pc.is_in(self.rows.cast(pa.uint64()), value_set=wanted)))
 
     def column(self, name: str) -> pa.ChunkedArray:
         """A column of `tahoe.table.files.COLUMNS` for the files kept."""

@@ -9,6 +9,7 @@ import java.util.Iterator;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import org.apache.arrow.vector.VectorSchemaRoot;
 import org.apache.arrow.vector.ipc.ArrowStreamReader;
 import org.apache.hadoop.fs.FileStatus;
@@ -51,6 +52,7 @@ public class Files implements FileIndex {
   private final String metadata;
   private final boolean pinned;
   private final String selection;
+  private final String within;
   private final StructType partitions;
   private final long bytes;
   private final String label;
@@ -60,16 +62,19 @@ public class Files implements FileIndex {
    * @param metadata identifies schema, partitioning and column mapping as they were when the relation was made
    * @param pinned whether the version was asked for, or chosen for a query
    * @param selection null where the query has not been planned; otherwise which files of the version, in Python's words
+   * @param within the numbers of the only files of the version that count, in Python's words; null for all
    * @param partitions the columns whose values come with the files
    * @param label what plans and the UI call a scan of them
    */
   public Files(
-      String table, String metadata, long version, boolean pinned, String selection, StructType partitions, long bytes, String label) {
+      String table, String metadata, long version, boolean pinned, String selection, String within, StructType partitions, long bytes,
+      String label) {
     this.table = table;
     this.metadata = metadata;
     this.version = version;
     this.pinned = pinned;
     this.selection = selection;
+    this.within = within;
     this.partitions = partitions;
     this.bytes = bytes;
     this.label = label;
@@ -80,6 +85,7 @@ public class Files implements FileIndex {
   public long version() { return version; }
   public boolean pinned() { return pinned; }
   public String selection() { return selection; }
+  public String within() { return within; }
   public boolean planned() { return selection != null; }
 
   /** Whether a query reads a table, in its subqueries too, other than as it was: what a past version holds no writer can change. */
@@ -237,7 +243,8 @@ public class Files implements FileIndex {
         && metadata.equals(that.metadata)
         && version == that.version
         && pinned == that.pinned
-        && (selection == null ? that.selection == null : selection.equals(that.selection))
+        && Objects.equals(selection, that.selection)
+        && Objects.equals(within, that.within)
         && partitions.equals(that.partitions);
   }
 }

@@ -15,11 +15,11 @@ public interface Python {
 
   /**
    * How a table is read in one query: a {@link Planned}. The first arguments are those of {@link Files}, {@code partitions} as JSON;
-   * {@code name} is the table's in a catalog, if it has one; {@code version} is -1 where the query has not met the table before.
+   * {@code name} is the table's in a catalog, if it has one; {@code within} are the only files that count; {@code version} is -1 where the query has not met the table before.
    */
   Object plan(
-      SparkSession session, String table, String metadata, String partitions, String name, long version, String data, String output,
-      String condition);
+      SparkSession session, String table, String metadata, String partitions, String name, String within, long version, String data,
+      String output, String condition);
 
   /**
    * The files of a scan: an Arrow stream, as bytes or as the path of a file that holds them. The arguments are those of {@link Files};

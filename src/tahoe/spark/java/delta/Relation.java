@@ -30,9 +30,10 @@ public class Relation extends HadoopFsRelation implements InsertableRelation {
 
   /** Most arguments are those of {@link Files}; schemas are JSON, and a format that is null is Spark's own Parquet; options may be null. */
   public static Relation of(
-      SparkSession session, String table, String metadata, long version, boolean pinned, String selection, String partitions, long bytes,
-      String label, String data, FileFormat format, Map options) {
-    Files files = new Files(table, metadata, version, pinned, selection, (StructType) DataType.fromJson(partitions), bytes, label);
+      SparkSession session, String table, String metadata, long version, boolean pinned, String selection, String within,
+      String partitions, long bytes, String label, String data, FileFormat format, Map options) {
+    StructType columns = (StructType) DataType.fromJson(partitions);
+    Files files = new Files(table, metadata, version, pinned, selection, within, columns, bytes, label);
     FileFormat chosen = format == null ? new ParquetFileFormat() : format;
     Map given = options == null ? Map$.MODULE$.empty() : options;
     return new Relation(files, (StructType) DataType.fromJson(data), chosen, given, session);
@@ -42,6 +43,9 @@ public class Relation extends HadoopFsRelation implements InsertableRelation {
   public LogicalRelation scan() {
     return LogicalRelation$.MODULE$.apply(this, (CatalogTable) labelled(Option.empty(), ((Files) location()).label()).get());
   }
+
+  /** The leaf of a plan that stands for a query of all of it. */
+  public LogicalRelation leaf() { return LogicalRelation$.MODULE$.apply(this, false); }
 
   /** A catalog's table, or one that is in no catalog, under a label. */
   static Option labelled(Option table, String label) {

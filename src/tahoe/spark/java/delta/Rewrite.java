@@ -81,7 +81,7 @@ public class Rewrite extends Rule {
     // by now Spark may have narrowed the leaf to the nested fields in use, and asked for parts of _metadata
     String name = leaf.catalogTable().isEmpty() ? "" : ((CatalogTable) leaf.catalogTable().get()).identifier().unquotedString();
     Planned planned = (Planned) Ask.answer(Ask.python.plan(
-        session, files.table(), files.metadata(), files.partitionSchema().json(), name, Versions.seen(files), relation.dataSchema().json(),
+        session, files.table(), files.metadata(), files.partitionSchema().json(), name, files.within(), Versions.seen(files), relation.dataSchema().json(),
         leaf.schema().json(), Files.json(conditions)));
     Versions.see(files, planned.version());
     if (planned.rows() == null) return filtered(conditions, scan(leaf, relation, planned.files(files), planned.format()));

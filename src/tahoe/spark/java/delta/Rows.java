@@ -19,6 +19,11 @@ import scala.runtime.AbstractPartialFunction;
 public class Rows {
   private Rows() { }
 
+  /** All rows of a relation, as a user would read them. */
+  public static Dataset all(Relation relation) {
+    return Dataset$.MODULE$.ofRows((SparkSession) relation.sparkSession(), relation.leaf());
+  }
+
   /** @param columns expressions, joined by zero characters */
   public static Dataset scanned(Relation relation, String columns) throws ParseException {
     return of((SparkSession) relation.sparkSession(), columns, relation.scan());

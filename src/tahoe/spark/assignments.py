@@ -1,0 +1,111 @@
+"""What UPDATE and MERGE assign: new values for columns, and for fields of structs.
+
+A column that nothing is assigned to keeps its value. A field of a struct may be assigned alone, even where the struct is null: it is a
+struct with that field then, as in the reference.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F  # noqa: N812  PySpark's users know it by this name
+
+from tahoe.errors import ColumnNotFoundError, InvalidOptionError, UnsupportedOperationError
+from tahoe.protocol.schema import Field, Struct
+from tahoe.spark.gateway import Gateway
+
+# How many names an error shows where there are many.
+_SHOWN_NAMES_MAX = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assignment:
+    """A value for a column, or for a field of one. `column` is as the user wrote it, with the parts of its path."""
+
+    column: str
+    path: tuple[str, ...]
+    value: Column
+
+
+def assignment(gateway: Gateway, column: str, value: Column) -> Assignment:
+    """An assignment to a column named as in SQL: `a`, `a.b`, `` `a.b` ``.
+
+    Raises:
+        AnalysisException: the name cannot be parsed.
+    """
+    names = gateway.java_class("org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute").parseAttributeName(column)
+    return Assignment(column=column, path=tuple(gateway.items(names.iterator())), value=value)
+
+
+def resolved(assignments: Iterable[Assignment], schema: Struct, alias: str | None, table: str) -> dict[tuple[str, ...], Column]:
+    """The values by the paths of the columns that they are for, spelled as in the schema.
+
+    Args:
+        alias: by which a column's name may begin.
+
+    Raises:
+        ColumnNotFoundError: there is no such column.
+        InvalidOptionError: two values for one column, or for a struct and a field of it.
+    """
+    found: dict[tuple[str, ...], Column] = {}
+    written: dict[tuple[str, ...], str] = {}
+    for given in assignments:
+        path = _path(given, schema, alias, table)
+        clash = next((other for other in written if other[: len(path)] == path[: len(other)]), None)
+        if clash is not None:
+            detail = f"{written[clash]} gets a value as well, and one column can get only one"
+            raise InvalidOptionError(option="set", value=given.column, table=table, detail=detail)
+        found[path] = given.value
+        written[path] = given.column
+    return found
+
+
+def _path(given: Assignment, schema: Struct, alias: str | None, table: str) -> tuple[str, ...]:
+    for path in (given.path, given.path[1:] if alias is not None and given.path[0].lower() == alias.lower() else ()):
+        fields = schema.resolve(path) if path else None
+        if fields:
+            return tuple(field.name for field in fields)
+    first = schema.find(given.path[0])
+    if first is not None and not isinstance(first.type, Struct):
+        raise UnsupportedOperationError(
+            operation=f"Assigning to {given.column}",
+            table=table,
+            detail=f"{first.name} is {first.type}, and only fields of structs can be assigned alone",
+            remedy="Assign the whole column, with transform() or map functions for what is inside.",
+        )
+    raise column_not_found(given.column, schema, table)
+
+
+def column_not_found(column: str, schema: Struct, table: str) -> ColumnNotFoundError:
+    """The error for a name that a table does not have, with the nearest names first."""
+    near = difflib.get_close_matches(column.lower(), [name.lower() for name in schema.names], n=_SHOWN_NAMES_MAX, cutoff=0.5)
+    names = [field.name for name in near if (field := schema.find(name)) is not None]
+    rest = [name for name in schema.names if name not in names][: _SHOWN_NAMES_MAX - len(names)]
+    return ColumnNotFoundError(table=table, column=column, columns=", ".join([*names, *rest]))
+
+
+def new_values(values: Mapping[tuple[str, ...], Column], schema: Struct, current: Callable[[str], Column]) -> list[Column]:
+    """One column for each of a schema's: the assigned value, or else the current one.
+
+    Args:
+        values: as from `resolved`.
+        current: the column of a row as it is.
+    """
+    return [_new_value(values, (field.name,), field, current(field.name)).alias(field.name) for field in schema]
+
+
+def _new_value(values: Mapping[tuple[str, ...], Column], path: tuple[str, ...], field: Field, current: Column) -> Column:
+    if path in values:
+        return values[path]
+    if not isinstance(field.type, Struct) or not any(other[: len(path)] == path for other in values):
+        return current
+    inside = [_new_value(values, (*path, f.name), f, current.getField(f.name)).alias(f.name) for f in field.type]
+    return F.struct(*inside)
+
+
+def first_parts(paths: Iterable[Sequence[str]]) -> set[str]:
+    """The columns that paths begin with, in lower case."""
+    return {path[0].lower() for path in paths}

@@ -1,0 +1,138 @@
+"""Rows of a version by their positions: how commands find the rows that they change, and find them again.
+
+A position is one long: the number of the row's file in the version, and the row's place in that file. Many of them become bitmaps in
+Spark's own engine, of which each covers a stretch of one file, so that the driver gets one bit for a row and no list of numbers.
+
+Protocol: "Deletion Vectors".
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyroaring import BitMap, BitMap64
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  PySpark's users know it by this name
+
+from tahoe.protocol.row_tracking import METADATA
+from tahoe.spark.gateway import Gateway
+from tahoe.spark.opened import remember, within_text
+from tahoe.spark.output import POSITION, ROW_BITS
+from tahoe.spark.scan import relation_of
+from tahoe.table.snapshot import Snapshot
+
+# Spark's own bitmaps: of so many bits each.
+_STRETCH_BITS = 15
+_STRETCH = 1 << _STRETCH_BITS
+
+# The bitmaps by which rows are found again, of which only those are sent that mark a row.
+_CHUNK_BITS = 16
+_CHUNK_WORDS = (1 << _CHUNK_BITS) // 64
+
+# Past this Spark decides how to join them: the driver holds what is broadcast about three times over.
+BROADCAST_BYTES_MAX = 256 << 20
+
+_KEY = "__tahoe_chunk"
+_WORDS = "__tahoe_words"
+
+
+@dataclass(frozen=True, slots=True)
+class Positions:
+    """Rows of a version.
+
+    Attributes:
+        rows: their places, by the numbers of their files.
+        matches: how often they were met: more than there are rows if some were met twice.
+    """
+
+    rows: Mapping[int, BitMap64]
+    matches: int
+
+    @property
+    def count(self) -> int:
+        return sum(len(rows) for rows in self.rows.values())
+
+
+def positioned_rows(spark: SparkSession, snapshot: Snapshot, within: Iterable[int] | None = None) -> DataFrame:
+    """The rows of a version, with a column `_metadata` that tells their positions.
+
+    Args:
+        within: the numbers of the only files that count.
+    """
+    gateway = Gateway(spark)
+    only = None if within is None else within_text(within)
+    relation = relation_of(gateway, remember(snapshot), None, pinned=True, positioned=True, within=only)
+    return DataFrame(gateway.java_class("delta.Rows").all(relation), spark)
+
+
+def position() -> Column:
+    """The position of a row of `positioned_rows`."""
+    return F.col(f"{METADATA}.{POSITION}")
+
+
+def gathering(rows: DataFrame, place: str) -> DataFrame:
+    """The query that gathers the positions in a column as bitmaps; nulls are left out."""
+    column = F.col(place)
+    return (
+        rows.where(column.isNotNull())
+        .groupBy(F.shiftright(column, _STRETCH_BITS).alias("stretch"))
+        .agg(F.bitmap_construct_agg(column.bitwiseAND(F.lit(_STRETCH - 1))).alias("bits"), F.count(F.lit(1)).alias("matches"))
+    )
+
+
+def gathered(query: DataFrame) -> Positions:
+    """Run a query of `gathering`."""
+    found = query.toArrow()
+    return Positions(_bitmaps(found), int(found["matches"].to_numpy().sum()))
+
+
+def _bitmaps(found: pa.Table) -> dict[int, BitMap64]:
+    """The rows of each file, from Spark's bitmaps by the file and the stretch of it that each covers."""
+    shift = ROW_BITS - _STRETCH_BITS
+    rows: dict[int, BitMap64] = {}
+    for stretch, bits in zip(found["stretch"].to_pylist(), found["bits"].to_pylist(), strict=True):
+        places = np.flatnonzero(np.unpackbits(np.frombuffer(bits, np.uint8), bitorder="little"))
+        start = (stretch & ((1 << shift) - 1)) << _STRETCH_BITS
+        file = stretch >> shift
+        rows[file] = rows.get(file, BitMap64()) | _bitmap(start + places)
+    return rows
+
+
+def _bitmap(rows: npt.NDArray[np.int64]) -> BitMap64:
+    """Rows that have their upper 32 bits in common as a bitmap: pyroaring would take them one by one."""
+    low = BitMap((rows & 0xFFFFFFFF).astype(np.uint32)).serialize()
+    return BitMap64.deserialize(struct.pack("<QI", 1, int(rows[0]) >> 32) + low)
+
+
+def with_marks(frame: DataFrame, positions: Positions, column: str, mark: str) -> DataFrame:
+    """The frame with a boolean column that tells whether a row's position is among others."""
+    table = _chunks(positions)
+    chunks = frame.sparkSession.createDataFrame(table)
+    if table.nbytes <= BROADCAST_BYTES_MAX:
+        chunks = chunks.hint("broadcast")
+    place = f"`{column}`"
+    word = f"{_WORDS}[cast(shiftright({place}, 6) & {_CHUNK_WORDS - 1} as int)]"
+    is_marked = F.expr(f"{_WORDS} is not null and getbit({word}, cast({place} & 63 as int)) = 1")
+    keyed = frame.withColumn(_KEY, F.shiftright(F.col(column), _CHUNK_BITS))
+    return keyed.join(chunks, _KEY, "left").withColumn(mark, is_marked).drop(_KEY, _WORDS)
+
+
+def _chunks(positions: Positions) -> pa.Table:
+    """The bitmaps that mark a row, by the upper bits of the positions that each covers."""
+    keys, words = [], []
+    for file, rows in sorted(positions.rows.items()):
+        places = (file << ROW_BITS) | np.fromiter(rows, dtype=np.int64, count=len(rows))
+        chunks, line = np.unique(places >> _CHUNK_BITS, return_inverse=True)
+        bits = np.zeros((len(chunks), _CHUNK_WORDS), dtype=np.uint64)
+        np.bitwise_or.at(bits, (line, (places >> 6) & (_CHUNK_WORDS - 1)), np.uint64(1) << (places & 63).astype(np.uint64))
+        keys.append(chunks)
+        words.append(bits.view(np.int64).reshape(-1))
+    flat = np.concatenate(words) if words else np.zeros(0, np.int64)
+    offsets = np.arange(0, len(flat) + 1, _CHUNK_WORDS, dtype=np.int32)
+    lists = pa.ListArray.from_arrays(pa.array(offsets), pa.array(flat, pa.int64()))
+    return pa.table({_KEY: pa.array(np.concatenate(keys) if keys else [], pa.int64()), _WORDS: lists})

@@ -1,0 +1,204 @@
+"""DELETE and UPDATE: the rows for which a condition is true go, or get other values.
+
+The condition is evaluated once, on the columns that it names and in the files that partition values and statistics leave; with deletion
+vectors no other row is written. Paper §4.2; protocol "Deletion Vectors", "Change Data Files".
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812  PySpark's users know it by this name
+
+from tahoe.protocol.actions import Add
+from tahoe.protocol.conflict import EVERYTHING, Reads
+from tahoe.protocol.predicate import TRUE
+from tahoe.protocol.schema import Field
+from tahoe.spark.assignments import Assignment, new_values, resolved
+from tahoe.spark.fitting import quoted, without_void
+from tahoe.spark.positions import Positions, with_marks
+from tahoe.spark.row_changes import MARK, PLACE, RowChange, Target, Touched, columns_of
+from tahoe.spark.search import Search
+from tahoe.spark.write import CHANGE_TYPE, reads_table
+from tahoe.table.marks import alive_records
+from tahoe.table.read_set import RowsRead
+
+DELETE, UPDATE = "DELETE", "UPDATE"
+
+_OLD = "__tahoe_old"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delete:
+    """DELETE FROM target WHERE condition; all rows where there is none."""
+
+    target: Target
+    condition: Column | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Update:
+    """UPDATE target SET assignments WHERE condition; all rows where there is none."""
+
+    target: Target
+    assignments: tuple[Assignment, ...]
+    condition: Column | None = None
+
+
+# --- DELETE
+
+
+def delete(command: Delete) -> int:
+    """Delete rows.
+
+    Returns:
+        how many were deleted; -1 where whole files went of which the log does not tell how many rows they had.
+
+    Raises:
+        AnalysisException, DeltaAnalysisError: before any work, where the condition or the table does not allow it.
+        DeltaConcurrentModificationException: another writer was first, and it matters.
+    """
+    with RowChange(command.target) as change:
+        if change.is_recorded:
+            return 0
+        if command.condition is None:
+            everything = RowsRead(change.snapshot, TRUE, "the whole table")
+            return _delete_files(change, list(change.snapshot.live.adds()), everything, [])
+        search = Search(change, command.condition)
+        if search.is_about_partitions:
+            return _delete_files(change, search.whole_files(), search.reads, [search.text])
+        return _delete_rows(change, search)
+
+
+def _delete_files(change: RowChange, files: list[Add], reads: Reads, predicates: list[str]) -> int:
+    """Remove whole files, which their statistics tell the rows of."""
+    change.remove(files)
+    counts = [alive_records(file) for file in files]
+    deleted = -1 if None in counts else sum(count for count in counts if count is not None)
+    known = {"numDeletedRows": deleted} if deleted >= 0 else {}
+    change.commit(DELETE, _parameters(predicates), _file_metrics(change) | known, reads, is_exact=True)
+    return deleted
+
+
+def _delete_rows(change: RowChange, search: Search) -> int:
+    began = time.monotonic()
+    positions = search.positions()
+    found = time.monotonic()
+    touched = change.touch(positions)
+    copied = 0
+    if not change.has_vectors:
+        copied = _copy_others(change, positions, [t for t in touched if not t.is_whole])
+        if change.has_feed and not all(t.is_whole for t in touched):
+            deleted = _marked(change, positions, touched).where(F.col(MARK))
+            change.write_changes(deleted.withColumn(CHANGE_TYPE, F.lit("delete")))
+    metrics = _file_metrics(change) | _times(began, found) | {"numDeletedRows": positions.count, "numCopiedRows": copied}
+    change.commit(DELETE, _parameters([search.text]), metrics, search.reads, is_exact=search.is_exact)
+    return positions.count
+
+
+def _copy_others(change: RowChange, positions: Positions, touched: list[Touched]) -> int:
+    """Write the rows of touched files that stay. Returns how many there are."""
+    return change.write(_others(change, positions, touched)).num_records if touched else 0
+
+
+def _others(change: RowChange, positions: Positions, touched: list[Touched]) -> DataFrame:
+    """The rows of touched files that were not found, as they are."""
+    rows = _marked(change, positions, touched).where(~F.col(MARK))
+    return rows.select(*columns_of(without_void(change.schema)), *change.kept())
+
+
+def _marked(change: RowChange, positions: Positions, touched: list[Touched]) -> DataFrame:
+    """The rows of touched files, with a column that tells those that were found."""
+    return with_marks(change.rows([t.number for t in touched]), positions, PLACE, MARK)
+
+
+# --- UPDATE
+
+
+def update(command: Update) -> int:
+    """Give rows other values.
+
+    Returns:
+        how many rows got them, those among them whose values were the same before.
+
+    Raises:
+        AnalysisException, DeltaAnalysisError: before any work, where the condition, a value or the table does not allow it.
+        DeltaConcurrentModificationException: another writer was first, and it matters.
+    """
+    with RowChange(command.target) as change:
+        search = Search(change, F.lit(True) if command.condition is None else command.condition)
+        values = resolved(command.assignments, change.schema, command.target.alias, change.snapshot.url)
+        planned = _updated(change, search.rows, values)
+        change.fitted(planned)  # what does not fit is refused before any work
+        if change.is_recorded:
+            return 0
+        began = time.monotonic()
+        positions = search.positions()
+        found = time.monotonic()
+        touched = change.touch(positions)
+        copied = _write_updated(change, search, positions, touched, values) if touched else 0
+        metrics = _file_metrics(change) | _times(began, found) | {"numUpdatedRows": positions.count, "numCopiedRows": copied}
+        reads_more = reads_table(planned, command.target.table)
+        reads = EVERYTHING if reads_more else search.reads
+        predicates = [] if command.condition is None else [search.text]
+        change.commit(UPDATE, _parameters(predicates), metrics, reads, is_exact=not reads_more)
+        return positions.count
+
+
+Values: TypeAlias = Mapping[tuple[str, ...], Column]
+
+
+def _updated(change: RowChange, rows: DataFrame, values: Values, *beside: Column) -> DataFrame:
+    """The rows with their new values."""
+    columns = new_values(values, change.schema, lambda name: F.col(quoted(name)))
+    return rows.select(*columns, *change.kept_by_update(), *beside)
+
+
+def _write_updated(change: RowChange, search: Search, positions: Positions, touched: list[Touched], values: Values) -> int:
+    """Write the rows that have new values, and the others of their files where these are written again. Returns how many others."""
+    within = [t.number for t in touched]
+    found = with_marks(search.again(within), positions, PLACE, MARK).where(F.col(MARK))
+    others = [t for t in touched if not t.is_whole] if not change.has_vectors else []
+    if not change.has_feed:
+        rows = change.fitted(_updated(change, found, values))
+    else:
+        columns = without_void(change.schema)
+        old = F.struct(*columns_of(columns)).alias(_OLD)
+        rows = change.fitted(_updated(change, found, values, old), [Field(name=_OLD, type=columns)])
+        rows = change.once(rows)  # an expression may give another value when it is evaluated again
+        before = rows.select(f"{_OLD}.*", F.lit("update_preimage").alias(CHANGE_TYPE))
+        after = rows.select(*columns_of(columns), F.lit("update_postimage").alias(CHANGE_TYPE))
+        change.write_changes(before.unionAll(after))
+        rows = rows.drop(_OLD)
+    if not others:
+        change.write(rows)
+        return 0
+    return change.write(rows.unionAll(_others(change, positions, others))).num_records - positions.count
+
+
+# --- what the history tells
+
+
+def _parameters(predicates: Sequence[str]) -> dict[str, Any]:
+    return {"predicate": json.dumps(predicates)}
+
+
+def _times(began: float, found: float) -> dict[str, int]:
+    return {"scanTimeMs": round((found - began) * 1000), "rewriteTimeMs": round((time.monotonic() - found) * 1000)}
+
+
+def _file_metrics(change: RowChange) -> dict[str, int]:
+    removed, added = change.removed_files, change.added_files
+    return {
+        "numRemovedFiles": len(removed),
+        "numRemovedBytes": sum(file.size_bytes for file in removed),
+        "numAddedFiles": len(added),
+        "numAddedBytes": sum(file.size_bytes for file in added),
+        "numAddedChangeFiles": len(change.change_files),
+        **change.vector_metrics("num"),
+    }

@@ -1,0 +1,295 @@
+"""Changing rows of one version of a table: what DELETE, UPDATE and MERGE have in common.
+
+A command finds the positions of the rows that it deletes or replaces, writes rows, and commits both in one version. Where the table has
+deletion vectors (`delta.enableDeletionVectors`), rows are marked; else their files are written again without them, by the same code.
+
+Protocol: "Writer Requirements for Deletion Vectors", "Change Data Files", "Writer Requirements for Row Tracking".
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
+
+import pyarrow as pa
+from pyroaring import BitMap64
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  PySpark's users know it by this name
+from pyspark.storagelevel import StorageLevel
+
+from tahoe.errors import CommitOutcomeUnknownError, WriteAlreadyRecordedError
+from tahoe.protocol.actions import Action, Add, Cdc, Metadata, Protocol, Txn, remove_of
+from tahoe.protocol.conflict import Intent, Reads
+from tahoe.protocol.features import check_writable, supported_features
+from tahoe.protocol.partitions import encode_path
+from tahoe.protocol.properties import ENABLE_CHANGE_DATA_FEED, ENABLE_DELETION_VECTORS
+from tahoe.protocol.row_tracking import METADATA, ROW_COMMIT_VERSION, ROW_ID
+from tahoe.protocol.schema import LONG, Field, Struct
+from tahoe.spark.fitting import Refusals, fit, quoted, without_void
+from tahoe.spark.gateway import Gateway
+from tahoe.spark.opened import recache
+from tahoe.spark.positions import Positions, position, positioned_rows
+from tahoe.spark.write import CHANGE_TYPE, Written, write_changes, write_options, write_rows
+from tahoe.table.marks import Mark, num_records
+from tahoe.table.scan import Scan
+from tahoe.table.snapshot import Snapshot
+from tahoe.table.table import Table
+from tahoe.table.transaction import Transaction
+from tahoe.table.writing import WritePlan, WriteRequest, plan_existing
+
+# Columns beside the table's, while a command works.
+PLACE = "__tahoe_position"
+KEPT_ROW_ID = "__tahoe_row_id"
+KEPT_ROW_VERSION = "__tahoe_row_commit_version"
+MARK = "__tahoe_is_marked"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """The table of a command, and the name by which its conditions may call it."""
+
+    spark: SparkSession
+    table: Table
+    alias: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Touched:
+    """A file with rows to be deleted. `is_whole` says that no row of it is left."""
+
+    number: int
+    mark: Mark
+    is_whole: bool
+
+
+class RowChange:
+    """A command at work on the newest version of its table. Where it fails, what it has written goes.
+
+    Attributes:
+        snapshot: the version that it reads.
+        plan: what the table looks like afterwards.
+        has_vectors: whether rows are marked; else the files that they are in are written again.
+        has_feed: whether the table asks for a change data feed.
+    """
+
+    def __init__(self, target: Target, *, removes_data: bool = True, grows: Struct | None = None) -> None:
+        """Begin.
+
+        Args:
+            grows: a schema whose columns the table takes in.
+        """
+        self.target, self.spark = target, target.spark
+        self.snapshot: Snapshot = target.table.snapshot()
+        self.options = write_options(target.spark, {}, target.table)
+        self.began = time.monotonic()
+        snapshot = self.snapshot
+        check_writable(snapshot.protocol, snapshot.metadata, table=target.table.url, removes_data=removes_data)
+        request = WriteRequest(mode="append", schema=grows or snapshot.schema, merge_schema=grows is not None, txn=self.options.txn)
+        self.plan: WritePlan = plan_existing(target.table, request, snapshot)
+        self.has_vectors = ENABLE_DELETION_VECTORS.get(snapshot.properties, table=target.table.url)
+        has_feed = ENABLE_CHANGE_DATA_FEED.get(snapshot.properties, table=target.table.url)
+        self.has_feed = has_feed and "changeDataFeed" in supported_features(snapshot.protocol)
+        self.refusals = Refusals(target.table.url)
+        self._touched: list[Touched] = []
+        self._written: list[Written] = []
+        self._adds: list[Add] = []
+        self._changes: list[Cdc] = []
+        self._kept: list[DataFrame] = []
+        self._is_committed = False
+
+    def __enter__(self) -> RowChange:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        for rows in self._kept:
+            rows.unpersist()
+        if error is not None and not self._is_committed and not isinstance(error, CommitOutcomeUnknownError):
+            for written in self._written:
+                written.discard()
+
+    @property
+    def schema(self) -> Struct:
+        """The table's, before the command."""
+        return self.snapshot.schema
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether this very command, known by the session's `txnAppId` and `txnVersion`, was committed before."""
+        txn = self.options.txn
+        recorded = None if txn is None else self.snapshot.txn_version(txn[0])
+        return txn is not None and recorded is not None and recorded >= txn[1]
+
+    # --- reading
+
+    def rows(self, within: Sequence[int] | None = None) -> DataFrame:
+        """The table's rows, with their positions and what row tracking gave them, under the target's alias.
+
+        Args:
+            within: the numbers of the only files that count.
+        """
+        frame = positioned_rows(self.spark, self.snapshot, within).select("*", position().alias(PLACE), *self._tracked())
+        return frame if self.target.alias is None else frame.alias(self.target.alias)
+
+    def _tracked(self) -> list[Column]:
+        if self.snapshot.row_tracking is None:
+            return []
+        return [F.col(f"{METADATA}.{ROW_ID}").alias(KEPT_ROW_ID), F.col(f"{METADATA}.{ROW_COMMIT_VERSION}").alias(KEPT_ROW_VERSION)]
+
+    def kept(self) -> list[Column]:
+        """What a row that stays as it is takes along to another file."""
+        return [] if self.snapshot.row_tracking is None else [F.col(KEPT_ROW_ID), F.col(KEPT_ROW_VERSION)]
+
+    def kept_by_update(self) -> list[Column]:
+        """What a row that gets other values takes along: it stays the same row, and its version is the one that is made."""
+        return [] if self.snapshot.row_tracking is None else [F.col(KEPT_ROW_ID), F.lit(None).cast("long").alias(KEPT_ROW_VERSION)]
+
+    def new_row(self) -> list[Column]:
+        """The same for a row that is new."""
+        nothing = F.lit(None).cast("long")
+        return [] if self.snapshot.row_tracking is None else [nothing.alias(KEPT_ROW_ID), nothing.alias(KEPT_ROW_VERSION)]
+
+    # --- changing
+
+    def touch(self, positions: Positions) -> list[Touched]:
+        """Delete rows. Returns the files that they are in."""
+        numbers = sorted(positions.rows)
+        files = Scan(self.snapshot, None, pa.array(numbers, pa.uint64())).adds()
+        found = [self._touch(number, Mark(file=file, rows=positions.rows[number])) for number, file in zip(numbers, files, strict=True)]
+        self._touched += found
+        return found
+
+    def _touch(self, number: int, mark: Mark) -> Touched:
+        vector = mark.file.deletion_vector
+        total = num_records(self.snapshot.log, mark.file, self.snapshot.version)
+        return Touched(number=number, mark=mark, is_whole=len(mark.rows) >= total - (vector.cardinality if vector else 0))
+
+    def remove(self, files: Sequence[Add]) -> None:
+        """Remove whole files, without a look at their rows."""
+        self._touched += [Touched(number=-1, mark=Mark(file=file, rows=BitMap64()), is_whole=True) for file in files]
+
+    def fitted(self, rows: DataFrame, beside: Sequence[Field] = ()) -> DataFrame:
+        """Rows with the table's columns and types, as they are stored: what does not fit is refused. Those of `beside` stay as they are."""
+        tracked = [] if self.snapshot.row_tracking is None else [Field(name=name, type=LONG) for name in (KEPT_ROW_ID, KEPT_ROW_VERSION)]
+        return fit(rows, Struct((*without_void(self.plan.schema), *tracked, *beside)), self.refusals)
+
+    def once(self, rows: DataFrame) -> DataFrame:
+        """Rows that are computed once and used several times, until the command ends."""
+        kept = rows.persist(StorageLevel.MEMORY_AND_DISK)
+        self._kept.append(kept)
+        return kept
+
+    def write(self, rows: DataFrame) -> Written:
+        """Write rows as new files of the table: its columns, and behind them what `kept` gives."""
+        tracking = self.snapshot.row_tracking
+        hidden: list[Field] = []
+        if tracking is not None:
+            names = {KEPT_ROW_ID: tracking.row_id_column, KEPT_ROW_VERSION: tracking.row_commit_version_column}
+            for column, stored in names.items():
+                if stored is not None:
+                    hidden.append(Field(name=stored, type=LONG))
+                    rows = rows.withColumnRenamed(column, stored)
+        written = write_rows(self.plan, self.options, rows, self.refusals, hidden)
+        self._written.append(written)
+        self._adds += [self.plan.add(file) for file in written.files]
+        return written
+
+    def write_changes(self, rows: DataFrame) -> None:
+        """Write change data files: the table's columns, and `_change_type`."""
+        written = write_changes(self.plan, self.options, rows, self.refusals)
+        self._written.append(written)
+        self._changes += [
+            Cdc(path=encode_path(file.key), partition_values=file.partition_values, size_bytes=file.size_bytes) for file in written.files
+        ]
+
+    # --- the end
+
+    def commit(
+        self, operation: str, parameters: Mapping[str, Any], metrics: Mapping[str, int], reads: Reads | None, *, is_exact: bool = False
+    ) -> None:
+        """Commit everything in one version, or nothing where there is nothing to do.
+
+        Args:
+            reads: the rows that were read.
+            is_exact: see `Intent`.
+
+        Raises:
+            DeltaConcurrentModificationException: another writer was first, and it matters.
+        """
+        log, now_ms = self.snapshot.log, self.snapshot.log.env.clock_ms()
+        marked = [t for t in self._touched if self.has_vectors and t.number >= 0]
+        removed = [t.mark.file for t in self._touched if not self.has_vectors or t.number < 0]
+        files: list[Action] = [*(remove_of(file, now_ms) for file in removed), *self._adds, *self._changes]
+        definition = [a for a, known in self._definition() if a != known]
+        if not files and not marked and not definition:
+            return
+        txn = self.options.txn
+        txns = [Txn(app_id=txn[0], version=txn[1], last_updated_ms=now_ms)] if txn else []
+        transaction = Transaction(
+            log=log,
+            base=self.snapshot,
+            actions=[*definition, *txns, *files],
+            marks={log.canonical(t.mark.file.path): t.mark for t in marked},
+            operation=operation,
+            intent=Intent(
+                reads=reads,
+                is_exact=is_exact,
+                removed_paths=frozenset(log.canonical(file.path) for file in removed),
+                app_ids=frozenset({txn[0]} if txn else ()),
+            ),
+            parameters=parameters,
+            metrics={**metrics, "executionTimeMs": round((time.monotonic() - self.began) * 1000)},
+            user_metadata=self.options.user_metadata,
+            engine=f"Apache-Spark/{self.spark.version}",
+            once=txn[0] if txn else None,
+        )
+        try:
+            transaction.commit()
+        except WriteAlreadyRecordedError:
+            for written in self._written:
+                written.discard()
+        self._is_committed = True
+        recache(Gateway(self.spark), self.snapshot.url)
+
+    def _definition(self) -> list[tuple[Protocol | Metadata, Protocol | Metadata]]:
+        return [(self.plan.protocol, self.snapshot.protocol), (self.plan.metadata, self.snapshot.metadata)]
+
+    # --- what the history tells
+
+    @property
+    def removed_files(self) -> list[Add]:
+        """The files that are in the table no more."""
+        return [t.mark.file for t in self._touched if t.is_whole or not self.has_vectors]
+
+    @property
+    def added_files(self) -> Sequence[Add]:
+        return self._adds
+
+    @property
+    def change_files(self) -> Sequence[Cdc]:
+        return self._changes
+
+    def vector_metrics(self, prefix: str) -> dict[str, int]:
+        """How many vectors come and go, as the reference counts: one that is replaced is removed and added."""
+        if not self.has_vectors:
+            return {f"{prefix}DeletionVectors{what}": 0 for what in ("Added", "Removed", "Updated")}
+        had = [t for t in self._touched if t.mark.file.deletion_vector is not None]
+        updated = sum(not t.is_whole for t in had)
+        added = sum(not t.is_whole for t in self._touched)
+        return {
+            f"{prefix}DeletionVectorsAdded": added,
+            f"{prefix}DeletionVectorsRemoved": len(had),
+            f"{prefix}DeletionVectorsUpdated": updated,
+        }
+
+
+def with_change_type(columns: Sequence[Column], change: str) -> list[Column]:
+    """Columns of a row for a change data file."""
+    return [*columns, F.lit(change).alias(CHANGE_TYPE)]
+
+
+def columns_of(schema: Struct) -> list[Column]:
+    """A table's columns as they are."""
+    return [F.col(quoted(name)) for name in schema.names]

@@ -1,0 +1,119 @@
+"""The rows that a condition picks: what it says, which files may hold such rows, and where they are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import Column, DataFrame
+
+from tahoe._cached import cached_property
+from tahoe.errors import InvalidPredicateError
+from tahoe.protocol.actions import Add
+from tahoe.protocol.conflict import EVERYTHING, Reads
+from tahoe.protocol.predicate import Constant, Or, Predicate, columns_of, evaluate, has_unknown
+from tahoe.spark.gateway import Gateway, JavaObject
+from tahoe.spark.positions import Positions, gathered, gathering
+from tahoe.spark.row_changes import PLACE, RowChange
+from tahoe.spark.scan import Selection
+from tahoe.spark.write import reads_table
+from tahoe.table.read_set import RowsRead
+from tahoe.table.rows import partition_row
+
+_SUBQUERIES = "org.apache.spark.sql.catalyst.expressions.SubqueryExpression"
+
+
+class Search:
+    """The rows of a command's table for which a condition is true.
+
+    Attributes:
+        rows: these rows, as `RowChange.rows`.
+        text: the condition as SQL.
+    """
+
+    def __init__(self, change: RowChange, condition: Column) -> None:
+        """Analyse the condition; nothing is read.
+
+        Raises:
+            AnalysisException: Spark does not understand it.
+            InvalidPredicateError: it would not be the same each time.
+        """
+        self.change, self._given = change, condition
+        self.rows: DataFrame = change.rows().where(condition)
+        self._gateway = Gateway(change.spark)
+        self._condition = _condition_of(self.rows)
+        self.text = str(self._gateway.java_class("delta.Literals").sql(self._condition))
+        if not self._condition.deterministic():
+            detail = "it is not the same each time that it is evaluated"
+            raise InvalidPredicateError(table=change.snapshot.url, predicate=self.text, detail=detail)
+
+    @cached_property
+    def _query(self) -> DataFrame:
+        return gathering(self.rows, PLACE)
+
+    @cached_property
+    def predicate(self) -> Predicate:
+        """What is known of the condition once Spark has simplified it; a row for which this is false is not among those found."""
+        return predicate_read(self._gateway, self._query, self.change.snapshot.url)
+
+    @cached_property
+    def _has_subquery(self) -> bool:
+        return bool(self._gateway.java_class(_SUBQUERIES).hasSubquery(self._condition))
+
+    @property
+    def is_about_partitions(self) -> bool:
+        """Whether partition values alone decide, so that no row need be looked at."""
+        partitions = {name.lower() for name in self.change.snapshot.partition_columns}
+        named = {column.path[0].lower() for column in columns_of(self.predicate)}
+        return not self._has_subquery and not has_unknown(self.predicate) and named <= partitions
+
+    def whole_files(self) -> list[Add]:
+        """The files that the condition holds for, where it is about partitions."""
+        snapshot, predicate = self.change.snapshot, self.predicate
+        return [add for add in snapshot.scan(predicate).adds() if evaluate(predicate, partition_row(snapshot, add)) is True]
+
+    def positions(self) -> Positions:
+        """Find the rows."""
+        return gathered(self._query)
+
+    def again(self, within: Sequence[int]) -> DataFrame:
+        """Rows of some files with those that were found among them: no others where the condition is a property of a row alone, which
+        leaves out parts of files.
+        """
+        rows = self.change.rows(within)
+        return rows if self._has_subquery else rows.where(self._given)
+
+    @property
+    def reads(self) -> Reads:
+        """What other writers must not have changed."""
+        if self._reads_more:
+            return EVERYTHING
+        return RowsRead(self.change.snapshot, self.predicate, self.text)
+
+    @property
+    def _reads_more(self) -> bool:
+        """Whether a subquery looks at the table as well."""
+        return self._has_subquery and reads_table(self.rows, self.change.target.table)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the rows that are found are all that was read."""
+        return not self._reads_more
+
+
+def predicate_read(gateway: Gateway, query: DataFrame, url: str) -> Predicate:
+    """What a planned query asks of the rows of a table that it reads."""
+    files, found = gateway.java_class("delta.Files"), set()
+    for leaf in gateway.items(query._jdf.queryExecution().optimizedPlan().collectLeaves().iterator()):
+        known = files.of(leaf)
+        if known is not None and known.table() == url and known.planned():
+            found.add(Selection.decode(known.selection()).predicate)
+    parts = tuple(found)
+    return parts[0] if len(parts) == 1 else Or(parts) if parts else Constant(False)
+
+
+def _condition_of(rows: DataFrame) -> JavaObject:
+    """The analysed condition of `frame.where(condition)`."""
+    plan = rows._jdf.queryExecution().analyzed()
+    while plan.getClass().getSimpleName() != "Filter":
+        plan = plan.children().apply(0)
+    return plan.condition()
