@@ -7,6 +7,7 @@
     │   ├── SchemaMismatchError, DuplicateColumnsError, UnsupportedDataTypeError, ColumnNotFoundError, PartitionMismatchError,
     │   │   NotNullViolationError, CheckConstraintViolatedError, InvalidColumnNameError
     │   ├── InvalidPropertyError, InvalidOptionError, InvalidPredicateError, ReplaceWhereMismatchError
+    │   ├── InvalidMergeError, MultipleSourceRowsError
     │   └── UnsupportedOperationError, AppendOnlyTableError
     ├── DeltaProtocolError            the table asks for more than this version of tahoe can do
     │   ├── UnsupportedReaderFeatureError, UnsupportedWriterFeatureError, UnsupportedProtocolVersionError,
@@ -230,6 +231,20 @@ class ReplaceWhereMismatchError(DeltaAnalysisError):
     sqlstate = "44000"
     what = "Data written to {table} with replaceWhere {predicate} has rows that the predicate does not hold for: {detail}."
     todo = "Filter the data by the predicate, or widen the predicate."
+
+
+class InvalidMergeError(DeltaAnalysisError):
+    condition = "DELTA_MERGE_INVALID_CLAUSES"
+    sqlstate = "42601"
+    what = "This MERGE into {table} cannot be run: {detail}."
+    todo = "Nothing was read. Change the clauses."
+
+
+class MultipleSourceRowsError(DeltaAnalysisError):
+    condition = "DELTA_MULTIPLE_SOURCE_ROW_MATCHING_TARGET_ROW_IN_MERGE"
+    sqlstate = "21506"
+    what = "Several rows of the source match one row of {table} by {condition} and would change it, for example that with {keys}."
+    todo = "Leave one row for each key in the source, with dropDuplicates or an aggregate, or a narrower condition. Nothing was changed."
 
 
 class UnsupportedOperationError(DeltaAnalysisError):

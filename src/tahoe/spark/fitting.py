@@ -324,12 +324,16 @@ def _reference(column: p.Column) -> Column:
 
 
 def _literal(value: Any, column: p.Column, schema: Struct) -> Column:
-    """A constant of the column's type; dates and times go as text, which no session's time zone changes."""
+    """A constant of the column's type."""
     fields = schema.resolve(column.path)
-    kind = fields[-1].type if fields else None
+    return F.lit(value) if not fields else typed_literal(value, fields[-1].type)
+
+
+def typed_literal(value: Any, kind: DataType) -> Column:
+    """A constant of a type; dates and times go as text, which no session's time zone changes."""
     if isinstance(kind, Primitive) and kind.name in ("date", "timestamp", "timestamp_ntz") and value is not None:
         return F.lit(format_partition_value(value, kind)).cast(spark_type(kind))
-    return F.lit(value) if kind is None else F.lit(value).cast(spark_type(kind))
+    return F.lit(value).cast(spark_type(kind))
 
 
 # --- partition columns

@@ -20,7 +20,8 @@ from py4j.java_gateway import JavaClass
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors.exceptions.captured import CapturedException
 from pyspark.java_gateway import ensure_callback_server_started
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql.classic.column import Column as ClassicColumn
 from pyspark.sql.types import StructType
 
 from tahoe.errors import NoGatewayError, ReferenceJarPresentError, UnsupportedSparkVersionError
@@ -155,6 +156,10 @@ class Gateway:
     def dataframe_of_plan(self, plan: JavaObject) -> DataFrame:
         """A logical plan as a DataFrame of this session."""
         return DataFrame(self.module("org.apache.spark.sql.classic.Dataset").ofRows(self.session, plan), self.spark)
+
+    def column(self, expression: JavaObject) -> Column:
+        """An expression of Catalyst's as a Column."""
+        return ClassicColumn(self.module("org.apache.spark.sql.classic.ExpressionUtils").column(expression))
 
     # --- Scala
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyroaring import BitMap, BitMap64
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  PySpark's users know it by this name
@@ -36,6 +37,9 @@ _CHUNK_WORDS = (1 << _CHUNK_BITS) // 64
 
 # Past this Spark decides how to join them: the driver holds what is broadcast about three times over.
 BROADCAST_BYTES_MAX = 256 << 20
+
+# The columns of what is gathered.
+_AT, _BITS, MATCHES = "__tahoe_stretch", "__tahoe_bits", "__tahoe_matches"
 
 _KEY = "__tahoe_chunk"
 _WORDS = "__tahoe_words"
@@ -75,27 +79,26 @@ def position() -> Column:
     return F.col(f"{METADATA}.{POSITION}")
 
 
-def gathering(rows: DataFrame, place: str) -> DataFrame:
-    """The query that gathers the positions in a column as bitmaps; nulls are left out."""
+def gathering(rows: DataFrame, place: str, *by: str) -> DataFrame:
+    """The query that gathers the positions in a column as bitmaps, by what stands in other columns; of nulls it counts the rows."""
     column = F.col(place)
-    return (
-        rows.where(column.isNotNull())
-        .groupBy(F.shiftright(column, _STRETCH_BITS).alias("stretch"))
-        .agg(F.bitmap_construct_agg(column.bitwiseAND(F.lit(_STRETCH - 1))).alias("bits"), F.count(F.lit(1)).alias("matches"))
+    bit = F.coalesce(column.bitwiseAND(F.lit(_STRETCH - 1)), F.lit(0))
+    return rows.groupBy(*by, F.shiftright(column, _STRETCH_BITS).alias(_AT)).agg(
+        F.bitmap_construct_agg(bit).alias(_BITS), F.count(F.lit(1)).alias(MATCHES)
     )
 
 
-def gathered(query: DataFrame) -> Positions:
-    """Run a query of `gathering`."""
-    found = query.toArrow()
-    return Positions(_bitmaps(found), int(found["matches"].to_numpy().sum()))
+def gathered(found: pa.Table) -> Positions:
+    """The positions that the answer to a query of `gathering` tells."""
+    placed = found.filter(pc.is_valid(found[_AT]))
+    return Positions(_bitmaps(placed), int(placed[MATCHES].to_numpy().sum()))
 
 
 def _bitmaps(found: pa.Table) -> dict[int, BitMap64]:
     """The rows of each file, from Spark's bitmaps by the file and the stretch of it that each covers."""
     shift = ROW_BITS - _STRETCH_BITS
     rows: dict[int, BitMap64] = {}
-    for stretch, bits in zip(found["stretch"].to_pylist(), found["bits"].to_pylist(), strict=True):
+    for stretch, bits in zip(found[_AT].to_pylist(), found[_BITS].to_pylist(), strict=True):
         places = np.flatnonzero(np.unpackbits(np.frombuffer(bits, np.uint8), bitorder="little"))
         start = (stretch & ((1 << shift) - 1)) << _STRETCH_BITS
         file = stretch >> shift

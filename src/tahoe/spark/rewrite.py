@@ -21,8 +21,8 @@ from tahoe.protocol.predicate import TRUE
 from tahoe.protocol.schema import Field
 from tahoe.spark.assignments import Assignment, new_values, resolved
 from tahoe.spark.fitting import quoted, without_void
-from tahoe.spark.positions import Positions, with_marks
-from tahoe.spark.row_changes import MARK, PLACE, RowChange, Target, Touched, columns_of
+from tahoe.spark.positions import Positions
+from tahoe.spark.row_changes import MARK, RowChange, Target, Touched, columns_of
 from tahoe.spark.search import Search
 from tahoe.spark.write import CHANGE_TYPE, reads_table
 from tahoe.table.marks import alive_records
@@ -92,29 +92,13 @@ def _delete_rows(change: RowChange, search: Search) -> int:
     touched = change.touch(positions)
     copied = 0
     if not change.has_vectors:
-        copied = _copy_others(change, positions, [t for t in touched if not t.is_whole])
+        copied = change.write_others(positions, [t for t in touched if not t.is_whole])
         if change.has_feed and not all(t.is_whole for t in touched):
-            deleted = _marked(change, positions, touched).where(F.col(MARK))
+            deleted = change.marked(change.rows([t.number for t in touched]), positions).where(F.col(MARK))
             change.write_changes(deleted.withColumn(CHANGE_TYPE, F.lit("delete")))
     metrics = _file_metrics(change) | _times(began, found) | {"numDeletedRows": positions.count, "numCopiedRows": copied}
     change.commit(DELETE, _parameters([search.text]), metrics, search.reads, is_exact=search.is_exact)
     return positions.count
-
-
-def _copy_others(change: RowChange, positions: Positions, touched: list[Touched]) -> int:
-    """Write the rows of touched files that stay. Returns how many there are."""
-    return change.write(_others(change, positions, touched)).num_records if touched else 0
-
-
-def _others(change: RowChange, positions: Positions, touched: list[Touched]) -> DataFrame:
-    """The rows of touched files that were not found, as they are."""
-    rows = _marked(change, positions, touched).where(~F.col(MARK))
-    return rows.select(*columns_of(without_void(change.schema)), *change.kept())
-
-
-def _marked(change: RowChange, positions: Positions, touched: list[Touched]) -> DataFrame:
-    """The rows of touched files, with a column that tells those that were found."""
-    return with_marks(change.rows([t.number for t in touched]), positions, PLACE, MARK)
 
 
 # --- UPDATE
@@ -162,8 +146,7 @@ def _updated(change: RowChange, rows: DataFrame, values: Values, *beside: Column
 def _write_updated(change: RowChange, search: Search, positions: Positions, touched: list[Touched], values: Values) -> int:
     """Write the rows that have new values, and the others of their files where these are written again. Returns how many others."""
     within = [t.number for t in touched]
-    found = with_marks(search.again(within), positions, PLACE, MARK).where(F.col(MARK))
-    others = [t for t in touched if not t.is_whole] if not change.has_vectors else []
+    found = change.marked(search.again(within), positions).where(F.col(MARK))
     if not change.has_feed:
         rows = change.fitted(_updated(change, found, values))
     else:
@@ -175,10 +158,8 @@ def _write_updated(change: RowChange, search: Search, positions: Positions, touc
         after = rows.select(*columns_of(columns), F.lit("update_postimage").alias(CHANGE_TYPE))
         change.write_changes(before.unionAll(after))
         rows = rows.drop(_OLD)
-    if not others:
-        change.write(rows)
-        return 0
-    return change.write(rows.unionAll(_others(change, positions, others))).num_records - positions.count
+    change.write(rows)
+    return 0 if change.has_vectors else change.write_others(positions, [t for t in touched if not t.is_whole])
 
 
 # --- what the history tells

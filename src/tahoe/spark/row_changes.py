@@ -9,7 +9,7 @@ Protocol: "Writer Requirements for Deletion Vectors", "Change Data Files", "Writ
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
@@ -31,7 +31,7 @@ from tahoe.protocol.schema import LONG, Field, Struct
 from tahoe.spark.fitting import Refusals, fit, quoted, without_void
 from tahoe.spark.gateway import Gateway
 from tahoe.spark.opened import recache
-from tahoe.spark.positions import Positions, position, positioned_rows
+from tahoe.spark.positions import Positions, position, positioned_rows, with_marks
 from tahoe.spark.write import CHANGE_TYPE, Written, write_changes, write_options, write_rows
 from tahoe.table.marks import Mark, num_records
 from tahoe.table.scan import Scan
@@ -73,13 +73,15 @@ class RowChange:
         plan: what the table looks like afterwards.
         has_vectors: whether rows are marked; else the files that they are in are written again.
         has_feed: whether the table asks for a change data feed.
+        evolves: whether the table takes in columns.
+        num_written: how many rows were written.
     """
 
-    def __init__(self, target: Target, *, removes_data: bool = True, grows: Struct | None = None) -> None:
+    def __init__(self, target: Target, *, removes_data: bool = True, grown: Callable[[Struct, bool], Struct] = lambda own, _: own) -> None:
         """Begin.
 
         Args:
-            grows: a schema whose columns the table takes in.
+            grown: of the table's schema, and of whether the session lets tables grow, a schema whose columns the table takes in.
         """
         self.target, self.spark = target, target.spark
         self.snapshot: Snapshot = target.table.snapshot()
@@ -87,12 +89,15 @@ class RowChange:
         self.began = time.monotonic()
         snapshot = self.snapshot
         check_writable(snapshot.protocol, snapshot.metadata, table=target.table.url, removes_data=removes_data)
-        request = WriteRequest(mode="append", schema=grows or snapshot.schema, merge_schema=grows is not None, txn=self.options.txn)
+        wanted = grown(snapshot.schema, self.options.merge_schema)
+        self.evolves = wanted is not snapshot.schema
+        request = WriteRequest(mode="append", schema=wanted, merge_schema=self.evolves, txn=self.options.txn)
         self.plan: WritePlan = plan_existing(target.table, request, snapshot)
         self.has_vectors = ENABLE_DELETION_VECTORS.get(snapshot.properties, table=target.table.url)
         has_feed = ENABLE_CHANGE_DATA_FEED.get(snapshot.properties, table=target.table.url)
         self.has_feed = has_feed and "changeDataFeed" in supported_features(snapshot.protocol)
         self.refusals = Refusals(target.table.url)
+        self.num_written = 0
         self._touched: list[Touched] = []
         self._written: list[Written] = []
         self._adds: list[Add] = []
@@ -138,6 +143,11 @@ class RowChange:
             return []
         return [F.col(f"{METADATA}.{ROW_ID}").alias(KEPT_ROW_ID), F.col(f"{METADATA}.{ROW_COMMIT_VERSION}").alias(KEPT_ROW_VERSION)]
 
+    @property
+    def kept_names(self) -> tuple[str, ...]:
+        """The columns of `rows` that row tracking has filled."""
+        return () if self.snapshot.row_tracking is None else (KEPT_ROW_ID, KEPT_ROW_VERSION)
+
     def kept(self) -> list[Column]:
         """What a row that stays as it is takes along to another file."""
         return [] if self.snapshot.row_tracking is None else [F.col(KEPT_ROW_ID), F.col(KEPT_ROW_VERSION)]
@@ -172,7 +182,7 @@ class RowChange:
 
     def fitted(self, rows: DataFrame, beside: Sequence[Field] = ()) -> DataFrame:
         """Rows with the table's columns and types, as they are stored: what does not fit is refused. Those of `beside` stay as they are."""
-        tracked = [] if self.snapshot.row_tracking is None else [Field(name=name, type=LONG) for name in (KEPT_ROW_ID, KEPT_ROW_VERSION)]
+        tracked = [Field(name=name, type=LONG) for name in self.kept_names if name in rows.columns]
         return fit(rows, Struct((*without_void(self.plan.schema), *tracked, *beside)), self.refusals)
 
     def once(self, rows: DataFrame) -> DataFrame:
@@ -194,7 +204,19 @@ class RowChange:
         written = write_rows(self.plan, self.options, rows, self.refusals, hidden)
         self._written.append(written)
         self._adds += [self.plan.add(file) for file in written.files]
+        self.num_written += written.num_records
         return written
+
+    def marked(self, rows: DataFrame, positions: Positions) -> DataFrame:
+        """Rows with a column `MARK` that tells those at some positions."""
+        return with_marks(rows, positions, PLACE, MARK)
+
+    def write_others(self, positions: Positions, touched: Sequence[Touched]) -> int:
+        """Write the rows of touched files again that are not at some positions. Returns how many there are."""
+        if not touched:
+            return 0
+        rows = self.marked(self.rows([t.number for t in touched]), positions).where(~F.col(MARK))
+        return self.write(rows.select(*columns_of(without_void(self.schema)), *self.kept())).num_records
 
     def write_changes(self, rows: DataFrame) -> None:
         """Write change data files: the table's columns, and `_change_type`."""

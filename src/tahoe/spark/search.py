@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
 
 from pyspark.sql import Column, DataFrame
 
@@ -40,11 +42,8 @@ class Search:
         self.change, self._given = change, condition
         self.rows: DataFrame = change.rows().where(condition)
         self._gateway = Gateway(change.spark)
-        self._condition = _condition_of(self.rows)
-        self.text = str(self._gateway.java_class("delta.Literals").sql(self._condition))
-        if not self._condition.deterministic():
-            detail = "it is not the same each time that it is evaluated"
-            raise InvalidPredicateError(table=change.snapshot.url, predicate=self.text, detail=detail)
+        checked = checked_condition(self._gateway, self.rows, "Filter", change.snapshot.url)
+        self._condition, self.text = checked.expression, checked.text
 
     @cached_property
     def _query(self) -> DataFrame:
@@ -73,7 +72,7 @@ class Search:
 
     def positions(self) -> Positions:
         """Find the rows."""
-        return gathered(self._query)
+        return gathered(self._query.toArrow())
 
     def again(self, within: Sequence[int]) -> DataFrame:
         """Rows of some files with those that were found among them: no others where the condition is a property of a row alone, which
@@ -111,9 +110,25 @@ def predicate_read(gateway: Gateway, query: DataFrame, url: str) -> Predicate:
     return parts[0] if len(parts) == 1 else Or(parts) if parts else Constant(False)
 
 
-def _condition_of(rows: DataFrame) -> JavaObject:
-    """The analysed condition of `frame.where(condition)`."""
-    plan = rows._jdf.queryExecution().analyzed()
-    while plan.getClass().getSimpleName() != "Filter":
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A condition that Spark has analysed, and its text as SQL."""
+
+    expression: JavaObject
+    text: str
+
+
+def checked_condition(gateway: Gateway, frame: DataFrame, node: Literal["Filter", "Join"], table: str) -> Checked:
+    """The condition of the filter or the join that a query ends with.
+
+    Raises:
+        InvalidPredicateError: it would not be the same each time.
+    """
+    plan = frame._jdf.queryExecution().analyzed()
+    while plan.getClass().getSimpleName() != node:
         plan = plan.children().apply(0)
-    return plan.condition()
+    expression = plan.condition().get() if node == "Join" else plan.condition()
+    text = str(gateway.java_class("delta.Literals").sql(expression))
+    if not expression.deterministic():
+        raise InvalidPredicateError(table=table, predicate=text, detail="it is not the same each time that it is evaluated")
+    return Checked(expression, text)

@@ -18,7 +18,6 @@ from datetime import UTC, datetime
 from typing import Any, Literal, NoReturn, TypeAlias
 
 from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812  PySpark's users know it by this name
 from pyspark.sql.types import (
     ArrayType,
     BooleanType,
@@ -34,11 +33,12 @@ from pyspark.sql.types import (
 
 from tahoe.errors import DeltaAnalysisError, InvalidOptionError, TableExistsError, TableNotFoundError
 from tahoe.protocol.features import supported_features
-from tahoe.spark.assignments import Assignment, assignment
 from tahoe.spark.catalog import location_of
 from tahoe.spark.creation import NewTable, declared_schema, make_table, place_of, table_identifier
 from tahoe.spark.failures import for_user
 from tahoe.spark.gateway import Gateway
+from tahoe.spark.merge import Merge
+from tahoe.spark.merge_builder import DeltaMergeBuilder, assignments_of, condition_of, raising_for_user
 from tahoe.spark.opened import open_table
 from tahoe.spark.rewrite import Delete, Update, delete, update
 from tahoe.spark.row_changes import Target
@@ -187,9 +187,8 @@ class DeltaTable:
             AnalysisException: before any work, where the condition or the table does not allow it.
             DeltaConcurrentModificationException: another writer was first, and it matters.
         """
-        if condition is not None:
-            condition = _condition(condition, "condition must be a Column or a string.")
-        return self._affected(lambda: delete(Delete(target=self._target(), condition=condition)))
+        command = Delete(target=self._target(), condition=None if condition is None else condition_of(condition))
+        return self._affected(lambda: delete(command))
 
     def update(self, condition: str | Column | None = None, set: Mapping[str, str | Column] | None = None) -> DataFrame:
         """Give the rows for which a condition is true other values; all rows where there is none.
@@ -204,20 +203,31 @@ class DeltaTable:
             AnalysisException: before any work, where the condition, a value or the table does not allow it.
             DeltaConcurrentModificationException: another writer was first, and it matters.
         """
-        if condition is not None:
-            condition = _condition(condition, "condition must be a Column or a string.")
-        assignments = _assignments(self._spark, set, "set")
-        return self._affected(lambda: update(Update(target=self._target(), assignments=assignments, condition=condition)))
+        assignments = assignments_of(Gateway(self._spark), set, "'set'")
+        where = None if condition is None else condition_of(condition)
+        command = Update(target=self._target(), assignments=assignments, condition=where)
+        return self._affected(lambda: update(command))
+
+    def merge(self, source: DataFrame, condition: str | Column) -> DeltaMergeBuilder:
+        """Update, delete and add rows by those of a source.
+
+        Args:
+            condition: by which a row of the source matches one of the table. Columns go by the aliases that both were given.
+        """
+        if source is None:
+            raise ValueError("'source' in merge cannot be None")
+        if not isinstance(source, DataFrame):
+            raise TypeError("Type of 'source' in merge must be DataFrame.")
+        if condition is None:
+            raise ValueError("'condition' in merge cannot be None")
+        return DeltaMergeBuilder(Merge(target=self._target(), source=source, condition=condition_of(condition)))
 
     def _target(self) -> Target:
         name = None if self._name is None or _path_in(self._name) else self._name.rpartition(".")[2].strip("`")
         return Target(spark=self._spark, table=self._table, alias=self._alias or name)
 
     def _affected(self, command: Callable[[], int]) -> DataFrame:
-        try:
-            count = command()
-        except DeltaAnalysisError as error:
-            raise for_user(error) from error.__cause__
+        count = raising_for_user(command)
         return self._spark.createDataFrame([(count,)], StructType([StructField("num_affected_rows", LongType())]))
 
     def history(self, limit: int | None = None) -> DataFrame:
@@ -250,33 +260,6 @@ def _path_in(identifier: str) -> str | None:
     """The path of ``delta.`path` ``; None for another identifier."""
     found = _PATH.fullmatch(identifier.strip())
     return found[1].replace("``", "`") if found else None
-
-
-# --- what commands are given
-
-
-def _condition(given: Any, message: str) -> Column:
-    if type(given) is str:
-        return F.expr(given)
-    if not isinstance(given, Column):
-        _raise_type_error(message, [given])
-    return given
-
-
-def _assignments(spark: SparkSession, given: Any, name: str) -> tuple[Assignment, ...]:
-    """A dictionary of values, checked as the reference checks it."""
-    if given is None:
-        raise ValueError(f"{name} cannot be None")
-    if type(given) is not dict:
-        _raise_type_error(f"{name} must be a dict.", [given])
-    for column, value in given.items():
-        if type(column) is not str:
-            _raise_type_error(f"Keys of dict in {name} must contain only strings with column names.", [column])
-        if type(value) is not str and not isinstance(value, Column):
-            wanted = "Spark SQL Columns or strings (expressions in SQL syntax) as values."
-            _raise_type_error(f"Values of dict in {name} must contain only {wanted}", [value])
-    gateway = Gateway(spark)
-    return tuple(assignment(gateway, column, F.expr(value) if type(value) is str else value) for column, value in given.items())
 
 
 # --- rows that describe a table

@@ -1,0 +1,172 @@
+"""What the source of a MERGE says of its own keys, and so of the rows of the target that may match.
+
+A few keys are listed. Of many, the smallest and the largest leave out files, and a bitmap of their hashes leaves out rows: with sixteen
+bits a key and two of them for each hash, one foreign row in seventy passes, and the join drops those.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812  PySpark's users know it by this name
+
+from tahoe._cached import cached_property
+from tahoe.errors import DeltaError
+from tahoe.protocol.schema import BYTE, DATE, INTEGER, LONG, SHORT, STRING, TIMESTAMP, TIMESTAMP_NTZ, DataType, Decimal, parse_type
+from tahoe.spark.fitting import typed_literal
+from tahoe.spark.gateway import Gateway, JavaObject
+
+# So many keys are listed one by one: each is a call into the JVM.
+LISTED_MAX = 300
+
+# Equal values of these have equal hashes. Floating point numbers have two zeros, and of text with a collation many are equal.
+_HASHED = frozenset({BYTE, SHORT, INTEGER, LONG, STRING, DATE, TIMESTAMP, TIMESTAMP_NTZ})
+
+# Past this many the bitmap is larger than a cache, and so many keys leave out little.
+HASHED_MAX = 1 << 22
+_BITS_PER_KEY = 16
+_BITS_MIN_LOG = 16
+
+_HASH, _BITMAP = "__tahoe_hash", "__tahoe_bitmap"
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """Two sides of one type that a condition asks to be equal. `is_null_safe` says that null equals null."""
+
+    target: Column
+    source: Column
+    type: DataType
+    is_null_safe: bool
+
+
+def keys_of(gateway: Gateway, condition: JavaObject, target: JavaObject, source: JavaObject) -> list[Key]:
+    """The keys in the analysed condition of a join.
+
+    Args:
+        target, source: the attributes of the two sides.
+    """
+    found = []
+    for part in _conjuncts(condition):
+        kind = part.getClass().getSimpleName()
+        if kind not in ("EqualTo", "EqualNullSafe"):
+            continue
+        left, right = part.left(), part.right()
+        if left.references().isEmpty() or right.references().isEmpty():
+            continue
+        if left.references().subsetOf(source) and right.references().subsetOf(target):
+            left, right = right, left
+        if not (left.references().subsetOf(target) and right.references().subsetOf(source)):
+            continue
+        data_type = _hashed_type(left.dataType())
+        if data_type is not None:
+            found.append(Key(gateway.column(left), gateway.column(right), data_type, kind == "EqualNullSafe"))
+    return found
+
+
+def _hashed_type(kind: JavaObject) -> DataType | None:
+    """The type of a key by whose values and hashes rows may be left out; None for any other."""
+    if kind.simpleString().startswith("string "):  # with a collation, which the JSON does not tell
+        return None
+    try:
+        data_type = parse_type(kind.json())
+    except DeltaError:
+        return None
+    return data_type if data_type in _HASHED or isinstance(data_type, Decimal) else None
+
+
+def _conjuncts(condition: JavaObject) -> Iterator[JavaObject]:
+    if condition.getClass().getSimpleName() == "And":
+        yield from _conjuncts(condition.left())
+        yield from _conjuncts(condition.right())
+    else:
+        yield condition
+
+
+class Keys:
+    """The keys of a source, which is read for them when they are first asked for."""
+
+    def __init__(self, keys: Sequence[Key], source: DataFrame) -> None:
+        self._keys = keys
+        self._names = [f"__tahoe_key_{number}" for number in range(len(keys))]
+        self._source = source.select(*[key.source.alias(name) for key, name in zip(keys, self._names, strict=True)])
+
+    @cached_property
+    def _first(self) -> pa.Table:
+        """All keys where they are few, else some more than are listed."""
+        return self._source.limit(LISTED_MAX + 1).toArrow() if self._keys else pa.table({})
+
+    @property
+    def _are_listed(self) -> bool:
+        return bool(self._keys) and self._first.num_rows <= LISTED_MAX
+
+    @cached_property
+    def _bounds(self) -> dict[str, Any]:
+        bounds = [column for name in self._names for column in (F.min(name).alias(f"min {name}"), F.max(name).alias(f"max {name}"))]
+        found = self._source.agg(F.count(F.lit(1)).alias("rows"), *bounds).toArrow()
+        return {name: _value(found[name]) for name in found.column_names}
+
+    @cached_property
+    def rows(self) -> int:
+        """How many rows the source has."""
+        return self._first.num_rows if self._are_listed else int(self._bounds["rows"])
+
+    def of_target(self) -> list[Column]:
+        """The target's side of each key."""
+        return [key.target for key in self._keys]
+
+    def narrowed(self, target: DataFrame) -> DataFrame:
+        """The rows of the target that may match: all that do, and few others."""
+        for key, name in zip(self._keys, self._names, strict=True):
+            if not key.is_null_safe:
+                target = target.where(self._listed(key, name) if self._are_listed else self._between(key, name))
+        return target if self._are_listed or not self._keys or self.rows > HASHED_MAX else self._probed(target)
+
+    def _listed(self, key: Key, name: str) -> Column:
+        values = [_value(value) for value in pc.unique(self._first[name].drop_null())]
+        if _UNTOLD in values:
+            return F.lit(True)
+        return key.target.isin([typed_literal(value, key.type) for value in values]) if values else F.lit(False)
+
+    def _between(self, key: Key, name: str) -> Column:
+        low, high = self._bounds[f"min {name}"], self._bounds[f"max {name}"]
+        if low is None:
+            return F.lit(False)
+        if _UNTOLD in (low, high):
+            return F.lit(True)
+        return (key.target >= typed_literal(low, key.type)) & (key.target <= typed_literal(high, key.type))
+
+    def _probed(self, target: DataFrame) -> DataFrame:
+        """The rows whose hash has both its bits in the bitmap of the source's."""
+        log = max(_BITS_MIN_LOG, math.ceil(math.log2(max(1, self.rows) * _BITS_PER_KEY)))
+        hashes = self._source.select(F.xxhash64(*self._names).alias(_HASH)).toArrow()[_HASH].to_numpy().view(np.uint64)
+        bits = np.zeros(1 << log, np.uint8)
+        for slots in (hashes >> np.uint64(64 - log), hashes & np.uint64((1 << log) - 1)):
+            bits[slots.astype(np.int64)] = 1
+        words = np.packbits(bits, bitorder="little").view("<i8")
+        bitmap = target.sparkSession.createDataFrame(pa.table({_BITMAP: pa.ListArray.from_arrays([0, len(words)], pa.array(words))}))
+        probed = target.withColumn(_HASH, F.xxhash64(*[key.target for key in self._keys])).crossJoin(F.broadcast(bitmap))
+        upper, lower = f"shiftrightunsigned({_HASH}, {64 - log})", f"({_HASH} & {(1 << log) - 1})"
+        return probed.where(f"{_has_bit(upper)} and {_has_bit(lower)}").drop(_HASH, _BITMAP)
+
+
+def _has_bit(slot: str) -> str:
+    return f"getbit({_BITMAP}[cast(shiftright({slot}, 6) as int)], cast({slot} & 63 as int)) = 1"
+
+
+# A value that Python cannot hold: a date after the year 9999.
+_UNTOLD = object()
+
+
+def _value(found: Any) -> Any:
+    try:
+        return found[0].as_py() if isinstance(found, pa.ChunkedArray) else found.as_py()
+    except (OverflowError, ValueError):
+        return _UNTOLD

@@ -1,0 +1,158 @@
+"""`DeltaMergeBuilder`, and what the commands on rows are given: the reference's arguments and checks, as records of ours."""
+
+# ruff: noqa: N802  the reference's names
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812  PySpark's users know it by this name
+from pyspark.sql.types import LongType, StructField, StructType
+
+from tahoe.errors import DeltaError
+from tahoe.spark.assignments import Assignment, assignment
+from tahoe.spark.failures import for_user
+from tahoe.spark.gateway import Gateway
+from tahoe.spark.merge import Clause, Kind, Merge, merge
+
+T = TypeVar("T")
+
+_COUNTS = ("num_affected_rows", "num_updated_rows", "num_deleted_rows", "num_inserted_rows")
+
+
+class DeltaMergeBuilder:
+    """A MERGE in the making. `DeltaTable.merge` begins one; each method gives a new one with one more clause, and `execute` runs it.
+
+    Of each group of clauses (matched, not matched, not matched by source) the first whose condition holds is taken, and only the last
+    may have none.
+    """
+
+    def __init__(self, command: Merge) -> None:
+        self._command = command
+
+    def whenMatchedUpdate(
+        self,
+        condition: str | Column | None = None,
+        set: dict[str, str | Column] | None = None,
+    ) -> DeltaMergeBuilder:
+        """Give a row of the target that a row of the source matches other values, made of both.
+
+        Args:
+            set: values by the names of the target's columns; texts are SQL.
+        """
+        return self._matched(self._clause("update", condition, self._values(set, "'set' in whenMatchedUpdate")))
+
+    def whenMatchedUpdateAll(self, condition: str | Column | None = None) -> DeltaMergeBuilder:
+        """Give it those of the source's columns of the same names."""
+        return self._matched(self._clause("update", condition))
+
+    def whenMatchedDelete(self, condition: str | Column | None = None) -> DeltaMergeBuilder:
+        """Delete it."""
+        return self._matched(self._clause("delete", condition))
+
+    def whenNotMatchedInsert(
+        self, condition: str | Column | None = None, values: dict[str, str | Column] | None = None
+    ) -> DeltaMergeBuilder:
+        """Add a row for one of the source that no row of the target matches.
+
+        Args:
+            values: by the names of the target's columns, made of the source's; columns that are not named get their default, or null.
+        """
+        return self._not_matched(self._clause("insert", condition, self._values(values, "'values' in whenNotMatchedInsert")))
+
+    def whenNotMatchedInsertAll(self, condition: str | Column | None = None) -> DeltaMergeBuilder:
+        """Add a row with the source's columns of the same names."""
+        return self._not_matched(self._clause("insert", condition))
+
+    def whenNotMatchedBySourceUpdate(
+        self,
+        condition: str | Column | None = None,
+        set: dict[str, str | Column] | None = None,
+    ) -> DeltaMergeBuilder:
+        """Give a row of the target that no row of the source matches other values, made of its own."""
+        return self._left_alone(self._clause("update", condition, self._values(set, "'set' in whenNotMatchedBySourceUpdate")))
+
+    def whenNotMatchedBySourceDelete(self, condition: str | Column | None = None) -> DeltaMergeBuilder:
+        """Delete it."""
+        return self._left_alone(self._clause("delete", condition))
+
+    def withSchemaEvolution(self) -> DeltaMergeBuilder:
+        """Let the table take in columns of the source that clauses assign."""
+        return DeltaMergeBuilder(replace(self._command, evolves=True))
+
+    def execute(self) -> DataFrame:
+        """Run it.
+
+        Returns:
+            one row: `num_affected_rows`, `num_updated_rows`, `num_deleted_rows`, `num_inserted_rows`.
+
+        Raises:
+            AnalysisException: before any work, where a condition, a value or the table does not allow it.
+            MultipleSourceRowsError: several rows of the source would change one row of the target.
+            DeltaConcurrentModificationException: another writer was first, and it matters.
+        """
+        found = raising_for_user(lambda: merge(self._command))
+        counts = (found.affected, found.updated, found.deleted, found.inserted)
+        return self._command.target.spark.createDataFrame([counts], StructType([StructField(name, LongType()) for name in _COUNTS]))
+
+    def _matched(self, clause: Clause) -> DeltaMergeBuilder:
+        return DeltaMergeBuilder(replace(self._command, matched=(*self._command.matched, clause)))
+
+    def _not_matched(self, clause: Clause) -> DeltaMergeBuilder:
+        return DeltaMergeBuilder(replace(self._command, not_matched=(*self._command.not_matched, clause)))
+
+    def _left_alone(self, clause: Clause) -> DeltaMergeBuilder:
+        return DeltaMergeBuilder(replace(self._command, not_matched_by_source=(*self._command.not_matched_by_source, clause)))
+
+    def _clause(self, kind: Kind, condition: Any, assignments: tuple[Assignment, ...] | None = None) -> Clause:
+        return Clause(kind=kind, condition=None if condition is None else condition_of(condition), assignments=assignments)
+
+    def _values(self, given: Any, name: str) -> tuple[Assignment, ...]:
+        return assignments_of(Gateway(self._command.target.spark), given, name)
+
+
+def raising_for_user(command: Callable[[], T]) -> T:
+    """What a command gives; its errors as users of Spark expect them."""
+    try:
+        return command()
+    except DeltaError as error:
+        raise for_user(error) from error.__cause__
+
+
+def condition_of(given: Any) -> Column:
+    """A condition that is a Column or SQL.
+
+    Raises:
+        TypeError: it is neither.
+    """
+    if type(given) is str:
+        return F.expr(given)
+    if not isinstance(given, Column):
+        kind = f"{given}' of type '{type(given)}"
+        raise TypeError(f"'condition' must be a Spark SQL Column or a string (expression in SQL syntax), found '{kind}'")
+    return given
+
+
+def assignments_of(gateway: Gateway, given: Any, name: str) -> tuple[Assignment, ...]:
+    """A dictionary of values by columns.
+
+    Raises:
+        ValueError: None.
+        TypeError: anything else, or a key or a value that can be none.
+    """
+    if given is None:
+        raise ValueError(f"{name} cannot be None")
+    if type(given) is not dict:
+        raise TypeError(f"{name} must be a dict, found to be {type(given)}")
+    for column, value in given.items():
+        if type(column) is not str:
+            raise TypeError(
+                f"Keys of dict in {name} must contain only strings with column names, found '{column}' of type '{type(column)}'"
+            )
+        if type(value) is not str and not isinstance(value, Column):
+            wanted = "Spark SQL Columns or strings (expressions in SQL syntax) as values"
+            raise TypeError(f"Values of dict in {name} must contain only {wanted}, found '{value}' of type '{type(value)}'")
+    return tuple(assignment(gateway, column, F.expr(value) if type(value) is str else value) for column, value in given.items())
