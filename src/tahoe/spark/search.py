@@ -13,6 +13,7 @@ from tahoe.errors import InvalidPredicateError
 from tahoe.protocol.actions import Add
 from tahoe.protocol.conflict import EVERYTHING, Reads
 from tahoe.protocol.predicate import Constant, Or, Predicate, columns_of, evaluate, has_unknown
+from tahoe.spark.expressions import predicate_of
 from tahoe.spark.gateway import Gateway, JavaObject
 from tahoe.spark.positions import Positions, gathered, gathering
 from tahoe.spark.row_changes import PLACE, RowChange
@@ -62,12 +63,17 @@ class Search:
     def is_about_partitions(self) -> bool:
         """Whether partition values alone decide, so that no row need be looked at."""
         partitions = {name.lower() for name in self.change.snapshot.partition_columns}
-        named = {column.path[0].lower() for column in columns_of(self.predicate)}
-        return not self._has_subquery and not has_unknown(self.predicate) and named <= partitions
+        named = {column.path[0].lower() for column in columns_of(self._whole)}
+        return not self._has_subquery and not has_unknown(self._whole) and named <= partitions
+
+    @cached_property
+    def _whole(self) -> Predicate:
+        """All that the condition says. What Spark tells when it plans a query may be a part of it: functions of Python stand elsewhere."""
+        return predicate_of(str(self._gateway.java_class("delta.Literals").told(self._condition)))
 
     def whole_files(self) -> list[Add]:
         """The files that the condition holds for, where it is about partitions."""
-        snapshot, predicate = self.change.snapshot, self.predicate
+        snapshot, predicate = self.change.snapshot, self._whole
         return [add for add in snapshot.scan(predicate).adds() if evaluate(predicate, partition_row(snapshot, add)) is True]
 
     def positions(self) -> Positions:

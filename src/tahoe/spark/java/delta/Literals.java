@@ -3,6 +3,8 @@ package delta;
 import java.time.Instant;
 import java.util.ArrayList;
 import java.util.Iterator;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.Cast;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.In;
 import org.apache.spark.sql.catalyst.expressions.InSet;
@@ -30,6 +32,23 @@ public class Literals extends AbstractPartialFunction {
 
   /** For {@code toJSON}. */
   public static Expression visible(Expression expression) { return (Expression) expression.transform(IN_JSON); }
+
+  /** An analysed condition as Files tells those of a plan: what Spark's optimiser would see to be constant is one, and nothing is left out. */
+  public static String told(Expression condition) {
+    return "[" + visible((Expression) condition.transform(new Folded())).toJSON() + "]";
+  }
+
+  private static class Folded extends AbstractPartialFunction {
+    public boolean isDefinedAt(Object node) {
+      return node instanceof Cast && ((Cast) node).child() instanceof Literal && ((Cast) node).resolved();
+    }
+
+    public Object applyOrElse(Object node, Function1 otherwise) {
+      if (!isDefinedAt(node)) return otherwise.apply(node);
+      Cast cast = (Cast) node;
+      return new Literal(cast.eval(InternalRow.empty()), cast.dataType());
+    }
+  }
 
   /** A condition as SQL. Spark's own text of a timestamp does not say which one it is in the hour that comes twice when summer ends. */
   public static String sql(Expression condition) { return ((Expression) condition.transform(IN_SQL)).sql(); }

@@ -1,0 +1,339 @@
+"""DELETE and UPDATE by examples; `test_dml_model` has the random ones."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  PySpark's users know it by this name
+
+from tahoe import DeltaTable, Table
+from tahoe.errors import (
+    AppendOnlyTableError,
+    CheckConstraintViolatedError,
+    ColumnNotFoundError,
+    ConcurrentDeleteDeleteException,
+    DeltaConcurrentModificationException,
+    InvalidOptionError,
+    InvalidPredicateError,
+    NotNullViolationError,
+    SchemaMismatchError,
+)
+from tahoe.spark.row_changes import RowChange
+from tahoe.table.verify import check
+
+VECTORS = {"delta.enableDeletionVectors": "true"}
+COPIES: Mapping[str, str] = {}
+
+
+@pytest.fixture(params=["vectors", "copies"])
+def mode(request: pytest.FixtureRequest) -> Mapping[str, str]:
+    """Each test runs on a table with deletion vectors and on one whose files are written again."""
+    return VECTORS if request.param == "vectors" else COPIES
+
+
+def make(frame: DataFrame, path: str, properties: Mapping[str, str], *partitions: str) -> DeltaTable:
+    frame.write.format("delta").options(**properties).partitionBy(*partitions).save(path)
+    return DeltaTable.forPath(frame.sparkSession, path)
+
+
+def numbers(spark: SparkSession, path: str, properties: Mapping[str, str], files: int = 2) -> DeltaTable:
+    """The ids 0 to 9 with their squares as text, and a struct."""
+    rows = spark.range(0, 10, 1, files).selectExpr("id", "string(id * id) as text", "named_struct('a', id, 'b', 'x') as pair")
+    return make(rows, path, properties)
+
+
+def ids(path: str) -> list[int]:
+    return sorted(Table(path).to_arrow(["id"])["id"].to_pylist())
+
+
+def data_files(path: str) -> set[str]:
+    return {str(p.relative_to(path)) for p in Path(path).rglob("*.parquet") if "_delta_log" not in p.parts}
+
+
+def last_commit(path: str) -> list[dict[str, Any]]:
+    newest = max(Path(path, "_delta_log").glob("*.json"))
+    return [json.loads(line) for line in newest.read_text().splitlines()]
+
+
+# --- DELETE
+
+
+def test_delete_takes_the_rows_for_which_the_condition_is_true(spark: SparkSession, path: str, mode: Mapping[str, str]) -> None:
+    table = numbers(spark, path, mode)
+    assert table.delete("id % 3 = 1").collect()[0].num_affected_rows == 3
+    assert ids(path) == [0, 2, 3, 5, 6, 8, 9]
+    assert list(check(Table(path).snapshot())) == []
+
+
+def test_a_deletion_with_vectors_writes_no_data_file(spark: SparkSession, path: str) -> None:
+    # a GDPR delete of one row in a large table must cost what the row costs
+    table = numbers(spark, path, VECTORS)
+    before = data_files(path)
+    table.delete("id = 4")
+    assert data_files(path) == before
+    assert {a["add"]["deletionVector"]["cardinality"] for a in last_commit(path) if "add" in a} == {1}
+
+
+def test_rows_for_which_the_condition_is_null_stay(spark: SparkSession, path: str, mode: Mapping[str, str]) -> None:
+    make(spark.sql("select * from values (1, 'a'), (2, null) as t(id, text)"), path, mode).delete("text != 'b'")
+    assert ids(path) == [2]
+
+
+def test_delete_without_a_condition_takes_everything(spark: SparkSession, path: str, mode: Mapping[str, str]) -> None:
+    assert numbers(spark, path, mode).delete().collect()[0].num_affected_rows == 10
+    assert ids(path) == []
+
+
+def test_a_condition_on_partitions_reads_no_data(spark: SparkSession, path: str, mode: Mapping[str, str]) -> None:
+    table = make(spark.range(10).selectExpr("id", "id % 3 as part"), path, mode, "part")
+    for file in Path(path).rglob("*.parquet"):  # whoever opened one would fail
+        if "_delta_log" not in file.parts:
+            file.write_bytes(b"")
+    assert table.delete("part = 1").collect()[0].num_affected_rows == 3
+    assert all("add" not in action for action in last_commit(path))
+    assert {f["partition_values"]["part"] for f in Table(path).snapshot().files().to_pylist()} == {0, 2}
+
+
+def test_a_python_function_in_the_condition_decides_row_by_row(spark: SparkSession, path: str, mode: Mapping[str, str]) -> None:
+    # Spark takes such functions out of the filters that it tells a source of: a table must not take what is left for the condition
+    table = make(spark.range(10).selectExpr("id", "id % 3 as part"), path, mode, "part")
+    table.delete(F.udf(lambda value: value == 4, "boolean")(F.col("id")))
+    assert ids(path) == [0, 1, 2, 3, 5, 6, 7, 8, 9]
+
+
+@pytest.mark.parametrize(
+    ("condition", "left"),
+    [
+        ("id IN (SELECT id FROM other)", [0, 1, 2, 6, 7, 8, 9]),
+        ("id NOT IN (SELECT id FROM other)", [3, 4, 5]),
+        ("EXISTS (SELECT 1 FROM other WHERE other.id = t.id + 1)", [0, 1, 5, 6, 7, 8, 9]),
+        ("id > (SELECT max(id) FROM other) OR id = 0", [1, 2, 3, 4, 5]),
+        ("id = (SELECT max(o.id) FROM other o WHERE o.id % 2 = t.id % 2)", [0, 1, 2, 3, 6, 7, 8, 9]),
+    ],
+)
+def test_conditions_may_hold_subqueries(spark: SparkSession, path: str, mode: Mapping[str, str], condition: str, left: list[int]) -> None:
+    spark.range(3, 6).createOrReplaceTempView("other")
+    numbers(spark, path, mode).alias("t").delete(condition)
+    assert ids(path) == left
+
+
+def test_a_file_whose_rows_are_all_gone_is_removed(spark: SparkSession, path: str) -> None:
+    table = numbers(spark, path, VECTORS)
+    table.delete("id < 3")
+    table.delete("id >= 3 and id < 5")
+    assert len(Table(path).snapshot().live) == 1
+
+
+def test_nothing_found_makes_no_version(spark: SparkSession, path: str, mode: Mapping[str, str]) -> None:
+    table = numbers(spark, path, mode)
+    assert table.delete("id = 100").collect()[0].num_affected_rows == 0
+    assert table.update("id = 100", {"text": "'x'"}).collect()[0].num_affected_rows == 0
+    assert Table(path).version == 0
+
+
+# --- UPDATE
+
+
+def test_update_computes_values_from_those_before(spark: SparkSession, path: str, mode: Mapping[str, str]) -> None:
+    table = numbers(spark, path, mode).alias("t")
+    table.update("t.id >= 8", {"id": "t.id + 100", "TEXT": F.concat(F.lit("was "), F.col("t.id"))})
+    assert ids(path) == [0, 1, 2, 3, 4, 5, 6, 7, 108, 109]
+    assert Table(path).to_arrow(["text"], filter="id > 100")["text"].to_pylist() == ["was 8", "was 9"]
+    assert list(check(Table(path).snapshot())) == []
+
+
+def test_update_of_a_field_leaves_the_others(spark: SparkSession, path: str, mode: Mapping[str, str]) -> None:
+    table = numbers(spark, path, mode)
+    table.update("id = 3", {"pair.b": "'y'"})
+    assert Table(path).to_arrow(["pair"], filter="id = 3")["pair"].to_pylist() == [{"a": 3, "b": "y"}]
+    table.update("id = 3", {"pair": "null"})
+    table.update("id = 3", {"pair.a": "7"})
+    assert Table(path).to_arrow(["pair"], filter="id = 3")["pair"].to_pylist() == [{"a": 7, "b": None}]
+
+
+def test_update_moves_rows_between_partitions(spark: SparkSession, path: str, mode: Mapping[str, str]) -> None:
+    make(spark.range(6).selectExpr("id", "id % 2 as part"), path, mode, "part").update("id < 3", {"part": "7"})
+    files = Table(path).snapshot().files("part = 7")
+    assert sum(Table(path).to_arrow(filter="part = 7")["id"].to_pylist()) == 3
+    assert files.num_rows >= 1
+
+
+def test_update_of_every_row(spark: SparkSession, path: str, mode: Mapping[str, str]) -> None:
+    assert numbers(spark, path, mode).update(set={"id": "-id"}).collect()[0].num_affected_rows == 10
+    assert ids(path) == list(range(-9, 1))
+
+
+def test_values_may_hold_subqueries(spark: SparkSession, path: str, mode: Mapping[str, str]) -> None:
+    spark.range(5).createOrReplaceTempView("other")
+    numbers(spark, path, mode).update("id = 1", {"id": "(SELECT sum(id) FROM other)"})
+    assert ids(path) == [0, 2, 3, 4, 5, 6, 7, 8, 9, 10]
+
+
+# --- what is refused, before any work
+
+
+@pytest.mark.parametrize(
+    ("command", "error", "told"),
+    [
+        (lambda t: t.delete("nope = 1"), AnalysisException, "nope"),
+        (lambda t: t.delete("id"), AnalysisException, "BOOLEAN"),
+        (lambda t: t.delete("rand() > 0.5"), InvalidPredicateError, "not the same each time"),
+        (lambda t: t.delete("sum(id) > 3"), AnalysisException, "sum"),
+        (lambda t: t.update("id = 1", {"txt": "'x'"}), ColumnNotFoundError, "it has text"),
+        (lambda t: t.update("id = 1", {"pair.c": "'x'"}), ColumnNotFoundError, "pair.c"),
+        (lambda t: t.update("id = 1", {"text": "'x'", "TEXT": "'y'"}), InvalidOptionError, "only one"),
+        (lambda t: t.update("id = 1", {"pair": "null", "pair.a": "1"}), InvalidOptionError, "only one"),
+        (lambda t: t.update("id = 1", {"id": "'x'"}), SchemaMismatchError, "column id is long, and the data has string"),
+        (lambda t: t.update("id = 1", {"text": "max(text)"}), AnalysisException, "max"),
+        (lambda t: t.update("id = 1"), ValueError, "'set' cannot be None"),
+        (lambda t: t.update("id = 1", {"text": 3}), TypeError, "Values of dict in 'set'"),
+        (lambda t: t.delete(3), TypeError, "'condition' must be"),
+    ],
+)
+def test_what_cannot_be_is_refused(
+    spark: SparkSession, path: str, command: Callable[[DeltaTable], Any], error: type[Exception], told: str
+) -> None:
+    table = numbers(spark, path, VECTORS)
+    before = data_files(path)
+    with pytest.raises(error, match=told):
+        command(table)
+    assert data_files(path) == before
+    assert Table(path).version == 0
+
+
+def test_a_table_that_only_takes_appends_refuses(spark: SparkSession, path: str) -> None:
+    table = numbers(spark, path, {"delta.appendOnly": "true"})
+    with pytest.raises(AppendOnlyTableError):
+        table.delete("id = 1")
+    with pytest.raises(AppendOnlyTableError):
+        table.update("id = 1", {"id": "2"})
+
+
+def test_a_row_that_breaks_a_rule_leaves_nothing_behind(spark: SparkSession, path: str, mode: Mapping[str, str]) -> None:
+    DeltaTable.create(spark).location(path).addColumn("id", "long", nullable=False).property(
+        "delta.enableDeletionVectors", mode.get("delta.enableDeletionVectors", "false")
+    ).execute()
+    spark.range(10).write.format("delta").mode("append").save(path)
+    with Table(path).transaction() as changes:
+        changes.add_constraint("small", "id < 100")
+    before, version = data_files(path), Table(path).version
+    table = DeltaTable.forPath(spark, path)
+    with pytest.raises(CheckConstraintViolatedError, match=r"small.*109"):
+        table.update("id = 9", {"id": "id + 100"})
+    with pytest.raises(NotNullViolationError, match="id"):
+        table.update("id = 9", {"id": "null"})
+    assert (data_files(path), Table(path).version) == (before, version)
+
+
+# --- what is recorded
+
+
+def test_the_history_tells_the_condition_and_the_counts(spark: SparkSession, path: str) -> None:
+    table = numbers(spark, path, VECTORS)
+    table.delete("id = 4")
+    table.update("id > 7", {"text": "'x'"})
+    updated, deleted = table.history(2).collect()
+    assert (deleted.operation, deleted.operationParameters) == ("DELETE", {"predicate": '["(id = CAST(4 AS BIGINT))"]'})
+    assert deleted.operationMetrics["numDeletedRows"] == "1"
+    assert deleted.operationMetrics["numDeletionVectorsAdded"] == "1"
+    assert deleted.isBlindAppend is False
+    assert (updated.operation, updated.operationMetrics["numUpdatedRows"]) == ("UPDATE", "2")
+
+
+def test_a_command_is_run_once_for_an_application_and_its_version(spark: SparkSession, path: str) -> None:
+    table = numbers(spark, path, VECTORS)
+    spark.conf.set("spark.databricks.delta.write.txnAppId", "job")
+    spark.conf.set("spark.databricks.delta.write.txnVersion", "1")
+    try:
+        table.update("id = 1", {"id": "id + 100"})
+        table.update("id = 101", {"id": "id + 100"})
+    finally:
+        spark.conf.unset("spark.databricks.delta.write.txnAppId")
+        spark.conf.unset("spark.databricks.delta.write.txnVersion")
+    assert ids(path)[-1] == 101
+
+
+# --- rows keep what they are
+
+
+@pytest.mark.parametrize("partitions", [(), ("part",)])
+def test_row_ids_stay_with_their_rows(spark: SparkSession, path: str, mode: Mapping[str, str], partitions: tuple[str, ...]) -> None:
+    rows = spark.range(0, 20, 1, 2).selectExpr("id", "id % 2 as part", "id as was")
+    table = make(rows, path, {**mode, "delta.enableRowTracking": "true"}, *partitions)
+    given = {r.was: r.row_id for r in table.toDF().selectExpr("was", "_metadata.row_id").collect()}
+    table.update("was % 5 = 0", {"id": "-1"})
+    table.delete("was % 4 = 1")
+    found = table.toDF().selectExpr("was", "id", "_metadata.row_id", "_metadata.row_commit_version as version").collect()
+    assert {r.was: r.row_id for r in found} == {was: number for was, number in given.items() if was % 4 != 1}
+    assert {r.version for r in found if r.id == -1} == {1}
+    assert {r.version for r in found if r.id != -1} == {0}
+    assert list(check(Table(path).snapshot())) == []
+
+
+# --- beside other writers
+
+
+def test_a_row_that_another_writer_deleted_meanwhile_is_a_conflict(spark: SparkSession, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = numbers(spark, path, VECTORS, files=1)
+    _meanwhile(monkeypatch, path, "id = 4")
+    with pytest.raises(ConcurrentDeleteDeleteException):
+        table.update("id = 4", {"text": "'x'"})
+    assert data_files(path) == {str(f) for f in _live(path)}
+
+
+def test_other_rows_of_the_same_file_are_no_conflict(spark: SparkSession, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = numbers(spark, path, VECTORS, files=1)
+    _meanwhile(monkeypatch, path, "id = 5")
+    table.update("id = 4", {"id": "104"})
+    assert ids(path) == [0, 1, 2, 3, 6, 7, 8, 9, 104]
+
+
+def _live(path: str) -> list[str]:
+    return Table(path).snapshot().live.column("path").to_pylist()
+
+
+def _meanwhile(monkeypatch: pytest.MonkeyPatch, path: str, condition: str) -> None:
+    """Just before Spark's session commits, another writer deletes rows."""
+    commit = RowChange.commit
+
+    def after_another(self: RowChange, *arguments: Any, **named: Any) -> None:
+        with Table(path).transaction() as changes:
+            changes.delete(condition)
+        commit(self, *arguments, **named)
+
+    monkeypatch.setattr(RowChange, "commit", after_another)
+
+
+def test_many_threads_change_rows_of_one_file(spark: SparkSession, path: str) -> None:
+    # the reference lets 10 of 80 of these through
+    make(spark.range(0, 80, 1, 1).selectExpr("id", "0 as state"), path, VECTORS)
+    failures: list[Exception] = []
+
+    def work(thread: int) -> None:
+        table = DeltaTable.forPath(spark, path)
+        for step in range(10):
+            row = thread * 10 + step
+            try:
+                if step % 2:
+                    table.update(f"id = {row}", {"state": "1"})
+                else:
+                    table.delete(f"id = {row}")
+            except DeltaConcurrentModificationException as error:
+                failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    rows = Table(path).to_arrow().to_pylist()
+    assert sorted(row["id"] for row in rows) == [row for row in range(80) if row % 2]
+    assert {row["state"] for row in rows} == {1}
