@@ -21,8 +21,8 @@ from tahoe.protocol.column_mapping import (
     without_mapping,
 )
 from tahoe.protocol.constraints import PREFIX as CONSTRAINT
-from tahoe.protocol.features import split_features, upgrade_for
-from tahoe.protocol.properties import ENABLE_TYPE_WIDENING, find_property, normalise
+from tahoe.protocol.features import needed_features, split_features, upgrade, upgrade_for, without_feature
+from tahoe.protocol.properties import ENABLE_TYPE_WIDENING, PROTECTED_CHECKPOINTS_BEFORE, find_property, normalise
 from tahoe.protocol.row_tracking import with_materialised_columns
 from tahoe.protocol.schema import Array, DataType, Field, Map, Struct, check_unique_names
 from tahoe.protocol.type_widening import is_widening, with_type_change
@@ -153,6 +153,21 @@ class Definition:
         asked = {name: str(version) for name, version in versions.items() if version is not None}
         named = {f"delta.feature.{feature}": "supported" for feature in features}
         return replace(self, protocol=upgrade_for(self.protocol, self.schema, {**self.properties, **asked, **named}, table=self.table))
+
+    def without_feature(self, feature: str, version: int) -> Definition:
+        """Without a feature of which no trace is left in the table, from a version on. What is before it keeps its protocol, so that its
+        checkpoints are protected. Protocol: "Checkpoint Protection".
+
+        Raises:
+            InvalidPropertyError: the table does not support the feature, or needs it.
+        """
+        protocol = without_feature(self.protocol, feature, table=self.table)
+        protocol = upgrade(protocol, ["checkpointProtection"])
+        configuration = {**self.properties, PROTECTED_CHECKPOINTS_BEFORE.name: str(version)}
+        needed = needed_features(self.schema, configuration, table=self.table)
+        if feature in needed:
+            raise self._invalid(f"delta.feature.{feature}", "dropped", "a property or a column of the table needs it")
+        return replace(self, protocol=protocol, metadata=replace(self.metadata, configuration=configuration))
 
     # --- the schema
 

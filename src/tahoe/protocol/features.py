@@ -559,6 +559,36 @@ def upgrade(protocol: Protocol, needed: Iterable[str]) -> Protocol:
     )
 
 
+def without_feature(protocol: Protocol, name: str, *, table: str) -> Protocol:
+    """The lowest protocol that supports what this one does but for one feature.
+
+    Raises:
+        InvalidPropertyError: the table does not support it, or another of its features requires it.
+    """
+    feature = feature_named(name)
+    names = frozenset({name} if feature is None else {feature.name, *feature.preview_names})
+    supported = supported_features(protocol)
+    if not names & supported:
+        raise InvalidPropertyError(property=FEATURE_PREFIX + name, table=table, value="dropped", detail="the table does not support it")
+    rest = supported - names
+    needs = next((other.name for other in map(feature_named, sorted(rest)) if other is not None and names & set(other.requires)), None)
+    if needs is not None:
+        detail = f"the feature {needs} of the table requires it"
+        raise InvalidPropertyError(property=FEATURE_PREFIX + name, table=table, value="dropped", detail=detail)
+    known = [other for other in map(feature_named, rest) if other is not None]
+    listed = protocol.reader_features or frozenset()
+    for_readers = {other.name for other in known if other.is_reader_feature} | (listed - names)
+    reader = max([READER_VERSIONS.start, *(_reader_version_for(other) for other in known)])
+    if any(feature_named(other) is None for other in for_readers):
+        reader = READER_VERSION_FEATURES
+    return Protocol(
+        reader_version=reader,
+        writer_version=WRITER_VERSION_FEATURES,
+        writer_features=rest,
+        reader_features=frozenset(for_readers) if reader >= READER_VERSION_FEATURES else None,
+    )
+
+
 def _with_requirements(needed: Iterable[str], supported: frozenset[str]) -> frozenset[str]:
     """What is not there yet. A feature that is there under a preview name is there."""
     missing: set[str] = set()

@@ -47,6 +47,10 @@ KEPT_ROW_VERSION = "__tahoe_row_commit_version"
 MARK = "__tahoe_is_marked"
 
 
+# The number of a file that is removed whatever rows it has.
+_WHOLE = -1
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
     """The table of a command, and the name by which its conditions may call it."""
@@ -77,10 +81,19 @@ class RowChange:
         num_written: how many rows were written.
     """
 
-    def __init__(self, target: Target, *, removes_data: bool = True, grown: Callable[[Struct, bool], Struct] = lambda own, _: own) -> None:
+    def __init__(
+        self,
+        target: Target,
+        *,
+        removes_data: bool = True,
+        data_change: bool = True,
+        grown: Callable[[Struct, bool], Struct] = lambda own, _: own,
+    ) -> None:
         """Begin.
 
         Args:
+            removes_data: whether rows may go, which not every table allows.
+            data_change: whether the table's rows are others afterwards; else they are only written in another way.
             grown: of the table's schema, and of whether the session lets tables grow, a schema whose columns the table takes in.
         """
         self.target, self.spark = target, target.spark
@@ -91,7 +104,7 @@ class RowChange:
         check_writable(snapshot.protocol, snapshot.metadata, table=target.table.url, removes_data=removes_data)
         wanted = grown(snapshot.schema, self.options.merge_schema)
         self.evolves = wanted is not snapshot.schema
-        request = WriteRequest(mode="append", schema=wanted, merge_schema=self.evolves, txn=self.options.txn)
+        request = WriteRequest(mode="append", schema=wanted, merge_schema=self.evolves, data_change=data_change)
         self.plan: WritePlan = plan_existing(target.table, request, snapshot)
         self.has_vectors = ENABLE_DELETION_VECTORS.get(snapshot.properties, table=target.table.url)
         has_feed = ENABLE_CHANGE_DATA_FEED.get(snapshot.properties, table=target.table.url)
@@ -177,8 +190,8 @@ class RowChange:
         return Touched(number=number, mark=mark, is_whole=len(mark.rows) >= total - (vector.cardinality if vector else 0))
 
     def remove(self, files: Sequence[Add]) -> None:
-        """Remove whole files, without a look at their rows."""
-        self._touched += [Touched(number=-1, mark=Mark(file=file, rows=BitMap64()), is_whole=True) for file in files]
+        """Remove whole files, with all that is left in them."""
+        self._touched += [Touched(number=_WHOLE, mark=Mark(file=file, rows=BitMap64()), is_whole=True) for file in files]
 
     def fitted(self, rows: DataFrame, beside: Sequence[Field] = ()) -> DataFrame:
         """Rows with the table's columns and types, as they are stored: what does not fit is refused. Those of `beside` stay as they are."""
@@ -241,9 +254,10 @@ class RowChange:
             DeltaConcurrentModificationException: another writer was first, and it matters.
         """
         log, now_ms = self.snapshot.log, self.snapshot.log.env.clock_ms()
-        marked = [t for t in self._touched if self.has_vectors and t.number >= 0]
-        removed = [t.mark.file for t in self._touched if not self.has_vectors or t.number < 0]
-        files: list[Action] = [*(remove_of(file, now_ms) for file in removed), *self._adds, *self._changes]
+        marked = [t for t in self._touched if self.has_vectors and t.number != _WHOLE]
+        removed = [t.mark.file for t in self._touched if not self.has_vectors or t.number == _WHOLE]
+        removes = [remove_of(file, now_ms, data_change=self.plan.request.data_change) for file in removed]
+        files: list[Action] = [*removes, *self._adds, *self._changes]
         definition = [a for a, known in self._definition() if a != known]
         if not files and not marked and not definition:
             return

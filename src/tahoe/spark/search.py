@@ -73,8 +73,17 @@ class Search:
 
     def whole_files(self) -> list[Add]:
         """The files that the condition holds for, where it is about partitions."""
+        return [add for _, add in self._whole_files()]
+
+    def whole_numbers(self) -> list[int]:
+        """Their numbers."""
+        return [number for number, _ in self._whole_files()]
+
+    def _whole_files(self) -> list[tuple[int, Add]]:
         snapshot, predicate = self.change.snapshot, self._whole
-        return [add for add in snapshot.scan(predicate).adds() if evaluate(predicate, partition_row(snapshot, add)) is True]
+        scan = snapshot.scan(predicate)
+        found = zip(scan.files["number"].to_pylist(), scan.adds(), strict=True)
+        return [(number, add) for number, add in found if evaluate(predicate, partition_row(snapshot, add)) is True]
 
     def positions(self) -> Positions:
         """Find the rows."""

@@ -6,7 +6,7 @@
 Arguments, their checks and the columns of results are the reference's. The work is done elsewhere; this module translates.
 """
 
-# ruff: noqa: N802, N803  the reference's names
+# ruff: noqa: N802, N803, TRY004  the reference's names, and the errors that it raises for arguments
 
 from __future__ import annotations
 
@@ -40,9 +40,12 @@ from tahoe.spark.gateway import Gateway
 from tahoe.spark.merge import Merge
 from tahoe.spark.merge_builder import DeltaMergeBuilder, assignments_of, condition_of, raising_for_user
 from tahoe.spark.opened import open_table
+from tahoe.spark.reorg import Purge, drop_feature
+from tahoe.spark.reorg import purge as purge_files
 from tahoe.spark.rewrite import Delete, Update, delete, update
 from tahoe.spark.row_changes import Target
 from tahoe.spark.write_options import clustering_unsupported
+from tahoe.table.changes import Changes
 from tahoe.table.snapshot import Snapshot
 from tahoe.table.table import Table
 
@@ -221,6 +224,77 @@ class DeltaTable:
         if condition is None:
             raise ValueError("'condition' in merge cannot be None")
         return DeltaMergeBuilder(Merge(target=self._target(), source=source, condition=condition_of(condition)))
+
+    def reorg(self, where: str | Column | None = None, *, purge: bool = True, deletedShare: float = 0.0) -> DataFrame:
+        """Write files again without the rows that deletion vectors mark; no row changes, and no other writer is disturbed.
+
+        Args:
+            where: a condition on partition columns: only files of these partitions.
+            purge: must be true: the one kind of reorganisation there is.
+            deletedShare: only files of whose rows more than this share is marked, from 0 to 1.
+
+        Returns:
+            one row: `numFilesRemoved`, `numFilesAdded`, `numBytesRemoved`, `numBytesAdded`.
+
+        Raises:
+            InvalidOptionError: an argument that cannot be.
+            DeltaConcurrentModificationException: another writer has changed one of the files.
+        """
+        if purge is not True:
+            detail = "REORG can purge, and nothing else yet"
+            raise for_user(InvalidOptionError(option="purge", value=purge, table=self._table.url, detail=detail))
+        condition = None if where is None else condition_of(where)
+        command = Purge(target=self._target(), condition=condition, deleted_share=deletedShare)
+        done = raising_for_user(lambda: purge_files(command))
+        counts = (done.files_removed, done.files_added, done.bytes_removed, done.bytes_added)
+        names = ("numFilesRemoved", "numFilesAdded", "numBytesRemoved", "numBytesAdded")
+        return self._spark.createDataFrame([counts], StructType([StructField(name, LongType()) for name in names]))
+
+    def upgradeTableProtocol(self, readerVersion: int, writerVersion: int) -> None:
+        """Raise the table's protocol to at least these versions. It is never lowered.
+
+        Raises:
+            ValueError: a version that is no int.
+            InvalidPropertyError: a version that does not exist.
+        """
+        if not isinstance(readerVersion, int):
+            raise ValueError(f"The readerVersion needs to be an integer but got '{type(readerVersion)}'.")
+        if not isinstance(writerVersion, int):
+            raise ValueError(f"The writerVersion needs to be an integer but got '{type(writerVersion)}'.")
+        self._define(lambda changes: changes.upgrade_protocol(readerVersion, writerVersion))
+
+    def addFeatureSupport(self, featureName: str) -> None:
+        """Let the table's protocol support a feature. That alone switches nothing on.
+
+        Raises:
+            ValueError: a name that is no str.
+            InvalidPropertyError: there is no such feature.
+        """
+        if not isinstance(featureName, str):
+            raise ValueError(f"featureName needs to be a string but got '{type(featureName)}'.")
+        self._define(lambda changes: changes.upgrade_protocol(features=[featureName]))
+
+    def dropFeatureSupport(self, featureName: str, truncateHistory: bool | None = None) -> None:
+        """Take a feature from the table, with all that the table has of it, so that readers and writers that do not know it can go on. The
+        versions before keep it.
+
+        Raises:
+            ValueError: an argument of another type.
+            InvalidPropertyError: the table does not support the feature, or needs it.
+            UnsupportedOperationError: a feature that tahoe cannot remove the traces of, or `truncateHistory`.
+        """
+        if not isinstance(featureName, str):
+            raise ValueError(f"featureName needs to be a string but got '{type(featureName)}'.")
+        if truncateHistory is not None and not isinstance(truncateHistory, bool):
+            raise ValueError(f"truncateHistory needs to be a boolean but got '{type(truncateHistory)}'.")
+        raising_for_user(lambda: drop_feature(self._target(), featureName, truncate_history=bool(truncateHistory)))
+
+    def _define(self, change: Callable[[Changes], None]) -> None:
+        def run() -> None:
+            with self._table.transaction(engine=f"Apache-Spark/{self._spark.version}") as changes:
+                change(changes)
+
+        raising_for_user(run)
 
     def _target(self) -> Target:
         name = None if self._name is None or _path_in(self._name) else self._name.rpartition(".")[2].strip("`")

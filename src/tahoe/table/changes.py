@@ -114,6 +114,7 @@ class Changes:
         self._txns: dict[str, int] = {}
         self._reads: list[RowsRead] = []
         self._is_exact = True
+        self._is_alone = False
 
     def __enter__(self) -> Changes:
         return self
@@ -381,6 +382,27 @@ class Changes:
         changed = self._definition.with_protocol(reader_version, writer_version, features)
         self._define(changed, "UPGRADE PROTOCOL", {"newProtocol": _protocol_text(changed)})
 
+    def drop_feature(self, feature: str) -> None:
+        """Take a feature from the protocol, of which nothing may be left in the table.
+
+        Raises:
+            InvalidPropertyError: the table does not support the feature, or needs it.
+            UnsupportedOperationError: tahoe cannot tell whether something is left.
+        """
+        self._check_open()
+        if feature != "deletionVectors":
+            raise UnsupportedOperationError(
+                operation=f"Dropping the feature {feature}",
+                table=self.table.url,
+                detail="tahoe can drop deletionVectors",
+                remedy="Leave it: a feature that no property or column asks for changes nothing for writers.",
+            )
+        if self.snapshot.live.has_deletion_vectors:
+            raise self._invalid("feature", feature, "files of the table have deletion vectors: rewrite them first, with reorg()")
+        changed = self._definition.without_feature(feature, self.snapshot.version + 1)
+        self._is_alone = True
+        self._define(changed, "DROP FEATURE", {"featureName": feature, "truncateHistory": False})
+
     def _define(self, changed: Definition, operation: str, parameters: Mapping[str, Any]) -> None:
         self._check_open()
         check_writable(changed.protocol, changed.metadata, table=self.table.url)
@@ -544,7 +566,7 @@ class Changes:
 
     def _intent(self, removed: frozenset[str]) -> Intent:
         reads = AnyRead(tuple(self._reads)) if self._reads else None
-        is_alone = self._begins(assigns_row_ids) or self._begins(keeps_partitions_in_files)
+        is_alone = self._is_alone or self._begins(assigns_row_ids) or self._begins(keeps_partitions_in_files)
         return Intent(reads=reads, is_exact=self._is_exact, is_alone=is_alone, removed_paths=removed, app_ids=frozenset(self._recorded()))
 
     def _begins(self, rule: Callable[[Protocol, Metadata], bool]) -> bool:

@@ -1,0 +1,144 @@
+"""REORG: writing files again without the rows that deletion vectors mark, and giving the vectors up altogether.
+
+Protocol: "Deletion Vectors", "Checkpoint Protection". No row changes by it, so that it is in nobody's way: it fails only where another
+writer has removed or marked one of the files that it has written again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import Column
+
+from tahoe.errors import InvalidOptionError, UnsupportedOperationError
+from tahoe.protocol.properties import ENABLE_DELETION_VECTORS
+from tahoe.spark.fitting import without_void
+from tahoe.spark.row_changes import RowChange, Target, columns_of
+from tahoe.spark.search import Search
+from tahoe.table.scan import Scan
+from tahoe.table.statistics import StatisticsRequest
+
+REORG = "REORG"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Purge:
+    """REORG TABLE target WHERE condition APPLY (PURGE).
+
+    Attributes:
+        condition: over partition columns; all files where there is none.
+        deleted_share: files are written again of whose rows more than this share is marked, from 0 to 1. 0 takes every file with a vector.
+    """
+
+    target: Target
+    condition: Column | None = None
+    deleted_share: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Purged:
+    """What a purge has done: counts of files, their bytes."""
+
+    files_removed: int = 0
+    files_added: int = 0
+    bytes_removed: int = 0
+    bytes_added: int = 0
+
+
+def purge(command: Purge) -> Purged:
+    """Write files again without their deleted rows.
+
+    Raises:
+        InvalidOptionError: the share is none, or the condition is not about partitions.
+        DeltaConcurrentModificationException: another writer has changed one of the files.
+    """
+    if not 0 <= command.deleted_share <= 1:
+        detail = "it is a share of the rows, from 0 to 1"
+        raise InvalidOptionError(option="deletedShare", value=command.deleted_share, table=command.target.table.url, detail=detail)
+    with RowChange(command.target, removes_data=False, data_change=False) as change:
+        marked = _marked_files(change, command)
+        files = list(marked.adds())
+        if not files:
+            return Purged()
+        assert marked.rows is not None
+        rows = change.rows(marked.rows.to_pylist())
+        change.remove(files)
+        change.write(rows.select(*columns_of(without_void(change.schema)), *change.kept()))
+        purged = Purged(
+            files_removed=len(files),
+            files_added=len(change.added_files),
+            bytes_removed=sum(file.size_bytes for file in files),
+            bytes_added=sum(file.size_bytes for file in change.added_files),
+        )
+        metrics = {
+            "numRemovedFiles": purged.files_removed,
+            "numRemovedBytes": purged.bytes_removed,
+            "numAddedFiles": purged.files_added,
+            "numAddedBytes": purged.bytes_added,
+            "numDeletionVectorsRemoved": len(files),
+        }
+        change.commit(REORG, {"predicate": "[]", "applyPurge": True}, metrics, None)
+        return purged
+
+
+def _marked_files(change: RowChange, command: Purge) -> Scan:
+    """The files with a vector that marks more than the share."""
+    scan = change.snapshot.everything
+    vectors = scan.column("deletion_vector")
+    wanted = np.asarray(pc.is_valid(vectors).combine_chunks())
+    if command.deleted_share > 0:
+        deleted = pa.chunked_array([pc.struct_field(chunk, "cardinality") for chunk in vectors.chunks], pa.int64())
+        records = change.snapshot.live.statistics(StatisticsRequest({})).column("num_records")
+        share = pc.divide(deleted.cast(pa.float64()), records.cast(pa.float64()))
+        wanted = wanted & np.asarray(pc.fill_null(pc.greater(share, command.deleted_share), True).combine_chunks())
+    numbers = set(np.flatnonzero(wanted).tolist())
+    if command.condition is not None:
+        search = Search(change, command.condition)
+        if not search.is_about_partitions:
+            detail = f"it may only name partition columns ({', '.join(change.snapshot.partition_columns) or 'there are none'})"
+            raise InvalidOptionError(option="where", value=search.text, table=change.snapshot.url, detail=detail)
+        numbers &= set(search.whole_numbers())
+    return Scan(change.snapshot, None, pa.array(sorted(numbers), pa.uint64()))
+
+
+def drop_deletion_vectors(target: Target) -> None:
+    """Give up deletion vectors: they are switched off, files that have one are written again, and the protocol asks for them no more, so
+    that readers that do not know them read the table as it is from then on.
+
+    Raises:
+        DeltaAnalysisError: the table does not support them, or needs them.
+        DeltaConcurrentModificationException: another writer has changed a file meanwhile.
+    """
+    table, engine = target.table, f"Apache-Spark/{target.spark.version}"
+    table.snapshot()
+    if ENABLE_DELETION_VECTORS.name in table.snapshot().properties:
+        with table.transaction(engine=engine) as changes:
+            changes.unset_properties([ENABLE_DELETION_VECTORS.name])
+    purge(Purge(target=target))
+    table.create_checkpoint()
+    with table.transaction(engine=engine) as changes:
+        changes.drop_feature("deletionVectors")
+    table.create_checkpoint()
+
+
+def drop_feature(target: Target, feature: str, *, truncate_history: bool) -> None:
+    """Take a feature from a table, with all that the table has of it.
+
+    Raises:
+        UnsupportedOperationError: a feature that tahoe cannot remove the traces of; or the history is to be cut off.
+    """
+    if truncate_history:
+        raise UnsupportedOperationError(
+            operation="Dropping a feature with truncateHistory",
+            table=target.table.url,
+            detail="the history is kept, and its checkpoints are protected instead",
+            remedy="Leave truncateHistory out.",
+        )
+    if feature in ("deletionVectors", "deletionVectors-preview"):
+        drop_deletion_vectors(target)
+        return
+    with target.table.transaction(engine=f"Apache-Spark/{target.spark.version}") as changes:
+        changes.drop_feature(feature)

@@ -1,0 +1,108 @@
+"""Giving up deletion vectors: of some files, and of a table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable as DeltaRs
+from pyspark.sql import SparkSession
+
+from tahoe import DeltaTable, Table
+from tahoe.errors import InvalidOptionError, InvalidPropertyError, UnsupportedOperationError
+from tahoe.table.verify import check
+from tests.spark.test_rewrite import VECTORS, ids, make
+
+
+def with_vectors(spark: SparkSession, path: str, *partitions: str) -> DeltaTable:
+    """Twenty rows in files of five; of the first file one row is deleted, of the second four."""
+    rows = spark.range(0, 20, 1, 4).selectExpr("id", "id div 10 as half")
+    table = make(rows, path, {**VECTORS, "delta.enableRowTracking": "true"}, *partitions)
+    table.delete("id = 2 or id in (5, 6, 7, 8)")
+    return table
+
+
+def test_purge_leaves_no_vector_and_changes_no_row(spark: SparkSession, path: str) -> None:
+    table = with_vectors(spark, path)
+    before = {r.id: r.row_id for r in table.toDF().selectExpr("id", "_metadata.row_id").collect()}
+    done = table.reorg(purge=True).collect()[0]
+    assert done.numFilesRemoved == 2
+    assert not Table(path).snapshot().has_deletion_vectors
+    assert {r.id: r.row_id for r in table.toDF().selectExpr("id", "_metadata.row_id").collect()} == before
+    assert {r.version for r in table.toDF().selectExpr("_metadata.row_commit_version as version").collect()} == {0}
+    assert table.history(1).collect()[0].operation == "REORG"
+    assert list(check(Table(path).snapshot())) == []
+
+
+def test_purge_of_files_with_many_deleted_rows(spark: SparkSession, path: str) -> None:
+    table = with_vectors(spark, path)
+    assert table.reorg(deletedShare=0.5).collect()[0].numFilesRemoved == 1
+    assert table.reorg(deletedShare=0.5).collect()[0].numFilesRemoved == 0
+    assert Table(path).snapshot().has_deletion_vectors
+    assert ids(path) == [0, 1, 3, 4, *range(9, 20)]
+
+
+def test_purge_of_some_partitions(spark: SparkSession, path: str) -> None:
+    table = with_vectors(spark, path, "half")
+    assert table.reorg("half = 1").collect()[0].numFilesRemoved == 0
+    assert table.reorg("half = 0").collect()[0].numFilesRemoved == 2
+    with pytest.raises(InvalidOptionError, match="only name partition columns"):
+        table.reorg("id = 1")
+    with pytest.raises(InvalidOptionError, match="from 0 to 1"):
+        table.reorg(deletedShare=5)
+
+
+def test_rows_that_others_append_meanwhile_are_no_conflict(spark: SparkSession, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tahoe.spark.row_changes import RowChange
+
+    table, commit = with_vectors(spark, path), RowChange.commit
+
+    def after_an_append(self: RowChange, *arguments: object, **named: object) -> None:
+        monkeypatch.setattr(RowChange, "commit", commit)
+        spark.range(100, 101).selectExpr("id", "0L as half").write.format("delta").mode("append").save(path)
+        with Table(path).transaction() as changes:
+            changes.delete("id = 15")
+        commit(self, *arguments, **named)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(RowChange, "commit", after_an_append)
+    table.reorg()
+    assert ids(path) == [0, 1, 3, 4, *range(9, 15), *range(16, 20), 100]
+
+
+def test_a_table_without_the_feature_is_read_by_old_readers(spark: SparkSession, path: str) -> None:
+    make(spark.range(10), path, VECTORS).delete("id < 5")
+    table = DeltaTable.forPath(spark, path)
+    table.dropFeatureSupport("deletionVectors")
+    protocol = Table(path).protocol
+    assert protocol.reader_version == 1
+    assert protocol.writer_features == {"appendOnly", "invariants", "checkpointProtection"}
+    version = int(Table(path).properties["delta.requireCheckpointProtectionBeforeVersion"])
+    assert version == Table(path).version
+    assert Path(path, "_delta_log", f"{version:020}.checkpoint.parquet").exists()
+    assert sorted(DeltaRs(path).to_pyarrow_table()["id"].to_pylist()) == [5, 6, 7, 8, 9]
+    table.delete("id = 5")  # without vectors now
+    assert not Table(path).snapshot().has_deletion_vectors
+    assert list(check(Table(path).snapshot())) == []
+
+
+def test_what_cannot_be_dropped(spark: SparkSession, path: str) -> None:
+    table = make(spark.range(10), path, VECTORS)
+    with pytest.raises(UnsupportedOperationError, match="truncateHistory"):
+        table.dropFeatureSupport("deletionVectors", truncateHistory=True)
+    with pytest.raises(UnsupportedOperationError, match="columnMapping"):
+        table.dropFeatureSupport("columnMapping")
+    table.dropFeatureSupport("deletionVectors")
+    with pytest.raises(InvalidPropertyError, match="does not support it"):
+        table.dropFeatureSupport("deletionVectors")
+
+
+def test_protocol_upgrades(spark: SparkSession, path: str) -> None:
+    table = make(spark.range(10), path, {})
+    table.upgradeTableProtocol(1, 3)
+    assert (Table(path).protocol.reader_version, Table(path).protocol.writer_version) == (1, 3)
+    table.addFeatureSupport("deletionVectors")
+    assert "deletionVectors" in (Table(path).protocol.reader_features or ())
+    with pytest.raises(InvalidPropertyError, match="nope"):
+        table.addFeatureSupport("nope")
+    with pytest.raises(ValueError, match="readerVersion needs to be an integer"):
+        table.upgradeTableProtocol("1", 3)  # type: ignore[arg-type]
