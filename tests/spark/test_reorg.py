@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from tahoe import DeltaTable, Table
 from tahoe.errors import InvalidOptionError, InvalidPropertyError, UnsupportedOperationError
+from tahoe.spark.row_changes import RowChange
 from tahoe.table.verify import check
 from tests.spark.test_rewrite import VECTORS, ids, make
 
@@ -53,8 +54,6 @@ def test_purge_of_some_partitions(spark: SparkSession, path: str) -> None:
 
 
 def test_rows_that_others_append_meanwhile_are_no_conflict(spark: SparkSession, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tahoe.spark.row_changes import RowChange
-
     table, commit = with_vectors(spark, path), RowChange.commit
 
     def after_an_append(self: RowChange, *arguments: object, **named: object) -> None:
