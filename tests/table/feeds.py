@@ -10,10 +10,10 @@ import pyarrow.parquet as pq
 
 import tahoe
 from tahoe.protocol.actions import Action, Add, Cdc, DeletionVectorDescriptor, Metadata, Protocol, Remove
-from tahoe.protocol.column_mapping import assign_mapping, stored_name
+from tahoe.protocol.column_mapping import assign_mapping, column_id, stored_name
 from tahoe.protocol.deletion_vector import inline_descriptor
 from tahoe.protocol.partitions import encode_path
-from tahoe.protocol.schema import Struct
+from tahoe.protocol.schema import STRING, Field, Struct
 from tahoe.storage.env import Env
 from tahoe.table.types import arrow_type
 from tests.table.builders import put_commit
@@ -70,26 +70,25 @@ class Fed:
 
     def _write(self, path: str, rows: Mapping[str, Sequence[object]]) -> int:
         by_name = {f.name: f for f in self.metadata.schema}
-        names = [stored_name(by_name[name], self.mode) if name in by_name else name for name in rows]
-        given = columns_of(self.metadata.schema, rows)
-        fields = []
-        for name, stored, column in zip(rows, names, given, strict=True):
-            number = by_name[name].metadata.get("delta.columnMapping.id") if name in by_name else None
-            fields.append(pa.field(stored, column.type, metadata=None if number is None else {"PARQUET:field_id": str(number)}))
+        columns = [self._stored(by_name.get(name) or Field(name=name, type=STRING), values) for name, values in rows.items()]
         out = io.BytesIO()
-        pq.write_table(pa.table(given, schema=pa.schema(fields)), out)
+        pq.write_table(pa.table([values for _, values in columns], schema=pa.schema([field for field, _ in columns])), out)
         self.env.store.put(path, out.getvalue())
         return len(out.getvalue())
+
+    def _stored(self, field: Field, values: Sequence[object] | pa.Array) -> tuple[pa.Field, pa.Array]:
+        """A column as files have it: with the stored names and the ids of its fields."""
+        array = pa.array(values, arrow_type(field.type)) if not isinstance(values, pa.Array) else values
+        if isinstance(field.type, Struct):
+            inner = [self._stored(f, array.field(i)) for i, f in enumerate(field.type)]
+            array = pa.StructArray.from_arrays([v for _, v in inner], fields=[f for f, _ in inner], mask=array.is_null())
+        number = column_id(field)
+        named = {} if number is None else {"PARQUET:field_id": str(number)}
+        return pa.field(stored_name(field, self.mode), array.type, metadata=named), array
 
     def _values(self, partition: Mapping[str, str | None]) -> dict[str, str | None]:
         by_name = {f.name: f for f in self.metadata.schema}
         return {stored_name(by_name[name], self.mode): value for name, value in partition.items()}
-
-
-def columns_of(schema: Struct, rows: Mapping[str, Sequence[object]]) -> list[pa.Array]:
-    """Columns with the table's types; others are texts."""
-    kinds = {f.name: arrow_type(f.type) for f in schema}
-    return [pa.array(values, kinds.get(name, pa.string())) for name, values in rows.items()]
 
 
 def _descriptor(rows: Iterable[int] | None) -> DeletionVectorDescriptor | None:

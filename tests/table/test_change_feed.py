@@ -210,7 +210,7 @@ def test_statistics_of_the_rows_that_are_left_say_nothing_of_those_that_went():
 
 def test_unknown_columns_are_named():
     f = fed()
-    with pytest.raises(ColumnNotFoundError, match="nosuch .*_commit_timestamp"):
+    with pytest.raises(ColumnNotFoundError, match=r"nosuch .*_commit_timestamp"):
         f.table.changes(start_version=0, columns=["nosuch"])
 
 
@@ -313,7 +313,7 @@ def test_a_checkpoint_whose_own_commit_is_gone_tells_no_changes(five):
     five.commit(five.add("f5", people(5)))
     for version in range(5):
         five.env.store.delete(f"_delta_log/{version:020d}.json")
-    with pytest.raises(VersionNotFoundError, match="Version 4 .* versions 5 to 5"):
+    with pytest.raises(VersionNotFoundError, match=r"Version 4 .* versions 5 to 5"):
         versions(five, start_version=4)
 
 
@@ -343,7 +343,7 @@ def test_a_time_without_the_feed_in_the_range_is_refused():
     f.commit(f.add("f", people(1)))
     f.commit(metadata(SCHEMA, enableChangeDataFeed="false"))
     f.commit(metadata(SCHEMA))
-    with pytest.raises(ChangesNotRecordedError, match="from version 0 to 3 .* at version 2"):
+    with pytest.raises(ChangesNotRecordedError, match=r"from version 0 to 3 .* at version 2"):
         rows(f.table)
     assert rows(f.table, end_version=1) == [(1, "insert", 1)]
 

@@ -101,6 +101,14 @@ class FeedRange:
 
 
 @dataclass(frozen=True, slots=True)
+class FeedPart:
+    """One of the tables that a feed is read as, for those who keep no feed."""
+
+    versions: FeedRange
+    name: PartName
+
+
+@dataclass(frozen=True, slots=True)
 class CommitChanges:
     """What one version changed."""
 

@@ -80,9 +80,12 @@ public class Rewrite extends Rule {
     if (condition != null) split(condition, conditions);
     // by now Spark may have narrowed the leaf to the nested fields in use, and asked for parts of _metadata
     String name = leaf.catalogTable().isEmpty() ? "" : ((CatalogTable) leaf.catalogTable().get()).identifier().unquotedString();
-    Planned planned = (Planned) Ask.answer(Ask.python.plan(
-        session, files.table(), files.metadata(), files.partitionSchema().json(), name, Versions.seen(files), relation.dataSchema().json(),
-        leaf.schema().json(), Files.json(conditions)));
+    Planned planned = (Planned) Ask.answer(files instanceof Changes
+        ? Ask.python.changes(
+            session, files.table(), files.selection(), name, relation.dataSchema().json(), leaf.schema().json(), Files.json(conditions))
+        : Ask.python.plan(
+            session, files.table(), files.metadata(), files.partitionSchema().json(), name, Versions.seen(files),
+            relation.dataSchema().json(), leaf.schema().json(), Files.json(conditions)));
     Versions.see(files, planned.version());
     if (planned.rows() == null) return filtered(conditions, scan(leaf, relation, planned.files(files), planned.format()));
     // the optimiser cannot be run on a part of a query that refers to a common table expression beside it
