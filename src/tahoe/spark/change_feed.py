@@ -25,7 +25,7 @@ from tahoe.spark.gateway import Gateway, JavaObject
 from tahoe.spark.opened import feed_of, metadata_identity, open_table, opened, remember, remember_feed, scan_of
 from tahoe.spark.output import Output, output_of
 from tahoe.spark.scan import Reader, Selection, partition_schema
-from tahoe.spark.time_travel import MomentOf, session_moment, target_of_options
+from tahoe.spark.time_travel import MomentOf, Target, session_moment, target_of_options
 from tahoe.spark.types import visible_schema
 from tahoe.spark.vectors import marked_rows, unmarked_rows
 from tahoe.table.change_feed import PART_NAMES, SCHEMA_MODES, AskedRange, ChangeFeed, FeedPart, FeedRange, PartName, SchemaMode, plan_feed
@@ -68,6 +68,14 @@ def asked_range(options: Mapping[str, str], moment_of: MomentOf, table: str) -> 
     return AskedRange(start_version=start, end_version=end, start_timestamp=from_time, end_timestamp=to_time)
 
 
+def check_not_pinned(target: Target) -> None:
+    """Refuse options that ask for changes and for a version of the table at once."""
+    if target.is_pinned:
+        detail = "the changes between versions are not those of one version"
+        remedy = "Leave out versionAsOf and timestampAsOf, and end the range with endingVersion or endingTimestamp."
+        raise UnsupportedOperationError(operation="Reading changes at a version", table=target.location, detail=detail, remedy=remedy)
+
+
 # --- analysis
 
 
@@ -82,10 +90,7 @@ def relation(gateway: Gateway, path: str, options: Mapping[str, str], given: Jav
     """
     moment_of = session_moment(gateway)
     target = target_of_options(moment_of, path, options)
-    if target.is_pinned:
-        detail = "the changes between versions are not those of one version"
-        remedy = "Leave out versionAsOf and timestampAsOf, and end the range with endingVersion or endingTimestamp."
-        raise UnsupportedOperationError(operation="Reading changes at a version", table=target.location, detail=detail, remedy=remedy)
+    check_not_pinned(target)
     asked = asked_range({name.lower(): value for name, value in options.items()}, moment_of, path)
     newest = remember(open_table(gateway.spark, target.location, options).snapshot())
     feed = remember_feed(plan_feed(newest, asked, mode=_schema_mode(gateway, newest.url), clip=_clips(gateway)))
