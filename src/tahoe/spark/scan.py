@@ -68,13 +68,13 @@ def has_vectors(scan: Scan) -> bool:
 _COUNTED_FILES_MAX = 10_000
 
 
-def label_of(name: str, scan: Scan, branch: Branch) -> str:
+def label_of(name: str, scan: Scan, branch: Branch, *, is_feed: bool = False) -> str:
     """What plans call the scan of a part of the files: `file:///data/t v3 [2 of 30 files, 1 of 4 partitions]`."""
     vectors = scan.column("deletion_vector")
     mask = None if branch == "all" else vectors.is_valid() if branch == "marked" else vectors.is_null()
     kept = scan.kept_files if mask is None else pc.sum(mask).as_py() or 0
     parts = [f"{kept:,} of {scan.total_files:,} files"]
-    if scan.snapshot.partition_columns and scan.total_files <= _COUNTED_FILES_MAX:
+    if not is_feed and scan.snapshot.partition_columns and scan.total_files <= _COUNTED_FILES_MAX:
         values = scan.partition if mask is None else scan.partition.filter(mask.combine_chunks())
         parts.append(f"{_distinct(values)} of {_distinct(scan.snapshot.everything.partition)} partitions")
     if branch == "marked":
@@ -143,7 +143,7 @@ class Reader:
             partitions, data: hidden columns of the relation: constants of its files, and columns in them or that Spark's reader makes up.
         """
         gateway, snapshot, selection = self.gateway, self.snapshot, Selection(branch, self.predicate, self.changes).encode()
-        label, form = label_of(self.name, scan, branch), file_format(gateway, snapshot)
+        label, form = label_of(self.name, scan, branch, is_feed=self.changes is not None), file_format(gateway, snapshot)
         relation = gateway.java_class("delta.Relation").of(
             *(gateway.session, snapshot.url, self.identity, snapshot.version, True, selection, _with_fields(self.partitions, partitions)),
             *(size_bytes, label, _with_fields(self.data, data), form, None),

@@ -76,6 +76,7 @@ public class Rewrite extends Rule {
   private LogicalPlan read(LogicalRelation leaf, Expression condition, AttributeSet used) {
     Files files = Files.of(leaf);
     HadoopFsRelation relation = (HadoopFsRelation) leaf.relation();
+    if (!(files instanceof Changes)) checkOptions(relation.options(), files);
     ArrayList conditions = new ArrayList();
     if (condition != null) split(condition, conditions);
     // by now Spark may have narrowed the leaf to the nested fields in use, and asked for parts of _metadata
@@ -96,6 +97,16 @@ public class Rewrite extends Rule {
       (refers ? outside : inside).add(conditions.get(i));
     }
     return filtered(outside, optimised(filtered(inside, rows(leaf, planned, used))));
+  }
+
+  /** Spark may have found a table's rows by a name that another thread had just read, where this one asked for the change feed. */
+  private static void checkOptions(scala.collection.immutable.Map options, Files files) {
+    for (Iterator names = options.keysIterator(); names.hasNext(); ) {
+      String name = (String) names.next();
+      boolean isSwitch = name.equalsIgnoreCase("readChangeFeed") || name.equalsIgnoreCase("readChangeData");
+      if (isSwitch && "true".equalsIgnoreCase((String) options.get(name).get()))
+        throw new IllegalStateException("The change feed of " + files.table() + " was not found by its name. Make the DataFrame again.");
+    }
   }
 
   private static LogicalPlan filtered(ArrayList conditions, LogicalPlan plan) {
