@@ -1,4 +1,5 @@
-"""The command line: `tahoe show | history | files | schema | check PATH`. It asks the table ring and prints; nothing is decided here.
+"""The command line: `tahoe show | history | files | schema | changes | check PATH`. It asks the table ring and prints.
+Nothing is decided here.
 
 People get tables, programs get JSON by `--json`. It ends with 0, with 1 where `check` has found an error, and with 2 where the question
 could not be answered.
@@ -14,6 +15,7 @@ from contextlib import contextmanager
 from datetime import UTC, date, datetime
 from typing import Annotated, Any
 
+import pyarrow as pa
 import pyarrow.compute as pc
 import typer
 from rich.console import Console
@@ -47,6 +49,10 @@ Version = Annotated[int | None, typer.Option("--version", help="A version of the
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Where = Annotated[str | None, typer.Option("--where", metavar="SQL", help="Only files that may hold rows for which this is true.")]
 Limit = Annotated[int | None, typer.Option("--limit", min=1, help="How many commits, from the newest.")]
+From = Annotated[int, typer.Option("--from", metavar="VERSION", help="The first version.")]
+To = Annotated[int | None, typer.Option("--to", metavar="VERSION", help="The last version; the newest if left out.")]
+RowsWhere = Annotated[str | None, typer.Option("--where", metavar="SQL", help="Only rows for which this is true.")]
+RowLimit = Annotated[int | None, typer.Option("--limit", min=1, help="How many rows, from the first version on.")]
 Options = Annotated[list[str] | None, typer.Option("--option", metavar="KEY=VALUE", help="A setting of the storage; may be repeated.")]
 
 
@@ -130,6 +136,28 @@ def schema(path: Location, version: Version = None, as_json: AsJson = False, opt
         _print_json(json.loads(snapshot.metadata.schema_string))
         return
     _print_table(["column", "type", "nullable", "partition", "comment"], _schema_rows(snapshot.schema, snapshot.partition_columns))
+
+
+@app.command()
+def changes(
+    path: Location,
+    start: From,
+    end: To = None,
+    where: RowsWhere = None,
+    as_json: AsJson = False,
+    option: Options = None,
+    limit: RowLimit = None,
+) -> None:
+    """The rows that were inserted, updated and deleted from --from to --to, where the change feed is enabled."""
+    with _errors_told():
+        rows = _open(path, option).changes(start_version=start, end_version=end, filter=where).slice(0, limit)
+    if as_json:
+        _print_json(rows.to_pylist())
+        return
+    shown = rows.slice(0, ROWS_SHOWN_MAX)
+    cells = [[_cell(value) for value in row.values()] for row in shown.to_pylist()]
+    numbers = [field.name for field in rows.schema if pa.types.is_integer(field.type)]
+    _print_table(rows.column_names, cells, right=numbers, more=rows.num_rows - shown.num_rows)
 
 
 @app.command()

@@ -4,6 +4,8 @@
     ├── DeltaAnalysisError            what the user asked for cannot be done to this table; also a pyspark AnalysisException under Spark
     │   ├── TableNotFoundError, NotADeltaTableError, TableExistsError, PathIsNotEmptyError, PathOutsideTableError
     │   ├── VersionNotFoundError, TimestampOutOfRangeError, InvalidTimeTravelError, SchemaChangedError
+    │   ├── ChangeStartMissingError, ChangeBoundaryTwiceError, ChangeStartTooLateError, InvalidChangeRangeError, ChangesNotRecordedError,
+    │   │   IncompatibleChangesError; below it IncompatibleChangeDataError
     │   ├── SchemaMismatchError, DuplicateColumnsError, UnsupportedDataTypeError, ColumnNotFoundError, PartitionMismatchError,
     │   │   NotNullViolationError, CheckConstraintViolatedError, InvalidColumnNameError
     │   ├── InvalidPropertyError, InvalidOptionError, InvalidPredicateError, ReplaceWhereMismatchError
@@ -144,6 +146,59 @@ class SchemaChangedError(DeltaAnalysisError):
     sqlstate = "KD007"
     what = "The schema of {table} was changed after this DataFrame was made: {changed} is not in version {version} as it was then."
     todo = "Make the DataFrame again with spark.read or spark.table, or read the version that it was made for with versionAsOf."
+
+
+class ChangeStartMissingError(DeltaAnalysisError):
+    condition = "DELTA_NO_START_FOR_CDC_READ"
+    sqlstate = "42601"
+    what = "The changes of {table} were asked for without a start."
+    todo = "Give the first version, or the time, from which on they are wanted: startingVersion or startingTimestamp."
+
+
+class ChangeBoundaryTwiceError(DeltaAnalysisError):
+    condition = "DELTA_MULTIPLE_CDC_BOUNDARY"
+    sqlstate = "42614"
+    what = "The changes of {table} were asked for with two {boundary} points, the version {version} and the time {timestamp}."
+    todo = "Give one of the two."
+
+
+class ChangeStartTooLateError(DeltaAnalysisError):
+    condition = "DELTA_CDC_START_VERSION_AFTER_LATEST"
+    sqlstate = "22003"
+    what = "The changes of {table} were asked for from version {start} on, and its newest version is {latest}."
+    todo = "Start at a version that is there."
+
+
+class InvalidChangeRangeError(DeltaAnalysisError):
+    condition = "DELTA_INVALID_CDC_RANGE"
+    sqlstate = "22003"
+    what = "The changes of {table} were asked for from {start} to {end}, which is before."
+    todo = "Give an end that is not before the start."
+
+
+class ChangesNotRecordedError(DeltaAnalysisError):
+    condition = "DELTA_MISSING_CHANGE_DATA"
+    sqlstate = "KD002"
+    what = (
+        "The changes of {table} from version {start} to {end} cannot be read: delta.enableChangeDataFeed is not true at version {version}."
+    )
+    todo = "Ask for versions at which it is: the table's history tells since when, and changes before that were not recorded."
+
+
+class IncompatibleChangesError(DeltaAnalysisError):
+    condition = "DELTA_CHANGE_DATA_FEED_INCOMPATIBLE_SCHEMA_CHANGE"
+    sqlstate = "0AKDC"
+    what = (
+        "The changes of {table} from version {start} to {end} cannot be read by the schema of version {schema_version}: it does not "
+        "fit what the table has at version {version}, {changed}."
+    )
+    todo = "{remedy}"
+
+
+class IncompatibleChangeDataError(IncompatibleChangesError):
+    """It is the schema at the start of the range that does not fit."""
+
+    condition = "DELTA_CHANGE_DATA_FEED_INCOMPATIBLE_DATA_SCHEMA"
 
 
 class SchemaMismatchError(DeltaAnalysisError):

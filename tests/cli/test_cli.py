@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -72,6 +73,30 @@ def test_history_is_newest_first(path: str) -> None:
     assert [c["version"] for c in run_json("history", path, "--limit", "1")] == [1]
     assert [c["version"] for c in run_json("history", path, "--limit", "1", "--version", "0")] == [0]
     assert "WRITE" in run("history", path).stdout
+
+
+@pytest.fixture
+def fed(path: str) -> str:
+    """The same table with a change feed from version 2 on."""
+    with tahoe.Table(path).transaction() as changes:
+        changes.set_properties({"delta.enableChangeDataFeed": "true"})
+    tahoe.Table(path).append(ROWS.slice(0, 2))
+    return path
+
+
+def test_changes_are_told_from_version_to_version(fed: str) -> None:
+    rows = run_json("changes", fed, "--from", "2")
+    assert [(row["id"], row["day"], row["_change_type"], row["_commit_version"]) for row in rows] == [
+        (1, "2026-01-01", "insert", 3),
+        (2, "2026-01-01", "insert", 3),
+    ]
+    assert run_json("changes", fed, "--from", "2", "--to", "2") == []
+    assert [row["id"] for row in run_json("changes", fed, "--from", "2", "--where", "id = 2")] == [2]
+    assert [row["id"] for row in run_json("changes", fed, "--from", "2", "--limit", "1")] == [1]
+    text = run("changes", fed, "--from", "2").stdout
+    assert re.search(r"1 .* insert .* 3 .*Z", text)
+    refused = run("changes", fed, "--from", "0")
+    assert (refused.exit_code, "DELTA_MISSING_CHANGE_DATA" in refused.stderr) == (2, True)
 
 
 def test_schema_is_that_of_the_log(path: str) -> None:

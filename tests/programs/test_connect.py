@@ -57,8 +57,15 @@ def test_deletion_vectors_are_applied(found):
     assert found["files that a filter leaves"] == 1
 
 
+def test_a_change_feed_is_read(found):
+    images = [[3, "update_preimage", 3], [4, "update_postimage", 3]]
+    assert found["feed"] == [[1, "insert", 1], [2, "delete", 2], [2, "insert", 1], [3, "insert", 1], *images]
+    assert found["feed of the last version"] == [3, 4]
+
+
 def test_errors_say_what_is_wrong(found):
-    missing, version, column = found["errors"]
+    missing, version, column, start = found["errors"]
+    assert "DELTA_NO_START_FOR_CDC_READ" in start
     assert "DELTA_TABLE_NOT_FOUND" in missing
     assert "99" in version
     assert "mergeSchema" in column

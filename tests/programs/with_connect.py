@@ -5,12 +5,17 @@ from __future__ import annotations
 import json
 import sys
 import warnings
+from dataclasses import replace
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 import tahoe
+from tahoe.protocol.deletion_vector import inline_descriptor
+from tahoe.protocol.schema import LONG, Field, Struct
+from tahoe.storage import system_env
 from tests.spark.foreign import larger_files, mark
+from tests.table.feeds import Fed, gone, metadata
 
 
 def main(folder: str) -> None:
@@ -64,6 +69,16 @@ def main(folder: str) -> None:
         _error(lambda: load(versionAsOf="99").count()),
         _error(lambda: spark.range(1).selectExpr("id", "1 as other").write.format("delta").mode("append").save(path)),
     ]
+    fed = f"{folder}/fed"
+    f = Fed(system_env(fed), metadata(Struct((Field(name="id", type=LONG),))))
+    file = f.add("f", {"id": [1, 2, 3]})
+    f.commit(file)
+    f.commit(gone(file), replace(file, deletion_vector=inline_descriptor([1])))
+    f.commit(f.cdc("_change_data/c", {"id": [3, 4], "_change_type": ["update_preimage", "update_postimage"]}))
+    feed = spark.read.format("delta").option("readChangeFeed", "true").option("startingVersion", "1").load(fed)
+    found["feed"] = sorted([row.id, row["_change_type"], row["_commit_version"]] for row in feed.collect())
+    found["feed of the last version"] = sorted(row.id for row in feed.where("_commit_version = 3").collect())
+    found["errors"].append(_error(lambda: spark.read.format("delta").option("readChangeFeed", "true").load(fed).count()))
     found["left"] = pa.table(table.to_arrow()).num_rows
     print("FOUND " + json.dumps(found))
     spark.stop()

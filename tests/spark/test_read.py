@@ -24,7 +24,6 @@ from tahoe.errors import (
     SchemaChangedError,
     TableNotFoundError,
     TimestampOutOfRangeError,
-    UnsupportedOperationError,
     VersionNotFoundError,
 )
 from tahoe.protocol.schema import INTEGER, LONG, STRING, VOID, Field, Struct
@@ -291,12 +290,6 @@ def test_a_schema_of_the_readers_own_is_refused(spark, path):
     append(path, 1)
     with pytest.raises(Exception, match="user-specified schema"):
         spark.read.format("delta").schema("id int").load(path)
-
-
-def test_the_change_feed_is_refused(spark, path):
-    append(path, 1)
-    with pytest.raises(UnsupportedOperationError):
-        load(spark, path, readChangeFeed="true")
 
 
 def test_a_missing_data_file_is_named(spark, path):

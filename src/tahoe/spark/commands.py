@@ -125,7 +125,14 @@ def save(gateway: Gateway, mode: str, options: Mapping[str, str], given: JavaObj
 
 
 def insert(gateway: Gateway, files: JavaObject, data: JavaObject, overwrite: bool) -> None:
-    """INSERT into a view over a table."""
+    """INSERT into a view over a table.
+
+    Raises:
+        UnsupportedOperationError: the view is over a change feed.
+    """
+    if files.selection() is not None:
+        remedy = "Insert into the table, or into a view over it without readChangeFeed."
+        raise UnsupportedOperationError(operation="INSERT", table=files.table(), detail="the view is over its change feed", remedy=remedy)
     write.insert(gateway.spark, files.table(), gateway.dataframe(data), overwrite=overwrite, by_position=True)
     recache(gateway, files.table())
 

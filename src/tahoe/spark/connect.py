@@ -1,8 +1,8 @@
 """Delta tables in a Spark Connect session, which has no JVM at hand: a Python data source, Spark's public way.
 
-The same `format("delta")` reads, writes (modes append and overwrite) and travels in time, with files skipped by the filters that Spark
-hands over. Rows pass through Python, and there are no names in SQL. Spark takes no `partitionBy` to such a source: it is an option, with
-the columns' names between commas. The server's Python must have tahoe installed.
+The same `format("delta")` reads, change feeds too, writes (modes append and overwrite) and travels in time, with files skipped by the
+filters that Spark hands over. Rows pass through Python, and there are no names in SQL. Spark takes no `partitionBy` to such a source: it
+is an option, with the columns' names between commas. The server's Python must have tahoe installed.
 """
 
 from __future__ import annotations
@@ -19,11 +19,13 @@ from pyspark.sql.types import StructType
 
 from tahoe.errors import InvalidOptionError
 from tahoe.protocol import predicate as p
+from tahoe.spark.change_feed import asked_range, check_not_pinned, is_asked_for
 from tahoe.spark.time_travel import Target, iso_moment, target_of_options
 from tahoe.spark.types import delta_schema, spark_schema
 from tahoe.spark.write_options import WriteOptions, parse_options
 from tahoe.storage.background import finish_background
 from tahoe.table.arrow_writer import commit_files, delete_files, write_files
+from tahoe.table.change_feed import PART_NAMES, ChangeFeed, FeedRange, PartName, load_feed, plan_feed
 from tahoe.table.rows import read_rows
 from tahoe.table.scan import Scan
 from tahoe.table.snapshot import Snapshot
@@ -67,13 +69,25 @@ class DeltaSource(ds.DataSource):
         credentials = {name: value for name, value in self.options.items() if name.startswith("fs.")}
         return Table(location, credentials, time_zone=self.zone)
 
+    def _feed(self, target: Target) -> ChangeFeed | None:
+        """The change feed that the options ask for; None where they ask for rows."""
+        by_name = {name.lower(): value for name, value in dict(self.options).items()}
+        if not is_asked_for(by_name, target.location):
+            return None
+        check_not_pinned(target)
+        return plan_feed(self._table(target.location).snapshot(), asked_range(by_name, iso_moment(self.zone), target.location))
+
     def schema(self) -> StructType:
         target = self._target()
-        return spark_schema(target.snapshot(self._table(target.location)).schema)
+        feed = self._feed(target)
+        return spark_schema(target.snapshot(self._table(target.location)).schema if feed is None else feed.schema)
 
     def reader(self, schema: StructType) -> ds.DataSourceReader:  # noqa: ARG002  PySpark's signature
         target = self._target()
         table = self._table(target.location)
+        feed = self._feed(target)
+        if feed is not None:
+            return _FeedReader(table, feed)
         return _Reader(table, target.snapshot(table).version)
 
     def writer(self, schema: StructType, overwrite: bool) -> ds.DataSourceWriter:
@@ -111,8 +125,11 @@ class _Reader(ds.DataSourceReader):
         return _snapshot(self._location, self._zone, self._version, self._env)
 
     def partitions(self) -> Sequence[ds.InputPartition]:
-        scan = self._snapshot().scan(None if self._predicate == p.TRUE else self._predicate)
-        listing = scan.files
+        return [_Files(numbers) for numbers in self._groups(self._snapshot())]
+
+    def _groups(self, snapshot: Snapshot) -> list[tuple[int, ...]]:
+        """The files that may match, by their positions, as tasks read them together; one group at least."""
+        listing = snapshot.scan(None if self._predicate == p.TRUE else self._predicate).files
         groups: list[list[int]] = [[]]
         size = 0
         for number, size_bytes in zip(listing["number"].to_pylist(), listing["size_bytes"].to_pylist(), strict=True):
@@ -121,7 +138,7 @@ class _Reader(ds.DataSourceReader):
                 size = 0
             groups[-1].append(number)
             size += size_bytes
-        return [_Files(tuple(group)) for group in groups]
+        return [tuple(group) for group in groups]
 
     def read(self, partition: ds.InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, _Files)
@@ -129,6 +146,37 @@ class _Reader(ds.DataSourceReader):
         for number in partition.numbers:
             one = Scan(snapshot, None, pa.array(np.array([number])))
             yield from read_rows(one).to_batches()
+
+
+@dataclass
+class _FeedFiles(ds.InputPartition):
+    """The positions of some files in a part of a feed."""
+
+    part: PartName
+    numbers: tuple[int, ...]
+
+
+class _FeedReader(_Reader):
+    """A change feed, part by part."""
+
+    def __init__(self, table: Table, feed: ChangeFeed) -> None:
+        super().__init__(table, feed.snapshot.version)
+        self._range = feed.range
+
+    def _feed(self) -> ChangeFeed:
+        _ENVS[self._location] = self._env
+        return _loaded_feed(self._location, self._zone, self._range)
+
+    def partitions(self) -> Sequence[ds.InputPartition]:
+        feed = self._feed()
+        return [_FeedFiles(part, numbers) for part in PART_NAMES for numbers in self._groups(feed.part(part))]
+
+    def read(self, partition: ds.InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, _FeedFiles)
+        snapshot = self._feed().part(partition.part)
+        for number in partition.numbers:
+            one = Scan(snapshot, None, pa.array(np.array([number])))
+            yield from read_rows(one, marked=partition.part == "remarked").to_batches()
 
 
 _ENVS: dict[str, Any] = {}
@@ -143,6 +191,11 @@ def _snapshot(location: str, zone: str, version: int, env: Any) -> Snapshot:
 @functools.lru_cache(maxsize=4)
 def _loaded(location: str, zone: str, version: int) -> Snapshot:
     return Table(location, time_zone=zone, env=_ENVS[location]).snapshot(version)
+
+
+@functools.lru_cache(maxsize=4)
+def _loaded_feed(location: str, zone: str, versions: FeedRange) -> ChangeFeed:
+    return load_feed(_loaded(location, zone, versions.schema_version), versions)
 
 
 def _predicate(given: ds.Filter) -> p.Predicate:

@@ -26,6 +26,7 @@ from tahoe.storage import env_of, open_store
 from tahoe.storage.env import Store
 from tahoe.storage.locations import S3_SCHEMES, spelled, split_url
 from tahoe.storage.service_options import REFERENCE_PREFIXES
+from tahoe.table.change_feed import ChangeFeed, FeedRange, load_feed
 from tahoe.table.scan import Scan
 from tahoe.table.snapshot import Snapshot
 from tahoe.table.table import Table
@@ -33,6 +34,7 @@ from tahoe.table.table import Table
 TABLES_MAX = 1000
 SNAPSHOTS_MAX = 16
 SCANS_MAX = 64
+FEEDS_MAX = 16
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -78,6 +80,7 @@ class _Opened:
 
 _tables: Recent[str, _Opened] = Recent(TABLES_MAX)
 _snapshots: Recent[tuple[str, int], Snapshot] = Recent(SNAPSHOTS_MAX)
+_feeds: Recent[tuple[str, str, FeedRange], ChangeFeed] = Recent(FEEDS_MAX)
 _scans: Recent[tuple[str, str, str, int, Predicate, str | None], Scan] = Recent(SCANS_MAX)
 
 
@@ -210,3 +213,21 @@ def within_text(numbers: Iterable[int]) -> str:
 def numbers_in(within: str) -> list[int]:
     """The numbers that `within_text` has written."""
     return [int(number) for number in within.split(",")] if within else []
+
+
+# --- change feeds
+
+
+def remember_feed(feed: ChangeFeed) -> ChangeFeed:
+    """Keep a feed that a query was analysed with, for when it is planned and runs."""
+    return _feeds.put((feed.url, str(feed.snapshot.log.zone), feed.range), feed)
+
+
+def feed_of(table: Table, versions: FeedRange) -> ChangeFeed:
+    """A feed that a query was analysed with.
+
+    Raises:
+        DeltaError: it is not kept any more, and the log does not have all of it any more.
+    """
+    known = _feeds.get((table.url, str(table.log.zone), versions))
+    return known or remember_feed(load_feed(snapshot_of(table, versions.schema_version), versions))

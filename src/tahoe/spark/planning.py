@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tahoe.errors import InvalidOptionError, SchemaChangedError, UnsupportedOperationError
+from tahoe.errors import InvalidOptionError, SchemaChangedError
 from tahoe.protocol.row_tracking import METADATA
 from tahoe.protocol.schema import Array, DataType, Field, Map, Struct, parse_schema
+from tahoe.spark import change_feed
 from tahoe.spark.data_files import file_format
 from tahoe.spark.expressions import predicate_of
 from tahoe.spark.gateway import Gateway, JavaObject
@@ -38,16 +39,11 @@ def relation(gateway: Gateway, options: Mapping[str, str], given: JavaObject) ->
     path = by_name.get("path")
     if not path:
         raise InvalidOptionError(option="path", value="missing", table="the reader", detail="a Delta table is read from one path")
-    _refuse_change_feed(by_name, path)
+    if change_feed.is_asked_for(by_name, path):
+        return change_feed.relation(gateway, path, options, given)
     target = target_of_options(session_moment(gateway), path, options)
     snapshot = remember(target.snapshot(open_table(gateway.spark, target.location, options)))
     return relation_of(gateway, snapshot, given, pinned=target.is_pinned)
-
-
-def _refuse_change_feed(options: Mapping[str, str], path: str) -> None:
-    if any(options.get(name, "false").lower() == "true" for name in ("readchangefeed", "readchangedata")):
-        remedy = "Leave out readChangeFeed to read the rows themselves."
-        raise UnsupportedOperationError(operation="Reading the change feed", table=path, detail="tahoe cannot do it yet", remedy=remedy)
 
 
 # --- planning

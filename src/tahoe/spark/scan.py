@@ -25,9 +25,10 @@ from tahoe.spark.data_files import file_format, relation_format
 from tahoe.spark.expressions import predicate_of
 from tahoe.spark.gateway import Gateway, JavaObject
 from tahoe.spark.hadoop_store import hadoop_url
-from tahoe.spark.opened import metadata_identity, opened, scan_of, snapshot_of
+from tahoe.spark.opened import feed_of, metadata_identity, opened, scan_of, snapshot_of
 from tahoe.spark.output import FILE_CONSTANTS, Output, hidden_field
 from tahoe.spark.types import visible_schema
+from tahoe.table.change_feed import PART_NAMES, FeedPart, FeedRange
 from tahoe.table.scan import Scan
 from tahoe.table.snapshot import Snapshot
 
@@ -75,13 +76,13 @@ def has_vectors(scan: Scan) -> bool:
 _COUNTED_FILES_MAX = 10_000
 
 
-def label_of(name: str, scan: Scan, branch: Branch) -> str:
+def label_of(name: str, scan: Scan, branch: Branch, *, is_feed: bool = False) -> str:
     """What plans call the scan of a part of the files: `file:///data/t v3 [2 of 30 files, 1 of 4 partitions]`."""
     vectors = scan.column("deletion_vector")
     mask = None if branch == "all" else vectors.is_valid() if branch == "marked" else vectors.is_null()
     kept = scan.kept_files if mask is None else pc.sum(mask).as_py() or 0
     parts = [f"{kept:,} of {scan.total_files:,} files"]
-    if scan.snapshot.partition_columns and scan.total_files <= _COUNTED_FILES_MAX:
+    if not is_feed and scan.snapshot.partition_columns and scan.total_files <= _COUNTED_FILES_MAX:
         values = scan.partition if mask is None else scan.partition.filter(mask.combine_chunks())
         parts.append(f"{_distinct(values)} of {_distinct(scan.snapshot.everything.partition)} partitions")
     if branch == "marked":
@@ -100,11 +101,15 @@ class Selection:
 
     It stays with the scan, as Spark asks for the files with fewer filters than the plan was made with: those that partition values alone
     or data columns alone decide. A file that only they let in may have a deletion vector that nobody looks at.
+
+    Attributes:
+        changes: a part of a change feed, whose files these are in place of the table's; or all of a feed, which is not planned yet.
     """
 
     branch: Branch = "all"
     predicate: Predicate = TRUE
     within: str | None = None
+    changes: FeedRange | FeedPart | None = None
 
     def encode(self) -> str:
         """Text that is equal for equal selections, so that Spark reuses what it reads by them."""
@@ -131,6 +136,7 @@ class Reader:
     data: str
     predicate: Predicate
     within: str | None = None
+    changes: FeedPart | None = None
 
     def rows(self, scan: Scan, branch: Branch, size_bytes: int, output: Output) -> DataFrame:
         """All rows of a part of the version's files, as a query asks for them."""
@@ -146,8 +152,9 @@ class Reader:
             columns: of the relation, as expressions in SQL.
             partitions, data: hidden columns of the relation: constants of its files, and columns in them or that Spark's reader makes up.
         """
-        gateway, snapshot, selection = self.gateway, self.snapshot, Selection(branch, self.predicate, self.within).encode()
-        label, form = label_of(self.name, scan, branch), file_format(gateway, snapshot)
+        gateway, snapshot = self.gateway, self.snapshot
+        selection = Selection(branch, self.predicate, self.within, self.changes).encode()
+        label, form = label_of(self.name, scan, branch, is_feed=self.changes is not None), file_format(gateway, snapshot)
         relation = gateway.java_class("delta.Relation").of(
             *(gateway.session, snapshot.url, self.identity, snapshot.version, True, selection, None),
             *(_with_fields(self.partitions, partitions), size_bytes, label, _with_fields(self.data, data), form, None),
@@ -192,10 +199,10 @@ def files_message(gateway: Gateway, asked: Asked, filters: str) -> bytes | str:
 
 
 def _listing(gateway: Gateway, asked: Asked, predicate: Predicate) -> pa.Table:
-    snapshot = _snapshot(gateway, asked.table, asked.version)
     if asked.selection is not None:
-        return _selected(snapshot, Selection.decode(asked.selection), predicate)
-    scan = scan_of(snapshot, predicate)
+        selection = Selection.decode(asked.selection)
+        return _selected(_source(gateway, asked, selection), selection, predicate)
+    scan = scan_of(_snapshot(gateway, asked.table, asked.version), predicate)
     if has_vectors(scan):  # only the rule of an enabled session leaves out the rows that they mark
         raise SessionNotEnabledError()
     return scan.files
@@ -204,6 +211,17 @@ def _listing(gateway: Gateway, asked: Asked, predicate: Predicate) -> pa.Table:
 def _snapshot(gateway: Gateway, url: str, version: int | None) -> Snapshot:
     table = opened(gateway.spark, url)
     return table.snapshot() if version is None else snapshot_of(table, version)
+
+
+def _source(gateway: Gateway, asked: Asked, selection: Selection) -> Snapshot:
+    """Where the files of a planned scan are listed."""
+    match selection.changes:
+        case None:
+            return _snapshot(gateway, asked.table, asked.version)
+        case FeedPart(versions, name):
+            return feed_of(opened(gateway.spark, asked.table), versions).part(name)
+        case _:  # only the rule of an enabled session plans a feed
+            raise SessionNotEnabledError()
 
 
 def _selected(snapshot: Snapshot, selection: Selection, predicate: Predicate) -> pa.Table:
@@ -244,7 +262,15 @@ def _write_stream(table: pa.Table, sink: Any) -> None:
 
 def input_files(gateway: Gateway, asked: Asked) -> list[str]:
     """What `df.inputFiles()` lists: the files that a planned scan may read; all of the version where no rule has planned it."""
-    snapshot = _snapshot(gateway, asked.table, asked.version)
-    files = snapshot.scan().urls if asked.selection is None else _selected(snapshot, Selection.decode(asked.selection), TRUE)["url"]
-    urls: list[str] = _hadoop_urls(gateway, files).to_pylist()
+    urls: list[str] = _hadoop_urls(gateway, _input_urls(gateway, asked)).to_pylist()
     return urls
+
+
+def _input_urls(gateway: Gateway, asked: Asked) -> pa.ChunkedArray:
+    if asked.selection is None:
+        return _snapshot(gateway, asked.table, asked.version).scan().urls
+    selection = Selection.decode(asked.selection)
+    if isinstance(selection.changes, FeedRange):
+        feed = feed_of(opened(gateway.spark, asked.table), selection.changes)
+        return pa.chunked_array([chunk for name in PART_NAMES for chunk in feed.part(name).scan().urls.chunks], pa.string())
+    return _selected(_source(gateway, asked, selection), selection, TRUE)["url"]

@@ -9,7 +9,7 @@ import functools
 from collections.abc import Callable
 from typing import Any, ClassVar, TypeVar
 
-from tahoe.spark import catalog, commands, data_files, planning, scan
+from tahoe.spark import catalog, change_feed, commands, data_files, planning, scan
 from tahoe.spark.failures import to_java
 from tahoe.spark.gateway import Gateway, JavaObject
 from tahoe.spark.opened import opened
@@ -46,6 +46,10 @@ class Source:
         self, session: JavaObject, table: str, metadata: str, partitions: str, name: str, within: str | None, version: int, *query: str
     ) -> JavaObject:
         return planning.plan(Gateway.of(session), planning.Analysed(table, metadata, partitions, name, within), version, *query)
+
+    @_answering
+    def changes(self, session: JavaObject, table: str, versions: str, name: str, *query: str) -> JavaObject:
+        return change_feed.plan(Gateway.of(session), table, versions, name, *query)
 
     @_answering
     def files(self, table: str, version: int, pinned: bool, selection: str | None, columns: str, filters: str) -> bytes | str:

@@ -63,16 +63,21 @@ def unmarked_rows(reader: Reader, scan: Scan, output: Output) -> DataFrame:
     listing = scan.files
     is_marked = pc.is_valid(listing["deletion_vector"])
     marked, rest = listing.filter(is_marked), listing.filter(pc.invert(is_marked))
-    rows = _alive(reader, scan, marked, output)
+    rows = _by_vectors(reader, scan, marked, output)
     return rows.unionAll(reader.rows(scan, "unmarked", _size(rest), output)) if rest.num_rows else rows
+
+
+def marked_rows(reader: Reader, scan: Scan, output: Output) -> DataFrame:
+    """The rows of a scan, all of whose files have a vector, that the vectors mark."""
+    return _by_vectors(reader, scan, scan.files, output, keeps=True)
 
 
 def _size(listing: pa.Table) -> int:
     return int(pc.sum(listing["size_bytes"]).as_py() or 0)
 
 
-def _alive(reader: Reader, scan: Scan, marked: pa.Table, output: Output) -> DataFrame:
-    """The rows of files with vectors that these do not mark."""
+def _by_vectors(reader: Reader, scan: Scan, marked: pa.Table, output: Output, *, keeps: bool = False) -> DataFrame:
+    """The rows of files with vectors that these do not mark; those that they mark where a vector `keeps` its rows."""
     vectors = _vectors(marked)
     scanned = [*output.scanned, f"{output.row_index} as {ROW}", FILE_NUMBER]
     partitions, data = (FILE_NUMBER, *output.partitions), output.data(indexed=True)
@@ -81,16 +86,19 @@ def _alive(reader: Reader, scan: Scan, marked: pa.Table, output: Output) -> Data
     bitmaps = _bitmaps_of(reader, vectors)
     if bitmaps is None:
         is_alive = _loading_function(reader.snapshot.log, _for_workers(reader.snapshot.log, vectors))
-        return rows.where(is_alive(F.col(FILE_NUMBER), F.col(ROW))).selectExpr(*named)
+        alive = is_alive(F.col(FILE_NUMBER), F.col(ROW))
+        return rows.where(~alive if keeps else alive).selectExpr(*named)
+    wanted = int(keeps)
     if bitmaps.stride is not None:
         place = f"cast({FILE_NUMBER} * {bitmaps.stride} + least(shiftright({ROW}, 6), {bitmaps.stride - 1}) as int)"
-        condition = f"getbit(get({WORDS}, {place}), {_BIT}) = 0"
+        condition = f"getbit(get({WORDS}, {place}), {_BIT}) = {wanted}"
         alive = reader.gateway.java_class("delta.Rows").where(rows._jdf, condition, WORDS, bitmaps.frame._jdf, "\0".join(named))
         return DataFrame(alive, reader.gateway.spark)
     keyed = rows.withColumn(KEY, F.expr(f"shiftleft({FILE_NUMBER}, 32) | shiftright({ROW}, 16)"))
     joined = keyed.join(bitmaps.frame.hint("broadcast"), KEY, "left")
     word = f"{WORDS}[cast(shiftright({ROW}, 6) & {CHUNK_WORDS - 1} as int)]"
-    return joined.where(f"{WORDS} is null or getbit({word}, {_BIT}) = 0").selectExpr(*named)
+    beyond = "" if keeps else f"{WORDS} is null or "
+    return joined.where(f"{beyond}getbit({word}, {_BIT}) = {wanted}").selectExpr(*named)
 
 
 _BIT = f"cast({ROW} & 63 as int)"

@@ -50,6 +50,10 @@ class Timeline:
             return info.in_commit_timestamp_ms
         return self._file_times[position]
 
+    def file_time_ms(self, version: int) -> int:
+        """When a version was committed as its file tells: for a commit without an in-commit timestamp, as `timestamp_ms` does."""
+        return self._file_times[version - self.commits[0].version]
+
     @cached_property
     def _file_times(self) -> list[int]:
         times: list[int] = []
@@ -93,20 +97,51 @@ def version_at(log: Log, metadata: Metadata, timestamp_ms: int) -> int:
         raise VersionNotFoundError(table=log.url, version=f"as of {_text(timestamp_ms)}", earliest="none", latest="none")
     first = next(i for i, commit in enumerate(line.commits) if commit.version >= readable[0])
     last = len(line.commits) - 1
-    low, high = first, last
+    if not line.timestamp_ms(first) <= timestamp_ms <= line.timestamp_ms(last):
+        raise _out_of_range(line, first, timestamp_ms)
+    return line.commits[_position_at(line, metadata, first, timestamp_ms)].version
+
+
+def version_from(log: Log, metadata: Metadata, timestamp_ms: int) -> int:
+    """The oldest version that was committed at or after a time; the one that comes next where none was yet.
+
+    Raises:
+        VersionNotFoundError: the log has no commit.
+    """
+    line = timeline(log, metadata)
+    if not line.commits:
+        raise VersionNotFoundError(table=log.url, version=f"from {_text(timestamp_ms)} on", earliest="none", latest="none")
+    if timestamp_ms <= line.timestamp_ms(0):
+        return line.commits[0].version
+    position = _position_at(line, metadata, 0, timestamp_ms)
+    return line.commits[position].version + (line.timestamp_ms(position) < timestamp_ms)
+
+
+def _position_at(line: Timeline, metadata: Metadata, first: int, timestamp_ms: int) -> int:
+    """The last commit at or before a time that is not before the `first`."""
+    low, high = first, len(line.commits) - 1
     boundary = int(metadata.configuration.get(_ENABLEMENT_TIMESTAMP, 0))
     if line.in_commit_from is not None and line.in_commit_from > line.commits[first].version:
-        split = next((i for i, c in enumerate(line.commits) if c.version >= line.in_commit_from), last + 1)
-        low, high = (split, last) if timestamp_ms >= boundary else (first, split - 1)
-    if not line.timestamp_ms(first) <= timestamp_ms <= line.timestamp_ms(last):
-        raise TimestampOutOfRangeError(
-            table=log.url,
-            timestamp=_text(timestamp_ms),
-            earliest=f"version {line.commits[first].version} at {_text(line.timestamp_ms(first))}",
-            latest=f"version {line.commits[last].version} at {_text(line.timestamp_ms(last))}",
-        )
+        split = next((i for i, c in enumerate(line.commits) if c.version >= line.in_commit_from), high + 1)
+        low, high = (split, high) if timestamp_ms >= boundary else (first, split - 1)
     found = bisect_right(range(low, high + 1), timestamp_ms, key=line.timestamp_ms) - 1
-    return line.commits[low + max(found, 0)].version
+    return low + max(found, 0)
+
+
+def newest_is_before(log: Log, metadata: Metadata, timestamp_ms: int) -> bool:
+    """Whether every commit was made before a time."""
+    line = timeline(log, metadata)
+    return not line.commits or line.timestamp_ms(len(line.commits) - 1) < timestamp_ms
+
+
+def _out_of_range(line: Timeline, first: int, timestamp_ms: int) -> TimestampOutOfRangeError:
+    last = len(line.commits) - 1
+    return TimestampOutOfRangeError(
+        table=line.log.url,
+        timestamp=_text(timestamp_ms),
+        earliest=f"version {line.commits[first].version} at {_text(line.timestamp_ms(first))}",
+        latest=f"version {line.commits[last].version} at {_text(line.timestamp_ms(last))}",
+    )
 
 
 def parse_timestamp(value: str | datetime, *, table: str) -> int:

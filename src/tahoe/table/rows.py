@@ -54,12 +54,13 @@ _SHREDDED = "typed_value"
 Match: TypeAlias = "Callable[[pa.Schema | pa.StructType, Field], pa.Field | None]"
 
 
-def read_rows(scan: Scan, columns: Sequence[str] | None = None) -> pa.Table:
+def read_rows(scan: Scan, columns: Sequence[str] | None = None, *, marked: bool = False) -> pa.Table:
     """The rows of a scan's files for which its predicate is true.
 
     Args:
         columns: logical names of top-level columns, and fields of `_metadata` that row tracking gives, in the wanted order; all columns of
             the table if None.
+        marked: only the rows that deletion vectors mark, in place of those that they leave.
 
     Raises:
         ColumnNotFoundError: no such column.
@@ -71,7 +72,7 @@ def read_rows(scan: Scan, columns: Sequence[str] | None = None) -> pa.Table:
     schema = pa.schema([arrow_field(f) for f in wanted])
     tables = [schema.empty_table()]
     for file in _files(scan):
-        table = _read_file(snapshot, file, needed)
+        table = _read_file(snapshot, file, needed, marked=marked)
         if scan.predicate is not None:
             table = table.filter(evaluate(scan.predicate, table))
         tables.append(pa.table([table.column(f.name) for f in schema], schema=schema) if wanted else table)
@@ -133,8 +134,8 @@ def _files(scan: Scan) -> Iterator[_File]:
         yield _File(url, path, values, decode_deletion_vector(vector), *tracked)
 
 
-def _read_file(snapshot: Snapshot, file: _File, fields: Sequence[Field]) -> pa.Table:
-    """One file's live rows, with logical names and types."""
+def _read_file(snapshot: Snapshot, file: _File, fields: Sequence[Field], *, marked: bool = False) -> pa.Table:
+    """One file's live rows, or those that its vector marks, with logical names and types."""
     tracked = [f for f in fields if _is_tracked(f)]
     in_file = [f for f in fields if f.name not in snapshot.partition_columns and not _is_tracked(f)]
     store, key = snapshot.log.locate(file.url)
@@ -165,7 +166,7 @@ def _read_file(snapshot: Snapshot, file: _File, fields: Sequence[Field]) -> pa.T
     table = pa.table([columns[f.name] for f in fields], schema=pa.schema([pa.field(f.name, arrow_type(f.type)) for f in fields]))
     if not fields:
         table = _no_columns(rows)
-    return table if file.vector is None else _without_deleted(snapshot, table, file, rows)
+    return table if file.vector is None else _by_vector(snapshot, table, file, rows, marked=marked)
 
 
 def _kept_in(snapshot: Snapshot, field: Field) -> str | None:
@@ -246,12 +247,12 @@ def partition_row(snapshot: Snapshot, file: FileAction) -> dict[str, Any]:
     return {name: value for name, (_, value) in _partition_values(snapshot, file).items()}
 
 
-def _without_deleted(snapshot: Snapshot, table: pa.Table, file: _File, rows: int) -> pa.Table:
+def _by_vector(snapshot: Snapshot, table: pa.Table, file: _File, rows: int, *, marked: bool) -> pa.Table:
     assert file.vector is not None
-    deleted = load_deletion_vector(snapshot.log, file.vector, file.path, rows=rows)
-    alive = np.ones(rows, dtype=bool)
-    alive[deleted] = False
-    return table.take(pa.array(np.flatnonzero(alive)))
+    listed = load_deletion_vector(snapshot.log, file.vector, file.path, rows=rows)
+    kept = np.full(rows, not marked)
+    kept[listed] = marked
+    return table.take(pa.array(np.flatnonzero(kept)))
 
 
 # --- from a file's columns to the table's
@@ -264,12 +265,13 @@ def _matcher(mode: str) -> Match:
         position = schema.get_field_index(stored_name(field, mode))
         return schema.field(position) if position >= 0 else None
 
-    return _by_id if mode == "id" else by_name
+    def by_id(schema: pa.Schema | pa.StructType, field: Field) -> pa.Field | None:
+        wanted = column_id(field)
+        if wanted is None:  # no column of the table, but one that its files have besides
+            return by_name(schema, field)
+        return next((f for f in schema if (f.metadata or {}).get(_FIELD_ID) == str(wanted).encode()), None)
 
-
-def _by_id(schema: pa.Schema | pa.StructType, field: Field) -> pa.Field | None:
-    wanted = str(column_id(field)).encode()
-    return next((f for f in schema if (f.metadata or {}).get(_FIELD_ID) == wanted), None)
+    return by_id if mode == "id" else by_name
 
 
 def _conform(raw: pa.Table, name: str, field: Field, snapshot: Snapshot, file: _File) -> pa.ChunkedArray:

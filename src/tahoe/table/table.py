@@ -20,6 +20,7 @@ from tahoe.protocol.schema import Struct
 from tahoe.storage import system_env
 from tahoe.storage.env import Env
 from tahoe.table.arrow_writer import write_arrow
+from tahoe.table.change_feed import AskedRange, plan_feed
 from tahoe.table.changes import Changes
 from tahoe.table.checkpoint_writer import write_checkpoint
 from tahoe.table.history import history, parse_timestamp, version_at
@@ -126,6 +127,35 @@ class Table:
         """The commits, newest first: `version`, `timestamp`, and what the writer recorded of itself, under its own names."""
         commits = history(self.log, self.snapshot().metadata, limit)
         return [{**c.info.fields, "version": c.version, "timestamp": datetime.fromtimestamp(c.timestamp_ms / 1000, UTC)} for c in commits]
+
+    def changes(
+        self,
+        *,
+        start_version: int | None = None,
+        end_version: int | None = None,
+        start_timestamp: str | datetime | None = None,
+        end_timestamp: str | datetime | None = None,
+        columns: Sequence[str] | None = None,
+        filter: str | Predicate | None = None,
+    ) -> pa.Table:
+        """The rows that were inserted, updated and deleted in a range of versions, where `delta.enableChangeDataFeed` was on in all of it.
+
+        An updated row comes twice, as it was and as it is. The schema is the newest, or with column mapping that of the range's end.
+
+        Args:
+            start_version, start_timestamp: the first version, or a time: the first version that was committed then or later. One is needed.
+            end_version, end_timestamp: the last version, or a time: the last version that was committed then or before. The newest if None.
+            columns: names, in the wanted order; all columns of the table, then `_change_type` (`insert`, `update_preimage`,
+                `update_postimage` or `delete`), `_commit_version` and `_commit_timestamp`, if None.
+            filter: SQL text or a predicate, over these columns.
+
+        Raises:
+            DeltaAnalysisError, DeltaDataError: see `tahoe.table.change_feed.plan_feed` and `ChangeFeed.to_arrow`.
+        """
+        asked = AskedRange(
+            start_version=start_version, end_version=end_version, start_timestamp=start_timestamp, end_timestamp=end_timestamp
+        )
+        return plan_feed(self.snapshot(), asked).to_arrow(columns, filter)
 
     # --- changing it
 

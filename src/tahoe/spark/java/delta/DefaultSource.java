@@ -32,7 +32,8 @@ public class DefaultSource
 
   /** Only a catalog gives a schema, and the log knows better. */
   public BaseRelation createRelation(SQLContext context, scala.collection.immutable.Map options, StructType schema) {
-    return createRelation(context, options);
+    BaseRelation taken = Entry.taken(options);
+    return taken == null ? createRelation(context, options) : taken;
   }
 
   public BaseRelation createRelation(SQLContext context, SaveMode mode, scala.collection.immutable.Map options, Dataset data) {

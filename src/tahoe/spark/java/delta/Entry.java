@@ -3,6 +3,7 @@ package delta;
 import java.util.Arrays;
 import java.util.Collections;
 import java.util.HashMap;
+import java.util.Iterator;
 import java.util.List;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.SparkSession;
@@ -15,6 +16,8 @@ import org.apache.spark.sql.catalyst.catalog.SessionCatalog;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.V1Table;
+import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
+import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
 import scala.Option;
@@ -26,6 +29,9 @@ import scala.jdk.javaapi.CollectionConverters;
 public class Entry {
   private static final String PROVIDER = "delta";
   private static final String CATALOG = "spark_catalog";
+
+  /** Of each thread, by the tables' urls. */
+  private static final ThreadLocal TAKEN = new ThreadLocal();
 
   private final String url;
   private final StructType schema;
@@ -62,7 +68,7 @@ public class Entry {
     storage.put("properties", options(CatalogStorageFormat.empty()));
     Object format = Cases.changed(CatalogStorageFormat.empty(), storage);
     List first = Arrays.asList(new Object[] {name, CatalogTableType.EXTERNAL(), format, schema, Option.apply(PROVIDER), partitions});
-    forgetOlder(name);
+    take(name);
     return new V1Table((CatalogTable) Cases.built("org.apache.spark.sql.catalyst.catalog.CatalogTable", first));
   }
 
@@ -78,7 +84,7 @@ public class Entry {
     }
     boolean isOfNow = table.properties().get(analyzed).contains(Long.toString(version));
     if (table.stats().isDefined() && !isOfNow) fields.put("stats", Option.empty());
-    forgetOlder(table.identifier());
+    take(table.identifier());
     return new V1Table((CatalogTable) Cases.changed(table, fields));
   }
 
@@ -90,14 +96,34 @@ public class Entry {
     return pinned ? (Map) storage.properties().updated("versionAsOf", Long.toString(version)) : storage.properties();
   }
 
-  /** Spark keeps the relation of a name; one of an older version may have another schema, and must not be found any more. */
-  private void forgetOlder(TableIdentifier name) {
+  /**
+   * Spark keeps the relation of a name, and gives it to whoever reads that name next, with whatever options: one that asks for the change feed
+   * would get the table's rows. So it is taken away, and is used again where {@link DefaultSource} is asked for just that.
+   */
+  private void take(TableIdentifier name) {
     SessionCatalog catalog = ((org.apache.spark.sql.classic.SparkSession) SparkSession.active()).sessionState().catalog();
     TableIdentifier full = catalog.qualifyIdentifier(name);
     QualifiedTableName key = new QualifiedTableName((String) full.catalog().get(), (String) full.database().get(), full.table());
     LogicalPlan kept = catalog.getCachedTable(key);
+    if (TAKEN.get() == null) TAKEN.set(new HashMap());
+    HashMap taken = (HashMap) TAKEN.get();
+    taken.remove(url);
     if (kept == null) return;
+    catalog.invalidateCachedTable(key);
     Files files = Files.of(kept);
-    if (files == null || files.version() != version || !files.metadata().equals(metadata)) catalog.invalidateCachedTable(key);
+    boolean isNewest = files != null && files.version() == version && files.metadata().equals(metadata);
+    if (isNewest) taken.put(url, ((LogicalRelation) kept).relation());
+  }
+
+  /** The relation of a table that was just found in a catalog, if Spark had one with the same options; null if not. */
+  static HadoopFsRelation taken(Map options) {
+    if (TAKEN.get() == null) return null;
+    for (Iterator it = ((HashMap) TAKEN.get()).values().iterator(); it.hasNext(); ) {
+      HadoopFsRelation relation = (HadoopFsRelation) it.next();
+      if (!relation.options().equals(options)) continue;
+      it.remove();
+      return relation;
+    }
+    return null;
   }
 }

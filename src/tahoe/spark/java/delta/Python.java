@@ -21,6 +21,9 @@ public interface Python {
       SparkSession session, String table, String metadata, String partitions, String name, String within, long version, String data,
       String output, String condition);
 
+  /** How a change feed is read in one query: a {@link Planned} with rows; {@code range} is that of {@link Changes}, the rest as above. */
+  Object changes(SparkSession session, String table, String range, String name, String data, String output, String condition);
+
   /**
    * The files of a scan: an Arrow stream, as bytes or as the path of a file that holds them. The arguments are those of {@link Files};
    * {@code columns} are the partition columns, joined by zero characters.

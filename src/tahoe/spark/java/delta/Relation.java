@@ -39,6 +39,11 @@ public class Relation extends HadoopFsRelation implements InsertableRelation {
     return new Relation(files, (StructType) DataType.fromJson(data), chosen, given, session);
   }
 
+  /** The change feed of a table: rows of the schema {@code data}, as JSON. */
+  public static Relation ofChanges(SparkSession session, Changes changes, String data, Map options) {
+    return new Relation(changes, (StructType) DataType.fromJson(data), new ParquetFileFormat(), options, session);
+  }
+
   /** The leaf of a plan that scans these files, whose label stands where Spark's plans and UI have a table's name. */
   public LogicalRelation scan() {
     return LogicalRelation$.MODULE$.apply(this, (CatalogTable) labelled(Option.empty(), ((Files) location()).label()).get());

@@ -76,13 +76,17 @@ public class Rewrite extends Rule {
   private LogicalPlan read(LogicalRelation leaf, Expression condition, AttributeSet used) {
     Files files = Files.of(leaf);
     HadoopFsRelation relation = (HadoopFsRelation) leaf.relation();
+    if (!(files instanceof Changes)) checkOptions(relation.options(), files);
     ArrayList conditions = new ArrayList();
     if (condition != null) split(condition, conditions);
     // by now Spark may have narrowed the leaf to the nested fields in use, and asked for parts of _metadata
     String name = leaf.catalogTable().isEmpty() ? "" : ((CatalogTable) leaf.catalogTable().get()).identifier().unquotedString();
-    Planned planned = (Planned) Ask.answer(Ask.python.plan(
-        session, files.table(), files.metadata(), files.partitionSchema().json(), name, files.within(), Versions.seen(files), relation.dataSchema().json(),
-        leaf.schema().json(), Files.json(conditions)));
+    Planned planned = (Planned) Ask.answer(files instanceof Changes
+        ? Ask.python.changes(
+            session, files.table(), files.selection(), name, relation.dataSchema().json(), leaf.schema().json(), Files.json(conditions))
+        : Ask.python.plan(
+            session, files.table(), files.metadata(), files.partitionSchema().json(), name, files.within(), Versions.seen(files),
+            relation.dataSchema().json(), leaf.schema().json(), Files.json(conditions)));
     Versions.see(files, planned.version());
     if (planned.rows() == null) return filtered(conditions, scan(leaf, relation, planned.files(files), planned.format()));
     // the optimiser cannot be run on a part of a query that refers to a common table expression beside it
@@ -93,6 +97,16 @@ public class Rewrite extends Rule {
       (refers ? outside : inside).add(conditions.get(i));
     }
     return filtered(outside, optimised(filtered(inside, rows(leaf, planned, used))));
+  }
+
+  /** Spark may have found a table's rows by a name that another thread had just read, where this one asked for the change feed. */
+  private static void checkOptions(scala.collection.immutable.Map options, Files files) {
+    for (Iterator names = options.keysIterator(); names.hasNext(); ) {
+      String name = (String) names.next();
+      boolean isSwitch = name.equalsIgnoreCase("readChangeFeed") || name.equalsIgnoreCase("readChangeData");
+      if (isSwitch && "true".equalsIgnoreCase((String) options.get(name).get()))
+        throw new IllegalStateException("The change feed of " + files.table() + " was not found by its name. Make the DataFrame again.");
+    }
   }
 
   private static LogicalPlan filtered(ArrayList conditions, LogicalPlan plan) {

@@ -1,0 +1,151 @@
+"""What changed in a table from one version to the next, row by row: which files tell it, and which of their rows.
+
+Protocol: "Add CDC File", "Change Data Files", "Reader Requirements for AddCDCFile". Actions in, changes out: files and vectors are not
+looked into here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeAlias
+
+from tahoe.protocol.actions import Action, Add, Cdc, CommitInfo, DeletionVectorDescriptor, FileAction, Metadata, Remove
+from tahoe.protocol.column_mapping import Mode, physical_schema
+from tahoe.protocol.schema import LONG, STRING, TIMESTAMP, VOID, Array, DataType, Field, Map, Struct, walk_fields
+
+# The columns that a feed has behind those of the table. Only the first is ever in a file.
+CHANGE_TYPE, COMMIT_VERSION, COMMIT_TIMESTAMP = "_change_type", "_commit_version", "_commit_timestamp"
+FIELDS = (Field(name=CHANGE_TYPE, type=STRING), Field(name=COMMIT_VERSION, type=LONG), Field(name=COMMIT_TIMESTAMP, type=TIMESTAMP))
+
+Kind: TypeAlias = Literal["insert", "delete"]
+"""What happened to the rows of a file whose rows do not say it. Updates are only ever told by the rows of a change data file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """A change data file: each row says what happened to it."""
+
+    file: Cdc
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """A data file that came or went: all its rows but those that its own vector marks."""
+
+    kind: Kind
+    file: FileAction
+
+
+@dataclass(frozen=True, slots=True)
+class Remarked:
+    """A data file that stayed with another vector: the rows that `marked` marks, but for those that `unless` marks.
+
+    `file` is the action of the version in which these rows lived, so that its statistics hold for them. Its own vector means nothing here.
+    """
+
+    kind: Kind
+    file: FileAction
+    marked: DeletionVectorDescriptor
+    unless: DeletionVectorDescriptor | None
+
+
+Change: TypeAlias = Recorded | Whole | Remarked
+
+
+def changes_of(actions: Iterable[Action], canonical: Callable[[str], str]) -> list[Change]:
+    """The changes of one commit, in the order of its actions.
+
+    Args:
+        actions: they have passed `protocol.replay.check_commit`.
+        canonical: gives one spelling to all paths of a file.
+    """
+    listed = list(actions)
+    recorded = [Recorded(action) for action in listed if isinstance(action, Cdc)]
+    if recorded:
+        return list(recorded)
+    if any(isinstance(action, CommitInfo) and _changed_nothing(action.fields) for action in listed):
+        return []
+    adds = {canonical(a.path): a for a in listed if isinstance(a, Add) and a.data_change}
+    removes = {canonical(a.path): a for a in listed if isinstance(a, Remove) and a.data_change}
+    found: list[Change] = []
+    for path, remove in removes.items():
+        found.extend([Whole("delete", remove)] if path not in adds else _remarked(adds[path], remove))
+    found.extend(Whole("insert", add) for path, add in adds.items() if path not in removes)
+    return found
+
+
+def _remarked(add: Add, remove: Remove) -> Iterator[Remarked]:
+    """What the vectors of a file before and after say. One of the two is there: the log may not name the same logical file twice."""
+    before, after = remove.deletion_vector, add.deletion_vector
+    if after is not None:
+        values = add.partition_values if remove.partition_values is None else remove.partition_values
+        yield Remarked("delete", replace(remove, partition_values=values, size_bytes=add.size_bytes), after, before)
+    if before is not None:
+        yield Remarked("insert", add, before, after)
+
+
+_COUNTS = ("numTargetRowsInserted", "numTargetRowsUpdated", "numTargetRowsDeleted")
+
+
+def _changed_nothing(info: Mapping[str, Any]) -> bool:
+    """Whether a commit says that it is a MERGE which changed no row: the reference then rewrites files as if it had."""
+    metrics = info.get("operationMetrics")
+    return info.get("operation") == "MERGE" and isinstance(metrics, Mapping) and all(str(metrics.get(name)) == "0" for name in _COUNTS)
+
+
+# --- whether rows of an earlier version can be read by a later schema
+
+
+def first_incompatibility(read: Metadata, read_mode: Mode | str, earlier: Metadata, mode: Mode | str) -> str | None:
+    """What keeps rows that were written with earlier metadata from being read with the schema of later metadata; None where nothing does.
+
+    Columns may have been added, and NOT NULL may have been taken back. With column mapping a renamed column is another one under the
+    old one's name, which would be read silently.
+
+    Args:
+        read_mode, mode: the column mapping of the two.
+    """
+    if mode != "none" and read_mode == "none":
+        return "its column mapping, which was switched off since"
+    if tuple(read.partition_columns) != tuple(earlier.partition_columns):
+        return f"its partition columns ({', '.join(earlier.partition_columns) or 'none'})"
+    path = _first_moved(read.schema, read_mode, earlier.schema, mode) or _first_unlike(earlier.schema, read.schema, ())
+    return None if path is None else f"its column {'.'.join(path)}"
+
+
+def _first_moved(read: Struct, read_mode: Mode | str, earlier: Struct, mode: Mode | str) -> tuple[str, ...] | None:
+    """A column, at any depth, that files have under another name than the later schema says; None without column mapping."""
+    if read_mode == "none":
+        return None
+    now = _stored_paths(read, read_mode)
+    return next((path for path, stored in _stored_paths(earlier, mode).items() if now.get(path) != stored), None)
+
+
+def _stored_paths(schema: Struct, mode: Mode | str) -> dict[tuple[str, ...], tuple[str, ...]]:
+    """Every column, at every depth, by the names that users know and by those in data files."""
+    paths = zip(walk_fields(schema), walk_fields(physical_schema(schema, mode)), strict=True)
+    return {path: stored for (path, _), (stored, _) in paths}
+
+
+def _first_unlike(earlier: DataType, read: DataType, path: tuple[str, ...]) -> tuple[str, ...] | None:
+    match earlier, read:
+        case Struct(), Struct():
+            return next((found for f in earlier if (found := _unlike_field(f, read.find(f.name), (*path, f.name)))), None)
+        case Array(), Array():
+            if earlier.contains_null and not read.contains_null:
+                return path
+            return _first_unlike(earlier.element, read.element, (*path, "element"))
+        case Map(), Map():
+            if earlier.value_contains_null and not read.value_contains_null:
+                return path
+            inside = _first_unlike(earlier.key, read.key, (*path, "key"))
+            return inside or _first_unlike(earlier.value, read.value, (*path, "value"))
+        case _:
+            return None if earlier in (read, VOID) else path
+
+
+def _unlike_field(earlier: Field, read: Field | None, path: tuple[str, ...]) -> tuple[str, ...] | None:
+    if read is None or read.name != earlier.name or (earlier.nullable and not read.nullable):
+        return path
+    return _first_unlike(earlier.type, read.type, path)

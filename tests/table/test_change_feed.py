@@ -1,0 +1,407 @@
+"""The change feed of a table: its rows, its range, its schema."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pyarrow as pa
+import pytest
+
+import tahoe
+from tahoe.errors import (
+    ChangeBoundaryTwiceError,
+    ChangesNotRecordedError,
+    ChangeStartMissingError,
+    ChangeStartTooLateError,
+    ColumnNotFoundError,
+    DataFileMissingError,
+    IncompatibleChangeDataError,
+    IncompatibleChangesError,
+    InvalidChangeRangeError,
+    InvalidCommitError,
+    TimestampOutOfRangeError,
+    UnsupportedOperationError,
+    VersionNotFoundError,
+)
+from tahoe.protocol.actions import CommitInfo, Remove
+from tahoe.protocol.deletion_vector import inline_descriptor
+from tahoe.protocol.schema import INTEGER, LONG, STRING, Field, Struct
+from tahoe.storage.memory import MemoryStore, Operation
+from tahoe.table.change_feed import AskedRange, load_feed, plan_feed
+from tests.table.builders import memory_env
+from tests.table.feeds import Fed, gone, metadata
+
+ID, NAME, PART = Field(name="id", type=LONG), Field(name="name", type=STRING), Field(name="part", type=INTEGER)
+SCHEMA = Struct((ID, NAME))
+
+
+def fed(schema=SCHEMA, **given) -> Fed:
+    return Fed(memory_env(), metadata(schema, **given))
+
+
+def rows(table: tahoe.Table, columns=("id", "_change_type", "_commit_version"), **asked):
+    asked = {"start_version": 0, **asked}
+    return sorted(tuple(row.values()) for row in table.changes(columns=list(columns), **asked).to_pylist())
+
+
+def people(*ids):
+    return {"id": list(ids), "name": [f"n{i}" for i in ids]}
+
+
+# --- rows
+
+
+def test_files_that_come_and_go():
+    f = fed()
+    one = f.add("one", people(1, 2))
+    f.commit(one)
+    two = f.add("two", people(3))
+    f.commit(gone(one), two)
+    assert rows(f.table) == [(1, "delete", 2), (1, "insert", 1), (2, "delete", 2), (2, "insert", 1), (3, "insert", 2)]
+
+
+def test_the_columns_of_a_feed_come_behind_the_tables_in_the_order_of_versions():
+    f = fed()
+    for i in range(3):
+        f.commit(f.add(f"f{i}", people(i)))
+    found = f.table.changes(start_version=1)
+    assert found.schema.names == ["id", "name", "_change_type", "_commit_version", "_commit_timestamp"]
+    assert [str(kind) for kind in found.schema.types[2:]] == ["string", "int64", "timestamp[us, tz=UTC]"]
+    assert found["_commit_version"].to_pylist() == [1, 2, 3]
+
+
+def test_change_data_files_tell_all_of_their_version():
+    f = fed()
+    old = f.add("old", people(1, 2))
+    f.commit(old)
+    images = {**people(1, 1), "_change_type": ["update_preimage", "update_postimage"]}
+    f.commit(gone(old), f.add("new", people(1, 2)), f.cdc("_change_data/c", images))
+    assert rows(f.table, start_version=2) == [(1, "update_postimage", 2), (1, "update_preimage", 2)]
+
+
+def test_vectors_are_compared():
+    f = fed()
+    file = f.add("f", people(0, 1, 2, 3, 4))
+    f.commit(file)
+    one, two = replace(file, deletion_vector=inline_descriptor([1])), replace(file, deletion_vector=inline_descriptor([1, 3]))
+    f.commit(gone(file), one)
+    f.commit(gone(one), two)
+    f.commit(gone(two), one)  # RESTORE
+    f.commit(gone(one), file)
+    changed = [(1, "delete", 2), (1, "insert", 5), (3, "delete", 3), (3, "insert", 4)]
+    assert rows(f.table, start_version=2) == changed
+    assert rows(f.table, start_version=3, end_version=4) == changed[2:]
+
+
+def test_files_that_come_and_go_with_a_vector_have_the_rows_that_it_leaves():
+    f = fed()
+    file = f.add("f", people(0, 1, 2), vector=[1])
+    f.commit(file)
+    f.commit(gone(file))
+    assert rows(f.table) == [(0, "delete", 2), (0, "insert", 1), (2, "delete", 2), (2, "insert", 1)]
+
+
+def test_a_vector_that_marks_nothing_new_changes_nothing():
+    f = fed()
+    file = f.add("f", people(0, 1), vector=[1])
+    f.commit(file)
+    f.commit(gone(file), replace(file, deletion_vector=replace(inline_descriptor([1]), storage_type="i", offset=0)))
+    assert rows(f.table, start_version=2) == []
+
+
+@pytest.mark.parametrize("mode", ["none", "name", "id"])
+def test_partitions_and_column_mapping(mode):
+    f = fed(Struct((ID, NAME, PART)), by=["part"], mode=mode)
+    file = f.add("part=1/f", people(0, 1, 2), part="1")
+    f.commit(file)
+    f.commit(gone(file), replace(file, deletion_vector=inline_descriptor([0])))
+    f.commit(f.cdc("_change_data/part=2/c", {**people(7), "_change_type": ["update_postimage"]}, part="2"))
+    f.commit(f.add("part=__HIVE_DEFAULT_PARTITION__/a b", people(9), part=None))
+    columns = ("id", "name", "part", "_change_type", "_commit_version")
+    assert rows(f.table, columns, start_version=2) == [
+        (0, "n0", 1, "delete", 2),
+        (7, "n7", 2, "update_postimage", 3),
+        (9, "n9", None, "insert", 4),
+    ]
+    assert rows(f.table, filter="part = 2") == [(7, "update_postimage", 3)]
+
+
+def test_a_commit_that_only_rearranges_changes_nothing():
+    f = fed()
+    file = f.add("f", people(0))
+    f.commit(file)
+    f.commit(gone(file, data_change=False), replace(f.add("g", people(0)), data_change=False))
+    assert rows(f.table, start_version=2) == []
+
+
+def test_a_bare_tombstone_is_completed_from_the_version_before():
+    f = fed(Struct((ID, PART)), by=["part"])
+    f.commit(f.add("part=3/f", {"id": [1]}, part="3"), f.add("part=4/g", {"id": [2]}, part="4"))
+    f.commit(Remove(path="part=3/f"))
+    assert rows(f.table, ("id", "part", "_change_type"), start_version=2) == [(1, 3, "delete")]
+    f.commit(Remove(path="nowhere"))
+    with pytest.raises(InvalidCommitError, match=r"00000000000000000003\.json.*removes nowhere"):
+        rows(f.table, start_version=3)
+
+
+def test_a_data_file_may_hold_the_change_type_itself():
+    """The protocol lets a file be data and change data at once; readers of data disregard the column."""
+    f = fed()
+    file = f.add("f", {**people(1), "_change_type": ["update_postimage"]})
+    f.commit(file)
+    assert rows(f.table) == [(1, "insert", 1)]
+    assert f.table.to_arrow().column_names == ["id", "name"]
+
+
+def test_a_file_that_was_cleaned_up_is_named():
+    f = fed()
+    file = f.add("f", people(1))
+    f.commit(file)
+    f.commit(gone(file))
+    f.env.store.delete("f")
+    with pytest.raises(DataFileMissingError, match="the data file f "):
+        rows(f.table)
+
+
+# --- filters
+
+
+@pytest.mark.parametrize(
+    ("condition", "kept"),
+    [
+        ("_commit_version = 2", [(1, "delete", 2), (5, "insert", 2)]),
+        ("_change_type = 'delete'", [(1, "delete", 2)]),
+        ("_change_type like 'update%'", [(9, "update_preimage", 3)]),
+        ("_change_type != 'insert' and _commit_version > 2", [(9, "update_preimage", 3)]),
+        ("id >= 5 and _commit_version < 3", [(5, "insert", 2)]),
+        ("id = 9 or _change_type = 'delete'", [(1, "delete", 2), (9, "update_preimage", 3)]),
+    ],
+)
+def test_filters_on_every_column(condition, kept):
+    f = fed()
+    file = f.add("f", people(0, 1))
+    f.commit(file)
+    f.commit(gone(file), replace(file, deletion_vector=inline_descriptor([1])), f.add("g", people(5)))
+    f.commit(f.cdc("_change_data/c", {**people(9), "_change_type": ["update_preimage"]}))
+    assert rows(f.table, start_version=2, filter=condition) == kept
+
+
+def test_statistics_leave_files_out():
+    f = fed()
+    stats = '{"numRecords":1,"minValues":{"id":1},"maxValues":{"id":1},"nullCount":{"id":0}}'
+    f.commit(replace(f.add("f", people(1)), stats=stats), f.add("g", people(7)))
+    store = f.env.store
+    assert isinstance(store, MemoryStore)
+    before = store.calls[Operation.OPEN] + store.calls[Operation.GET_RANGE]
+    store.delete("f")
+    assert rows(f.table, filter="id = 7") == [(7, "insert", 1)]
+    assert store.calls[Operation.OPEN] + store.calls[Operation.GET_RANGE] > before
+
+
+def test_statistics_of_the_rows_that_are_left_say_nothing_of_those_that_went():
+    f = fed()
+    file = f.add("f", people(1, 2))
+    f.commit(file)
+    tight = '{"numRecords":2,"tightBounds":true,"minValues":{"id":2},"maxValues":{"id":2},"nullCount":{"id":0}}'
+    f.commit(gone(file), replace(file, deletion_vector=inline_descriptor([0]), stats=tight))
+    assert rows(f.table, start_version=2, filter="id = 1") == [(1, "delete", 2)]
+
+
+def test_unknown_columns_are_named():
+    f = fed()
+    with pytest.raises(ColumnNotFoundError, match=r"nosuch .*_commit_timestamp"):
+        f.table.changes(start_version=0, columns=["nosuch"])
+
+
+# --- ranges
+
+
+@pytest.fixture
+def five() -> Fed:
+    """Versions 1 to 4 insert their number."""
+    f = fed()
+    for i in range(1, 5):
+        f.commit(f.add(f"f{i}", people(i)))
+    return f
+
+
+def times(f: Fed) -> list[datetime]:
+    return [row["timestamp"] for row in reversed(f.table.history())]
+
+
+def versions(f: Fed, **asked) -> list[int]:
+    return f.table.changes(**asked)["_commit_version"].to_pylist()
+
+
+def test_a_range_includes_both_ends_and_ends_at_the_newest(five):
+    assert versions(five, start_version=2, end_version=3) == [2, 3]
+    assert versions(five, start_version=3) == [3, 4]
+    assert versions(five, start_version=3, end_version=99) == [3, 4]
+
+
+def test_times(five):
+    at = times(five)
+    assert versions(five, start_timestamp=at[2], end_timestamp=at[3]) == [2, 3]
+    between = datetime.fromtimestamp(at[2].timestamp() + 0.001, UTC)
+    assert versions(five, start_timestamp=between, end_timestamp=at[4].isoformat()) == [3, 4]
+    assert versions(five, start_timestamp="1999-01-01", end_version=1) == [1]
+    assert versions(five, start_version=2, end_timestamp=between) == [2]
+    assert five.table.changes(start_version=3)["_commit_timestamp"].to_pylist() == at[3:]
+
+
+def test_times_between_the_same_commits_are_an_empty_range(five):
+    at = times(five)[2].timestamp()
+    early, late = (datetime.fromtimestamp(at + seconds, UTC) for seconds in (0.001, 0.002))
+    assert versions(five, start_timestamp=early, end_timestamp=late) == []
+    with pytest.raises(InvalidChangeRangeError, match="which is before"):
+        versions(five, start_timestamp=late, end_timestamp=early)
+
+
+def test_ranges_that_make_no_sense(five):
+    with pytest.raises(ChangeStartMissingError):
+        versions(five)
+    with pytest.raises(ChangeStartMissingError):
+        versions(five, end_version=3)
+    with pytest.raises(ChangeBoundaryTwiceError, match="starting"):
+        versions(five, start_version=1, start_timestamp="2020-01-01")
+    with pytest.raises(ChangeBoundaryTwiceError, match="ending"):
+        versions(five, start_version=1, end_version=1, end_timestamp="2020-01-01")
+    with pytest.raises(InvalidChangeRangeError, match="from version 3 to version 2"):
+        versions(five, start_version=3, end_version=2)
+    with pytest.raises(ChangeStartTooLateError, match="from version 5 on, and its newest version is 4"):
+        versions(five, start_version=5)
+    with pytest.raises(VersionNotFoundError):
+        versions(five, start_version=-1)
+    with pytest.raises(TimestampOutOfRangeError):
+        versions(five, start_timestamp="2999-01-01")
+    with pytest.raises(TimestampOutOfRangeError):
+        versions(five, start_version=0, end_timestamp="2999-01-01")
+    with pytest.raises(TimestampOutOfRangeError):
+        versions(five, start_version=0, end_timestamp="1999-01-01")
+
+
+def test_what_is_out_of_range_may_be_clipped(five):
+    def clipped(**asked):
+        return plan_feed(five.table.snapshot(), AskedRange(**asked), clip=True).to_arrow()["_commit_version"].to_pylist()
+
+    assert clipped(start_version=5) == []
+    assert clipped(start_timestamp="2999-01-01") == []
+    assert clipped(start_version=3, end_timestamp="2999-01-01") == [3, 4]
+
+
+def test_in_commit_timestamps_are_the_commits_times():
+    f = fed(enableInCommitTimestamps="true")
+    f.commit(CommitInfo({"inCommitTimestamp": 1_600_000_000_123}), f.add("f", people(1)))
+    (found,) = f.table.changes(start_version=1)["_commit_timestamp"].to_pylist()
+    assert found == datetime.fromtimestamp(1_600_000_000.123, UTC)
+
+
+def test_versions_that_were_cleaned_up(five):
+    five.table.create_checkpoint()
+    for version in range(3):
+        five.env.store.delete(f"_delta_log/{version:020d}.json")
+    with pytest.raises(VersionNotFoundError, match="versions 4 to 4 are available"):
+        versions(five, start_version=1)
+    with pytest.raises(VersionNotFoundError):
+        versions(five, start_version=3)
+    assert versions(five, start_version=4) == [4]
+
+
+def test_a_checkpoint_whose_own_commit_is_gone_tells_no_changes(five):
+    five.table.create_checkpoint()
+    five.commit(five.add("f5", people(5)))
+    for version in range(5):
+        five.env.store.delete(f"_delta_log/{version:020d}.json")
+    with pytest.raises(VersionNotFoundError, match=r"Version 4 .* versions 5 to 5"):
+        versions(five, start_version=4)
+
+
+def test_a_feed_is_the_same_when_it_is_loaded_again(five):
+    newest = five.table.snapshot()
+    planned = plan_feed(newest, AskedRange(start_version=2, end_version=3))
+    assert load_feed(newest, planned.range).to_arrow().equals(planned.to_arrow())
+    empty = plan_feed(newest, AskedRange(start_version=9), clip=True)
+    assert load_feed(newest, empty.range).to_arrow().num_rows == 0
+
+
+# --- whether the feed was on
+
+
+def test_changes_from_before_the_feed_was_enabled_are_refused():
+    f = fed(enableChangeDataFeed="false")
+    f.commit(f.add("f", people(1)))
+    f.commit(metadata(SCHEMA))
+    f.commit(f.add("g", people(2)))
+    with pytest.raises(ChangesNotRecordedError, match="at version 1"):
+        rows(f.table, start_version=1)
+    assert rows(f.table, start_version=2) == [(2, "insert", 3)]
+
+
+def test_a_time_without_the_feed_in_the_range_is_refused():
+    f = fed()
+    f.commit(f.add("f", people(1)))
+    f.commit(metadata(SCHEMA, enableChangeDataFeed="false"))
+    f.commit(metadata(SCHEMA))
+    with pytest.raises(ChangesNotRecordedError, match=r"from version 0 to 3 .* at version 2"):
+        rows(f.table)
+    assert rows(f.table, end_version=1) == [(1, "insert", 1)]
+
+
+def test_reserved_columns_are_refused():
+    f = fed(Struct((ID, Field(name="_commit_version", type=LONG))))
+    with pytest.raises(UnsupportedOperationError, match="column _commit_version of its own"):
+        rows(f.table)
+
+
+# --- schemas
+
+
+def test_a_feed_without_column_mapping_has_the_newest_schema():
+    f = fed(Struct((ID,)))
+    f.commit(f.add("f", {"id": [1]}))
+    f.commit(metadata(SCHEMA), f.add("g", people(2)))
+    assert rows(f.table, ("id", "name"), end_version=1) == [(1, None)]
+    assert rows(f.table, ("id", "name"), start_version=2) == [(2, "n2")]
+
+
+def test_a_schema_that_does_not_fit_is_told_with_its_version():
+    f = fed()
+    file = f.add("f", people(1))
+    f.commit(file)
+    f.commit(metadata(Struct((NAME,))), gone(file), f.add("g", {"name": ["x"]}))
+    with pytest.raises(IncompatibleChangeDataError, match=r"schema of version 2: .* at version 1, its column id"):
+        rows(f.table, ("name",), start_version=1)
+    assert rows(f.table, ("name", "_change_type"), start_version=2) == [("n1", "delete"), ("x", "insert")]
+
+
+def renamed(f: Fed) -> None:
+    fields = [replace(field, name="first") if field.name == "name" else field for field in f.metadata.schema]
+    f.commit(replace(f.metadata, schema_string=Struct(tuple(fields)).to_json()))
+
+
+def test_a_feed_with_column_mapping_has_the_schema_of_its_end():
+    f = fed(mode="name")
+    f.commit(f.add("f", people(1)))
+    renamed(f)
+    f.commit(f.add("g", {"id": [2], "first": ["n2"]}))
+    assert rows(f.table, ("id", "name"), end_version=1) == [(1, "n1")]
+    assert rows(f.table, ("id", "first"), start_version=2) == [(2, "n2")]
+    with pytest.raises(IncompatibleChangeDataError, match="its column name"):
+        rows(f.table)
+    with pytest.raises(IncompatibleChangeDataError):
+        plan_feed(f.table.snapshot(), AskedRange(start_version=0, end_version=1), mode="latest")
+
+
+def test_a_schema_that_only_the_middle_of_the_range_has_is_seen():
+    f = fed(mode="name")
+    before = f.metadata
+    renamed(f)
+    f.commit(before)
+    with pytest.raises(IncompatibleChangesError, match="at version 1, its column first"):
+        rows(f.table)
+
+
+def test_to_arrow_of_an_empty_feed_has_the_columns():
+    f = fed()
+    assert f.table.changes(start_version=0).schema.field("_commit_timestamp").type == pa.timestamp("us", "UTC")
