@@ -174,9 +174,9 @@ FEATURES: tuple[Feature, ...] = (
         name="generatedColumns",
         legacy_writer_version=4,
         active=_column_key("delta.generationExpression"),
-        writes=Writes.NONE,
+        writes=Writes.ALL,
         rule="generated columns",
-        why="Every new row must have the value of an SQL expression.",
+        why="Every new row gets the value of an SQL expression, or is tested for it where it brings one.",
     ),
     Feature(
         name="columnMapping",
@@ -192,9 +192,9 @@ FEATURES: tuple[Feature, ...] = (
         name="identityColumns",
         legacy_writer_version=6,
         active=_column_key("delta.identity."),
-        writes=Writes.NONE,
+        writes=Writes.ALL,
         rule="identity columns",
-        why="Values must be generated, and their high-water mark must be kept.",
+        why="Values are minted beyond the high-water mark, which moves in the same commit; two that move it conflict.",
     ),
     Feature(
         name="deletionVectors",
@@ -289,9 +289,9 @@ FEATURES: tuple[Feature, ...] = (
     Feature(
         name="allowColumnDefaults",
         active=_column_key("CURRENT_DEFAULT"),
-        writes=Writes.NONE,
+        writes=Writes.ALL,
         rule="default values of columns",
-        why="Rows without a value for such a column must get that of an SQL expression.",
+        why="Rows without a value for such a column get that of an SQL expression.",
     ),
     Feature(
         name="icebergCompatV1",
@@ -442,8 +442,12 @@ def _unknown_version(protocol: Protocol, table: str) -> UnsupportedProtocolVersi
 
 # --- what a table must declare
 
-# Features that are on wherever they are supported say nothing about what a schema or a property needs.
-_NEEDED_BY_METADATA = tuple(f for f in FEATURES if f.active is not _always and f.active is not _row_ids_are_assigned) + tuple(
+# Features that are on wherever they are supported say nothing about what a schema or a property needs. Defaults need
+# their feature to be asked for by name, as in the reference.
+_NOT_BY_METADATA = frozenset({"allowColumnDefaults"})
+_NEEDED_BY_METADATA = tuple(
+    f for f in FEATURES if f.active is not _always and f.active is not _row_ids_are_assigned and f.name not in _NOT_BY_METADATA
+) + tuple(
     replace(f, active=_property(name))
     for f, name in (
         (_BY_NAME["rowTracking"], "delta.enableRowTracking"),

@@ -7,12 +7,13 @@ everything is committed, or what was written is removed again.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  PySpark's users know it by this name
 
 from tahoe.errors import (
@@ -25,9 +26,11 @@ from tahoe.errors import (
     WriteFailedError,
 )
 from tahoe.protocol.column_mapping import column_id
+from tahoe.protocol.column_values import check_given, column_values
 from tahoe.protocol.constraints import constraints_of
 from tahoe.protocol.partitions import HIVE_NULL, format_partition_value, parse_partition_value
 from tahoe.protocol.schema import BINARY, Array, DataType, Field, Map, Struct, as_nullable, walk_fields
+from tahoe.spark.column_rules import Completed, complete
 from tahoe.spark.file_writer import NewFile, WriterSettings, delete_files, write_files
 from tahoe.spark.fitting import CHAR_VARCHAR, Refusals, check_binary_partitions, declares, enforce, fit, quoted, require, without_void
 from tahoe.spark.gateway import Gateway
@@ -152,15 +155,19 @@ def _options(spark: SparkSession, options: Mapping[str, str], table: Table) -> W
 
 
 def _named_by_position(frame: DataFrame, table: Table, *, may_grow: bool) -> DataFrame:
-    """The data with the table's column names; further columns keep theirs, where the table may take them in."""
+    """The data with the table's column names. Further columns keep theirs, where the table may take them in; the table's last columns may be
+    missing, where each has a rule that makes its values.
+    """
     names, given = table.schema.names, frame.columns
-    if len(given) < len(names) or (len(given) > len(names) and not may_grow):
+    values = column_values(table.protocol, table.schema, table=table.url)
+    is_short = len(given) < len(names) and not all(map(values.has, names[len(given) :]))
+    if is_short or (len(given) > len(names) and not may_grow):
         raise SchemaMismatchError(
             table=table.url,
             detail=f"the data has {len(given)} columns ({', '.join(given)}), and the table {len(names)} ({', '.join(names)})",
             remedy="Give a value for each column, or name the columns: INSERT INTO t (a, b) ..., INSERT INTO t BY NAME ...",
         )
-    return frame.toDF(*names, *given[len(names) :])
+    return frame.toDF(*names[: len(given)], *given[len(names) :])
 
 
 def _write(plan: WritePlan | None, options: WriteOptions, frame: DataFrame) -> int | None:
@@ -168,10 +175,11 @@ def _write(plan: WritePlan | None, options: WriteOptions, frame: DataFrame) -> i
     if plan is None:
         return None
     refusals = Refusals(plan.url)
-    rows = _rows(plan, options, frame, refusals)
     settings = writer_settings(plan, options)
-    files = _write_files(plan, rows, settings, refusals)
-    return _commit(plan, files, Gateway(frame.sparkSession), settings)
+    with _failures_told(plan, refusals):
+        rows = rows_for_files(plan, frame, refusals, checks_replace_where=options.replace_where_is_checked)
+        files = write_files(rows.rows, plan.url, settings)
+    return _commit(plan, files, rows.minted, Gateway(frame.sparkSession), settings)
 
 
 def _request(
@@ -232,18 +240,54 @@ def _is_of_its_source(name: str) -> bool:
 # --- the rows
 
 
-def _rows(plan: WritePlan, options: WriteOptions, frame: DataFrame, refusals: Refusals) -> DataFrame:
-    """The data as the files will hold it: fitted to the table's columns, each row checked while it is written."""
-    rows = fit(frame, without_void(plan.schema), refusals)
-    if plan.replace_where is not None and options.replace_where_is_checked:
+def rows_for_files(
+    plan: WritePlan,
+    frame: DataFrame,
+    refusals: Refusals,
+    *,
+    given: Mapping[str, Column | None] | None = None,
+    keep: Sequence[str] = (),
+    checks_replace_where: bool = True,
+) -> Completed:
+    """The data as the files will hold it: fitted to the table's columns, completed by its rules, each row checked while it is written.
+
+    Args:
+        given: which columns the rows bring, as `complete` has it, for rows of which some were in the table before; its conditions may name
+            any column of the data. None for new rows, which bring the columns that the data has.
+        keep: columns of the data that are none of the table's and stay, behind the others.
+
+    Raises:
+        SchemaMismatchError: the data's types do not fit.
+        IdentityValueGivenError: new rows bring numbers for a column that always makes them.
+        Exception: what Spark raised, where a part of the query must run before its rows can be numbered.
+    """
+    values, schema = plan.column_values, without_void(plan.schema)
+    present = {name.lower() for name in frame.columns}
+    if given is None:
+        given = dict.fromkeys(present)
+        check_given(values, present, table=plan.url)
+    lacking = [f.name.lower() for f in schema if f.name.lower() not in present and not values.has(f.name)]
+    given = {**given, **dict.fromkeys(lacking)}  # what no rule makes is null
+    brought = Struct(tuple(f for f in schema if f.name.lower() in given))
+    conditional = any(condition is not None for condition in given.values())
+    named = [name for name in frame.columns if name not in keep and plan.schema.find(name) is None] if conditional else []
+    completed = complete(fit(frame, brought, refusals, keep=[*keep, *named]), schema, values, given, refusals, keep=keep)
+    return replace(completed, rows=_checked_and_laid_out(plan, completed.rows, refusals, keep, checks_replace_where))
+
+
+def _checked_and_laid_out(
+    plan: WritePlan, rows: DataFrame, refusals: Refusals, keep: Sequence[str], checks_replace_where: bool
+) -> DataFrame:
+    if plan.replace_where is not None and checks_replace_where:
         rows = require(rows, plan.replace_where, plan.request.replace_where or "", plan.schema, refusals)
     rows = enforce(rows, constraints_of(plan.metadata, table=plan.url), refusals)
     rows = check_binary_partitions(rows, plan.partition_columns, plan.schema, refusals)
     if not plan.keeps_partitions_in_files:
         return rows
     # in the files they come behind the others; what becomes folders is a copy, behind all
-    order = _partitions_last(rows.columns, plan.partition_columns)
-    return rows.select(*map(quoted, order), *[F.col(quoted(name)).alias(name) for name in plan.partition_columns])
+    order = _partitions_last([name for name in rows.columns if name not in keep], plan.partition_columns)
+    copies = [F.col(quoted(name)).alias(name) for name in plan.partition_columns]
+    return rows.select(*map(quoted, order), *map(quoted, keep), *copies)
 
 
 def _partitions_last(names: Sequence[str], partitions: Sequence[str]) -> list[str]:
@@ -301,9 +345,11 @@ def _map_type(data_type: DataType, change: Callable[[Field], Field]) -> DataType
             return data_type
 
 
-def _write_files(plan: WritePlan, rows: DataFrame, settings: WriterSettings, refusals: Refusals) -> list[NewFile]:
+@contextmanager
+def _failures_told(plan: WritePlan, refusals: Refusals) -> Iterator[None]:
+    """Spark's failures while rows are computed and written, as errors of ours."""
     try:
-        return write_files(rows, plan.url, settings)
+        yield
     except DeltaError:
         raise
     except Exception as error:
@@ -334,10 +380,10 @@ def _telling_line(message: str) -> str:
 # --- the files
 
 
-def _commit(plan: WritePlan, files: Sequence[NewFile], gateway: Gateway, settings: WriterSettings) -> int | None:
+def _commit(plan: WritePlan, files: Sequence[NewFile], minted: Sequence[str], gateway: Gateway, settings: WriterSettings) -> int | None:
     """Commit what was written. Where nothing was committed, and that is certain, they go; None where another did the same meanwhile."""
     try:
-        statistics = _statistics(plan, files)
+        statistics = _statistics(plan, files, minted)
         empty = {file.key for file in files if statistics[file.key].num_records == 0}
         delete_files(gateway, plan.url, empty, settings.hadoop)
         kept = [file for file in files if file.key not in empty]
@@ -361,10 +407,10 @@ def _commit(plan: WritePlan, files: Sequence[NewFile], gateway: Gateway, setting
         raise
 
 
-def _statistics(plan: WritePlan, files: Sequence[NewFile]) -> Mapping[str, FileStatistics]:
+def _statistics(plan: WritePlan, files: Sequence[NewFile], minted: Sequence[str]) -> Mapping[str, FileStatistics]:
     keys = [file.key for file in files]
     store, mode = plan.table.env.store, plan.column_mapping_mode
-    return read_statistics(store, keys, plan.metadata, mode, clustering=plan.clustering_columns)
+    return read_statistics(store, keys, plan.metadata, mode, clustering=plan.clustering_columns, minted=minted)
 
 
 def _written_files(plan: WritePlan, files: Sequence[NewFile], statistics: Mapping[str, FileStatistics]) -> list[WrittenFile]:
@@ -377,6 +423,7 @@ def _written_files(plan: WritePlan, files: Sequence[NewFile], statistics: Mappin
             modification_time_ms=file.modification_time_ms,
             partition_values=_partition_values(plan.physical_partition_columns, serialise, file.key),
             statistics=statistics[file.key].json,
+            minted=statistics[file.key].minted,
         )
         for file in files
     ]

@@ -6,7 +6,7 @@ nothing; `WritePlan.commit` takes the files that were written. Spark and the sma
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -25,6 +25,7 @@ from tahoe.protocol import clustering
 from tahoe.protocol.actions import Action, Add, DomainMetadata, Metadata, Protocol, Remove, Txn, remove_of
 from tahoe.protocol.clustering import clustering_columns, clustering_domain
 from tahoe.protocol.column_mapping import MAX_COLUMN_ID, assign_mapping, mapping_mode, physical_schema, stored_name
+from tahoe.protocol.column_values import ColumnValues, as_declared, check_new_columns, column_values, with_marks
 from tahoe.protocol.conflict import EVERYTHING, FilesRead, Intent, Reads
 from tahoe.protocol.evolution import merge_schemas, new_columns
 from tahoe.protocol.features import (
@@ -106,6 +107,7 @@ class WrittenFile:
         key: relative to the table, unescaped.
         partition_values: serialised, by physical name.
         statistics: JSON text, by physical names; None where there are none.
+        minted: the value farthest from the start, of each identity column that the write gave numbers to, by logical name.
     """
 
     key: str
@@ -113,6 +115,7 @@ class WrittenFile:
     modification_time_ms: int
     partition_values: Mapping[str, str | None] = field(default_factory=dict)
     statistics: str | None = None
+    minted: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,6 +151,11 @@ class WritePlan:
         return self.metadata.schema
 
     @property
+    def column_values(self) -> ColumnValues:
+        """Where values come from that the rows do not bring."""
+        return column_values(self.protocol, self.schema, table=self.url)
+
+    @property
     def column_mapping_mode(self) -> str:
         return mapping_mode(self.protocol, self.metadata.configuration)
 
@@ -180,8 +188,9 @@ class WritePlan:
         now_ms = self.table.env.clock_ms()
         adds = [self.add(file) for file in files]
         removes, intent = self._removes(adds, now_ms)
+        metadata = marked(self.metadata, files)
         changed = (
-            [action for action, known in ((self.protocol, "protocol"), (self.metadata, "metadata")) if self._is_new(action, known)],
+            [action for action, known in ((self.protocol, "protocol"), (metadata, "metadata")) if self._is_new(action, known)],
             [Txn(app_id=self.request.txn[0], version=self.request.txn[1], last_updated_ms=now_ms)] if self.request.txn else [],
         )
         removed = {"numRemovedFiles": len(removes), "numRemovedBytes": sum(r.size_bytes or 0 for r in removes)}
@@ -284,6 +293,14 @@ class WritePlan:
         return {f.name: parse_partition_value(values.get(stored_name(f, mode)), f.type, zone=self.table.log.zone) for f in fields}
 
 
+def marked(metadata: Metadata, files: Iterable[WrittenFile]) -> Metadata:
+    """The metadata of a table once files are committed: the marks of identity columns are where the numbers in them end."""
+    schema = metadata.schema
+    for file in files:
+        schema = with_marks(schema, file.minted)
+    return metadata if schema == metadata.schema else replace(metadata, schema_string=schema.to_json())
+
+
 def plan_write(table: Table, request: WriteRequest) -> WritePlan | None:
     """Check a write against the table as it is, before any work.
 
@@ -353,10 +370,12 @@ def _described(
 ) -> tuple[Protocol, Metadata]:
     """Protocol and metadata for a schema of which no file is there yet."""
     configuration, asked = split_features(properties)
+    schema = as_declared(schema)
     if before is None:
         protocol = protocol_for_new_table(schema, {**configuration, **asked})
     else:
         protocol = upgrade_for(before.protocol, schema, {**configuration, **asked})
+    check_new_columns(protocol, schema, partition_columns, table=table.url)
     return protocol, _metadata(table, protocol, schema, partition_columns, configuration, comment, before)
 
 
