@@ -24,7 +24,6 @@ from tahoe.errors import (
     TableNotFoundError,
     UnsupportedDataTypeError,
     UnsupportedOperationError,
-    WriteNotImplementedError,
 )
 from tahoe.spark.tables import IdentityGenerator
 

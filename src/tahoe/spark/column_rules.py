@@ -172,7 +172,7 @@ def check_expressions(spark: SparkSession, schema: Struct, *, table: str) -> Non
 
 def _analysed(nothing: DataFrame, name: str, expression: str, table: str) -> DataFrame:
     try:
-        found = nothing.select(F.expr(f"({expression}\n)"))  # no star, and no comment that would end the line
+        return nothing.select(F.expr(expression).alias(name))  # a star cannot have a name
     except ParseException as error:
         raise GeneratedColumnExpressionError(table=table, column=name, expression=expression, detail=_reason(error)) from error
     except AnalysisException as error:
@@ -180,9 +180,6 @@ def _analysed(nothing: DataFrame, name: str, expression: str, table: str) -> Dat
             detail = f"a name in it is no column of the table that is not generated itself ({', '.join(nothing.columns)})"
             raise GeneratedColumnReferenceError(table=table, column=name, expression=expression, detail=detail) from error
         raise GeneratedColumnExpressionError(table=table, column=name, expression=expression, detail=_reason(error)) from error
-    if len(found.columns) != 1:
-        raise GeneratedColumnExpressionError(table=table, column=name, expression=expression, detail="it is not one value")
-    return found
 
 
 def _reason(error: AnalysisException) -> str:
