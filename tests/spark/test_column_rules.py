@@ -113,7 +113,7 @@ def test_given_values_are_checked_and_shown(spark: SparkSession, generated: str)
 
 
 def test_a_computed_null_is_a_null(spark: SparkSession, generated: str) -> None:
-    with pytest.raises(NotNullViolationError, match="column twice|Column twice"):
+    with pytest.raises(NotNullViolationError, match="Column twice"):
         append(spark.sql("select cast(null as long) as id"), generated)
 
 
@@ -413,9 +413,8 @@ def test_rows_of_both_kinds_at_once(spark: SparkSession, path: str) -> None:
     columns = "i long generated always as identity, d int default 5, g long generated always as (cast(x + 1 as long)), x int, y int"
     spark.sql(f"create table delta.`{path}` ({columns}) using delta {DEFAULTS_ALLOWED}")
     table = tahoe.Table(path)
-    found = spark.sql(
-        "select * from values (40L, 1, 9L, 8, 3, false), (null, null, null, 10, null, true), (null, 2, null, 11, 4, true) as t(i, d, g, x, y, new)"
-    ).coalesce(1)
+    values = "(40L, 1, 9L, 8, 3, false), (null, null, null, 10, null, true), (null, 2, null, 11, 4, true)"
+    found = spark.sql(f"select * from values {values} as t(i, d, g, x, y, new)").coalesce(1)
     plan = plan_write(table, WriteRequest(mode="append", schema=table.schema))
     assert plan is not None
     old = ~F.col("new")

@@ -24,7 +24,7 @@ from tahoe.protocol.actions import Metadata, Protocol
 from tahoe.protocol.column_mapping import mapping_mode
 from tahoe.protocol.properties import SYMLINK_MANIFESTS
 from tahoe.protocol.schema import TIMESTAMP_NTZ, VARIANT, VOID, Array, DataType, Map, Struct, types_in, walk_fields
-from tahoe.protocol.type_widening import TYPE_CHANGES, check_type_changes
+from tahoe.protocol.type_widening import TYPE_CHANGES, check_type_changes, is_widening_for_iceberg, recorded_changes
 
 READER_VERSIONS = range(1, 4)
 WRITER_VERSIONS = range(1, 8)
@@ -131,6 +131,9 @@ def _against_iceberg_v1(protocol: Protocol, metadata: Metadata) -> str | None:
         return "it needs delta.columnMapping.mode name or id"
     if "deletionVectors" in supported_features(protocol):
         return "the table supports deletion vectors, which Iceberg cannot read"
+    changed = [path for path, before, after in recorded_changes(metadata.schema) if not is_widening_for_iceberg(before, after)]
+    if changed:
+        return f"the type of {', '.join(changed)} was widened as Iceberg cannot widen it"
     columns = [".".join(path) for path, field in walk_fields(metadata.schema) if isinstance(field.type, Array | Map) or field.type == VOID]
     return f"columns of the types array, map and void cannot be read by it: {', '.join(columns)}" if columns else None
 
@@ -238,7 +241,7 @@ FEATURES: tuple[Feature, ...] = (
         active=_type_widening,
         writes=Writes.ALL,
         rule="type widening",
-        why="The recorded changes stay in the schema; a write does not change the type of a column.",
+        why="The recorded changes stay in the schema; a write that may change the schema widens types, and records that.",
     ),
     Feature(
         name="v2Checkpoint",

@@ -155,8 +155,8 @@ def _options(spark: SparkSession, options: Mapping[str, str], table: Table) -> W
 
 
 def _named_by_position(frame: DataFrame, table: Table, *, may_grow: bool) -> DataFrame:
-    """The data with the table's column names. Further columns keep theirs, where the table may take them in; the table's last columns may be
-    missing, where each has a rule that makes its values.
+    """The data with the table's column names. Further columns keep theirs, where the table may take them in; the table's last columns
+    may be missing, where each has a rule that makes its values.
     """
     names, given = table.schema.names, frame.columns
     values = column_values(table.protocol, table.schema, table=table.url)

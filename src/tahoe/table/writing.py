@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from tahoe.errors import (
@@ -27,7 +28,8 @@ from tahoe.protocol.clustering import clustering_columns, clustering_domain
 from tahoe.protocol.column_mapping import MAX_COLUMN_ID, assign_mapping, mapping_mode, physical_schema, stored_name
 from tahoe.protocol.column_values import ColumnValues, as_declared, check_new_columns, column_values, with_marks
 from tahoe.protocol.conflict import EVERYTHING, FilesRead, Intent, Reads
-from tahoe.protocol.evolution import merge_schemas, new_columns
+from tahoe.protocol.constraints import constraints_of
+from tahoe.protocol.evolution import losses, merge_schemas, new_columns, widening_of
 from tahoe.protocol.features import (
     active_features,
     check_writable,
@@ -43,7 +45,7 @@ from tahoe.protocol.predicate import Predicate, columns_of, evaluate, has_unknow
 from tahoe.protocol.properties import normalise
 from tahoe.protocol.row_tracking import MATERIALISED, with_materialised_columns
 from tahoe.protocol.schema import VARIANT, VOID, Array, Map, Struct, as_nullable, check_unique_names, types_in, walk_fields
-from tahoe.sql.predicates import parse_predicate
+from tahoe.sql.predicates import columns_named, parse_predicate
 from tahoe.table.snapshot import Snapshot
 from tahoe.table.transaction import Transaction
 
@@ -542,7 +544,7 @@ def _replaced_schema(table: Table, request: WriteRequest, snapshot: Snapshot) ->
 
 
 def _evolved(table: Table, request: WriteRequest, snapshot: Snapshot) -> tuple[Protocol, Metadata]:
-    """The table as it is, with new columns where `mergeSchema` lets them in."""
+    """The table as it is, with new columns and wider types where `mergeSchema` lets them in."""
     new = [".".join(path) for path, _ in new_columns(snapshot.schema, request.schema)]
     if new and not request.merge_schema:
         raise SchemaMismatchError(
@@ -550,13 +552,36 @@ def _evolved(table: Table, request: WriteRequest, snapshot: Snapshot) -> tuple[P
             detail=f"the table has no column {', '.join(new)} (it has {', '.join(snapshot.schema.names)})",
             remedy="Drop the column from the data, or let it into the table with option mergeSchema=true.",
         )
-    merged = merge_schemas(snapshot.schema, request.schema)
+    widens = widening_of(snapshot.protocol, snapshot.metadata, table=table.url) if request.merge_schema else None
+    merged = merge_schemas(snapshot.schema, request.schema, widens, _fixed_columns(snapshot) if widens is not None else frozenset())
+    if request.merge_schema:
+        _check_losses(table, merged, request.schema, is_widened=widens is not None)
     if merged == snapshot.schema:
         return snapshot.protocol, snapshot.metadata
     # Properties that the protocol does not support mean nothing, and new columns do not change that.
     needed = needed_features(merged, snapshot.properties) - needed_features(snapshot.schema, snapshot.properties)
     protocol = upgrade(snapshot.protocol, needed)
     return protocol, _metadata(table, protocol, merged, snapshot.partition_columns, snapshot.properties, None, snapshot)
+
+
+def _fixed_columns(snapshot: Snapshot) -> frozenset[str]:
+    """The columns whose types cannot change of themselves: a rule names them, or makes their values."""
+    values = column_values(snapshot.protocol, snapshot.schema, table=snapshot.url)
+    constraints = [constraint.expression for constraint in constraints_of(snapshot.metadata, table=snapshot.url)]
+    named = (columns_named(expression) for expression in [*constraints, *values.generated.values()])
+    return frozenset(chain((name.lower() for name in [*values.generated, *values.identity]), *named))
+
+
+def _check_losses(table: Table, schema: Struct, data: Struct, *, is_widened: bool) -> None:
+    """Refuse data of which a write that may change the table would drop digits, or times of days, without a word."""
+    found = [f"column {'.'.join(path)} is {known}, and the data has {given}" for path, known, given in losses(schema, data)]
+    if found:
+        why = "a rule of the table needs their types" if is_widened else "delta.enableTypeWidening is not true"
+        raise SchemaMismatchError(
+            table=table.url,
+            detail=f"{'; '.join(found)}; mergeSchema does not widen it, because {why}",
+            remedy="Cast the column in the data." if is_widened else "Set delta.enableTypeWidening=true, or cast the column in the data.",
+        )
 
 
 def _replace_where(table: Table, request: WriteRequest, metadata: Metadata) -> Predicate | None:
