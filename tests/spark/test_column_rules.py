@@ -421,6 +421,10 @@ def test_rows_of_both_kinds_at_once(spark: SparkSession, path: str) -> None:
     done = rows_for_files(plan, found, Refusals(table.url), given={"i": old, "d": old, "g": old, "x": None, "y": old})
     assert done.minted == ("i",)
     assert sorted(map(tuple, done.rows.collect())) == [(2, 5, 11, 10, None), (3, 5, 12, 11, None), (40, 1, 9, 8, 3)]
+    has_number = F.col("i").isNotNull()  # which is so of all rows, once they are counted
+    by_value = {"i": has_number, "d": has_number, "g": F.col("g") > 0, "x": None, "y": None}
+    by_values = rows_for_files(plan, found, Refusals(table.url), given=by_value)
+    assert sorted(map(tuple, by_values.rows.collect())) == [(2, 5, 11, 10, None), (3, 5, 12, 11, 4), (40, 1, 9, 8, 3)]
     wrong = found.withColumn("g", F.lit(1).cast("long"))
     refusals = Refusals(table.url)
     done = rows_for_files(plan, wrong, refusals, given={"i": old, "d": old, "g": old, "x": None, "y": old})

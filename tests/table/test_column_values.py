@@ -245,3 +245,11 @@ def test_a_column_that_another_is_made_of_cannot_go():
     table = make(Field(name="g", type=STRING, metadata={"delta.generationExpression": "upper(x)"}), properties=named)
     with table.transaction() as changes, pytest.raises(SchemaMismatchError, match=r"upper\(x\) needs it"):
         changes.set_schema(Struct((table.schema.find("g"),)))
+
+
+@pytest.mark.parametrize("metadata", [{"delta.generationExpression": "x"}, {"CURRENT_DEFAULT": "'a'"}, numbers()])
+def test_a_column_that_is_added_later_has_no_rule(metadata):
+    # the rows that are there would break it; a default may be set afterwards
+    table = make(Field(name="i", type=LONG))
+    with table.transaction() as changes, pytest.raises(SchemaMismatchError, match="new column n"):
+        changes.set_schema(Struct((*table.schema, Field(name="n", type=LONG, metadata=metadata))))

@@ -99,6 +99,11 @@ class ColumnValues:
         return name in self.generated or name in self.defaults or name in self.identity
 
 
+def makes_values(column: Field) -> bool:
+    """Whether a column has a rule that makes its values, supported or not."""
+    return not column.metadata.keys().isdisjoint((GENERATION_EXPRESSION, CURRENT_DEFAULT, *_DEFINING))
+
+
 def column_values(protocol: Protocol, schema: Struct, *, table: str = "the table") -> ColumnValues:
     """The rules that hold for a table.
 

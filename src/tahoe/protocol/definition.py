@@ -20,6 +20,7 @@ from tahoe.protocol.column_mapping import (
     mapping_mode,
     without_mapping,
 )
+from tahoe.protocol.column_values import makes_values
 from tahoe.protocol.constraints import PREFIX as CONSTRAINT
 from tahoe.protocol.evolution import Widens, widening_of
 from tahoe.protocol.features import split_features, upgrade_for
@@ -209,6 +210,9 @@ class Definition:
             raise self._mismatch(
                 f"the new column {'.'.join((*path, given.name))} is NOT NULL, and the rows that are there have no value in it"
             )
+        if makes_values(given):
+            why = "its rule would not hold for the rows that are there"
+            raise self._mismatch(f"the new column {'.'.join((*path, given.name))} is generated, counted, or has a default: {why}")
         return given
 
     def _changed(self, known: Field, given: Field, path: tuple[str, ...]) -> Field:

@@ -6,9 +6,9 @@ that is written, in Spark's own engine: no further pass over the rows, no shuffl
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -34,6 +34,12 @@ from tahoe.sql.predicates import columns_named
 # A row's place among those of a write, while its numbers are made of it.
 _POSITION = "__tahoe_position"
 
+# Whether a row brings a column, while the others get theirs.
+_GIVEN = "__tahoe_given_"
+
+Given: TypeAlias = Mapping[str, str | None]
+"""Which columns rows bring, by lower-cased name: all rows where the value is None, else those for which a column is true."""
+
 # Of Spark's `monotonically_increasing_id`, so many of the lower bits are the row's place in its partition, and those above the partition.
 _ROW_BITS = 33
 
@@ -47,7 +53,7 @@ class Completed:
 
 
 def complete(
-    frame: DataFrame, schema: Struct, values: ColumnValues, given: Mapping[str, Column | None], refusals: Refusals, keep: Iterable[str] = ()
+    frame: DataFrame, schema: Struct, values: ColumnValues, given: Mapping[str, Column | None], refusals: Refusals, keep: Sequence[str] = ()
 ) -> Completed:
     """Rows with every column of a table: what they do not bring is made by the column's rule, and null where it has none.
 
@@ -65,31 +71,40 @@ def complete(
         the rows, with the schema's columns in its order and types. To count partitions, where numbers are made, runs what comes before
         the last stage of the query.
     """
-    kept = list(keep)
-    made = [column.name for column in schema if given.get(column.name.lower(), column) is not None]
-    rows, minted = _numbered(frame, values, {name for name in made if name in values.identity}, given, refusals)
-    simple = {
-        name: _where_missing(name, given, F.expr(values.defaults[name]) if name in values.defaults else F.lit(None))
-        for name in made
-        if name not in values.identity and name not in values.generated
-    }
-    rows = rows.withColumns(simple) if simple else rows
-    generated = {name: _where_missing(name, given, F.expr(values.generated[name])) for name in made if name in values.generated}
-    rows = rows.withColumns(generated) if generated else rows
+    rows, brought = _with_conditions(frame, given)
+    conditions = [condition for condition in brought.values() if condition is not None]
+    made = [column.name for column in schema if brought.get(column.name.lower(), column) is not None]
+    rows, minted = _numbered(rows, values, [name for name in values.identity if name in made], brought, refusals)
+    others = [name for name in made if name not in values.identity and name not in values.generated]
+    rows = _made(rows, {name: values.defaults.get(name, "null") for name in others}, brought)
+    rows = _made(rows, {name: values.generated[name] for name in made if name in values.generated}, brought)
     if made:
-        rows = fit_some(rows, schema, set(made), refusals, keep=kept)
+        rows = fit_some(rows, schema, set(made), refusals, keep=[*keep, *conditions])
     for name, expression in values.generated.items():
-        if name.lower() in given:
-            rows = _checked(rows, name, expression, refusals)
-    return Completed(rows=rows, minted=minted)
+        if name.lower() in brought:
+            rows = _checked(rows, name, expression, brought[name.lower()], refusals)
+    return Completed(rows=rows.drop(*conditions) if conditions else rows, minted=minted)
 
 
-def _where_missing(name: str, given: Mapping[str, Column | None], value: Column) -> Column:
+def _with_conditions(frame: DataFrame, given: Mapping[str, Column | None]) -> tuple[DataFrame, Given]:
+    """The rows with each condition as a column: what is made of a column must not change what was said of it."""
+    found = {name: (f"{_GIVEN}{name}", condition) for name, condition in given.items() if condition is not None}
+    columns = {column: F.coalesce(condition, F.lit(False)) for column, condition in found.values()}
+    names = {name: found[name][0] if name in found else None for name in given}
+    return frame.withColumns(columns) if columns else frame, names
+
+
+def _made(rows: DataFrame, expressions: Mapping[str, str], given: Given) -> DataFrame:
+    made = {name: _where_missing(name, given, F.expr(expression)) for name, expression in expressions.items()}
+    return rows.withColumns(made) if made else rows
+
+
+def _where_missing(name: str, given: Given, value: Column) -> Column:
     brought = given.get(name.lower())
-    return value if brought is None else F.when(brought, F.col(quoted(name))).otherwise(value)
+    return value if brought is None else F.when(F.col(quoted(brought)), F.col(quoted(name))).otherwise(value)
 
 
-def _checked(rows: DataFrame, name: str, expression: str, refusals: Refusals) -> DataFrame:
+def _checked(rows: DataFrame, name: str, expression: str, brought: str | None, refusals: Refusals) -> DataFrame:
     """The rows, refused where the value in a generated column is another one. As for replaceWhere, the check is a projection."""
     named = {*columns_named(expression), name.lower()}
     shown = [F.col(quoted(column)) for column in rows.columns if column.lower() in named]
@@ -100,26 +115,24 @@ def _checked(rows: DataFrame, name: str, expression: str, refusals: Refusals) ->
         lambda row: GeneratedValueMismatchError(table=refusals.table, column=name, expression=expression, values=row),
         found,
     )
-    return rows.withColumn(name, F.when(column.eqNullSafe(F.expr(expression)), column).otherwise(refused))
+    is_right = column.eqNullSafe(F.expr(expression))
+    return rows.withColumn(name, F.when(is_right if brought is None else is_right | ~F.col(quoted(brought)), column).otherwise(refused))
 
 
 # --- identity columns
 
 
 def _numbered(
-    frame: DataFrame, values: ColumnValues, wanted: Set[str], given: Mapping[str, Column | None], refusals: Refusals
+    frame: DataFrame, values: ColumnValues, wanted: Sequence[str], given: Given, refusals: Refusals
 ) -> tuple[DataFrame, tuple[str, ...]]:
     """The rows with new numbers in the wanted columns: the partitions take turns, so that none can give a number that another gives."""
     if not wanted:
         return frame, ()
     rows, partitions = _counted(frame)
-    position = F.monotonically_increasing_id()
-    rows = rows.withColumn(_POSITION, position)
-    at = F.col(_POSITION)
+    rows, at = rows.withColumn(_POSITION, F.monotonically_increasing_id()), F.col(_POSITION)
     turn = at.bitwiseAND(F.lit((1 << _ROW_BITS) - 1)) * F.lit(partitions).cast("long") + F.shiftright(at, _ROW_BITS)
-    names = [name for name in values.identity if name in wanted]
-    numbers = {name: _where_missing(name, given, _number(name, values.identity[name], turn, refusals)) for name in names}
-    return rows.withColumns(numbers).drop(_POSITION), tuple(names)
+    numbers = {name: _where_missing(name, given, _number(name, values.identity[name], turn, refusals)) for name in wanted}
+    return rows.withColumns(numbers).drop(_POSITION), tuple(wanted)
 
 
 def _number(name: str, identity: Identity, turn: Column, refusals: Refusals) -> Column:
