@@ -158,8 +158,9 @@ def _named_by_position(frame: DataFrame, table: Table, *, may_grow: bool) -> Dat
     """The data with the table's column names. Further columns keep theirs, where the table may take them in; the table's last columns
     may be missing, where each has a rule that makes its values.
     """
-    names, given = table.schema.names, frame.columns
-    values = column_values(table.protocol, table.schema, table=table.url)
+    snapshot, given = table.snapshot(), frame.columns
+    names = snapshot.schema.names
+    values = column_values(snapshot.protocol, snapshot.schema, table=table.url)
     is_short = len(given) < len(names) and not all(map(values.has, names[len(given) :]))
     if is_short or (len(given) > len(names) and not may_grow):
         raise SchemaMismatchError(
@@ -176,7 +177,7 @@ def _write(plan: WritePlan | None, options: WriteOptions, frame: DataFrame) -> i
         return None
     refusals = Refusals(plan.url)
     settings = writer_settings(plan, options)
-    with _failures_told(plan, refusals):
+    with failures_told(plan, refusals):
         rows = rows_for_files(plan, frame, refusals, checks_replace_where=options.replace_where_is_checked)
         files = write_files(rows.rows, plan.url, settings)
     return _commit(plan, files, rows.minted, Gateway(frame.sparkSession), settings)
@@ -346,7 +347,7 @@ def _map_type(data_type: DataType, change: Callable[[Field], Field]) -> DataType
 
 
 @contextmanager
-def _failures_told(plan: WritePlan, refusals: Refusals) -> Iterator[None]:
+def failures_told(plan: WritePlan, refusals: Refusals) -> Iterator[None]:
     """Spark's failures while rows are computed and written, as errors of ours."""
     try:
         yield
@@ -382,28 +383,36 @@ def _telling_line(message: str) -> str:
 
 def _commit(plan: WritePlan, files: Sequence[NewFile], minted: Sequence[str], gateway: Gateway, settings: WriterSettings) -> int | None:
     """Commit what was written. Where nothing was committed, and that is certain, they go; None where another did the same meanwhile."""
-    try:
-        statistics = _statistics(plan, files, minted)
-        empty = {file.key for file in files if statistics[file.key].num_records == 0}
-        delete_files(gateway, plan.url, empty, settings.hadoop)
-        kept = [file for file in files if file.key not in empty]
-        written = _written_files(plan, kept, statistics)
-    except BaseException:
-        delete_files(gateway, plan.url, [file.key for file in files], settings.hadoop)
-        raise
-    metrics = {
-        "numFiles": len(kept),
-        "numOutputRows": sum(statistics[file.key].num_records for file in kept),
-        "numOutputBytes": sum(file.size_bytes for file in kept),
-    }
+    written, rows = finished_files(plan, files, minted, gateway, settings)
+    metrics = {"numFiles": len(written), "numOutputRows": rows, "numOutputBytes": sum(file.size_bytes for file in written)}
     try:
         return plan.commit(written, metrics)
     except CommitOutcomeUnknownError:
         raise
     except DeltaError as error:  # any other exception may come after the commit, when readers already count on the files
-        delete_files(gateway, plan.url, [file.key for file in kept], settings.hadoop)
+        delete_files(gateway, plan.url, [file.key for file in written], settings.hadoop)
         if isinstance(error, WriteAlreadyRecordedError):
             return None
+        raise
+
+
+def finished_files(
+    plan: WritePlan, files: Sequence[NewFile], minted: Sequence[str], gateway: Gateway, settings: WriterSettings
+) -> tuple[list[WrittenFile], int]:
+    """The files that were written, with what their footers tell, and how many rows are in them. Files without rows are deleted; all are, if
+    this fails.
+
+    Args:
+        minted: the identity columns in which rows got new numbers; `tahoe.table.writing.marked` gives the metadata that goes with them.
+    """
+    try:
+        statistics = _statistics(plan, files, minted)
+        empty = {file.key for file in files if statistics[file.key].num_records == 0}
+        delete_files(gateway, plan.url, empty, settings.hadoop)
+        kept = [file for file in files if file.key not in empty]
+        return _written_files(plan, kept, statistics), sum(statistics[file.key].num_records for file in kept)
+    except BaseException:
+        delete_files(gateway, plan.url, [file.key for file in files], settings.hadoop)
         raise
 
 
