@@ -36,6 +36,7 @@ class WithoutSpark:
     cannot_read: Mapping[str, str] = {"variant_shredded": "shredded", "dates_of_the_julian_calendar": "Julian calendar"}
     cannot_append: Mapping[str, str] = {
         "variant": "an Arrow table does not say that a column is a variant",
+        "generated_columns": "only Spark can evaluate their expressions",
         "void_column": "an Arrow table does not say that a column is void",
         **dict.fromkeys(cannot_read, "it cannot be read"),
     }

@@ -98,7 +98,7 @@ class Reference:
     ) -> None:
         """Create a table with its Python builder, which knows generated and identity columns.
 
-        A column is name, type and any of nullable, generated (an expression), identity (start and step).
+        A column is name, type and any of nullable, generated (an expression), identity and identity_always (start and step).
         """
         self._ask(
             op="create",

@@ -81,13 +81,13 @@ class Server:
     ) -> dict[str, Any]:
         table = DeltaTable.create(self.spark).location(path)
         for column in columns:
-            identity = column.get("identity")
+            identity, always = column.get("identity"), column.get("identity_always")
             generated = IdentityGenerator(**identity) if identity is not None else None
             table = table.addColumn(
                 column["name"],
                 column["type"],
                 nullable=column.get("nullable", True),
-                generatedAlwaysAs=column.get("generated"),
+                generatedAlwaysAs=column.get("generated") if always is None else IdentityGenerator(**always),
                 generatedByDefaultAs=generated,
             )
         if partition_by:

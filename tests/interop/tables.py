@@ -405,7 +405,7 @@ statements(
     check_constraint=(create(), "ALTER TABLE {t} ADD CONSTRAINT positive CHECK (id >= 0 AND name LIKE 'name%')"),
 )
 statements(
-    "allowColumnDefaults",
+    None,
     column_defaults=(
         f"CREATE TABLE {{t}} (id LONG, name STRING DEFAULT 'nobody') USING delta {properties(feature__allowColumnDefaults='supported')}",
         "INSERT INTO {t} (id) VALUES (1), (2)",
@@ -444,7 +444,7 @@ statements(
 )
 
 
-@table(refused="generatedColumns")
+@table()
 def generated_columns(reference: Reference, path: Path) -> None:
     reference.create(
         path,
@@ -459,7 +459,7 @@ def generated_columns(reference: Reference, path: Path) -> None:
     run(reference, path, "INSERT INTO {t} (id, at) VALUES (1, TIMESTAMP'2024-01-01 10:00:00'), (2, TIMESTAMP'2024-01-02 10:00:00')")
 
 
-@table(refused="identityColumns")
+@table()
 def identity_columns(reference: Reference, path: Path) -> None:
     reference.create(path, [{"name": "id", "type": "LONG", "identity": {"start": 100, "step": 10}}, {"name": "name", "type": "STRING"}])
     run(reference, path, "INSERT INTO {t} (name) VALUES ('a'), ('b'), ('c')")

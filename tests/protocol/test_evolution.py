@@ -1,7 +1,27 @@
 """How schemas grow."""
 
-from tahoe.protocol.evolution import merge_schemas, new_columns
-from tahoe.protocol.schema import INTEGER, LONG, STRING, VOID, Array, Field, Map, Struct
+import pytest
+
+from tahoe.protocol.actions import Metadata, Protocol
+from tahoe.protocol.evolution import losses, merge_schemas, new_columns, widening_of
+from tahoe.protocol.schema import (
+    BYTE,
+    DATE,
+    DOUBLE,
+    FLOAT,
+    INTEGER,
+    LONG,
+    SHORT,
+    STRING,
+    TIMESTAMP_NTZ,
+    VOID,
+    Array,
+    Decimal,
+    Field,
+    Map,
+    Struct,
+)
+from tahoe.protocol.type_widening import TYPE_CHANGES, is_widening, is_widening_for_iceberg
 
 
 def schema(**columns):
@@ -33,3 +53,87 @@ def test_fields_are_added_inside_structs_arrays_and_maps():
 def test_merging_what_is_there_changes_nothing():
     table = Struct((Field(name="a", type=LONG, nullable=False, metadata={"comment": "key"}),))
     assert merge_schemas(table, schema(A=LONG)) == table
+
+
+# --- wider types
+
+
+def test_types_are_widened_at_every_depth_and_each_change_is_recorded_at_the_column_above():
+    table = schema(
+        n=INTEGER,
+        s=schema(x=SHORT),
+        l=Array(element=Array(element=INTEGER)),
+        m=Map(key=BYTE, value=schema(y=FLOAT)),
+        narrow=LONG,
+    )
+    data = schema(
+        n=LONG,
+        s=schema(x=INTEGER),
+        l=Array(element=Array(element=DOUBLE)),
+        m=Map(key=SHORT, value=schema(y=DOUBLE)),
+        narrow=INTEGER,
+    )
+    merged = merge_schemas(table, data, is_widening)
+    assert [f.type for f in merged.find("s").type] == [INTEGER]
+    assert merged.find("narrow") == table.find("narrow")
+    changes = {f.name: f.metadata.get(TYPE_CHANGES) for f in [*merged, *merged.find("s").type, *merged.find("m").type.value]}
+    assert changes == {
+        "n": [{"fromType": "integer", "toType": "long"}],
+        "s": None,
+        "x": [{"fromType": "short", "toType": "integer"}],
+        "l": [{"fromType": "integer", "toType": "double", "fieldPath": "element.element"}],
+        "m": [{"fromType": "byte", "toType": "short", "fieldPath": "key"}],
+        "y": [{"fromType": "float", "toType": "double"}],
+        "narrow": None,
+    }
+    again = merge_schemas(merged, schema(n=Decimal(20, 0)), is_widening)
+    assert [change["toType"] for change in again.find("n").metadata[TYPE_CHANGES]] == ["long", "decimal(20,0)"]
+
+
+def test_fixed_columns_keep_their_types_and_still_grow():
+    table = schema(a=INTEGER, s=schema(x=INTEGER))
+    merged = merge_schemas(table, schema(A=LONG, s=schema(x=LONG, y=LONG)), is_widening, frozenset({"a", "s"}))
+    assert merged == schema(a=INTEGER, s=schema(x=INTEGER, y=LONG))
+
+
+def test_void_takes_a_type_without_a_record():
+    assert merge_schemas(schema(v=VOID), schema(v=LONG), is_widening) == schema(v=LONG)
+
+
+@pytest.mark.parametrize(
+    ("known", "given", "is_lost"),
+    [
+        (INTEGER, LONG, False),  # what does not fit is refused, value by value
+        (BYTE, DOUBLE, True),
+        (INTEGER, Decimal(12, 2), True),
+        (INTEGER, Decimal(12, 0), False),
+        (FLOAT, DOUBLE, True),
+        (Decimal(5, 2), Decimal(9, 4), True),
+        (Decimal(5, 2), Decimal(9, 2), False),
+        (DATE, TIMESTAMP_NTZ, True),
+        (DOUBLE, FLOAT, False),
+        (STRING, LONG, False),
+    ],
+)
+def test_what_a_narrower_type_would_cut_short(known, given, is_lost):
+    for wrap in (lambda kind: kind, lambda kind: Array(element=kind), lambda kind: Map(key=STRING, value=schema(x=kind))):
+        assert bool(list(losses(schema(a=wrap(known)), schema(a=wrap(given))))) is is_lost
+
+
+def test_who_widens():
+    feature = frozenset({"typeWidening"})
+    plain = Protocol(reader_version=3, writer_version=7, reader_features=feature, writer_features=feature)
+    iceberg = Protocol(reader_version=3, writer_version=7, reader_features=feature, writer_features=feature | {"icebergCompatV1"})
+    on = Metadata(id="m", schema_string=schema(a=LONG).to_json(), configuration={"delta.enableTypeWidening": "true"})
+    off = Metadata(id="m", schema_string=schema(a=LONG).to_json())
+    assert widening_of(plain, on, table="t") is is_widening
+    assert widening_of(iceberg, on, table="t") is is_widening_for_iceberg
+    assert widening_of(plain, off, table="t") is None
+    assert widening_of(Protocol(reader_version=1, writer_version=2), on, table="t") is None
+
+
+def test_iceberg_widens_less():
+    pairs = [(INTEGER, LONG), (FLOAT, DOUBLE), (Decimal(5, 2), Decimal(9, 2)), (VOID, DOUBLE)]
+    others = [(INTEGER, DOUBLE), (DATE, TIMESTAMP_NTZ), (Decimal(5, 2), Decimal(9, 3)), (INTEGER, Decimal(12, 0))]
+    assert all(is_widening(*pair) for pair in [*pairs, *others])
+    assert [pair for pair in [*pairs, *others] if is_widening_for_iceberg(*pair)] == pairs

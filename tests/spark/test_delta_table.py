@@ -24,7 +24,6 @@ from tahoe.errors import (
     TableNotFoundError,
     UnsupportedDataTypeError,
     UnsupportedOperationError,
-    WriteNotImplementedError,
 )
 from tahoe.spark.tables import IdentityGenerator
 
@@ -301,13 +300,7 @@ def test_column_mapping_by_property(spark: SparkSession, path: str) -> None:
     assert spark.read.format("delta").load(path).collect()[0]["a b"] == 1
 
 
-def test_what_tahoe_does_not_enforce_yet_is_refused_by_name(spark: SparkSession, path: str) -> None:
-    new = DeltaTable.create(spark).location(path).addColumn("a", "long")
-    with pytest.raises(WriteNotImplementedError, match="generatedColumns"):
-        new.addColumn("g", "int", generatedAlwaysAs="cast(a + 1 as int)").execute()
-    for given in ({"generatedAlwaysAs": IdentityGenerator(1, 2)}, {"generatedByDefaultAs": IdentityGenerator()}):
-        with pytest.raises(WriteNotImplementedError, match="identityColumns"):
-            DeltaTable.create(spark).location(path).addColumn("i", "long", **given).addColumn("x", "int").execute()
+def test_what_tahoe_does_not_do_yet_is_refused_by_name(spark: SparkSession, path: str) -> None:
     with pytest.raises(UnsupportedOperationError, match="clusterBy"):
         DeltaTable.create(spark).location(path).addColumn("a", "int").clusterBy("a").execute()
     assert not Path(path).exists()

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import Enum
 from itertools import chain
+from typing import Any, TypeAlias
 from typing import Protocol as Interface
-from typing import TypeAlias
 
 from pyroaring import BitMap64
 
@@ -29,6 +29,7 @@ from tahoe.errors import (
 )
 from tahoe.protocol import properties
 from tahoe.protocol.actions import Action, Add, CommitInfo, DomainMetadata, FileAction, Metadata, Protocol, Remove, Txn
+from tahoe.protocol.column_values import without_marks
 
 RowIndexes: TypeAlias = BitMap64
 """Rows of one file, by their positions in it."""
@@ -89,6 +90,7 @@ class Intent:
         app_ids: the applications whose recorded versions it relies on.
         domains: the domains that it changes.
         metadata: the table's, as the work was planned with it; None where it changes metadata or protocol itself, or makes the table.
+        minted: the identity columns that it gave numbers to, beyond the marks that it found.
     """
 
     reads: Reads | None = None
@@ -99,6 +101,7 @@ class Intent:
     app_ids: Set[str] = field(default_factory=frozenset)
     domains: Set[str] = field(default_factory=frozenset)
     metadata: Metadata | None = None
+    minted: tuple[str, ...] = ()
     isolation: Isolation = Isolation.SERIALIZABLE
 
 
@@ -151,7 +154,7 @@ def _table_reasons(mine: Intent, winner: Winner) -> Iterator[Reason]:
         match action:
             case Protocol():
                 yield ProtocolChangedException, "it changed the table's protocol"
-            case Metadata() if changed := _what_matters(mine.metadata, action):
+            case Metadata() if changed := _what_matters(mine, action):
                 yield MetadataChangedException, f"it changed {changed}"
             case Txn() if action.app_id in mine.app_ids:
                 yield ConcurrentTransactionException, f"it recorded a version for the same application {action.app_id}"
@@ -246,14 +249,19 @@ _HARMLESS = frozenset(
 )
 
 
-def _what_matters(before: Metadata | None, after: Metadata) -> str:
-    """What of a table's metadata changed and could matter to a write; nothing for a comment, a user's own property, a retention."""
+def _what_matters(mine: Intent, after: Metadata) -> str:
+    """What of a table's metadata changed and could matter to a write; nothing for a comment, a user's own property, a retention, or numbers
+    that were given to identity columns, as far as the write gives none itself.
+    """
+    before = mine.metadata
+    if before is None and mine.minted:
+        return f"the table's metadata, which holds the numbers that this write gave to the identity column {', '.join(mine.minted)}"
     if before is None:
         return "the table's metadata, as this write does"
     if before.id != after.id:
         return "the table itself: it was replaced"
     parts = {
-        "the schema": (before.schema_string, after.schema_string),
+        "the schema": _schemas(before, after),
         "the partitioning": (before.partition_columns, after.partition_columns),
         "the format": (before.format, after.format),
     }
@@ -265,3 +273,10 @@ def _what_matters(before: Metadata | None, after: Metadata) -> str:
         if name.startswith(properties.PREFIX) and name not in _HARMLESS and before.configuration.get(name) != after.configuration.get(name)
     ]
     return ", ".join(changed)
+
+
+def _schemas(before: Metadata, after: Metadata) -> tuple[Any, Any]:
+    """Both schemas, to be compared without the marks of identity columns."""
+    if before.schema_string == after.schema_string:
+        return None, None
+    return without_marks(before.schema_string), without_marks(after.schema_string)

@@ -20,12 +20,14 @@ from tahoe.protocol.column_mapping import (
     mapping_mode,
     without_mapping,
 )
+from tahoe.protocol.column_values import makes_values
 from tahoe.protocol.constraints import PREFIX as CONSTRAINT
+from tahoe.protocol.evolution import Widens, widening_of
 from tahoe.protocol.features import needed_features, split_features, upgrade, upgrade_for, without_feature
-from tahoe.protocol.properties import ENABLE_TYPE_WIDENING, PROTECTED_CHECKPOINTS_BEFORE, find_property, normalise
+from tahoe.protocol.properties import PROTECTED_CHECKPOINTS_BEFORE, find_property, normalise
 from tahoe.protocol.row_tracking import with_materialised_columns
-from tahoe.protocol.schema import Array, DataType, Field, Map, Struct, check_unique_names
-from tahoe.protocol.type_widening import is_widening, with_type_change
+from tahoe.protocol.schema import VOID, Array, DataType, Field, Map, Struct, check_unique_names
+from tahoe.protocol.type_widening import is_widening, with_type_changes
 
 # Under this name statements give a table's description among its properties.
 COMMENT = "comment"
@@ -223,6 +225,9 @@ class Definition:
             raise self._mismatch(
                 f"the new column {'.'.join((*path, given.name))} is NOT NULL, and the rows that are there have no value in it"
             )
+        if makes_values(given):
+            why = "its rule would not hold for the rows that are there"
+            raise self._mismatch(f"the new column {'.'.join((*path, given.name))} is generated, counted, or has a default: {why}")
         return given
 
     def _changed(self, known: Field, given: Field, path: tuple[str, ...]) -> Field:
@@ -232,36 +237,30 @@ class Definition:
         changed = replace(
             given, metadata={**known.metadata, **given.metadata}, type=self._type(known.type, given.type, (*path, known.name))
         )
-        if isinstance(known.type, Struct | Array | Map) or known.type == given.type:
-            return changed
-        return with_type_change(changed, known.type)
+        return with_type_changes(changed, known.type)
 
     def _type(self, known: DataType, given: DataType, path: tuple[str, ...]) -> DataType:
         match known, given:
             case Struct(), Struct():
                 return self._evolved(known, given, path)
             case Array(), Array() if given.contains_null or not known.contains_null:
-                return replace(given, element=self._type_inside(known.element, given.element, (*path, "element")))
+                return replace(given, element=self._type(known.element, given.element, (*path, "element")))
             case Map(), Map() if given.value_contains_null or not known.value_contains_null:
-                key = self._type_inside(known.key, given.key, (*path, "key"))
-                return replace(given, key=key, value=self._type_inside(known.value, given.value, (*path, "value")))
-            case _ if known == given:
-                return given
-            case _ if is_widening(known, given) and ENABLE_TYPE_WIDENING.get(self.properties, table=self.table):
+                key = self._type(known.key, given.key, (*path, "key"))
+                return replace(given, key=key, value=self._type(known.value, given.value, (*path, "value")))
+            case _ if known in (given, VOID) or (self._widens is not None and self._widens(known, given)):
                 return given
             case _:
                 why = (
                     "delta.enableTypeWidening is not true"
-                    if is_widening(known, given)
+                    if self._widens is None and is_widening(known, given)
                     else "the files that are there could not be read as it"
                 )
                 raise self._mismatch(f"column {'.'.join(path)} is {known} and would become {given}: {why}")
 
-    def _type_inside(self, known: DataType, given: DataType, path: tuple[str, ...]) -> DataType:
-        """Inside arrays and maps only structs may grow: a widened element would have to be recorded at the column above."""
-        if not isinstance(known, Struct | Array | Map) and known != given:
-            raise self._mismatch(f"{'.'.join(path)} is {known} and would become {given}, inside an array or a map")
-        return self._type(known, given, path)
+    @property
+    def _widens(self) -> Widens | None:
+        return widening_of(self.protocol, self.metadata, table=self.table)
 
     def _mismatch(self, detail: str) -> SchemaMismatchError:
         return SchemaMismatchError(table=self.table, detail=detail, remedy="Nothing was changed: give a schema that the files allow.")

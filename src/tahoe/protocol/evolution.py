@@ -1,39 +1,96 @@
-"""How a schema grows when data brings new columns.
+"""How a schema grows when data brings new columns, or wider types.
 
-Protocol: "Consistency Between Table Metadata and Data Files". New columns are added behind the old ones, at every depth, and may be
-null; a type never changes here, and nothing is dropped or renamed.
+Protocol: "Consistency Between Table Metadata and Data Files", "Type Widening". New columns are added behind the old ones, at every depth,
+and may be null; a type is widened where the table allows it, which its column records. Nothing is dropped or renamed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Set
 from dataclasses import replace
+from typing import TypeAlias
 
+from tahoe.protocol.actions import Metadata, Protocol
+from tahoe.protocol.features import active_features, supported_features
+from tahoe.protocol.properties import ENABLE_TYPE_WIDENING
 from tahoe.protocol.schema import VOID, Array, DataType, Field, Map, Struct, as_nullable
+from tahoe.protocol.type_widening import is_lossy, is_widening, is_widening_for_iceberg, with_type_changes
+
+Widens: TypeAlias = Callable[[DataType, DataType], bool]
+"""Whether a column of the first type may become one of the second, which is another."""
 
 
-def merge_schemas(table: Struct, data: Struct) -> Struct:
-    """The table's schema with the data's new columns added. Names are compared without regard to case; the table's spelling stays."""
-    merged = [_merge_field(f, data.find(f.name)) for f in table]
+def widening_of(protocol: Protocol, metadata: Metadata, *, table: str) -> Widens | None:
+    """How the types of a table's columns may be widened; None where they may not.
+
+    Raises:
+        InvalidPropertyError: `delta.enableTypeWidening` is neither true nor false.
+    """
+    is_active = any(feature.name == "typeWidening" for feature in active_features(protocol, metadata))
+    if not is_active or not ENABLE_TYPE_WIDENING.get(metadata.configuration, table=table):
+        return None
+    is_for_iceberg = any(name.startswith("icebergCompat") for name in supported_features(protocol))
+    return is_widening_for_iceberg if is_for_iceberg else is_widening
+
+
+def _never(_: DataType, __: DataType) -> bool:
+    return False
+
+
+def merge_schemas(table: Struct, data: Struct, widens: Widens | None = None, fixed: Set[str] = frozenset()) -> Struct:
+    """The table's schema with the data's new columns added. Names are compared without regard to case; the table's spelling stays.
+
+    Args:
+        widens: the types that become the data's; none do where it is None.
+        fixed: the lower-cased names of columns of the table whose types stay in any case.
+    """
+    merged = [_merge_field(f, data.find(f.name), None if f.name.lower() in fixed else widens) for f in table]
     new = [_new_field(f) for f in data if table.find(f.name) is None]
     return Struct((*merged, *new))
 
 
-def _merge_field(known: Field, given: Field | None) -> Field:
-    return known if given is None else replace(known, type=merge_types(known.type, given.type))
+def _merge_field(known: Field, given: Field | None, widens: Widens | None) -> Field:
+    if given is None:
+        return known
+    return with_type_changes(replace(known, type=merge_types(known.type, given.type, widens)), known.type)
 
 
-def merge_types(known: DataType, given: DataType) -> DataType:
-    """The known type with what the given one adds inside structs. A void column takes the given type."""
+def merge_types(known: DataType, given: DataType, widens: Widens | None = None) -> DataType:
+    """The known type with what the given one adds inside structs. A void column takes the given type, as does one that may be widened."""
     match known, given:
         case Struct(), Struct():
-            return merge_schemas(known, given)
+            return merge_schemas(known, given, widens)
         case Array(), Array():
-            return replace(known, element=merge_types(known.element, given.element))
+            return replace(known, element=merge_types(known.element, given.element, widens))
         case Map(), Map():
-            return replace(known, key=merge_types(known.key, given.key), value=merge_types(known.value, given.value))
+            return replace(known, key=merge_types(known.key, given.key, widens), value=merge_types(known.value, given.value, widens))
+        case _ if known == VOID:
+            return as_nullable(given)
         case _:
-            return as_nullable(given) if known == VOID else known
+            return given if known != given and (widens or _never)(known, given) else known
+
+
+def losses(table: Struct, data: Struct) -> Iterator[tuple[tuple[str, ...], DataType, DataType]]:
+    """The columns whose values the table's type would cut short without a word: path, known and given type. The given type is wider."""
+    for known in table:
+        given = data.find(known.name)
+        if given is not None:
+            yield from _losses_inside(known.type, given.type, (known.name,))
+
+
+def _losses_inside(known: DataType, given: DataType, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], DataType, DataType]]:
+    match known, given:
+        case Struct(), Struct():
+            yield from (((*path, *inner), before, after) for inner, before, after in losses(known, given))
+        case Array(), Array():
+            yield from _losses_inside(known.element, given.element, (*path, "element"))
+        case Map(), Map():
+            yield from _losses_inside(known.key, given.key, (*path, "key"))
+            yield from _losses_inside(known.value, given.value, (*path, "value"))
+        case _ if known != VOID and is_widening(known, given) and is_lossy(given, known):
+            yield path, known, given
+        case _:
+            pass
 
 
 def _new_field(given: Field) -> Field:

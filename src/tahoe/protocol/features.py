@@ -24,7 +24,7 @@ from tahoe.protocol.actions import Metadata, Protocol
 from tahoe.protocol.column_mapping import mapping_mode
 from tahoe.protocol.properties import SYMLINK_MANIFESTS
 from tahoe.protocol.schema import TIMESTAMP_NTZ, VARIANT, VOID, Array, DataType, Map, Struct, types_in, walk_fields
-from tahoe.protocol.type_widening import TYPE_CHANGES, check_type_changes
+from tahoe.protocol.type_widening import TYPE_CHANGES, check_type_changes, is_widening_for_iceberg, recorded_changes
 
 READER_VERSIONS = range(1, 4)
 WRITER_VERSIONS = range(1, 8)
@@ -131,6 +131,9 @@ def _against_iceberg_v1(protocol: Protocol, metadata: Metadata) -> str | None:
         return "it needs delta.columnMapping.mode name or id"
     if "deletionVectors" in supported_features(protocol):
         return "the table supports deletion vectors, which Iceberg cannot read"
+    changed = [path for path, before, after in recorded_changes(metadata.schema) if not is_widening_for_iceberg(before, after)]
+    if changed:
+        return f"the type of {', '.join(changed)} was widened as Iceberg cannot widen it"
     columns = [".".join(path) for path, field in walk_fields(metadata.schema) if isinstance(field.type, Array | Map) or field.type == VOID]
     return f"columns of the types array, map and void cannot be read by it: {', '.join(columns)}" if columns else None
 
@@ -174,9 +177,9 @@ FEATURES: tuple[Feature, ...] = (
         name="generatedColumns",
         legacy_writer_version=4,
         active=_column_key("delta.generationExpression"),
-        writes=Writes.NONE,
+        writes=Writes.ALL,
         rule="generated columns",
-        why="Every new row must have the value of an SQL expression.",
+        why="Every new row gets the value of an SQL expression, or is tested for it where it brings one.",
     ),
     Feature(
         name="columnMapping",
@@ -192,9 +195,9 @@ FEATURES: tuple[Feature, ...] = (
         name="identityColumns",
         legacy_writer_version=6,
         active=_column_key("delta.identity."),
-        writes=Writes.NONE,
+        writes=Writes.ALL,
         rule="identity columns",
-        why="Values must be generated, and their high-water mark must be kept.",
+        why="Values are minted beyond the high-water mark, which moves in the same commit; two that move it conflict.",
     ),
     Feature(
         name="deletionVectors",
@@ -238,7 +241,7 @@ FEATURES: tuple[Feature, ...] = (
         active=_type_widening,
         writes=Writes.ALL,
         rule="type widening",
-        why="The recorded changes stay in the schema; a write does not change the type of a column.",
+        why="The recorded changes stay in the schema; a write that may change the schema widens types, and records that.",
     ),
     Feature(
         name="v2Checkpoint",
@@ -289,9 +292,9 @@ FEATURES: tuple[Feature, ...] = (
     Feature(
         name="allowColumnDefaults",
         active=_column_key("CURRENT_DEFAULT"),
-        writes=Writes.NONE,
+        writes=Writes.ALL,
         rule="default values of columns",
-        why="Rows without a value for such a column must get that of an SQL expression.",
+        why="Rows without a value for such a column get that of an SQL expression.",
     ),
     Feature(
         name="icebergCompatV1",
@@ -442,8 +445,12 @@ def _unknown_version(protocol: Protocol, table: str) -> UnsupportedProtocolVersi
 
 # --- what a table must declare
 
-# Features that are on wherever they are supported say nothing about what a schema or a property needs.
-_NEEDED_BY_METADATA = tuple(f for f in FEATURES if f.active is not _always and f.active is not _row_ids_are_assigned) + tuple(
+# Features that are on wherever they are supported say nothing about what a schema or a property needs. Defaults need
+# their feature to be asked for by name, as in the reference.
+_NOT_BY_METADATA = frozenset({"allowColumnDefaults"})
+_NEEDED_BY_METADATA = tuple(
+    f for f in FEATURES if f.active is not _always and f.active is not _row_ids_are_assigned and f.name not in _NOT_BY_METADATA
+) + tuple(
     replace(f, active=_property(name))
     for f, name in (
         (_BY_NAME["rowTracking"], "delta.enableRowTracking"),

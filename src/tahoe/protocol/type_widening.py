@@ -5,12 +5,27 @@ Protocol: "Type Widening". Readers convert the values of older files to the colu
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 from tahoe.errors import UnsupportedDataTypeError, UnsupportedTypeChangeError
-from tahoe.protocol.schema import VOID, DataType, Decimal, Field, Primitive, Struct, parse_type, walk_fields
+from tahoe.protocol.schema import (
+    DATE,
+    DOUBLE,
+    FLOAT,
+    TIMESTAMP_NTZ,
+    VOID,
+    Array,
+    DataType,
+    Decimal,
+    Field,
+    Map,
+    Primitive,
+    Struct,
+    parse_type,
+    walk_fields,
+)
 
 TYPE_CHANGES = "delta.typeChanges"
 
@@ -71,7 +86,47 @@ def _check_change(path: tuple[str, ...], change: Mapping[str, Any], table: str) 
         raise UnsupportedTypeChangeError(table=table, column=".".join(path), from_type=before, to_type=after)
 
 
-def with_type_change(field: Field, before: DataType) -> Field:
-    """A column whose type was changed, with the change recorded in its metadata."""
-    change = {"fromType": str(before), "toType": str(field.type)}
-    return replace(field, metadata={**field.metadata, TYPE_CHANGES: [*(field.metadata.get(TYPE_CHANGES) or ()), change]})
+def with_type_changes(field: Field, before: DataType) -> Field:
+    """A column that had another type before, with what changed recorded in its metadata. Structs in it keep records of their own."""
+    changes = list(_type_changes(before, field.type, ()))
+    if not changes:
+        return field
+    return replace(field, metadata={**field.metadata, TYPE_CHANGES: [*(field.metadata.get(TYPE_CHANGES) or ()), *changes]})
+
+
+def _type_changes(before: DataType, after: DataType, path: tuple[str, ...]) -> Iterator[dict[str, str]]:
+    match before, after:
+        case Struct(), Struct():
+            return
+        case Array(), Array():
+            yield from _type_changes(before.element, after.element, (*path, "element"))
+        case Map(), Map():
+            yield from _type_changes(before.key, after.key, (*path, "key"))
+            yield from _type_changes(before.value, after.value, (*path, "value"))
+        case _ if before not in (after, VOID):
+            change = {"fromType": str(before), "toType": str(after)}
+            yield {**change, "fieldPath": ".".join(path)} if path else change
+
+
+def is_widening_for_iceberg(from_type: DataType, to_type: DataType) -> bool:
+    """Whether Iceberg can make the change too. Protocol: "Writer Requirements for Type Widening"."""
+    if isinstance(to_type, Decimal) and not (isinstance(from_type, Decimal) and from_type.scale == to_type.scale):
+        return from_type == VOID
+    if to_type == DOUBLE and from_type not in (FLOAT, VOID):
+        return False
+    return is_widening(from_type, to_type) and (from_type, to_type) != (DATE, TIMESTAMP_NTZ)
+
+
+def is_lossy(from_type: DataType, to_type: DataType) -> bool:
+    """Whether a cast that goes back behind a widening may lose a part of a value without a word: digits, or the time of a day."""
+    if isinstance(from_type, Decimal):
+        kept = to_type.scale if isinstance(to_type, Decimal) else 0
+        return from_type.scale > kept
+    return from_type in (DOUBLE, TIMESTAMP_NTZ)
+
+
+def recorded_changes(schema: Struct) -> Iterator[tuple[str, DataType, DataType]]:
+    """The type changes that a schema records: the field's path, and both types."""
+    for path, field in walk_fields(schema):
+        for change in field.metadata.get(TYPE_CHANGES) or ():
+            yield ".".join(path), parse_type(str(change["fromType"])), parse_type(str(change["toType"]))

@@ -21,6 +21,7 @@ from tahoe.errors import (
 )
 from tahoe.protocol.schema import Struct
 from tahoe.spark.catalog import PROVIDER, SESSION_CATALOG, is_delta
+from tahoe.spark.column_rules import check_expressions
 from tahoe.spark.gateway import Gateway, JavaObject
 from tahoe.spark.hadoop_store import qualified, url_of_uri
 from tahoe.spark.opened import open_table
@@ -66,6 +67,7 @@ def make_table(gateway: Gateway, new: NewTable, *, replaces: bool) -> None:
     """
     place = place_of(gateway, new)
     table = open_table(gateway.spark, place.url)
+    check_expressions(gateway.spark, new.schema, table=table.url)
     if not replaces and table.exists():
         if new.name is None:
             raise TableExistsError(table=table.url)

@@ -6,7 +6,7 @@ no further pass. Only public functions of PySpark are used; the rules on types a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Set
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
@@ -80,20 +80,44 @@ class Refusals:
         return WriteFailedError(table=self.table, detail=detail)
 
 
-def fit(frame: DataFrame, wanted: Struct, refusals: Refusals) -> DataFrame:
+def fit(frame: DataFrame, wanted: Struct, refusals: Refusals, keep: Iterable[str] = ()) -> DataFrame:
     """The data with exactly the wanted columns, in their order, spelling and types.
 
     Columns that the data lacks are null; those it has beyond are left out.
 
+    Args:
+        keep: further columns of the data that stay as they are, behind the others.
+
     Raises:
         SchemaMismatchError: the data's types do not fit, with every column that does not.
     """
-    given = delta_schema(frame.schema, table=refusals.table)
+    others = list(keep)
+    given = _schema_of(frame, lambda name: name not in others, refusals)
     check_assignable(given, wanted, table=refusals.table)
-    if conforms_inside(given, wanted) and not any(CHAR_VARCHAR in f.metadata for f in wanted):
+    if not others and conforms_inside(given, wanted) and not any(CHAR_VARCHAR in f.metadata for f in wanted):
         return frame
+    return _fitted(frame, given, wanted, set(wanted.names), others, refusals)
+
+
+def fit_some(frame: DataFrame, wanted: Struct, names: Set[str], refusals: Refusals, keep: Iterable[str] = ()) -> DataFrame:
+    """The same of data that has every wanted column, of which all but those named fit already."""
+    given = _schema_of(frame, set(wanted.names).__contains__, refusals)
+    check_assignable(given, Struct(tuple(f for f in wanted if f.name in names)), table=refusals.table)
+    return _fitted(frame, given, wanted, names, keep, refusals)
+
+
+def _schema_of(frame: DataFrame, has: Callable[[str], bool], refusals: Refusals) -> Struct:
+    return delta_schema(StructType([f for f in frame.schema if has(f.name)]), table=refusals.table)
+
+
+def _fitted(frame: DataFrame, given: Struct, wanted: Struct, names: Set[str], keep: Iterable[str], refusals: Refusals) -> DataFrame:
     fitter = _Fitter(refusals)
-    return frame.select(*[fitter.field(lambda name: F.col(quoted(name)), given, column, ()) for column in wanted])
+
+    def at(name: str) -> Column:
+        return F.col(quoted(name))
+
+    columns = [fitter.field(at, given, column, ()) if column.name in names else at(column.name) for column in wanted]
+    return frame.select(*columns, *map(at, keep))
 
 
 def quoted(name: str) -> str:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Literal, TypeAlias
 
@@ -21,17 +21,20 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  PySpark's users know it by this name
 
 from tahoe.errors import InvalidMergeError, MultipleSourceRowsError
+from tahoe.protocol.change_feed import CHANGE_TYPE
+from tahoe.protocol.column_values import check_assigned
 from tahoe.protocol.conflict import EVERYTHING, Reads
 from tahoe.protocol.predicate import Or, Predicate
 from tahoe.protocol.schema import STRING, Field, Struct
-from tahoe.spark.assignments import Assignment, column_not_found, new_values, resolved
-from tahoe.spark.fitting import spark_type, without_void
+from tahoe.spark.assignments import Assignment, column_not_found, first_parts, new_values, resolved
+from tahoe.spark.column_rules import Completed
+from tahoe.spark.fitting import fit, spark_type, without_void
 from tahoe.spark.gateway import Gateway, JavaObject
 from tahoe.spark.keys import Keys, keys_of
 from tahoe.spark.positions import MATCHES, Positions, gathered, gathering
-from tahoe.spark.row_changes import PLACE, RowChange, Target, Touched, columns_of
+from tahoe.spark.row_changes import PLACE, RowChange, Target, Touched, columns_of, given_by_update
 from tahoe.spark.search import checked_condition, predicate_read
-from tahoe.spark.write import CHANGE_TYPE, reads_table, table_schema
+from tahoe.spark.write import reads_table, table_schema
 from tahoe.table.read_set import RowsRead
 
 MERGE = "MERGE"
@@ -196,7 +199,7 @@ class _Analysed:
         self._used = self._used_columns(joined)
         for clause in command.not_matched_by_source:
             if clause.kind == "update":
-                self.new_rows(clause, self.target)
+                change.check(self._assigned(clause, self.target))
 
     def _joined(self, target: DataFrame) -> DataFrame:
         """Each row of the source with the rows of a target that match; alone, where there are none and clauses insert."""
@@ -213,7 +216,10 @@ class _Analysed:
     def _used_columns(self, joined: DataFrame) -> list[Column]:
         """The columns of both sides that new rows are made of, and, for a change data feed, those of the rows that go."""
         writing = [clause for clause in (*self.command.matched, *self.command.not_matched) if clause.kind != "delete"]
-        used = {number for clause in writing for number in _references(self._gateway, self.new_rows(clause, joined))}
+        frames = [self._assigned(clause, joined) for clause in writing]
+        for clause, frame in zip(writing, frames, strict=True):
+            self.change.check(frame, are_new=clause.kind == "insert")
+        used = {number for frame in frames for number in _references(self._gateway, frame)}
         own = {PLACE, *self.change.kept_names}
         target = [a for a in self._current if a.name not in own and (a.number in used or self.change.has_feed)]
         return [a.column for a in (*target, *(a for a in self._given if a.number in used))]
@@ -254,22 +260,46 @@ class _Analysed:
 
     # --- what they become
 
-    def new_rows(self, clause: Clause, rows: DataFrame) -> DataFrame:
-        """Rows as the table holds them once a clause has updated or inserted them.
+    def new_rows(self, parts: Sequence[tuple[Clause, DataFrame]]) -> list[tuple[Kind, Completed]]:
+        """Rows as the table holds them once their clauses have updated or inserted them."""
+        updated = [(clause, rows) for clause, rows in parts if clause.kind == "update"]
+        inserted = [(clause, rows) for clause, rows in parts if clause.kind == "insert"]
+        found = [self.change.stored(self._assigned(c, rows), given=given_by_update(self.change, self._values(c))) for c, rows in updated]
+        if len(inserted) > 1 and self.change.values.identity:  # their numbers are made in one go: twice they would be the same
+            added = [self._inserted_together(inserted)]
+        else:
+            added = [self.change.stored(self._assigned(clause, rows)) for clause, rows in inserted]
+        return [*(("update", rows) for rows in found), *(("insert", rows) for rows in added)]
+
+    def _inserted_together(self, parts: Sequence[tuple[Clause, DataFrame]]) -> Completed:
+        """What several clauses insert, each of which may give values to other columns."""
+        schema, frames, giving = without_void(self.change.plan.schema), [], dict[str, list[int]]()
+        for clause, rows in parts:
+            number, assigned = self.command.clauses.index(clause), self._assigned(clause, rows)
+            for name in assigned.columns:
+                giving.setdefault(name.lower(), []).append(number)
+            beside = [name for name in self.change.kept_names if name in assigned.columns]
+            frames.append(fit(assigned, schema, self.change.refusals, keep=beside).withColumn(_ACTION, F.lit(number)))
+        given = {name: None if len(by) == len(parts) else F.col(_ACTION).isin(by) for name, by in giving.items()}
+        return self.change.stored(_union(frames), given=given)
+
+    def old_rows(self, rows: DataFrame) -> DataFrame:
+        """Rows of the target as they were, with the columns that the table has now."""
+        columns = without_void(self.change.plan.schema)
+        return fit(rows.select(*new_values({}, columns, self._current_value)), columns, self.change.refusals)
+
+    def _assigned(self, clause: Clause, rows: DataFrame) -> DataFrame:
+        """What a clause says that rows become.
 
         Raises:
-            DeltaAnalysisError: a value does not fit, or is for a column that is not there.
+            DeltaAnalysisError: a value is for a column that is not there, or that is not to be given one.
         """
         change, values = self.change, self._values(clause)
         if clause.kind == "update":
-            return change.fitted(rows.select(*new_values(values, change.plan.schema, self._current_value), *change.kept_by_update()))
+            return rows.select(*new_values(values, change.plan.schema, self._current_value), *change.kept_by_update())
         known = {a.number for a in _attributes(self._gateway, rows)}
         alone = rows.select(*[a.column for a in self._given if a.number in known])
-        return change.fitted(alone.select(*[value.alias(path[0]) for path, value in values.items()], *change.new_row()))
-
-    def old_rows(self, rows: DataFrame) -> DataFrame:
-        """Rows of the target as they were."""
-        return self.change.fitted(rows.select(*new_values({}, self.change.plan.schema, self._current_value)))
+        return alone.select(*[value.alias(path[0]) for path, value in values.items()], *change.new_row())
 
     def _current_value(self, name: str) -> Column:
         """A column of the target as it is; one that the table only takes in is null."""
@@ -284,18 +314,26 @@ class _Analysed:
         if clause.assignments is not None:
             found = resolved(clause.assignments, schema, self.command.target.alias, self.url)
             inside = next((path for path in found if clause.kind == "insert" and len(path) > 1), None)
+            if clause.kind == "update":
+                check_assigned(self.change.values, first_parts(found), table=self.url)
             if inside is not None:
                 detail = f"INSERT gives a value to {'.'.join(inside)}, and a new row needs the whole column {inside[0]}"
                 raise InvalidMergeError(table=self.url, detail=detail)
             return found
         given = {a.name.lower(): a.column for a in self._given}
-        missing = next((field for field in schema if field.name.lower() not in given), None)
+        made = {
+            *self.change.values.generated,
+            *self.change.values.identity,
+            *(self.change.values.defaults if clause.kind == "insert" else ()),
+        }
+        missing = next((field for field in schema if field.name.lower() not in given and field.name not in made), None)
         if missing is not None and not self.change.evolves:
             names = Struct(tuple(Field(name=a.name, type=STRING) for a in self._given))
             raise column_not_found(
                 missing.name, names, f"the source, of which {clause.kind.upper()} * takes a value for each column of {self.url}"
             )
-        return {(field.name,): given[field.name.lower()] for field in schema if field.name.lower() in given}
+        fixed = self.change.values.identity if clause.kind == "update" else ()
+        return {(f.name,): given[f.name.lower()] for f in schema if f.name.lower() in given and f.name not in fixed}
 
 
 def _stable(gateway: Gateway, source: DataFrame) -> DataFrame:
@@ -336,7 +374,9 @@ def _insert_only(analysed: _Analysed) -> Merged:
     found = time.monotonic()
     clauses = analysed.command.not_matched
     chosen = [rows.where(F.col(_ACTION) == number) for number in range(len(clauses))] if len(clauses) > 1 else [rows]
-    written = change.write(_union([analysed.new_rows(clause, rows) for clause, rows in zip(clauses, chosen, strict=True)]))
+    new = _all([rows for _, rows in analysed.new_rows(list(zip(clauses, chosen, strict=True)))])
+    assert new is not None, "a MERGE has clauses"
+    written = change.write(new)
     merged = Merged(inserted=written.num_records)
     _commit(analysed, merged, {}, predicate, (began, found))
     return merged
@@ -410,24 +450,33 @@ def _write(
     ]
     copied = [] if change.has_vectors else [t for t in touched if not t.is_whole]
     feeds = change.has_feed and (bool(copied) or any(clause.kind == "update" for clause, _ in happened))
-    written = [(clause, analysed.new_rows(clause, rows)) for clause, rows in happened if clause.kind != "delete"]
-    if written and not feeds:
-        change.write(_union([rows for _, rows in written]))
+    written = analysed.new_rows(happened)
+    if not feeds:
+        everything = _all([rows for _, rows in written])
+        if everything is not None:
+            change.write(everything)
     if feeds:
         columns = columns_of(without_void(change.plan.schema))
-        new = [rows.select("*", F.lit(_CHANGE_TYPES[clause.kind][1]).alias(CHANGE_TYPE)) for clause, rows in written]
+        new = _all([replace(rows, rows=rows.rows.withColumn(CHANGE_TYPE, F.lit(_CHANGE_TYPES[kind][1]))) for kind, rows in written])
         old = [
             analysed.old_rows(rows).select(*columns, F.lit(_CHANGE_TYPES[clause.kind][0]).alias(CHANGE_TYPE))
             for clause, rows in happened
             if clause.kind != "insert"
         ]
-        if new:
-            rows = change.once(_union(new))  # an expression may give another value when it is evaluated again
-            change.write(rows.drop(CHANGE_TYPE))
-            new = [rows.select(*columns, CHANGE_TYPE)]
-        change.write_changes(_union([*old, *new]))
+        if new is not None:
+            rows = change.once(new.rows)  # an expression may give another value when it is evaluated again
+            change.write(replace(new, rows=rows.drop(CHANGE_TYPE)))
+            old.append(rows.select(*columns, CHANGE_TYPE))
+        change.write_changes(_union(old))
     if copied:
         change.write_others(positions, copied)
+
+
+def _all(parts: Sequence[Completed]) -> Completed | None:
+    """Rows of several clauses, or None where there are none."""
+    if not parts:
+        return None
+    return Completed(rows=_union([part.rows for part in parts]), minted=tuple({name for part in parts for name in part.minted}))
 
 
 def _union(frames: Sequence[DataFrame]) -> DataFrame:

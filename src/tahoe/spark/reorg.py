@@ -15,8 +15,7 @@ from pyspark.sql import Column
 
 from tahoe.errors import InvalidOptionError, UnsupportedOperationError
 from tahoe.protocol.properties import ENABLE_DELETION_VECTORS
-from tahoe.spark.fitting import without_void
-from tahoe.spark.row_changes import RowChange, Target, columns_of
+from tahoe.spark.row_changes import RowChange, Target
 from tahoe.spark.search import Search
 from tahoe.table.scan import Scan
 from tahoe.table.statistics import StatisticsRequest
@@ -66,7 +65,7 @@ def purge(command: Purge) -> Purged:
         assert marked.rows is not None
         rows = change.rows(marked.rows.to_pylist())
         change.remove(files)
-        change.write(rows.select(*columns_of(without_void(change.schema)), *change.kept()))
+        change.write_again(rows)
         purged = Purged(
             files_removed=len(files),
             files_added=len(change.added_files),

@@ -9,22 +9,23 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  PySpark's users know it by this name
 
 from tahoe.protocol.actions import Add
+from tahoe.protocol.change_feed import CHANGE_TYPE
+from tahoe.protocol.column_values import check_assigned
 from tahoe.protocol.conflict import EVERYTHING, Reads
 from tahoe.protocol.predicate import TRUE
-from tahoe.protocol.schema import Field
-from tahoe.spark.assignments import Assignment, new_values, resolved
+from tahoe.spark.assignments import Assignment, first_parts, new_values, resolved
 from tahoe.spark.fitting import quoted, without_void
 from tahoe.spark.positions import Positions
-from tahoe.spark.row_changes import MARK, RowChange, Target, Touched, columns_of
+from tahoe.spark.row_changes import MARK, RowChange, Target, Touched, columns_of, given_by_update
 from tahoe.spark.search import Search
-from tahoe.spark.write import CHANGE_TYPE, reads_table
+from tahoe.spark.write import reads_table
 from tahoe.table.marks import alive_records
 from tahoe.table.read_set import RowsRead
 
@@ -118,7 +119,8 @@ def update(command: Update) -> int:
         search = Search(change, F.lit(True) if command.condition is None else command.condition)
         values = resolved(command.assignments, change.schema, command.target.alias, change.snapshot.url)
         planned = _updated(change, search.rows, values)
-        change.fitted(planned)  # what does not fit is refused before any work
+        check_assigned(change.values, first_parts(values), table=change.snapshot.url)
+        change.check(planned)
         if change.is_recorded:
             return 0
         began = time.monotonic()
@@ -147,18 +149,17 @@ def _write_updated(change: RowChange, search: Search, positions: Positions, touc
     """Write the rows that have new values, and the others of their files where these are written again. Returns how many others."""
     within = [t.number for t in touched]
     found = change.marked(search.again(within), positions).where(F.col(MARK))
+    given = given_by_update(change, values)
     if not change.has_feed:
-        rows = change.fitted(_updated(change, found, values))
+        change.write(change.stored(_updated(change, found, values), given=given))
     else:
-        columns = without_void(change.schema)
-        old = F.struct(*columns_of(columns)).alias(_OLD)
-        rows = change.fitted(_updated(change, found, values, old), [Field(name=_OLD, type=columns)])
-        rows = change.once(rows)  # an expression may give another value when it is evaluated again
+        columns = columns_of(without_void(change.schema))
+        stored = change.stored(_updated(change, found, values, F.struct(*columns).alias(_OLD)), given=given, beside=[_OLD])
+        rows = change.once(stored.rows)  # an expression may give another value when it is evaluated again
         before = rows.select(f"{_OLD}.*", F.lit("update_preimage").alias(CHANGE_TYPE))
-        after = rows.select(*columns_of(columns), F.lit("update_postimage").alias(CHANGE_TYPE))
+        after = rows.select(*columns, F.lit("update_postimage").alias(CHANGE_TYPE))
         change.write_changes(before.unionAll(after))
-        rows = rows.drop(_OLD)
-    change.write(rows)
+        change.write(replace(stored, rows=rows.drop(_OLD)))
     return 0 if change.has_vectors else change.write_others(positions, [t for t in touched if not t.is_whole])
 
 

@@ -9,8 +9,8 @@ Protocol: "Writer Requirements for Deletion Vectors", "Change Data Files", "Writ
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any
 
@@ -22,26 +22,29 @@ from pyspark.storagelevel import StorageLevel
 
 from tahoe.errors import CommitOutcomeUnknownError, WriteAlreadyRecordedError
 from tahoe.protocol.actions import Action, Add, Cdc, Metadata, Protocol, Txn, remove_of
+from tahoe.protocol.change_feed import CHANGE_TYPE
+from tahoe.protocol.column_values import ColumnValues, check_given
 from tahoe.protocol.conflict import Intent, Reads
 from tahoe.protocol.features import check_writable, supported_features
 from tahoe.protocol.partitions import encode_path
 from tahoe.protocol.properties import ENABLE_CHANGE_DATA_FEED, ENABLE_DELETION_VECTORS
 from tahoe.protocol.row_tracking import METADATA, ROW_COMMIT_VERSION, ROW_ID
 from tahoe.protocol.schema import LONG, Field, Struct
+from tahoe.spark.column_rules import Completed
 from tahoe.spark.fitting import Refusals, fit, quoted, without_void
 from tahoe.spark.gateway import Gateway
 from tahoe.spark.opened import recache
 from tahoe.spark.positions import Positions, position, positioned_rows, with_marks
-from tahoe.spark.write import CHANGE_TYPE, Written, write_changes, write_options, write_rows
+from tahoe.spark.write import Written, failures_told, rows_for_files, write_changes, write_options, write_rows
 from tahoe.table.marks import Mark, num_records
 from tahoe.table.scan import Scan
 from tahoe.table.snapshot import Snapshot
 from tahoe.table.table import Table
 from tahoe.table.transaction import Transaction
-from tahoe.table.writing import WritePlan, WriteRequest, plan_existing
+from tahoe.table.writing import WritePlan, WriteRequest, WrittenFile, marked, plan_existing
 
 # Columns beside the table's, while a command works.
-PLACE = "__tahoe_position"
+PLACE = "__tahoe_place"
 KEPT_ROW_ID = "__tahoe_row_id"
 KEPT_ROW_VERSION = "__tahoe_row_commit_version"
 MARK = "__tahoe_is_marked"
@@ -113,6 +116,7 @@ class RowChange:
         self.num_written = 0
         self._touched: list[Touched] = []
         self._written: list[Written] = []
+        self._files: list[WrittenFile] = []
         self._adds: list[Add] = []
         self._changes: list[Cdc] = []
         self._kept: list[DataFrame] = []
@@ -139,6 +143,11 @@ class RowChange:
         txn = self.options.txn
         recorded = None if txn is None else self.snapshot.txn_version(txn[0])
         return txn is not None and recorded is not None and recorded >= txn[1]
+
+    @property
+    def values(self) -> ColumnValues:
+        """Where values come from that rows do not bring."""
+        return self.plan.column_values
 
     # --- reading
 
@@ -193,10 +202,32 @@ class RowChange:
         """Remove whole files, with all that is left in them."""
         self._touched += [Touched(number=_WHOLE, mark=Mark(file=file, rows=BitMap64()), is_whole=True) for file in files]
 
-    def fitted(self, rows: DataFrame, beside: Sequence[Field] = ()) -> DataFrame:
-        """Rows with the table's columns and types, as they are stored: what does not fit is refused. Those of `beside` stay as they are."""
-        tracked = [Field(name=name, type=LONG) for name in self.kept_names if name in rows.columns]
-        return fit(rows, Struct((*without_void(self.plan.schema), *tracked, *beside)), self.refusals)
+    def check(self, rows: DataFrame, *, are_new: bool = False) -> None:
+        """Refuse rows whose columns do not fit the table; nothing runs.
+
+        Raises:
+            SchemaMismatchError: a type does not fit.
+            IdentityValueGivenError: new rows bring numbers for a column that makes them itself.
+        """
+        given = {name.lower() for name in rows.columns}
+        if are_new:
+            check_given(self.values, given, table=self.snapshot.url)
+        fit(
+            rows,
+            Struct(tuple(field for field in without_void(self.plan.schema) if field.name.lower() in given)),
+            Refusals(self.snapshot.url),
+        )
+
+    def stored(self, rows: DataFrame, *, given: Mapping[str, Column | None] | None = None, beside: Sequence[str] = ()) -> Completed:
+        """Rows as the table will hold them; each is checked while it is written.
+
+        Args:
+            given: which columns the rows bring, as `rows_for_files` has it.
+            beside: columns that stay besides.
+        """
+        keep = [name for name in (*self.kept_names, *beside) if name in rows.columns]
+        with failures_told(self.plan, self.refusals):
+            return rows_for_files(self.plan, rows, self.refusals, given=given, keep=keep)
 
     def once(self, rows: DataFrame) -> DataFrame:
         """Rows that are computed once and used several times, until the command ends."""
@@ -204,18 +235,17 @@ class RowChange:
         self._kept.append(kept)
         return kept
 
-    def write(self, rows: DataFrame) -> Written:
-        """Write rows as new files of the table: its columns, and behind them what `kept` gives."""
-        tracking = self.snapshot.row_tracking
-        hidden: list[Field] = []
+    def write(self, rows: Completed) -> Written:
+        """Write rows of `stored` as new files of the table."""
+        tracking, hidden, renamed = self.snapshot.row_tracking, list[Field](), rows.rows
         if tracking is not None:
             names = {KEPT_ROW_ID: tracking.row_id_column, KEPT_ROW_VERSION: tracking.row_commit_version_column}
             for column, stored in names.items():
-                if stored is not None:
-                    hidden.append(Field(name=stored, type=LONG))
-                    rows = rows.withColumnRenamed(column, stored)
-        written = write_rows(self.plan, self.options, rows, self.refusals, hidden)
+                renamed = renamed.drop(column) if stored is None else renamed.withColumnRenamed(column, stored)
+                hidden += [] if stored is None else [Field(name=stored, type=LONG)]
+        written = write_rows(self.plan, self.options, replace(rows, rows=renamed), self.refusals, hidden)
         self._written.append(written)
+        self._files += written.files
         self._adds += [self.plan.add(file) for file in written.files]
         self.num_written += written.num_records
         return written
@@ -229,11 +259,19 @@ class RowChange:
         if not touched:
             return 0
         rows = self.marked(self.rows([t.number for t in touched]), positions).where(~F.col(MARK))
-        return self.write(rows.select(*columns_of(without_void(self.schema)), *self.kept())).num_records
+        return self.write_again(rows)
+
+    def write_again(self, rows: DataFrame) -> int:
+        """Write rows of the table as they are. Returns how many there are."""
+        names = [*without_void(self.schema).names, *self.kept_names]
+        wanted = Struct((*without_void(self.plan.schema), *(Field(name=name, type=LONG) for name in self.kept_names)))
+        stored = fit(rows.select(*[F.col(quoted(name)) for name in names]), wanted, self.refusals)
+        return self.write(Completed(rows=stored)).num_records
 
     def write_changes(self, rows: DataFrame) -> None:
         """Write change data files: the table's columns, and `_change_type`."""
-        written = write_changes(self.plan, self.options, rows, self.refusals)
+        columns = [F.col(quoted(name)) for name in (*without_void(self.plan.schema).names, CHANGE_TYPE)]
+        written = write_changes(self.plan, self.options, rows.select(*columns), self.refusals)
         self._written.append(written)
         self._changes += [
             Cdc(path=encode_path(file.key), partition_values=file.partition_values, size_bytes=file.size_bytes) for file in written.files
@@ -290,7 +328,7 @@ class RowChange:
         recache(Gateway(self.spark), self.snapshot.url)
 
     def _definition(self) -> list[tuple[Protocol | Metadata, Protocol | Metadata]]:
-        return [(self.plan.protocol, self.snapshot.protocol), (self.plan.metadata, self.snapshot.metadata)]
+        return [(self.plan.protocol, self.snapshot.protocol), (marked(self.plan.metadata, self._files), self.snapshot.metadata)]
 
     # --- what the history tells
 
@@ -321,11 +359,13 @@ class RowChange:
         }
 
 
-def with_change_type(columns: Sequence[Column], change: str) -> list[Column]:
-    """Columns of a row for a change data file."""
-    return [*columns, F.lit(change).alias(CHANGE_TYPE)]
-
-
 def columns_of(schema: Struct) -> list[Column]:
     """A table's columns as they are."""
     return [F.col(quoted(name)) for name in schema.names]
+
+
+def given_by_update(change: RowChange, assigned: Iterable[tuple[str, ...]]) -> dict[str, Column | None]:
+    """The columns, in lower case, that rows bring when some get other values: generated ones are computed anew unless they get one."""
+    named = {path[0].lower() for path in assigned}
+    brought = (name for name in change.plan.schema.names if name not in change.values.generated or name.lower() in named)
+    return dict.fromkeys(map(str.lower, brought))

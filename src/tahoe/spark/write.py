@@ -7,12 +7,13 @@ everything is committed, or what was written is removed again.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  PySpark's users know it by this name
 
 from tahoe.errors import (
@@ -24,10 +25,13 @@ from tahoe.errors import (
     WriteAlreadyRecordedError,
     WriteFailedError,
 )
+from tahoe.protocol.change_feed import CHANGE_TYPE
 from tahoe.protocol.column_mapping import column_id
+from tahoe.protocol.column_values import check_given, column_values
 from tahoe.protocol.constraints import constraints_of
 from tahoe.protocol.partitions import HIVE_NULL, format_partition_value, parse_partition_value
 from tahoe.protocol.schema import BINARY, STRING, Array, DataType, Field, Map, Struct, as_nullable, walk_fields
+from tahoe.spark.column_rules import Completed, complete
 from tahoe.spark.file_writer import NewFile, WriterSettings, delete_files, write_files
 from tahoe.spark.fitting import CHAR_VARCHAR, Refusals, check_binary_partitions, declares, enforce, fit, quoted, require, without_void
 from tahoe.spark.gateway import Gateway
@@ -40,7 +44,6 @@ from tahoe.table.writing import WRITE, Mode, WritePlan, WriteRequest, WrittenFil
 
 # Protocol: "Change Data Files".
 CHANGE_DATA_FOLDER = "_change_data"
-CHANGE_TYPE = "_change_type"
 
 # Under this key Spark keeps the collations of a column, whose type is string otherwise.
 _COLLATIONS = "__COLLATIONS"
@@ -156,22 +159,30 @@ def write_options(spark: SparkSession, options: Mapping[str, str], table: Table)
 
 
 def _named_by_position(frame: DataFrame, table: Table, *, may_grow: bool) -> DataFrame:
-    """The data with the table's column names; further columns keep theirs, where the table may take them in."""
-    names, given = table.schema.names, frame.columns
-    if len(given) < len(names) or (len(given) > len(names) and not may_grow):
+    """The data with the table's column names. Further columns keep theirs, where the table may take them in; the table's last columns
+    may be missing, where each has a rule that makes its values.
+    """
+    snapshot, given = table.snapshot(), frame.columns
+    names = snapshot.schema.names
+    values = column_values(snapshot.protocol, snapshot.schema, table=table.url)
+    is_short = len(given) < len(names) and not all(map(values.has, names[len(given) :]))
+    if is_short or (len(given) > len(names) and not may_grow):
         raise SchemaMismatchError(
             table=table.url,
             detail=f"the data has {len(given)} columns ({', '.join(given)}), and the table {len(names)} ({', '.join(names)})",
             remedy="Give a value for each column, or name the columns: INSERT INTO t (a, b) ..., INSERT INTO t BY NAME ...",
         )
-    return frame.toDF(*names, *given[len(names) :])
+    return frame.toDF(*names[: len(given)], *given[len(names) :])
 
 
 def _write(plan: WritePlan | None, options: WriteOptions, frame: DataFrame) -> int | None:
     """Write the rows of a plan and commit them; None where there is nothing to do."""
     if plan is None:
         return None
-    written = write_rows(plan, options, frame, Refusals(plan.url))
+    refusals = Refusals(plan.url)
+    with failures_told(plan, refusals):
+        rows = rows_for_files(plan, frame, refusals, checks_replace_where=options.replace_where_is_checked)
+    written = write_rows(plan, options, rows, refusals)
     try:
         return plan.commit(written.files, written.metrics)
     except CommitOutcomeUnknownError:
@@ -241,86 +252,55 @@ def _is_of_its_source(name: str) -> bool:
 # --- the rows
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Written:
-    """Data files that were written and are not committed yet. Where they never will be, `discard` removes them."""
-
-    gateway: Gateway
-    url: str
-    files: Sequence[WrittenFile]
-    num_records: int
-    hadoop: Mapping[str, str]
-
-    @property
-    def size_bytes(self) -> int:
-        return sum(file.size_bytes for file in self.files)
-
-    @property
-    def metrics(self) -> dict[str, int]:
-        return {"numFiles": len(self.files), "numOutputRows": self.num_records, "numOutputBytes": self.size_bytes}
-
-    def discard(self) -> None:
-        delete_files(self.gateway, self.url, [file.key for file in self.files], self.hadoop)
-
-
-def write_rows(plan: WritePlan, options: WriteOptions, frame: DataFrame, refusals: Refusals, hidden: Sequence[Field] = ()) -> Written:
-    """Write rows as files of the table, with statistics.
+def rows_for_files(
+    plan: WritePlan,
+    frame: DataFrame,
+    refusals: Refusals,
+    *,
+    given: Mapping[str, Column | None] | None = None,
+    keep: Sequence[str] = (),
+    checks_replace_where: bool = True,
+) -> Completed:
+    """The data as the table will hold it: fitted to its columns, completed by its rules, each row checked while it is written.
 
     Args:
-        refusals: where what the data's plan may raise is known.
-        hidden: columns of the data that stand in the files and in no schema, behind the others.
+        given: which columns the rows bring, as `complete` has it, for rows of which some were in the table before; its conditions may name
+            any column of the data. None for new rows, which bring the columns that the data has.
+        keep: columns of the data that are none of the table's and stay, behind the others.
 
     Raises:
-        DeltaError: the data does not fit, or a row breaks a rule; nothing of what was written is left.
-        WriteFailedError: the job failed; likewise.
+        SchemaMismatchError: the data's types do not fit.
+        IdentityValueGivenError: new rows bring numbers for a column that always makes them.
+        Exception: what Spark raised, where a part of the query must run before its rows can be numbered.
     """
-    gateway = Gateway(frame.sparkSession)
-    settings = writer_settings(plan, options, hidden)
-    files = _write_files(plan.url, plan.url, _rows(plan, options, frame, refusals, hidden), settings, refusals)
-    try:
-        statistics = _statistics(plan, files)
-        empty = {file.key for file in files if statistics[file.key].num_records == 0}
-        delete_files(gateway, plan.url, empty, settings.hadoop)
-        kept = [file for file in files if file.key not in empty]
-        return Written(
-            gateway=gateway,
-            url=plan.url,
-            files=_written_files(plan, kept, {key: found.json for key, found in statistics.items()}),
-            num_records=sum(found.num_records for found in statistics.values()),
-            hadoop=settings.hadoop,
-        )
-    except BaseException:
-        delete_files(gateway, plan.url, [file.key for file in files], settings.hadoop)
-        raise
+    values, schema = plan.column_values, without_void(plan.schema)
+    present = {name.lower() for name in frame.columns}
+    if given is None:
+        given = dict.fromkeys(present)
+        check_given(values, present, table=plan.url)
+    lacking = [f.name.lower() for f in schema if f.name.lower() not in present and not values.has(f.name)]
+    given = {**given, **dict.fromkeys(lacking)}  # what no rule makes is null
+    brought = Struct(tuple(f for f in schema if f.name.lower() in given))
+    conditional = any(condition is not None for condition in given.values())
+    named = [name for name in frame.columns if name not in keep and plan.schema.find(name) is None] if conditional else []
+    completed = complete(fit(frame, brought, refusals, keep=[*keep, *named]), schema, values, given, refusals, keep=keep)
+    return replace(completed, rows=_checked(plan, completed.rows, refusals, checks_replace_where=checks_replace_where))
 
 
-def write_changes(plan: WritePlan, options: WriteOptions, frame: DataFrame, refusals: Refusals) -> Written:
-    """Write change data files. Protocol: "Change Data Files".
-
-    Args:
-        frame: the table's columns with their types, and `_change_type` behind them.
-    """
-    gateway, url = Gateway(frame.sparkSession), f"{plan.url}/{CHANGE_DATA_FOLDER}"
-    settings = writer_settings(plan, options, [Field(name=CHANGE_TYPE, type=STRING)])
-    columns = frame.select(*[F.col(quoted(name)) for name in (*without_void(plan.schema).names, CHANGE_TYPE)])
-    files = _write_files(plan.url, url, columns, settings, refusals)
-    found = _written_files(plan, files, {})
-    placed = [replace(file, key=f"{CHANGE_DATA_FOLDER}/{file.key}") for file in found]
-    return Written(gateway=gateway, url=plan.url, files=placed, num_records=0, hadoop=settings.hadoop)
-
-
-def _rows(plan: WritePlan, options: WriteOptions, frame: DataFrame, refusals: Refusals, hidden: Sequence[Field] = ()) -> DataFrame:
-    """The data as the files will hold it: fitted to the table's columns, each row checked while it is written."""
-    rows = fit(frame, Struct((*without_void(plan.schema), *hidden)), refusals)
-    if plan.replace_where is not None and options.replace_where_is_checked:
+def _checked(plan: WritePlan, rows: DataFrame, refusals: Refusals, *, checks_replace_where: bool) -> DataFrame:
+    if plan.replace_where is not None and checks_replace_where:
         rows = require(rows, plan.replace_where, plan.request.replace_where or "", plan.schema, refusals)
     rows = enforce(rows, constraints_of(plan.metadata, table=plan.url), refusals)
-    rows = check_binary_partitions(rows, plan.partition_columns, plan.schema, refusals)
+    return check_binary_partitions(rows, plan.partition_columns, plan.schema, refusals)
+
+
+def _laid_out(plan: WritePlan, rows: DataFrame) -> DataFrame:
+    """The rows with their columns as the files have them: partition columns, if they are in the files, behind the others."""
     if not plan.keeps_partitions_in_files:
         return rows
-    # in the files they come behind the others; what becomes folders is a copy, behind all
-    order = _partitions_last(rows.columns, plan.partition_columns)
-    return rows.select(*map(quoted, order), *[F.col(quoted(name)).alias(name) for name in plan.partition_columns])
+    # what becomes folders is a copy, behind all
+    copies = [F.col(quoted(name)).alias(name) for name in plan.partition_columns]
+    return rows.select(*map(quoted, _partitions_last(rows.columns, plan.partition_columns)), *copies)
 
 
 def _partitions_last(names: Sequence[str], partitions: Sequence[str]) -> list[str]:
@@ -378,13 +358,15 @@ def _map_type(data_type: DataType, change: Callable[[Field], Field]) -> DataType
             return data_type
 
 
-def _write_files(table: str, url: str, rows: DataFrame, settings: WriterSettings, refusals: Refusals) -> list[NewFile]:
+@contextmanager
+def failures_told(plan: WritePlan, refusals: Refusals) -> Iterator[None]:
+    """Spark's failures while rows are computed and written, as errors of ours."""
     try:
-        return write_files(rows, url, settings)
+        yield
     except DeltaError:
         raise
     except Exception as error:
-        raise refusals.recognise(str(error)) or WriteFailedError(table=table, detail=cause(str(error))) from error
+        raise refusals.recognise(str(error)) or WriteFailedError(table=plan.url, detail=cause(str(error))) from error
 
 
 # What Spark puts in front of the exception that made a task fail.
@@ -411,13 +393,71 @@ def _telling_line(message: str) -> str:
 # --- the files
 
 
-def _statistics(plan: WritePlan, files: Sequence[NewFile]) -> Mapping[str, FileStatistics]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """Files that were written and are not committed yet. Where they never will be, `discard` removes them."""
+
+    gateway: Gateway
+    url: str
+    files: Sequence[WrittenFile]
+    num_records: int
+    hadoop: Mapping[str, str]
+
+    @property
+    def metrics(self) -> dict[str, int]:
+        size_bytes = sum(file.size_bytes for file in self.files)
+        return {"numFiles": len(self.files), "numOutputRows": self.num_records, "numOutputBytes": size_bytes}
+
+    def discard(self) -> None:
+        delete_files(self.gateway, self.url, [file.key for file in self.files], self.hadoop)
+
+
+def write_rows(plan: WritePlan, options: WriteOptions, rows: Completed, refusals: Refusals, hidden: Sequence[Field] = ()) -> Written:
+    """Write rows of `rows_for_files` as files of the table, with statistics. Files without rows are deleted.
+
+    Args:
+        hidden: columns of the rows that stand in the files and in no schema, behind the others.
+
+    Raises:
+        DeltaError: a row breaks a rule; nothing of what was written is left.
+        WriteFailedError: the job failed; likewise.
+    """
+    gateway, settings = Gateway(rows.rows.sparkSession), writer_settings(plan, options, hidden)
+    with failures_told(plan, refusals):
+        files = write_files(_laid_out(plan, rows.rows), plan.url, settings)
+    try:
+        statistics = _statistics(plan, files, rows.minted)
+        empty = {file.key for file in files if statistics[file.key].num_records == 0}
+        delete_files(gateway, plan.url, empty, settings.hadoop)
+        kept = _written_files(plan, [file for file in files if file.key not in empty], statistics)
+    except BaseException:
+        delete_files(gateway, plan.url, [file.key for file in files], settings.hadoop)
+        raise
+    num_records = sum(found.num_records for found in statistics.values())
+    return Written(gateway=gateway, url=plan.url, files=kept, num_records=num_records, hadoop=settings.hadoop)
+
+
+def write_changes(plan: WritePlan, options: WriteOptions, rows: DataFrame, refusals: Refusals) -> Written:
+    """Write change data files. Protocol: "Change Data Files".
+
+    Args:
+        rows: the table's columns with their types, and `_change_type` behind them.
+    """
+    gateway, url = Gateway(rows.sparkSession), f"{plan.url}/{CHANGE_DATA_FOLDER}"
+    settings = writer_settings(plan, options, [Field(name=CHANGE_TYPE, type=STRING)])
+    with failures_told(plan, refusals):
+        files = write_files(_laid_out(plan, rows), url, settings)
+    placed = [replace(file, key=f"{CHANGE_DATA_FOLDER}/{file.key}") for file in _written_files(plan, files, {})]
+    return Written(gateway=gateway, url=plan.url, files=placed, num_records=0, hadoop=settings.hadoop)
+
+
+def _statistics(plan: WritePlan, files: Sequence[NewFile], minted: Sequence[str]) -> Mapping[str, FileStatistics]:
     keys = [file.key for file in files]
     store, mode = plan.table.env.store, plan.column_mapping_mode
-    return read_statistics(store, keys, plan.metadata, mode, clustering=plan.clustering_columns)
+    return read_statistics(store, keys, plan.metadata, mode, clustering=plan.clustering_columns, minted=minted)
 
 
-def _written_files(plan: WritePlan, files: Sequence[NewFile], statistics: Mapping[str, str]) -> list[WrittenFile]:
+def _written_files(plan: WritePlan, files: Sequence[NewFile], statistics: Mapping[str, FileStatistics]) -> list[WrittenFile]:
     fields = [field for field in (plan.schema.find(name) for name in plan.partition_columns) if field is not None]
     serialise = [_serialiser(field.type, plan.url) for field in fields]
     return [
@@ -426,7 +466,8 @@ def _written_files(plan: WritePlan, files: Sequence[NewFile], statistics: Mappin
             size_bytes=file.size_bytes,
             modification_time_ms=file.modification_time_ms,
             partition_values=_partition_values(plan.physical_partition_columns, serialise, file.key),
-            statistics=statistics.get(file.key),
+            statistics=statistics[file.key].json if file.key in statistics else None,
+            minted=statistics[file.key].minted if file.key in statistics else {},
         )
         for file in files
     ]

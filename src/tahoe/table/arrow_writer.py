@@ -20,6 +20,7 @@ from tahoe.protocol.constraints import constraints_of
 from tahoe.protocol.partitions import format_partition_value, partition_folder
 from tahoe.protocol.schema import VOID, Array, DataType, Field, Map, Struct
 from tahoe.table.arrow_fitting import fit_arrow
+from tahoe.table.arrow_values import check_generated, completed, minted_in
 from tahoe.table.constraints import check_rows
 from tahoe.table.footers import read_statistics
 from tahoe.table.types import arrow_type
@@ -53,18 +54,25 @@ def write_arrow(table: Table, data: pa.Table, request: WriteRequest) -> int | No
     return None if plan is None else commit_files(plan, write_files(plan, data), data.num_rows)
 
 
-def write_files(plan: WritePlan, data: pa.Table) -> list[WrittenFile]:
+def write_files(plan: WritePlan, data: pa.Table, *, are_new: bool = True) -> list[WrittenFile]:
     """Write the data files of a plan, with their statistics: one a partition. If that fails, none is left.
 
+    Args:
+        are_new: the rows were not in the table before; rows that were are whole, and keep the numbers that they have.
+
     Raises:
-        DeltaAnalysisError: the data does not fit the table.
+        DeltaAnalysisError: the data does not fit the table, or lacks what only Spark can compute.
     """
-    fitted = fit_arrow(data, plan.schema, table=plan.url)
-    check_rows(fitted, constraints_of(plan.metadata, table=plan.url), plan.schema, table=plan.url, zone=plan.table.log.zone)
+    schema, url, zone, values = plan.schema, plan.url, plan.table.log.zone, plan.column_values
+    minted = minted_in(data, schema, values) if are_new else []
+    fitted = fit_arrow(completed(data, schema, values, table=url, zone=zone) if are_new else data, schema, table=url)
+    if are_new:
+        check_generated(fitted, schema, values, table=url, zone=zone)
+    check_rows(fitted, constraints_of(plan.metadata, table=url), schema, table=url, zone=zone)
     written: list[WrittenFile] = []
     try:
         written.extend(_write_part(plan, part) for part in _partitions(fitted, plan) if part.rows.num_rows)
-        return _with_statistics(plan, written)
+        return _with_statistics(plan, written, minted)
     except (DeltaError, OSError, pa.ArrowException):
         delete_files(plan, written)
         raise
@@ -200,8 +208,8 @@ def _renamed(values: pa.Array, wanted: pa.DataType) -> pa.Array:
     return values.cast(wanted)
 
 
-def _with_statistics(plan: WritePlan, files: list[WrittenFile]) -> list[WrittenFile]:
+def _with_statistics(plan: WritePlan, files: list[WrittenFile], minted: Sequence[str]) -> list[WrittenFile]:
     keys = [f.key for f in files]
     store, mode = plan.table.env.store, plan.column_mapping_mode
-    statistics = read_statistics(store, keys, plan.metadata, mode, clustering=plan.clustering_columns)
-    return [replace(f, statistics=statistics[f.key].json) for f in files]
+    statistics = read_statistics(store, keys, plan.metadata, mode, clustering=plan.clustering_columns, minted=minted)
+    return [replace(f, statistics=statistics[f.key].json, minted=statistics[f.key].minted) for f in files]

@@ -33,6 +33,7 @@ from tahoe.errors import (
 )
 from tahoe.protocol.actions import Action, Add, DomainMetadata, Metadata, Protocol, Txn, remove_of
 from tahoe.protocol.column_mapping import column_id
+from tahoe.protocol.column_values import column_values
 from tahoe.protocol.conflict import Intent
 from tahoe.protocol.constraints import Constraint, constraints_of
 from tahoe.protocol.definition import Definition
@@ -53,7 +54,7 @@ from tahoe.table.snapshot import Snapshot, is_current
 from tahoe.table.transaction import Transaction
 from tahoe.table.types import delta_schema
 from tahoe.table.vectors import deleted_rows
-from tahoe.table.writing import WriteRequest, plan_existing
+from tahoe.table.writing import WriteRequest, marked, plan_existing
 
 if TYPE_CHECKING:
     from tahoe.table.table import Table
@@ -171,9 +172,10 @@ class Changes:
         self._check_open()
         schema = delta_schema(data.schema, table=self.table.url)
         plan = plan_existing(self.table, WriteRequest(mode="append", schema=schema, merge_schema=merge_schema), self._current)
-        adds = [plan.add(file) for file in write_files(plan, data)]
+        files = write_files(plan, data)
+        adds = [plan.add(file) for file in files]
         self._adds += adds
-        self._definition = replace(self._definition, protocol=plan.protocol, metadata=plan.metadata)
+        self._definition = replace(self._definition, protocol=plan.protocol, metadata=marked(plan.metadata, files))
         size_bytes = sum(add.size_bytes for add in adds)
         told = {"mode": "Append", "partitionBy": list(plan.partition_columns)}
         self._did("WRITE", told, numOutputRows=data.num_rows, numFiles=len(adds), numAddedFiles=len(adds), numOutputBytes=size_bytes)
@@ -330,7 +332,9 @@ class Changes:
     def _check_dependants(self, changed: Definition) -> None:
         """Columns that were dropped, or have another name now, may be named elsewhere."""
         lost = {path: field for path, field in self._definition.schema.leaves() if not _has_still(changed.schema, path, field)}
-        named = {c.expression: columns_named(c.expression) for c in constraints_of(self._definition.metadata, table=self.table.url)}
+        generated = column_values(self._definition.protocol, self._definition.schema).generated.values()
+        constraints = [c.expression for c in constraints_of(self._definition.metadata, table=self.table.url)]
+        named = {expression: columns_named(expression) for expression in [*constraints, *generated]}
         kept = {column_id(field) for _, field in walk_fields(changed.schema)}
         for path, column in lost.items():
             needs = [expression for expression, names in named.items() if path[0].lower() in names]
@@ -340,7 +344,7 @@ class Changes:
                 raise SchemaMismatchError(
                     table=self.table.url,
                     detail=f"column {'.'.join(path)} would be gone or have another name, and {needs[0]} needs it",
-                    remedy="Drop the constraint or the clustering first, or keep the column.",
+                    remedy="Drop what needs it first, or keep the column.",
                 )
 
     def add_constraint(self, name: str, expression: str) -> None:
@@ -538,7 +542,7 @@ class Changes:
         current = self._current
         rest = read_file(current, mark.file, mark.rows)
         plan = plan_existing(self.table, WriteRequest(mode="append", schema=current.schema), current)
-        adds = [plan.add(file) for file in write_files(plan, rest)]
+        adds = [plan.add(file) for file in write_files(plan, rest, are_new=False)]
         self._adds += adds
         self._count(numCopiedRows=rest.num_rows, numAddedFiles=len(adds))
 

@@ -7,21 +7,23 @@ NaN, anything inside arrays and maps.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC
 from typing import Any, TypeAlias
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tahoe.protocol.actions import Metadata
 from tahoe.protocol.column_mapping import physical_schema
+from tahoe.protocol.column_values import identity_columns
 from tahoe.protocol.partitions import from_days, from_micros
 from tahoe.protocol.predicate import is_nan
 from tahoe.protocol.properties import STRING_PREFIX_LENGTH
-from tahoe.protocol.schema import DATE, TIMESTAMP, TIMESTAMP_NTZ, VARIANT, DataType, Struct
+from tahoe.protocol.schema import DATE, LONG, TIMESTAMP, TIMESTAMP_NTZ, VARIANT, DataType, Struct
 from tahoe.protocol.stats import Statistics, encode_statistics, has_bounds, statistics_columns
 from tahoe.storage.env import Store
 
@@ -33,14 +35,21 @@ _THREADS_MAX = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileStatistics:
-    """What a data file's footer tells: its rows, and the text of `add.stats`."""
+    """What a data file's footer tells: its rows, the text of `add.stats`, and the numbers farthest out in columns that were asked for."""
 
     num_records: int
     json: str
+    minted: Mapping[str, int] = field(default_factory=dict)
 
 
 def read_statistics(
-    store: Store, keys: Sequence[str], metadata: Metadata, mapping_mode: str, *, clustering: Sequence[Path] = ()
+    store: Store,
+    keys: Sequence[str],
+    metadata: Metadata,
+    mapping_mode: str,
+    *,
+    clustering: Sequence[Path] = (),
+    minted: Iterable[str] = (),
 ) -> dict[str, FileStatistics]:
     """The statistics of data files of a table, by key.
 
@@ -49,20 +58,43 @@ def read_statistics(
         metadata: of the table; its properties say which columns have statistics.
         mapping_mode: `none`, `name` or `id`.
         clustering: logical paths of the columns that always have statistics.
+        minted: identity columns, by logical name, of which the largest value is wanted, or the smallest where they count down.
     """
     physical = physical_schema(metadata.schema, mapping_mode)
     columns = _physical_columns(metadata, physical, clustering)
     prefix_length = STRING_PREFIX_LENGTH.get(metadata.configuration)
+    stored = {f.name: p.name for f, p in zip(metadata.schema, physical, strict=True)}
+    counted = {name: (stored[name], identity.step > 0) for name, identity in identity_columns(metadata.schema) if name in set(minted)}
 
     def read(key: str) -> FileStatistics:
         footer = _footer(store, key)
         statistics = footer_statistics(footer, columns)
-        return FileStatistics(num_records=footer.num_rows, json=encode_statistics(statistics, physical, prefix_length=prefix_length))
+        found = {name: _farthest(store, key, footer, column, rises) for name, (column, rises) in counted.items() if footer.num_rows}
+        return FileStatistics(
+            num_records=footer.num_rows,
+            json=encode_statistics(statistics, physical, prefix_length=prefix_length),
+            minted={name: value for name, value in found.items() if value is not None},
+        )
 
     if len(keys) < 2:  # the common case of a small commit, in which a thread would take longer than the file
         return {key: read(key) for key in keys}
     with ThreadPoolExecutor(max_workers=min(_THREADS_MAX, len(keys))) as threads:
         return dict(zip(keys, threads.map(read, keys), strict=True))
+
+
+def _farthest(store: Store, key: str, footer: pq.FileMetaData, column: str, rises: bool) -> int | None:
+    """The largest or smallest number in a column of longs; None where all are null. Where the footer does not tell, the column does."""
+    statistics = footer_statistics(footer, {(column,): LONG})
+    bounds = statistics.max_values if rises else statistics.min_values
+    if (column,) in bounds:
+        found = bounds[(column,)]
+    elif statistics.null_count.get((column,)) == footer.num_rows:
+        return None
+    else:
+        with store.open(key) as file:
+            values = pq.read_table(file, columns=[column]).column(0)
+        found = (pc.max if rises else pc.min)(values).as_py()
+    return None if found is None else int(found)
 
 
 def _physical_columns(metadata: Metadata, physical: Struct, clustering: Sequence[Path]) -> dict[Path, DataType]:

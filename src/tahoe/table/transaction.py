@@ -22,6 +22,7 @@ from tahoe.errors import (
 )
 from tahoe.protocol import log_files
 from tahoe.protocol.actions import Action, Add, CommitInfo, DomainMetadata, Metadata, Protocol, Remove, Txn, encode_commit
+from tahoe.protocol.column_values import moved_marks
 from tahoe.protocol.conflict import Intent, Isolation, Winner, find_conflict
 from tahoe.protocol.properties import ISOLATION_LEVEL
 from tahoe.protocol.replay import check_commit
@@ -150,6 +151,7 @@ class Transaction:
             marked={path: mark.rows for path, mark in self.marks.items()},
             domains=frozenset(a.domain for a in self.actions if isinstance(a, DomainMetadata)),
             metadata=None if self.base is None or any(isinstance(a, Metadata | Protocol) for a in self.actions) else self.base.metadata,
+            minted=() if self.base is None else moved_marks(self.base.metadata, self._found(Metadata)),
         )
 
     # --- going behind winners

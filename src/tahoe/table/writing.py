@@ -6,8 +6,9 @@ nothing; `WritePlan.commit` takes the files that were written. Spark and the sma
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from tahoe.errors import (
@@ -25,8 +26,10 @@ from tahoe.protocol import clustering
 from tahoe.protocol.actions import Action, Add, DomainMetadata, Metadata, Protocol, Remove, Txn, remove_of
 from tahoe.protocol.clustering import clustering_columns, clustering_domain
 from tahoe.protocol.column_mapping import MAX_COLUMN_ID, assign_mapping, mapping_mode, physical_schema, stored_name
+from tahoe.protocol.column_values import ColumnValues, as_declared, check_new_columns, column_values, with_marks
 from tahoe.protocol.conflict import EVERYTHING, FilesRead, Intent, Reads
-from tahoe.protocol.evolution import merge_schemas, new_columns
+from tahoe.protocol.constraints import constraints_of
+from tahoe.protocol.evolution import losses, merge_schemas, new_columns, widening_of
 from tahoe.protocol.features import (
     active_features,
     check_writable,
@@ -42,7 +45,7 @@ from tahoe.protocol.predicate import Predicate, columns_of, evaluate, has_unknow
 from tahoe.protocol.properties import normalise
 from tahoe.protocol.row_tracking import MATERIALISED, with_materialised_columns
 from tahoe.protocol.schema import VARIANT, VOID, Array, Map, Struct, as_nullable, check_unique_names, types_in, walk_fields
-from tahoe.sql.predicates import parse_predicate
+from tahoe.sql.predicates import columns_named, parse_predicate
 from tahoe.table.snapshot import Snapshot
 from tahoe.table.transaction import Transaction
 
@@ -106,6 +109,7 @@ class WrittenFile:
         key: relative to the table, unescaped.
         partition_values: serialised, by physical name.
         statistics: JSON text, by physical names; None where there are none.
+        minted: the value farthest from the start, of each identity column that the write gave numbers to, by logical name.
     """
 
     key: str
@@ -113,6 +117,7 @@ class WrittenFile:
     modification_time_ms: int
     partition_values: Mapping[str, str | None] = field(default_factory=dict)
     statistics: str | None = None
+    minted: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,6 +153,11 @@ class WritePlan:
         return self.metadata.schema
 
     @property
+    def column_values(self) -> ColumnValues:
+        """Where values come from that the rows do not bring."""
+        return column_values(self.protocol, self.schema, table=self.url)
+
+    @property
     def column_mapping_mode(self) -> str:
         return mapping_mode(self.protocol, self.metadata.configuration)
 
@@ -180,8 +190,9 @@ class WritePlan:
         now_ms = self.table.env.clock_ms()
         adds = [self.add(file) for file in files]
         removes, intent = self._removes(adds, now_ms)
+        metadata = marked(self.metadata, files)
         changed = (
-            [action for action, known in ((self.protocol, "protocol"), (self.metadata, "metadata")) if self._is_new(action, known)],
+            [action for action, known in ((self.protocol, "protocol"), (metadata, "metadata")) if self._is_new(action, known)],
             [Txn(app_id=self.request.txn[0], version=self.request.txn[1], last_updated_ms=now_ms)] if self.request.txn else [],
         )
         removed = {"numRemovedFiles": len(removes), "numRemovedBytes": sum(r.size_bytes or 0 for r in removes)}
@@ -284,6 +295,14 @@ class WritePlan:
         return {f.name: parse_partition_value(values.get(stored_name(f, mode)), f.type, zone=self.table.log.zone) for f in fields}
 
 
+def marked(metadata: Metadata, files: Iterable[WrittenFile]) -> Metadata:
+    """The metadata of a table once files are committed: the marks of identity columns are where the numbers in them end."""
+    schema = metadata.schema
+    for file in files:
+        schema = with_marks(schema, file.minted)
+    return metadata if schema == metadata.schema else replace(metadata, schema_string=schema.to_json())
+
+
 def plan_write(table: Table, request: WriteRequest) -> WritePlan | None:
     """Check a write against the table as it is, before any work.
 
@@ -353,10 +372,12 @@ def _described(
 ) -> tuple[Protocol, Metadata]:
     """Protocol and metadata for a schema of which no file is there yet."""
     configuration, asked = split_features(properties)
+    schema = as_declared(schema)
     if before is None:
         protocol = protocol_for_new_table(schema, {**configuration, **asked})
     else:
         protocol = upgrade_for(before.protocol, schema, {**configuration, **asked})
+    check_new_columns(protocol, schema, partition_columns, table=table.url)
     return protocol, _metadata(table, protocol, schema, partition_columns, configuration, comment, before)
 
 
@@ -523,7 +544,7 @@ def _replaced_schema(table: Table, request: WriteRequest, snapshot: Snapshot) ->
 
 
 def _evolved(table: Table, request: WriteRequest, snapshot: Snapshot) -> tuple[Protocol, Metadata]:
-    """The table as it is, with new columns where `mergeSchema` lets them in."""
+    """The table as it is, with new columns and wider types where `mergeSchema` lets them in."""
     new = [".".join(path) for path, _ in new_columns(snapshot.schema, request.schema)]
     if new and not request.merge_schema:
         raise SchemaMismatchError(
@@ -531,13 +552,36 @@ def _evolved(table: Table, request: WriteRequest, snapshot: Snapshot) -> tuple[P
             detail=f"the table has no column {', '.join(new)} (it has {', '.join(snapshot.schema.names)})",
             remedy="Drop the column from the data, or let it into the table with option mergeSchema=true.",
         )
-    merged = merge_schemas(snapshot.schema, request.schema)
+    widens = widening_of(snapshot.protocol, snapshot.metadata, table=table.url) if request.merge_schema else None
+    merged = merge_schemas(snapshot.schema, request.schema, widens, _fixed_columns(snapshot) if widens is not None else frozenset())
+    if request.merge_schema:
+        _check_losses(table, merged, request.schema, is_widened=widens is not None)
     if merged == snapshot.schema:
         return snapshot.protocol, snapshot.metadata
     # Properties that the protocol does not support mean nothing, and new columns do not change that.
     needed = needed_features(merged, snapshot.properties) - needed_features(snapshot.schema, snapshot.properties)
     protocol = upgrade(snapshot.protocol, needed)
     return protocol, _metadata(table, protocol, merged, snapshot.partition_columns, snapshot.properties, None, snapshot)
+
+
+def _fixed_columns(snapshot: Snapshot) -> frozenset[str]:
+    """The columns whose types cannot change of themselves: a rule names them, or makes their values."""
+    values = column_values(snapshot.protocol, snapshot.schema, table=snapshot.url)
+    constraints = [constraint.expression for constraint in constraints_of(snapshot.metadata, table=snapshot.url)]
+    named = (columns_named(expression) for expression in [*constraints, *values.generated.values()])
+    return frozenset(chain((name.lower() for name in [*values.generated, *values.identity]), *named))
+
+
+def _check_losses(table: Table, schema: Struct, data: Struct, *, is_widened: bool) -> None:
+    """Refuse data of which a write that may change the table would drop digits, or times of days, without a word."""
+    found = [f"column {'.'.join(path)} is {known}, and the data has {given}" for path, known, given in losses(schema, data)]
+    if found:
+        why = "a rule of the table needs their types" if is_widened else "delta.enableTypeWidening is not true"
+        raise SchemaMismatchError(
+            table=table.url,
+            detail=f"{'; '.join(found)}; mergeSchema does not widen it, because {why}",
+            remedy="Cast the column in the data." if is_widened else "Set delta.enableTypeWidening=true, or cast the column in the data.",
+        )
 
 
 def _replace_where(table: Table, request: WriteRequest, metadata: Metadata) -> Predicate | None:

@@ -32,6 +32,7 @@ public class Catalog implements StagingTableCatalog, SupportsNamespaces {
 
   public void initialize(String name, CaseInsensitiveStringMap options) { this.name = name; }
   public String name() { return name; }
+  public Set capabilities() { return SessionCatalog.COLUMNS; }
 
   private static boolean isPath(Identifier table) { return table.namespace().length == 0 && table.name().indexOf('/') >= 0; }
 

@@ -1,5 +1,7 @@
 package delta;
 
+import java.util.Arrays;
+import java.util.HashSet;
 import java.util.Map;
 import java.util.Set;
 import org.apache.hadoop.fs.Path;
@@ -14,11 +16,37 @@ import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.StagedTable;
 import org.apache.spark.sql.connector.catalog.StagingTableCatalog;
 import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.connector.catalog.TableCatalogCapability;
 import org.apache.spark.sql.connector.catalog.V1Table;
 import org.apache.spark.sql.connector.expressions.Transform;
 
 /** The session's own catalog, in which our tables have the schema of their log, a past, and a writer. */
 public class SessionCatalog extends DelegatingCatalogExtension implements StagingTableCatalog {
+  /** What columns of our tables may be declared with. */
+  static final Set COLUMNS = new HashSet(Arrays.asList(new TableCatalogCapability[] {
+      TableCatalogCapability.SUPPORT_COLUMN_DEFAULT_VALUE, TableCatalogCapability.SUPPORTS_CREATE_TABLE_WITH_GENERATED_COLUMNS,
+      TableCatalogCapability.SUPPORTS_CREATE_TABLE_WITH_IDENTITY_COLUMNS }));
+
+  public Set capabilities() {
+    Set all = new HashSet(super.capabilities());
+    all.addAll(COLUMNS);
+    return all;
+  }
+
+  /** Spark asks the catalog, and not the table, whether columns may be generated; those of other formats may not. */
+  private void checkForeign(Identifier name, Column[] columns) {
+    for (int i = 0; i < columns.length; i++) {
+      if (columns[i].generationExpression() != null) throw unsupported(name, "generated columns");
+      if (columns[i].identityColumnSpec() != null) throw unsupported(name, "identity column");
+    }
+  }
+
+  private RuntimeException unsupported(Identifier name, String what) {
+    String[] namespace = name.namespace();
+    String prefix = namespace.length == 0 ? "" : String.join(".", namespace) + ".";
+    return new UnsupportedOperationException("Table " + name() + "." + prefix + name.name() + " does not support " + what);
+  }
+
   private static boolean isOurs(Map properties) { return "delta".equalsIgnoreCase((String) properties.get("provider")); }
 
   private static boolean isOurs(Table table) { return table instanceof V1Table && isOurs(table.properties()); }
@@ -54,13 +82,19 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
 
   public Table createTable(Identifier name, Column[] columns, Transform[] partitions, Map properties)
       throws TableAlreadyExistsException, NoSuchNamespaceException {
-    if (!isOurs(properties)) return super.createTable(name, columns, partitions, properties);
+    if (!isOurs(properties)) return foreign(name, columns, partitions, properties);
     stage("create", name, columns, partitions, properties).commitStagedChanges();
     try {
       return loadTable(name);
     } catch (NoSuchTableException error) {
       throw new IllegalStateException(error);
     }
+  }
+
+  private Table foreign(Identifier name, Column[] columns, Transform[] partitions, Map properties)
+      throws TableAlreadyExistsException, NoSuchNamespaceException {
+    checkForeign(name, columns);
+    return super.createTable(name, columns, partitions, properties);
   }
 
   private static Staged stage(String mode, Identifier name, Column[] columns, Transform[] partitions, Map properties) {
@@ -70,12 +104,13 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
   public StagedTable stageCreate(Identifier name, Column[] columns, Transform[] partitions, Map properties)
       throws TableAlreadyExistsException, NoSuchNamespaceException {
     if (isOurs(properties)) return stage("create", name, columns, partitions, properties);
-    return new Unstaged(this, name, super.createTable(name, columns, partitions, properties));
+    return new Unstaged(this, name, foreign(name, columns, partitions, properties));
   }
 
   public StagedTable stageReplace(Identifier name, Column[] columns, Transform[] partitions, Map properties)
       throws NoSuchTableException, NoSuchNamespaceException {
     if (isOurs(properties)) return stage("replace", name, columns, partitions, properties);
+    checkForeign(name, columns);
     super.dropTable(name);
     return created(name, columns, partitions, properties);
   }
@@ -83,13 +118,14 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
   public StagedTable stageCreateOrReplace(Identifier name, Column[] columns, Transform[] partitions, Map properties)
       throws NoSuchNamespaceException {
     if (isOurs(properties)) return stage("create or replace", name, columns, partitions, properties);
+    checkForeign(name, columns);
     super.dropTable(name);
     return created(name, columns, partitions, properties);
   }
 
   private StagedTable created(Identifier name, Column[] columns, Transform[] partitions, Map properties) throws NoSuchNamespaceException {
     try {
-      return new Unstaged(this, name, super.createTable(name, columns, partitions, properties));
+      return new Unstaged(this, name, foreign(name, columns, partitions, properties));
     } catch (TableAlreadyExistsException error) {
       throw new IllegalStateException(error);
     }

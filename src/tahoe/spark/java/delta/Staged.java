@@ -7,9 +7,12 @@ import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.connector.catalog.CatalogV2Util;
 import org.apache.spark.sql.connector.catalog.Column;
 import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.connector.catalog.IdentityColumnSpec;
 import org.apache.spark.sql.connector.catalog.StagedTable;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.expressions.Transform;
+import org.apache.spark.sql.types.MetadataBuilder;
+import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 
 /** A table that a statement is about to create or replace. What the statement writes and the table itself are one commit, made by Python. */
@@ -56,7 +59,21 @@ public class Staged extends WriteTable implements StagedTable {
 
     public String name() { return name; }
     public Column[] columns() { return columns; }
-    public StructType schema() { return CatalogV2Util.v2ColumnsToStructType(columns); }
+    /** Where a column's values come from stands in its metadata, under the names that the log has for it. */
+    public StructType schema() {
+      StructField[] fields = CatalogV2Util.v2ColumnsToStructType(columns).fields();
+      for (int i = 0; i < fields.length; i++) {
+        MetadataBuilder metadata = new MetadataBuilder().withMetadata(fields[i].metadata());
+        if (columns[i].generationExpression() != null) metadata.putString("delta.generationExpression", columns[i].generationExpression());
+        IdentityColumnSpec numbers = columns[i].identityColumnSpec();
+        if (numbers != null)
+          metadata.putLong("delta.identity.start", numbers.getStart()).putLong("delta.identity.step", numbers.getStep())
+              .putBoolean("delta.identity.allowExplicitInsert", numbers.isAllowExplicitInsert());
+        fields[i] = new StructField(fields[i].name(), fields[i].dataType(), fields[i].nullable(), metadata.build());
+      }
+      return new StructType(fields);
+    }
+
     public Transform[] partitioning() { return partitioning; }
     public Map properties() { return properties; }
     public Set capabilities() { return Collections.emptySet(); }
