@@ -13,6 +13,8 @@ from pyspark.sql import functions as F  # noqa: N812  PySpark's users know it by
 from tahoe import DeltaTable, Table
 from tahoe.errors import (
     ColumnNotFoundError,
+    GeneratedValueMismatchError,
+    IdentityUpdateError,
     InvalidMergeError,
     InvalidPredicateError,
     MultipleSourceRowsError,
@@ -20,6 +22,7 @@ from tahoe.errors import (
 )
 from tahoe.spark import keys
 from tahoe.spark.row_changes import RowChange
+from tahoe.spark.tables import IdentityGenerator
 from tahoe.table.verify import check
 from tests.spark.test_rewrite import COPIES, VECTORS, data_files, ids, make
 
@@ -292,6 +295,51 @@ def test_row_ids_stay_with_their_rows(spark: SparkSession, path: str, mode: Mapp
     assert len({r.row_id for r in found}) == len(found) == 11
     assert {r.id for r in found if r.version == 1} == {8, 9, 10, 11}
     assert list(check(Table(path).snapshot())) == []
+
+
+# --- rules on rows
+
+
+def ruled(spark: SparkSession, path: str, mode: Mapping[str, str]) -> DeltaTable:
+    """A number of its own for each row, a default, and a column that is computed of another."""
+    builder = DeltaTable.create(spark).location(path).addColumn("id", "long", generatedByDefaultAs=IdentityGenerator(start=1, step=1))
+    builder = builder.addColumn("key", "string").addColumn("amount", "long").addColumn("twice", "long", generatedAlwaysAs="amount * 2")
+    for name, value in mode.items():
+        builder = builder.property(name, value)
+    table = builder.execute()
+    new = spark.sql("select * from values ('a', 1L), ('b', 2L), ('c', 3L) as t(key, amount)").coalesce(1)
+    new.write.format("delta").mode("append").save(path)
+    return table.alias("t")
+
+
+def test_generated_columns_are_computed_anew(spark: SparkSession, path: str, mode: Mapping[str, str]) -> None:
+    table = ruled(spark, path, mode)
+    table.update("key = 'b'", {"amount": "amount + 10"})
+    new = spark.sql("select * from values ('c', 30L), ('d', 40L) as s(key, amount)").alias("s")
+    merge = table.merge(new, "t.key = s.key").whenMatchedUpdate(set={"amount": "s.amount"}).whenNotMatchedInsertAll()
+    merge.execute()
+    found = {row["key"]: (row["amount"], row["twice"]) for row in Table(path).to_arrow().to_pylist()}
+    assert found == {"a": (1, 2), "b": (12, 24), "c": (30, 60), "d": (40, 80)}
+    with pytest.raises(GeneratedValueMismatchError, match="twice"):
+        table.update("key = 'a'", {"twice": "7"})
+
+
+def test_rows_keep_their_numbers_and_new_ones_get_others(spark: SparkSession, path: str, mode: Mapping[str, str]) -> None:
+    table = ruled(spark, path, mode)
+    before = {row["key"]: row["id"] for row in Table(path).to_arrow(["key", "id"]).to_pylist()}
+    new = spark.sql("select * from values ('a', 5L), ('d', 1L), ('e', 2L), ('f', 3L) as s(key, amount)").repartition(3).alias("s")
+    merge = table.merge(new, "t.key = s.key").whenMatchedUpdateAll()
+    merge = merge.whenNotMatchedInsert("s.amount < 2", {"key": "s.key"}).whenNotMatchedInsert(values={"key": "s.key", "amount": "s.amount"})
+    merge.execute()
+    table.update("key = 'b'", {"amount": "0"})
+    rows = {row["key"]: row for row in Table(path).to_arrow().to_pylist()}
+    assert {key: rows[key]["id"] for key in before} == before
+    assert len({row["id"] for row in rows.values()}) == 6
+    assert (rows["d"]["amount"], rows["e"]["amount"], rows["a"]["amount"]) == (None, 2, 5)
+    with pytest.raises(IdentityUpdateError, match="id"):
+        table.update("key = 'a'", {"id": "7"})
+    spark.sql("select 'z' as key, 9L as amount").write.format("delta").mode("append").save(path)
+    assert len(set(Table(path).to_arrow(["id"])["id"].to_pylist())) == 7
 
 
 # --- beside other writers
