@@ -48,9 +48,12 @@ def arrow(rows: list[Values], schema: Schema) -> pa.Table:
 
 
 def write_source(source: Source, path: Path) -> None:
-    """Put the rows of a source where `make` finds them. Every other column's name is written in capitals."""
+    """Put the rows of a source where `make` finds them. Every other column that the target may have is spelled in capitals."""
     rows = arrow(list(source.rows), source.schema)
-    pq.write_table(rows.rename_columns([name.upper() if i % 2 else name for i, name in enumerate(rows.column_names)]), path)
+    pq.write_table(
+        rows.rename_columns([name.upper() if i % 2 and not name.startswith("x") else name for i, name in enumerate(rows.column_names)]),
+        path,
+    )
 
 
 # --- calls
