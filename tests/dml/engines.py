@@ -23,6 +23,8 @@ from tests.interop.reference import Reference, ReferenceFailure
 class Tahoe:
     """`tahoe.DeltaTable` in a session that is enabled."""
 
+    refuses_idle_matches = False
+
     def __init__(self, spark: SparkSession) -> None:
         self.spark = spark
 
@@ -47,6 +49,8 @@ _FAULTS = ("Unexpected row: did not match any merge clause",)
 class OfReference:
     """The reference's `DeltaTable`, on tables that tahoe has made."""
 
+    refuses_idle_matches = True
+
     def __init__(self, reference: Reference) -> None:
         self.reference = reference
 
@@ -64,7 +68,9 @@ class OfReference:
 
 
 class TheModel:
-    """Writes what the model says as a new table. It shows that the runner finds nothing wrong where nothing is, and all else where it is."""
+    """Writes what the model says, all rows anew: an engine that is right, or as wrong as a test makes the model for it."""
+
+    refuses_idle_matches = False
 
     def run(self, path: str, call: Call, statement: Statement) -> Answer:
         table = tahoe.Table(path)

@@ -210,7 +210,7 @@ class _Merging:
             return self._keep(row) if clause is None else self._change(row, clause, _target(row))
         scopes = [{TARGET: row.values, SOURCE: source} for source in matching]
         chosen = [(clause, scope) for scope in scopes if (clause := self._first("matched", scope)) is not None]
-        if len(matching) > 1 and self._clauses("matched") and not self._deletes_whatever_matches():
+        if len(matching) > 1 and not self._deletes_whatever_matches() and not self._only_inserts():
             self.may_refuse = True
             if len(chosen) > 1:
                 return None
@@ -255,6 +255,9 @@ class _Merging:
                 return True
             case _:
                 return False
+
+    def _only_inserts(self) -> bool:
+        return all(clause.group == "not matched" for clause in self.merge.clauses)
 
     def _takes_all(self) -> bool:
         return any(clause.action in ("update all", "insert all") for clause in self.merge.clauses)
