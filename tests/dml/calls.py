@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession, functions
 
 from tests.dml.expressions import SOURCE, TARGET, Expression, Values
 from tests.dml.model import Assignments, Clause, Delete, Merge, Schema, Source, Statement, Update
@@ -113,6 +113,16 @@ def make(spark: SparkSession, delta_table: Any, path: str, call: Mapping[str, An
                 builder = builder.withSchemaEvolution()
             answered: DataFrame = builder.execute()
             return [row.asDict() for row in answered.collect()]
+
+
+def complaint(spark: SparkSession, delta_table: Any, path: str, code: str) -> tuple[str, str] | None:
+    """The error of an expression over `table`, `source` (a DataFrame), `F` and `spark`: its class and message; None where there is none."""
+    names = {"table": delta_table.forPath(spark, path), "source": spark.range(3).toDF("id"), "F": functions, "spark": spark}
+    try:
+        eval(code, names)
+    except Exception as error:
+        return type(error).__name__, str(error)
+    return None
 
 
 def _frame(spark: SparkSession, path: str, source: Mapping[str, Any]) -> DataFrame:

@@ -35,7 +35,7 @@ class Tahoe:
             raise StatementRefused(f"{_condition(error)} {type(error).__name__}: {error}") from error
 
     def changes(self, path: str, first: int, last: int, columns: Sequence[str]) -> pa.Table:
-        return tahoe.Table(path).changes(first, last)
+        return tahoe.Table(path).changes(start_version=first, end_version=last)
 
 
 def _condition(error: DeltaError | PySparkException) -> str:

@@ -114,6 +114,11 @@ class Reference:
         rows: list[dict[str, Any]] = self._ask(op="delta_table", path=str(path), call=dict(call))["rows"]
         return rows
 
+    def complaint(self, path: str | Path, code: str) -> tuple[str, str] | None:
+        """The class and the message of the error that an expression raises; see tests/dml/calls.py."""
+        found = self._ask(op="complaint", path=str(path), code=code)["complaint"]
+        return None if found is None else (found[0], found[1])
+
     @contextmanager
     def settings(self, settings: Mapping[str, str | None]) -> Iterator[None]:
         """Session settings for a while."""

@@ -9,6 +9,7 @@ the folder given, because Spark's and Python's logs would mix with anything larg
     {"op": "write", "path": ..., "parquet": file, "mode": ..., "partition_by": [...], "options": {}}
     {"op": "create", "path": ..., "columns": [{"name", "type", ...}], "partition_by": [...], "cluster_by": [...], "properties": {}}
     {"op": "delta_table", "path": ..., "call": {...}}                -> {"rows": [...]}; for calls see tests/dml/calls.py
+    {"op": "complaint", "path": ..., "code": ...}                    -> {"complaint": [class, message] or null}
     {"op": "set", "settings": {name: value or null}}                 -> {"before": {...}}
 """
 
@@ -25,7 +26,7 @@ from delta import DeltaTable
 from delta.tables import IdentityGenerator
 from pyspark.sql import DataFrame, SparkSession
 
-from tests.dml.calls import make
+from tests.dml.calls import complaint, make
 
 
 def start_session(jars: str, scratch: str) -> SparkSession:
@@ -104,6 +105,9 @@ class Server:
 
     def on_delta_table(self, path: str, call: dict[str, Any]) -> dict[str, Any]:
         return {"rows": make(self.spark, DeltaTable, path, call)}
+
+    def on_complaint(self, path: str, code: str) -> dict[str, Any]:
+        return {"complaint": complaint(self.spark, DeltaTable, path, code)}
 
     def on_set(self, settings: dict[str, str | None]) -> dict[str, Any]:
         before = {name: self.spark.conf.get(name, None) for name in settings}
