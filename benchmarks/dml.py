@@ -24,7 +24,7 @@ from pathlib import Path
 
 import tahoe
 from benchmarks.beside_reference import PEER, Side
-from benchmarks.measure import CACHE, FOLDER, SCALE_FACTOR, Comparison, report
+from benchmarks.measure import CACHE, FOLDER, SCALE_FACTOR, Comparison, cells, report
 
 ROUNDS = int(os.environ.get("ROUNDS", "3"))
 SMALL_SCALE = os.environ.get("SMALL_SCALE", "1")
@@ -417,13 +417,18 @@ QUESTIONS: Mapping[str, Callable[[], list[Comparison]]] = {
 
 
 def run() -> list[Comparison]:
-    chosen = os.environ.get("ONLY", " ".join(QUESTIONS)).split()
+    """Every question that is chosen; what is found is told as soon as it is known, for rounds are long."""
+    found = []
     try:
-        return [comparison for name in chosen for comparison in QUESTIONS[name]()]
+        for name in os.environ.get("ONLY", " ".join(QUESTIONS)).split():
+            for comparison in QUESTIONS[name]():
+                print(" | ".join(cells(comparison)), flush=True)
+                found.append(comparison)
     finally:
         shutil.rmtree(DML / "rounds", ignore_errors=True)
+    return found
 
 
 if __name__ == "__main__":
-    print(f"lineitem at scale factor {SCALE_FACTOR}, {ROUNDS} rounds")
+    print(f"lineitem at scale factor {SCALE_FACTOR}, {ROUNDS} rounds", flush=True)
     report(*run())

@@ -77,7 +77,7 @@ class TheModel:
         schema = _schema(table)
         outcome = model.run(statement, [Row(values) for values in table.to_arrow().to_pylist()], schema)
         if outcome.refusal is not None:
-            raise StatementRefused(outcome.refusal.value)
+            raise StatementRefused(outcome.refusal.value[0])
         with table.transaction() as changes:
             changes.remove(table.files()["path"].to_pylist())
             changes.append(arrow(outcome.rows(), outcome.schema), merge_schema=True)

@@ -115,10 +115,10 @@ class Effect:
 
 
 class Refusal(Enum):
-    """Why a statement must fail, with what an engine's error says of it."""
+    """Why a statement must fail, with the parts of names that errors have for it."""
 
-    AMBIGUOUS = "MULTIPLE_SOURCE_ROW"
-    UNRESOLVED = "UNRESOLVED"
+    AMBIGUOUS = ("MULTIPLE_SOURCE_ROW",)
+    UNRESOLVED = ("UNRESOLVED", "COLUMN_NOT_FOUND")
 
 
 @dataclass(frozen=True)
