@@ -30,12 +30,22 @@ SUMS = f"{READ}.selectExpr('sum(l_quantity)', 'sum(l_extendedprice)', 'sum(l_dis
 
 
 class Side:
-    """A worker process."""
+    """A worker process.
 
-    def __init__(self, name: str) -> None:
+    Args:
+        driver_memory: of its session, as Spark spells it.
+    """
+
+    def __init__(self, name: str, driver_memory: str = "4g") -> None:
         self.name = name
         home = ENVIRONMENTS[name]
-        environment = {**os.environ, "PYSPARK_PYTHON": str(home / "bin" / "python"), "PYTHONPATH": str(ROOT)}
+        places = [ROOT / "src", ROOT] if name == "tahoe" else [ROOT]
+        environment = {
+            **os.environ,
+            "PYSPARK_PYTHON": str(home / "bin" / "python"),
+            "PYTHONPATH": os.pathsep.join(map(str, places)),
+            "DRIVER_MEMORY": driver_memory,
+        }
         command = [str(home / "bin" / "python"), "-m", "benchmarks.worker", name, str(FOLDER), str(JARS)]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=environment)
         self._answer()

@@ -1,7 +1,8 @@
-"""The most memory that this process ever had."""
+"""The most memory that this process ever had, and those that it started. Needs only the standard library."""
 
 from __future__ import annotations
 
+import os
 import resource
 from pathlib import Path
 
@@ -13,3 +14,24 @@ def peak_megabytes() -> float:
         line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
         return int(line.split()[1]) / 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 << 20)
+
+
+def peak_megabytes_of_all() -> float:
+    """The same of this process and of all that it started, such as Spark's JVM and the workers of that. Linux only."""
+    parents: dict[int, int] = {}
+    peaks: dict[int, float] = {}
+    for status in Path("/proc").glob("[0-9]*/status"):
+        try:
+            told = dict(line.split(":", 1) for line in status.read_text().splitlines())
+        except OSError:
+            continue  # it has ended meanwhile
+        number = int(told["Pid"])
+        parents[number] = int(told["PPid"])
+        peaks[number] = int(told.get("VmHWM", "0 kB").split()[0]) / 1024
+    return sum(peak for number, peak in peaks.items() if _is_from(number, os.getpid(), parents))
+
+
+def _is_from(number: int, ancestor: int, parents: dict[int, int]) -> bool:
+    while number != ancestor and number in parents:
+        number = parents[number]
+    return number == ancestor

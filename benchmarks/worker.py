@@ -1,6 +1,9 @@
 """One side of a comparison in a process and a Python environment of its own: a Spark session that times what it is asked on stdin.
 
-It runs where tahoe is not installed, so that it imports nothing of the project unless it is tahoe's side.
+It runs where tahoe is not installed, so that it imports nothing of tahoe unless it is tahoe's side.
+
+What it is asked is an expression, over `spark`, `DeltaTable` (each side's own, with the same methods), `F` (`pyspark.sql.functions`),
+`peak_megabytes_of_all` and names that come with it.
 """
 
 from __future__ import annotations
@@ -12,13 +15,15 @@ import sys
 import time
 from importlib import import_module
 
-from pyspark.sql import SparkSession
+from pyspark.sql import SparkSession, functions
+
+from benchmarks.peak_memory import peak_megabytes_of_all
 
 
 def session(side: str, folder: str, jars: str) -> SparkSession:
     """The same settings on both sides; the reference has its jars besides."""
     settings = {
-        "spark.driver.memory": "4g",
+        "spark.driver.memory": os.environ.get("DRIVER_MEMORY", "4g"),
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "8",
         "spark.sql.warehouse.dir": os.path.join(folder, f"warehouse-{side}"),
@@ -44,12 +49,14 @@ def main() -> None:
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # whatever Spark prints must not be taken for an answer
     spark = session(side, folder, jars)
+    delta_table = import_module("tahoe" if side == "tahoe" else "delta").DeltaTable
+    known = {"spark": spark, "DeltaTable": delta_table, "F": functions, "peak_megabytes_of_all": peak_megabytes_of_all}
     print(json.dumps({"ready": spark.version}), file=out, flush=True)
     for line in sys.stdin:
         asked = json.loads(line)
         code = compile(asked["code"], "<asked>", "eval")
         began = time.perf_counter()
-        answer = eval(code, {"spark": spark, **asked["names"]})
+        answer = eval(code, {**known, **asked["names"]})
         seconds = time.perf_counter() - began
         rows = [list(map(str, row)) for row in answer] if isinstance(answer, list) else None
         print(json.dumps({"seconds": seconds, "rows": rows}), file=out, flush=True)

@@ -48,7 +48,7 @@ class Reference:
             stderr=self.log.open("wb"),
             text=True,
             cwd=self.scratch.name,
-            env={**os.environ, "PYSPARK_PYTHON": str(PYTHON)},
+            env={**os.environ, "PYSPARK_PYTHON": str(PYTHON), "PYTHONPATH": str(ROOT)},
         )
         self.spark_version: str = self._receive()["ready"]
 
@@ -108,6 +108,16 @@ class Reference:
             cluster_by=list(cluster_by),
             properties=dict(properties or {}),
         )
+
+    def delta_table(self, path: str | Path, call: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Call a method of its `DeltaTable`; see tests/dml/calls.py. Returns the rows that it answers."""
+        rows: list[dict[str, Any]] = self._ask(op="delta_table", path=str(path), call=dict(call))["rows"]
+        return rows
+
+    def complaint(self, path: str | Path, code: str) -> tuple[str, str] | None:
+        """The class and the message of the error that an expression raises; see tests/dml/calls.py."""
+        found = self._ask(op="complaint", path=str(path), code=code)["complaint"]
+        return None if found is None else (found[0], found[1])
 
     @contextmanager
     def settings(self, settings: Mapping[str, str | None]) -> Iterator[None]:

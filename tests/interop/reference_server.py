@@ -8,6 +8,8 @@ the folder given, because Spark's and Python's logs would mix with anything larg
     {"op": "read", "path": ..., "options": {}, "columns": [...]}     -> {"arrow": file}
     {"op": "write", "path": ..., "parquet": file, "mode": ..., "partition_by": [...], "options": {}}
     {"op": "create", "path": ..., "columns": [{"name", "type", ...}], "partition_by": [...], "cluster_by": [...], "properties": {}}
+    {"op": "delta_table", "path": ..., "call": {...}}                -> {"rows": [...]}; for calls see tests/dml/calls.py
+    {"op": "complaint", "path": ..., "code": ...}                    -> {"complaint": [class, message] or null}
     {"op": "set", "settings": {name: value or null}}                 -> {"before": {...}}
 """
 
@@ -23,6 +25,8 @@ import pyarrow as pa
 from delta import DeltaTable
 from delta.tables import IdentityGenerator
 from pyspark.sql import DataFrame, SparkSession
+
+from tests.dml.calls import complaint, make
 
 
 def start_session(jars: str, scratch: str) -> SparkSession:
@@ -98,6 +102,12 @@ class Server:
             table = table.property(name, value)
         table.execute()
         return {}
+
+    def on_delta_table(self, path: str, call: dict[str, Any]) -> dict[str, Any]:
+        return {"rows": make(self.spark, DeltaTable, path, call)}
+
+    def on_complaint(self, path: str, code: str) -> dict[str, Any]:
+        return {"complaint": complaint(self.spark, DeltaTable, path, code)}
 
     def on_set(self, settings: dict[str, str | None]) -> dict[str, Any]:
         before = {name: self.spark.conf.get(name, None) for name in settings}

@@ -303,6 +303,15 @@ def test_row_ids_that_are_missing_or_given_twice_are_found(env: Env, ids: list[i
     assert [(f.kind, f.file) for f in found] == [(Kind.WRONG_ROW_IDS, files[number].path) for number in wrong]
 
 
+def test_a_table_that_tracks_rows_may_have_none(env: Env) -> None:
+    """The check fails where the last row has been deleted."""
+    table = tahoe.Table("memory://emptied", env=env)
+    table.append(ROWS, properties={"delta.enableRowTracking": "true"})
+    with table.transaction() as changes:
+        changes.remove(table.files()["path"].to_pylist())
+    assert list(check(table.snapshot())) == []
+
+
 # --- leftovers
 
 

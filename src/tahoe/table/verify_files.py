@@ -126,6 +126,8 @@ def _check_row_ids(snapshot: Snapshot) -> Iterator[Finding]:
         yield finding(Kind.WRONG_ROW_IDS, file=path, version=snapshot.version, detail="it has no base row id, and the table tracks rows")
     columns = {"path": snapshot.live.column("path"), "first": first, "after": pc.add(first, rows)}
     ranges = pa.table(columns).drop_null().sort_by("first")
+    if not ranges.num_rows:
+        return
     given = high_water_mark(snapshot.domains.get(DOMAIN)) + 1
     ends = ranges.column("after").combine_chunks()
     overlaps = pc.fill_null(pc.greater(ends, pa.concat_arrays([ranges.column("first").combine_chunks()[1:], pa.array([given])])), False)
