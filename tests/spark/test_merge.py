@@ -173,8 +173,10 @@ def test_several_rows_for_one_are_refused_and_shown(spark: SparkSession, path: s
     told_apart = source(spark, 2, 5).withColumn("n", F.lit(0)).unionAll(source(spark, 3, 5).withColumn("n", F.lit(1))).alias("s")
     merge = table.merge(told_apart, "t.id = s.id").whenMatchedUpdate("s.n = 0", {"amount": "s.amount"})
     assert merge.execute().collect()[0].num_updated_rows == 3
-    assert table.merge(twice, "t.id = s.id").whenMatchedDelete().execute().collect()[0].num_deleted_rows == 3
-    assert ids(path) == [0, 1, 5, 6, 7, 8, 9]
+    more = twice.unionAll(source(spark, 20, 23)).alias("s")
+    counts = table.merge(more, "t.id = s.id").whenMatchedDelete().whenNotMatchedInsertAll().execute().collect()[0]
+    assert (counts.num_deleted_rows, counts.num_inserted_rows) == (3, 3)
+    assert ids(path) == [0, 1, 5, 6, 7, 8, 9, 20, 21, 22]
 
 
 # --- sources

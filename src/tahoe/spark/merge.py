@@ -394,6 +394,8 @@ def _change(analysed: _Analysed) -> Merged:
     repeated = positions.matches - positions.count
     if repeated:
         _check_repeated(analysed, matches)
+        placed = matches.where(F.col(PLACE).isNotNull()).dropDuplicates([PLACE])  # which all are deleted, and so alike
+        matches = matches.where(F.col(PLACE).isNull()).unionAll(placed)
     found = time.monotonic()
     touched = change.touch(positions)
     _write(analysed, matches, left_alone, positions, touched, counts)
