@@ -31,7 +31,7 @@ from tahoe.spark.column_rules import Completed
 from tahoe.spark.fitting import fit, spark_type, without_void
 from tahoe.spark.gateway import Gateway, JavaObject
 from tahoe.spark.keys import Keys, keys_of
-from tahoe.spark.positions import MATCHES, Positions, gathered, gathering
+from tahoe.spark.positions import MATCHES, Positions, are_few, gathered, gathering
 from tahoe.spark.row_changes import PLACE, RowChange, Target, Touched, columns_of, given_by_update
 from tahoe.spark.search import checked_condition, predicate_read
 from tahoe.spark.write import reads_table, table_schema
@@ -182,7 +182,7 @@ class _Analysed:
         self.command, self.change, self.url = command, change, change.snapshot.url
         self._gateway = Gateway(change.spark)
         self.target = change.rows()
-        given = _stable(self._gateway, command.source)
+        given = _stable(change, command.source)
         self._given, self._current = _attributes(self._gateway, given), _attributes(self._gateway, self.target)
         inserts = self._told(given, command.not_matched)
         self.source = given.withColumn(_INSERT, self._action(command.not_matched)) if command.not_matched else given
@@ -336,15 +336,16 @@ class _Analysed:
         return {(f.name,): given[f.name.lower()] for f in schema if f.name.lower() in given and f.name not in fixed}
 
 
-def _stable(gateway: Gateway, source: DataFrame) -> DataFrame:
+def _stable(change: RowChange, source: DataFrame) -> DataFrame:
     """The source so that it is the same however often it is read: kept when it is read first, unless it is large and never changes."""
-    query, files = source._jdf.queryExecution(), gateway.java_class("delta.Files")
+    gateway, query = Gateway(change.spark), source._jdf.queryExecution()
+    files = gateway.java_class("delta.Files")
     if int(str(query.optimizedPlan().stats().sizeInBytes())) <= _KEPT_SOURCE_BYTES_MAX:
-        return source.localCheckpoint(eager=False)
+        return change.once(source)
     plan = query.analyzed()
     leaves = list(gateway.items(plan.collectLeaves().iterator()))
     never_changes = all(leaf.getClass().getSimpleName() in _UNCHANGING and files.of(leaf) is None for leaf in leaves)
-    return source if plan.deterministic() and never_changes else source.localCheckpoint(eager=False)
+    return source if plan.deterministic() and never_changes else change.once(source)
 
 
 def _output(frame: DataFrame) -> JavaObject:
@@ -388,7 +389,7 @@ def _change(analysed: _Analysed) -> Merged:
     predicate = _predicate(analysed, [rows for rows in (matches, left_alone) if rows is not None])
     matches, left_alone = change.once(matches), None if left_alone is None else change.once(left_alone)
     places = [rows.select(_ACTION, PLACE) for rows in (matches, left_alone) if rows is not None]
-    table = gathering(_union(places), PLACE, _ACTION).toArrow()
+    table = gathering(_union(places), PLACE, _ACTION, are_few=are_few(change.snapshot)).toArrow()
     positions = gathered(table)
     counts = _counts(table)
     repeated = positions.matches - positions.count

@@ -21,6 +21,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  PySpark's users know it by this name
 
 from tahoe.protocol.row_tracking import METADATA
+from tahoe.protocol.stats import num_records_of
 from tahoe.spark.gateway import Gateway
 from tahoe.spark.opened import remember, within_text
 from tahoe.spark.output import POSITION, ROW_BITS
@@ -35,11 +36,18 @@ _STRETCH = 1 << _STRETCH_BITS
 _CHUNK_BITS = 16
 _CHUNK_WORDS = (1 << _CHUNK_BITS) // 64
 
+# Of a table of at most so many rows and files positions come to the driver one by one.
+_LISTED_ROWS_MAX = 1 << 22
+_LISTED_FILES_MAX = 1000
+
+# So few are looked for by their values, which takes no join.
+_COMPARED_MAX = 100
+
 # Past this Spark decides how to join them: the driver holds what is broadcast about three times over.
 BROADCAST_BYTES_MAX = 256 << 20
 
 # The columns of what is gathered.
-_AT, _BITS, MATCHES = "__tahoe_stretch", "__tahoe_bits", "__tahoe_matches"
+_AT, _BITS, _PLACE, MATCHES = "__tahoe_stretch", "__tahoe_bits", "__tahoe_one_place", "__tahoe_matches"
 
 _KEY = "__tahoe_chunk"
 _WORDS = "__tahoe_words"
@@ -79,9 +87,15 @@ def position() -> Column:
     return F.col(f"{METADATA}.{POSITION}")
 
 
-def gathering(rows: DataFrame, place: str, *by: str) -> DataFrame:
-    """The query that gathers the positions in a column as bitmaps, by what stands in other columns; of nulls it counts the rows."""
+def gathering(rows: DataFrame, place: str, *by: str, are_few: bool) -> DataFrame:
+    """The query that gathers the positions in a column, by what stands in other columns; of nulls it counts the rows.
+
+    Args:
+        are_few: the positions themselves may come to the driver, which takes one stage of a query; else they come as bitmaps.
+    """
     column = F.col(place)
+    if are_few:
+        return rows.select(*by, column.alias(_PLACE), F.lit(1).alias(MATCHES))
     bit = F.coalesce(column.bitwiseAND(F.lit(_STRETCH - 1)), F.lit(0))
     return rows.groupBy(*by, F.shiftright(column, _STRETCH_BITS).alias(_AT)).agg(
         F.bitmap_construct_agg(bit).alias(_BITS), F.count(F.lit(1)).alias(MATCHES)
@@ -90,8 +104,27 @@ def gathering(rows: DataFrame, place: str, *by: str) -> DataFrame:
 
 def gathered(found: pa.Table) -> Positions:
     """The positions that the answer to a query of `gathering` tells."""
+    if _PLACE in found.column_names:
+        return _listed(found[_PLACE].drop_null().to_numpy())
     placed = found.filter(pc.is_valid(found[_AT]))
     return Positions(_bitmaps(placed), int(placed[MATCHES].to_numpy().sum()))
+
+
+def are_few(snapshot: Snapshot) -> bool:
+    """Whether all rows of a version are so few that their positions may come to the driver one by one."""
+    if len(snapshot.live) > _LISTED_FILES_MAX:
+        return False
+    records = [num_records_of(text) for text in snapshot.live.column("stats").to_pylist()]
+    return None not in records and sum(count or 0 for count in records) <= _LISTED_ROWS_MAX
+
+
+def _listed(places: npt.NDArray[np.int64]) -> Positions:
+    """The rows of each file, from positions in any order."""
+    ordered = np.sort(places)
+    files = ordered >> ROW_BITS
+    starts = np.flatnonzero(np.diff(files, prepend=-1))
+    parts = zip(files[starts].tolist(), np.split(ordered, starts[1:]), strict=True) if len(ordered) else ()
+    return Positions({file: _bitmap(part & ((1 << ROW_BITS) - 1)) for file, part in parts}, len(places))
 
 
 def _bitmaps(found: pa.Table) -> dict[int, BitMap64]:
@@ -114,6 +147,10 @@ def _bitmap(rows: npt.NDArray[np.int64]) -> BitMap64:
 
 def with_marks(frame: DataFrame, positions: Positions, column: str, mark: str) -> DataFrame:
     """The frame with a boolean column that tells whether a row's position is among others."""
+    if positions.count <= _COMPARED_MAX:
+        return frame.withColumn(
+            mark, F.col(column).isin([(file << ROW_BITS) | row for file, rows in positions.rows.items() for row in rows])
+        )
     table = _chunks(positions)
     chunks = frame.sparkSession.createDataFrame(table)
     if table.nbytes <= BROADCAST_BYTES_MAX:

@@ -18,7 +18,6 @@ import pyarrow as pa
 from pyroaring import BitMap64
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  PySpark's users know it by this name
-from pyspark.storagelevel import StorageLevel
 
 from tahoe.errors import CommitOutcomeUnknownError, WriteAlreadyRecordedError
 from tahoe.protocol.actions import Action, Add, Cdc, Metadata, Protocol, Txn, remove_of
@@ -126,8 +125,7 @@ class RowChange:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
-        for rows in self._kept:
-            rows.unpersist()
+        self._let_go()
         if error is not None and not self._is_committed and not isinstance(error, CommitOutcomeUnknownError):
             for written in self._written:
                 written.discard()
@@ -230,10 +228,17 @@ class RowChange:
             return rows_for_files(self.plan, rows, self.refusals, given=given, keep=keep)
 
     def once(self, rows: DataFrame) -> DataFrame:
-        """Rows that are computed once and used several times, until the command ends."""
-        kept = rows.persist(StorageLevel.MEMORY_AND_DISK)
+        """Rows that are computed once and used several times, until the command ends. Where an executor is lost that holds some of them,
+        the command fails: to compute them again might give others.
+        """
+        kept = rows.localCheckpoint(eager=False)
         self._kept.append(kept)
         return kept
+
+    def _let_go(self) -> None:
+        for rows in self._kept:
+            rows._jdf.queryExecution().analyzed().rdd().unpersist(False)
+        self._kept.clear()
 
     def write(self, rows: Completed) -> Written:
         """Write rows of `stored` as new files of the table."""

@@ -15,7 +15,7 @@ from tahoe.protocol.conflict import EVERYTHING, Reads
 from tahoe.protocol.predicate import Constant, Or, Predicate, columns_of, evaluate, has_unknown
 from tahoe.spark.expressions import predicate_of
 from tahoe.spark.gateway import Gateway, JavaObject
-from tahoe.spark.positions import Positions, gathered, gathering
+from tahoe.spark.positions import Positions, are_few, gathered, gathering
 from tahoe.spark.row_changes import PLACE, RowChange
 from tahoe.spark.scan import Selection
 from tahoe.spark.write import reads_table
@@ -48,7 +48,7 @@ class Search:
 
     @cached_property
     def _query(self) -> DataFrame:
-        return gathering(self.rows, PLACE)
+        return gathering(self.rows, PLACE, are_few=are_few(self.change.snapshot))
 
     @cached_property
     def predicate(self) -> Predicate:
