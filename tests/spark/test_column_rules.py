@@ -35,10 +35,10 @@ from tahoe.errors import (
 )
 from tahoe.protocol.column_values import LONG_MAX, Identity, identity_columns
 from tahoe.spark.column_rules import complete
+from tahoe.spark.data_writer import rows_for_files
 from tahoe.spark.fitting import Refusals
 from tahoe.spark.tables import IdentityGenerator
 from tahoe.spark.types import delta_schema
-from tahoe.spark.write import rows_for_files
 from tahoe.table.verify import check
 from tahoe.table.writing import WritePlan, WriteRequest, plan_write
 

@@ -29,12 +29,12 @@ from tahoe.protocol.schema import STRING, Field, Struct
 from tahoe.spark.assignments import Assignment, column_not_found, first_parts, new_values, resolved
 from tahoe.spark.column_rules import Completed
 from tahoe.spark.fitting import fit, spark_type, without_void
+from tahoe.spark.frames import reads_table, table_schema
 from tahoe.spark.gateway import Gateway, JavaObject
 from tahoe.spark.keys import Keys, keys_of
 from tahoe.spark.positions import MATCHES, Positions, are_few, gathered, gathering
 from tahoe.spark.row_changes import PLACE, RowChange, Target, Touched, columns_of, given_by_update
 from tahoe.spark.search import checked_condition, predicate_read
-from tahoe.spark.write import reads_table, table_schema
 from tahoe.table.read_set import RowsRead
 
 MERGE = "MERGE"

@@ -22,10 +22,10 @@ from tahoe.protocol.conflict import EVERYTHING, Reads
 from tahoe.protocol.predicate import TRUE
 from tahoe.spark.assignments import Assignment, first_parts, new_values, resolved
 from tahoe.spark.fitting import quoted, without_void
+from tahoe.spark.frames import reads_table
 from tahoe.spark.positions import Positions
 from tahoe.spark.row_changes import MARK, RowChange, Target, Touched, columns_of, given_by_update
 from tahoe.spark.search import Search
-from tahoe.spark.write import reads_table
 from tahoe.table.marks import alive_records
 from tahoe.table.read_set import RowsRead
 

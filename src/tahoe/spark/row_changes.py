@@ -30,11 +30,12 @@ from tahoe.protocol.properties import ENABLE_CHANGE_DATA_FEED, ENABLE_DELETION_V
 from tahoe.protocol.row_tracking import METADATA, ROW_COMMIT_VERSION, ROW_ID
 from tahoe.protocol.schema import LONG, Field, Struct
 from tahoe.spark.column_rules import Completed
+from tahoe.spark.data_writer import Written, failures_told, rows_for_files, write_changes, write_rows
 from tahoe.spark.fitting import Refusals, fit, quoted, without_void
+from tahoe.spark.frames import write_options
 from tahoe.spark.gateway import Gateway
 from tahoe.spark.opened import recache
 from tahoe.spark.positions import Positions, position, positioned_rows, with_marks
-from tahoe.spark.write import Written, failures_told, rows_for_files, write_changes, write_options, write_rows
 from tahoe.table.marks import Mark, num_records
 from tahoe.table.scan import Scan
 from tahoe.table.snapshot import Snapshot

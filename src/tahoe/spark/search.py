@@ -14,11 +14,11 @@ from tahoe.protocol.actions import Add
 from tahoe.protocol.conflict import EVERYTHING, Reads
 from tahoe.protocol.predicate import Constant, Or, Predicate, columns_of, evaluate, has_unknown
 from tahoe.spark.expressions import predicate_of
+from tahoe.spark.frames import reads_table
 from tahoe.spark.gateway import Gateway, JavaObject
 from tahoe.spark.positions import Positions, are_few, gathered, gathering
 from tahoe.spark.row_changes import PLACE, RowChange
 from tahoe.spark.scan import Selection
-from tahoe.spark.write import reads_table
 from tahoe.table.read_set import RowsRead
 from tahoe.table.rows import partition_row
 
