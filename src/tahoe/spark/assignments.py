@@ -14,7 +14,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812  PySpark's users know it by this name
 
 from tahoe.errors import ColumnNotFoundError, InvalidOptionError, UnsupportedOperationError
-from tahoe.protocol.schema import Field, Struct
+from tahoe.protocol.schema import VOID, Field, Struct
 from tahoe.spark.gateway import Gateway
 
 # How many names an error shows where there are many.
@@ -55,6 +55,13 @@ def resolved(assignments: Iterable[Assignment], schema: Struct, alias: str | Non
     for given in assignments:
         path = _path(given, schema, alias, table)
         clash = next((other for other in written if other[: len(path)] == path[: len(other)]), None)
+        if schema.resolve(path)[-1].type == VOID:  # type: ignore[index]  # the path was found in the schema
+            raise UnsupportedOperationError(
+                operation=f"Assigning to {given.column}",
+                table=table,
+                detail="the column is void, and no file holds a value for it",
+                remedy="Give the column a type first.",
+            )
         if clash is not None:
             detail = f"{written[clash]} gets a value as well, and one column can get only one"
             raise InvalidOptionError(option="set", value=given.column, table=table, detail=detail)

@@ -215,7 +215,11 @@ def write_changes(plan: WritePlan, options: WriteOptions, rows: DataFrame, refus
     settings = writer_settings(plan, options, [Field(name=CHANGE_TYPE, type=STRING)])
     with failures_told(plan, refusals):
         files = write_files(_laid_out(plan, rows), url, settings)
-    placed = [replace(file, key=f"{CHANGE_DATA_FOLDER}/{file.key}") for file in _written_files(plan, files, {})]
+    try:
+        placed = [replace(file, key=f"{CHANGE_DATA_FOLDER}/{file.key}") for file in _written_files(plan, files, {})]
+    except BaseException:
+        delete_files(gateway, url, [file.key for file in files], settings.hadoop)
+        raise
     return Written(gateway=gateway, url=plan.url, files=placed, num_records=0, hadoop=settings.hadoop)
 
 

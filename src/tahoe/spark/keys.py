@@ -65,10 +65,21 @@ def keys_of(gateway: Gateway, condition: JavaObject, target: JavaObject, source:
             left, right = right, left
         if not (left.references().subsetOf(target) and right.references().subsetOf(source)):
             continue
+        if not (_never_fails(gateway, left) and _never_fails(gateway, right)):
+            continue
         data_type = _hashed_type(left.dataType())
         if data_type is not None:
             found.append(Key(gateway.column(left), gateway.column(right), data_type, kind == "EqualNullSafe"))
     return found
+
+
+def _never_fails(gateway: Gateway, expression: JavaObject) -> bool:
+    """Whether an expression has a value for each row: a cast may be guarded by another part of the condition."""
+    kind = expression.getClass().getSimpleName()
+    if kind == "Cast":
+        widens = gateway.module("org.apache.spark.sql.catalyst.expressions.Cast").canUpCast
+        return bool(widens(expression.child().dataType(), expression.dataType())) and _never_fails(gateway, expression.child())
+    return kind == "AttributeReference" or (kind == "GetStructField" and _never_fails(gateway, expression.child()))
 
 
 def _hashed_type(kind: JavaObject) -> DataType | None:

@@ -32,7 +32,7 @@ from tahoe.spark.fitting import fit, spark_type, without_void
 from tahoe.spark.frames import reads_table, table_schema
 from tahoe.spark.gateway import Gateway, JavaObject
 from tahoe.spark.keys import Keys, keys_of
-from tahoe.spark.positions import MATCHES, Positions, are_few, gathered, gathering
+from tahoe.spark.positions import LISTED_ROWS_MAX, MATCHES, Positions, are_few, gathered, gathering
 from tahoe.spark.row_changes import PLACE, RowChange, Target, Touched, columns_of, given_by_update
 from tahoe.spark.search import checked_condition, predicate_read
 from tahoe.table.read_set import RowsRead
@@ -50,7 +50,7 @@ _SHOWN_KEYS_MAX = 3
 
 # A source of more bytes is read again rather than kept, where it is the same each time.
 _KEPT_SOURCE_BYTES_MAX = 1 << 30
-_UNCHANGING = frozenset({"LocalRelation", "Range", "LogicalRelation", "OneRowRelation"})
+_UNCHANGING = frozenset({"LogicalRelation", "Project", "Filter", "Join", "Union", "SubqueryAlias"})
 
 # What a change data feed calls a row before and after.
 _CHANGE_TYPES: Mapping[Kind, tuple[str, str]] = {
@@ -146,7 +146,9 @@ def _grown(command: Merge, schema: Struct, evolves: bool) -> Struct:
     source = table_schema(command.source, table=command.target.table.url)
     if any(clause.kind != "delete" and clause.assignments is None for clause in command.clauses):
         return source
-    named = {given.path[-1].lower() for clause in command.clauses for given in clause.assignments or ()}
+    paths = [given.path for clause in command.clauses for given in clause.assignments or ()]
+    alias = (command.target.alias or "").lower()
+    named = {path[-1].lower() for path in paths if len(path) == 1 or (len(path) == 2 and path[0].lower() == alias)}
     return Struct(tuple(field for field in source if field.name.lower() in named and schema.find(field.name) is None))
 
 
@@ -196,10 +198,17 @@ class _Analysed:
             "notMatchedBySourcePredicates": json.dumps(self._told(self.target, command.not_matched_by_source)),
         }
         self.keys = Keys(keys_of(self._gateway, condition.expression, _output(self.target), _output(self.source)), self.source)
+        self.reads_target = reads_table(command.source, command.target.table)
         self._used = self._used_columns(joined)
         for clause in command.not_matched_by_source:
             if clause.kind == "update":
-                change.check(self._assigned(clause, self.target))
+                frame = self._assigned(clause, self.target)
+                change.check(frame)
+                self.read_in([frame])
+
+    def read_in(self, frames: Sequence[DataFrame]) -> None:
+        """Note whether queries read the target otherwise than as the target: in subqueries of conditions and values."""
+        self.reads_target = self.reads_target or any(reads_table(frame, self.command.target.table) for frame in frames)
 
     def _joined(self, target: DataFrame) -> DataFrame:
         """Each row of the source with the rows of a target that match; alone, where there are none and clauses insert."""
@@ -219,6 +228,7 @@ class _Analysed:
         frames = [self._assigned(clause, joined) for clause in writing]
         for clause, frame in zip(writing, frames, strict=True):
             self.change.check(frame, are_new=clause.kind == "insert")
+        self.read_in(frames)
         used = {number for frame in frames for number in _references(self._gateway, frame)}
         own = {PLACE, *self.change.kept_names}
         target = [a for a in self._current if a.name not in own and (a.number in used or self.change.has_feed)]
@@ -285,8 +295,7 @@ class _Analysed:
 
     def old_rows(self, rows: DataFrame) -> DataFrame:
         """Rows of the target as they were, with the columns that the table has now."""
-        columns = without_void(self.change.plan.schema)
-        return fit(rows.select(*new_values({}, columns, self._current_value)), columns, self.change.refusals)
+        return self.change.as_they_are(rows.select(*new_values({}, self.change.plan.schema, self._current_value)))
 
     def _assigned(self, clause: Clause, rows: DataFrame) -> DataFrame:
         """What a clause says that rows become.
@@ -321,6 +330,10 @@ class _Analysed:
                 raise InvalidMergeError(table=self.url, detail=detail)
             return found
         given = {a.name.lower(): a.column for a in self._given}
+        twice = next((a.name for a in self._given if given[a.name.lower()] is not a.column and schema.find(a.name)), None)
+        if twice is not None:
+            detail = f"the source has several columns {twice}, and {clause.kind.upper()} * cannot tell which is meant"
+            raise InvalidMergeError(table=self.url, detail=detail)
         made = {
             *self.change.values.generated,
             *self.change.values.identity,
@@ -338,14 +351,21 @@ class _Analysed:
 
 def _stable(change: RowChange, source: DataFrame) -> DataFrame:
     """The source so that it is the same however often it is read: kept when it is read first, unless it is large and never changes."""
-    gateway, query = Gateway(change.spark), source._jdf.queryExecution()
-    files = gateway.java_class("delta.Files")
-    if int(str(query.optimizedPlan().stats().sizeInBytes())) <= _KEPT_SOURCE_BYTES_MAX:
-        return change.once(source)
+    fresh = Gateway(change.spark).dataframe_of_plan(source._jdf.logicalPlan())  # what was planned before may be an older version's
+    query = fresh._jdf.queryExecution()
     plan = query.analyzed()
-    leaves = list(gateway.items(plan.collectLeaves().iterator()))
-    never_changes = all(leaf.getClass().getSimpleName() in _UNCHANGING and files.of(leaf) is None for leaf in leaves)
-    return source if plan.deterministic() and never_changes else change.once(source)
+    if int(str(query.optimizedPlan().stats().sizeInBytes())) > _KEPT_SOURCE_BYTES_MAX and plan.deterministic() and _never_changes(plan):
+        return fresh
+    return change.once(fresh, now=not plan.deterministic())
+
+
+def _never_changes(plan: JavaObject) -> bool:
+    """Whether a query gives the same rows each time: of files that are listed once, and without anything that chooses among rows."""
+    if plan.getClass().getSimpleName() not in _UNCHANGING or plan.subqueries().size():
+        return False
+    if plan.getClass().getSimpleName() == "LogicalRelation":
+        return bool(plan.relation().getClass().getSimpleName() == "HadoopFsRelation")
+    return all(_never_changes(plan.children().apply(number)) for number in range(plan.children().size()))
 
 
 def _output(frame: DataFrame) -> JavaObject:
@@ -369,6 +389,7 @@ def _insert_only(analysed: _Analysed) -> Merged:
     """Where clauses only insert, it does not matter which rows match, nor how often."""
     change, began = analysed.change, time.monotonic()
     rows = analysed.unmatched()
+    analysed.read_in([rows])
     predicate = _predicate(analysed, [rows])
     if len(analysed.command.not_matched) > 1:
         rows = change.once(rows)
@@ -379,17 +400,18 @@ def _insert_only(analysed: _Analysed) -> Merged:
     assert new is not None, "a MERGE has clauses"
     written = change.write(new)
     merged = Merged(inserted=written.num_records)
-    _commit(analysed, merged, {}, predicate, (began, found))
-    return merged
+    return merged if _commit(analysed, merged, {}, predicate, (began, found)) else Merged()
 
 
 def _change(analysed: _Analysed) -> Merged:
     change, began = analysed.change, time.monotonic()
     matches, left_alone = analysed.matches(), analysed.left_alone()
+    analysed.read_in([rows for rows in (matches, left_alone) if rows is not None])
     predicate = _predicate(analysed, [rows for rows in (matches, left_alone) if rows is not None])
     matches, left_alone = change.once(matches), None if left_alone is None else change.once(left_alone)
     places = [rows.select(_ACTION, PLACE) for rows in (matches, left_alone) if rows is not None]
-    table = gathering(_union(places), PLACE, _ACTION, are_few=are_few(change.snapshot)).toArrow()
+    lists = are_few(change.snapshot) and analysed.keys.rows <= LISTED_ROWS_MAX
+    table = gathering(_union(places), PLACE, _ACTION, are_few=lists).toArrow()
     positions = gathered(table)
     counts = _counts(table)
     repeated = positions.matches - positions.count
@@ -401,8 +423,7 @@ def _change(analysed: _Analysed) -> Merged:
     touched = change.touch(positions)
     _write(analysed, matches, left_alone, positions, touched, counts)
     merged = _merged(analysed.command, counts, repeated)
-    _commit(analysed, merged, counts, predicate, (began, found), repeated=repeated)
-    return merged
+    return merged if _commit(analysed, merged, counts, predicate, (began, found), repeated=repeated) else Merged()
 
 
 def _counts(table: pa.Table) -> dict[int, int]:
@@ -497,12 +518,12 @@ def _predicate(analysed: _Analysed, frames: Sequence[DataFrame]) -> Predicate:
 
 def _commit(
     analysed: _Analysed, merged: Merged, counts: Mapping[int, int], predicate: Predicate, times: tuple[float, float], *, repeated: int = 0
-) -> None:
-    change, command = analysed.change, analysed.command
+) -> bool:
+    change = analysed.change
     reads: Reads = RowsRead(change.snapshot, predicate, analysed.condition)
-    if reads_table(command.source, command.target.table):
+    if analysed.reads_target:
         reads = EVERYTHING
-    change.commit(MERGE, analysed.parameters, _metrics(analysed, merged, counts, repeated, times), reads)
+    return change.commit(MERGE, analysed.parameters, _metrics(analysed, merged, counts, repeated, times), reads)
 
 
 def _metrics(analysed: _Analysed, merged: Merged, counts: Mapping[int, int], repeated: int, times: tuple[float, float]) -> dict[str, int]:

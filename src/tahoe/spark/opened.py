@@ -7,6 +7,7 @@ what is forgotten costs time. Here is also decided which storage a location is i
 from __future__ import annotations
 
 import hashlib
+import itertools
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
@@ -202,17 +203,42 @@ def scan_of(snapshot: Snapshot, predicate: Predicate, within: str | None = None)
 
 def _scan(snapshot: Snapshot, predicate: Predicate, within: str | None) -> Scan:
     scan = snapshot.scan(None if predicate == TRUE else predicate)
-    return scan if within is None else scan.within(numbers_in(within))
+    numbers = None if within is None else _numbers_in(within)
+    return scan if numbers is None else scan.within(numbers)
 
 
-def within_text(numbers: Iterable[int]) -> str:
-    """Numbers of files, as Java passes them on."""
-    return ",".join(map(str, sorted(numbers)))
+# --- the files of one snapshot, by their numbers
 
 
-def numbers_in(within: str) -> list[int]:
-    """The numbers that `within_text` has written."""
-    return [int(number) for number in within.split(",")] if within else []
+_held: dict[str, Snapshot] = {}
+_holds = itertools.count(1)
+
+
+def hold(snapshot: Snapshot) -> str:
+    """Keep a snapshot while a command goes by the numbers of its files, until `release`. Returns what it is asked for by."""
+    name = str(next(_holds))
+    _held[name] = snapshot
+    return name
+
+
+def release(held: str) -> None:
+    """Forget a snapshot that was held."""
+    _held.pop(held, None)
+
+
+def held_snapshot(within: str) -> Snapshot:
+    """The snapshot that `within_text` names. Its command is still running."""
+    return _held[within.partition(":")[0]]
+
+
+def within_text(held: str, numbers: Iterable[int] | None) -> str:
+    """A snapshot that is held, and the numbers of the only files of it that count, if not all do, as Java passes them on."""
+    return held if numbers is None else f"{held}:{','.join(map(str, sorted(numbers)))}"
+
+
+def _numbers_in(within: str) -> list[int] | None:
+    _, has_numbers, numbers = within.partition(":")
+    return [int(number) for number in numbers.split(",") if number] if has_numbers else None
 
 
 # --- change feeds

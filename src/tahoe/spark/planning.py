@@ -15,7 +15,7 @@ from tahoe.spark import change_feed
 from tahoe.spark.data_files import file_format
 from tahoe.spark.expressions import predicate_of
 from tahoe.spark.gateway import Gateway, JavaObject
-from tahoe.spark.opened import metadata_identity, open_table, opened, remember, scan_of, snapshot_of
+from tahoe.spark.opened import held_snapshot, metadata_identity, open_table, opened, remember, scan_of, snapshot_of
 from tahoe.spark.output import Output, output_of
 from tahoe.spark.scan import Reader, Selection, has_vectors, label_of, partition_schema, relation_of
 from tahoe.spark.time_travel import session_moment, target_of_options
@@ -81,7 +81,10 @@ def plan(gateway: Gateway, analysed: Analysed, version: int, data: str, output: 
         SchemaChangedError: the newest version has not the columns that the query was analysed with.
     """
     table = opened(gateway.spark, analysed.table)
-    snapshot = remember(table.snapshot()) if version < 0 else snapshot_of(table, version)
+    if analysed.within is not None:
+        snapshot = held_snapshot(analysed.within)
+    else:
+        snapshot = remember(table.snapshot()) if version < 0 else snapshot_of(table, version)
     identity = metadata_identity(snapshot)
     if identity != analysed.metadata:
         _check_fits(snapshot, data, analysed.partitions)

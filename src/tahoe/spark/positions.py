@@ -23,7 +23,7 @@ from pyspark.sql import functions as F  # noqa: N812  PySpark's users know it by
 from tahoe.protocol.row_tracking import METADATA
 from tahoe.protocol.stats import num_records_of
 from tahoe.spark.gateway import Gateway
-from tahoe.spark.opened import remember, within_text
+from tahoe.spark.opened import within_text
 from tahoe.spark.output import POSITION, ROW_BITS
 from tahoe.spark.scan import relation_of
 from tahoe.table.snapshot import Snapshot
@@ -37,7 +37,7 @@ _CHUNK_BITS = 16
 _CHUNK_WORDS = (1 << _CHUNK_BITS) // 64
 
 # Of a table of at most so many rows and files positions come to the driver one by one.
-_LISTED_ROWS_MAX = 1 << 22
+LISTED_ROWS_MAX = 1 << 22
 _LISTED_FILES_MAX = 1000
 
 # So few are looked for by their values, which takes no join.
@@ -70,15 +70,15 @@ class Positions:
         return sum(len(rows) for rows in self.rows.values())
 
 
-def positioned_rows(spark: SparkSession, snapshot: Snapshot, within: Iterable[int] | None = None) -> DataFrame:
+def positioned_rows(spark: SparkSession, snapshot: Snapshot, held: str, within: Iterable[int] | None = None) -> DataFrame:
     """The rows of a version, with a column `_metadata` that tells their positions.
 
     Args:
+        held: from `opened.hold`: another snapshot of the same version may number its files otherwise.
         within: the numbers of the only files that count.
     """
     gateway = Gateway(spark)
-    only = None if within is None else within_text(within)
-    relation = relation_of(gateway, remember(snapshot), None, pinned=True, positioned=True, within=only)
+    relation = relation_of(gateway, snapshot, None, pinned=True, positioned=True, within=within_text(held, within))
     return DataFrame(gateway.java_class("delta.Rows").all(relation), spark)
 
 
@@ -115,7 +115,7 @@ def are_few(snapshot: Snapshot) -> bool:
     if len(snapshot.live) > _LISTED_FILES_MAX:
         return False
     records = [num_records_of(text) for text in snapshot.live.column("stats").to_pylist()]
-    return None not in records and sum(count or 0 for count in records) <= _LISTED_ROWS_MAX
+    return None not in records and sum(count or 0 for count in records) <= LISTED_ROWS_MAX
 
 
 def _listed(places: npt.NDArray[np.int64]) -> Positions:

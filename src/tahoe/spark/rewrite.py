@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  PySpark's users know it by this name
 
+from tahoe.errors import WriteFailedError
 from tahoe.protocol.actions import Add
 from tahoe.protocol.change_feed import CHANGE_TYPE
 from tahoe.protocol.column_values import check_assigned
@@ -82,8 +83,7 @@ def _delete_files(change: RowChange, files: list[Add], reads: Reads, predicates:
     counts = [alive_records(file) for file in files]
     deleted = -1 if None in counts else sum(count for count in counts if count is not None)
     known = {"numDeletedRows": deleted} if deleted >= 0 else {}
-    change.commit(DELETE, _parameters(predicates), _file_metrics(change) | known, reads, is_exact=True)
-    return deleted
+    return deleted if change.commit(DELETE, _parameters(predicates), _file_metrics(change) | known, reads, is_exact=True) else 0
 
 
 def _delete_rows(change: RowChange, search: Search) -> int:
@@ -98,8 +98,8 @@ def _delete_rows(change: RowChange, search: Search) -> int:
             deleted = change.marked(change.rows([t.number for t in touched]), positions).where(F.col(MARK))
             change.write_changes(deleted.withColumn(CHANGE_TYPE, F.lit("delete")))
     metrics = _file_metrics(change) | _times(began, found) | {"numDeletedRows": positions.count, "numCopiedRows": copied}
-    change.commit(DELETE, _parameters([search.text]), metrics, search.reads, is_exact=search.is_exact)
-    return positions.count
+    is_done = change.commit(DELETE, _parameters([search.text]), metrics, search.reads, is_exact=search.is_exact)
+    return positions.count if is_done else 0
 
 
 # --- UPDATE
@@ -132,8 +132,8 @@ def update(command: Update) -> int:
         reads_more = reads_table(planned, command.target.table)
         reads = EVERYTHING if reads_more else search.reads
         predicates = [] if command.condition is None else [search.text]
-        change.commit(UPDATE, _parameters(predicates), metrics, reads, is_exact=not reads_more)
-        return positions.count
+        is_done = change.commit(UPDATE, _parameters(predicates), metrics, reads, is_exact=not reads_more)
+        return positions.count if is_done else 0
 
 
 Values: TypeAlias = Mapping[tuple[str, ...], Column]
@@ -151,7 +151,7 @@ def _write_updated(change: RowChange, search: Search, positions: Positions, touc
     found = change.marked(search.again(within), positions).where(F.col(MARK))
     given = given_by_update(change, values)
     if not change.has_feed:
-        change.write(change.stored(_updated(change, found, values), given=given))
+        written = change.write(change.stored(_updated(change, found, values), given=given))
     else:
         columns = columns_of(without_void(change.schema))
         stored = change.stored(_updated(change, found, values, F.struct(*columns).alias(_OLD)), given=given, beside=[_OLD])
@@ -159,7 +159,10 @@ def _write_updated(change: RowChange, search: Search, positions: Positions, touc
         before = rows.select(f"{_OLD}.*", F.lit("update_preimage").alias(CHANGE_TYPE))
         after = rows.select(*columns, F.lit("update_postimage").alias(CHANGE_TYPE))
         change.write_changes(before.unionAll(after))
-        change.write(replace(stored, rows=rows.drop(_OLD)))
+        written = change.write(replace(stored, rows=rows.drop(_OLD)))
+    if written.num_records != positions.count:
+        detail = f"{positions.count} rows were to get values, and {written.num_records} were written"
+        raise WriteFailedError(table=change.snapshot.url, detail=f"{detail}: the table's files do not hold the same rows each time.")
     return 0 if change.has_vectors else change.write_others(positions, [t for t in touched if not t.is_whole])
 
 

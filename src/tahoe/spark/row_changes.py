@@ -19,7 +19,7 @@ from pyroaring import BitMap64
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  PySpark's users know it by this name
 
-from tahoe.errors import CommitOutcomeUnknownError, WriteAlreadyRecordedError
+from tahoe.errors import CommitOutcomeUnknownError, DeltaError, UnsupportedOperationError, WriteAlreadyRecordedError
 from tahoe.protocol.actions import Action, Add, Cdc, Metadata, Protocol, Txn, remove_of
 from tahoe.protocol.change_feed import CHANGE_TYPE
 from tahoe.protocol.column_values import ColumnValues, check_given
@@ -34,7 +34,7 @@ from tahoe.spark.data_writer import Written, failures_told, rows_for_files, writ
 from tahoe.spark.fitting import Refusals, fit, quoted, without_void
 from tahoe.spark.frames import write_options
 from tahoe.spark.gateway import Gateway
-from tahoe.spark.opened import recache
+from tahoe.spark.opened import hold, recache, release
 from tahoe.spark.positions import Positions, position, positioned_rows, with_marks
 from tahoe.table.marks import Mark, num_records
 from tahoe.table.scan import Scan
@@ -49,6 +49,9 @@ KEPT_ROW_ID = "__tahoe_row_id"
 KEPT_ROW_VERSION = "__tahoe_row_commit_version"
 MARK = "__tahoe_is_marked"
 
+
+# Nodes of a plan that make other rows than those they get.
+_OVER_ROWS = frozenset({"Aggregate", "Generate", "Window"})
 
 # The number of a file that is removed whatever rows it has.
 _WHOLE = -1
@@ -120,14 +123,16 @@ class RowChange:
         self._adds: list[Add] = []
         self._changes: list[Cdc] = []
         self._kept: list[DataFrame] = []
-        self._is_committed = False
+        self._is_sent = False  # from then on, any exception but one of ours may come after the commit
+        self._held = hold(self.snapshot)
 
     def __enter__(self) -> RowChange:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
         self._let_go()
-        if error is not None and not self._is_committed and not isinstance(error, CommitOutcomeUnknownError):
+        may_be_there = self._is_sent and (not isinstance(error, DeltaError) or isinstance(error, CommitOutcomeUnknownError))
+        if error is not None and not may_be_there:
             for written in self._written:
                 written.discard()
 
@@ -156,7 +161,7 @@ class RowChange:
         Args:
             within: the numbers of the only files that count.
         """
-        frame = positioned_rows(self.spark, self.snapshot, within).select("*", position().alias(PLACE), *self._tracked())
+        frame = positioned_rows(self.spark, self.snapshot, self._held, within).select("*", position().alias(PLACE), *self._tracked())
         return frame if self.target.alias is None else frame.alias(self.target.alias)
 
     def _tracked(self) -> list[Column]:
@@ -209,6 +214,7 @@ class RowChange:
             IdentityValueGivenError: new rows bring numbers for a column that makes them itself.
         """
         given = {name.lower() for name in rows.columns}
+        self._check_one_by_one(rows)
         if are_new:
             check_given(self.values, given, table=self.snapshot.url)
         fit(
@@ -216,6 +222,18 @@ class RowChange:
             Struct(tuple(field for field in without_void(self.plan.schema) if field.name.lower() in given)),
             Refusals(self.snapshot.url),
         )
+
+    def _check_one_by_one(self, rows: DataFrame) -> None:
+        """Values must be made of a row alone: else there would be more rows than those that get values, or fewer."""
+        plan = rows._jdf.queryExecution().analyzed()
+        kinds = [node.getClass().getSimpleName() for node in (plan, *(plan.children().apply(0) for _ in range(plan.children().size())))]
+        if kinds[0] != "Project" or not _OVER_ROWS.isdisjoint(kinds):
+            raise UnsupportedOperationError(
+                operation="Assigning a value that is made of several rows, or is several",
+                table=self.snapshot.url,
+                detail="an aggregate, a window function or a generator stands in it",
+                remedy="Compute it first, and MERGE the result; or take it from a subquery: (SELECT max(x) FROM t).",
+            )
 
     def stored(self, rows: DataFrame, *, given: Mapping[str, Column | None] | None = None, beside: Sequence[str] = ()) -> Completed:
         """Rows as the table will hold them; each is checked while it is written.
@@ -228,11 +246,14 @@ class RowChange:
         with failures_told(self.plan, self.refusals):
             return rows_for_files(self.plan, rows, self.refusals, given=given, keep=keep)
 
-    def once(self, rows: DataFrame) -> DataFrame:
+    def once(self, rows: DataFrame, *, now: bool = False) -> DataFrame:
         """Rows that are computed once and used several times, until the command ends. Where an executor is lost that holds some of them,
         the command fails: to compute them again might give others.
+
+        Args:
+            now: compute them at once; else when they are used first.
         """
-        kept = rows.localCheckpoint(eager=False)
+        kept = rows.localCheckpoint(eager=now)
         self._kept.append(kept)
         return kept
 
@@ -240,6 +261,7 @@ class RowChange:
         for rows in self._kept:
             rows._jdf.queryExecution().analyzed().rdd().unpersist(False)
         self._kept.clear()
+        release(self._held)
 
     def write(self, rows: Completed) -> Written:
         """Write rows of `stored` as new files of the table."""
@@ -270,9 +292,13 @@ class RowChange:
     def write_again(self, rows: DataFrame) -> int:
         """Write rows of the table as they are. Returns how many there are."""
         names = [*without_void(self.schema).names, *self.kept_names]
-        wanted = Struct((*without_void(self.plan.schema), *(Field(name=name, type=LONG) for name in self.kept_names)))
-        stored = fit(rows.select(*[F.col(quoted(name)) for name in names]), wanted, self.refusals)
+        stored = self.as_they_are(rows.select(*[F.col(quoted(name)) for name in names]))
         return self.write(Completed(rows=stored)).num_records
+
+    def as_they_are(self, rows: DataFrame) -> DataFrame:
+        """Rows of the table with the columns that it has now; no rule is applied to what is there."""
+        columns = Struct(tuple(replace(field, nullable=True, metadata={}) for field in without_void(self.plan.schema)))
+        return fit(rows, columns, self.refusals, keep=[name for name in self.kept_names if name in rows.columns])
 
     def write_changes(self, rows: DataFrame) -> None:
         """Write change data files: the table's columns, and `_change_type`."""
@@ -287,8 +313,11 @@ class RowChange:
 
     def commit(
         self, operation: str, parameters: Mapping[str, Any], metrics: Mapping[str, int], reads: Reads | None, *, is_exact: bool = False
-    ) -> None:
+    ) -> bool:
         """Commit everything in one version, or nothing where there is nothing to do.
+
+        Returns:
+            False where another writer has recorded this very command meanwhile, so that it has changed nothing.
 
         Args:
             reads: the rows that were read.
@@ -303,9 +332,9 @@ class RowChange:
         removes = [remove_of(file, now_ms, data_change=self.plan.request.data_change) for file in removed]
         files: list[Action] = [*removes, *self._adds, *self._changes]
         definition = [a for a, known in self._definition() if a != known]
-        if not files and not marked and not definition:
-            return
         txn = self.options.txn
+        if not files and not marked and not definition and not txn:
+            return True
         txns = [Txn(app_id=txn[0], version=txn[1], last_updated_ms=now_ms)] if txn else []
         transaction = Transaction(
             log=log,
@@ -325,13 +354,15 @@ class RowChange:
             engine=f"Apache-Spark/{self.spark.version}",
             once=txn[0] if txn else None,
         )
+        self._is_sent = True
         try:
             transaction.commit()
         except WriteAlreadyRecordedError:
             for written in self._written:
                 written.discard()
-        self._is_committed = True
+            return False
         recache(Gateway(self.spark), self.snapshot.url)
+        return True
 
     def _definition(self) -> list[tuple[Protocol | Metadata, Protocol | Metadata]]:
         return [(self.plan.protocol, self.snapshot.protocol), (marked(self.plan.metadata, self._files), self.snapshot.metadata)]

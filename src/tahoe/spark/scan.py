@@ -25,7 +25,7 @@ from tahoe.spark.data_files import file_format, relation_format
 from tahoe.spark.expressions import predicate_of
 from tahoe.spark.gateway import Gateway, JavaObject
 from tahoe.spark.hadoop_store import hadoop_url
-from tahoe.spark.opened import feed_of, metadata_identity, opened, scan_of, snapshot_of
+from tahoe.spark.opened import feed_of, held_snapshot, metadata_identity, opened, scan_of, snapshot_of
 from tahoe.spark.output import FILE_CONSTANTS, Output, hidden_field
 from tahoe.spark.types import visible_schema
 from tahoe.table.change_feed import PART_NAMES, FeedPart, FeedRange
@@ -216,6 +216,8 @@ def _snapshot(gateway: Gateway, url: str, version: int | None) -> Snapshot:
 def _source(gateway: Gateway, asked: Asked, selection: Selection) -> Snapshot:
     """Where the files of a planned scan are listed."""
     match selection.changes:
+        case None if selection.within is not None:
+            return held_snapshot(selection.within)
         case None:
             return _snapshot(gateway, asked.table, asked.version)
         case FeedPart(versions, name):

@@ -12,7 +12,8 @@ from tahoe._cached import cached_property
 from tahoe.errors import InvalidPredicateError
 from tahoe.protocol.actions import Add
 from tahoe.protocol.conflict import EVERYTHING, Reads
-from tahoe.protocol.predicate import Constant, Or, Predicate, columns_of, evaluate, has_unknown
+from tahoe.protocol.predicate import Column as ColumnPath
+from tahoe.protocol.predicate import Constant, Or, Predicate, columns_of, evaluate, has_unknown, rename
 from tahoe.spark.expressions import predicate_of
 from tahoe.spark.frames import reads_table
 from tahoe.spark.gateway import Gateway, JavaObject
@@ -69,7 +70,13 @@ class Search:
     @cached_property
     def _whole(self) -> Predicate:
         """All that the condition says. What Spark tells when it plans a query may be a part of it: functions of Python stand elsewhere."""
-        return predicate_of(str(self._gateway.java_class("delta.Literals").told(self._condition)))
+        told = predicate_of(str(self._gateway.java_class("delta.Literals").told(self._condition)))
+        return rename(told, self._as_in_schema)
+
+    def _as_in_schema(self, column: ColumnPath) -> ColumnPath:
+        """Spark tells a name as the user typed it."""
+        fields = self.change.schema.resolve(column.path)
+        return column if fields is None else ColumnPath(tuple(field.name for field in fields))
 
     def whole_files(self) -> list[Add]:
         """The files that the condition holds for, where it is about partitions."""
@@ -90,11 +97,11 @@ class Search:
         return gathered(self._query.toArrow())
 
     def again(self, within: Sequence[int]) -> DataFrame:
-        """Rows of some files with those that were found among them: no others where the condition is a property of a row alone, which
-        leaves out parts of files.
+        """Rows of some files with those that were found among them. Where the condition is surely the same for a row each time, there are
+        no others, which leaves out parts of files: the time of day is another one when it is asked again, and a user's function may be.
         """
         rows = self.change.rows(within)
-        return rows if self._has_subquery else rows.where(self._given)
+        return rows if self._has_subquery or has_unknown(self._whole) else rows.where(self._given)
 
     @property
     def reads(self) -> Reads:

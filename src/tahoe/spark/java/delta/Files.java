@@ -113,6 +113,7 @@ public class Files implements FileIndex {
   }
 
   public Seq listFiles(Seq partitionFilters, Seq dataFilters) {
+    if (within != null && !planned()) throw new IllegalStateException("only an enabled session reads some files of " + table);
     ArrayList conditions = new ArrayList(CollectionConverters.asJava(partitionFilters));
     conditions.addAll(CollectionConverters.asJava(dataFilters));
     String columns = String.join("\u0000", partitions.fieldNames());
