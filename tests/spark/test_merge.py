@@ -13,6 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812  PySpark's users know it by
 from tahoe import DeltaTable, Table
 from tahoe.errors import (
     ColumnNotFoundError,
+    ConcurrentAppendException,
     GeneratedValueMismatchError,
     IdentityUpdateError,
     InvalidMergeError,
@@ -226,6 +227,33 @@ def test_clause_conditions_may_hold_subqueries(spark: SparkSession, path: str, m
     merge = accounts(spark, path, mode).merge(source(spark, 0, 5), "t.id = s.id")
     merge.whenMatchedDelete("t.id in (select id from other)").whenMatchedUpdateAll("s.id > (select max(id) from other)").execute()
     assert {n: v for n, v in rows(path).items() if n < 5} == {3: 1003, 4: 1004}
+
+
+def test_a_subquery_on_the_table_counts_as_reading_it(spark: SparkSession, path: str, monkeypatch: Any) -> None:
+    table, commit = accounts(spark, path), RowChange.commit
+    DeltaTable.forPath(spark, path).toDF().createOrReplaceTempView("whole")
+
+    def after_another(self: RowChange, *arguments: Any, **named: Any) -> bool:
+        monkeypatch.setattr(RowChange, "commit", commit)
+        spark.range(500, 501).selectExpr("id", "id as amount", "0L as part").write.format("delta").mode("append").save(path)
+        return commit(self, *arguments, **named)
+
+    monkeypatch.setattr(RowChange, "commit", after_another)
+    with pytest.raises(ConcurrentAppendException):
+        table.merge(source(spark, 3, 4), "t.id = s.id").whenMatchedUpdate(set={"amount": "(select max(id) from whole)"}).execute()
+
+
+def test_a_guarded_cast_is_not_asked_of_other_rows(spark: SparkSession, path: str) -> None:
+    table = make(spark.sql("select * from values ('num', '1', 0), ('text', 'abc', 0) as t(kind, x, v)"), path, VECTORS).alias("t")
+    new = spark.sql("select 1 as id, 7 as v").alias("s")
+    merge = table.merge(new, "t.kind = 'num' and cast(t.x as int) = s.id").whenMatchedUpdate(set={"v": "s.v"})
+    assert merge.execute().collect()[0].num_updated_rows == 1
+
+
+def test_a_source_with_two_columns_of_one_name_is_refused(spark: SparkSession, path: str) -> None:
+    both = source(spark, 1, 3).join(spark.range(1, 3).selectExpr("id as k", "5L as amount"), F.expr("id = k"))
+    with pytest.raises(InvalidMergeError, match="several columns amount"):
+        accounts(spark, path).merge(both, "t.id = k").whenMatchedUpdateAll().execute()
 
 
 # --- schema evolution

@@ -25,7 +25,9 @@ from tahoe.errors import (
     NotNullViolationError,
     SchemaMismatchError,
 )
+from tahoe.spark import positions
 from tahoe.spark.row_changes import RowChange
+from tahoe.table import transaction
 from tahoe.table.verify import check
 
 VECTORS = {"delta.enableDeletionVectors": "true"}
@@ -337,3 +339,84 @@ def test_many_threads_change_rows_of_one_file(spark: SparkSession, path: str) ->
     rows = Table(path).to_arrow().to_pylist()
     assert sorted(row["id"] for row in rows) == [row for row in range(80) if row % 2]
     assert {row["state"] for row in rows} == {1}
+
+
+# --- what is easily got wrong
+
+
+def test_a_partition_column_may_be_spelled_otherwise(spark: SparkSession, path: str, mode: Mapping[str, str]) -> None:
+    table = make(spark.range(10).selectExpr("id", "id % 3 as part"), path, mode, "part")
+    assert table.delete("PART = 1").collect()[0].num_affected_rows == 3
+    assert ids(path) == [0, 2, 3, 5, 6, 8, 9]
+
+
+def test_a_condition_that_is_another_one_later_loses_no_row(spark: SparkSession, path: str, mode: Mapping[str, str]) -> None:
+    rows = "id", "current_timestamp() + make_interval(0, 0, 0, 0, 0, 0, id / 4) as expires"
+    table = make(spark.range(40).selectExpr(*rows), path, mode)
+    table.update("expires > current_timestamp()", {"expires": "null"})
+    assert ids(path) == list(range(40))
+
+
+def test_another_session_time_zone_finds_the_same_files(spark: SparkSession, path: str, mode: Mapping[str, str]) -> None:
+    # the files of a version are in another order once its log is compacted, and a table is opened anew for another zone
+    for number in range(6):
+        spark.range(number * 10, number * 10 + 2).write.format("delta").options(**mode).mode("append").save(path)
+    table = DeltaTable.forPath(spark, path)
+    Table(path).compact_logs(1, 4)
+    zone = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
+    try:
+        table.delete("id = 11")
+        table.update("id = 31", {"id": "99"})
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", str(zone))
+    assert ids(path) == [0, 1, 10, 20, 21, 30, 40, 41, 50, 51, 99]
+
+
+@pytest.mark.parametrize("value", ["explode(array(1L, 2L))", "max(id)", "row_number() over (order by id)"])
+def test_values_are_made_of_one_row(spark: SparkSession, path: str, mode: Mapping[str, str], value: str) -> None:
+    make(spark.range(4), path, mode)
+    with pytest.raises(AnalysisException):
+        DeltaTable.forPath(spark, path).update(set={"id": value})
+    assert ids(path) == [0, 1, 2, 3]
+
+
+def test_an_interrupt_while_the_commit_is_sent_deletes_nothing(
+    spark: SparkSession, path: str, mode: Mapping[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = numbers(spark, path, mode)
+    put = transaction.put_commit
+
+    def interrupted(*arguments: Any) -> Any:
+        put(*arguments)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(transaction, "put_commit", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        table.update("id = 4", {"id": "104"})
+    monkeypatch.undo()
+    assert ids(path) == [0, 1, 2, 3, 5, 6, 7, 8, 9, 104]
+
+
+def test_many_positions_go_as_bitmaps(spark: SparkSession, path: str, mode: Mapping[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    # what large tables do, on a table that is large enough to have several bitmaps a file
+    monkeypatch.setattr(positions, "LISTED_ROWS_MAX", 0)
+    monkeypatch.setattr(positions, "_COMPARED_MAX", 0)
+    table = make(spark.range(0, 300_000, 1, 2).selectExpr("id", "0 as state"), path, mode)
+    table.delete("id % 3 = 0")
+    table.update("id % 5 = 1", {"state": "1"})
+    new = spark.range(0, 400_000, 7).selectExpr("id", "2 as state").alias("s")
+    table.alias("t").merge(new, "t.id = s.id").whenMatchedUpdateAll().whenNotMatchedInsertAll("s.id >= 300000").execute()
+    rows = Table(path).to_arrow().to_pydict()
+    expected = {n: 2 if n % 7 == 0 else int(n % 5 == 1) for n in range(300_000) if n % 3}
+    assert dict(zip(rows["id"], rows["state"], strict=True)) == {**expected, **dict.fromkeys(range(300_006, 400_000, 7), 2)}
+    assert len(rows["id"]) == len(set(rows["id"]))
+
+
+def test_the_change_feed_tells_what_was_done(spark: SparkSession, path: str, mode: Mapping[str, str]) -> None:
+    table = numbers(spark, path, {**mode, "delta.enableChangeDataFeed": "true"}, files=1)
+    table.delete("id = 3")
+    table.update("id = 4", {"id": "104"})
+    feed = spark.read.format("delta").option("readChangeFeed", "true").option("startingVersion", 1).load(path)
+    told = sorted((r._commit_version, r._change_type, r.id) for r in feed.collect())
+    assert told == [(1, "delete", 3), (2, "update_postimage", 104), (2, "update_preimage", 4)]

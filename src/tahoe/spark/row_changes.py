@@ -226,8 +226,11 @@ class RowChange:
     def _check_one_by_one(self, rows: DataFrame) -> None:
         """Values must be made of a row alone: else there would be more rows than those that get values, or fewer."""
         plan = rows._jdf.queryExecution().analyzed()
-        kinds = [node.getClass().getSimpleName() for node in (plan, *(plan.children().apply(0) for _ in range(plan.children().size())))]
-        if kinds[0] != "Project" or not _OVER_ROWS.isdisjoint(kinds):
+        kinds = [plan.getClass().getSimpleName()]
+        while kinds[-1] == "Project":
+            plan = plan.children().apply(0)
+            kinds.append(plan.getClass().getSimpleName())
+        if len(kinds) == 1 or kinds[-1] in _OVER_ROWS:
             raise UnsupportedOperationError(
                 operation="Assigning a value that is made of several rows, or is several",
                 table=self.snapshot.url,
