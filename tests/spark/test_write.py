@@ -528,9 +528,7 @@ def test_replace_where_of_every_type(spark: SparkSession, path: str, kind: str, 
     assert [row[0] for row in rows(spark, path)] == [2]
 
 
-def test_replace_where_is_for_partition_columns_and_overwrite(spark: SparkSession, partitioned: str) -> None:
-    with pytest.raises(InvalidOptionError, match="id"):
-        overwrite(spark.sql("select 100L id, 1L p"), partitioned, replaceWhere="id = 1")
+def test_replace_where_is_for_overwrite(spark: SparkSession, partitioned: str) -> None:
     with pytest.raises(InvalidOptionError, match="overwrite"):
         append(spark.sql("select 100L id, 1L p"), partitioned, replaceWhere="p = 1")
     with pytest.raises(InvalidOptionError):

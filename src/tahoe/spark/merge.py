@@ -519,11 +519,12 @@ def _predicate(analysed: _Analysed, frames: Sequence[DataFrame]) -> Predicate:
 def _commit(
     analysed: _Analysed, merged: Merged, counts: Mapping[int, int], predicate: Predicate, times: tuple[float, float], *, repeated: int = 0
 ) -> bool:
+    """Returns whether anything was changed: not where another writer has recorded this very command."""
     change = analysed.change
     reads: Reads = RowsRead(change.snapshot, predicate, analysed.condition)
     if analysed.reads_target:
         reads = EVERYTHING
-    return change.commit(MERGE, analysed.parameters, _metrics(analysed, merged, counts, repeated, times), reads)
+    return change.commit(MERGE, analysed.parameters, _metrics(analysed, merged, counts, repeated, times), reads) is not None
 
 
 def _metrics(analysed: _Analysed, merged: Merged, counts: Mapping[int, int], repeated: int, times: tuple[float, float]) -> dict[str, int]:

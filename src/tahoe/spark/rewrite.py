@@ -83,7 +83,8 @@ def _delete_files(change: RowChange, files: list[Add], reads: Reads, predicates:
     counts = [alive_records(file) for file in files]
     deleted = -1 if None in counts else sum(count for count in counts if count is not None)
     known = {"numDeletedRows": deleted} if deleted >= 0 else {}
-    return deleted if change.commit(DELETE, _parameters(predicates), _file_metrics(change) | known, reads, is_exact=True) else 0
+    version = change.commit(DELETE, _parameters(predicates), _file_metrics(change) | known, reads, is_exact=True)
+    return 0 if version is None else deleted
 
 
 def _delete_rows(change: RowChange, search: Search) -> int:
@@ -98,8 +99,8 @@ def _delete_rows(change: RowChange, search: Search) -> int:
             deleted = change.marked(change.rows([t.number for t in touched]), positions).where(F.col(MARK))
             change.write_changes(deleted.withColumn(CHANGE_TYPE, F.lit("delete")))
     metrics = _file_metrics(change) | _times(began, found) | {"numDeletedRows": positions.count, "numCopiedRows": copied}
-    is_done = change.commit(DELETE, _parameters([search.text]), metrics, search.reads, is_exact=search.is_exact)
-    return positions.count if is_done else 0
+    version = change.commit(DELETE, _parameters([search.text]), metrics, search.reads, is_exact=search.is_exact)
+    return 0 if version is None else positions.count
 
 
 # --- UPDATE
@@ -132,8 +133,8 @@ def update(command: Update) -> int:
         reads_more = reads_table(planned, command.target.table)
         reads = EVERYTHING if reads_more else search.reads
         predicates = [] if command.condition is None else [search.text]
-        is_done = change.commit(UPDATE, _parameters(predicates), metrics, reads, is_exact=not reads_more)
-        return positions.count if is_done else 0
+        version = change.commit(UPDATE, _parameters(predicates), metrics, reads, is_exact=not reads_more)
+        return 0 if version is None else positions.count
 
 
 Values: TypeAlias = Mapping[tuple[str, ...], Column]

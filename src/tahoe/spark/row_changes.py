@@ -36,6 +36,7 @@ from tahoe.spark.frames import write_options
 from tahoe.spark.gateway import Gateway
 from tahoe.spark.opened import hold, recache, release
 from tahoe.spark.positions import Positions, position, positioned_rows, with_marks
+from tahoe.spark.write_options import WriteOptions
 from tahoe.table.marks import Mark, num_records
 from tahoe.table.scan import Scan
 from tahoe.table.snapshot import Snapshot
@@ -94,6 +95,8 @@ class RowChange:
         removes_data: bool = True,
         data_change: bool = True,
         grown: Callable[[Struct, bool], Struct] = lambda own, _: own,
+        plan: WritePlan | None = None,
+        options: WriteOptions | None = None,
     ) -> None:
         """Begin.
 
@@ -101,17 +104,19 @@ class RowChange:
             removes_data: whether rows may go, which not every table allows.
             data_change: whether the table's rows are others afterwards; else they are only written in another way.
             grown: of the table's schema, and of whether the session lets tables grow, a schema whose columns the table takes in.
+            plan, options: of a write that is planned already, on a table that is there.
         """
         self.target, self.spark = target, target.spark
-        self.snapshot: Snapshot = target.table.snapshot()
-        self.options = write_options(target.spark, {}, target.table)
         self.began = time.monotonic()
+        self.options = write_options(target.spark, {}, target.table) if options is None else options
+        known = None if plan is None else plan.snapshot
+        self.snapshot: Snapshot = target.table.snapshot() if known is None else known
         snapshot = self.snapshot
         check_writable(snapshot.protocol, snapshot.metadata, table=target.table.url, removes_data=removes_data)
         wanted = grown(snapshot.schema, self.options.merge_schema)
         self.evolves = wanted is not snapshot.schema
         request = WriteRequest(mode="append", schema=wanted, merge_schema=self.evolves, data_change=data_change)
-        self.plan: WritePlan = plan_existing(target.table, request, snapshot)
+        self.plan: WritePlan = plan_existing(target.table, request, snapshot) if plan is None else plan
         self.has_vectors = ENABLE_DELETION_VECTORS.get(snapshot.properties, table=target.table.url)
         has_feed = ENABLE_CHANGE_DATA_FEED.get(snapshot.properties, table=target.table.url)
         self.has_feed = has_feed and "changeDataFeed" in supported_features(snapshot.protocol)
@@ -316,11 +321,12 @@ class RowChange:
 
     def commit(
         self, operation: str, parameters: Mapping[str, Any], metrics: Mapping[str, int], reads: Reads | None, *, is_exact: bool = False
-    ) -> bool:
+    ) -> int | None:
         """Commit everything in one version, or nothing where there is nothing to do.
 
         Returns:
-            False where another writer has recorded this very command meanwhile, so that it has changed nothing.
+            the version, or the one that was read where there is nothing to do; None where another writer has recorded this very command
+            meanwhile, so that it has changed nothing.
 
         Args:
             reads: the rows that were read.
@@ -337,7 +343,7 @@ class RowChange:
         definition = [a for a, known in self._definition() if a != known]
         txn = self.options.txn
         if not files and not marked and not definition and not txn:
-            return True
+            return self.snapshot.version
         txns = [Txn(app_id=txn[0], version=txn[1], last_updated_ms=now_ms)] if txn else []
         transaction = Transaction(
             log=log,
@@ -359,13 +365,13 @@ class RowChange:
         )
         self._is_sent = True
         try:
-            transaction.commit()
+            version = transaction.commit()
         except WriteAlreadyRecordedError:
             for written in self._written:
                 written.discard()
-            return False
+            return None
         recache(Gateway(self.spark), self.snapshot.url)
-        return True
+        return version
 
     def _definition(self) -> list[tuple[Protocol | Metadata, Protocol | Metadata]]:
         return [(self.plan.protocol, self.snapshot.protocol), (marked(self.plan.metadata, self._files), self.snapshot.metadata)]

@@ -17,6 +17,7 @@ from tahoe.spark.data_writer import failures_told, rows_for_files, write_rows
 from tahoe.spark.fitting import Refusals
 from tahoe.spark.frames import reads_table, table_schema, write_options
 from tahoe.spark.opened import open_table
+from tahoe.spark.replace import replace_rows
 from tahoe.spark.write_options import WriteOptions
 from tahoe.table.table import Table
 from tahoe.table.writing import WRITE, Mode, WritePlan, WriteRequest, plan_replacement, plan_write
@@ -65,7 +66,7 @@ def insert(
 
     Args:
         overwrite: replace rows: all of them, unless one of the next two says which.
-        predicate: SQL text over partition columns; only matching rows are replaced, and the new ones must match.
+        predicate: SQL text; only matching rows are replaced, and the new ones must match.
         dynamic: only the partitions that the data has are replaced.
         by_position: the data's columns are the table's, whatever their names.
         options: of the writer.
@@ -140,6 +141,8 @@ def _write(plan: WritePlan | None, options: WriteOptions, frame: DataFrame) -> i
     """Write the rows of a plan and commit them; None where there is nothing to do."""
     if plan is None:
         return None
+    if plan.replaces_rows:
+        return replace_rows(plan, options, frame)
     refusals = Refusals(plan.url)
     with failures_told(plan, refusals):
         rows = rows_for_files(plan, frame, refusals, checks_replace_where=options.replace_where_is_checked)
@@ -173,6 +176,7 @@ def _request(
         user_metadata=options.user_metadata,
         data_change=options.data_change,
         reads_target=reads_table(frame, table),
+        finds_rows=True,
         operation=operation,
         engine=f"Apache-Spark/{spark.version}",
     )

@@ -16,6 +16,7 @@ from tahoe.errors import (
     DuplicateColumnsError,
     InvalidColumnNameError,
     InvalidOptionError,
+    InvalidPredicateError,
     PartitionMismatchError,
     PathIsNotEmptyError,
     SchemaMismatchError,
@@ -41,7 +42,7 @@ from tahoe.protocol.features import (
     upgrade_for,
 )
 from tahoe.protocol.partitions import encode_path, parse_partition_value
-from tahoe.protocol.predicate import Predicate, columns_of, evaluate, has_unknown, is_nan
+from tahoe.protocol.predicate import Predicate, Unknown, columns_of, evaluate, has_unknown, is_nan
 from tahoe.protocol.properties import normalise
 from tahoe.protocol.row_tracking import MATERIALISED, with_materialised_columns
 from tahoe.protocol.schema import VARIANT, VOID, Array, Map, Struct, as_nullable, check_unique_names, types_in, walk_fields
@@ -73,7 +74,8 @@ class WriteRequest:
         partition_by: None where nothing was said.
         properties: `delta.*` options and other table properties; used for a new or a replaced table.
         default_properties: what a new table gets besides.
-        replace_where: SQL text over partition columns: only matching files are replaced.
+        replace_where: SQL text: only matching rows are replaced. Over partition columns, unless `finds_rows`.
+        finds_rows: whether the engine that writes can find and delete rows, so that replace_where may name any column.
         dynamic_partitions: only partitions that the data has are replaced.
         txn: application id and version; a version already recorded makes the write a no-op.
         reads_target: the rows are a query's that reads the table itself, so that what other writers do to it matters.
@@ -96,6 +98,7 @@ class WriteRequest:
     data_change: bool = True
     keep_nullability: bool = False
     reads_target: bool = False
+    finds_rows: bool = False
     is_managed: bool = False
     operation: str = WRITE
     engine: str | None = None
@@ -142,6 +145,11 @@ class WritePlan:
     @property
     def url(self) -> str:
         return self.table.url
+
+    @property
+    def replaces_rows(self) -> bool:
+        """Whether rows of files are replaced, and not whole files: `commit` does not do that."""
+        return self.replace_where is not None and self.snapshot is not None and not _is_about(self.replace_where, self.partition_columns)
 
     @property
     def keeps_partitions_in_files(self) -> bool:
@@ -585,22 +593,32 @@ def _check_losses(table: Table, schema: Struct, data: Struct, *, is_widened: boo
 
 
 def _replace_where(table: Table, request: WriteRequest, metadata: Metadata) -> Predicate | None:
-    """The predicate of `replaceWhere`, over partition columns only.
+    """The predicate of `replaceWhere`; what only the engine understands of it is unknown.
 
     Raises:
-        InvalidPredicateError, ColumnNotFoundError: it cannot be understood.
-        InvalidOptionError: it names a column by which the table is not partitioned.
+        InvalidPredicateError, ColumnNotFoundError: it cannot be understood, and the engine does not find rows.
+        InvalidOptionError: it names a column by which the table is not partitioned, likewise.
     """
     if request.replace_where is None:
         return None
-    predicate = parse_predicate(request.replace_where, metadata.schema, table=table.url, zone=table.log.zone)
-    partitions = {name.lower() for name in metadata.partition_columns}
-    others = sorted({".".join(c.path) for c in columns_of(predicate) if c.path[0].lower() not in partitions})
-    if others or has_unknown(predicate):
+    try:
+        predicate = parse_predicate(request.replace_where, metadata.schema, table=table.url, zone=table.log.zone)
+    except InvalidPredicateError:
+        if not request.finds_rows:
+            raise
+        return Unknown(request.replace_where)
+    if not request.finds_rows and not _is_about(predicate, metadata.partition_columns):
         allowed = ", ".join(metadata.partition_columns) or "there are none"
-        detail = f"it may only name partition columns ({allowed}), and names {', '.join(others)}"
+        others = sorted({".".join(c.path) for c in columns_of(predicate)})
+        detail = f"without Spark it may only name partition columns ({allowed}), and names {', '.join(others)}"
         raise InvalidOptionError(option="replaceWhere", value=request.replace_where, table=table.url, detail=detail)
     return predicate
+
+
+def _is_about(predicate: Predicate, columns: Iterable[str]) -> bool:
+    """Whether a predicate is understood and names no other columns."""
+    names = {name.lower() for name in columns}
+    return not has_unknown(predicate) and all(c.path[0].lower() in names for c in columns_of(predicate))
 
 
 # --- tables without rows
