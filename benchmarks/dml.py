@@ -12,6 +12,7 @@ for each round, whose data files are hard links. What both leave is compared, ou
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import shutil
@@ -31,6 +32,7 @@ SMALL_SCALE = os.environ.get("SMALL_SCALE", "1")
 SIDES = os.environ.get("SIDES", "tahoe reference").split()
 DRIVER_MEMORY = "8g"
 DML = FOLDER / "dml"
+SCRATCH = DML / f"rounds-{os.getpid()}"
 VECTORS = {"delta.enableDeletionVectors": "true"}
 FILES_PER_SCALE = 10  # at scale factor 10 there are 100 files, of 20 to 30 MB each
 FILES_MIN = 4
@@ -166,6 +168,8 @@ CHANGED = ("true", "l_quantity = l_quantity + 1; l_comment = 'merged'")
 
 # --- rounds
 
+_numbers = itertools.count()
+
 
 def copy_table(table: Path, to: Path) -> None:
     """A copy whose data files are links. The log is copied: some of its files are written again in place."""
@@ -197,7 +201,8 @@ class Asked:
 
     def round(self, code: str, names: Mapping[str, str], *, counts: bool, checks: bool) -> list[list[str]] | None:
         """One round. Returns what the table holds afterwards, where that is asked for."""
-        table = DML / "rounds" / self.name
+        # A path of its own each time: sessions remember the tables that they have opened.
+        table = SCRATCH / f"{self.name}-{next(_numbers)}"
         copy_table(self.base, table)
         self.side.ask(OPEN, path=str(table))
         seconds = self.side.ask(code, path=str(table), **names)
@@ -371,7 +376,7 @@ def read() -> list[Comparison]:
     found = []
     with processes(SIDES[:1]) as (side,):
         for share, thousandths in (("0.1 %", 1), ("1 %", 10), ("10 %", 100)):
-            table = DML / "rounds" / "read"
+            table = SCRATCH / f"read-{next(_numbers)}"
             copy_table(base.marked, table)
             side.ask(DELETE, path=str(table), condition=f"{THOUSANDTH} < {thousandths}")
             for what, code in (("sum of 3 columns", SUMS), ("max of all columns", EVERY)):
@@ -425,7 +430,7 @@ def run() -> list[Comparison]:
                 print(" | ".join(cells(comparison)), flush=True)
                 found.append(comparison)
     finally:
-        shutil.rmtree(DML / "rounds", ignore_errors=True)
+        shutil.rmtree(SCRATCH, ignore_errors=True)
     return found
 
 
