@@ -190,14 +190,14 @@ class Asked:
 
     Attributes:
         base: the table each round begins with.
-        seconds, megabytes: what each round took and wrote, but for the one that warms up.
+        seconds, kilobytes: what each round took and wrote, but for the one that warms up.
     """
 
     side: Side
     base: Path
     name: str
     seconds: list[float] = field(default_factory=list)
-    megabytes: list[float] = field(default_factory=list)
+    kilobytes: list[float] = field(default_factory=list)
 
     def round(self, code: str, names: Mapping[str, str], *, counts: bool, checks: bool) -> list[list[str]] | None:
         """One round. Returns what the table holds afterwards, where that is asked for."""
@@ -212,14 +212,14 @@ class Asked:
             contents = self.side.rows
         if counts:
             self.seconds.append(seconds)
-            self.megabytes.append(new_bytes(table, self.base) / 1e6)
+            self.kilobytes.append(new_bytes(table, self.base) / 1e3)
         shutil.rmtree(table)
         return contents
 
 
 def contest(asked: Sequence[Asked], code: str, *, warm_up: int = 1, **names: str) -> None:
     """The rounds of one question, turn by turn. The first is not counted, and in it all must leave the same table."""
-    unique = [Asked(a.side, a.base, f"{a.name}-{i}", a.seconds, a.megabytes) for i, a in enumerate(asked)]
+    unique = [Asked(a.side, a.base, f"{a.name}-{i}", a.seconds, a.kilobytes) for i, a in enumerate(asked)]
     for number in range(ROUNDS + warm_up):
         turn = unique if number % 2 else unique[::-1]
         left = [one.round(code, names, counts=number >= warm_up, checks=number == 0) for one in turn]
@@ -266,8 +266,8 @@ def delete_by_keys() -> list[Comparison]:
     return [
         Comparison(question=question, peer=PEER, ours=marked.seconds, theirs=theirs.seconds, goal=0.2),
         Comparison(question=question, peer=COPYING, ours=marked.seconds, theirs=copied.seconds, goal=0.1),
-        Comparison(question="what that DELETE writes", peer=COPYING, ours=marked.megabytes, theirs=copied.megabytes, unit="MB", goal=0.001),
-        Comparison(question="what that DELETE writes", peer=PEER, ours=marked.megabytes, theirs=theirs.megabytes, unit="MB"),
+        Comparison(question="what that DELETE writes", peer=COPYING, ours=marked.kilobytes, theirs=copied.kilobytes, unit="kB", goal=0.001),
+        Comparison(question="what that DELETE writes", peer=PEER, ours=marked.kilobytes, theirs=theirs.kilobytes, unit="kB"),
         Comparison(
             question=f"the same rows as {len(keys)} disjuncts", peer="a scan with the filter", ours=many.seconds, theirs=scans, goal=1.5
         ),
