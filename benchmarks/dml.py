@@ -12,6 +12,7 @@ for each round, whose data files are hard links. What both leave is compared, ou
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import shutil
@@ -31,6 +32,7 @@ SMALL_SCALE = os.environ.get("SMALL_SCALE", "1")
 SIDES = os.environ.get("SIDES", "tahoe reference").split()
 DRIVER_MEMORY = "8g"
 DML = FOLDER / "dml"
+SCRATCH = DML / f"rounds-{os.getpid()}"
 VECTORS = {"delta.enableDeletionVectors": "true"}
 FILES_PER_SCALE = 10  # at scale factor 10 there are 100 files, of 20 to 30 MB each
 FILES_MIN = 4
@@ -166,6 +168,8 @@ CHANGED = ("true", "l_quantity = l_quantity + 1; l_comment = 'merged'")
 
 # --- rounds
 
+_numbers = itertools.count()
+
 
 def copy_table(table: Path, to: Path) -> None:
     """A copy whose data files are links. The log is copied: some of its files are written again in place."""
@@ -186,18 +190,19 @@ class Asked:
 
     Attributes:
         base: the table each round begins with.
-        seconds, megabytes: what each round took and wrote, but for the one that warms up.
+        seconds, kilobytes: what each round took and wrote, but for the one that warms up.
     """
 
     side: Side
     base: Path
     name: str
     seconds: list[float] = field(default_factory=list)
-    megabytes: list[float] = field(default_factory=list)
+    kilobytes: list[float] = field(default_factory=list)
 
     def round(self, code: str, names: Mapping[str, str], *, counts: bool, checks: bool) -> list[list[str]] | None:
         """One round. Returns what the table holds afterwards, where that is asked for."""
-        table = DML / "rounds" / self.name
+        # A path of its own each time: sessions remember the tables that they have opened.
+        table = SCRATCH / f"{self.name}-{next(_numbers)}"
         copy_table(self.base, table)
         self.side.ask(OPEN, path=str(table))
         seconds = self.side.ask(code, path=str(table), **names)
@@ -207,14 +212,14 @@ class Asked:
             contents = self.side.rows
         if counts:
             self.seconds.append(seconds)
-            self.megabytes.append(new_bytes(table, self.base) / 1e6)
+            self.kilobytes.append(new_bytes(table, self.base) / 1e3)
         shutil.rmtree(table)
         return contents
 
 
 def contest(asked: Sequence[Asked], code: str, *, warm_up: int = 1, **names: str) -> None:
     """The rounds of one question, turn by turn. The first is not counted, and in it all must leave the same table."""
-    unique = [Asked(a.side, a.base, f"{a.name}-{i}", a.seconds, a.megabytes) for i, a in enumerate(asked)]
+    unique = [Asked(a.side, a.base, f"{a.name}-{i}", a.seconds, a.kilobytes) for i, a in enumerate(asked)]
     for number in range(ROUNDS + warm_up):
         turn = unique if number % 2 else unique[::-1]
         left = [one.round(code, names, counts=number >= warm_up, checks=number == 0) for one in turn]
@@ -261,8 +266,8 @@ def delete_by_keys() -> list[Comparison]:
     return [
         Comparison(question=question, peer=PEER, ours=marked.seconds, theirs=theirs.seconds, goal=0.2),
         Comparison(question=question, peer=COPYING, ours=marked.seconds, theirs=copied.seconds, goal=0.1),
-        Comparison(question="what that DELETE writes", peer=COPYING, ours=marked.megabytes, theirs=copied.megabytes, unit="MB", goal=0.001),
-        Comparison(question="what that DELETE writes", peer=PEER, ours=marked.megabytes, theirs=theirs.megabytes, unit="MB"),
+        Comparison(question="what that DELETE writes", peer=COPYING, ours=marked.kilobytes, theirs=copied.kilobytes, unit="kB", goal=0.001),
+        Comparison(question="what that DELETE writes", peer=PEER, ours=marked.kilobytes, theirs=theirs.kilobytes, unit="kB"),
         Comparison(
             question=f"the same rows as {len(keys)} disjuncts", peer="a scan with the filter", ours=many.seconds, theirs=scans, goal=1.5
         ),
@@ -371,7 +376,7 @@ def read() -> list[Comparison]:
     found = []
     with processes(SIDES[:1]) as (side,):
         for share, thousandths in (("0.1 %", 1), ("1 %", 10), ("10 %", 100)):
-            table = DML / "rounds" / "read"
+            table = SCRATCH / f"read-{next(_numbers)}"
             copy_table(base.marked, table)
             side.ask(DELETE, path=str(table), condition=f"{THOUSANDTH} < {thousandths}")
             for what, code in (("sum of 3 columns", SUMS), ("max of all columns", EVERY)):
@@ -425,7 +430,7 @@ def run() -> list[Comparison]:
                 print(" | ".join(cells(comparison)), flush=True)
                 found.append(comparison)
     finally:
-        shutil.rmtree(DML / "rounds", ignore_errors=True)
+        shutil.rmtree(SCRATCH, ignore_errors=True)
     return found
 
 
