@@ -64,7 +64,7 @@ def _refuse_row_change(gateway: Gateway, name: str, plan: JavaObject) -> None:
                 operation=_ROW_CHANGES[name],
                 table=target.name(),
                 detail="tahoe cannot do it yet",
-                remedy="Overwrite the rows in question: mode overwrite with replaceWhere.",
+                remedy="Use tahoe.DeltaTable, which has delete, update and merge.",
             )
 
 
