@@ -14,6 +14,7 @@ from tahoe import DeltaTable, Table
 from tahoe.errors import (
     ColumnNotFoundError,
     ConcurrentAppendException,
+    DeltaConcurrentModificationException,
     GeneratedValueMismatchError,
     IdentityUpdateError,
     InvalidMergeError,
@@ -375,7 +376,9 @@ def test_rows_keep_their_numbers_and_new_ones_get_others(spark: SparkSession, pa
 # --- beside other writers
 
 
-def test_merges_of_other_rows_of_the_same_file_both_succeed(spark: SparkSession, path: str, monkeypatch: Any) -> None:
+@pytest.mark.parametrize("listed", [300, 0])
+def test_merges_of_other_rows_of_the_same_file_both_succeed(spark: SparkSession, path: str, listed: int, monkeypatch: Any) -> None:
+    monkeypatch.setattr(keys, "LISTED_MAX", listed)
     table = make(spark.range(0, 100, 1, 1).selectExpr("id", "0L as amount"), path, VECTORS).alias("t")
 
     def upsert(first: int) -> None:
@@ -393,3 +396,18 @@ def test_merges_of_other_rows_of_the_same_file_both_succeed(spark: SparkSession,
     upsert(3)
     assert {n for n, amount in rows(path).items() if amount == 1} == {3, 23, 43, 63, 83, 103, 7, 27, 47, 67, 87, 107}
     assert Table(path).version == 2
+
+
+@pytest.mark.parametrize("listed", [300, 0])
+def test_a_row_that_another_merge_has_changed_is_a_conflict(spark: SparkSession, path: str, listed: int, monkeypatch: Any) -> None:
+    monkeypatch.setattr(keys, "LISTED_MAX", listed)
+    table, commit = accounts(spark, path), RowChange.commit
+
+    def after_another(self: RowChange, *arguments: Any, **named: Any) -> int | None:
+        monkeypatch.setattr(RowChange, "commit", commit)
+        table.merge(source(spark, 6, 9), "t.id = s.id").whenMatchedUpdateAll().execute()
+        return commit(self, *arguments, **named)
+
+    monkeypatch.setattr(RowChange, "commit", after_another)
+    with pytest.raises(DeltaConcurrentModificationException):
+        table.merge(source(spark, 8, 12), "t.id = s.id").whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()

@@ -19,6 +19,8 @@ from pyspark.sql import functions as F  # noqa: N812  PySpark's users know it by
 
 from tahoe._cached import cached_property
 from tahoe.errors import DeltaError
+from tahoe.protocol.predicate import And, In, Predicate
+from tahoe.protocol.predicate import Column as ColumnPath
 from tahoe.protocol.schema import BYTE, DATE, INTEGER, LONG, SHORT, STRING, TIMESTAMP, TIMESTAMP_NTZ, DataType, Decimal, parse_type
 from tahoe.spark.fitting import typed_literal
 from tahoe.spark.gateway import Gateway, JavaObject
@@ -28,6 +30,9 @@ LISTED_MAX = 300
 
 # Equal values of these have equal hashes. Floating point numbers have two zeros, and of text with a collation many are equal.
 _HASHED = frozenset({BYTE, SHORT, INTEGER, LONG, STRING, DATE, TIMESTAMP, TIMESTAMP_NTZ})
+
+# What Python compares as Spark does, in the type of the column as in that of the key.
+_TOLD = frozenset({BYTE, SHORT, INTEGER, LONG, STRING})
 
 # Past this many the bitmap is larger than a cache, and so many keys leave out little.
 HASHED_MAX = 1 << 22
@@ -45,6 +50,7 @@ class Key:
     source: Column
     type: DataType
     is_null_safe: bool
+    path: tuple[str, ...]
 
 
 def keys_of(gateway: Gateway, condition: JavaObject, target: JavaObject, source: JavaObject) -> list[Key]:
@@ -69,8 +75,19 @@ def keys_of(gateway: Gateway, condition: JavaObject, target: JavaObject, source:
             continue
         data_type = _hashed_type(left.dataType())
         if data_type is not None:
-            found.append(Key(gateway.column(left), gateway.column(right), data_type, kind == "EqualNullSafe"))
+            found.append(Key(gateway.column(left), gateway.column(right), data_type, kind == "EqualNullSafe", _path(left)))
     return found
+
+
+def _path(expression: JavaObject) -> tuple[str, ...]:
+    """The column, or the field of one, that an expression which never fails is made of."""
+    match expression.getClass().getSimpleName():
+        case "Cast":
+            return _path(expression.child())
+        case "GetStructField":
+            return (*_path(expression.child()), str(expression.extractFieldName()))
+        case _:
+            return (str(expression.name()),)
 
 
 def _never_fails(gateway: Gateway, expression: JavaObject) -> bool:
@@ -128,6 +145,18 @@ class Keys:
     def rows(self) -> int:
         """How many rows the source has."""
         return self._first.num_rows if self._are_listed else int(self._bounds["rows"])
+
+    def predicate(self) -> Predicate:
+        """Which rows of the target the keys may be those of: of several keys in one row, each by itself."""
+        found = self._source.toArrow() if self._keys else pa.table({})
+        parts = [self._members(key, found[name]) for key, name in zip(self._keys, self._names, strict=True)]
+        return And(tuple(part for part in parts if part is not None))
+
+    def _members(self, key: Key, values: pa.ChunkedArray) -> Predicate | None:
+        """Null where that cannot be told in Python, or would not be compared as Spark does."""
+        if key.is_null_safe or key.type not in _TOLD:
+            return None
+        return In(ColumnPath(key.path), tuple(pc.unique(values.drop_null()).to_pylist()))
 
     def of_target(self) -> list[Column]:
         """The target's side of each key."""

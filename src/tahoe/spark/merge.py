@@ -24,7 +24,7 @@ from tahoe.errors import InvalidMergeError, MultipleSourceRowsError
 from tahoe.protocol.change_feed import CHANGE_TYPE
 from tahoe.protocol.column_values import check_assigned
 from tahoe.protocol.conflict import EVERYTHING, Reads
-from tahoe.protocol.predicate import Or, Predicate
+from tahoe.protocol.predicate import TRUE, Or, Predicate
 from tahoe.protocol.schema import STRING, Field, Struct
 from tahoe.spark.assignments import Assignment, column_not_found, first_parts, new_values, resolved
 from tahoe.spark.column_rules import Completed
@@ -521,7 +521,8 @@ def _commit(
 ) -> bool:
     """Returns whether anything was changed: not where another writer has recorded this very command."""
     change = analysed.change
-    reads: Reads = RowsRead(change.snapshot, predicate, analysed.condition)
+    narrower = (lambda: TRUE) if analysed.command.not_matched_by_source else analysed.keys.predicate
+    reads: Reads = RowsRead(change.snapshot, predicate, analysed.condition, narrower)
     if analysed.reads_target:
         reads = EVERYTHING
     return change.commit(MERGE, analysed.parameters, _metrics(analysed, merged, counts, repeated, times), reads) is not None

@@ -5,6 +5,7 @@ Paper §3.2 and §4: partition values and statistics exclude most files; of a sm
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +16,7 @@ from tahoe.errors import DeltaError
 from tahoe.protocol.actions import FileAction
 from tahoe.protocol.column_mapping import physical_schema
 from tahoe.protocol.conflict import Reads, RowIndexes
-from tahoe.protocol.predicate import Predicate, has_unknown
+from tahoe.protocol.predicate import TRUE, And, Predicate, conjuncts, has_unknown
 from tahoe.protocol.skipping import StatTest, may_match, skipping_test
 from tahoe.protocol.stats import parse_statistics
 from tahoe.table.rows import matching_rows, partition_row
@@ -48,11 +49,13 @@ class RowsRead:
 
     Attributes:
         text: the predicate, for people.
+        narrower: what is known besides of the rows, and takes long to tell: it is asked where the predicate and statistics leave doubt.
     """
 
     snapshot: Snapshot
     predicate: Predicate
     text: str
+    narrower: Callable[[], Predicate] = lambda: TRUE
 
     def __str__(self) -> str:
         return self.text
@@ -61,6 +64,15 @@ class RowsRead:
     def _test(self) -> StatTest:
         snapshot = self.snapshot
         return skipping_test(self.predicate, snapshot.schema, snapshot.partition_columns, snapshot.column_mapping_mode)
+
+    @cached_property
+    def _exact(self) -> Predicate:
+        """All that is known, but for parts of a conjunction that are not understood."""
+        known = [part for part in conjuncts(self.predicate) if not has_unknown(part)]
+        narrower = self.narrower()
+        if narrower == TRUE:
+            return self.predicate if len(known) == 0 else And(tuple(known))
+        return And((*known, narrower))
 
     def may_be_in(self, file: FileAction) -> bool:
         if self._is_unplaced(file):
@@ -73,12 +85,15 @@ class RowsRead:
         return file.partition_values is None and bool(self.snapshot.partition_columns)
 
     def are_in(self, file: FileAction, rows: RowIndexes | None) -> bool:
-        if has_unknown(self.predicate) or self._is_unplaced(file):
+        if self._is_unplaced(file):
             return True
         if file.size_bytes is None or file.size_bytes > LOOKED_AT_BYTES_MAX:
             return True
         try:
-            found = np.flatnonzero(matching_rows(self.snapshot, file, self.predicate))
+            exact = self._exact
+            if has_unknown(exact):
+                return True
+            found = np.flatnonzero(matching_rows(self.snapshot, file, exact))
             matching = BitMap64(found.tolist())
             return bool(matching - deleted_rows(self.snapshot.log, file) if rows is None else matching & rows)
         except DeltaError:  # the file is gone, or only Spark reads it

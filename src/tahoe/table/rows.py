@@ -361,6 +361,10 @@ def _evaluate(predicate: Predicate, values: Callable[[Column], pa.Array], rows: 
             return pc.is_null(values(column))
         case StartsWith(column, prefix):
             return pc.starts_with(values(column), prefix)
+        case In(column, candidates) if len(candidates) > _COMPARED_MAX and None not in candidates:
+            found, wanted = values(column), pa.array(candidates)
+            is_member = pc.is_in(found.cast(wanted.type), value_set=wanted)
+            return pc.if_else(pc.is_valid(found), is_member, pa.scalar(None, pa.bool_()))
         case In(column, candidates):
             result = pa.repeat(pa.scalar(False), rows)
             for candidate in candidates:
@@ -369,6 +373,9 @@ def _evaluate(predicate: Predicate, values: Callable[[Column], pa.Array], rows: 
         case Comparison():
             return compare(predicate.operator, values(predicate.column), predicate.literal.value)
 
+
+# A list of more values is looked up, and not compared one by one.
+_COMPARED_MAX = 100
 
 _COMPARE: dict[str, Callable[[Any, Any], pa.Array]] = {
     "=": pc.equal,
