@@ -180,7 +180,7 @@ def _calls(spark: SparkSession, path: Path) -> list[Call]:
     frame = spark.read.format("delta").load(str(path))
     field = next(f for f in frame.schema.fields if f.dataType.simpleString() in ("tinyint", "smallint", "int", "bigint", "string"))
     values = sorted({row[0] for row in frame.select(f"`{field.name}`").collect() if row[0] is not None})
-    one, two, three = (_literal(value, field.dataType.simpleString()) for value in (values * 3)[:3])
+    one, two, three, four, five = (_literal(value, field.dataType.simpleString()) for value in (values * 5)[:5])
     column, version = f"`{field.name}`", tahoe.Table(str(path)).version
     source = {"kind": "target", "path": "", "version": version}
     return [
@@ -189,11 +189,11 @@ def _calls(spark: SparkSession, path: Path) -> list[Call]:
         {
             "command": "merge",
             "source": source,
-            "condition": f"t.{column} = s.{column} AND s.{column} <> {three}",
+            "condition": "false",  # the same value may be there several times
             "clauses": [
-                ["whenMatchedUpdateAll", {"condition": f"s.{column} > {three}"}],
-                ["whenNotMatchedInsertAll", {"condition": f"s.{column} = {one}"}],
-                ["whenNotMatchedBySourceDelete", {"condition": f"t.{column} = {three}"}],
+                ["whenNotMatchedInsertAll", {"condition": f"s.{column} = {three}"}],
+                ["whenNotMatchedBySourceUpdate", {"condition": f"t.{column} = {five}", "set": {column: two}}],
+                ["whenNotMatchedBySourceDelete", {"condition": f"t.{column} = {four}"}],
             ],
             "evolves": False,
         },
