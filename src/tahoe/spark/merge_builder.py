@@ -131,8 +131,7 @@ def condition_of(given: Any) -> Column:
     if type(given) is str:
         return F.expr(given)
     if not isinstance(given, Column):
-        kind = f"{given}' of type '{type(given)}"
-        raise TypeError(f"'condition' must be a Spark SQL Column or a string (expression in SQL syntax), found '{kind}'")
+        raise TypeError(f"'condition' must be a Spark SQL Column or a string (expression in SQL syntax), found to be of type {type(given)}")
     return given
 
 
