@@ -148,9 +148,7 @@ def assignments_of(gateway: Gateway, given: Any, name: str) -> tuple[Assignment,
         raise TypeError(f"{name} must be a dict, found to be {type(given)}")
     for column, value in given.items():
         if type(column) is not str:
-            raise TypeError(
-                f"Keys of dict in {name} must contain only strings with column names, found '{column}' of type '{type(column)}'"
-            )
+            raise TypeError(f"Keys of dict in {name} must contain only strings with column names, found '{column}' of type '{type(column)}")
         if type(value) is not str and not isinstance(value, Column):
             wanted = "Spark SQL Columns or strings (expressions in SQL syntax) as values"
             raise TypeError(f"Values of dict in {name} must contain only {wanted}, found '{value}' of type '{type(value)}'")
