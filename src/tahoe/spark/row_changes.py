@@ -179,10 +179,6 @@ class RowChange:
         """The columns of `rows` that row tracking has filled."""
         return () if self.snapshot.row_tracking is None else (KEPT_ROW_ID, KEPT_ROW_VERSION)
 
-    def kept(self) -> list[Column]:
-        """What a row that stays as it is takes along to another file."""
-        return [] if self.snapshot.row_tracking is None else [F.col(KEPT_ROW_ID), F.col(KEPT_ROW_VERSION)]
-
     def kept_by_update(self) -> list[Column]:
         """What a row that gets other values takes along: it stays the same row, and its version is the one that is made."""
         return [] if self.snapshot.row_tracking is None else [F.col(KEPT_ROW_ID), F.lit(None).cast("long").alias(KEPT_ROW_VERSION)]
