@@ -411,3 +411,23 @@ def test_a_row_that_another_merge_has_changed_is_a_conflict(spark: SparkSession,
     monkeypatch.setattr(RowChange, "commit", after_another)
     with pytest.raises(DeltaConcurrentModificationException):
         table.merge(source(spark, 8, 12), "t.id = s.id").whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
+
+
+@pytest.mark.parametrize("rows", [4, 200])
+def test_keys_that_are_turned_into_text_do_not_hinder_a_commit_behind_another(
+    spark: SparkSession, path: str, rows: int, monkeypatch: Any
+) -> None:
+    # which rows such keys are those of only Spark can tell: another writer's rows are taken for read, and told as a conflict
+    table, commit = make(spark.range(0, 300, 1, 1).selectExpr("id", "0L as amount"), path, VECTORS).alias("t"), RowChange.commit
+
+    def after_another(self: RowChange, *arguments: Any, **named: Any) -> int | None:
+        monkeypatch.setattr(RowChange, "commit", commit)
+        spark.range(3, 4).selectExpr("id", "9L as amount").write.format("delta").mode("append").save(path)
+        return commit(self, *arguments, **named)
+
+    monkeypatch.setattr(RowChange, "commit", after_another)
+    texts = spark.range(rows).selectExpr("string(id) as k", "1L as v").alias("s")
+    before = data_files(path)
+    with pytest.raises(ConcurrentAppendException):
+        table.merge(texts, "t.id = s.k" if rows < 100 else "string(t.id) = s.k").whenMatchedUpdate(set={"amount": "s.v"}).execute()
+    assert len(data_files(path)) == len(before) + 1

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Literal, TypeAlias
 
 from tahoe.protocol.actions import Protocol
-from tahoe.protocol.schema import Array, DataType, Field, Map, Struct, walk_fields
+from tahoe.protocol.schema import Field, Struct, map_fields, walk_fields
 
 Mode: TypeAlias = Literal["none", "name", "id"]
 
@@ -61,7 +61,7 @@ def column_id(field: Field) -> int | None:
 
 def physical_schema(schema: Struct, mode: Mode | str) -> Struct:
     """The schema as data files have it: with physical names at every depth, unless the mode is none. Metadata stays."""
-    return schema if mode == "none" else _map_fields(schema, lambda f: replace(f, name=physical_name(f)))
+    return schema if mode == "none" else map_fields(schema, lambda f: replace(f, name=physical_name(f)))
 
 
 def physical_path(schema: Struct, path: tuple[str, ...], mode: Mode | str) -> tuple[str, ...] | None:
@@ -96,13 +96,13 @@ def assign_mapping(schema: Struct, mode: Mode | str, new_name: Callable[[Field],
             missing[PHYSICAL_NAME] = new_name(field)
         return replace(field, metadata={**field.metadata, **missing}) if missing else field
 
-    return _map_fields(schema, assign), highest
+    return map_fields(schema, assign), highest
 
 
 def without_mapping(schema: Struct) -> Struct:
     """The schema without ids and physical names: what a new table must start from when its schema was another table's."""
     ours = (ID, PHYSICAL_NAME, NESTED_IDS)
-    return _map_fields(schema, lambda f: replace(f, metadata={k: v for k, v in f.metadata.items() if k not in ours}))
+    return map_fields(schema, lambda f: replace(f, metadata={k: v for k, v in f.metadata.items() if k not in ours}))
 
 
 def _ids(schema: Struct) -> Iterator[int]:
@@ -110,21 +110,3 @@ def _ids(schema: Struct) -> Iterator[int]:
         if (own := column_id(field)) is not None:
             yield own
         yield from (field.metadata.get(NESTED_IDS) or {}).values()
-
-
-def _map_fields(struct: Struct, change: Callable[[Field], Field]) -> Struct:
-    """The struct with every field at every depth changed, parents before their children."""
-    changed = (change(f) for f in struct)
-    return Struct(tuple(replace(f, type=_map_type(f.type, change)) for f in changed))
-
-
-def _map_type(data_type: DataType, change: Callable[[Field], Field]) -> DataType:
-    match data_type:
-        case Struct():
-            return _map_fields(data_type, change)
-        case Array():
-            return replace(data_type, element=_map_type(data_type.element, change))
-        case Map():
-            return replace(data_type, key=_map_type(data_type.key, change), value=_map_type(data_type.value, change))
-        case _:
-            return data_type

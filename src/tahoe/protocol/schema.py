@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
@@ -278,6 +278,24 @@ def walk_fields(data_type: DataType, prefix: tuple[str, ...] = ()) -> Iterator[t
         case Map():
             yield from walk_fields(data_type.key, (*prefix, "key"))
             yield from walk_fields(data_type.value, (*prefix, "value"))
+
+
+def map_fields(struct: Struct, change: Callable[[Field], Field]) -> Struct:
+    """The struct with every field at every depth changed, parents before their children."""
+    changed = (change(f) for f in struct)
+    return Struct(tuple(replace(f, type=_map_type(f.type, change)) for f in changed))
+
+
+def _map_type(data_type: DataType, change: Callable[[Field], Field]) -> DataType:
+    match data_type:
+        case Struct():
+            return map_fields(data_type, change)
+        case Array():
+            return replace(data_type, element=_map_type(data_type.element, change))
+        case Map():
+            return replace(data_type, key=_map_type(data_type.key, change), value=_map_type(data_type.value, change))
+        case _:
+            return data_type
 
 
 def types_in(data_type: DataType) -> Iterator[DataType]:

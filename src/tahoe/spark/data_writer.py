@@ -20,11 +20,10 @@ from tahoe.protocol.column_mapping import column_id
 from tahoe.protocol.column_values import check_given
 from tahoe.protocol.constraints import constraints_of
 from tahoe.protocol.partitions import HIVE_NULL, format_partition_value, parse_partition_value
-from tahoe.protocol.schema import BINARY, STRING, DataType, Field, Struct, as_nullable
+from tahoe.protocol.schema import BINARY, STRING, DataType, Field, Struct, as_nullable, map_fields
 from tahoe.spark.column_rules import Completed, complete
 from tahoe.spark.file_writer import NewFile, WriterSettings, delete_files, write_files
 from tahoe.spark.fitting import Refusals, check_binary_partitions, enforce, fit, quoted, require, without_void
-from tahoe.spark.frames import map_fields
 from tahoe.spark.gateway import Gateway
 from tahoe.spark.write_options import WriteOptions
 from tahoe.table.footers import FileStatistics, read_statistics

@@ -5,14 +5,14 @@ Protocol: "Schema Serialization Format".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
 from tahoe.errors import UnsupportedDataTypeError
-from tahoe.protocol.schema import Array, DataType, Field, Map, Struct, walk_fields
+from tahoe.protocol.schema import Field, Struct, map_fields, walk_fields
 from tahoe.spark.fitting import CHAR_VARCHAR, declares
 from tahoe.spark.gateway import Gateway
 from tahoe.spark.types import delta_schema
@@ -65,20 +65,3 @@ def _own_metadata(field: Field) -> dict[str, Any]:
 
 def _is_of_its_source(name: str) -> bool:
     return name.startswith(("delta.", "__")) or name in _OF_ITS_SOURCE
-
-
-def map_fields(schema: Struct, change: Callable[[Field], Field]) -> Struct:
-    """The schema with every field, at every depth, changed."""
-    return Struct(tuple(replace(change(f), type=_map_type(f.type, change)) for f in schema))
-
-
-def _map_type(data_type: DataType, change: Callable[[Field], Field]) -> DataType:
-    match data_type:
-        case Struct():
-            return map_fields(data_type, change)
-        case Array():
-            return replace(data_type, element=_map_type(data_type.element, change))
-        case Map():
-            return replace(data_type, key=_map_type(data_type.key, change), value=_map_type(data_type.value, change))
-        case _:
-            return data_type

@@ -34,6 +34,8 @@ _HASHED = frozenset({BYTE, SHORT, INTEGER, LONG, STRING, DATE, TIMESTAMP, TIMEST
 # What Python compares as Spark does, in the type of the column as in that of the key.
 _TOLD = frozenset({BYTE, SHORT, INTEGER, LONG, STRING})
 
+_WHOLE_NUMBERS = frozenset({"tinyint", "smallint", "int", "bigint"})
+
 # Past this many the bitmap is larger than a cache, and so many keys leave out little.
 HASHED_MAX = 1 << 22
 _BITS_PER_KEY = 16
@@ -44,13 +46,18 @@ _HASH, _BITMAP = "__tahoe_hash", "__tahoe_bitmap"
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """Two sides of one type that a condition asks to be equal. `is_null_safe` says that null equals null."""
+    """Two sides of one type that a condition asks to be equal.
+
+    Attributes:
+        is_null_safe: null equals null.
+        path: the target's column whose own values the key has; None where they are turned into others, such as text.
+    """
 
     target: Column
     source: Column
     type: DataType
     is_null_safe: bool
-    path: tuple[str, ...]
+    path: tuple[str, ...] | None
 
 
 def keys_of(gateway: Gateway, condition: JavaObject, target: JavaObject, source: JavaObject) -> list[Key]:
@@ -79,13 +86,15 @@ def keys_of(gateway: Gateway, condition: JavaObject, target: JavaObject, source:
     return found
 
 
-def _path(expression: JavaObject) -> tuple[str, ...]:
-    """The column, or the field of one, that an expression which never fails is made of."""
+def _path(expression: JavaObject) -> tuple[str, ...] | None:
+    """The column, or the field of one, whose values an expression that never fails has; whole numbers may be wider in it."""
     match expression.getClass().getSimpleName():
         case "Cast":
-            return _path(expression.child())
+            is_whole = {expression.dataType().simpleString(), expression.child().dataType().simpleString()} <= _WHOLE_NUMBERS
+            return _path(expression.child()) if is_whole else None
         case "GetStructField":
-            return (*_path(expression.child()), str(expression.extractFieldName()))
+            parent = _path(expression.child())
+            return None if parent is None else (*parent, str(expression.extractFieldName()))
         case _:
             return (str(expression.name()),)
 
@@ -154,7 +163,7 @@ class Keys:
 
     def _members(self, key: Key, values: pa.ChunkedArray) -> Predicate | None:
         """Null where that cannot be told in Python, or would not be compared as Spark does."""
-        if key.is_null_safe or key.type not in _TOLD:
+        if key.is_null_safe or key.path is None or key.type not in _TOLD:
             return None
         return In(ColumnPath(key.path), tuple(pc.unique(values.drop_null()).to_pylist()))
 

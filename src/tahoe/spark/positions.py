@@ -26,15 +26,14 @@ from tahoe.spark.gateway import Gateway
 from tahoe.spark.opened import within_text
 from tahoe.spark.output import POSITION, ROW_BITS
 from tahoe.spark.scan import relation_of
+from tahoe.spark.vectors import BROADCAST_BYTES_MAX, CHUNK_ROWS, CHUNK_WORDS, KEY, WORDS, Chunks, bitmaps
 from tahoe.table.snapshot import Snapshot
 
 # Spark's own bitmaps: of so many bits each.
 _STRETCH_BITS = 15
 _STRETCH = 1 << _STRETCH_BITS
 
-# The bitmaps by which rows are found again, of which only those are sent that mark a row.
-_CHUNK_BITS = 16
-_CHUNK_WORDS = (1 << _CHUNK_BITS) // 64
+_CHUNK_BITS = CHUNK_ROWS.bit_length() - 1
 
 # Of a table of at most so many rows and files positions come to the driver one by one.
 LISTED_ROWS_MAX = 1 << 22
@@ -43,14 +42,8 @@ _LISTED_FILES_MAX = 1000
 # So few are looked for by their values, which takes no join.
 _COMPARED_MAX = 100
 
-# Past this Spark decides how to join them: the driver holds what is broadcast about three times over.
-BROADCAST_BYTES_MAX = 256 << 20
-
 # The columns of what is gathered.
 _AT, _BITS, _PLACE, MATCHES = "__tahoe_stretch", "__tahoe_bits", "__tahoe_one_place", "__tahoe_matches"
-
-_KEY = "__tahoe_chunk"
-_WORDS = "__tahoe_words"
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,28 +144,19 @@ def with_marks(frame: DataFrame, positions: Positions, column: str, mark: str) -
         return frame.withColumn(
             mark, F.col(column).isin([(file << ROW_BITS) | row for file, rows in positions.rows.items() for row in rows])
         )
-    table = _chunks(positions)
+    table = _chunks(positions).table()
     chunks = frame.sparkSession.createDataFrame(table)
     if table.nbytes <= BROADCAST_BYTES_MAX:
         chunks = chunks.hint("broadcast")
     place = f"`{column}`"
-    word = f"{_WORDS}[cast(shiftright({place}, 6) & {_CHUNK_WORDS - 1} as int)]"
-    is_marked = F.expr(f"{_WORDS} is not null and getbit({word}, cast({place} & 63 as int)) = 1")
-    keyed = frame.withColumn(_KEY, F.shiftright(F.col(column), _CHUNK_BITS))
-    return keyed.join(chunks, _KEY, "left").withColumn(mark, is_marked).drop(_KEY, _WORDS)
+    word = f"{WORDS}[cast(shiftright({place}, 6) & {CHUNK_WORDS - 1} as int)]"
+    is_marked = F.expr(f"{WORDS} is not null and getbit({word}, cast({place} & 63 as int)) = 1")
+    keyed = frame.withColumn(KEY, F.shiftright(F.col(column), _CHUNK_BITS))
+    return keyed.join(chunks, KEY, "left").withColumn(mark, is_marked).drop(KEY, WORDS)
 
 
-def _chunks(positions: Positions) -> pa.Table:
+def _chunks(positions: Positions) -> Chunks:
     """The bitmaps that mark a row, by the upper bits of the positions that each covers."""
-    keys, words = [], []
-    for file, rows in sorted(positions.rows.items()):
-        places = (file << ROW_BITS) | np.fromiter(rows, dtype=np.int64, count=len(rows))
-        chunks, line = np.unique(places >> _CHUNK_BITS, return_inverse=True)
-        bits = np.zeros((len(chunks), _CHUNK_WORDS), dtype=np.uint64)
-        np.bitwise_or.at(bits, (line, (places >> 6) & (_CHUNK_WORDS - 1)), np.uint64(1) << (places & 63).astype(np.uint64))
-        keys.append(chunks)
-        words.append(bits.view(np.int64).reshape(-1))
-    flat = np.concatenate(words) if words else np.zeros(0, np.int64)
-    offsets = np.arange(0, len(flat) + 1, _CHUNK_WORDS, dtype=np.int32)
-    lists = pa.ListArray.from_arrays(pa.array(offsets), pa.array(flat, pa.int64()))
-    return pa.table({_KEY: pa.array(np.concatenate(keys) if keys else [], pa.int64()), _WORDS: lists})
+    rows = sorted(positions.rows.items())
+    found = [bitmaps((file << ROW_BITS) | np.fromiter(places, dtype=np.int64, count=len(places))) for file, places in rows]
+    return Chunks(np.concatenate([keys for keys, _ in found]), np.concatenate([words for _, words in found]).view(np.int64))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any
@@ -33,7 +34,7 @@ from tahoe.spark.column_rules import Completed
 from tahoe.spark.data_writer import Written, failures_told, rows_for_files, write_changes, write_rows
 from tahoe.spark.fitting import Refusals, fit, quoted, without_void
 from tahoe.spark.frames import write_options
-from tahoe.spark.gateway import Gateway
+from tahoe.spark.gateway import JVM_ERRORS, Gateway
 from tahoe.spark.opened import hold, recache, release
 from tahoe.spark.positions import Positions, position, positioned_rows, with_marks
 from tahoe.spark.write_options import WriteOptions
@@ -262,10 +263,11 @@ class RowChange:
         return kept
 
     def _let_go(self) -> None:
-        for rows in self._kept:
-            rows._jdf.queryExecution().analyzed().rdd().unpersist(False)
-        self._kept.clear()
         release(self._held)
+        with suppress(*JVM_ERRORS):  # a session that has stopped keeps nothing, and what was written must still be looked after
+            for rows in self._kept:
+                rows._jdf.queryExecution().analyzed().rdd().unpersist(False)
+        self._kept.clear()
 
     def write(self, rows: Completed) -> Written:
         """Write rows of `stored` as new files of the table."""
