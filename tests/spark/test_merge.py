@@ -61,6 +61,14 @@ def test_upsert(spark: SparkSession, path: str, mode: Mapping[str, str]) -> None
     assert list(check(Table(path).snapshot())) == []
 
 
+def test_partition_columns_may_be_in_the_files(spark: SparkSession, path: str, mode: Mapping[str, str]) -> None:
+    table = accounts(spark, path, {**mode, "delta.enableMaterializePartitionColumnsFeature": "true"}, "part")
+    brought = spark.range(8, 12).selectExpr("id", "1 as amount", "id % 2 as part").alias("s")
+    table.merge(brought, "t.id = s.id").whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
+    assert sorted(map(tuple, table.toDF().where("id > 7").collect())) == [(8, 1, 0), (9, 1, 1), (10, 1, 0), (11, 1, 1)]
+    assert list(check(Table(path).snapshot())) == []
+
+
 def test_the_first_clause_that_holds_is_taken(spark: SparkSession, path: str, mode: Mapping[str, str]) -> None:
     merge = accounts(spark, path, mode).merge(source(spark, 5, 14), "t.id = s.id")
     merge = merge.whenMatchedDelete("t.id = 5").whenMatchedUpdate("t.id < 7", {"amount": "t.amount + s.amount"})

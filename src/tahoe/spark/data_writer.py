@@ -82,8 +82,9 @@ def _laid_out(plan: WritePlan, rows: DataFrame) -> DataFrame:
     """The rows with their columns as the files have them: partition columns, if they are in the files, behind the others."""
     if not plan.keeps_partitions_in_files:
         return rows
-    # what becomes folders is a copy, behind all
-    copies = [F.col(quoted(name)).alias(name) for name in plan.partition_columns]
+    # What becomes folders is a copy, behind all. Under a name of its own, for Spark takes an alias of the same name away, and two columns
+    # that are one are no query above a union.
+    copies = [F.col(quoted(name)).alias(f"{name} of the folder") for name in plan.partition_columns]
     return rows.select(*map(quoted, _partitions_last(rows.columns, plan.partition_columns)), *copies)
 
 
