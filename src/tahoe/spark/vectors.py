@@ -31,7 +31,7 @@ from tahoe.spark.output import Output
 from tahoe.spark.scan import FILE_NUMBER, Reader
 from tahoe.table.log import Log
 from tahoe.table.scan import Scan
-from tahoe.table.vectors import load_deletion_vector
+from tahoe.table.vectors import LOADERS, load_deletion_vector
 
 # A bitmap covers so many rows of one file.
 CHUNK_ROWS = 1 << 16
@@ -43,9 +43,6 @@ ARRAY_BYTES_MAX = 4 << 20
 
 # The driver holds what is broadcast about three times over, and each executor once.
 BROADCAST_BYTES_MAX = 256 << 20
-
-# Vectors are small: what takes time is waiting for the storage.
-LOADERS = 16
 
 # Broadcast tables that are kept for the next query.
 KEPT_MAX = 4

@@ -59,7 +59,7 @@ from tahoe.table.rows import read_rows
 from tahoe.table.scan import plan_scan
 from tahoe.table.snapshot import Snapshot, load_snapshot
 from tahoe.table.types import arrow_schema
-from tahoe.table.vectors import load_bitmap
+from tahoe.table.vectors import LOADERS, load_bitmap
 
 SchemaMode: TypeAlias = Literal["endVersion", "latest", "legacy"]
 """Of which version a feed of a table with column mapping has the schema: the last of the range, or the newest (`legacy` is the same here).
@@ -72,9 +72,6 @@ PartName: TypeAlias = Literal["recorded", "whole", "remarked"]
 vectors have changed, with the rows that the vectors in the part mark."""
 
 PART_NAMES: tuple[PartName, ...] = ("recorded", "whole", "remarked")
-
-# Commits and vectors are small: what takes time is waiting for the storage.
-LOADERS = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

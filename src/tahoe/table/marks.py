@@ -17,7 +17,7 @@ from tahoe.protocol.conflict import RowIndexes
 from tahoe.protocol.partitions import resolve_path
 from tahoe.protocol.stats import loosened, num_records_of
 from tahoe.table.log import Log
-from tahoe.table.vectors import deleted_rows, write_vectors
+from tahoe.table.vectors import deleted_rows_of, write_vectors
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +51,8 @@ def mark_files(log: Log, marks: Iterable[Mark], version: int) -> Marked:
     """
     now_ms = log.env.clock_ms()
     wanted = list(marks)
-    rows = [mark.rows | deleted_rows(log, mark.file) for mark in wanted]
+    before = deleted_rows_of(log, [mark.file for mark in wanted])
+    rows = [mark.rows | deleted for mark, deleted in zip(wanted, before, strict=True)]
     totals = [num_records(log, mark.file, version) for mark in wanted]
     left = [number for number, (marked, total) in enumerate(zip(rows, totals, strict=True)) if len(marked) < total]
     descriptors, keys = write_vectors(log, [rows[number] for number in left])

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +29,9 @@ from tahoe.table.log import Log
 
 # A vector of so few bytes is kept in the log: that saves a file, and a request for each reader.
 INLINE_BYTES_MAX = 256
+
+# Vectors are small: what takes time is waiting for the storage.
+LOADERS = 16
 
 
 def load_deletion_vector(log: Log, vector: DeletionVectorDescriptor, file: str, *, rows: int | None = None) -> npt.NDArray[np.int64]:
@@ -54,6 +58,14 @@ def deleted_rows(log: Log, file: FileAction) -> BitMap64:
         DeletionVectorError: the vector is missing or damaged.
     """
     return BitMap64() if file.deletion_vector is None else load_bitmap(log, file.deletion_vector, file.path)
+
+
+def deleted_rows_of(log: Log, files: Sequence[FileAction]) -> list[BitMap64]:
+    """The same of several files, of which many are loaded at a time."""
+    if sum(file.deletion_vector is not None for file in files) < 2:
+        return [deleted_rows(log, file) for file in files]
+    with ThreadPoolExecutor(LOADERS) as loaders:
+        return list(loaders.map(lambda file: deleted_rows(log, file), files))
 
 
 def load_bitmap(log: Log, vector: DeletionVectorDescriptor, file: str) -> BitMap64:
