@@ -280,6 +280,37 @@ def test_the_table_takes_in_columns_of_the_source(spark: SparkSession, path: str
     assert found[8]["extra"] is None
 
 
+def test_fields_that_the_source_lacks_stay_where_the_schema_may_change(spark: SparkSession, path: str, mode: Mapping[str, str]) -> None:
+    rows = "id", "named_struct('a', id, 'b', named_struct('c', 'old', 'd', 'kept')) as s", "id as other"
+    table = make(spark.range(4).selectExpr(*rows), path, mode).alias("t")
+    source = spark.range(2, 6).selectExpr("id", "if(id = 3, null, named_struct('A', -id, 'b', named_struct('c', 'new', 'e', 'more'))) as s")
+    merge = table.merge(source.alias("s"), "t.id = s.id").withSchemaEvolution()
+    merge.whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
+    found = {row.id: (row.s.a, row.s.b.c, row.s.b.d, row.s.b.e, row.other) for row in table.toDF().where("id between 1 and 4").collect()}
+    assert found == {
+        1: (1, "old", "kept", None, 1),
+        2: (-2, "new", "kept", "more", 2),
+        3: (None, None, "kept", None, 3),
+        4: (-4, "new", None, "more", None),
+    }
+
+
+@pytest.mark.parametrize("value", ["named_struct('a', 1L)", "named_struct('a', 1L, 'b', 2L, 'c', 3L)"])
+def test_a_struct_with_other_fields_is_refused(spark: SparkSession, path: str, value: str) -> None:
+    table = make(spark.range(4).selectExpr("id", "named_struct('a', id, 'b', id) as s"), path, VECTORS).alias("t")
+    source = spark.range(2, 6).selectExpr("id", f"{value} as s").alias("s")
+    with pytest.raises(SchemaMismatchError, match=r"s\.b is missing|no s\.c"):
+        table.update(set={"s": value})
+    for clause in (
+        lambda merge: merge.whenMatchedUpdateAll(),
+        lambda merge: merge.whenMatchedUpdate(set={"s": "s.s"}),
+        lambda merge: merge.whenNotMatchedInsertAll(),
+    ):
+        with pytest.raises(SchemaMismatchError, match=r"s\.b is missing|no s\.c"):
+            clause(table.merge(source, "t.id = s.id")).execute()
+    assert Table(path).version == 0
+
+
 def test_a_column_of_the_source_that_a_clause_names_is_taken_in(spark: SparkSession, path: str, mode: Mapping[str, str]) -> None:
     table = accounts(spark, path, mode)
     more = spark.range(9, 11).selectExpr("id", "'n' as note", "'o' as other").alias("s")

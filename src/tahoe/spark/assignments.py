@@ -7,14 +7,16 @@ struct with that field then, as in the reference.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812  PySpark's users know it by this name
 
 from tahoe.errors import ColumnNotFoundError, InvalidOptionError, UnsupportedOperationError
-from tahoe.protocol.schema import VOID, Field, Struct
+from tahoe.protocol.schema import VOID, Array, DataType, Field, Map, Struct
 from tahoe.spark.gateway import Gateway
 
 # How many names an error shows where there are many.
@@ -111,6 +113,43 @@ def _new_value(values: Mapping[tuple[str, ...], Column], path: tuple[str, ...], 
         return current
     inside = [_new_value(values, (*path, f.name), f, current.getField(f.name)).alias(f.name) for f in field.type]
     return F.struct(*inside)
+
+
+def completed(value: Column, given: DataType, wanted: DataType, current: Column) -> Column:
+    """A value with what a row already has for those fields of structs that the value's type lacks. Where a struct is null, so is what is
+    made of it, unless that would lose a field that only the row has.
+    """
+    if not isinstance(given, Struct) or not isinstance(wanted, Struct) or next(unlike_fields(given, wanted), None) is None:
+        return value
+    inside, own = [], []
+    for field in wanted:
+        source = given.find(field.name)
+        if source is None:
+            inside.append(current.getField(field.name).alias(field.name))
+            own.append(current.getField(field.name).isNotNull())
+        else:
+            part = completed(value.getField(source.name), source.type, field.type, current.getField(field.name))
+            inside.append(part.alias(field.name))
+            own.append(part.isNotNull())
+    return F.when(value.isNotNull() | reduce(or_, own), F.struct(*inside))
+
+
+def unlike_fields(given: DataType, wanted: DataType, path: tuple[str, ...] = ()) -> Iterator[str]:
+    """The fields of structs, at any depth, that only one of two types has."""
+    match given, wanted:
+        case Struct(), Struct():
+            for field in wanted:
+                source = given.find(field.name)
+                if source is None:
+                    yield f"{'.'.join((*path, field.name))} is missing"
+                else:
+                    yield from unlike_fields(source.type, field.type, (*path, field.name))
+            yield from (f"the table has no {'.'.join((*path, field.name))}" for field in given if wanted.find(field.name) is None)
+        case Array(), Array():
+            yield from unlike_fields(given.element, wanted.element, (*path, "element"))
+        case Map(), Map():
+            yield from unlike_fields(given.key, wanted.key, (*path, "key"))
+            yield from unlike_fields(given.value, wanted.value, (*path, "value"))
 
 
 def first_parts(paths: Iterable[Sequence[str]]) -> set[str]:

@@ -26,7 +26,7 @@ from tahoe.protocol.column_values import check_assigned
 from tahoe.protocol.conflict import EVERYTHING, Reads
 from tahoe.protocol.predicate import TRUE, Or, Predicate
 from tahoe.protocol.schema import STRING, Field, Struct
-from tahoe.spark.assignments import Assignment, column_not_found, first_parts, new_values, resolved
+from tahoe.spark.assignments import Assignment, column_not_found, completed, first_parts, new_values, resolved
 from tahoe.spark.column_rules import Completed
 from tahoe.spark.fitting import fit, spark_type, without_void
 from tahoe.spark.frames import reads_table, table_schema
@@ -185,6 +185,7 @@ class _Analysed:
         self._gateway = Gateway(change.spark)
         self.target = change.rows()
         given = _stable(change, command.source)
+        self._source_schema = table_schema(command.source, table=self.url)
         self._given, self._current = _attributes(self._gateway, given), _attributes(self._gateway, self.target)
         inserts = self._told(given, command.not_matched)
         self.source = given.withColumn(_INSERT, self._action(command.not_matched)) if command.not_matched else given
@@ -346,7 +347,16 @@ class _Analysed:
                 missing.name, names, f"the source, of which {clause.kind.upper()} * takes a value for each column of {self.url}"
             )
         fixed = self.change.values.identity if clause.kind == "update" else ()
-        return {(f.name,): given[f.name.lower()] for f in schema if f.name.lower() in given and f.name not in fixed}
+        completes = clause.kind == "update" and self.change.evolves
+        taken = {f.name: given[f.name.lower()] for f in schema if f.name.lower() in given and f.name not in fixed}
+        return {(name,): self._completed(name, value) if completes else value for name, value in taken.items()}
+
+    def _completed(self, name: str, value: Column) -> Column:
+        """A column of the source, with the target's own value for fields of structs that the source does not have."""
+        given, wanted, own = self._source_schema.find(name), self.change.plan.schema.find(name), self.change.schema.find(name)
+        assert given is not None
+        assert wanted is not None
+        return value if own is None else completed(value, given.type, wanted.type, self._current_value(own.name))
 
 
 def _stable(change: RowChange, source: DataFrame) -> DataFrame:

@@ -22,10 +22,11 @@ from tahoe.protocol.column_values import check_assigned
 from tahoe.protocol.conflict import EVERYTHING, Reads
 from tahoe.protocol.predicate import TRUE
 from tahoe.spark.assignments import Assignment, first_parts, new_values, resolved
+from tahoe.spark.column_rules import Completed
 from tahoe.spark.fitting import quoted, without_void
 from tahoe.spark.frames import reads_table
 from tahoe.spark.positions import Positions
-from tahoe.spark.row_changes import MARK, RowChange, Target, Touched, columns_of, given_by_update
+from tahoe.spark.row_changes import MARK, PLACE, RowChange, Target, Touched, columns_of, given_by_update
 from tahoe.spark.search import Search
 from tahoe.table.marks import alive_records
 from tahoe.table.read_set import RowsRead
@@ -33,6 +34,10 @@ from tahoe.table.read_set import RowsRead
 DELETE, UPDATE = "DELETE", "UPDATE"
 
 _OLD = "__tahoe_old"
+
+# Rows with new values are kept between finding and writing them, which saves to find them twice, where they cannot be many for those who
+# compute: the files that may hold them have at most so many bytes for each core.
+_KEPT_BYTES_PER_CORE = 2 << 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,13 +129,22 @@ def update(command: Update) -> int:
         change.check(planned)
         if change.is_recorded:
             return 0
+        reads_more = reads_table(planned, command.target.table)
         began = time.monotonic()
-        positions = search.positions()
+        keeps = not search.is_about_partitions and search.size_bytes(planned) <= _kept_bytes_max(change)
+        if keeps:
+            rows = _once(change, _stored(change, planned, values))
+            with change.failures_told():
+                positions = search.positions(rows.rows)
+        else:
+            positions = search.positions()
         found = time.monotonic()
         touched = change.touch(positions)
-        copied = _write_updated(change, search, positions, touched, values) if touched else 0
+        if not keeps:
+            again = change.marked(search.again([t.number for t in touched]), positions).where(F.col(MARK))
+            rows = _stored(change, _updated(change, again, values), values)
+        copied = _write_updated(change, rows, positions, touched) if touched else 0
         metrics = _file_metrics(change) | _times(began, found) | {"numUpdatedRows": positions.count, "numCopiedRows": copied}
-        reads_more = reads_table(planned, command.target.table)
         reads = EVERYTHING if reads_more else search.reads
         predicates = [] if command.condition is None else [search.text]
         version = change.commit(UPDATE, _parameters(predicates), metrics, reads, is_exact=not reads_more)
@@ -140,27 +154,35 @@ def update(command: Update) -> int:
 Values: TypeAlias = Mapping[tuple[str, ...], Column]
 
 
-def _updated(change: RowChange, rows: DataFrame, values: Values, *beside: Column) -> DataFrame:
-    """The rows with their new values."""
+def _updated(change: RowChange, rows: DataFrame, values: Values) -> DataFrame:
+    """The rows with their new values, their positions, and where a change feed asks for them, their old values."""
     columns = new_values(values, change.schema, lambda name: F.col(quoted(name)))
-    return rows.select(*columns, *change.kept_by_update(), *beside)
+    old = [F.struct(*columns_of(without_void(change.schema))).alias(_OLD)] if change.has_feed else []
+    return rows.select(*columns, *change.kept_by_update(), F.col(PLACE), *old)
 
 
-def _write_updated(change: RowChange, search: Search, positions: Positions, touched: list[Touched], values: Values) -> int:
+def _kept_bytes_max(change: RowChange) -> int:
+    return _KEPT_BYTES_PER_CORE * change.spark.sparkContext.defaultParallelism
+
+
+def _stored(change: RowChange, rows: DataFrame, values: Values) -> Completed:
+    """The same as the table will hold them."""
+    return change.stored(rows, given=given_by_update(change, values), beside=[PLACE, *([_OLD] if change.has_feed else [])])
+
+
+def _once(change: RowChange, rows: Completed) -> Completed:
+    return replace(rows, rows=change.once(rows.rows))
+
+
+def _write_updated(change: RowChange, rows: Completed, positions: Positions, touched: list[Touched]) -> int:
     """Write the rows that have new values, and the others of their files where these are written again. Returns how many others."""
-    within = [t.number for t in touched]
-    found = change.marked(search.again(within), positions).where(F.col(MARK))
-    given = given_by_update(change, values)
-    if not change.has_feed:
-        written = change.write(change.stored(_updated(change, found, values), given=given))
-    else:
+    if change.has_feed:
         columns = columns_of(without_void(change.schema))
-        stored = change.stored(_updated(change, found, values, F.struct(*columns).alias(_OLD)), given=given, beside=[_OLD])
-        rows = change.once(stored.rows)  # an expression may give another value when it is evaluated again
-        before = rows.select(f"{_OLD}.*", F.lit("update_preimage").alias(CHANGE_TYPE))
-        after = rows.select(*columns, F.lit("update_postimage").alias(CHANGE_TYPE))
+        rows = _once(change, rows)  # an expression may give another value when it is evaluated again
+        before = rows.rows.select(f"{_OLD}.*", F.lit("update_preimage").alias(CHANGE_TYPE))
+        after = rows.rows.select(*columns, F.lit("update_postimage").alias(CHANGE_TYPE))
         change.write_changes(before.unionAll(after))
-        written = change.write(replace(stored, rows=rows.drop(_OLD)))
+    written = change.write(replace(rows, rows=rows.rows.drop(PLACE, _OLD)))
     if written.num_records != positions.count:
         detail = f"{positions.count} rows were to get values, and {written.num_records} were written"
         raise WriteFailedError(table=change.snapshot.url, detail=f"{detail}: the table's files do not hold the same rows each time.")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any
@@ -20,7 +20,7 @@ from pyroaring import BitMap64
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  PySpark's users know it by this name
 
-from tahoe.errors import CommitOutcomeUnknownError, DeltaError, UnsupportedOperationError, WriteAlreadyRecordedError
+from tahoe.errors import CommitOutcomeUnknownError, DeltaError, SchemaMismatchError, UnsupportedOperationError, WriteAlreadyRecordedError
 from tahoe.protocol.actions import Action, Add, Cdc, Metadata, Protocol, Txn, remove_of
 from tahoe.protocol.change_feed import CHANGE_TYPE
 from tahoe.protocol.column_values import ColumnValues, check_given
@@ -30,10 +30,11 @@ from tahoe.protocol.partitions import encode_path
 from tahoe.protocol.properties import ENABLE_CHANGE_DATA_FEED, ENABLE_DELETION_VECTORS
 from tahoe.protocol.row_tracking import METADATA, ROW_COMMIT_VERSION, ROW_ID
 from tahoe.protocol.schema import LONG, Field, Struct
+from tahoe.spark.assignments import unlike_fields
 from tahoe.spark.column_rules import Completed
 from tahoe.spark.data_writer import Written, failures_told, rows_for_files, write_changes, write_rows
 from tahoe.spark.fitting import Refusals, fit, quoted, without_void
-from tahoe.spark.frames import write_options
+from tahoe.spark.frames import table_schema, write_options
 from tahoe.spark.gateway import JVM_ERRORS, Gateway
 from tahoe.spark.opened import hold, recache, release
 from tahoe.spark.positions import Positions, position, positioned_rows, with_marks
@@ -219,11 +220,21 @@ class RowChange:
         self._check_one_by_one(rows)
         if are_new:
             check_given(self.values, given, table=self.snapshot.url)
-        fit(
-            rows,
-            Struct(tuple(field for field in without_void(self.plan.schema) if field.name.lower() in given)),
-            Refusals(self.snapshot.url),
-        )
+        wanted = Struct(tuple(field for field in without_void(self.plan.schema) if field.name.lower() in given))
+        if not self.evolves:
+            self._check_fields(rows, wanted)
+        fit(rows, wanted, Refusals(self.snapshot.url))
+
+    def _check_fields(self, rows: DataFrame, wanted: Struct) -> None:
+        """A struct must have the fields that the table's has: what it lacks would be null without anybody's having said so."""
+        values = table_schema(rows, table=self.snapshot.url)
+        for field in wanted:
+            value = values.find(field.name)
+            unlike = None if value is None else next(unlike_fields(value.type, field.type, (field.name,)), None)
+            if value is not None and unlike is not None:
+                detail = f"column {field.name} is {field.type}, and the value for it is {value.type}: {unlike}"
+                remedy = "Give each field a value, or let a MERGE change the schema: withSchemaEvolution()."
+                raise SchemaMismatchError(table=self.snapshot.url, detail=detail, remedy=remedy)
 
     def _check_one_by_one(self, rows: DataFrame) -> None:
         """Values must be made of a row alone: else there would be more rows than those that get values, or fewer."""
@@ -248,8 +259,12 @@ class RowChange:
             beside: columns that stay besides.
         """
         keep = [name for name in (*self.kept_names, *beside) if name in rows.columns]
-        with failures_told(self.plan, self.refusals):
+        with self.failures_told():
             return rows_for_files(self.plan, rows, self.refusals, given=given, keep=keep)
+
+    def failures_told(self) -> AbstractContextManager[None]:
+        """Spark's failures while rows are computed, as errors of ours."""
+        return failures_told(self.plan, self.refusals)
 
     def once(self, rows: DataFrame, *, now: bool = False) -> DataFrame:
         """Rows that are computed once and used several times, until the command ends. Where an executor is lost that holds some of them,

@@ -49,12 +49,20 @@ class Search:
 
     @cached_property
     def _query(self) -> DataFrame:
-        return gathering(self.rows, PLACE, are_few=are_few(self.change.snapshot))
+        return self._gathering(self.rows)
+
+    def _gathering(self, rows: DataFrame) -> DataFrame:
+        return gathering(rows, PLACE, are_few=are_few(self.change.snapshot))
 
     @cached_property
     def predicate(self) -> Predicate:
         """What is known of the condition once Spark has simplified it; a row for which this is false is not among those found."""
         return predicate_read(self._gateway, self._query, self.change.snapshot.url)
+
+    def size_bytes(self, rows: DataFrame) -> int:
+        """How large the files are that a query on `rows` reads, which is planned for it."""
+        self.predicate = predicate_read(self._gateway, rows, self.change.snapshot.url)  # and so need not be asked of another query
+        return self.change.snapshot.scan(self.predicate).size_bytes
 
     @cached_property
     def _has_subquery(self) -> bool:
@@ -92,9 +100,9 @@ class Search:
         found = zip(scan.files["number"].to_pylist(), scan.adds(), strict=True)
         return [(number, add) for number, add in found if evaluate(predicate, partition_row(snapshot, add)) is True]
 
-    def positions(self) -> Positions:
-        """Find the rows."""
-        return gathered(self._query.toArrow())
+    def positions(self, kept: DataFrame | None = None) -> Positions:
+        """Find the rows, or read from those that are kept where they were."""
+        return gathered((self._query if kept is None else self._gathering(kept)).toArrow())
 
     def again(self, within: Sequence[int]) -> DataFrame:
         """Rows of some files with those that were found among them. Where the condition is surely the same for a row each time, there are
