@@ -34,6 +34,9 @@ import scala.runtime.AbstractPartialFunction;
 public class Rewrite extends Rule {
   private final SparkSession session;
 
+  /** Under this key Spark notes what a column that it has made up is called. */
+  private static final String MADE_UP = "__metadata_col";
+
   public Rewrite(SparkSession session) { this.session = session; }
 
   public TreeNode apply(TreeNode tree) {
@@ -73,7 +76,8 @@ public class Rewrite extends Rule {
     return (LogicalPlan) node.withNewChildren(CollectionConverters.asScala(rewritten).toSeq());
   }
 
-  private LogicalPlan read(LogicalRelation leaf, Expression condition, AttributeSet used) {
+  private LogicalPlan read(LogicalRelation given, Expression condition, AttributeSet used) {
+    LogicalRelation leaf = withoutUnused(given, used);
     Files files = Files.of(leaf);
     HadoopFsRelation relation = (HadoopFsRelation) leaf.relation();
     if (!(files instanceof Changes)) checkOptions(relation.options(), files);
@@ -97,6 +101,17 @@ public class Rewrite extends Rule {
       (refers ? outside : inside).add(conditions.get(i));
     }
     return filtered(outside, optimised(filtered(inside, rows(leaf, planned, used))));
+  }
+
+  /** Spark makes a struct of `_metadata` for each row, and with all its fields, where a relation still has it that nothing asks for. */
+  private static LogicalRelation withoutUnused(LogicalRelation leaf, AttributeSet used) {
+    ArrayList left = new ArrayList();
+    for (Iterator columns = leaf.output().iterator(); columns.hasNext(); ) {
+      Attribute column = (Attribute) columns.next();
+      if (used.contains(column) || !column.metadata().contains(MADE_UP)) left.add(column);
+    }
+    if (left.size() == leaf.output().size()) return leaf;
+    return leaf.copy(leaf.relation(), CollectionConverters.asScala(left).toSeq(), leaf.catalogTable(), leaf.isStreaming(), leaf.stream());
   }
 
   /** Spark may have found a table's rows by a name that another thread had just read, where this one asked for the change feed. */
