@@ -46,10 +46,6 @@ _ANOTHER_FORMAT = _Refusal(
     "saveAsTable with another format", "Spark would delete the table's files and its log", 'Add format("delta"), or drop the table first.'
 )
 
-_LIKE = _Refusal(
-    "CREATE TABLE LIKE", "Spark would enter a name and make no table", "Use CREATE TABLE ... USING delta AS SELECT * FROM ... LIMIT 0."
-)
-
 _TO_FOLDERS = 'Write with format("delta"), or to another folder.'
 
 
@@ -68,8 +64,6 @@ def check(gateway: Gateway, name: str, plan: JavaObject) -> None:
         return
     if name == "SaveAsV1TableCommand" and plan.mode().name() == "Overwrite":  # Spark drops the table before it looks at the folder
         _check_is_no_delta_table(gateway, _ANOTHER_FORMAT, plan.tableDesc().identifier())
-    if name == "CreateTableLikeCommand":
-        _check_is_no_delta_table(gateway, _LIKE, plan.sourceTable())
     find = _FOLDERS.get(name)
     folder = find(gateway, plan) if find is not None else None
     if folder is not None:

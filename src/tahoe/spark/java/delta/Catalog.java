@@ -57,17 +57,9 @@ public class Catalog implements StagingTableCatalog, SupportsNamespaces {
   /** A query that names a path which is no table gets our error: after "no such table" Spark would look for files there. */
   public Table loadTable(Identifier table) throws NoSuchTableException {
     if (!isPath(table)) return names().loadTable(inDatabase(table));
-    if (!isForQuery() && !tableExists(table)) throw new NoSuchTableException(table);
-    return load(table, "");
-  }
-
-  /** Whether the caller resolves a relation. Others want to know whether a table is there, and count on "no such table". */
-  private static boolean isForQuery() {
-    StackTraceElement[] callers = Thread.currentThread().getStackTrace();
-    for (int i = 0; i < callers.length; i++) {
-      if (callers[i].getClassName().endsWith(".RelationResolution")) return true;
-    }
-    return false;
+    if (SessionCatalog.isForQuery()) return load(table, "");
+    if (!tableExists(table)) throw new NoSuchTableException(table);
+    return SessionCatalog.defined(load(table, ""));
   }
 
   public Table loadTable(Identifier table, String version) throws NoSuchTableException {
@@ -119,8 +111,10 @@ public class Catalog implements StagingTableCatalog, SupportsNamespaces {
   }
 
   public Table alterTable(Identifier table, TableChange[] changes) throws NoSuchTableException {
-    if (isPath(table)) throw new UnsupportedOperationException("ALTER TABLE is not possible on delta.`" + table.name() + "`");
-    return names().alterTable(inDatabase(table), changes);
+    if (!isPath(table)) return names().alterTable(inDatabase(table), changes);
+    if (!tableExists(table)) throw new NoSuchTableException(table);
+    Ask.answer(Ask.python.alter(SparkSession.active(), SessionCatalog.defined(load(table, "")), changes));
+    return load(table, "");
   }
 
   public boolean dropTable(Identifier table) {

@@ -17,6 +17,7 @@ import org.apache.spark.sql.connector.catalog.StagedTable;
 import org.apache.spark.sql.connector.catalog.StagingTableCatalog;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.TableCatalogCapability;
+import org.apache.spark.sql.connector.catalog.TableChange;
 import org.apache.spark.sql.connector.catalog.V1Table;
 import org.apache.spark.sql.connector.expressions.Transform;
 
@@ -60,9 +61,31 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
     return new WriteTable(table, new Path(((V1Table) table).v1Table().location()).toString());
   }
 
+  static DefinedTable defined(Table table) {
+    return new DefinedTable(table, new Path(((V1Table) table).v1Table().location()).toString());
+  }
+
+  /** Whether the caller resolves a relation. Others want to know what a table is, or whether there is one. */
+  static boolean isForQuery() {
+    StackTraceElement[] callers = Thread.currentThread().getStackTrace();
+    for (int i = 0; i < callers.length; i++) {
+      if (callers[i].getClassName().endsWith(".RelationResolution")) return true;
+    }
+    return false;
+  }
+
   public Table loadTable(Identifier name) throws NoSuchTableException {
     Table table = super.loadTable(name);
-    return isOurs(table) ? at(table, "") : table;
+    if (!isOurs(table)) return table;
+    Table ours = at(table, "");
+    return isForQuery() ? ours : (Table) defined(ours);
+  }
+
+  public Table alterTable(Identifier name, TableChange[] changes) throws NoSuchTableException {
+    Table table = super.loadTable(name);
+    if (!isOurs(table)) return super.alterTable(name, changes);
+    Ask.answer(Ask.python.alter(SparkSession.active(), defined(table), changes));
+    return loadTable(name);
   }
 
   public Table loadTable(Identifier name, String version) throws NoSuchTableException {
@@ -76,8 +99,8 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
   }
 
   public Table loadTable(Identifier name, Set privileges) throws NoSuchTableException {
-    Table table = loadTable(name);  // what the interface does by default, which Janino calls wrongly
-    return isOurs(table) ? writable(table) : table;
+    Table table = super.loadTable(name);  // not with the privileges: Janino calls what an interface does by default wrongly
+    return isOurs(table) ? writable(at(table, "")) : table;
   }
 
   public Table createTable(Identifier name, Column[] columns, Transform[] partitions, Map properties)
