@@ -14,7 +14,7 @@
     │   │   ColumnTypeChangeError, StructTypeChangeError, ArrayTypeChangeError, MapTypeChangeError, IdentityColumnChangeError,
     │   │   IdentityReplaceColumnsError
     │   ├── InvalidClusteringError; below it ClusteredAndPartitionedError, TooManyClusteringColumnsError, ClusteringStatisticsError
-    │   ├── ConstraintExistsError, ConstraintNotFoundError, ConstraintNotBooleanError
+    │   ├── NotPartitionedError, ConstraintExistsError, ConstraintNotFoundError, ConstraintNotBooleanError
     │   ├── GeneratedValueMismatchError, GeneratedColumnReferenceError, GeneratedColumnExpressionTypeError, GeneratedColumnTypeError,
     │   │   GeneratedColumnExpressionError; below it AggregateInGeneratedColumnError, FunctionInGeneratedColumnError,
     │   │   NonDeterministicGeneratedColumnError
@@ -249,6 +249,13 @@ class PartitionMismatchError(DeltaAnalysisError):
     sqlstate = "42KD5"
     what = "{table} is partitioned by {expected}, and the write asked for {found}."
     todo = "Leave out partitionBy, or replace the table with overwriteSchema and mode overwrite."
+
+
+class NotPartitionedError(DeltaAnalysisError):
+    condition = "DELTA_SHOW_PARTITION_IN_NON_PARTITIONED_TABLE"
+    sqlstate = "42809"
+    what = "{table} is not partitioned, and so has no partitions to show."
+    todo = "Look at its columns with DESCRIBE TABLE."
 
 
 class NotNullViolationError(DeltaAnalysisError):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 from pyspark.errors import AnalysisException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 
 import tahoe
 from tahoe.errors import (
@@ -21,6 +23,7 @@ from tahoe.errors import (
     DuplicateColumnsError,
     NewColumnNotNullError,
     NotNullViolationError,
+    NotPartitionedError,
     RenameColumnUnsupportedError,
     TooManyClusteringColumnsError,
 )
@@ -41,10 +44,23 @@ def t(request: pytest.FixtureRequest, spark: SparkSession, path: str, table_name
 
 
 @pytest.fixture
-def named(spark: SparkSession, table_name: str) -> str:
+def named(spark: SparkSession, table_name: str) -> Iterator[str]:
     """A managed table of four rows."""
-    spark.sql(f"CREATE TABLE {table_name} USING delta AS SELECT id, cast(id AS STRING) AS name FROM range(4)")
-    return table_name
+    name = f"{table_name}_managed"
+    spark.sql(f"CREATE TABLE {name} USING delta AS SELECT id, cast(id AS STRING) AS name FROM range(4)")
+    yield name
+    spark.sql(f"DROP TABLE IF EXISTS {name}")
+
+
+def head(frame: DataFrame) -> Row:
+    row = frame.head()
+    assert row is not None
+    return row
+
+
+def clustering(spark: SparkSession, table: str) -> list[str]:
+    columns: list[str] = head(tahoe.DeltaTable.forName(spark, table).detail()).clusteringColumns
+    return columns
 
 
 def schema(path: str) -> str:
@@ -63,8 +79,7 @@ def test_columns_are_added_anywhere(spark: SparkSession, t: str, path: str) -> N
         "struct<c:date,id:long,b:string,name:string,s:struct<w:integer,x:integer,y:array<struct<z:integer,q:integer>>>,"
         "m:map<string,struct<v:integer,u:integer>>,p:integer,a:integer>"
     )
-    row = spark.table(t).head()
-    assert row is not None and row.asDict(recursive=True) == {
+    assert head(spark.table(t)).asDict(recursive=True) == {
         "c": None,
         "id": 1,
         "b": None,
@@ -116,10 +131,9 @@ def test_types_comments_places_and_nulls(spark: SparkSession, t: str, path: str)
         "struct<name:string,s:struct<x:long,y:array<struct<z:long>>>,id:long,m:map<string,struct<v:integer>>,p:integer>"
     )
     found = tahoe.Table(path).schema.resolve(("s", "x"))
-    assert found is not None and (found[-1].nullable, found[-1].metadata["delta.typeChanges"]) == (
-        False,
-        [{"fromType": "integer", "toType": "long"}],
-    )
+    assert found is not None
+    assert not found[-1].nullable
+    assert found[-1].metadata["delta.typeChanges"] == [{"fromType": "integer", "toType": "long"}]
     with pytest.raises(NotNullViolationError):
         spark.sql(f"INSERT INTO {t} (name, id) VALUES ('b', null)")
     alter(spark, t, "ALTER COLUMN id DROP NOT NULL")
@@ -200,13 +214,12 @@ def test_clustering(spark: SparkSession, named: str, t: str) -> None:
     with pytest.raises(ClusteredAndPartitionedError):
         alter(spark, t, "CLUSTER BY (id)")
     alter(spark, named, "CLUSTER BY (id, name)")
-    detail = tahoe.DeltaTable.forName(spark, named).detail().head()
-    assert detail is not None and (detail.clusteringColumns, "clustering" in detail.tableFeatures) == (["id", "name"], True)
+    assert clustering(spark, named) == ["id", "name"]
+    assert "clustering" in head(tahoe.DeltaTable.forName(spark, named).detail()).tableFeatures
     alter(spark, named, MAPPING, "RENAME COLUMN name TO title")
     with pytest.raises(tahoe.errors.DropClusteringColumnError):
         alter(spark, named, "DROP COLUMN title")
-    again = tahoe.DeltaTable.forName(spark, named).detail().head()
-    assert again is not None and again.clusteringColumns == ["id", "title"]
+    assert clustering(spark, named) == ["id", "title"]
     alter(spark, named, "CLUSTER BY NONE", "DROP COLUMN title")
     spark.sql(f"INSERT INTO {named} VALUES (9)")
     assert spark.table(named).count() == 5
@@ -214,17 +227,13 @@ def test_clustering(spark: SparkSession, named: str, t: str) -> None:
 
 def test_clustered_tables_are_made(spark: SparkSession, table_name: str) -> None:
     spark.sql(f"CREATE TABLE {table_name} (a INT, s STRUCT<b: INT>) USING delta CLUSTER BY (a, s.b)")
-    first = tahoe.DeltaTable.forName(spark, table_name).detail().head()
-    assert first is not None and first.clusteringColumns == ["a", "s.b"]
+    assert clustering(spark, table_name) == ["a", "s.b"]
     spark.sql(f"CREATE OR REPLACE TABLE {table_name} USING delta CLUSTER BY (id) AS SELECT id FROM range(3)")
-    second = tahoe.DeltaTable.forName(spark, table_name).detail().head()
-    assert second is not None and second.clusteringColumns == ["id"]
+    assert clustering(spark, table_name) == ["id"]
     spark.sql(f"CREATE OR REPLACE TABLE {table_name} USING delta AS SELECT id FROM range(3)")
-    third = tahoe.DeltaTable.forName(spark, table_name).detail().head()
-    assert third is not None and third.clusteringColumns == []
+    assert clustering(spark, table_name) == []
     spark.range(2).writeTo(table_name).using("delta").clusterBy("id").createOrReplace()
-    fourth = tahoe.DeltaTable.forName(spark, table_name).detail().head()
-    assert fourth is not None and fourth.clusteringColumns == ["id"]
+    assert clustering(spark, table_name) == ["id"]
     with pytest.raises((AnalysisException, TooManyClusteringColumnsError)):
         spark.sql(f"CREATE OR REPLACE TABLE {table_name} (a INT, b INT, c INT, d INT, e INT) USING delta CLUSTER BY (a, b, c, d, e)")
 
@@ -254,10 +263,11 @@ def test_properties_are_shown(spark: SparkSession, t: str) -> None:
 
 def test_partitions_are_shown(spark: SparkSession, t: str, named: str) -> None:
     spark.sql(f"INSERT INTO {t} (id, p) VALUES (2, 8), (3, null)")
-    shown = sorted(str(tuple(row)) for row in spark.sql(f"SHOW PARTITIONS {t}").collect())
-    assert len(shown) == 3 and any("7" in row for row in shown)
-    assert len(spark.sql(f"SHOW PARTITIONS {t} PARTITION (p = 8)").collect()) == 1
-    with pytest.raises(AnalysisException):
+    shown = spark.sql(f"SHOW PARTITIONS {t}")
+    assert shown.schema.simpleString() == "struct<p:int>"
+    assert {row.p for row in shown.collect()} == {7, 8, None}
+    assert [row.p for row in spark.sql(f"SHOW PARTITIONS {t} PARTITION (p = 8)").collect()] == [8]
+    with pytest.raises(NotPartitionedError):
         spark.sql(f"SHOW PARTITIONS {named}").collect()
     spark.sql(f"TRUNCATE TABLE {t} PARTITION (p = 8)")
     assert sorted(row.id for row in spark.table(t).collect()) == [1, 3]
@@ -348,7 +358,7 @@ def test_a_table_that_is_read_later_has_the_new_columns(spark: SparkSession, nam
 )
 def test_tables_of_other_formats_keep_what_spark_does(spark: SparkSession, table_name: str, statement: str) -> None:
     spark.sql(f"CREATE TABLE {table_name} (id BIGINT) USING parquet")
-    with pytest.raises(AnalysisException, match="TABLE_OPERATION|UNSUPPORTED_FEATURE|not supported"):
+    with pytest.raises(AnalysisException, match=r"TABLE_OPERATION|not supported"):
         spark.sql(statement.format(t=table_name))
     spark.sql(f"ALTER TABLE {table_name} ADD COLUMNS (x INT)")
     assert spark.table(table_name).columns == ["id", "x"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from tahoe.errors import UnsupportedOperationError
+from tahoe.errors import NotPartitionedError, UnsupportedOperationError
 from tahoe.protocol.definition import COMMENT
 from tahoe.spark import shown, table_changes
 from tahoe.spark.catalog import ANALYZED_VERSION, catalog_entry, is_delta
@@ -28,8 +28,6 @@ def altered(gateway: Gateway, name: str, plan: JavaObject) -> str | None:
     """
     if name not in _STATEMENTS:
         return None
-    if name == "AddCheckConstraint":
-        return _read_by(gateway, plan.child())
     defined = _defined(gateway, plan)
     if defined is not None:
         return str(defined.url())
@@ -51,13 +49,6 @@ def _catalog_table(gateway: Gateway, plan: JavaObject) -> JavaObject | None:
         if hasattr(part, "getClass") and part.getClass().getSimpleName() == "TableIdentifier":
             return catalog_entry(gateway, part)
     return None
-
-
-def _read_by(gateway: Gateway, plan: JavaObject) -> str | None:
-    """The url of the Delta table that a query reads."""
-    files = gateway.java_class("delta.Files")
-    found = (files.of(leaf) for leaf in gateway.items(plan.collectLeaves().iterator()))
-    return next((str(index.table()) for index in found if index is not None), None)
 
 
 def run(gateway: Gateway, name: str, plan: JavaObject) -> tuple[str, JavaObject]:
@@ -161,8 +152,19 @@ def _analyze(gateway: Gateway, table: Table, plan: JavaObject) -> None:
         catalog.alterTableStats(plan.tableIdent(), gateway.option(statistics))
 
 
-def _add_constraint(gateway: Gateway, table: Table, plan: JavaObject) -> None:
-    table_changes.add_constraint(gateway, table.url, plan.checkConstraint())
+def _alter_columns(gateway: Gateway, _: Table, plan: JavaObject) -> None:
+    table_changes.alter(gateway, _defined(gateway, plan), gateway.items(plan.changes().iterator()))
+
+
+def _show_partitions(gateway: Gateway, table: Table, plan: JavaObject) -> list[JavaObject]:
+    if not table.snapshot().partition_columns:
+        raise NotPartitionedError(table=table.url)
+    defined = _defined(gateway, plan)
+    assert defined is not None
+    spec = plan.pattern()
+    names = list(gateway.items(spec.get().names().iterator())) if spec.isDefined() else []
+    given = gateway.array(gateway.jvm.java.lang.String, names)
+    return list(gateway.items(defined.partitions(given, spec.get().ident() if spec.isDefined() else None).iterator()))
 
 
 def _show_create(gateway: Gateway, _: Table, plan: JavaObject) -> list[JavaObject]:
@@ -171,7 +173,8 @@ def _show_create(gateway: Gateway, _: Table, plan: JavaObject) -> list[JavaObjec
 
 
 _STATEMENTS: Mapping[str, Callable[[Gateway, Table, JavaObject], list[JavaObject] | None]] = {
-    "AddCheckConstraint": _add_constraint,
+    "AlterColumns": _alter_columns,
+    "ShowPartitions": _show_partitions,
     "ShowCreateTable": _show_create,
     "TruncatePartition": _truncate_partition,
     "AnalyzeTable": _analyze_table,

@@ -165,24 +165,25 @@ def _cluster_by(open_: Changes, change: JavaObject) -> None:
     open_.cluster_by([tuple(str(name) for name in column.fieldNames()) for column in change.clusteringColumns()])
 
 
+def _add_constraint(open_: Changes, change: JavaObject) -> None:
+    constraint = change.constraint()
+    if constraint.getClass().getSimpleName() != "Check":
+        raise UnsupportedOperationError(
+            operation=f"ADD CONSTRAINT {constraint.name()}",
+            table=open_.table.url,
+            detail=f"a Delta table has conditions on rows, and this is {constraint.toDDL()}",
+            remedy="Use CHECK.",
+        )
+    open_.add_constraint(str(constraint.name()), str(constraint.predicateSql()))
+
+
 _SINGLE: Mapping[str, Callable[[Changes, JavaObject], None]] = {
     "RenameColumn": lambda open_, change: open_.rename_column(_path(change), str(change.newName())),
     "ClusterBy": _cluster_by,
+    "AddConstraint": _add_constraint,
     "DropConstraint": lambda open_, change: open_.drop_constraint(str(change.name()), if_exists=bool(change.ifExists())),
 }
 _GROUPED = frozenset({"SetProperty", "RemoveProperty", "DeleteColumn", "AddColumn", *_COLUMN_CHANGES})
-
-
-def add_constraint(gateway: Gateway, url: str, constraint: JavaObject) -> None:
-    """ALTER TABLE ... ADD CONSTRAINT ... CHECK.
-
-    Args:
-        constraint: Spark's `CheckConstraint`.
-    """
-    table = open_table(gateway.spark, url)
-    with open_changes(gateway.spark, table) as open_:
-        open_.add_constraint(str(constraint.name()), str(constraint.condition()))
-    recache(gateway, table.url)
 
 
 def _set_location(gateway: Gateway, target: JavaObject, kind: str, change: JavaObject) -> bool:

@@ -17,6 +17,7 @@ import org.apache.spark.sql.connector.catalog.StagingTableCatalog;
 import org.apache.spark.sql.connector.catalog.SupportsNamespaces;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.TableChange;
+import org.apache.spark.sql.connector.catalog.TableInfo;
 import org.apache.spark.sql.connector.catalog.V1Table;
 import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
@@ -108,6 +109,26 @@ public class Catalog implements StagingTableCatalog, SupportsNamespaces {
       throws NoSuchNamespaceException {
     if (!isPath(table)) return names().stageCreateOrReplace(inDatabase(table), columns, partitions, properties);
     return stage("create or replace", table, columns, partitions, properties);
+  }
+
+  public Table createTable(Identifier table, TableInfo info) throws TableAlreadyExistsException, NoSuchNamespaceException {
+    if (!isPath(table)) return names().createTable(inDatabase(table), info);
+    return createTable(table, info.columns(), info.partitions(), SessionCatalog.declared(info));
+  }
+
+  public StagedTable stageCreate(Identifier table, TableInfo info) throws TableAlreadyExistsException, NoSuchNamespaceException {
+    if (!isPath(table)) return names().stageCreate(inDatabase(table), info);
+    return stageCreate(table, info.columns(), info.partitions(), SessionCatalog.declared(info));
+  }
+
+  public StagedTable stageReplace(Identifier table, TableInfo info) throws NoSuchTableException, NoSuchNamespaceException {
+    if (!isPath(table)) return names().stageReplace(inDatabase(table), info);
+    return stageReplace(table, info.columns(), info.partitions(), SessionCatalog.declared(info));
+  }
+
+  public StagedTable stageCreateOrReplace(Identifier table, TableInfo info) throws NoSuchNamespaceException {
+    if (!isPath(table)) return names().stageCreateOrReplace(inDatabase(table), info);
+    return stageCreateOrReplace(table, info.columns(), info.partitions(), SessionCatalog.declared(info));
   }
 
   public Table alterTable(Identifier table, TableChange[] changes) throws NoSuchTableException {

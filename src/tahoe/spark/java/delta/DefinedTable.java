@@ -5,6 +5,7 @@ import java.util.Collections;
 import java.util.Map;
 import java.util.Set;
 import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.CatalystTypeConverters;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.connector.catalog.Column;
 import org.apache.spark.sql.connector.catalog.SupportsPartitionManagement;
@@ -14,6 +15,7 @@ import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.execution.datasources.PartitionDirectory;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
+import scala.Function1;
 import scala.collection.Iterator;
 import scala.jdk.javaapi.CollectionConverters;
 
@@ -65,6 +67,15 @@ public class DefinedTable implements SupportsPartitionManagement {
       if (matches) found.add(partition);
     }
     return (InternalRow[]) found.toArray(new InternalRow[0]);
+  }
+
+  /** The partitions with these values as rows of Spark's, with the types of the columns. */
+  public scala.collection.immutable.Seq partitions(String[] names, InternalRow values) {
+    Function1 converter = CatalystTypeConverters.createToScalaConverter(partitionSchema());
+    InternalRow[] found = listPartitionIdentifiers(names, values);
+    ArrayList rows = new ArrayList();
+    for (int i = 0; i < found.length; i++) rows.add(converter.apply(found[i]));
+    return CollectionConverters.asScala(rows).toSeq();
   }
 
   private Files files() {

@@ -1,6 +1,7 @@
 package delta;
 
 import java.util.Arrays;
+import java.util.HashMap;
 import java.util.HashSet;
 import java.util.Map;
 import java.util.Set;
@@ -18,7 +19,10 @@ import org.apache.spark.sql.connector.catalog.StagingTableCatalog;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.TableCatalogCapability;
 import org.apache.spark.sql.connector.catalog.TableChange;
+import org.apache.spark.sql.connector.catalog.TableInfo;
 import org.apache.spark.sql.connector.catalog.V1Table;
+import org.apache.spark.sql.connector.catalog.constraints.Check;
+import org.apache.spark.sql.connector.catalog.constraints.Constraint;
 import org.apache.spark.sql.connector.expressions.Transform;
 
 /** The session's own catalog, in which our tables have the schema of their log, a past, and a writer. */
@@ -26,12 +30,45 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
   /** What columns of our tables may be declared with. */
   static final Set COLUMNS = new HashSet(Arrays.asList(new TableCatalogCapability[] {
       TableCatalogCapability.SUPPORT_COLUMN_DEFAULT_VALUE, TableCatalogCapability.SUPPORTS_CREATE_TABLE_WITH_GENERATED_COLUMNS,
-      TableCatalogCapability.SUPPORTS_CREATE_TABLE_WITH_IDENTITY_COLUMNS }));
+      TableCatalogCapability.SUPPORTS_CREATE_TABLE_WITH_IDENTITY_COLUMNS, TableCatalogCapability.SUPPORT_TABLE_CONSTRAINT }));
 
   public Set capabilities() {
     Set all = new HashSet(super.capabilities());
     all.addAll(COLUMNS);
     return all;
+  }
+
+  /** Constraints that a statement declares are properties of ours, whose rows are looked at when they come. */
+  static Map declared(TableInfo info) {
+    HashMap properties = new HashMap(info.properties());
+    Constraint[] constraints = info.constraints();
+    for (int i = 0; i < constraints.length; i++) {
+      if (!(constraints[i] instanceof Check))
+        throw new UnsupportedOperationException("A Delta table has CHECK constraints, and this is " + constraints[i].toDDL());
+      properties.put("delta.constraints." + constraints[i].name(), ((Check) constraints[i]).predicateSql());
+    }
+    return properties;
+  }
+
+  private Map declared(Identifier name, TableInfo info) {
+    if (info.constraints().length > 0 && !isOurs(info.properties())) throw unsupported(name, "table constraint");
+    return declared(info);
+  }
+
+  public Table createTable(Identifier name, TableInfo info) throws TableAlreadyExistsException, NoSuchNamespaceException {
+    return createTable(name, info.columns(), info.partitions(), declared(name, info));
+  }
+
+  public StagedTable stageCreate(Identifier name, TableInfo info) throws TableAlreadyExistsException, NoSuchNamespaceException {
+    return stageCreate(name, info.columns(), info.partitions(), declared(name, info));
+  }
+
+  public StagedTable stageReplace(Identifier name, TableInfo info) throws NoSuchTableException, NoSuchNamespaceException {
+    return stageReplace(name, info.columns(), info.partitions(), declared(name, info));
+  }
+
+  public StagedTable stageCreateOrReplace(Identifier name, TableInfo info) throws NoSuchNamespaceException {
+    return stageCreateOrReplace(name, info.columns(), info.partitions(), declared(name, info));
   }
 
   /** Spark asks the catalog, and not the table, whether columns may be generated; those of other formats may not. */
@@ -83,7 +120,13 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
 
   public Table alterTable(Identifier name, TableChange[] changes) throws NoSuchTableException {
     Table table = super.loadTable(name);
-    if (!isOurs(table)) return super.alterTable(name, changes);
+    if (!isOurs(table)) {
+      for (int i = 0; i < changes.length; i++) {
+        boolean isConstraint = changes[i] instanceof TableChange.AddConstraint || changes[i] instanceof TableChange.DropConstraint;
+        if (isConstraint) throw unsupported(name, "table constraint");
+      }
+      return super.alterTable(name, changes);
+    }
     Ask.answer(Ask.python.alter(SparkSession.active(), defined(table), changes));
     return loadTable(name);
   }
