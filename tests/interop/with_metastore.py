@@ -2,7 +2,7 @@
 
     python with_metastore.py FOLDER STATEMENTS [JARS]
 
-FOLDER holds the metastore and the warehouse, STATEMENTS is a JSON list, and JARS is the folder of the reference's jars, if it is to run them.
+FOLDER holds the metastore and the warehouse, STATEMENTS is a JSON list, and JARS is where the reference's jars are, if it is to run them.
 """
 
 from __future__ import annotations

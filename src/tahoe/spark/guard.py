@@ -27,18 +27,24 @@ class _Refusal:
 _ENTRY_ONLY = "Spark would change the catalog's entry and not the table"
 _FILES = "Spark would write files of its own into the table's folder"
 
-# Commands on a table by its name. Those that are not here do no harm: DROP TABLE, RENAME (paths in the log are relative), DESCRIBE, ...
+_STATEMENT = "Use the statement in spark.sql, on the table's name or on delta.`path`."
+
+# Commands on a table by its name, which Spark makes for tables of its own session catalog. Those that are not here do no harm: DROP TABLE,
+# DESCRIBE, ... For most of them our catalogs have an answer of their own, so that only a program that makes such a plan comes here.
 _ON_NAMES: Mapping[str, _Refusal] = {
     "LoadDataCommand": _Refusal("LOAD DATA", _FILES, "Read the files with spark.read and append them."),
     "RepairTableCommand": _Refusal("MSCK REPAIR TABLE", _ENTRY_ONLY, "The log knows all partitions: nothing needs repair."),
     "AlterTableAddPartitionCommand": _Refusal("ADD PARTITION", _ENTRY_ONLY, "Partitions appear with their rows."),
     "AlterTableDropPartitionCommand": _Refusal("DROP PARTITION", _ENTRY_ONLY, "Overwrite the partition with replaceWhere."),
     "AlterTableRenamePartitionCommand": _Refusal("RENAME PARTITION", _ENTRY_ONLY, "Rewrite the rows with another value."),
-    "AlterTableAddColumnsCommand": _Refusal("ADD COLUMNS", _ENTRY_ONLY, "Append data with the new columns and option mergeSchema."),
-    "AlterTableChangeColumnCommand": _Refusal("CHANGE COLUMN", _ENTRY_ONLY, "Overwrite the table with option overwriteSchema."),
-    "AlterTableReplaceColumnsCommand": _Refusal("REPLACE COLUMNS", _ENTRY_ONLY, "Overwrite the table with option overwriteSchema."),
+    "AlterTableAddColumnsCommand": _Refusal("ADD COLUMNS", _ENTRY_ONLY, _STATEMENT),
+    "AlterTableChangeColumnCommand": _Refusal("CHANGE COLUMN", _ENTRY_ONLY, _STATEMENT),
+    "AlterTableReplaceColumnsCommand": _Refusal("REPLACE COLUMNS", _ENTRY_ONLY, _STATEMENT),
+    "AlterTableSetPropertiesCommand": _Refusal("SET TBLPROPERTIES", _ENTRY_ONLY, _STATEMENT),
+    "AlterTableUnsetPropertiesCommand": _Refusal("UNSET TBLPROPERTIES", _ENTRY_ONLY, _STATEMENT),
+    "AlterTableClusterByCommand": _Refusal("CLUSTER BY", _ENTRY_ONLY, _STATEMENT),
+    "TruncateTableCommand": _Refusal("TRUNCATE TABLE", "Spark would delete the table's files and its log", _STATEMENT),
     "AlterTableSerDePropertiesCommand": _Refusal("SET SERDE", _ENTRY_ONLY, "A Delta table has no serde."),
-    "AlterTableClusterByCommand": _Refusal("CLUSTER BY", _ENTRY_ONLY, "Leave it out: tahoe cannot cluster tables yet."),
     "AnalyzePartitionCommand": _Refusal("ANALYZE TABLE", _ENTRY_ONLY, "Statistics are in the log."),
 }
 
