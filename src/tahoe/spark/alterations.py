@@ -89,7 +89,7 @@ def _analyze_column(gateway: Gateway, target: JavaObject, table: Table, plan: Ja
 
 
 def _name_of(gateway: Gateway, target: JavaObject) -> JavaObject:
-    name = target.read().v1Table().identifier()
+    name = target.v1Table().identifier()
     if not gateway.session.sessionState().catalog().tableExists(name):
         detail = "Spark keeps what it finds with a name of its catalog, and this table is a path"
         remedy = "Make a name for it: CREATE TABLE ... USING delta LOCATION ..."

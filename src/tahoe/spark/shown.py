@@ -42,7 +42,7 @@ def table_properties(snapshot: Snapshot) -> dict[str, str]:
 
 
 def _reserved(gateway: Gateway, target: JavaObject, snapshot: Snapshot) -> dict[str, str]:
-    entry = target.read().v1Table()
+    entry = target.v1Table()
     found = {"provider": "delta", "location": snapshot.url}
     if snapshot.metadata.description is not None:
         found["comment"] = snapshot.metadata.description
@@ -69,7 +69,7 @@ def _is_managed(entry: JavaObject) -> bool:
 def create_statement(gateway: Gateway, target: JavaObject) -> str:
     """A statement that makes a table like this one, without its rows, where it is run again."""
     snapshot = open_table(gateway.spark, target.url()).snapshot()
-    entry = target.read().v1Table()
+    entry = target.v1Table()
     is_named = gateway.session.sessionState().catalog().tableExists(entry.identifier())
     name = str(entry.identifier().quotedString()) if is_named else f"delta.{quoted(snapshot.url.removeprefix('file://'))}"
     parts = [f"CREATE TABLE {name} (\n  " + ",\n  ".join(_columns(gateway, snapshot)) + ")", "USING delta"]

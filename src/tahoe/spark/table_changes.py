@@ -190,7 +190,7 @@ def _set_location(gateway: Gateway, target: JavaObject, kind: str, change: JavaO
     """Whether a change is that of where a name leads, which is done then: the catalog knows it, and no log."""
     if kind != "SetProperty" or str(change.property()) not in (_LOCATION, _PROVIDER):
         return False
-    entry = target.read().v1Table()
+    entry = target.v1Table()
     name, value = str(target.name()), str(change.value())
     if str(change.property()) == _PROVIDER:
         detail = f"it is a Delta table and would become {value}"

@@ -7,10 +7,12 @@ import java.util.Set;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.CatalystTypeConverters;
 import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.catalog.CatalogTable;
 import org.apache.spark.sql.connector.catalog.Column;
 import org.apache.spark.sql.connector.catalog.SupportsPartitionManagement;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.V1Table;
+import org.apache.spark.sql.connector.catalog.V2TableWithV1Fallback;
 import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.execution.datasources.PartitionDirectory;
 import org.apache.spark.sql.types.DataType;
@@ -23,7 +25,7 @@ import scala.jdk.javaapi.CollectionConverters;
  * A table as statements see it that say or ask what it is. For a {@link V1Table} of its own catalog Spark has statements of old, which know
  * no nested columns, no renames and no drops; for any other table it asks the catalog.
  */
-public class DefinedTable implements SupportsPartitionManagement {
+public class DefinedTable implements SupportsPartitionManagement, V2TableWithV1Fallback {
   private final V1Table read;
   private final String url;
   private Map properties;
@@ -34,8 +36,8 @@ public class DefinedTable implements SupportsPartitionManagement {
   }
 
   public String url() { return url; }
-  /** Its entry in the catalog, or what stands for one. */
-  public V1Table read() { return read; }
+  /** Its entry in the catalog, or what stands for one, with the schema of the log; streams are written to it. */
+  public CatalogTable v1Table() { return read.v1Table(); }
   public String name() { return read.name(); }
   public StructType schema() { return read.schema(); }
   public Column[] columns() { return read.columns(); }
