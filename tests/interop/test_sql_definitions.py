@@ -95,6 +95,14 @@ CHAINS: dict[str, list[str]] = {
         "ALTER TABLE {t} ALTER COLUMN s.x DROP NOT NULL",
         "ALTER TABLE {t} ALTER COLUMN s DROP NOT NULL",
     ],
+    "nulls and features": [
+        "CREATE TABLE {t} (id BIGINT NOT NULL, n INT) USING delta TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')",
+        "ALTER TABLE {t} ALTER COLUMN id DROP NOT NULL",
+    ],
+    "declared constraints": [
+        "CREATE TABLE {t} (id BIGINT, name STRING) USING delta TBLPROPERTIES ('delta.constraints.c' = 'id > 0')",
+        "ALTER TABLE {t} DROP CONSTRAINT c",
+    ],
     "types": [
         "CREATE TABLE {t} (a TINYINT, b INT, c FLOAT, d DECIMAL(5, 2), e DATE, l ARRAY<INT>, m MAP<SMALLINT, INT>, s STRUCT<x: INT>) "
         "USING delta",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, UnsupportedOperationException
 from pyspark.sql import DataFrame, Row, SparkSession
 
 import tahoe
@@ -26,6 +26,7 @@ from tahoe.errors import (
     NotPartitionedError,
     RenameColumnUnsupportedError,
     TooManyClusteringColumnsError,
+    UnsupportedOperationError,
 )
 from tahoe.protocol.column_mapping import physical_name
 
@@ -210,6 +211,20 @@ def test_constraints(spark: SparkSession, t: str, path: str) -> None:
     assert "delta.constraints.positive" not in tahoe.Table(path).properties
 
 
+def test_constraints_of_a_new_table(spark: SparkSession, table_name: str) -> None:
+    spark.sql(
+        f"CREATE TABLE {table_name} (id BIGINT CONSTRAINT positive CHECK (id > 0), n INT, CONSTRAINT both CHECK (n < id)) USING delta"
+    )
+    spark.sql(f"INSERT INTO {table_name} VALUES (2, 1)")
+    for row in ("(0, -1)", "(2, 3)"):
+        with pytest.raises(CheckConstraintViolatedError):
+            spark.sql(f"INSERT INTO {table_name} VALUES {row}")
+    with pytest.raises((AnalysisException, UnsupportedOperationException)):
+        spark.sql(f"CREATE TABLE {table_name}_of_parquet (id BIGINT CHECK (id > 0)) USING parquet")
+    with pytest.raises((AnalysisException, UnsupportedOperationException, UnsupportedOperationError)):
+        alter(spark, table_name, "ADD CONSTRAINT key PRIMARY KEY (id)")
+
+
 def test_clustering(spark: SparkSession, named: str, t: str) -> None:
     with pytest.raises(ClusteredAndPartitionedError):
         alter(spark, t, "CLUSTER BY (id)")
@@ -322,7 +337,8 @@ def test_the_catalog_tells_columns(spark: SparkSession, t: str, named: str) -> N
     spark.catalog.refreshTable(named)
     assert named in [table.name for table in spark.catalog.listTables()]
     assert named in [row.tableName for row in spark.sql("SHOW TABLES").collect()]
-    assert spark.sql(f"SHOW TABLE EXTENDED LIKE '{named}'").count() == 1
+    information = head(spark.sql(f"SHOW TABLE EXTENDED LIKE '{named}'")).information
+    assert "|-- name: string" in information
 
 
 # --- how statements are run

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tahoe.errors import UnsupportedOperationError
-from tahoe.spark import alterations, guard, planning, write
+from tahoe.spark import alterations, guard, planning, shown, write
 from tahoe.spark.alterations import altered
 from tahoe.spark.catalog import PROVIDER, is_delta
 from tahoe.spark.creation import NewTable, declared_schema, described_by, make_table, make_table_like, make_table_of
@@ -18,6 +18,7 @@ from tahoe.spark.types import delta_schema
 from tahoe.storage.background import finish_background
 
 _WRITES = frozenset({"AppendData", "OverwriteByExpression", "OverwritePartitionsDynamic"})
+_SHOW_TABLES = "ShowTablesCommand"
 _ROW_CHANGES: Mapping[str, str] = {"DeleteFromTable": "DELETE", "UpdateTable": "UPDATE", "MergeIntoTable": "MERGE"}
 
 # Properties of a statement's table that are about the table and are not its own.
@@ -57,6 +58,8 @@ def instead_of(gateway: Gateway, name: str, plan: JavaObject) -> JavaObject | No
         return gateway.java_class("delta.Command")(f"Delta {name}", plan)
     if name in _LIKE and _is_like_ours(gateway, plan):
         return gateway.java_class("delta.Command")("Delta CREATE TABLE LIKE", plan)
+    if name == _SHOW_TABLES and plan.isExtended() and not plan.partitionSpec().isDefined():
+        return gateway.java_class("delta.Command")("Delta SHOW TABLE EXTENDED", plan)
     guard.check(gateway, name, plan)
     if name.startswith("Drop"):
         finish_background()  # what follows our last commits would write into the folder while Spark removes it
@@ -88,6 +91,8 @@ def _refuse_row_change(gateway: Gateway, name: str, plan: JavaObject) -> None:
 def run(gateway: Gateway, plan: JavaObject) -> JavaObject:
     """Run a statement that `instead_of` has taken; the answer is its result, which has no rows."""
     name = plan.getClass().getSimpleName()
+    if name == _SHOW_TABLES:
+        return gateway.seq(shown.tables_extended(gateway, plan))
     if name in _LIKE:
         _create_like(gateway, plan)
         return gateway.seq([])

@@ -9,9 +9,10 @@ from typing import Any
 
 from tahoe.protocol.column_values import CURRENT_DEFAULT, GENERATION_EXPRESSION, identity_columns
 from tahoe.protocol.schema import Field
+from tahoe.spark.catalog import SESSION_CATALOG, is_delta
 from tahoe.spark.creation import made_with
 from tahoe.spark.fitting import quoted
-from tahoe.spark.gateway import Gateway, JavaObject
+from tahoe.spark.gateway import JVM_ERRORS, Gateway, JavaObject
 from tahoe.spark.opened import open_table
 from tahoe.spark.types import visible_schema
 from tahoe.table.snapshot import Snapshot
@@ -61,6 +62,30 @@ def _json(gateway: Gateway, value: Any) -> str:
 
 def _is_managed(entry: JavaObject) -> bool:
     return str(entry.tableType().name()) == "MANAGED"
+
+
+def tables_extended(gateway: Gateway, plan: JavaObject) -> list[JavaObject]:
+    """The rows of SHOW TABLE EXTENDED: Spark's, with what it tells of our tables put right, of whose columns the catalog has no copy.
+
+    Args:
+        plan: Spark's `ShowTablesCommand`.
+    """
+    catalog = gateway.session.sessionState().catalog()
+    names = gateway.session.sessionState().catalogManager().catalog(SESSION_CATALOG)
+    identifier = gateway.java_class("org.apache.spark.sql.connector.catalog.Identifier")
+    rows = []
+    for row in gateway.items(plan.run(gateway.session).iterator()):
+        namespace, name, is_temporary = row.getString(0), row.getString(1), row.getBoolean(2)
+        table = gateway.java_class("org.apache.spark.sql.catalyst.TableIdentifier")(name, gateway.option(namespace))
+        if not is_temporary and is_delta(catalog.getTableMetadata(table)):
+            try:
+                found = names.loadTable(identifier.of(gateway.array(gateway.jvm.java.lang.String, [namespace]), name))
+            except JVM_ERRORS:  # its folder is gone, which must not hide the other tables
+                rows.append(row)
+                continue
+            row = gateway.row(namespace, name, is_temporary, found.v1Table().simpleString() + "\n")
+        rows.append(row)
+    return rows
 
 
 # --- the statement that makes it

@@ -86,8 +86,12 @@ public class Definitions {
       SessionCatalog catalog = session.sessionState().catalog();
       TableIdentifier table = new TableIdentifier(last, database);
       if (catalog.isTempView(table) || !catalog.tableExists(table)) return false;
-      Option provider = catalog.getTableMetadata(table).provider();
-      return provider.isDefined() && "delta".equalsIgnoreCase((String) provider.get());
+      try {
+        Option provider = catalog.getTableMetadata(table).provider();
+        return provider.isDefined() && "delta".equalsIgnoreCase((String) provider.get());
+      } catch (Exception gone) {  // meanwhile: Spark will say so
+        return false;
+      }
     }
   }
 
