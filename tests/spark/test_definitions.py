@@ -388,6 +388,8 @@ def test_like(spark: SparkSession, named: str, path: str, table_name: str) -> No
         assert facts(spark, other) == facts(spark, named)
         assert spark.table(other).count() == 0
         spark.sql(f"CREATE TABLE IF NOT EXISTS {other} LIKE {named}")
+        with pytest.raises(UnsupportedOperationError):
+            spark.sql(f"CREATE TABLE {other}_2 LIKE {named} USING parquet")
         with pytest.raises((AnalysisException, tahoe.errors.TableExistsError)):
             spark.sql(f"CREATE TABLE {other} LIKE {named}")
         spark.sql(f"DROP TABLE {other}")

@@ -482,6 +482,11 @@ def replace_columns(definition: Definition, columns: Struct, new_name: Callable[
     if defaults:
         detail = "the rows that are there would have to get its default value"
         raise _refusal(DefaultOfNewColumnError, definition, (defaults[0],), detail, "Add it without a default.")
+    for known in definition.schema:
+        given = columns.find(known.name)
+        text_type = None if given is None else given.metadata.get(TEXT_TYPE)
+        if text_type is not None:
+            _check_text(definition, (known.name,), known.metadata.get(TEXT_TYPE), text_type)
     return definition.with_schema(columns, new_name)
 
 

@@ -177,9 +177,20 @@ _LIKE = frozenset({"CreateTableLike", "CreateTableLikeCommand"})
 
 
 def _is_like_ours(gateway: Gateway, plan: JavaObject) -> bool:
-    """Whether CREATE TABLE LIKE makes a Delta table: it says so, or says nothing and the other table is one."""
+    """Whether CREATE TABLE LIKE makes a Delta table: it says so, or says nothing and the other table is one.
+
+    Raises:
+        UnsupportedOperationError: a table of another format that is to be like a Delta table, whose columns Spark would not find.
+    """
     provider = plan.provider()
-    return provider.get().lower() == PROVIDER if provider.isDefined() else _source_of(gateway, plan)[0] is not None
+    if provider.isDefined() and provider.get().lower() == PROVIDER:
+        return True
+    source = _source_of(gateway, plan)[0]
+    if source is not None and provider.isDefined():
+        detail = f"Spark does not find the columns of a Delta table for a table of the format {provider.get()}"
+        remedy = "Use CREATE TABLE ... AS SELECT * FROM ... LIMIT 0."
+        raise UnsupportedOperationError(operation="CREATE TABLE LIKE", table=source, detail=detail, remedy=remedy)
+    return source is not None
 
 
 def _source_of(gateway: Gateway, plan: JavaObject) -> tuple[str | None, JavaObject | None]:

@@ -509,7 +509,8 @@ class Changes:
 
     def _check_rows(self, constraint: Constraint) -> None:
         """Look whether all rows satisfy a condition, and count them as read."""
-        if self._check is not None and not self._adds and not self._deleted:
+        is_as_it_was = not self._adds and not self._deleted and self._definition.schema == self.snapshot.schema
+        if self._check is not None and is_as_it_was:
             self._check(self.snapshot, constraint)
         else:
             current = self._current
