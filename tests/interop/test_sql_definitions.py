@@ -272,6 +272,43 @@ def test_both_make_the_same_table(chain: str, spark: SparkSession, reference: Re
     assert not wrong, "\n".join(wrong)
 
 
+TOLD = [
+    "DESCRIBE TABLE {t}",
+    "DESCRIBE TABLE {t} id",
+    "DESCRIBE TABLE {t} s.x",
+    "SHOW COLUMNS IN {t}",
+    "SHOW PARTITIONS {t}",
+    "SHOW PARTITIONS {t} PARTITION (p = 7)",
+    "SHOW TBLPROPERTIES {t}",
+    "SHOW TBLPROPERTIES {t} ('mine')",
+]
+
+
+def test_statements_tell_the_same(spark: SparkSession, reference: Reference, tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    for statement in (
+        NEW,
+        FILL,
+        MAPPED,
+        "ALTER TABLE {t} SET TBLPROPERTIES ('mine' = '1', 'delta.enableDeletionVectors' = 'true')",
+        "ALTER TABLE {t} ALTER COLUMN id COMMENT 'key'",
+        "INSERT INTO {t} (id, p) VALUES (2, 8), (3, NULL)",
+    ):
+        spark.sql(statement.replace("{t}", f"delta.`{path}`"))
+    wrong = []
+    for statement in TOLD:
+        text = statement.replace("{t}", f"delta.`{path}`")
+        found = []
+        for run in (lambda query: [r.asDict() for r in spark.sql(query).collect()], lambda query: reference.sql(query).to_pylist()):
+            try:
+                found.append(sorted(map(str, run(text))))
+            except (ReferenceFailure, DeltaError, PySparkException) as error:
+                found.append([f"{type(error).__name__}: {str(error)[:200]}"])
+        if found[0] != found[1]:
+            wrong.append(f"{statement}\n  ours: {found[0]}\n  theirs: {found[1]}")
+    assert not wrong, "\n".join(wrong)
+
+
 def refusal(run: Callable[[str], Any], statement: str, path: str) -> str | None:
     """What an engine says where it refuses a statement."""
     try:
