@@ -368,6 +368,15 @@ def test_a_table_that_is_read_later_has_the_new_columns(spark: SparkSession, nam
     spark.sql(f"UNCACHE TABLE IF EXISTS {named}")
 
 
+def test_refresh_reads_what_others_have_written(spark: SparkSession, t: str, path: str) -> None:
+    cached = spark.table(t).cache()
+    assert cached.count() == 1
+    tahoe.Table(path).append(tahoe.Table(path).to_arrow())
+    spark.sql(f"REFRESH TABLE {t}")
+    assert spark.table(t).count() == 2
+    cached.unpersist()
+
+
 @pytest.mark.parametrize(
     "statement",
     ["ALTER TABLE {t} RENAME COLUMN id TO x", "ALTER TABLE {t} DROP COLUMN id", "ALTER TABLE {t} REPLACE COLUMNS (id INT)"],

@@ -69,6 +69,13 @@ def _truncate_partition(gateway: Gateway, target: JavaObject, table: Table, plan
     alter.truncate(table, str(where), engine=_engine(gateway))
 
 
+def _refresh(gateway: Gateway, target: JavaObject, _: Table, __: JavaObject) -> None:
+    """What is cached of the table is read anew, as after every statement here."""
+    catalog, name = gateway.session.sessionState().catalog(), target.v1Table().identifier()
+    if catalog.tableExists(name):
+        catalog.refreshTable(name)
+
+
 _COMMANDS = "org.apache.spark.sql.execution.command."
 
 
@@ -129,6 +136,7 @@ def _show_create(gateway: Gateway, target: JavaObject, _: Table, __: JavaObject)
 
 _STATEMENTS: Mapping[str, Callable[[Gateway, JavaObject, Table, JavaObject], list[JavaObject] | None]] = {
     "AlterColumns": _alter_columns,
+    "RefreshTable": _refresh,
     "ShowPartitions": _show_partitions,
     "ShowCreateTable": _show_create,
     "TruncatePartition": _truncate_partition,

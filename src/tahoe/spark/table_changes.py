@@ -71,6 +71,8 @@ def alter(gateway: Gateway, target: JavaObject, changes: Iterable[JavaObject]) -
     """
     asked = [(str(change.getClass().getSimpleName()), change) for change in changes]
     asked = [(kind, change) for kind, change in asked if not _set_location(gateway, target, kind, change)]
+    if not asked:
+        return
     table = open_table(gateway.spark, target.url())
     with open_changes(gateway.spark, table) as open_:
         _apply(gateway, open_, asked)
