@@ -197,12 +197,12 @@ def _source_of(gateway: Gateway, plan: JavaObject) -> tuple[str | None, JavaObje
     """What the new table is to be like: the url of a Delta table, or else the `CatalogTable` of another."""
     if plan.getClass().getSimpleName() == "CreateTableLike":
         source = plan.source()
-        table = source.table() if source.getClass().getSimpleName() == "ResolvedTable" else None
-        if table is None:
-            return None, source.metadata()
+        if source.getClass().getSimpleName() != "ResolvedTable":
+            return None, _named(gateway, source.identifier())
+        table = source.table()
         if table.getClass().getName() == "delta.DefinedTable":
             return str(table.url()), None
-        return None, table.v1Table()
+        return None, _named(gateway, source.identifier())
     name = plan.sourceTable()
     database = name.database()
     if database.isDefined() and database.get().lower() == PROVIDER and "/" in name.table():
@@ -211,12 +211,27 @@ def _source_of(gateway: Gateway, plan: JavaObject) -> tuple[str | None, JavaObje
     return (url_of_uri(gateway, entry.location()), None) if is_delta(entry) else (None, entry)
 
 
+def _named(gateway: Gateway, identifier: JavaObject) -> JavaObject | None:
+    """The `CatalogTable` of a table or view of the session's catalog; None where it is another catalog's."""
+    namespace = list(identifier.namespace())
+    if len(namespace) > 1:
+        return None
+    name = gateway.java_class("org.apache.spark.sql.catalyst.TableIdentifier")(
+        identifier.name(), gateway.option(namespace[-1] if namespace else None)
+    )
+    catalog = gateway.session.sessionState().catalog()
+    return catalog.getTempViewOrPermanentTableMetadata(name) if catalog.isTempView(name) or catalog.tableExists(name) else None
+
+
 def _create_like(gateway: Gateway, plan: JavaObject) -> None:
     url, entry = _source_of(gateway, plan)
     if url is not None:
         source = described_by(open_table(gateway.spark, url).snapshot())
+    elif entry is None:
+        detail = "the other table is not in the session's catalog"
+        remedy = "Use CREATE TABLE ... USING delta AS SELECT * FROM ... LIMIT 0."
+        raise UnsupportedOperationError(operation="CREATE TABLE LIKE", table="the new table", detail=detail, remedy=remedy)
     else:
-        assert entry is not None
         name = entry.identifier().unquotedString()
         source = NewTable(
             schema=declared_schema(gateway, entry.schema(), table=name),
