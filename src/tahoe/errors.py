@@ -7,7 +7,14 @@
     │   ├── ChangeStartMissingError, ChangeBoundaryTwiceError, ChangeStartTooLateError, InvalidChangeRangeError, ChangesNotRecordedError,
     │   │   IncompatibleChangesError; below it IncompatibleChangeDataError
     │   ├── SchemaMismatchError, DuplicateColumnsError, UnsupportedDataTypeError, ColumnNotFoundError, PartitionMismatchError,
-    │   │   NotNullViolationError, CheckConstraintViolatedError, InvalidColumnNameError
+    │   │   NotNullViolationError, CheckConstraintViolatedError, InvalidColumnNameError; below the first ConstraintDependsError,
+    │   │   GeneratedColumnDependsError, DropClusteringColumnError
+    │   ├── ColumnChangeError; below it NewColumnNotNullError, DefaultOfNewColumnError, ParentNotStructError,
+    │   │   RenameColumnUnsupportedError, DropColumnUnsupportedError, DropPartitionColumnError, DropLastFieldError,
+    │   │   ColumnTypeChangeError, StructTypeChangeError, ArrayTypeChangeError, MapTypeChangeError, IdentityColumnChangeError,
+    │   │   IdentityReplaceColumnsError
+    │   ├── InvalidClusteringError; below it ClusteredAndPartitionedError, TooManyClusteringColumnsError, ClusteringStatisticsError
+    │   ├── NotPartitionedError, ConstraintExistsError, ConstraintNotFoundError, ConstraintNotBooleanError
     │   ├── GeneratedValueMismatchError, GeneratedColumnReferenceError, GeneratedColumnExpressionTypeError, GeneratedColumnTypeError,
     │   │   GeneratedColumnExpressionError; below it AggregateInGeneratedColumnError, FunctionInGeneratedColumnError,
     │   │   NonDeterministicGeneratedColumnError
@@ -244,6 +251,13 @@ class PartitionMismatchError(DeltaAnalysisError):
     todo = "Leave out partitionBy, or replace the table with overwriteSchema and mode overwrite."
 
 
+class NotPartitionedError(DeltaAnalysisError):
+    condition = "DELTA_SHOW_PARTITION_IN_NON_PARTITIONED_TABLE"
+    sqlstate = "42809"
+    what = "{table} is not partitioned, and so has no partitions to show."
+    todo = "Look at its columns with DESCRIBE TABLE."
+
+
 class NotNullViolationError(DeltaAnalysisError):
     condition = "DELTA_NOT_NULL_CONSTRAINT_VIOLATED"
     sqlstate = "23502"
@@ -359,6 +373,137 @@ class InvalidColumnNameError(DeltaAnalysisError):
     sqlstate = "42K05"
     what = "Column name {column} of {table} has one of the characters space , ; {{ }} ( ) newline tab =, which its files cannot hold."
     todo = "Rename the column, or create the table with delta.columnMapping.mode = name."
+
+
+class ConstraintDependsError(SchemaMismatchError):
+    condition = "DELTA_CONSTRAINT_DEPENDENT_COLUMN_CHANGE"
+    sqlstate = "42K09"
+
+
+class GeneratedColumnDependsError(SchemaMismatchError):
+    condition = "DELTA_GENERATED_COLUMNS_DEPENDENT_COLUMN_CHANGE"
+    sqlstate = "42K09"
+
+
+class DropClusteringColumnError(SchemaMismatchError):
+    condition = "DELTA_UNSUPPORTED_DROP_CLUSTERING_COLUMN"
+    sqlstate = "0AKDC"
+
+
+class ColumnChangeError(DeltaAnalysisError):
+    """Base of the refusals to change one column of a table."""
+
+    condition = "DELTA_COLUMN_CHANGE"
+    sqlstate = "0AKDC"
+    what = "Column {column} of {table} cannot be changed so: {detail}."
+    todo = "{remedy}"
+
+
+class NewColumnNotNullError(ColumnChangeError):
+    condition = "DELTA_OPERATION_NOT_ALLOWED"
+    what = "Column {column} cannot be added to {table}: {detail}."
+
+
+class DefaultOfNewColumnError(ColumnChangeError):
+    condition = "WRONG_COLUMN_DEFAULTS_FOR_DELTA_ALTER_TABLE_ADD_COLUMN_NOT_SUPPORTED"
+    what = "Column {column} cannot be added to {table} with a default value: {detail}."
+
+
+class ParentNotStructError(ColumnChangeError):
+    condition = "DELTA_ADD_COLUMN_PARENT_NOT_STRUCT"
+    sqlstate = "42KD3"
+
+
+class RenameColumnUnsupportedError(ColumnChangeError):
+    condition = "DELTA_UNSUPPORTED_RENAME_COLUMN"
+    what = "Column {column} of {table} cannot be renamed: {detail}."
+
+
+class DropColumnUnsupportedError(ColumnChangeError):
+    condition = "DELTA_UNSUPPORTED_DROP_COLUMN"
+    what = "Column {column} of {table} cannot be dropped: {detail}."
+
+
+class DropPartitionColumnError(ColumnChangeError):
+    condition = "DELTA_UNSUPPORTED_DROP_PARTITION_COLUMN"
+    what = "Column {column} of {table} cannot be dropped: {detail}."
+
+
+class DropLastFieldError(ColumnChangeError):
+    condition = "DELTA_DROP_COLUMN_ON_SINGLE_FIELD_SCHEMA"
+    what = "Column {column} of {table} cannot be dropped: {detail}."
+
+
+class ColumnTypeChangeError(ColumnChangeError):
+    condition = "DELTA_UNSUPPORTED_ALTER_TABLE_CHANGE_COL_OP"
+
+
+class StructTypeChangeError(ColumnChangeError):
+    condition = "DELTA_CANNOT_UPDATE_STRUCT_FIELD"
+    sqlstate = "429BQ"
+
+
+class ArrayTypeChangeError(ColumnChangeError):
+    condition = "DELTA_CANNOT_UPDATE_ARRAY_FIELD"
+    sqlstate = "429BQ"
+
+
+class MapTypeChangeError(ColumnChangeError):
+    condition = "DELTA_CANNOT_UPDATE_MAP_FIELD"
+    sqlstate = "429BQ"
+
+
+class IdentityColumnChangeError(ColumnChangeError):
+    condition = "DELTA_IDENTITY_COLUMNS_ALTER_COLUMN_NOT_SUPPORTED"
+    sqlstate = "429BQ"
+
+
+class IdentityReplaceColumnsError(ColumnChangeError):
+    condition = "DELTA_IDENTITY_COLUMNS_REPLACE_COLUMN_NOT_SUPPORTED"
+    sqlstate = "429BQ"
+
+
+class InvalidClusteringError(DeltaAnalysisError):
+    condition = "DELTA_INVALID_CLUSTERING"
+    sqlstate = "42000"
+    what = "{table} cannot be clustered by {columns}: {detail}."
+    todo = "{remedy}"
+
+
+class ClusteredAndPartitionedError(InvalidClusteringError):
+    condition = "DELTA_CLUSTER_BY_WITH_PARTITIONED_BY"
+    sqlstate = "42613"
+
+
+class TooManyClusteringColumnsError(InvalidClusteringError):
+    condition = "DELTA_CLUSTER_BY_INVALID_NUM_COLUMNS"
+    sqlstate = "54000"
+
+
+class ClusteringStatisticsError(InvalidClusteringError):
+    condition = "DELTA_CLUSTERING_COLUMN_MISSING_STATS"
+    sqlstate = "22000"
+
+
+class ConstraintExistsError(DeltaAnalysisError):
+    condition = "DELTA_CONSTRAINT_ALREADY_EXISTS"
+    sqlstate = "42710"
+    what = "{table} has a constraint {constraint} already: {expression}."
+    todo = "Choose another name, or drop that one first."
+
+
+class ConstraintNotFoundError(DeltaAnalysisError):
+    condition = "DELTA_CONSTRAINT_DOES_NOT_EXIST"
+    sqlstate = "42704"
+    what = "{table} has no constraint {constraint}; it has {constraints}."
+    todo = "Check the spelling, or use DROP CONSTRAINT IF EXISTS."
+
+
+class ConstraintNotBooleanError(DeltaAnalysisError):
+    condition = "DELTA_NON_BOOLEAN_CHECK_CONSTRAINT"
+    sqlstate = "42621"
+    what = "{expression} cannot be the constraint {constraint} of {table}: it is {type} and no condition."
+    todo = "Give an expression that is true or false."
 
 
 class InvalidPropertyError(DeltaAnalysisError):

@@ -23,7 +23,6 @@ from tahoe.errors import (
     TableExistsError,
     TableNotFoundError,
     UnsupportedDataTypeError,
-    UnsupportedOperationError,
 )
 from tahoe.spark.tables import IdentityGenerator
 
@@ -300,10 +299,9 @@ def test_column_mapping_by_property(spark: SparkSession, path: str) -> None:
     assert spark.read.format("delta").load(path).collect()[0]["a b"] == 1
 
 
-def test_what_tahoe_does_not_do_yet_is_refused_by_name(spark: SparkSession, path: str) -> None:
-    with pytest.raises(UnsupportedOperationError, match="clusterBy"):
-        DeltaTable.create(spark).location(path).addColumn("a", "int").clusterBy("a").execute()
-    assert not Path(path).exists()
+def test_the_builder_makes_clustered_tables(spark: SparkSession, path: str) -> None:
+    table = DeltaTable.create(spark).location(path).addColumn("a", "int").addColumn("s", "struct<x: int>").clusterBy("a", "s.x").execute()
+    assert table.detail().collect()[0].clusteringColumns == ["a", "s.x"]
 
 
 def test_bad_tables_are_refused(spark: SparkSession, path: str) -> None:

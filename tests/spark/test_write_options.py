@@ -86,9 +86,9 @@ def test_the_sessions_dynamic_partitions_give_way_to_what_an_option_replaces() -
     assert not parse({"overwriteSchema": "true"}, setting).dynamic_partitions
 
 
-def test_clustering_is_refused_and_not_forgotten() -> None:
-    with pytest.raises(UnsupportedOperationError, match="clusterBy"):
-        parse({"__clustering_columns": '["a"]'})
+def test_clustering_columns_are_paths() -> None:
+    assert parse({"__clustering_columns": '["a", "s.x", "`b.c`"]'}).cluster_by == (("a",), ("s", "x"), ("b.c",))
+    assert parse({}).cluster_by is None
 
 
 @pytest.mark.parametrize("name", ["replaceUsing", "REPLACEON"])

@@ -17,6 +17,7 @@ from tahoe.errors import (
     ConcurrentDeleteDeleteException,
     ConcurrentDeleteReadException,
     ConcurrentTransactionException,
+    ConstraintExistsError,
     InvalidCommitError,
     InvalidOptionError,
     InvalidPredicateError,
@@ -196,7 +197,7 @@ def test_a_constraint_holds_for_the_rows_that_are_there_and_for_those_that_come(
         table.append(rows(1, -1))
     with pytest.raises(CheckConstraintViolatedError, match="None"):
         table.append(pa.table({"id": pa.array([None], pa.int64()), "p": ["a"]}))
-    with pytest.raises(InvalidPropertyError, match="of that name"), table.transaction() as changes:
+    with pytest.raises(ConstraintExistsError, match="id >= 0"), table.transaction() as changes:
         changes.add_constraint("Positive", "id > 5")
     with table.transaction() as changes:
         changes.drop_constraint("POSITIVE")

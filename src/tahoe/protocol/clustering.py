@@ -6,13 +6,26 @@ Protocol: "Clustered Table". They stand in a domain, by physical names; knows no
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Mapping
 
+from tahoe.errors import (
+    ClusteredAndPartitionedError,
+    ClusteringStatisticsError,
+    ColumnNotFoundError,
+    InvalidClusteringError,
+    TooManyClusteringColumnsError,
+)
 from tahoe.protocol.actions import DomainMetadata
 from tahoe.protocol.column_mapping import Mode, physical_path
 from tahoe.protocol.schema import Struct
+from tahoe.protocol.stats import has_bounds, statistics_columns
 
 DOMAIN = "delta.clustering"
+FEATURE = "clustering"
 _COLUMNS = "clusteringColumns"
+
+# As in the reference: with more of them, files are hardly smaller in any one.
+_COLUMNS_MAX = 4
 
 
 def clustering_columns(domain: DomainMetadata | None, schema: Struct, mode: Mode | str) -> tuple[tuple[str, ...], ...]:
@@ -30,3 +43,48 @@ def clustering_domain(columns: tuple[tuple[str, ...], ...], schema: Struct, mode
     if any(path is None for path in stored):
         return None
     return DomainMetadata(domain=DOMAIN, configuration=json.dumps({_COLUMNS: stored}, separators=(",", ":")))
+
+
+def check_clustering(
+    columns: Iterable[tuple[str, ...]],
+    schema: Struct,
+    partition_columns: Iterable[str],
+    configuration: Mapping[str, str],
+    *,
+    table: str,
+) -> tuple[tuple[str, ...], ...]:
+    """The paths of columns by which a table is to be clustered, as the schema spells them. Each must be one that files have bounds of.
+
+    Raises:
+        ClusteredAndPartitionedError, TooManyClusteringColumnsError, ClusteringStatisticsError, ColumnNotFoundError.
+        InvalidClusteringError: a column is named twice.
+    """
+    wanted = list(columns)
+    told = ", ".join(".".join(path) for path in wanted)
+    partitions = tuple(partition_columns)
+    if wanted and partitions:
+        detail = f"it is partitioned by {', '.join(partitions)}"
+        raise ClusteredAndPartitionedError(table=table, columns=told, detail=detail, remedy="Have one of the two.")
+    if len(wanted) > _COLUMNS_MAX:
+        detail = f"these are {len(wanted)} columns, and {_COLUMNS_MAX} are possible"
+        raise TooManyClusteringColumnsError(
+            table=table, columns=told, detail=detail, remedy="Name the columns that queries filter by most."
+        )
+    found = []
+    for path in wanted:
+        fields = schema.resolve(path)
+        if fields is None:
+            raise ColumnNotFoundError(table=table, column=".".join(path), columns=", ".join(schema.names))
+        found.append(tuple(f.name for f in fields))
+        if not has_bounds(fields[-1].type):
+            detail = f"{'.'.join(path)} is {fields[-1].type}, of which files have no bounds"
+            raise ClusteringStatisticsError(table=table, columns=told, detail=detail, remedy="Name columns of other types.")
+    if len(set(found)) < len(found):
+        raise InvalidClusteringError(table=table, columns=told, detail="a column is named twice", remedy="Name each once.")
+    kept = {path for path, _ in statistics_columns(schema, (), configuration, table=table)}
+    missing = [".".join(path) for path in found if path not in kept]
+    if missing:
+        detail = f"its files have no statistics of {', '.join(missing)}"
+        remedy = "Add the column to delta.dataSkippingStatsColumns, or raise delta.dataSkippingNumIndexedCols."
+        raise ClusteringStatisticsError(table=table, columns=told, detail=detail, remedy=remedy)
+    return tuple(found)

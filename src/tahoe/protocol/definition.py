@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass, replace
 
-from tahoe.errors import InvalidPropertyError, SchemaMismatchError
+from tahoe.errors import ConstraintExistsError, ConstraintNotFoundError, InvalidPropertyError, SchemaMismatchError
 from tahoe.protocol.actions import Metadata, Protocol
 from tahoe.protocol.column_mapping import (
     MAX_COLUMN_ID,
@@ -119,10 +119,11 @@ class Definition:
         """With a CHECK constraint, which the rows that are there must have been found to satisfy.
 
         Raises:
-            InvalidPropertyError: there is one of that name already.
+            ConstraintExistsError: there is one of that name already.
         """
-        if self._constraint(name) is not None:
-            raise self._invalid(CONSTRAINT + name, expression, "the table has a constraint of that name")
+        known = self._constraint(name)
+        if known is not None:
+            raise ConstraintExistsError(table=self.table, constraint=name, expression=self.properties[known])
         configuration = {**self.properties, CONSTRAINT + name: expression}
         protocol = upgrade_for(self.protocol, self.schema, configuration, table=self.table)
         return replace(self, protocol=protocol, metadata=replace(self.metadata, configuration=configuration))
@@ -131,13 +132,22 @@ class Definition:
         """Without one of them. The protocol stays as it is.
 
         Raises:
-            InvalidPropertyError: there is none of that name.
+            ConstraintNotFoundError: there is none of that name.
         """
         stored = self._constraint(name)
         if stored is None and not if_exists:
-            raise self._invalid(CONSTRAINT + name, "unset", "the table has no constraint of that name")
+            raise ConstraintNotFoundError(table=self.table, constraint=name, constraints=", ".join(self._constraints) or "none")
         configuration = {key: value for key, value in self.properties.items() if key != stored}
         return replace(self, metadata=replace(self.metadata, configuration=configuration))
+
+    @property
+    def _constraints(self) -> list[str]:
+        return [key[len(CONSTRAINT) :] for key in self.properties if key.lower().startswith(CONSTRAINT)]
+
+    def constraint(self, name: str) -> str | None:
+        """The expression of a CHECK constraint, whose name is found without regard to case; None where there is none."""
+        stored = self._constraint(name)
+        return None if stored is None else self.properties[stored]
 
     def _constraint(self, name: str) -> str | None:
         """The property of a constraint, whose name is found without regard to case."""
@@ -248,18 +258,19 @@ class Definition:
             case Map(), Map() if given.value_contains_null or not known.value_contains_null:
                 key = self._type(known.key, given.key, (*path, "key"))
                 return replace(given, key=key, value=self._type(known.value, given.value, (*path, "value")))
-            case _ if known in (given, VOID) or (self._widens is not None and self._widens(known, given)):
+            case _ if known in (given, VOID) or (self.widens is not None and self.widens(known, given)):
                 return given
             case _:
                 why = (
                     "delta.enableTypeWidening is not true"
-                    if self._widens is None and is_widening(known, given)
+                    if self.widens is None and is_widening(known, given)
                     else "the files that are there could not be read as it"
                 )
                 raise self._mismatch(f"column {'.'.join(path)} is {known} and would become {given}: {why}")
 
     @property
-    def _widens(self) -> Widens | None:
+    def widens(self) -> Widens | None:
+        """How the types of columns may be widened; None where they may not."""
         return widening_of(self.protocol, self.metadata, table=self.table)
 
     def _mismatch(self, detail: str) -> SchemaMismatchError:

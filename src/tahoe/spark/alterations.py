@@ -1,96 +1,107 @@
-"""Statements of Spark's own that change a table without bringing rows, run by the log's rules: properties, comments, TRUNCATE; and ANALYZE,
-whose statistics stay in Spark's catalog and count for the version that they were made of.
+"""Statements of Spark's own about a table that bring no rows, run by the log's rules: properties, comments, TRUNCATE, constraints, SHOW
+CREATE TABLE; and ANALYZE, whose statistics stay in Spark's catalog and count for the version that they were made of.
 
-Spark has two classes for most of them: one for names of the session's catalog, and one for the tables of other catalogs, such as
-delta.`path`.
+Our catalogs answer such statements with a `delta.DefinedTable`, for which Spark has one class of each. The commands for tables of its own
+session catalog come only where a program makes them itself, and are refused (`guard`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from tahoe.errors import NotPartitionedError, UnsupportedOperationError
 from tahoe.protocol.definition import COMMENT
-from tahoe.spark.catalog import ANALYZED_VERSION, catalog_entry, is_delta
+from tahoe.spark import shown, table_changes
+from tahoe.spark.catalog import ANALYZED_VERSION
 from tahoe.spark.gateway import Gateway, JavaObject
-from tahoe.spark.hadoop_store import url_of_uri
 from tahoe.spark.opened import open_table
 from tahoe.table import alter
 from tahoe.table.table import Table
 
 
 def altered(gateway: Gateway, name: str, plan: JavaObject) -> JavaObject | None:
-    """The `CatalogTable` of the Delta table that a plan changes; None where it is no such statement, or another table's.
+    """The `delta.DefinedTable` that a plan is about; None where it is no such statement, or another table's.
 
     Args:
         name: the simple name of the plan's class.
     """
     if name not in _STATEMENTS:
         return None
-    table = _catalog_table(gateway, plan)
-    return table if table is not None and is_delta(table) else None
-
-
-def _catalog_table(gateway: Gateway, plan: JavaObject) -> JavaObject | None:
-    parts = [part for part in gateway.items(plan.productIterator()) if hasattr(part, "getClass")]
-    for part in parts:
-        match part.getClass().getSimpleName():
-            case "TableIdentifier":
-                return catalog_entry(gateway, part)
-            case "ResolvedTable" if part.table().getClass().getSimpleName() == "V1Table":
-                return part.table().v1Table()
+    for part in gateway.items(plan.productIterator()):
+        if hasattr(part, "getClass") and part.getClass().getSimpleName() == "ResolvedTable":
+            return part.table() if part.table().getClass().getName() == "delta.DefinedTable" else None
     return None
 
 
-def run(gateway: Gateway, name: str, plan: JavaObject) -> str:
-    """Run a statement that `altered` has found; the answer is the table's url."""
-    entry = altered(gateway, name, plan)
-    table = open_table(gateway.spark, url_of_uri(gateway, entry.location()))  # type: ignore[union-attr]
-    _STATEMENTS[name](gateway, table, plan)
-    return table.url
+def run(gateway: Gateway, name: str, plan: JavaObject) -> tuple[str, JavaObject]:
+    """Run a statement that `altered` has found; the answer is the table's url, and the rows of the result."""
+    target = altered(gateway, name, plan)
+    assert target is not None
+    table = open_table(gateway.spark, target.url())
+    rows = _STATEMENTS[name](gateway, target, table, plan)
+    return table.url, gateway.seq(rows or [])
 
 
 def _engine(gateway: Gateway) -> str:
     return f"Apache-Spark/{gateway.spark.version}"
 
 
-def _set_properties(gateway: Gateway, table: Table, plan: JavaObject) -> None:
+def _set_properties(gateway: Gateway, _: JavaObject, table: Table, plan: JavaObject) -> None:
     alter.set_properties(table, gateway.dict(plan.properties()), engine=_engine(gateway))
 
 
-def _unset_properties_command(gateway: Gateway, table: Table, plan: JavaObject) -> None:
-    _unset(gateway, table, plan, plan.propKeys())
-
-
-def _unset_properties(gateway: Gateway, table: Table, plan: JavaObject) -> None:
-    _unset(gateway, table, plan, plan.propertyKeys())
-
-
-def _unset(gateway: Gateway, table: Table, plan: JavaObject, keys: JavaObject) -> None:
-    names = [str(name) for name in gateway.items(keys.iterator())]
+def _unset_properties(gateway: Gateway, _: JavaObject, table: Table, plan: JavaObject) -> None:
+    names = [str(name) for name in gateway.items(plan.propertyKeys().iterator())]
     alter.unset_properties(table, names, if_exists=plan.ifExists(), engine=_engine(gateway))
 
 
-def _comment(gateway: Gateway, table: Table, plan: JavaObject) -> None:
+def _comment(gateway: Gateway, _: JavaObject, table: Table, plan: JavaObject) -> None:
     alter.set_properties(table, {COMMENT: plan.comment()}, engine=_engine(gateway))
 
 
-def _truncate(gateway: Gateway, table: Table, _: JavaObject) -> None:
+def _truncate(gateway: Gateway, _: JavaObject, table: Table, __: JavaObject) -> None:
     alter.truncate(table, engine=_engine(gateway))
 
 
-def _truncate_command(gateway: Gateway, table: Table, plan: JavaObject) -> None:
+def _truncate_partition(gateway: Gateway, target: JavaObject, table: Table, plan: JavaObject) -> None:
     spec = plan.partitionSpec()
-    where = _where(gateway.dict(spec.get())) if spec.isDefined() else None
-    alter.truncate(table, where, engine=_engine(gateway))
+    where = gateway.java_class("delta.Literals").same(spec.names(), spec.ident(), target.partitionSchema())
+    alter.truncate(table, str(where), engine=_engine(gateway))
 
 
-def _where(partition: Mapping[str, str | None]) -> str:
-    """A partition as a statement names it, as SQL text."""
-    return " and ".join(f"`{column.replace('`', '``')}` <=> {_literal(value)}" for column, value in partition.items())
+def _refresh(gateway: Gateway, target: JavaObject, _: Table, __: JavaObject) -> None:
+    """What is cached of the table is read anew, as after every statement here."""
+    catalog, name = gateway.session.sessionState().catalog(), target.v1Table().identifier()
+    if catalog.tableExists(name):
+        catalog.refreshTable(name)
 
 
-def _literal(value: str | None) -> str:
-    return "null" if value is None else "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+_COMMANDS = "org.apache.spark.sql.execution.command."
+
+
+def _analyze_table(gateway: Gateway, target: JavaObject, table: Table, plan: JavaObject) -> None:
+    name = _name_of(gateway, target)
+    if len(gateway.dict(plan.partitionSpec())):
+        detail = "its statistics are in the log, for each file"
+        raise UnsupportedOperationError(
+            operation="ANALYZE TABLE ... PARTITION", table=table.url, detail=detail, remedy="Leave PARTITION out."
+        )
+    _analyze(gateway, table, gateway.java_class(_COMMANDS + "AnalyzeTableCommand")(name, plan.noScan()))
+
+
+def _analyze_column(gateway: Gateway, target: JavaObject, table: Table, plan: JavaObject) -> None:
+    name = _name_of(gateway, target)
+    command = gateway.java_class(_COMMANDS + "AnalyzeColumnCommand")(name, plan.columnNames(), plan.allColumns())
+    _analyze(gateway, table, command)
+
+
+def _name_of(gateway: Gateway, target: JavaObject) -> JavaObject:
+    name = target.v1Table().identifier()
+    if not gateway.session.sessionState().catalog().tableExists(name):
+        detail = "Spark keeps what it finds with a name of its catalog, and this table is a path"
+        remedy = "Make a name for it: CREATE TABLE ... USING delta LOCATION ..."
+        raise UnsupportedOperationError(operation="ANALYZE TABLE", table=target.url(), detail=detail, remedy=remedy)
+    return name
 
 
 def _analyze(gateway: Gateway, table: Table, plan: JavaObject) -> None:
@@ -106,14 +117,33 @@ def _analyze(gateway: Gateway, table: Table, plan: JavaObject) -> None:
         catalog.alterTableStats(plan.tableIdent(), gateway.option(statistics))
 
 
-_STATEMENTS: Mapping[str, Callable[[Gateway, Table, JavaObject], None]] = {
-    "AlterTableSetPropertiesCommand": _set_properties,
+def _alter_columns(gateway: Gateway, target: JavaObject, _: Table, plan: JavaObject) -> None:
+    table_changes.alter(gateway, target, gateway.items(plan.changes().iterator()))
+
+
+def _show_partitions(gateway: Gateway, target: JavaObject, table: Table, plan: JavaObject) -> list[JavaObject]:
+    if not table.snapshot().partition_columns:
+        raise NotPartitionedError(table=table.url)
+    spec = plan.pattern()
+    names = list(gateway.items(spec.get().names().iterator())) if spec.isDefined() else []
+    given = gateway.array(gateway.jvm.java.lang.String, names)
+    return list(gateway.items(target.partitions(given, spec.get().ident() if spec.isDefined() else None).iterator()))
+
+
+def _show_create(gateway: Gateway, target: JavaObject, _: Table, __: JavaObject) -> list[JavaObject]:
+    return [gateway.row(shown.create_statement(gateway, target))]
+
+
+_STATEMENTS: Mapping[str, Callable[[Gateway, JavaObject, Table, JavaObject], list[JavaObject] | None]] = {
+    "AlterColumns": _alter_columns,
+    "RefreshTable": _refresh,
+    "ShowPartitions": _show_partitions,
+    "ShowCreateTable": _show_create,
+    "TruncatePartition": _truncate_partition,
+    "AnalyzeTable": _analyze_table,
+    "AnalyzeColumn": _analyze_column,
     "SetTableProperties": _set_properties,
-    "AlterTableUnsetPropertiesCommand": _unset_properties_command,
     "UnsetTableProperties": _unset_properties,
     "CommentOnTable": _comment,
-    "TruncateTableCommand": _truncate_command,
     "TruncateTable": _truncate,
-    "AnalyzeTableCommand": _analyze,
-    "AnalyzeColumnCommand": _analyze,
 }

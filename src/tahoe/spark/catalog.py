@@ -83,14 +83,6 @@ def catalog_table(gateway: Gateway, parts: list[str]) -> JavaObject | None:
     return catalog.getTableMetadata(name) if catalog.tableExists(name) else None
 
 
-def catalog_entry(gateway: Gateway, identifier: JavaObject) -> JavaObject | None:
-    """The `CatalogTable` of a `TableIdentifier`; None where it names a temporary view, or nothing."""
-    catalog = gateway.session.sessionState().catalog()
-    if catalog.isTempView(identifier) or not catalog.tableExists(identifier):
-        return None
-    return catalog.getTableMetadata(identifier)
-
-
 def is_delta(table: JavaObject) -> bool:
     """Whether a `CatalogTable` is ours."""
     provider = table.provider()

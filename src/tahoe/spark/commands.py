@@ -7,19 +7,35 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tahoe.errors import UnsupportedOperationError
-from tahoe.spark import alterations, guard, planning, write
+from tahoe.spark import alterations, guard, planning, shown, write
 from tahoe.spark.alterations import altered
-from tahoe.spark.creation import NewTable, make_table, make_table_of
+from tahoe.spark.catalog import PROVIDER, is_delta
+from tahoe.spark.creation import NewTable, declared_schema, described_by, make_table, make_table_like, make_table_of
 from tahoe.spark.gateway import Gateway, JavaObject
-from tahoe.spark.opened import recache
+from tahoe.spark.hadoop_store import url_of_uri
+from tahoe.spark.opened import open_table, recache
 from tahoe.spark.types import delta_schema
 from tahoe.storage.background import finish_background
 
 _WRITES = frozenset({"AppendData", "OverwriteByExpression", "OverwritePartitionsDynamic"})
+_SHOW_TABLES = "ShowTablesCommand"
 _ROW_CHANGES: Mapping[str, str] = {"DeleteFromTable": "DELETE", "UpdateTable": "UPDATE", "MergeIntoTable": "MERGE"}
 
 # Properties of a statement's table that are about the table and are not its own.
-_RESERVED = frozenset({"provider", "location", "comment", "owner", "external", "is_managed_location", "collation", "table_type", "schema"})
+_RESERVED = frozenset(
+    {
+        "provider",
+        "location",
+        "comment",
+        "owner",
+        "external",
+        "is_managed_location",
+        "collation",
+        "table_type",
+        "schema",
+        "clusteringcolumns",
+    }
+)
 _OPTION = "option."
 
 
@@ -40,6 +56,10 @@ def instead_of(gateway: Gateway, name: str, plan: JavaObject) -> JavaObject | No
         _refuse_row_change(gateway, name, plan)
     if altered(gateway, name, plan) is not None:
         return gateway.java_class("delta.Command")(f"Delta {name}", plan)
+    if name in _LIKE and _is_like_ours(gateway, plan):
+        return gateway.java_class("delta.Command")("Delta CREATE TABLE LIKE", plan)
+    if name == _SHOW_TABLES and plan.isExtended() and not plan.partitionSpec().isDefined():
+        return gateway.java_class("delta.Command")("Delta SHOW TABLE EXTENDED", plan)
     guard.check(gateway, name, plan)
     if name.startswith("Drop"):
         finish_background()  # what follows our last commits would write into the folder while Spark removes it
@@ -71,9 +91,15 @@ def _refuse_row_change(gateway: Gateway, name: str, plan: JavaObject) -> None:
 def run(gateway: Gateway, plan: JavaObject) -> JavaObject:
     """Run a statement that `instead_of` has taken; the answer is its result, which has no rows."""
     name = plan.getClass().getSimpleName()
-    if name not in _WRITES:
-        recache(gateway, alterations.run(gateway, name, plan))
+    if name == _SHOW_TABLES:
+        return gateway.seq(shown.tables_extended(gateway, plan))
+    if name in _LIKE:
+        _create_like(gateway, plan)
         return gateway.seq([])
+    if name not in _WRITES:
+        url, rows = alterations.run(gateway, name, plan)
+        recache(gateway, url)
+        return rows
     target = _target(plan.table())
     assert target is not None
     rows = gateway.dataframe_of_plan(_query(plan, name))
@@ -146,6 +172,94 @@ def create(gateway: Gateway, staged: JavaObject) -> None:
     staged.setMade()
 
 
+# CREATE TABLE LIKE is the second where Spark has no class for tables of any catalog, or where the other table is Spark's own.
+_LIKE = frozenset({"CreateTableLike", "CreateTableLikeCommand"})
+
+
+def _is_like_ours(gateway: Gateway, plan: JavaObject) -> bool:
+    """Whether CREATE TABLE LIKE makes a Delta table: it says so, or says nothing and the other table is one.
+
+    Raises:
+        UnsupportedOperationError: a table of another format that is to be like a Delta table, whose columns Spark would not find.
+    """
+    provider = plan.provider()
+    if provider.isDefined() and provider.get().lower() == PROVIDER:
+        return True
+    source = _source_of(gateway, plan)[0]
+    if source is not None and provider.isDefined():
+        detail = f"Spark does not find the columns of a Delta table for a table of the format {provider.get()}"
+        remedy = "Use CREATE TABLE ... AS SELECT * FROM ... LIMIT 0."
+        raise UnsupportedOperationError(operation="CREATE TABLE LIKE", table=source, detail=detail, remedy=remedy)
+    return source is not None
+
+
+def _source_of(gateway: Gateway, plan: JavaObject) -> tuple[str | None, JavaObject | None]:
+    """What the new table is to be like: the url of a Delta table, or else the `CatalogTable` of another."""
+    if plan.getClass().getSimpleName() == "CreateTableLike":
+        source = plan.source()
+        if source.getClass().getSimpleName() != "ResolvedTable":
+            return None, _named(gateway, source.identifier())
+        table = source.table()
+        if table.getClass().getName() == "delta.DefinedTable":
+            return str(table.url()), None
+        return None, _named(gateway, source.identifier())
+    name = plan.sourceTable()
+    database = name.database()
+    if database.isDefined() and database.get().lower() == PROVIDER and "/" in name.table():
+        return str(name.table()), None
+    entry = gateway.session.sessionState().catalog().getTempViewOrPermanentTableMetadata(name)
+    return (url_of_uri(gateway, entry.location()), None) if is_delta(entry) else (None, entry)
+
+
+def _named(gateway: Gateway, identifier: JavaObject) -> JavaObject | None:
+    """The `CatalogTable` of a table or view of the session's catalog; None where it is another catalog's."""
+    namespace = list(identifier.namespace())
+    if len(namespace) > 1:
+        return None
+    name = gateway.java_class("org.apache.spark.sql.catalyst.TableIdentifier")(
+        identifier.name(), gateway.option(namespace[-1] if namespace else None)
+    )
+    catalog = gateway.session.sessionState().catalog()
+    return catalog.getTempViewOrPermanentTableMetadata(name) if catalog.isTempView(name) or catalog.tableExists(name) else None
+
+
+def _create_like(gateway: Gateway, plan: JavaObject) -> None:
+    url, entry = _source_of(gateway, plan)
+    if url is not None:
+        source = described_by(open_table(gateway.spark, url).snapshot())
+    elif entry is None:
+        detail = "the other table is not in the session's catalog"
+        remedy = "Use CREATE TABLE ... USING delta AS SELECT * FROM ... LIMIT 0."
+        raise UnsupportedOperationError(operation="CREATE TABLE LIKE", table="the new table", detail=detail, remedy=remedy)
+    else:
+        name = entry.identifier().unquotedString()
+        source = NewTable(
+            schema=declared_schema(gateway, entry.schema(), table=name),
+            partition_by=tuple(str(column) for column in gateway.items(entry.partitionColumnNames().iterator())),
+            properties={n: v for n, v in gateway.dict(entry.properties()).items() if "." not in n or n.startswith("delta.")},
+            comment=entry.comment().get() if entry.comment().isDefined() else None,
+        )
+    make_table_like(gateway, source, _like(gateway, plan), if_not_exists=plan.ifNotExists())
+
+
+def _like(gateway: Gateway, plan: JavaObject) -> NewTable:
+    """The name and place that CREATE TABLE LIKE gives, and its properties."""
+    properties = gateway.dict(plan.properties())
+    if plan.getClass().getSimpleName() == "CreateTableLikeCommand":
+        target, uri = plan.targetTable(), plan.fileFormat().locationUri()
+        location = url_of_uri(gateway, uri.get()) if uri.isDefined() else None
+        database = target.database()
+        if database.isDefined() and database.get().lower() == PROVIDER and "/" in target.table():
+            return NewTable(location=str(target.table()), properties=properties)
+        name = gateway.session.sessionState().catalog().qualifyIdentifier(target)
+        return NewTable(name=name, location=location, properties=properties)
+    identifier = plan.name().identifier()
+    if str(plan.name().catalog().name()).lower() == PROVIDER and not list(identifier.namespace()) and "/" in identifier.name():
+        return NewTable(location=str(identifier.name()), properties=properties)
+    location = plan.location().get() if plan.location().isDefined() else None
+    return NewTable(name=_table_identifier(gateway, identifier), location=location, properties=properties)
+
+
 def _described(gateway: Gateway, staged: JavaObject) -> NewTable:
     """What a statement says of its table."""
     properties = {str(name): str(staged.properties()[name]) for name in staged.properties()}
@@ -159,6 +273,7 @@ def _described(gateway: Gateway, staged: JavaObject) -> NewTable:
         location=location,
         schema=delta_schema(gateway.schema(schema), table=table),
         partition_by=_partition_columns(staged, table),
+        cluster_by=_clustering_columns(staged),
         properties={n: v for n, v in properties.items() if n.lower() not in _RESERVED and not n.startswith(_OPTION)},
         comment=properties.get("comment"),
         options={n.removeprefix(_OPTION): v for n, v in properties.items() if n.startswith(_OPTION)},
@@ -173,9 +288,19 @@ def _table_identifier(gateway: Gateway, identifier: JavaObject) -> JavaObject:
     return gateway.session.sessionState().catalog().qualifyIdentifier(name)
 
 
+_CLUSTER_BY = "cluster_by"
+
+
+def _clustering_columns(staged: JavaObject) -> tuple[tuple[str, ...], ...]:
+    transforms = [transform for transform in staged.partitioning() if transform.name() == _CLUSTER_BY]
+    return tuple(tuple(str(name) for name in column.fieldNames()) for transform in transforms for column in transform.arguments())
+
+
 def _partition_columns(staged: JavaObject, table: str) -> tuple[str, ...]:
     columns = []
     for transform in staged.partitioning():
+        if transform.name() == _CLUSTER_BY:
+            continue
         if transform.name() != "identity":
             raise UnsupportedOperationError(
                 operation=f"Partitioning by {transform.describe()}",

@@ -19,7 +19,18 @@ from tahoe.errors import (
     TableNotFoundError,
     UnsupportedOperationError,
 )
-from tahoe.protocol.schema import Struct
+from tahoe.protocol.clustering import FEATURE as CLUSTERING
+from tahoe.protocol.column_mapping import without_mapping
+from tahoe.protocol.features import (
+    MIN_READER_VERSION,
+    MIN_WRITER_VERSION,
+    WRITER_VERSION_FEATURES,
+    needed_features,
+    supported_features,
+)
+from tahoe.protocol.properties import find_property
+from tahoe.protocol.schema import Struct, map_fields
+from tahoe.protocol.type_widening import TYPE_CHANGES
 from tahoe.spark.catalog import PROVIDER, SESSION_CATALOG, is_delta
 from tahoe.spark.column_rules import check_expressions
 from tahoe.spark.gateway import Gateway, JavaObject
@@ -28,6 +39,7 @@ from tahoe.spark.opened import open_table
 from tahoe.spark.types import delta_schema
 from tahoe.spark.write import create_as_select
 from tahoe.spark.write_options import parse_options
+from tahoe.table.snapshot import Snapshot
 from tahoe.table.table import Table
 from tahoe.table.writing import WriteRequest, create_table
 
@@ -49,6 +61,7 @@ class NewTable:
     location: str | None = None
     schema: Struct = field(default_factory=Struct)
     partition_by: tuple[str, ...] = ()
+    cluster_by: tuple[tuple[str, ...], ...] = ()
     properties: Mapping[str, str] = field(default_factory=dict)
     comment: str | None = None
     options: Mapping[str, str] = field(default_factory=dict)
@@ -99,6 +112,7 @@ def make_table_of(gateway: Gateway, new: NewTable, rows: DataFrame, options: Map
         operation="CREATE OR REPLACE TABLE AS SELECT" if replaces else "CREATE TABLE AS SELECT",
         is_managed=not place.is_external,
         partition_by=new.partition_by,
+        cluster_by=new.cluster_by,
         properties=new.properties,
         comment=new.comment,
         options={name: value for name, value in options.items() if name.lower() != "path"},
@@ -125,6 +139,52 @@ def table_identifier(gateway: Gateway, name: str) -> tuple[JavaObject | None, st
     identifier = gateway.java_class("org.apache.spark.sql.catalyst.TableIdentifier")
     given = identifier(names[-1], gateway.option(names[-2] if len(names) > 1 else None))
     return gateway.session.sessionState().catalog().qualifyIdentifier(given), None
+
+
+def make_table_like(gateway: Gateway, source: NewTable, new: NewTable, *, if_not_exists: bool) -> None:
+    """CREATE TABLE LIKE: a table without rows that is what another one is.
+
+    Args:
+        new: its name or place, and the properties that the statement gives.
+
+    Raises:
+        TableExistsError: there is one of that name, or at that place.
+    """
+    exists = (
+        open_table(gateway.spark, place_of(gateway, new).url).exists()
+        if new.name is None
+        else gateway.session.sessionState().catalog().tableExists(new.name)
+    )
+    if exists:
+        if if_not_exists:
+            return
+        raise TableExistsError(table=new.location if new.name is None else new.name.unquotedString())
+    properties = {**source.properties, **new.properties}
+    make_table(gateway, replace(source, name=new.name, location=new.location, properties=properties), replaces=False)
+
+
+def described_by(snapshot: Snapshot) -> NewTable:
+    """What a statement would say that makes a table like a version of one."""
+    schema = map_fields(
+        without_mapping(snapshot.schema), lambda f: replace(f, metadata={k: v for k, v in f.metadata.items() if k != TYPE_CHANGES})
+    )
+    return NewTable(
+        schema=schema,
+        partition_by=snapshot.partition_columns,
+        cluster_by=snapshot.clustering_columns,
+        properties=made_with(snapshot),
+        comment=snapshot.metadata.description,
+    )
+
+
+def made_with(snapshot: Snapshot) -> dict[str, str]:
+    """The properties that a statement needs for a table to come out as this one is; writers keep the others."""
+    own = {n: v for n, v in snapshot.properties.items() if (known := find_property(n)) is None or not known.is_internal}
+    protocol = snapshot.protocol
+    if protocol.writer_version < WRITER_VERSION_FEATURES:
+        return {**own, MIN_READER_VERSION: str(protocol.reader_version), MIN_WRITER_VERSION: str(protocol.writer_version)}
+    implied = needed_features(snapshot.schema, own) | ({CLUSTERING, "domainMetadata"} if snapshot.clustering_columns else set())
+    return {**own, **{f"delta.feature.{name}": "supported" for name in sorted(supported_features(protocol) - implied)}}
 
 
 # --- the folder
@@ -183,6 +243,7 @@ def _request(gateway: Gateway, table: Table, new: NewTable, operation: str) -> W
         mode="error",
         schema=new.schema,
         partition_by=new.partition_by or None,
+        cluster_by=new.cluster_by or None,
         properties=new.properties,
         default_properties=session.default_properties,
         comment=new.comment,

@@ -124,6 +124,10 @@ class Gateway:
         """A schema's JSON as Spark's `StructType`."""
         return self.session.parseDataType(schema)
 
+    def row(self, *values: Any) -> JavaObject:
+        """A Java `Row`."""
+        return self.java_class("org.apache.spark.sql.RowFactory").create(self.array(self.jvm.java.lang.Object, values))
+
     # --- values out of the JVM
 
     def schema(self, struct: JavaObject) -> StructType:

@@ -27,27 +27,29 @@ class _Refusal:
 _ENTRY_ONLY = "Spark would change the catalog's entry and not the table"
 _FILES = "Spark would write files of its own into the table's folder"
 
-# Commands on a table by its name. Those that are not here do no harm: DROP TABLE, RENAME (paths in the log are relative), DESCRIBE, ...
+_STATEMENT = "Use the statement in spark.sql, on the table's name or on delta.`path`."
+
+# Commands on a table by its name, which Spark makes for tables of its own session catalog. Those that are not here do no harm: DROP TABLE,
+# DESCRIBE, ... For most of them our catalogs have an answer of their own, so that only a program that makes such a plan comes here.
 _ON_NAMES: Mapping[str, _Refusal] = {
     "LoadDataCommand": _Refusal("LOAD DATA", _FILES, "Read the files with spark.read and append them."),
     "RepairTableCommand": _Refusal("MSCK REPAIR TABLE", _ENTRY_ONLY, "The log knows all partitions: nothing needs repair."),
     "AlterTableAddPartitionCommand": _Refusal("ADD PARTITION", _ENTRY_ONLY, "Partitions appear with their rows."),
     "AlterTableDropPartitionCommand": _Refusal("DROP PARTITION", _ENTRY_ONLY, "Overwrite the partition with replaceWhere."),
     "AlterTableRenamePartitionCommand": _Refusal("RENAME PARTITION", _ENTRY_ONLY, "Rewrite the rows with another value."),
-    "AlterTableAddColumnsCommand": _Refusal("ADD COLUMNS", _ENTRY_ONLY, "Append data with the new columns and option mergeSchema."),
-    "AlterTableChangeColumnCommand": _Refusal("CHANGE COLUMN", _ENTRY_ONLY, "Overwrite the table with option overwriteSchema."),
-    "AlterTableReplaceColumnsCommand": _Refusal("REPLACE COLUMNS", _ENTRY_ONLY, "Overwrite the table with option overwriteSchema."),
+    "AlterTableAddColumnsCommand": _Refusal("ADD COLUMNS", _ENTRY_ONLY, _STATEMENT),
+    "AlterTableChangeColumnCommand": _Refusal("CHANGE COLUMN", _ENTRY_ONLY, _STATEMENT),
+    "AlterTableReplaceColumnsCommand": _Refusal("REPLACE COLUMNS", _ENTRY_ONLY, _STATEMENT),
+    "AlterTableSetPropertiesCommand": _Refusal("SET TBLPROPERTIES", _ENTRY_ONLY, _STATEMENT),
+    "AlterTableUnsetPropertiesCommand": _Refusal("UNSET TBLPROPERTIES", _ENTRY_ONLY, _STATEMENT),
+    "AlterTableClusterByCommand": _Refusal("CLUSTER BY", _ENTRY_ONLY, _STATEMENT),
+    "TruncateTableCommand": _Refusal("TRUNCATE TABLE", "Spark would delete the table's files and its log", _STATEMENT),
     "AlterTableSerDePropertiesCommand": _Refusal("SET SERDE", _ENTRY_ONLY, "A Delta table has no serde."),
-    "AlterTableClusterByCommand": _Refusal("CLUSTER BY", _ENTRY_ONLY, "Leave it out: tahoe cannot cluster tables yet."),
     "AnalyzePartitionCommand": _Refusal("ANALYZE TABLE", _ENTRY_ONLY, "Statistics are in the log."),
 }
 
 _ANOTHER_FORMAT = _Refusal(
     "saveAsTable with another format", "Spark would delete the table's files and its log", 'Add format("delta"), or drop the table first.'
-)
-
-_LIKE = _Refusal(
-    "CREATE TABLE LIKE", "Spark would enter a name and make no table", "Use CREATE TABLE ... USING delta AS SELECT * FROM ... LIMIT 0."
 )
 
 _TO_FOLDERS = 'Write with format("delta"), or to another folder.'
@@ -68,8 +70,6 @@ def check(gateway: Gateway, name: str, plan: JavaObject) -> None:
         return
     if name == "SaveAsV1TableCommand" and plan.mode().name() == "Overwrite":  # Spark drops the table before it looks at the folder
         _check_is_no_delta_table(gateway, _ANOTHER_FORMAT, plan.tableDesc().identifier())
-    if name == "CreateTableLikeCommand":
-        _check_is_no_delta_table(gateway, _LIKE, plan.sourceTable())
     find = _FOLDERS.get(name)
     folder = find(gateway, plan) if find is not None else None
     if folder is not None:

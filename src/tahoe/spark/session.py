@@ -69,6 +69,7 @@ def _install_rules(gateway: Gateway) -> None:
     if not rules.installed(gateway.session):
         gateway.session.extensions().injectOptimizerRule(rules())
     rules.install(gateway.session)
+    gateway.java_class("delta.Definitions").install(gateway.session)
 
 
 def _install_catalogs(gateway: Gateway) -> None:

@@ -9,7 +9,7 @@ import functools
 from collections.abc import Callable
 from typing import Any, ClassVar, TypeVar
 
-from tahoe.spark import catalog, change_feed, commands, data_files, planning, scan
+from tahoe.spark import catalog, change_feed, commands, data_files, planning, scan, shown, table_changes
 from tahoe.spark.failures import to_java
 from tahoe.spark.gateway import Gateway, JavaObject
 from tahoe.spark.opened import opened
@@ -92,6 +92,14 @@ class Source:
     @_answering
     def insert(self, session: JavaObject, files: JavaObject, data: JavaObject, overwrite: bool) -> None:
         commands.insert(Gateway.of(session), files, data, overwrite)
+
+    @_answering
+    def properties(self, session: JavaObject, table: JavaObject) -> JavaObject:
+        return shown.properties(Gateway.of(session), table)
+
+    @_answering
+    def alter(self, session: JavaObject, table: JavaObject, changes: JavaObject) -> None:
+        table_changes.alter(Gateway.of(session), table, changes)
 
     @_answering
     def create(self, session: JavaObject, staged: JavaObject) -> None:

@@ -33,6 +33,7 @@ from pyspark.sql.types import (
 
 from tahoe.errors import DeltaAnalysisError, InvalidOptionError, TableExistsError, TableNotFoundError
 from tahoe.protocol.features import supported_features
+from tahoe.protocol.properties import parse_column_list
 from tahoe.spark.catalog import location_of
 from tahoe.spark.creation import NewTable, declared_schema, make_table, place_of, table_identifier
 from tahoe.spark.failures import for_user
@@ -44,7 +45,6 @@ from tahoe.spark.reorg import Purge, drop_feature
 from tahoe.spark.reorg import purge as purge_files
 from tahoe.spark.rewrite import Delete, Update, delete, update
 from tahoe.spark.row_changes import Target
-from tahoe.spark.write_options import clustering_unsupported
 from tahoe.table.changes import Changes
 from tahoe.table.snapshot import Snapshot
 from tahoe.table.table import Table
@@ -406,7 +406,7 @@ class DeltaTableBuilder:
         self._comment: str | None = None
         self._columns: list[StructField] = []
         self._partition_columns: tuple[str, ...] = ()
-        self._clusters = False
+        self._clustering_columns: tuple[str, ...] = ()
         self._properties: dict[str, str] = {}
 
     def tableName(self, identifier: str) -> DeltaTableBuilder:
@@ -478,8 +478,8 @@ class DeltaTableBuilder:
         return self
 
     def clusterBy(self, *cols: str | list[str] | tuple[str, ...]) -> DeltaTableBuilder:
-        """Refused by `execute`: clustered tables are not written yet."""
-        self._clusters = bool(_names("Clustering column must be str.", cols))
+        """The columns by which the table is clustered; a name with dots is a field of a struct."""
+        self._clustering_columns = _names("Clustering column must be str.", cols)
         return self
 
     def property(self, key: str, value: str) -> DeltaTableBuilder:
@@ -521,13 +521,12 @@ class DeltaTableBuilder:
             raise InvalidOptionError(option="tableName", value="missing", table="the new table", detail="it needs a name or a location")
         name, location = table_identifier(gateway, self._name) if self._name is not None else (None, None)
         table = self._name or self._location or ""
-        if self._clusters:
-            raise clustering_unsupported(table)
         return NewTable(
             name=name,
             location=location or self._location,
             schema=declared_schema(gateway, gateway.struct(StructType(self._columns)), table=table),
             partition_by=self._partition_columns,
+            cluster_by=tuple(path for name in self._clustering_columns for path in parse_column_list(name)),
             properties=self._properties,
             comment=self._comment,
         )

@@ -94,6 +94,7 @@ def create_as_select(
     operation: str,
     is_managed: bool = False,
     partition_by: Sequence[str] = (),
+    cluster_by: Sequence[tuple[str, ...]] = (),
     properties: Mapping[str, str] | None = None,
     comment: str | None = None,
     options: Mapping[str, str] | None = None,
@@ -112,7 +113,12 @@ def create_as_select(
     """
     table = open_table(spark, url, options)
     parsed = write_options(spark, options or {}, table)
-    parsed = replace(parsed, partition_by=tuple(partition_by) or None, properties={**parsed.properties, **(properties or {})})
+    parsed = replace(
+        parsed,
+        partition_by=tuple(partition_by) or None,
+        cluster_by=tuple(cluster_by) or None,
+        properties={**parsed.properties, **(properties or {})},
+    )
     asked = _request(spark, table, "overwrite" if replaces else "error", parsed, dataframe, operation)
     if replaces and (options or {}).get(_SAVE_AS_TABLE_OVERWRITE) == "true" and table.exists():
         return _write(plan_write(table, asked), parsed, dataframe)
@@ -166,6 +172,7 @@ def _request(
         mode=mode,
         schema=table_schema(frame, table=table.url),
         partition_by=options.partition_by,
+        cluster_by=options.cluster_by,
         properties=options.properties,
         default_properties=options.default_properties,
         merge_schema=options.merge_schema,

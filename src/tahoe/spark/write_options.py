@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tahoe.errors import InvalidOptionError, UnsupportedOperationError
+from tahoe.protocol.properties import parse_column_list
 
 # Under these names Spark's writer hands over what partitionBy and clusterBy were given, as JSON.
 PARTITION_COLUMNS = "__partition_columns"
@@ -34,6 +35,7 @@ class WriteOptions:
 
     Attributes:
         partition_by: None where nothing was said.
+        cluster_by: the paths of the columns that clusterBy was given; None where nothing was said.
         replace_where_is_checked: whether rows that do not satisfy it are refused.
         txn: application id and version.
         properties: `delta.*` options, for the table.
@@ -43,6 +45,7 @@ class WriteOptions:
     """
 
     partition_by: tuple[str, ...] | None = None
+    cluster_by: tuple[tuple[str, ...], ...] | None = None
     merge_schema: bool = False
     overwrite_schema: bool = False
     replace_where: str | None = None
@@ -66,15 +69,16 @@ def parse_options(options: Mapping[str, str], settings: Mapping[str, str], *, ta
 
     Raises:
         InvalidOptionError: a value that the option cannot have, or options that exclude each other.
-        UnsupportedOperationError: clusterBy, and options that say what is replaced in a way that tahoe does not have yet.
+        UnsupportedOperationError: options that say what is replaced in a way that tahoe does not have yet.
     """
     given = _Options(options, table)
-    given.refuse_clustering()
     given.refuse_unknown_replacements()
+    clustering = given.columns(CLUSTERING_COLUMNS)
     overwrite_schema = given.flag("overwriteSchema", False)
     replace_where = given.text("replaceWhere")
     return WriteOptions(
         partition_by=given.columns(PARTITION_COLUMNS),
+        cluster_by=None if clustering is None else tuple(path for name in clustering for path in parse_column_list(name)),
         merge_schema=given.flag("mergeSchema", _is_true(settings.get(_SETTING + "schema.autoMerge.enabled"))),
         overwrite_schema=overwrite_schema,
         replace_where=replace_where,
@@ -150,11 +154,6 @@ class _Options:
             raise self._invalid("txnVersion", "it is a whole number from 0")
         return app_id, int(version)
 
-    def refuse_clustering(self) -> None:
-        columns = self.columns(CLUSTERING_COLUMNS)
-        if columns:
-            raise clustering_unsupported(self._table)
-
     def refuse_unknown_replacements(self) -> None:
         """To leave such an option aside would replace other rows than the user meant."""
         for name in _REPLACEMENTS:
@@ -169,12 +168,3 @@ class _Options:
     def _invalid(self, name: str, detail: str) -> InvalidOptionError:
         value = self.text(name)
         return InvalidOptionError(option=name, value="missing" if value is None else value, table=self._table, detail=detail)
-
-
-def clustering_unsupported(table: str) -> UnsupportedOperationError:
-    return UnsupportedOperationError(
-        operation="clusterBy",
-        table=table,
-        detail="clustered tables (table feature clustering) are not written by this version of tahoe",
-        remedy="Leave clusterBy out, or use partitionBy.",
-    )

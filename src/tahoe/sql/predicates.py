@@ -91,6 +91,18 @@ def columns_named(text: str) -> frozenset[str]:
     return frozenset(column.parts[0].name.lower() for column in found.find_all(exp.Column))
 
 
+def paths_named(text: str) -> frozenset[tuple[str, ...]]:
+    """The lower-cased paths of the columns that an expression may name: where it cannot be read here, all words in it."""
+    try:
+        found = sqlglot.parse_one(text, dialect=_Dialect)
+    except SqlglotError:
+        return frozenset((word.lower(),) for word in _WORD.findall(text))
+    return frozenset(tuple(part.name.lower() for part in column.parts) for column in found.find_all(exp.Column))
+
+
+_WORD = re.compile(r"\w+")
+
+
 @dataclass(frozen=True, slots=True)
 class _Value:
     """A literal: what kind it was written as, and its value. Numbers are Decimals, or a float for NaN and the infinities."""

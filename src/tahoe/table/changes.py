@@ -22,28 +22,35 @@ import pyarrow.compute as pc
 from pyroaring import BitMap64
 
 from tahoe.errors import (
+    CheckConstraintViolatedError,
     CommitOutcomeUnknownError,
+    ConstraintDependsError,
     DeltaError,
+    DropClusteringColumnError,
+    GeneratedColumnDependsError,
     InvalidOptionError,
     InvalidPredicateError,
     MetadataChangedException,
+    NotNullViolationError,
     SchemaMismatchError,
     UnsupportedOperationError,
     WriteAlreadyRecordedError,
 )
+from tahoe.protocol import clustering, column_changes
 from tahoe.protocol.actions import Action, Add, DomainMetadata, Metadata, Protocol, Txn, remove_of
+from tahoe.protocol.column_changes import ColumnChange, NewColumn, Path
 from tahoe.protocol.column_mapping import column_id
 from tahoe.protocol.column_values import column_values
 from tahoe.protocol.conflict import Intent
 from tahoe.protocol.constraints import Constraint, constraints_of
 from tahoe.protocol.definition import Definition
-from tahoe.protocol.features import check_writable, keeps_partitions_in_files
+from tahoe.protocol.features import check_writable, keeps_partitions_in_files, supported_features
 from tahoe.protocol.partitions import resolve_path
 from tahoe.protocol.predicate import TRUE, Predicate, has_unknown
 from tahoe.protocol.properties import ENABLE_CHANGE_DATA_FEED, ENABLE_DELETION_VECTORS, ENABLE_ROW_TRACKING
 from tahoe.protocol.row_tracking import assigns_row_ids
 from tahoe.protocol.schema import Field, Struct, walk_fields
-from tahoe.sql.predicates import columns_named, parse_predicate
+from tahoe.sql.predicates import parse_predicate, paths_named
 from tahoe.table.arrow_writer import write_files
 from tahoe.table.constraints import check_rows
 from tahoe.table.marks import Mark, num_records
@@ -54,7 +61,7 @@ from tahoe.table.snapshot import Snapshot, is_current
 from tahoe.table.transaction import Transaction
 from tahoe.table.types import delta_schema
 from tahoe.table.vectors import deleted_rows
-from tahoe.table.writing import WriteRequest, marked, plan_existing
+from tahoe.table.writing import WriteRequest, check_schema, marked, plan_existing
 
 if TYPE_CHECKING:
     from tahoe.table.table import Table
@@ -86,6 +93,10 @@ class Changes:
     A change that is refused leaves the transaction as it was, so that it can go on without it. Conditions and columns go by the names that
     the table has after the changes so far.
 
+    Args:
+        check: looks whether the rows of a snapshot satisfy a condition, and raises CheckConstraintViolatedError; Arrow does it where it is
+            None, and understands fewer conditions.
+
     Attributes:
         snapshot: the table as it is read.
         version: the version that was made; None before the end, and where there was nothing to commit.
@@ -99,8 +110,10 @@ class Changes:
         txn: tuple[str, int] | None = None,
         user_metadata: str | None = None,
         engine: str | None = None,
+        check: Callable[[Snapshot, Constraint], None] | None = None,
     ) -> None:
         self.table = table
+        self._check = check
         self.snapshot: Snapshot = table.snapshot()
         self.version: int | None = None
         self._is_open = True
@@ -329,23 +342,156 @@ class Changes:
         self._check_dependants(changed)
         self._define(changed, "UPDATE SCHEMA", {"schema": wanted.to_json()})
 
+    def add_columns(self, columns: Iterable[NewColumn]) -> None:
+        """Add columns, anywhere in the schema; the rows that are there have nulls in them.
+
+        Raises:
+            ColumnChangeError, ColumnNotFoundError, InvalidColumnNameError, UnsupportedDataTypeError: a column that cannot be.
+        """
+        wanted = list(columns)
+        changed = column_changes.add_columns(self._definition, wanted, self.table.env.new_id)
+        check_schema(changed.schema, changed.column_mapping_mode, table=self.table.url)
+        told = [
+            {"column": column_changes.told(c.parent, c.field)} | ({} if c.position is None else {"position": str(c.position)})
+            for c in wanted
+        ]
+        self._define(changed, "ADD COLUMNS", {"columns": told})
+
+    def rename_column(self, path: Path, name: str) -> None:
+        """Give a column another name. Column mapping is needed: its name in the data files stays.
+
+        Raises:
+            RenameColumnUnsupportedError: the table does not map columns.
+            ColumnNotFoundError, DuplicateColumnsError, ParentNotStructError: the names are wrong.
+            ConstraintDependsError, GeneratedColumnDependsError: an expression of the table names it.
+        """
+        changed = column_changes.rename_column(self._definition, path, name)
+        self._check_dependants(changed)
+        told = {"oldColumnPath": column_changes.dotted(path), "newColumnPath": column_changes.dotted((*path[:-1], name))}
+        self._define(changed, "RENAME COLUMN", told)
+
+    def drop_columns(self, paths: Iterable[Path], *, if_exists: bool = False) -> None:
+        """Drop columns. Column mapping is needed: their values stay in the data files.
+
+        Raises:
+            DropColumnUnsupportedError: the table does not map columns.
+            ColumnNotFoundError, DropPartitionColumnError, DropClusteringColumnError, DropLastFieldError.
+            ConstraintDependsError, GeneratedColumnDependsError: an expression of the table names one.
+        """
+        wanted = list(paths)
+        changed = column_changes.drop_columns(self._definition, wanted, if_exists=if_exists)
+        self._check_dependants(changed)
+        self._define(changed, "DROP COLUMNS", {"columns": [column_changes.dotted(path) for path in wanted]})
+
+    def alter_columns(self, changes: Iterable[ColumnChange]) -> None:
+        """Change types, comments, defaults, nullability and places of columns.
+
+        Where a column becomes NOT NULL, the rows that are there are looked at first.
+
+        Raises:
+            ColumnChangeError, ColumnNotFoundError: a change that cannot be.
+            ConstraintDependsError, GeneratedColumnDependsError: another type of a column that an expression of the table names.
+            NotNullViolationError: a row that is there has a null.
+        """
+        self._check_open()
+        wanted, changed = list(changes), self._definition
+        for change in wanted:
+            before = column_changes.column_at(changed, change.path)[1]
+            changed = column_changes.change_column(changed, change, self.table.env.new_id)
+            if column_changes.column_at(changed, change.path)[1].type != before.type:
+                self._check_unnamed(change.path)
+        self._check_not_null(changed, wanted)
+        told = [
+            column_changes.told(change.path[:-1], column_changes.column_at(changed, change.path)[1])
+            | ({} if change.position is None else {"position": str(change.position)})
+            for change in wanted
+        ]
+        if len(told) == 1:
+            position = told[0].pop("position", None)
+            self._define(changed, "CHANGE COLUMN", {"column": told[0]} | ({} if position is None else {"position": position}))
+        else:
+            self._define(changed, "CHANGE COLUMNS", {"columns": told})
+
+    def _check_not_null(self, changed: Definition, wanted: Iterable[ColumnChange]) -> None:
+        for change in wanted:
+            spelled, before = column_changes.column_at(self._definition, change.path)
+            if before.nullable and not column_changes.column_at(changed, change.path)[1].nullable:
+                # a field of a struct that is null is none that holds a null
+                parents = [f"{column_changes.dotted(spelled[:depth])} IS NULL" for depth in range(1, len(spelled))]
+                condition = " OR ".join([*parents, f"{column_changes.dotted(spelled)} IS NOT NULL"])
+                try:
+                    self._check_rows(Constraint(name="NOT NULL", expression=condition))
+                except CheckConstraintViolatedError as error:
+                    raise NotNullViolationError(table=self.table.url, column=column_changes.dotted(spelled)) from error
+
+    def replace_columns(self, columns: Struct | pa.Schema) -> None:
+        """Give the table these columns, known by their names, in this order; see `Definition.with_schema` for what may change.
+
+        Raises:
+            IdentityReplaceColumnsError, ColumnTypeChangeError, SchemaMismatchError: the rows that are there do not allow it.
+            ConstraintDependsError, GeneratedColumnDependsError, DropClusteringColumnError: what goes is needed.
+        """
+        wanted = columns if isinstance(columns, Struct) else delta_schema(columns, table=self.table.url)
+        changed = column_changes.replace_columns(self._definition, wanted, self.table.env.new_id)
+        check_schema(changed.schema, changed.column_mapping_mode, table=self.table.url)
+        self._check_dependants(changed)
+        self._define(changed, "REPLACE COLUMNS", {"columns": [column_changes.told((), field) for field in wanted]})
+
+    def cluster_by(self, columns: Iterable[Path]) -> None:
+        """Cluster the table by other columns, or by none. Nothing is moved; files are clustered when they are written or optimised.
+
+        Raises:
+            InvalidClusteringError, ColumnNotFoundError: the table cannot be clustered by them.
+        """
+        self._check_open()
+        definition, wanted = self._definition, list(columns)
+        if not wanted and clustering.FEATURE not in supported_features(definition.protocol):
+            return
+        spelled = clustering.check_clustering(
+            wanted, definition.schema, definition.metadata.partition_columns, definition.properties, table=self.table.url
+        )
+        changed = definition.with_protocol(None, None, [clustering.FEATURE])
+        mode = changed.column_mapping_mode
+        before = self._clustering_columns(definition)
+        domain = clustering.clustering_domain(spelled, changed.schema, mode)
+        assert domain is not None
+        if changed == definition and before == spelled:
+            return
+        check_writable(changed.protocol, changed.metadata, table=self.table.url)
+        self._definition = changed
+        self._domains[clustering.DOMAIN] = domain
+        old, new = (",".join(column_changes.dotted(path) for path in paths) for paths in (before, spelled))
+        self._did("CLUSTER BY", {"oldClusteringColumns": old, "newClusteringColumns": new})
+
+    def _clustering_columns(self, definition: Definition) -> tuple[Path, ...]:
+        domain = self._domains.get(clustering.DOMAIN) or self.snapshot.domains.get(clustering.DOMAIN)
+        return clustering.clustering_columns(domain, definition.schema, definition.column_mapping_mode)
+
     def _check_dependants(self, changed: Definition) -> None:
         """Columns that were dropped, or have another name now, may be named elsewhere."""
-        lost = {path: field for path, field in self._definition.schema.leaves() if not _has_still(changed.schema, path, field)}
-        generated = column_values(self._definition.protocol, self._definition.schema).generated.values()
-        constraints = [c.expression for c in constraints_of(self._definition.metadata, table=self.table.url)]
-        named = {expression: columns_named(expression) for expression in [*constraints, *generated]}
+        lost = {path: field for path, field in walk_fields(self._definition.schema) if not _has_still(changed.schema, path, field)}
         kept = {column_id(field) for _, field in walk_fields(changed.schema)}
         for path, column in lost.items():
-            needs = [expression for expression, names in named.items() if path[0].lower() in names]
-            if path in self.snapshot.clustering_columns and column_id(column) not in kept:
-                needs.append("the clustering of the table")
-            if needs:
-                raise SchemaMismatchError(
-                    table=self.table.url,
-                    detail=f"column {'.'.join(path)} would be gone or have another name, and {needs[0]} needs it",
-                    remedy="Drop what needs it first, or keep the column.",
-                )
+            self._check_unnamed(path)
+            if path in self._clustering_columns(self._definition) and column_id(column) not in kept:
+                raise self._needed(DropClusteringColumnError, path, "the clustering of the table")
+
+    def _check_unnamed(self, path: Path) -> None:
+        """Refuse to change a column that an expression of the table names, or a part of which it does."""
+        constraints = [c.expression for c in constraints_of(self._definition.metadata, table=self.table.url)]
+        generated = column_values(self._definition.protocol, self._definition.schema).generated.values()
+        folded = tuple(name.lower() for name in path)
+        for error, expressions in ((ConstraintDependsError, constraints), (GeneratedColumnDependsError, generated)):
+            for expression in expressions:
+                if any(named[: len(folded)] == folded[: len(named)] for named in paths_named(expression)):
+                    raise self._needed(error, path, expression)
+
+    def _needed(self, error: type[SchemaMismatchError], path: Path, what: str) -> SchemaMismatchError:
+        return error(
+            table=self.table.url,
+            detail=f"column {column_changes.dotted(path)} would be gone, or have another name or type, and {what} needs it",
+            remedy="Drop what needs it first, or keep the column.",
+        )
 
     def add_constraint(self, name: str, expression: str) -> None:
         """Add a CHECK constraint, an SQL condition that every row must satisfy. The rows that are there are looked at first, and those that
@@ -353,26 +499,36 @@ class Changes:
 
         Raises:
             CheckConstraintViolatedError: a row that is there does not satisfy it.
-            InvalidPropertyError: there is one of that name.
+            ConstraintExistsError: there is one of that name.
             UnsupportedOperationError, ColumnNotFoundError: it cannot be understood without Spark.
         """
         self._check_open()
-        current, changed = self._current, self._definition.with_constraint(name, expression)
-        constraint = Constraint(name=name, expression=expression)
-        for add in [*self.snapshot.live.adds(), *self._adds]:
-            rows = read_file(current, add, self._marked(self._canonical(add.path)))
-            check_rows(rows, [constraint], current.schema, table=self.table.url, zone=self.table.log.zone)
-        self.scan(None)
+        changed = self._definition.with_constraint(name, expression)
+        self._check_rows(Constraint(name=name, expression=expression))
         self._define(changed, "ADD CONSTRAINT", {"name": name, "expr": expression})
+
+    def _check_rows(self, constraint: Constraint) -> None:
+        """Look whether all rows satisfy a condition, and count them as read."""
+        is_as_it_was = not self._adds and not self._deleted and self._definition.schema == self.snapshot.schema
+        if self._check is not None and is_as_it_was:
+            self._check(self.snapshot, constraint)
+        else:
+            current = self._current
+            for add in [*self.snapshot.live.adds(), *self._adds]:
+                rows = read_file(current, add, self._marked(self._canonical(add.path)))
+                check_rows(rows, [constraint], current.schema, table=self.table.url, zone=self.table.log.zone)
+        self.scan(None)
 
     def drop_constraint(self, name: str, *, if_exists: bool = False) -> None:
         """Drop a CHECK constraint.
 
         Raises:
-            InvalidPropertyError: there is none of that name.
+            ConstraintNotFoundError: there is none of that name.
         """
+        expression = self._definition.constraint(name)
         changed = self._definition.without_constraint(name, if_exists=if_exists)
-        self._define(changed, "DROP CONSTRAINT", {"name": name, "existsOk": if_exists})
+        told = {"existed": "false"} if expression is None else {"expr": expression, "existed": "true"}
+        self._define(changed, "DROP CONSTRAINT", {"name": name, **told})
 
     def upgrade_protocol(
         self, reader_version: int | None = None, writer_version: int | None = None, *, features: Iterable[str] = ()
@@ -609,8 +765,8 @@ class Changes:
 
 def _has_still(schema: Struct, path: tuple[str, ...], field: Field) -> bool:
     """Whether a path leads to the same column as before: to one of the same id, where columns have ids."""
-    found = schema.resolve(path)
-    return found is not None and column_id(found[-1]) == column_id(field)
+    found = next((f for known, f in walk_fields(schema) if known == path), None)
+    return found is not None and column_id(found) == column_id(field)
 
 
 def _protocol_text(definition: Definition) -> str:

@@ -25,7 +25,7 @@ from tahoe.errors import (
 )
 from tahoe.protocol import clustering
 from tahoe.protocol.actions import Action, Add, DomainMetadata, Metadata, Protocol, Remove, Txn, remove_of
-from tahoe.protocol.clustering import clustering_columns, clustering_domain
+from tahoe.protocol.clustering import check_clustering, clustering_columns, clustering_domain
 from tahoe.protocol.column_mapping import MAX_COLUMN_ID, assign_mapping, mapping_mode, physical_schema, stored_name
 from tahoe.protocol.column_values import ColumnValues, as_declared, check_new_columns, column_values, with_marks
 from tahoe.protocol.conflict import EVERYTHING, FilesRead, Intent, Reads
@@ -72,6 +72,7 @@ class WriteRequest:
     Attributes:
         schema: of the data, with logical names.
         partition_by: None where nothing was said.
+        cluster_by: the paths of columns by which a new table is clustered; None where nothing was said.
         properties: `delta.*` options and other table properties; used for a new or a replaced table.
         default_properties: what a new table gets besides.
         replace_where: SQL text: only matching rows are replaced. Over partition columns, unless `finds_rows`.
@@ -86,6 +87,7 @@ class WriteRequest:
     mode: Mode
     schema: Struct
     partition_by: tuple[str, ...] | None = None
+    cluster_by: tuple[tuple[str, ...], ...] | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
     default_properties: Mapping[str, str] = field(default_factory=dict)
     merge_schema: bool = False
@@ -222,11 +224,15 @@ class WritePlan:
         return self.snapshot is None or getattr(self.snapshot, name) != action
 
     def _changed_domains(self) -> list[Action]:
-        """A table whose columns were replaced may have lost those that it was clustered by, or has them under other names."""
+        """A new table may be clustered; one whose columns were replaced may have lost those that it was clustered by, or has them under
+        other names.
+        """
         before = None if self.snapshot is None else self.snapshot.domains.get(clustering.DOMAIN)
-        if before is None or before == self.clustering:
+        if before == self.clustering:
             return []
-        return [self.clustering or replace(before, removed=True)]
+        if self.clustering is not None:
+            return [self.clustering]
+        return [] if before is None else [replace(before, removed=True)]
 
     def add(self, file: WrittenFile) -> Add:
         """The action for a file that was written."""
@@ -352,7 +358,23 @@ def _plan_new(table: Table, request: WriteRequest) -> WritePlan:
         protocol=protocol,
         metadata=metadata,
         replace_where=_replace_where(table, request, metadata),
+        clustering=_new_clustering(table, request, protocol, metadata),
     )
+
+
+def _new_clustering(table: Table, request: WriteRequest, protocol: Protocol, metadata: Metadata) -> DomainMetadata | None:
+    """The domain that names the columns by which a new table is to be clustered."""
+    if not request.cluster_by:
+        return None
+    schema, configuration = metadata.schema, metadata.configuration
+    columns = check_clustering(request.cluster_by, schema, metadata.partition_columns, configuration, table=table.url)
+    return clustering_domain(columns, schema, mapping_mode(protocol, configuration))
+
+
+def _properties(table: Table, request: WriteRequest) -> dict[str, str]:
+    """Those of a new table, and the feature that clustering needs."""
+    asked = {f"delta.feature.{clustering.FEATURE}": "supported"} if request.cluster_by else {}
+    return {**normalise(request.default_properties, table=table.url), **normalise(request.properties, table=table.url), **asked}
 
 
 def _check_folder_is_free(table: Table) -> None:
@@ -364,10 +386,9 @@ def _check_folder_is_free(table: Table) -> None:
 
 def new_table(table: Table, request: WriteRequest) -> tuple[Protocol, Metadata]:
     """Protocol and metadata of a table that is made from nothing."""
-    properties = {**normalise(request.default_properties, table=table.url), **normalise(request.properties, table=table.url)}
     schema = request.schema if request.keep_nullability else _as_nullable(request.schema)
     partition_columns = _partition_columns(schema, request.partition_by or (), table.url)
-    return _described(table, schema, partition_columns, properties, request.comment, None)
+    return _described(table, schema, partition_columns, _properties(table, request), request.comment, None)
 
 
 def _described(
@@ -657,8 +678,7 @@ def _plan_replaced(table: Table, request: WriteRequest, snapshot: Snapshot) -> W
     check_writable(snapshot.protocol, snapshot.metadata, table=table.url, removes_data=True)
     schema = request.schema if request.keep_nullability else _as_nullable(request.schema)
     partition_columns = _partition_columns(schema, request.partition_by or (), table.url)
-    properties = {**normalise(request.default_properties, table=table.url), **normalise(request.properties, table=table.url)}
-    protocol, metadata = _described(table, schema, partition_columns, properties, request.comment, snapshot)
+    protocol, metadata = _described(table, schema, partition_columns, _properties(table, request), request.comment, snapshot)
     return WritePlan(
         table=table,
         request=replace(request, mode="overwrite", overwrite_schema=True),
@@ -666,4 +686,5 @@ def _plan_replaced(table: Table, request: WriteRequest, snapshot: Snapshot) -> W
         protocol=protocol,
         metadata=replace(metadata, description=request.comment),
         replace_where=None,
+        clustering=_new_clustering(table, request, protocol, metadata),
     )

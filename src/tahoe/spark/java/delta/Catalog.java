@@ -17,6 +17,7 @@ import org.apache.spark.sql.connector.catalog.StagingTableCatalog;
 import org.apache.spark.sql.connector.catalog.SupportsNamespaces;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.TableChange;
+import org.apache.spark.sql.connector.catalog.TableInfo;
 import org.apache.spark.sql.connector.catalog.V1Table;
 import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
@@ -57,17 +58,9 @@ public class Catalog implements StagingTableCatalog, SupportsNamespaces {
   /** A query that names a path which is no table gets our error: after "no such table" Spark would look for files there. */
   public Table loadTable(Identifier table) throws NoSuchTableException {
     if (!isPath(table)) return names().loadTable(inDatabase(table));
-    if (!isForQuery() && !tableExists(table)) throw new NoSuchTableException(table);
-    return load(table, "");
-  }
-
-  /** Whether the caller resolves a relation. Others want to know whether a table is there, and count on "no such table". */
-  private static boolean isForQuery() {
-    StackTraceElement[] callers = Thread.currentThread().getStackTrace();
-    for (int i = 0; i < callers.length; i++) {
-      if (callers[i].getClassName().endsWith(".RelationResolution")) return true;
-    }
-    return false;
+    if (SessionCatalog.isForQuery()) return load(table, "");
+    if (!tableExists(table)) throw new NoSuchTableException(table);
+    return SessionCatalog.defined(load(table, ""));
   }
 
   public Table loadTable(Identifier table, String version) throws NoSuchTableException {
@@ -118,9 +111,31 @@ public class Catalog implements StagingTableCatalog, SupportsNamespaces {
     return stage("create or replace", table, columns, partitions, properties);
   }
 
+  public Table createTable(Identifier table, TableInfo info) throws TableAlreadyExistsException, NoSuchNamespaceException {
+    if (!isPath(table)) return names().createTable(inDatabase(table), info);
+    return createTable(table, info.columns(), info.partitions(), SessionCatalog.declared(info));
+  }
+
+  public StagedTable stageCreate(Identifier table, TableInfo info) throws TableAlreadyExistsException, NoSuchNamespaceException {
+    if (!isPath(table)) return names().stageCreate(inDatabase(table), info);
+    return stageCreate(table, info.columns(), info.partitions(), SessionCatalog.declared(info));
+  }
+
+  public StagedTable stageReplace(Identifier table, TableInfo info) throws NoSuchTableException, NoSuchNamespaceException {
+    if (!isPath(table)) return names().stageReplace(inDatabase(table), info);
+    return stageReplace(table, info.columns(), info.partitions(), SessionCatalog.declared(info));
+  }
+
+  public StagedTable stageCreateOrReplace(Identifier table, TableInfo info) throws NoSuchNamespaceException {
+    if (!isPath(table)) return names().stageCreateOrReplace(inDatabase(table), info);
+    return stageCreateOrReplace(table, info.columns(), info.partitions(), SessionCatalog.declared(info));
+  }
+
   public Table alterTable(Identifier table, TableChange[] changes) throws NoSuchTableException {
-    if (isPath(table)) throw new UnsupportedOperationException("ALTER TABLE is not possible on delta.`" + table.name() + "`");
-    return names().alterTable(inDatabase(table), changes);
+    if (!isPath(table)) return names().alterTable(inDatabase(table), changes);
+    if (!tableExists(table)) throw new NoSuchTableException(table);
+    Ask.answer(Ask.python.alter(SparkSession.active(), SessionCatalog.defined(load(table, "")), changes));
+    return load(table, "");
   }
 
   public boolean dropTable(Identifier table) {

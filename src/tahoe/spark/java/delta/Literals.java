@@ -4,17 +4,22 @@ import java.time.Instant;
 import java.util.ArrayList;
 import java.util.Iterator;
 import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute;
 import org.apache.spark.sql.catalyst.expressions.Cast;
+import org.apache.spark.sql.catalyst.expressions.EqualNullSafe;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.In;
 import org.apache.spark.sql.catalyst.expressions.InSet;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.types.BinaryType$;
+import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StringType$;
+import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.types.TimestampNTZType$;
 import org.apache.spark.sql.types.TimestampType$;
 import org.apache.spark.unsafe.types.UTF8String;
 import scala.Function1;
+import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.AbstractPartialFunction;
 
@@ -39,7 +44,18 @@ public class Literals extends AbstractPartialFunction {
   }
 
   private static class Folded extends AbstractPartialFunction {
-    public boolean isDefinedAt(Object node) {
+    /** As SQL, that columns of a partition have the first values of a row. */
+  public static String same(Seq names, InternalRow values, StructType partitions) {
+    String text = "true";
+    for (int i = 0; i < names.size(); i++) {
+      DataType type = partitions.apply((String) names.apply(i)).dataType();
+      Expression column = UnresolvedAttribute.quoted((String) names.apply(i));
+      text += " and " + sql(new EqualNullSafe(column, new Literal(values.get(i, type), type)));
+    }
+    return text;
+  }
+
+  public boolean isDefinedAt(Object node) {
       return node instanceof Cast && ((Cast) node).child() instanceof Literal && ((Cast) node).resolved();
     }
 

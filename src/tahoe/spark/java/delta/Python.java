@@ -4,6 +4,7 @@ import java.util.Map;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.connector.catalog.TableChange;
 
 /**
  * Everything that Java asks of Python. The one implementation is {@code tahoe.spark.source.Source}; an answer that is a {@link Throwable}
@@ -56,6 +57,12 @@ public interface Python {
 
   /** {@code INSERT INTO} a temporary view over a table. */
   Object insert(SparkSession session, Files files, Dataset data, boolean overwrite);
+
+  /** The properties of a table as a map of texts, with those under which Spark's statements tell what else there is. */
+  Object properties(SparkSession session, DefinedTable table);
+
+  /** Change what a table is. */
+  Object alter(SparkSession session, DefinedTable table, TableChange[] changes);
 
   /** Create a table, or replace it, without rows. */
   Object create(SparkSession session, Staged table);

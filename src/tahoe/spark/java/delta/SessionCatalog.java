@@ -1,6 +1,7 @@
 package delta;
 
 import java.util.Arrays;
+import java.util.HashMap;
 import java.util.HashSet;
 import java.util.Map;
 import java.util.Set;
@@ -17,7 +18,11 @@ import org.apache.spark.sql.connector.catalog.StagedTable;
 import org.apache.spark.sql.connector.catalog.StagingTableCatalog;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.TableCatalogCapability;
+import org.apache.spark.sql.connector.catalog.TableChange;
+import org.apache.spark.sql.connector.catalog.TableInfo;
 import org.apache.spark.sql.connector.catalog.V1Table;
+import org.apache.spark.sql.connector.catalog.constraints.Check;
+import org.apache.spark.sql.connector.catalog.constraints.Constraint;
 import org.apache.spark.sql.connector.expressions.Transform;
 
 /** The session's own catalog, in which our tables have the schema of their log, a past, and a writer. */
@@ -25,12 +30,45 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
   /** What columns of our tables may be declared with. */
   static final Set COLUMNS = new HashSet(Arrays.asList(new TableCatalogCapability[] {
       TableCatalogCapability.SUPPORT_COLUMN_DEFAULT_VALUE, TableCatalogCapability.SUPPORTS_CREATE_TABLE_WITH_GENERATED_COLUMNS,
-      TableCatalogCapability.SUPPORTS_CREATE_TABLE_WITH_IDENTITY_COLUMNS }));
+      TableCatalogCapability.SUPPORTS_CREATE_TABLE_WITH_IDENTITY_COLUMNS, TableCatalogCapability.SUPPORT_TABLE_CONSTRAINT }));
 
   public Set capabilities() {
     Set all = new HashSet(super.capabilities());
     all.addAll(COLUMNS);
     return all;
+  }
+
+  /** Constraints that a statement declares are properties of ours, whose rows are looked at when they come. */
+  static Map declared(TableInfo info) {
+    HashMap properties = new HashMap(info.properties());
+    Constraint[] constraints = info.constraints();
+    for (int i = 0; i < constraints.length; i++) {
+      if (!(constraints[i] instanceof Check))
+        throw new UnsupportedOperationException("A Delta table has CHECK constraints, and this is " + constraints[i].toDDL());
+      properties.put("delta.constraints." + constraints[i].name(), ((Check) constraints[i]).predicateSql());
+    }
+    return properties;
+  }
+
+  private Map declared(Identifier name, TableInfo info) {
+    if (info.constraints().length > 0 && !isOurs(info.properties())) throw unsupported(name, "table constraint");
+    return declared(info);
+  }
+
+  public Table createTable(Identifier name, TableInfo info) throws TableAlreadyExistsException, NoSuchNamespaceException {
+    return createTable(name, info.columns(), info.partitions(), declared(name, info));
+  }
+
+  public StagedTable stageCreate(Identifier name, TableInfo info) throws TableAlreadyExistsException, NoSuchNamespaceException {
+    return stageCreate(name, info.columns(), info.partitions(), declared(name, info));
+  }
+
+  public StagedTable stageReplace(Identifier name, TableInfo info) throws NoSuchTableException, NoSuchNamespaceException {
+    return stageReplace(name, info.columns(), info.partitions(), declared(name, info));
+  }
+
+  public StagedTable stageCreateOrReplace(Identifier name, TableInfo info) throws NoSuchNamespaceException {
+    return stageCreateOrReplace(name, info.columns(), info.partitions(), declared(name, info));
   }
 
   /** Spark asks the catalog, and not the table, whether columns may be generated; those of other formats may not. */
@@ -60,9 +98,37 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
     return new WriteTable(table, new Path(((V1Table) table).v1Table().location()).toString());
   }
 
+  static DefinedTable defined(Table table) {
+    return new DefinedTable(table, new Path(((V1Table) table).v1Table().location()).toString());
+  }
+
+  /** Whether the caller resolves a relation. Others want to know what a table is, or whether there is one. */
+  static boolean isForQuery() {
+    StackTraceElement[] callers = Thread.currentThread().getStackTrace();
+    for (int i = 0; i < callers.length; i++) {
+      if (callers[i].getClassName().endsWith(".RelationResolution")) return true;
+    }
+    return false;
+  }
+
   public Table loadTable(Identifier name) throws NoSuchTableException {
     Table table = super.loadTable(name);
-    return isOurs(table) ? at(table, "") : table;
+    if (!isOurs(table)) return table;
+    Table ours = at(table, "");
+    return isForQuery() ? ours : (Table) defined(ours);
+  }
+
+  public Table alterTable(Identifier name, TableChange[] changes) throws NoSuchTableException {
+    Table table = super.loadTable(name);
+    if (!isOurs(table)) {
+      for (int i = 0; i < changes.length; i++) {
+        boolean isConstraint = changes[i] instanceof TableChange.AddConstraint || changes[i] instanceof TableChange.DropConstraint;
+        if (isConstraint) throw unsupported(name, "table constraint");
+      }
+      return super.alterTable(name, changes);
+    }
+    Ask.answer(Ask.python.alter(SparkSession.active(), defined(table), changes));
+    return loadTable(name);
   }
 
   public Table loadTable(Identifier name, String version) throws NoSuchTableException {
@@ -76,8 +142,8 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
   }
 
   public Table loadTable(Identifier name, Set privileges) throws NoSuchTableException {
-    Table table = loadTable(name);  // what the interface does by default, which Janino calls wrongly
-    return isOurs(table) ? writable(table) : table;
+    Table table = super.loadTable(name);  // not with the privileges: Janino calls what an interface does by default wrongly
+    return isOurs(table) ? writable(at(table, "")) : table;
   }
 
   public Table createTable(Identifier name, Column[] columns, Transform[] partitions, Map properties)

@@ -1,0 +1,107 @@
+package delta;
+
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.Map;
+import java.util.Set;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.CatalystTypeConverters;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.catalog.CatalogTable;
+import org.apache.spark.sql.connector.catalog.Column;
+import org.apache.spark.sql.connector.catalog.SupportsPartitionManagement;
+import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.connector.catalog.V1Table;
+import org.apache.spark.sql.connector.catalog.V2TableWithV1Fallback;
+import org.apache.spark.sql.connector.expressions.Transform;
+import org.apache.spark.sql.execution.datasources.PartitionDirectory;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.StructType;
+import scala.Function1;
+import scala.collection.Iterator;
+import scala.jdk.javaapi.CollectionConverters;
+
+/**
+ * A table as statements see it that say or ask what it is. For a {@link V1Table} of its own catalog Spark has statements of old, which know
+ * no nested columns, no renames and no drops; for any other table it asks the catalog.
+ */
+public class DefinedTable implements SupportsPartitionManagement, V2TableWithV1Fallback {
+  private final V1Table read;
+  private final String url;
+  private Map properties;
+
+  public DefinedTable(Table read, String url) {
+    this.read = (V1Table) read;
+    this.url = url;
+  }
+
+  public String url() { return url; }
+  /** Its entry in the catalog, or what stands for one, with the schema of the log; streams are written to it. */
+  public CatalogTable v1Table() { return read.v1Table(); }
+  public String name() { return read.name(); }
+  public StructType schema() { return read.schema(); }
+  public Column[] columns() { return read.columns(); }
+  public Transform[] partitioning() { return read.partitioning(); }
+  public Set capabilities() { return Collections.emptySet(); }
+
+  /** Those of the log, and what else Spark's statements tell of a table under names of theirs. */
+  public Map properties() {
+    if (properties == null) properties = (Map) Ask.answer(Ask.python.properties(SparkSession.active(), this));
+    return properties;
+  }
+
+  // partitions
+
+  public StructType partitionSchema() { return read.v1Table().partitionSchema(); }
+
+  public InternalRow[] listPartitionIdentifiers(String[] names, InternalRow values) {
+    StructType schema = partitionSchema();
+    ArrayList found = new ArrayList();
+    for (Iterator it = files().listFiles(nothing(), nothing()).iterator(); it.hasNext(); ) {
+      InternalRow partition = ((PartitionDirectory) it.next()).values();
+      boolean matches = true;
+      for (int i = 0; i < names.length; i++) {
+        DataType type = schema.apply(names[i]).dataType();
+        Object wanted = values.get(i, type);
+        Object given = partition.get(schema.fieldIndex(names[i]), type);
+        matches &= wanted == null ? given == null : wanted.equals(given);
+      }
+      if (matches) found.add(partition);
+    }
+    return (InternalRow[]) found.toArray(new InternalRow[0]);
+  }
+
+  /** The partitions with these values as rows of Spark's, with the types of the columns. */
+  public scala.collection.immutable.Seq partitions(String[] names, InternalRow values) {
+    Function1 converter = CatalystTypeConverters.createToScalaConverter(partitionSchema());
+    InternalRow[] found = listPartitionIdentifiers(names, values);
+    ArrayList rows = new ArrayList();
+    for (int i = 0; i < found.length; i++) rows.add(converter.apply(found[i]));
+    return CollectionConverters.asScala(rows).toSeq();
+  }
+
+  private Files files() {
+    scala.collection.immutable.Map options = (scala.collection.immutable.Map) scala.collection.immutable.Map$.MODULE$.empty();
+    options = (scala.collection.immutable.Map) options.updated("path", url);
+    return (Files) ((Relation) Ask.answer(Ask.python.relation(SparkSession.active(), CollectionConverters.asJava(options), options))).location();
+  }
+
+  private static scala.collection.immutable.Seq nothing() { return CollectionConverters.asScala(new ArrayList()).toSeq(); }
+
+  public boolean partitionExists(InternalRow values) {
+    return listPartitionIdentifiers(partitionSchema().fieldNames(), values).length > 0;
+  }
+
+  public Map loadPartitionMetadata(InternalRow values) { return Collections.emptyMap(); }
+
+  public void createPartition(InternalRow values, Map metadata) { throw unsupported("ADD PARTITION", "Partitions appear with their rows."); }
+  public boolean dropPartition(InternalRow values) { throw unsupported("DROP PARTITION", "Delete the rows, with DELETE FROM."); }
+  public boolean purgePartition(InternalRow values) { return dropPartition(values); }
+  public void replacePartitionMetadata(InternalRow values, Map metadata) { throw unsupported("ALTER PARTITION", "Partitions have no properties."); }
+  public boolean renamePartition(InternalRow from, InternalRow to) { throw unsupported("RENAME PARTITION", "Change the rows, with UPDATE."); }
+  public boolean truncatePartition(InternalRow values) { throw unsupported("TRUNCATE PARTITION", "Delete the rows, with DELETE FROM."); }
+
+  private RuntimeException unsupported(String what, String instead) {
+    return new UnsupportedOperationException(what + " is not possible on the Delta table " + name() + ". " + instead);
+  }
+}

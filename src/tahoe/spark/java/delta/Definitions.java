@@ -1,0 +1,128 @@
+package delta;
+
+import java.lang.reflect.Field;
+import org.apache.spark.sql.catalyst.TableIdentifier;
+import org.apache.spark.sql.catalyst.analysis.ResolvedTable;
+import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation;
+import org.apache.spark.sql.catalyst.analysis.UnresolvedTable;
+import org.apache.spark.sql.catalyst.catalog.SessionCatalog;
+import org.apache.spark.sql.catalyst.plans.logical.AddCheckConstraint;
+import org.apache.spark.sql.catalyst.plans.logical.AddConstraint;
+import org.apache.spark.sql.catalyst.plans.logical.AlterColumnSpec;
+import org.apache.spark.sql.catalyst.plans.logical.AlterColumns;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.ShowPartitions;
+import org.apache.spark.sql.catalyst.rules.Rule;
+import org.apache.spark.sql.catalyst.trees.TreeNode;
+import org.apache.spark.sql.catalyst.types.DataTypeUtils;
+import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.connector.catalog.CatalogManager;
+import scala.Option;
+import scala.collection.Iterator;
+import scala.collection.immutable.Seq;
+import scala.runtime.AbstractFunction1;
+
+/** Rules of the analysis, for the few statements about what a table is of which Spark does not ask its catalog. */
+public class Definitions {
+  private Definitions() { }
+
+  /** Gives a session the rules, and those that are made from it. To do it again changes nothing. */
+  public static void install(SparkSession session) {
+    Object analyzer = session.sessionState().analyzer();
+    if (!add(analyzer, "hintResolutionRules", new Early(session))) return;
+    add(analyzer, "postHocResolutionRules", new Late());
+    session.extensions().injectHintResolutionRule(new EarlyBuilder());
+    session.extensions().injectPostHocResolutionRule(new LateBuilder());
+  }
+
+  /** A session makes its analyser when it is first used, and never again; its rules are where only reflection comes. */
+  private static boolean add(Object analyzer, String name, Rule rule) {
+    try {
+      Field field = analyzer.getClass().getDeclaredField(name);
+      field.setAccessible(true);
+      Seq rules = (Seq) field.get(analyzer);
+      for (Iterator it = rules.iterator(); it.hasNext(); ) {
+        if (it.next().getClass() == rule.getClass()) return false;
+      }
+      field.set(analyzer, rules.appended(rule));
+      return true;
+    } catch (ReflectiveOperationException error) {
+      throw new IllegalStateException("Spark's analyser takes no further rule: " + error, error);
+    }
+  }
+
+  public static class EarlyBuilder extends AbstractFunction1 {
+    public Object apply(Object session) { return new Early((SparkSession) session); }
+  }
+
+  public static class LateBuilder extends AbstractFunction1 {
+    public Object apply(Object session) { return new Late(); }
+  }
+
+  /** Before names are looked up: ADD CONSTRAINT ... CHECK reads a table as a query does, and so would never come to our catalogs. */
+  public static class Early extends Rule {
+    private final SparkSession session;
+
+    public Early(SparkSession session) { this.session = session; }
+
+    public TreeNode apply(TreeNode plan) {
+      if (!(plan instanceof AddCheckConstraint)) return plan;
+      AddCheckConstraint statement = (AddCheckConstraint) plan;
+      if (!(statement.child() instanceof UnresolvedRelation)) return plan;
+      Seq name = ((UnresolvedRelation) statement.child()).multipartIdentifier();
+      if (!isOurs(name)) return plan;
+      return new AddConstraint(new UnresolvedTable(name, "ALTER TABLE ... ADD CONSTRAINT", true), statement.checkConstraint());
+    }
+
+    private boolean isOurs(Seq name) {
+      CatalogManager catalogs = session.sessionState().catalogManager();
+      String last = (String) name.last();
+      String first = (String) name.head();
+      if (name.size() == 2 && "delta".equalsIgnoreCase(first) && last.indexOf('/') >= 0) return true;
+      boolean hasCatalog = name.size() == 3 && "spark_catalog".equalsIgnoreCase(first);
+      boolean isOfCurrent = name.size() < 3 && "spark_catalog".equals(catalogs.currentCatalog().name());
+      if (!hasCatalog && !isOfCurrent) return false;
+      Option database = Option.apply(name.size() == 1 ? null : name.apply(name.size() - 2));
+      SessionCatalog catalog = session.sessionState().catalog();
+      TableIdentifier table = new TableIdentifier(last, database);
+      if (catalog.isTempView(table) || !catalog.tableExists(table)) return false;
+      try {
+        Option provider = catalog.getTableMetadata(table).provider();
+        return provider.isDefined() && "delta".equalsIgnoreCase((String) provider.get());
+      } catch (Exception gone) {  // meanwhile: Spark will say so
+        return false;
+      }
+    }
+  }
+
+  /** Once a statement is resolved: Spark refuses NOT NULL without a look at the rows, and has texts for partitions where ours have types. */
+  public static class Late extends Rule {
+    public TreeNode apply(TreeNode tree) {
+      LogicalPlan plan = (LogicalPlan) tree;
+      if (plan instanceof AlterColumns && tightens((AlterColumns) plan) && defined(((AlterColumns) plan).table()) != null)
+        return new Command("Delta ALTER COLUMN", plan);
+      if (plan instanceof ShowPartitions && plan.resolved()) {
+        ShowPartitions shown = (ShowPartitions) plan;
+        DefinedTable table = defined(shown.table());
+        if (table != null) {
+          Seq columns = DataTypeUtils.toAttributes(table.partitionSchema());
+          return new Command("Delta SHOW PARTITIONS", shown.copy(shown.table(), shown.pattern(), columns));
+        }
+      }
+      return tree;
+    }
+
+    private static boolean tightens(AlterColumns plan) {
+      if (!plan.resolved()) return false;
+      for (Iterator it = plan.specs().iterator(); it.hasNext(); ) {
+        if (((AlterColumnSpec) it.next()).newNullability().contains(Boolean.FALSE)) return true;
+      }
+      return false;
+    }
+
+    private static DefinedTable defined(LogicalPlan table) {
+      if (!(table instanceof ResolvedTable) || !(((ResolvedTable) table).table() instanceof DefinedTable)) return null;
+      return (DefinedTable) ((ResolvedTable) table).table();
+    }
+  }
+}

@@ -1,0 +1,85 @@
+"""Names in databases: where their tables are, which one is meant, and what goes when a name goes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
+
+import tahoe
+
+
+@pytest.fixture
+def database(spark: SparkSession, tmp_path: Path) -> Iterator[str]:
+    """A database with a place of its own, which is the current one."""
+    spark.sql(f"CREATE DATABASE at_home LOCATION '{tmp_path}/home'")
+    spark.sql("USE at_home")
+    yield "at_home"
+    spark.sql("USE default")
+    spark.sql("DROP DATABASE IF EXISTS at_home CASCADE")
+
+
+def test_a_managed_table_is_in_its_databases_folder(spark: SparkSession, database: str, tmp_path: Path) -> None:
+    spark.sql("CREATE TABLE t (id BIGINT) USING delta")
+    spark.range(3).write.format("delta").saveAsTable("at_home.u")
+    spark.range(3).writeTo("v").using("delta").create()
+    assert sorted(path.name for path in (tmp_path / "home").iterdir()) == ["t", "u", "v"]
+    assert [table.name for table in spark.catalog.listTables(database)] == ["t", "u", "v"]
+    spark.sql("USE default")
+    assert spark.table("at_home.u").count() == 3
+    assert not spark.catalog.tableExists("t")
+    with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_NOT_FOUND"):
+        spark.table("u")
+    spark.sql("ALTER TABLE at_home.t ADD COLUMN x INT")
+    assert spark.table("spark_catalog.at_home.t").columns == ["id", "x"]
+    spark.sql("DROP DATABASE at_home CASCADE")
+    assert not list((tmp_path / "home").glob("*/_delta_log"))
+
+
+@pytest.mark.usefixtures("database")
+def test_every_mode_of_save_as_table(spark: SparkSession, tmp_path: Path) -> None:
+    place = str(tmp_path / "home" / "t")
+    for mode, rows in (("error", 2), ("append", 4), ("ignore", 4), ("overwrite", 2)):
+        spark.range(2).write.format("delta").mode(mode).saveAsTable("t")
+        assert spark.table("t").count() == rows, mode
+    with pytest.raises(AnalysisException):
+        spark.range(2).write.format("delta").mode("error").saveAsTable("t")
+    assert tahoe.Table(place).version == 2
+    spark.range(5).writeTo("t").using("delta").replace()
+    assert (spark.table("t").count(), tahoe.Table(place).version) == (5, 3)
+
+
+@pytest.mark.usefixtures("database")
+def test_views_follow_and_go(spark: SparkSession) -> None:
+    spark.range(3).write.format("delta").saveAsTable("t")
+    spark.sql("CREATE VIEW seen AS SELECT max(id) AS m FROM t")
+    spark.table("t").createOrReplaceTempView("passing")
+    spark.sql("INSERT INTO t VALUES (9)")
+    assert [row.m for row in spark.table("seen").collect()] == [9]
+    assert spark.table("passing").count() == 4
+    spark.sql("ALTER TABLE t ADD COLUMN x INT")
+    assert spark.table("seen").count() == 1
+    assert spark.catalog.dropTempView("passing")
+    assert not spark.catalog.tableExists("passing")
+    spark.sql("DROP VIEW seen")
+    spark.sql("DROP TABLE t")
+    with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_NOT_FOUND"):
+        spark.sql("DROP TABLE t")
+    spark.sql("DROP TABLE IF EXISTS t PURGE")
+
+
+@pytest.mark.usefixtures("database")
+def test_a_name_that_is_not_there_keeps_sparks_error(spark: SparkSession) -> None:
+    for statement in (
+        "ALTER TABLE nothing ADD COLUMN x INT",
+        "DESCRIBE TABLE nothing",
+        "SHOW CREATE TABLE nothing",
+        "TRUNCATE TABLE nothing",
+    ):
+        with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_NOT_FOUND"):
+            spark.sql(statement)
+    with pytest.raises(AnalysisException):
+        spark.sql("ALTER TABLE nothing ADD CONSTRAINT c CHECK (id > 0)")
