@@ -15,7 +15,8 @@
     │   │   IdentityUpdateError, IdentityOverflowError, ColumnDefaultsNotEnabledError
     │   ├── InvalidPropertyError, InvalidOptionError, InvalidPredicateError, ReplaceWhereMismatchError
     │   ├── InvalidMergeError, MultipleSourceRowsError
-    │   └── UnsupportedOperationError, AppendOnlyTableError
+    │   ├── StatementSyntaxError          the SQL cannot be read; under Spark also the exception of its parser
+    │   └── UnsupportedOperationError, OperationNotYetSupportedError, AppendOnlyTableError
     ├── DeltaProtocolError            the table asks for more than this version of tahoe can do
     │   ├── UnsupportedReaderFeatureError, UnsupportedWriterFeatureError, UnsupportedProtocolVersionError,
     │   │   UnsupportedTypeChangeError, WriteNotImplementedError
@@ -408,6 +409,32 @@ class UnsupportedOperationError(DeltaAnalysisError):
     sqlstate = "0A000"
     what = "{operation} is not possible on the Delta table {table}: {detail}."
     todo = "{remedy}"
+
+
+class OperationNotYetSupportedError(DeltaAnalysisError):
+    """What was asked for is understood, and a later version of tahoe will do it."""
+
+    condition = "DELTA_OPERATION_NOT_YET_SUPPORTED"
+    sqlstate = "0A000"
+    what = "tahoe {tahoe_version} cannot do {operation} yet, and has not touched {table}."
+    todo = "Leave it out, or do it with another writer: the table stays one that tahoe reads and writes."
+
+
+class StatementSyntaxError(DeltaAnalysisError):
+    condition = "PARSE_SYNTAX_ERROR"
+    sqlstate = "42601"
+    what = "Syntax error at or near {near}: expected {expected}."
+    todo = "Mend it at line {line}, pos {position}.\n\n== SQL ==\n{excerpt}\n"
+
+    @classmethod
+    def at(cls, text: str, start: int, near: str, expected: str) -> StatementSyntaxError:
+        """The error at a place in a text; `near` is what stands there, and nothing at its end."""
+        before = text[:start]
+        line, position = before.count("\n") + 1, start - (before.rfind("\n") + 1)
+        lines = text.split("\n")
+        caret = "-" * position + "^^^"
+        excerpt = "\n".join([*lines[:line], caret, *lines[line:]])
+        return cls(near=f"'{near}'" if near else "end of input", expected=expected, line=line, position=position, excerpt=excerpt)
 
 
 class AppendOnlyTableError(DeltaAnalysisError):
