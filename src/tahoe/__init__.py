@@ -17,7 +17,8 @@ from tahoe import errors
 from tahoe._version import VERSION
 
 if TYPE_CHECKING:
-    from tahoe.spark.session import enable
+    from tahoe.spark.session import configure, enable
+    from tahoe.spark.sql import sql
     from tahoe.spark.tables import DeltaTable, DeltaTableBuilder
     from tahoe.table.snapshot import Snapshot
     from tahoe.table.table import Table
@@ -27,12 +28,14 @@ __version__ = VERSION
 _FOUND_IN = {
     "Snapshot": "tahoe.table.snapshot",
     "Table": "tahoe.table.table",
+    "configure": "tahoe.spark.session",
     "enable": "tahoe.spark.session",
+    "sql": "tahoe.spark.sql",
     "DeltaTable": "tahoe.spark.tables",
     "DeltaTableBuilder": "tahoe.spark.tables",
 }
 
-__all__ = ["DeltaTable", "DeltaTableBuilder", "Snapshot", "Table", "__version__", "enable", "errors"]
+__all__ = ["DeltaTable", "DeltaTableBuilder", "Snapshot", "Table", "__version__", "configure", "enable", "errors", "sql"]
 
 
 def __getattr__(name: str) -> Any:

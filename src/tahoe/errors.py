@@ -4,15 +4,16 @@
     ├── DeltaAnalysisError            what the user asked for cannot be done to this table; also a pyspark AnalysisException under Spark
     │   ├── TableNotFoundError, NotADeltaTableError, TableExistsError, PathIsNotEmptyError, PathOutsideTableError
     │   ├── VersionNotFoundError, TimestampOutOfRangeError, InvalidTimeTravelError, SchemaChangedError
-    │   ├── ChangeStartMissingError, ChangeBoundaryTwiceError, ChangeStartTooLateError, InvalidChangeRangeError, ChangesNotRecordedError,
+    │   ├── ChangeBoundaryNullError, ChangeStartMissingError, ChangeBoundaryTwiceError, ChangeStartTooLateError,
+    │   │   InvalidChangeRangeError, ChangesNotRecordedError,
     │   │   IncompatibleChangesError; below it IncompatibleChangeDataError
     │   ├── SchemaMismatchError, DuplicateColumnsError, UnsupportedDataTypeError, ColumnNotFoundError, PartitionMismatchError,
     │   │   NotNullViolationError, CheckConstraintViolatedError, InvalidColumnNameError
     │   ├── GeneratedValueMismatchError, GeneratedColumnReferenceError, GeneratedColumnExpressionTypeError, GeneratedColumnTypeError,
     │   │   GeneratedColumnExpressionError; below it AggregateInGeneratedColumnError, FunctionInGeneratedColumnError,
     │   │   NonDeterministicGeneratedColumnError
-    │   ├── InvalidIdentityColumnError, IdentityColumnTypeError, PartitionedByIdentityError, IdentityValueGivenError,
-    │   │   IdentityUpdateError, IdentityOverflowError, ColumnDefaultsNotEnabledError
+    │   ├── InvalidIdentityColumnError, NotAnIdentityColumnError, IdentityColumnTypeError, PartitionedByIdentityError,
+    │   │   IdentityValueGivenError, IdentityUpdateError, IdentityOverflowError, ColumnDefaultsNotEnabledError
     │   ├── InvalidPropertyError, InvalidOptionError, InvalidPredicateError, ReplaceWhereMismatchError
     │   ├── InvalidMergeError, MultipleSourceRowsError
     │   ├── StatementSyntaxError          the SQL cannot be read; under Spark also the exception of its parser
@@ -159,6 +160,13 @@ class ChangeStartMissingError(DeltaAnalysisError):
     sqlstate = "42601"
     what = "The changes of {table} were asked for without a start."
     todo = "Give the first version, or the time, from which on they are wanted: startingVersion or startingTimestamp."
+
+
+class ChangeBoundaryNullError(DeltaAnalysisError):
+    condition = "DELTA_CDC_READ_NULL_RANGE_BOUNDARY"
+    sqlstate = "22004"
+    what = "The changes of {table} were asked for with a {boundary} that is null."
+    todo = "Give a version or a time, or leave the end out."
 
 
 class ChangeBoundaryTwiceError(DeltaAnalysisError):
@@ -311,6 +319,13 @@ class InvalidIdentityColumnError(DeltaAnalysisError):
     sqlstate = "42000"
     what = "Column {column} of {table} cannot be an identity column: {detail}."
     todo = "Give an identity column a start, a step other than 0, and nothing else that makes its values."
+
+
+class NotAnIdentityColumnError(DeltaAnalysisError):
+    condition = "DELTA_IDENTITY_COLUMNS_ALTER_NON_IDENTITY_COLUMN"
+    sqlstate = "429BQ"
+    what = "Column {column} of {table} is no identity column, and has no mark to be synchronised."
+    todo = "Name an identity column; the table's schema tells which they are."
 
 
 class IdentityColumnTypeError(DeltaAnalysisError):

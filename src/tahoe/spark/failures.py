@@ -13,10 +13,10 @@ import traceback
 from collections import OrderedDict
 from typing import Any
 
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, ParseException
 from pyspark.errors.exceptions import captured
 
-from tahoe.errors import DataFileMissingError, DeltaAnalysisError, DeltaError, InvalidDataFileError
+from tahoe.errors import DataFileMissingError, DeltaAnalysisError, DeltaError, InvalidDataFileError, StatementSyntaxError
 from tahoe.spark.gateway import JavaObject, java_error
 from tahoe.spark.opened import owner_of
 
@@ -138,7 +138,8 @@ def _with_analysis_exception(kind: type[DeltaAnalysisError]) -> type[DeltaAnalys
     """A class below the error's own and PySpark's, with the methods of the latter answered by the former."""
     if kind.__name__ not in _classes:
         members = {"__doc__": kind.__doc__, "__module__": kind.__module__}
-        _classes[kind.__name__] = type(kind.__name__, (_Both, kind, AnalysisException), members)
+        of_spark = ParseException if issubclass(kind, StatementSyntaxError) else AnalysisException
+        _classes[kind.__name__] = type(kind.__name__, (_Both, kind, of_spark), members)
     return _classes[kind.__name__]
 
 

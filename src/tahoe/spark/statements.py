@@ -8,23 +8,24 @@ run, such as a statement that is explained, has left nothing here.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
-from typing import Any, TypeAlias
+from typing import Any
 
 from pyspark.sql import Column, DataFrame
-from pyspark.sql.types import DataType, IntegralType, LongType, StringType, StructType
+from pyspark.sql.types import IntegralType, StringType, StructType
 
 from tahoe._version import VERSION
 from tahoe.errors import InvalidOptionError, OperationNotYetSupportedError, StatementSyntaxError
 from tahoe.spark.failures import for_user
+from tahoe.spark.fitting import quoted
 from tahoe.spark.gateway import JVM_ERRORS, Gateway, JavaObject, java_error
-from tahoe.spark.tables import DETAIL, HISTORY, REORG, DeltaTable
+from tahoe.spark.layout import LAYOUT
+from tahoe.spark.tables import DETAIL, HISTORY, DeltaTable
+from tahoe.spark.values import Value, values
 from tahoe.sql import statements
 from tahoe.sql.statements import Expression, Name, Parsed, Statement
 
-_EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions."
 _ANALYSIS = "org.apache.spark.sql.catalyst.analysis."
 _PLANS = "org.apache.spark.sql.catalyst.plans.logical."
 
@@ -54,7 +55,7 @@ def plan(gateway: Gateway, beneath: JavaObject, text: str, parameters: JavaObjec
         try:
             return beneath.parsePlan(text) if parameters is None else beneath.parsePlanWithParameters(text, parameters)
         except JVM_ERRORS:
-            raise error from None
+            raise for_user(error) from None
     if parsed is None:
         _refuse_in_script(written)
         return None
@@ -74,19 +75,19 @@ def _refuse_in_script(text: str) -> None:
     found = statements.statement_in_script(text)
     if found is not None:
         expected = f"EXECUTE IMMEDIATE with the statement as a string: a script, BEGIN ... END, cannot hold {' '.join(found.split()[:2])}"
-        raise StatementSyntaxError.at(text, text.index(found), found.split()[0], expected)
+        raise for_user(StatementSyntaxError.at(text, text.index(found), found.split()[0], expected))
 
 
 def _node(gateway: Gateway, beneath: JavaObject, text: str, parsed: Parsed, parameters: JavaObject | None) -> JavaObject:
-    values = list(statements.values_of(parsed.statement))
+    standing = list(statements.values_of(parsed.statement))
     condition = statements.condition_of(parsed.statement)
-    given = [_expression(beneath, text, e) for e in ([*values] if condition is None else [*values, condition])]
+    given = [_expression(beneath, text, e) for e in (standing if condition is None else [*standing, condition])]
     bound = _bound(gateway, given, parameters)
     how = _HOW[type(parsed.statement)]
     return gateway.java_class("delta.Statement")(
         f"Delta {how.name}",
         text,
-        gateway.seq(bound[: len(values)]),
+        gateway.seq(bound[: len(standing)]),
         None if condition is None else gateway.column(bound[-1])._jc,
         gateway.module("org.apache.spark.sql.catalyst.types.DataTypeUtils").toAttributes(gateway.struct(how.columns)),
     )
@@ -101,7 +102,7 @@ def _expression(beneath: JavaObject, text: str, expression: Expression) -> JavaO
         java = java_error(error)
         if java is None or not hasattr(java, "withCommand"):
             raise
-        raise StatementSyntaxError.at(text, *_place(java, expression), "an expression") from None
+        raise for_user(StatementSyntaxError.at(text, *_place(java, expression), "an expression")) from None
 
 
 def _place(error: JavaObject, expression: Expression) -> tuple[int, str]:
@@ -115,57 +116,25 @@ def _bound(gateway: Gateway, expressions: Sequence[JavaObject], parameters: Java
     """The expressions with the query's parameters in their places, by Spark's own rule."""
     if parameters is None or not expressions:
         return list(expressions)
-    empty = gateway.java_class(_PLANS + "OneRowRelation")()
-    carrier = gateway.java_class(_PLANS + "Project")(gateway.seq([gateway.column(e).alias("v")._jc.expr() for e in expressions]), empty)
+    carrier = gateway.java_class(_PLANS + "OneRowRelation")()
+    for expression in reversed(expressions):  # a Filter takes any expression
+        carrier = gateway.java_class(_PLANS + "Filter")(expression, carrier)
     if parameters.getClass().getSimpleName() == "NamedParameterContext":
         given = gateway.dict(parameters.params())
         query = gateway.java_class(_ANALYSIS + "NameParameterizedQuery")(carrier, gateway.seq(given), gateway.seq(given.values()))
     else:
         query = gateway.java_class(_ANALYSIS + "PosParameterizedQuery")(carrier, parameters.params())
-    bound = gateway.module(_ANALYSIS + "BindParameters").apply(query)
-    return [alias.child() for alias in gateway.items(bound.projectList().iterator())]
+    carrier = gateway.module(_ANALYSIS + "BindParameters").apply(query)
+    bound: list[JavaObject] = []
+    while len(bound) < len(expressions):
+        bound.append(carrier.condition())
+        carrier = carrier.child()
+    return bound
 
 
 def _explained(gateway: Gateway, node: JavaObject, mode: str) -> JavaObject:
     how = gateway.java_class("org.apache.spark.sql.execution.ExplainMode").fromString(mode)
     return gateway.java_class("org.apache.spark.sql.execution.command.ExplainCommand")(node, how)
-
-
-# --- values
-
-
-@dataclass(frozen=True, slots=True)
-class Value:
-    """A value that an expression has, and its type."""
-
-    value: Any
-    type: DataType
-
-
-_SIMPLE = {"int": LongType(), "bigint": LongType(), "smallint": LongType(), "tinyint": LongType(), "string": StringType()}
-
-
-def values(gateway: Gateway, expressions: Iterable[JavaObject]) -> list[Value]:
-    """What resolved expressions are: literals as they are, others as Spark computes them in this moment."""
-    given = list(expressions)
-    simple = [_literal(e) for e in given]
-    known = [value for value in simple if value is not None]
-    if len(known) == len(given):
-        return known
-    row = gateway.dataframe_of_plan(gateway.java_class(_PLANS + "OneRowRelation")())
-    rows = row.select([gateway.column(e).alias(f"v{n}") for n, e in enumerate(given)])
-    found = rows.head()
-    assert found is not None  # there is one row
-    return [Value(value, field.dataType) for value, field in zip(found, rows.schema.fields, strict=True)]
-
-
-def _literal(expression: JavaObject) -> Value | None:
-    if expression.getClass().getSimpleName() != "Literal":
-        return None
-    kind, value = _SIMPLE.get(expression.dataType().catalogString()), expression.value()
-    if kind is None or value is None:
-        return None
-    return Value(str(value.toString()) if isinstance(kind, StringType) else int(value), kind)
 
 
 # --- running
@@ -189,7 +158,7 @@ class Given:
             return DeltaTable.forPath(self.gateway.spark, name.path)
         if name.expression is not None:
             return DeltaTable.forName(self.gateway.spark, self.text(name.expression, "IDENTIFIER"))
-        return DeltaTable.forName(self.gateway.spark, ".".join(f"`{part.replace('`', '``')}`" for part in name.parts))
+        return DeltaTable.forName(self.gateway.spark, ".".join(quoted(part) for part in name.parts))
 
     def text(self, expression: Expression, what: str) -> str:
         """The text that an expression is.
@@ -226,7 +195,7 @@ def perform(gateway: Gateway, text: str, resolved: JavaObject, condition: JavaOb
     given = Given(
         gateway,
         dict(zip(statements.values_of(parsed.statement), found, strict=True)),
-        None if condition is None else gateway.column(condition.expr()),
+        None if condition is None else gateway.column_of_user(condition),
     )
     rows = run(parsed.statement, given)
     if rows is None:
@@ -254,7 +223,7 @@ def _detail(statement: statements.DescribeDetail, given: Given) -> DataFrame:
 
 
 def _purge(statement: statements.ReorgPurge, given: Given) -> DataFrame:
-    return given.table(statement.table)._reorganised(given.condition)
+    return given.table(statement.table).purge_in_sql(given.condition)
 
 
 def _drop_feature(statement: statements.DropFeature, given: Given) -> None:
@@ -266,11 +235,11 @@ def _add_feature(statement: statements.AddFeature, given: Given) -> None:
 
 
 def _sync_identity(statement: statements.SyncIdentity, given: Given) -> None:
-    given.table(statement.table)._sync_identity(".".join(statement.column))
+    given.table(statement.table).sync_identity(".".join(statement.column))
 
 
 def _later(statement: Statement, given: Given) -> None:
-    """The table must be there, so that the error is about what is missing."""
+    """Say that it is still to come; where a statement needs a Delta table, it must be there."""
     name = getattr(statement, "table", None) or getattr(statement, "source")  # noqa: B009  every statement has one of the two
     how = _HOW[type(statement)]
     if isinstance(statement, statements.ConvertToDelta | statements.Clone):  # whose tables need not be Delta tables yet
@@ -289,12 +258,10 @@ class _How:
     run: Callable[[Any, Given], DataFrame | None]
 
 
-Performed: TypeAlias = Mapping[type[Any], _How]
-
-_HOW: Performed = {
+_HOW: Mapping[type[Any], _How] = {
     statements.DescribeHistory: _How("DESCRIBE HISTORY", HISTORY, _history),
     statements.DescribeDetail: _How("DESCRIBE DETAIL", DETAIL, _detail),
-    statements.ReorgPurge: _How("REORG", REORG, _purge),
+    statements.ReorgPurge: _How("REORG", LAYOUT, _purge),
     statements.DropFeature: _How("DROP FEATURE", NOTHING, _drop_feature),
     statements.AddFeature: _How("ADD FEATURE", NOTHING, _add_feature),
     statements.SyncIdentity: _How("SYNC IDENTITY", NOTHING, _sync_identity),
@@ -306,3 +273,8 @@ _HOW: Performed = {
     statements.Clone: _How("CLONE", NOTHING, _later),
     statements.ReorgUpgradeUniform: _How("REORG UPGRADE UNIFORM", NOTHING, _later),
 }
+
+
+def name_of(statement: Statement) -> str:
+    """What a statement is called."""
+    return _HOW[type(statement)].name

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
+from itertools import pairwise
 from typing import Literal, NoReturn, TypeAlias
 
 from tahoe.errors import StatementSyntaxError
@@ -237,12 +238,24 @@ def parse(text: str) -> Parsed | None:
     return Parsed(statement, explain)
 
 
+def parse_name(text: str) -> Name:
+    """A table's name as a statement has it.
+
+    Raises:
+        StatementSyntaxError: it is none.
+    """
+    parser = _Parser(text)
+    name = parser.name()
+    parser.at_end()
+    return name
+
+
 def statement_in_script(text: str) -> str | None:
     """The statement of ours that stands in a script, BEGIN ... END, which only Spark's parser reads; None where there is none."""
     tokens = tokens_of(text)
     if not tokens[0].is_word("BEGIN"):
         return None
-    for before, token in zip(tokens, tokens[1:], strict=False):
+    for before, token in pairwise(tokens):
         starts = before.is_symbol(";") or before.is_word("BEGIN", "DO", "THEN", "ELSE", "LOOP", "REPEAT")
         if starts and token.is_word(*_FIRST_WORDS):
             end = next((t.start for t in tokens if t.start > token.start and (t.is_symbol(";") or t.kind == "end")), len(text))

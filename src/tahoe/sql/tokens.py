@@ -17,7 +17,8 @@ class Token:
     """A piece of a statement.
 
     Attributes:
-        kind: `word` is an identifier or a keyword, `quoted` an identifier between backquotes, `text` a string, `end` what comes after the last.
+        kind: `word` is an identifier or a keyword, `quoted` an identifier between backquotes, `text` a string, `end` what
+            comes after the last.
         text: as it is written.
         start: its first character's place in the statement.
         value: a word as it is, a quoted identifier or a string without its quotes and escapes.
