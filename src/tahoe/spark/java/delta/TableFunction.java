@@ -7,6 +7,7 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.classic.Dataset;
 import scala.Option;
 import scala.Tuple3;
+import scala.collection.Iterator;
 import scala.collection.immutable.Seq;
 import scala.runtime.AbstractFunction1;
 
@@ -21,16 +22,17 @@ public class TableFunction extends AbstractFunction1 {
     return rows.queryExecution().analyzed();
   }
 
-  private FunctionIdentifier identifier() { return new FunctionIdentifier(name, Option.empty()); }
-  private ExpressionInfo info() { return new ExpressionInfo(TableFunction.class.getName(), name); }
-
-  /** Makes a running session know it, and those that are made from it. */
+  /** Makes a running session know it, and those that are made from it. How a function is called in full differs between versions of Spark. */
   public void install(org.apache.spark.sql.classic.SparkSession session) {
-    session.sessionState().tableFunctionRegistry().registerFunction(identifier(), info(), this);
-    session.extensions().injectTableFunction(new Tuple3(identifier(), info(), this));
+    ExpressionInfo info = new ExpressionInfo(TableFunction.class.getName(), name);
+    session.extensions().injectTableFunction(new Tuple3(new FunctionIdentifier(name, Option.empty()), info, this));
+    session.extensions().registerTableFunctions(session.sessionState().tableFunctionRegistry());
   }
 
   public static boolean installed(org.apache.spark.sql.classic.SparkSession session, String name) {
-    return session.sessionState().tableFunctionRegistry().functionExists(new FunctionIdentifier(name, Option.empty()));
+    for (Iterator it = session.sessionState().tableFunctionRegistry().listFunction().iterator(); it.hasNext(); ) {
+      if (((FunctionIdentifier) it.next()).funcName().equals(name)) return true;
+    }
+    return false;
   }
 }
