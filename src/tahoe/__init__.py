@@ -10,9 +10,12 @@ not ask for it.
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+import tahoe.sql as _sql
 from tahoe import errors
 from tahoe._version import VERSION
 
@@ -30,7 +33,6 @@ _FOUND_IN = {
     "Table": "tahoe.table.table",
     "configure": "tahoe.spark.session",
     "enable": "tahoe.spark.session",
-    "sql": "tahoe.spark.sql",
     "DeltaTable": "tahoe.spark.tables",
     "DeltaTableBuilder": "tahoe.spark.tables",
 }
@@ -42,3 +44,13 @@ def __getattr__(name: str) -> Any:
     if name in _FOUND_IN:
         return getattr(import_module(_FOUND_IN[name]), name)
     raise AttributeError(f"module 'tahoe' has no attribute {name!r}")
+
+
+class _Sql(ModuleType):
+    """The package `tahoe.sql`, which is also the function `tahoe.sql(spark, text)`: one name cannot hold both otherwise."""
+
+    def __call__(self, spark: Any, sqlQuery: str, args: Any = None) -> Any:  # noqa: N803  PySpark's name
+        return import_module("tahoe.spark.sql").sql(spark, sqlQuery, args)
+
+
+sys.modules[_sql.__name__].__class__ = _Sql

@@ -20,7 +20,7 @@ from tahoe.spark.fitting import quoted
 from tahoe.spark.gateway import Gateway, JavaObject
 from tahoe.spark.merge_builder import raising_for_user
 from tahoe.spark.session import is_connect
-from tahoe.spark.tables import DETAIL, HISTORY, detail_row, history_row
+from tahoe.spark.tables import DETAIL, HISTORY, described, detail_row, history_row
 from tahoe.sql import statements
 from tahoe.sql.statements import Expression, Name, Statement
 from tahoe.table.table import Table
@@ -47,11 +47,16 @@ def sql(spark: SparkSession, sqlQuery: str, args: Args = None) -> DataFrame:  # 
     if is_connect(spark):
         return _over_connect(spark, sqlQuery, args)
     gateway = Gateway(spark)
-    if gateway.java_class("delta.Parser").installed(gateway.session):
+    if has_parser(gateway):
         return spark.sql(sqlQuery, args=args)  # type: ignore[arg-type]
     parser = gateway.session.sessionState().sqlParser()
     plan = running.plan(gateway, parser, sqlQuery, _parameters(gateway, args))
     return spark.sql(sqlQuery, args=args) if plan is None else gateway.dataframe_of_plan(plan)  # type: ignore[arg-type]
+
+
+def has_parser(gateway: Gateway) -> bool:
+    """Whether the session's own parser knows Delta's statements."""
+    return bool(gateway.java_class("delta.Parser").installed(gateway.session))
 
 
 def _parameters(gateway: Gateway, args: Args) -> JavaObject | None:
@@ -77,10 +82,10 @@ def _over_connect(spark: SparkSession, text: str, args: Args) -> DataFrame:
         case statements.DescribeHistory():
             limit = None if statement.limit is None else int(_value(spark, statement.limit, args))
             table = _table(spark, statement.table, args)
-            return spark.createDataFrame([history_row(commit) for commit in raising_for_user(lambda: table.history(limit))], HISTORY)
+            return described(spark, [history_row(commit) for commit in raising_for_user(lambda: table.history(limit))], HISTORY)
         case statements.DescribeDetail():
             snapshot = raising_for_user(_table(spark, statement.table, args).snapshot)
-            return spark.createDataFrame([detail_row(snapshot, ".".join(statement.table.parts) or None)], DETAIL)
+            return described(spark, [detail_row(snapshot, ".".join(statement.table.parts) or None)], DETAIL)
         case statements.AddFeature():
             table, feature = _table(spark, statement.table, args), statement.feature
 

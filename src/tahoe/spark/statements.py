@@ -17,6 +17,7 @@ from pyspark.sql.types import IntegralType, StringType, StructType
 
 from tahoe._version import VERSION
 from tahoe.errors import InvalidOptionError, OperationNotYetSupportedError, StatementSyntaxError
+from tahoe.spark.catalog import path_in
 from tahoe.spark.failures import for_user
 from tahoe.spark.fitting import quoted
 from tahoe.spark.gateway import JVM_ERRORS, Gateway, JavaObject, java_error
@@ -109,27 +110,36 @@ def _place(error: JavaObject, expression: Expression) -> tuple[int, str]:
     """Where Spark cannot read an expression, as near as it tells, and what stands there."""
     near = str(error.getMessageParameters().get("error") or "").strip("'")
     inside = expression.text.find(near) if near and near != "end of input" else -1
-    return (expression.start + inside, near) if inside >= 0 else (expression.start, expression.text.split()[0])
+    return (expression.start + inside, near) if inside >= 0 else (expression.start + len(expression.text), "")
 
 
 def _bound(gateway: Gateway, expressions: Sequence[JavaObject], parameters: JavaObject | None) -> list[JavaObject]:
     """The expressions with the query's parameters in their places, by Spark's own rule."""
-    if parameters is None or not expressions:
+    if parameters is None or not expressions or not _parameter_values(parameters):
         return list(expressions)
     carrier = gateway.java_class(_PLANS + "OneRowRelation")()
     for expression in reversed(expressions):  # a Filter takes any expression
         carrier = gateway.java_class(_PLANS + "Filter")(expression, carrier)
-    if parameters.getClass().getSimpleName() == "NamedParameterContext":
-        given = gateway.dict(parameters.params())
-        query = gateway.java_class(_ANALYSIS + "NameParameterizedQuery")(carrier, gateway.seq(given), gateway.seq(given.values()))
-    else:
-        query = gateway.java_class(_ANALYSIS + "PosParameterizedQuery")(carrier, parameters.params())
+    match parameters.getClass().getSimpleName():
+        case "NamedParameterContext":
+            given = gateway.dict(parameters.params())
+            query = gateway.java_class(_ANALYSIS + "NameParameterizedQuery")(carrier, gateway.seq(given), gateway.seq(given.values()))
+        case "PositionalParameterContext":
+            query = gateway.java_class(_ANALYSIS + "PosParameterizedQuery")(carrier, parameters.params())
+        case _:  # of EXECUTE IMMEDIATE, which may give some of them names
+            fields = [parameters.productElement(n) for n in range(2)]
+            query = gateway.java_class(_ANALYSIS + "GeneralParameterizedQuery")(carrier, *fields)
     carrier = gateway.module(_ANALYSIS + "BindParameters").apply(query)
     bound: list[JavaObject] = []
     while len(bound) < len(expressions):
         bound.append(carrier.condition())
         carrier = carrier.child()
     return bound
+
+
+def _parameter_values(parameters: JavaObject) -> bool:
+    """Whether a query has parameters at all."""
+    return bool(parameters.productElement(0).nonEmpty())
 
 
 def _explained(gateway: Gateway, node: JavaObject, mode: str) -> JavaObject:
@@ -158,7 +168,9 @@ class Given:
             return DeltaTable.forPath(self.gateway.spark, name.path)
         if name.expression is not None:
             return DeltaTable.forName(self.gateway.spark, self.text(name.expression, "IDENTIFIER"))
-        return DeltaTable.forName(self.gateway.spark, ".".join(quoted(part) for part in name.parts))
+        written = ".".join(part if part.isidentifier() else quoted(part) for part in name.parts)
+        path = path_in(written)
+        return DeltaTable.forName(self.gateway.spark, written) if path is None else DeltaTable.forPath(self.gateway.spark, path)
 
     def text(self, expression: Expression, what: str) -> str:
         """The text that an expression is.

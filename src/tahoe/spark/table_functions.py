@@ -5,6 +5,8 @@ Start and end are versions, or, as strings, dates or timestamps, times. The rows
 
 from __future__ import annotations
 
+import re
+
 from pyspark.sql import DataFrame
 from pyspark.sql.types import IntegralType, StringType
 
@@ -17,6 +19,7 @@ from tahoe.spark.values import Value, values
 TABLE_CHANGES, TABLE_CHANGES_BY_PATH = FUNCTIONS = ("table_changes", "table_changes_by_path")
 
 _BOUNDARIES = (("start", START_VERSION, START_TIMESTAMP), ("end", END_VERSION, END_TIMESTAMP))
+_PATH = re.compile(r"/|[a-z][a-z0-9+.-]*:/", re.IGNORECASE)  # what no name begins with
 _TIMES = ("timestamp", "timestamp_ntz", "date")
 
 
@@ -40,7 +43,8 @@ def rows_of(gateway: Gateway, function: str, arguments: JavaObject) -> DataFrame
     for value, names in zip(boundaries, _BOUNDARIES, strict=False):
         options[_option(function, table.value, value, *names)] = str(value.value)
     reader = gateway.spark.read.format("delta").options(**options)
-    path = table.value if function == TABLE_CHANGES_BY_PATH else path_in(table.value)
+    is_path = function == TABLE_CHANGES_BY_PATH or _PATH.match(table.value) is not None
+    path = table.value if is_path else path_in(table.value)
     return reader.table(table.value) if path is None else reader.load(path)
 
 

@@ -17,7 +17,9 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any, Literal, NoReturn, TypeAlias
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
     ArrayType,
     BooleanType,
@@ -272,7 +274,7 @@ class DeltaTable:
             columns=len(self._table.snapshot().schema.fields),
             parallelism=self._spark.sparkContext.defaultParallelism,
         )
-        return self._spark.createDataFrame([row], LAYOUT)
+        return described(self._spark, [row], LAYOUT)
 
     def sync_identity(self, column: str) -> None:
         """ALTER TABLE ... ALTER COLUMN ... SYNC IDENTITY: let a column count on from the farthest value that the table has in it.
@@ -417,11 +419,11 @@ class DeltaTable:
 
     def history(self, limit: int | None = None) -> DataFrame:
         """The commits, newest first: one row each, or the newest `limit`."""
-        return self._spark.createDataFrame([history_row(commit) for commit in self._table.history(limit)], HISTORY)
+        return described(self._spark, [history_row(commit) for commit in self._table.history(limit)], HISTORY)
 
     def detail(self) -> DataFrame:
         """One row that describes the table as it is."""
-        return self._spark.createDataFrame([detail_row(self._table.snapshot(), self._name)], DETAIL)
+        return described(self._spark, [detail_row(self._table.snapshot(), self._name)], DETAIL)
 
 
 def _session(given: SparkSession | None) -> SparkSession:
@@ -485,6 +487,14 @@ class DeltaOptimizeBuilder:
 
 
 # --- rows that describe a table
+
+
+def described(spark: SparkSession, rows: list[dict[str, Any]], schema: StructType) -> DataFrame:
+    """Rows that are here, as a DataFrame for which Spark needs no job."""
+    texts = [field.name for field in schema if isinstance(field.dataType, MapType)]
+    for row in rows:
+        row.update({name: list(row[name].items()) for name in texts if row[name] is not None})  # Arrow's maps are lists of pairs
+    return spark.createDataFrame(pa.Table.from_pylist(rows, schema=to_arrow_schema(schema, timestamp_utc=True)), schema)
 
 
 def history_row(commit: Mapping[str, Any]) -> dict[str, Any]:
