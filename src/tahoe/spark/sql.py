@@ -64,10 +64,15 @@ def _parameters(gateway: Gateway, args: Args) -> JavaObject | None:
     if not args:
         return None
     if isinstance(args, Mapping):
-        named = {name: gateway.expression(F.lit(value)) for name, value in args.items()}
+        named = dict(zip(args, _literals(gateway, list(args.values())), strict=True))
         return gateway.java_class(_PARAMETERS + "NamedParameterContext")(gateway.scala_map(named))
-    placed = gateway.seq([gateway.expression(F.lit(value)) for value in args])
-    return gateway.java_class(_PARAMETERS + "PositionalParameterContext")(placed)
+    return gateway.java_class(_PARAMETERS + "PositionalParameterContext")(gateway.seq(_literals(gateway, args)))
+
+
+def _literals(gateway: Gateway, values: Sequence[Any]) -> list[JavaObject]:
+    """Values as Spark's literals."""
+    rows = gateway.spark.range(0).select([F.lit(value).alias("v") for value in values])
+    return [column.child() for column in gateway.items(rows._jdf.queryExecution().analyzed().projectList().iterator())]
 
 
 # --- Spark Connect

@@ -11,6 +11,7 @@ Arguments, their checks and the columns of results are the reference's. The work
 from __future__ import annotations
 
 import json
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -19,7 +20,6 @@ from typing import Any, Literal, NoReturn, TypeAlias
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
     ArrayType,
     BooleanType,
@@ -43,16 +43,21 @@ from tahoe.spark.gateway import Gateway
 from tahoe.spark.identity import sync_identity
 from tahoe.spark.layout import LAYOUT, purged_row
 from tahoe.spark.merge import Merge
-from tahoe.spark.merge_builder import DeltaMergeBuilder, assignments_of, condition_of, raising_for_user
+from tahoe.spark.merge_builder import DeltaMergeBuilder, assignments_of, condition_of, own_columns, raising_for_user
 from tahoe.spark.opened import open_table
 from tahoe.spark.reorg import Purge, Purged, drop_feature
 from tahoe.spark.reorg import purge as purge_files
 from tahoe.spark.rewrite import Delete, Update, delete, update
 from tahoe.spark.row_changes import Target
+from tahoe.spark.types import delta_schema
 from tahoe.spark.write_options import clustering_unsupported
 from tahoe.table.changes import Changes
 from tahoe.table.snapshot import Snapshot
 from tahoe.table.table import Table
+from tahoe.table.types import arrow_schema
+
+# Columns of DataFrames that were given out before so many others are not known to conditions any more.
+_FRAMES_MAX = 100
 
 _TEXT = StringType()
 _TEXTS = MapType(StringType(), StringType())
@@ -119,6 +124,8 @@ class DeltaTable:
         self._table = table
         self._name = name
         self._alias = alias
+        # The last DataFrames that were given out, whose columns may stand in conditions.
+        self._frames: deque[DataFrame] = deque(maxlen=_FRAMES_MAX)
 
     @classmethod
     def forPath(cls, sparkSession: SparkSession, path: str, hadoopConf: Mapping[str, str] = MappingProxyType({})) -> DeltaTable:
@@ -185,14 +192,20 @@ class DeltaTable:
         return DeltaTableBuilder(_session(sparkSession), "createOrReplace")
 
     def toDF(self) -> DataFrame:
-        """The rows. The DataFrame sees the newest version each time it is planned."""
+        """The rows. The DataFrame sees the newest version each time it is planned.
+
+        Its columns may stand in conditions and values: `table.delete(table.toDF().id == 3)`.
+        """
         reader = self._spark.read.format("delta")
         frame = reader.load(self._table.url) if self._name is None else self._spark.table(self._name)
+        self._frames.append(frame)
         return frame if self._alias is None else frame.alias(self._alias)
 
     def alias(self, aliasName: str) -> DeltaTable:
         """The same table under a name for conditions."""
-        return DeltaTable(self._spark, self._table, name=self._name, alias=aliasName)
+        same = DeltaTable(self._spark, self._table, name=self._name, alias=aliasName)
+        same._frames = self._frames
+        return same
 
     def delete(self, condition: str | Column | None = None) -> DataFrame:
         """Delete the rows for which a condition is true; all rows where there is none. Subqueries may stand in it.
@@ -204,7 +217,7 @@ class DeltaTable:
             AnalysisException: before any work, where the condition or the table does not allow it.
             DeltaConcurrentModificationException: another writer was first, and it matters.
         """
-        command = Delete(target=self._target(), condition=None if condition is None else condition_of(condition))
+        command = Delete(target=self._target(), condition=self._condition(condition))
         return self._affected(lambda: delete(command))
 
     def update(self, condition: str | Column | None = None, set: Mapping[str, str | Column] | None = None) -> DataFrame:
@@ -220,9 +233,9 @@ class DeltaTable:
             AnalysisException: before any work, where the condition, a value or the table does not allow it.
             DeltaConcurrentModificationException: another writer was first, and it matters.
         """
-        assignments = assignments_of(Gateway(self._spark), set, "'set'")
-        where = None if condition is None else condition_of(condition)
-        command = Update(target=self._target(), assignments=assignments, condition=where)
+        target = self._target()
+        assignments = assignments_of(target, set, "'set'")
+        command = Update(target=target, assignments=assignments, condition=self._condition(condition))
         return self._affected(lambda: update(command))
 
     def merge(self, source: DataFrame, condition: str | Column) -> DeltaMergeBuilder:
@@ -237,7 +250,8 @@ class DeltaTable:
             raise TypeError("Type of 'source' in merge must be DataFrame.")
         if condition is None:
             raise ValueError("'condition' in merge cannot be None")
-        return DeltaMergeBuilder(Merge(target=self._target(), source=source, condition=condition_of(condition)))
+        target = self._target()
+        return DeltaMergeBuilder(Merge(target=target, source=source, condition=own_columns(target, condition_of(condition), source)))
 
     def reorg(self, where: str | Column | None = None, *, purge: bool = True, deletedShare: float = 0.0) -> DataFrame:
         """Write files again without the rows that deletion vectors mark; no row changes, and no other writer is disturbed.
@@ -257,7 +271,7 @@ class DeltaTable:
         if purge is not True:
             detail = "REORG can purge, and nothing else yet"
             raise for_user(InvalidOptionError(option="purge", value=purge, table=self._table.url, detail=detail))
-        done = self._purged(None if where is None else condition_of(where), deletedShare)
+        done = self._purged(self._condition(where), deletedShare)
         counts = (len(done.removed), len(done.added), sum(done.removed), sum(done.added))
         names = ("numFilesRemoved", "numFilesAdded", "numBytesRemoved", "numBytesAdded")
         return self._spark.createDataFrame([counts], StructType([StructField(name, LongType()) for name in names]))
@@ -411,7 +425,10 @@ class DeltaTable:
 
     def _target(self) -> Target:
         name = None if self._name is None or path_in(self._name) else self._name.rpartition(".")[2].strip("`")
-        return Target(spark=self._spark, table=self._table, alias=self._alias or name)
+        return Target(spark=self._spark, table=self._table, alias=self._alias or name, frames=tuple(self._frames))
+
+    def _condition(self, given: str | Column | None) -> Column | None:
+        return None if given is None else own_columns(self._target(), condition_of(given))
 
     def _affected(self, command: Callable[[], int]) -> DataFrame:
         count = raising_for_user(command)
@@ -494,7 +511,7 @@ def described(spark: SparkSession, rows: list[dict[str, Any]], schema: StructTyp
     texts = [field.name for field in schema if isinstance(field.dataType, MapType)]
     for row in rows:
         row.update({name: list(row[name].items()) for name in texts if row[name] is not None})  # Arrow's maps are lists of pairs
-    return spark.createDataFrame(pa.Table.from_pylist(rows, schema=to_arrow_schema(schema, timestamp_utc=True)), schema)
+    return spark.createDataFrame(pa.Table.from_pylist(rows, schema=arrow_schema(delta_schema(schema, table="the result"))), schema)
 
 
 def history_row(commit: Mapping[str, Any]) -> dict[str, Any]:
