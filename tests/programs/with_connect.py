@@ -81,7 +81,7 @@ def main(folder: str) -> None:
     found["errors"].append(_error(lambda: spark.read.format("delta").option("readChangeFeed", "true").load(fed).count()))
     found["statements"] = [
         [row.version for row in tahoe.sql(spark, f"DESCRIBE HISTORY delta.`{fed}` LIMIT :n", args={"n": 2}).collect()],
-        [row.version for row in tahoe.sql(spark, "DESC HISTORY IDENTIFIER(?) LIMIT 1 + 0", args=[f"delta.`{fed}`"]).collect()],
+        [row.version for row in tahoe.sql(spark, "DESC HISTORY IDENTIFIER(?) LIMIT 0 + ?", args=[f"delta.`{fed}`", 1]).collect()],
         tahoe.sql(spark, f"DESCRIBE DETAIL '{fed}'").head().format,
         tahoe.sql(spark, "SELECT :x AS x", args={"x": 1}).head().x,
     ]

@@ -7,15 +7,15 @@ have moved.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  PySpark's users know it by this name
 
-from tahoe.errors import TableNotFoundError, UnsupportedOperationError
+from tahoe.errors import InvalidOptionError, TableNotFoundError, UnsupportedOperationError
 from tahoe.spark import statements as running
 from tahoe.spark.catalog import PROVIDER
-from tahoe.spark.failures import for_user
 from tahoe.spark.fitting import quoted
 from tahoe.spark.gateway import Gateway, JavaObject
 from tahoe.spark.merge_builder import raising_for_user
@@ -23,6 +23,7 @@ from tahoe.spark.session import is_connect
 from tahoe.spark.tables import DETAIL, HISTORY, described, detail_row, history_row
 from tahoe.sql import statements
 from tahoe.sql.statements import Expression, Name, Statement
+from tahoe.sql.tokens import tokens_of
 from tahoe.table.table import Table
 
 Args = Mapping[str, Any] | Sequence[Any] | None
@@ -45,7 +46,7 @@ def sql(spark: SparkSession, sqlQuery: str, args: Args = None) -> DataFrame:  # 
         UnsupportedOperationError: in a Spark Connect session, a statement that needs Spark's JVM.
     """
     if is_connect(spark):
-        return _over_connect(spark, sqlQuery, args)
+        return raising_for_user(lambda: _over_connect(spark, sqlQuery, args))
     gateway = Gateway(spark)
     if has_parser(gateway):
         return spark.sql(sqlQuery, args=args)  # type: ignore[arg-type]
@@ -78,64 +79,80 @@ def _literals(gateway: Gateway, values: Sequence[Any]) -> list[JavaObject]:
 # --- Spark Connect
 
 
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A statement with its parameters, in a session whose values only the server can compute."""
+
+    spark: SparkSession
+    text: str
+    args: Args
+
+    def value(self, expression: Expression) -> Any:
+        """What an expression is, as the server computes it."""
+        row = self.spark.sql(f"SELECT {expression.text}", args=self._args_in(expression)).head()  # type: ignore[arg-type]
+        assert row is not None  # there is one row
+        return row[0]
+
+    def _args_in(self, expression: Expression) -> Args:
+        """The parameters that stand in an expression; those that have no names go by their order in the statement."""
+        if self.args is None or isinstance(self.args, Mapping):
+            return self.args
+        places = [token.start for token in tokens_of(self.text) if token.is_symbol("?")]
+        end = expression.start + len(expression.text)
+        return [value for place, value in zip(places, self.args, strict=False) if expression.start <= place < end] or None
+
+    def count(self, expression: Expression) -> int:
+        """The whole number from 0 that an expression is."""
+        found = self.value(expression)
+        if not isinstance(found, int) or isinstance(found, bool) or found < 0:
+            raise InvalidOptionError(option="LIMIT", value=expression.text, table="the statement", detail="it is a whole number from 0")
+        return found
+
+    def table(self, name: Name) -> Table:
+        """The table that the statement names.
+
+        Raises:
+            TableNotFoundError: there is none.
+        """
+        zone = self.spark.conf.get("spark.sql.session.timeZone") or "UTC"
+        if name.expression is not None:
+            return self.table(statements.parse_name(str(self.value(name.expression))))
+        if name.path is not None:
+            return Table(name.path, time_zone=zone)
+        if len(name.parts) == 2 and name.parts[0].lower() == PROVIDER and "/" in name.parts[1]:
+            return Table(name.parts[1], time_zone=zone)
+        rows = self.spark.sql("DESCRIBE TABLE EXTENDED " + ".".join(quoted(part) for part in name.parts)).collect()
+        location = next((row["data_type"] for row in rows if row["col_name"] == "Location"), None)
+        if location is None:
+            raise TableNotFoundError(table=".".join(name.parts))
+        return Table(location, time_zone=zone)
+
+
 def _over_connect(spark: SparkSession, text: str, args: Args) -> DataFrame:
-    parsed = raising_for_user(lambda: statements.parse(text))
+    parsed = statements.parse(text)
     if parsed is None:
         return spark.sql(text, args=args)  # type: ignore[arg-type]
-    statement = parsed.statement
+    asked, statement = _Asked(spark, text, args), parsed.statement
     match statement:
         case statements.DescribeHistory():
-            limit = None if statement.limit is None else int(_value(spark, statement.limit, args))
-            table = _table(spark, statement.table, args)
-            return described(spark, [history_row(commit) for commit in raising_for_user(lambda: table.history(limit))], HISTORY)
+            limit = None if statement.limit is None else asked.count(statement.limit)
+            return described(spark, [history_row(commit) for commit in asked.table(statement.table).history(limit)], HISTORY)
         case statements.DescribeDetail():
-            snapshot = raising_for_user(_table(spark, statement.table, args).snapshot)
-            return described(spark, [detail_row(snapshot, ".".join(statement.table.parts) or None)], DETAIL)
+            table = asked.table(statement.table)
+            return described(spark, [detail_row(table.snapshot(), ".".join(statement.table.parts) or None)], DETAIL)
         case statements.AddFeature():
-            table, feature = _table(spark, statement.table, args), statement.feature
-
-            def add() -> None:
-                with table.transaction(engine=f"Apache-Spark/{spark.version}") as changes:
-                    changes.upgrade_protocol(features=[feature])
-
-            raising_for_user(add)
+            with asked.table(statement.table).transaction(engine=f"Apache-Spark/{spark.version}") as changes:
+                changes.upgrade_protocol(features=[statement.feature])
             return spark.createDataFrame([], running.NOTHING)
         case _:
-            raise for_user(_unsupported(statement))
+            raise _unsupported(statement)
 
 
 def _unsupported(statement: Statement) -> UnsupportedOperationError:
+    name = getattr(statement, "table", None) or getattr(statement, "source")  # noqa: B009  every statement has one of the two
     return UnsupportedOperationError(
         operation=running.name_of(statement),
-        table=(getattr(statement, "table", None) or getattr(statement, "source")).path or "of the statement",  # noqa: B009
+        table=name.path or ".".join(name.parts) or name.expression.text,
         detail="a Spark Connect session has no JVM at hand, and this statement needs it",
         remedy="Run it in a classic session, SparkSession.builder.master(...).",
     )
-
-
-def _value(spark: SparkSession, expression: Expression, args: Args) -> Any:
-    """What an expression is, as the server computes it."""
-    row = spark.sql(f"SELECT {expression.text}", args=args).head()  # type: ignore[arg-type]  # the user's own text
-    assert row is not None  # there is one row
-    return row[0]
-
-
-def _table(spark: SparkSession, name: Name, args: Args) -> Table:
-    """The table that a statement names.
-
-    Raises:
-        TableNotFoundError: there is none.
-    """
-    zone = spark.conf.get("spark.sql.session.timeZone") or "UTC"
-    if name.expression is not None:
-        text = str(_value(spark, name.expression, args))
-        return _table(spark, raising_for_user(lambda: statements.parse_name(text)), None)
-    if name.path is not None:
-        return Table(name.path, time_zone=zone)
-    if len(name.parts) == 2 and name.parts[0].lower() == PROVIDER and "/" in name.parts[1]:
-        return Table(name.parts[1], time_zone=zone)
-    described = spark.sql("DESCRIBE TABLE EXTENDED " + ".".join(quoted(part) for part in name.parts)).collect()
-    location = next((row["data_type"] for row in described if row["col_name"] == "Location"), None)
-    if location is None:
-        raise for_user(TableNotFoundError(table=".".join(name.parts)))
-    return Table(location, time_zone=zone)
