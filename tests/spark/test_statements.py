@@ -264,6 +264,16 @@ def test_tahoe_sql_needs_no_parser_in_the_session(spark, table, monkeypatch):
     assert tahoe.sql(spark, "SELECT :x AS x", args={"x": 1}).head().x == 1
 
 
+def test_a_parser_that_does_not_know_a_statement_says_where_it_runs(spark):
+    theirs = spark._jvm.org.apache.spark.sql.execution.SparkSqlParser()
+    with pytest.raises(ParseException) as raised:
+        theirs.parsePlan("VACUUM t DRY RUN")
+    assert "tahoe.sql" in raised.value.__notes__[0]
+    with pytest.raises(ParseException) as raised:
+        theirs.parsePlan("VACUM t")
+    assert not hasattr(raised.value, "__notes__")
+
+
 # --- functions
 
 

@@ -19,6 +19,7 @@ from pyspark.errors.exceptions import captured
 from tahoe.errors import DataFileMissingError, DeltaAnalysisError, DeltaError, InvalidDataFileError, StatementSyntaxError
 from tahoe.spark.gateway import JavaObject, java_error
 from tahoe.spark.opened import owner_of
+from tahoe.sql.statements import parse
 
 JAVA_CLASS = "delta.PythonError"
 
@@ -69,11 +70,27 @@ def install() -> None:
     @functools.wraps(convert)
     def convert_or_give_back(exception: JavaObject) -> Any:
         ours = _ours(exception)
-        return convert(exception) if ours is None else _with_note_of_cause(ours)
+        return _with_note_of_sql(convert(exception), exception) if ours is None else _with_note_of_cause(ours)
 
     convert_or_give_back.gives_back_ours = True  # type: ignore[attr-defined]
     # what is raised need not be one of PySpark's
     captured.convert_exception = convert_or_give_back  # type: ignore[assignment]
+
+
+def _with_note_of_sql(converted: Any, exception: JavaObject) -> Any:
+    """Spark's parser has met a statement of ours: that is so where the session's parser could not be exchanged."""
+    if isinstance(converted, ParseException) and exception.getClass().getSimpleName() == "ParseException":
+        text = exception.command()
+        if text.isDefined() and _is_statement(str(text.get())):
+            converted.add_note("This session's parser does not know this statement of Delta's: run it with tahoe.sql(spark, text).")
+    return converted
+
+
+def _is_statement(text: str) -> bool:
+    try:
+        return parse(text) is not None
+    except StatementSyntaxError:
+        return True
 
 
 def _with_note_of_cause(error: BaseException) -> BaseException:
