@@ -26,12 +26,12 @@ public class Columns extends AbstractPartialFunction {
   }
 
   /**
-   * @param frames those that the user was given of the table
+   * @param frames those that the user was given of the table, one at least
    * @param source of a MERGE, or null: a column that may be its as well is left as it is
    * @param qualifier the parts by which the table's columns go, or none
    */
   public static Column byName(Column column, List frames, Dataset source, List qualifier) {
-    Expression given = ExpressionUtils$.MODULE$.expression(column);
+    Expression given = ((Dataset) frames.get(0)).sparkSession().expression(column);
     Columns names = new Columns(frames, source, qualifier);
     return ExpressionUtils$.MODULE$.column((Expression) given.transform(names));
   }
