@@ -167,7 +167,7 @@ class Gateway:
 
     def expression(self, column: Column) -> JavaObject:
         """A Column as an expression of Catalyst's."""
-        return self.module("org.apache.spark.sql.classic.ExpressionUtils").expression(column._jc)
+        return self.session.expression(column._jc)
 
     # --- Scala
 
