@@ -235,7 +235,7 @@ def _detail(statement: statements.DescribeDetail, given: Given) -> DataFrame:
 
 
 def _purge(statement: statements.ReorgPurge, given: Given) -> DataFrame:
-    return given.table(statement.table).purge_in_sql(given.condition)
+    return given.table(statement.table)._reorganised(given.condition)
 
 
 def _drop_feature(statement: statements.DropFeature, given: Given) -> None:
@@ -247,7 +247,7 @@ def _add_feature(statement: statements.AddFeature, given: Given) -> None:
 
 
 def _sync_identity(statement: statements.SyncIdentity, given: Given) -> None:
-    given.table(statement.table).sync_identity(".".join(statement.column))
+    given.table(statement.table).syncIdentity(".".join(statement.column))
 
 
 def _later(statement: Statement, given: Given) -> None:

@@ -280,7 +280,7 @@ class DeltaTable:
         command = Purge(target=self._target(), condition=condition, deleted_share=deleted_share)
         return raising_for_user(lambda: purge_files(command))
 
-    def purge_in_sql(self, condition: Column | None) -> DataFrame:
+    def _reorganised(self, condition: Column | None) -> DataFrame:
         """REORG TABLE ... APPLY (PURGE), with the columns of its result."""
         row = purged_row(
             self._table.url,
@@ -290,13 +290,13 @@ class DeltaTable:
         )
         return described(self._spark, [row], LAYOUT)
 
-    def sync_identity(self, column: str) -> None:
-        """ALTER TABLE ... ALTER COLUMN ... SYNC IDENTITY: let a column count on from the farthest value that the table has in it.
+    def syncIdentity(self, columnName: str) -> None:
+        """Let an identity column count on from the farthest value that the table has in it, as `ALTER COLUMN ... SYNC IDENTITY` does.
 
         Raises:
             NotAnIdentityColumnError: it is no identity column.
         """
-        raising_for_user(lambda: sync_identity(self._target(), column))
+        raising_for_user(lambda: sync_identity(self._target(), columnName))
 
     def upgradeTableProtocol(self, readerVersion: int, writerVersion: int) -> None:
         """Raise the table's protocol to at least these versions. It is never lowered.
