@@ -270,7 +270,7 @@ def test_names_alone():
     ],
 )
 def test_a_statement_is_found_in_a_script(text, found):
-    assert statement_in_script(text) == found
+    assert statement_in_script(text) == (None if found is None else Expression(found, text.index(found)))
 
 
 # --- whatever is written

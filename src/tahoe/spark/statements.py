@@ -75,8 +75,9 @@ def _refuse_in_script(text: str) -> None:
     """Say of a script that Spark cannot parse why, if it is for a statement of ours that stands in it."""
     found = statements.statement_in_script(text)
     if found is not None:
-        expected = f"EXECUTE IMMEDIATE with the statement as a string: a script, BEGIN ... END, cannot hold {' '.join(found.split()[:2])}"
-        raise for_user(StatementSyntaxError.at(text, text.index(found), found.split()[0], expected))
+        words = found.text.split()
+        expected = f"EXECUTE IMMEDIATE with the statement as a string: a script, BEGIN ... END, cannot hold {' '.join(words[:2])}"
+        raise for_user(StatementSyntaxError.at(text, found.start, words[0], expected))
 
 
 def _node(gateway: Gateway, beneath: JavaObject, text: str, parsed: Parsed, parameters: JavaObject | None) -> JavaObject:
@@ -101,7 +102,7 @@ def _expression(beneath: JavaObject, text: str, expression: Expression) -> JavaO
         return beneath.parseExpression(blanks + expression.text)
     except JVM_ERRORS as error:
         java = java_error(error)
-        if java is None or not hasattr(java, "withCommand"):
+        if java is None or java.getClass().getSimpleName() != "ParseException":
             raise
         raise for_user(StatementSyntaxError.at(text, *_place(java, expression), "an expression")) from None
 

@@ -22,7 +22,7 @@ from tahoe.sql.tokens import Token, tokens_of
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """An expression as it is written; `start` is its first character's place in the statement."""
+    """A part of a statement as it is written, an expression mostly; `start` is its first character's place in the statement."""
 
     text: str
     start: int
@@ -250,7 +250,7 @@ def parse_name(text: str) -> Name:
     return name
 
 
-def statement_in_script(text: str) -> str | None:
+def statement_in_script(text: str) -> Expression | None:
     """The statement of ours that stands in a script, BEGIN ... END, which only Spark's parser reads; None where there is none."""
     tokens = tokens_of(text)
     if not tokens[0].is_word("BEGIN"):
@@ -264,7 +264,7 @@ def statement_in_script(text: str) -> str | None:
             except StatementSyntaxError:
                 continue
             if found is not None:
-                return text[token.start : end].strip()
+                return Expression(text[token.start : end].strip(), token.start)
     return None
 
 
