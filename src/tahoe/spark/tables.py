@@ -438,9 +438,16 @@ class DeltaTable:
         """The commits, newest first: one row each, or the newest `limit`."""
         return described(self._spark, [history_row(commit) for commit in self._table.history(limit)], HISTORY)
 
+    def _full_name(self) -> str | None:
+        """The name with its catalog and database; None for a table that goes by its path."""
+        if self._name is None:
+            return None
+        identifier, _ = table_identifier(Gateway(self._spark), self._name)
+        return None if identifier is None else str(identifier.unquotedString())
+
     def detail(self) -> DataFrame:
         """One row that describes the table as it is."""
-        return described(self._spark, [detail_row(self._table.snapshot(), self._name)], DETAIL)
+        return described(self._spark, [detail_row(self._table.snapshot(), self._full_name())], DETAIL)
 
 
 def _session(given: SparkSession | None) -> SparkSession:
