@@ -4,7 +4,8 @@
     ├── DeltaAnalysisError            what the user asked for cannot be done to this table; also a pyspark AnalysisException under Spark
     │   ├── TableNotFoundError, NotADeltaTableError, TableExistsError, PathIsNotEmptyError, PathOutsideTableError
     │   ├── VersionNotFoundError, TimestampOutOfRangeError, InvalidTimeTravelError, SchemaChangedError
-    │   ├── ChangeStartMissingError, ChangeBoundaryTwiceError, ChangeStartTooLateError, InvalidChangeRangeError, ChangesNotRecordedError,
+    │   ├── ChangeBoundaryNullError, ChangeStartMissingError, ChangeBoundaryTwiceError, ChangeStartTooLateError,
+    │   │   InvalidChangeRangeError, ChangesNotRecordedError,
     │   │   IncompatibleChangesError; below it IncompatibleChangeDataError
     │   ├── SchemaMismatchError, DuplicateColumnsError, UnsupportedDataTypeError, ColumnNotFoundError, PartitionMismatchError,
     │   │   NotNullViolationError, CheckConstraintViolatedError, InvalidColumnNameError; below the first ConstraintDependsError,
@@ -18,11 +19,12 @@
     │   ├── GeneratedValueMismatchError, GeneratedColumnReferenceError, GeneratedColumnExpressionTypeError, GeneratedColumnTypeError,
     │   │   GeneratedColumnExpressionError; below it AggregateInGeneratedColumnError, FunctionInGeneratedColumnError,
     │   │   NonDeterministicGeneratedColumnError
-    │   ├── InvalidIdentityColumnError, IdentityColumnTypeError, PartitionedByIdentityError, IdentityValueGivenError,
-    │   │   IdentityUpdateError, IdentityOverflowError, ColumnDefaultsNotEnabledError
+    │   ├── InvalidIdentityColumnError, NotAnIdentityColumnError, IdentityColumnTypeError, PartitionedByIdentityError,
+    │   │   IdentityValueGivenError, IdentityUpdateError, IdentityOverflowError, ColumnDefaultsNotEnabledError
     │   ├── InvalidPropertyError, InvalidOptionError, InvalidPredicateError, ReplaceWhereMismatchError
     │   ├── InvalidMergeError, MultipleSourceRowsError
-    │   └── UnsupportedOperationError, AppendOnlyTableError
+    │   ├── StatementSyntaxError          the SQL cannot be read; under Spark also the exception of its parser
+    │   └── UnsupportedOperationError, OperationNotYetSupportedError, AppendOnlyTableError
     ├── DeltaProtocolError            the table asks for more than this version of tahoe can do
     │   ├── UnsupportedReaderFeatureError, UnsupportedWriterFeatureError, UnsupportedProtocolVersionError,
     │   │   UnsupportedTypeChangeError, WriteNotImplementedError
@@ -165,6 +167,13 @@ class ChangeStartMissingError(DeltaAnalysisError):
     sqlstate = "42601"
     what = "The changes of {table} were asked for without a start."
     todo = "Give the first version, or the time, from which on they are wanted: startingVersion or startingTimestamp."
+
+
+class ChangeBoundaryNullError(DeltaAnalysisError):
+    condition = "DELTA_CDC_READ_NULL_RANGE_BOUNDARY"
+    sqlstate = "22004"
+    what = "The changes of {table} were asked for with a {boundary} that is null."
+    todo = "Give a version or a time, or leave the end out."
 
 
 class ChangeBoundaryTwiceError(DeltaAnalysisError):
@@ -324,6 +333,13 @@ class InvalidIdentityColumnError(DeltaAnalysisError):
     sqlstate = "42000"
     what = "Column {column} of {table} cannot be an identity column: {detail}."
     todo = "Give an identity column a start, a step other than 0, and nothing else that makes its values."
+
+
+class NotAnIdentityColumnError(DeltaAnalysisError):
+    condition = "DELTA_IDENTITY_COLUMNS_ALTER_NON_IDENTITY_COLUMN"
+    sqlstate = "429BQ"
+    what = "Column {column} of {table} is no identity column, and has no mark to be synchronised."
+    todo = "Name an identity column; the table's schema tells which they are."
 
 
 class IdentityColumnTypeError(DeltaAnalysisError):
@@ -553,6 +569,32 @@ class UnsupportedOperationError(DeltaAnalysisError):
     sqlstate = "0A000"
     what = "{operation} is not possible on the Delta table {table}: {detail}."
     todo = "{remedy}"
+
+
+class OperationNotYetSupportedError(DeltaAnalysisError):
+    """What was asked for is understood, and a later version of tahoe will do it."""
+
+    condition = "DELTA_OPERATION_NOT_YET_SUPPORTED"
+    sqlstate = "0A000"
+    what = "tahoe {tahoe_version} cannot do {operation} yet, and has not touched {table}."
+    todo = "Leave it out, or do it with another writer: the table stays one that tahoe reads and writes."
+
+
+class StatementSyntaxError(DeltaAnalysisError):
+    condition = "PARSE_SYNTAX_ERROR"
+    sqlstate = "42601"
+    what = "Syntax error at or near {near}: expected {expected}."
+    todo = "Mend it at line {line}, pos {position}.\n\n== SQL ==\n{excerpt}\n"
+
+    @classmethod
+    def at(cls, text: str, start: int, near: str, expected: str) -> StatementSyntaxError:
+        """The error at a place in a text; `near` is what stands there, and nothing at its end."""
+        before = text[:start]
+        line, position = before.count("\n") + 1, start - (before.rfind("\n") + 1)
+        lines = text.split("\n")
+        caret = "-" * position + "^^^"
+        excerpt = "\n".join([*lines[:line], caret, *lines[line:]])
+        return cls(near=f"'{near}'" if near else "end of input", expected=expected, line=line, position=position, excerpt=excerpt)
 
 
 class AppendOnlyTableError(DeltaAnalysisError):

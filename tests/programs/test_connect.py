@@ -63,6 +63,14 @@ def test_a_change_feed_is_read(found):
     assert found["feed of the last version"] == [3, 4]
 
 
+def test_statements_of_deltas_own_run_through_tahoe_sql(found):
+    assert found["statements"] == [[3, 2], [3], "delta", 1]
+    mistake, unsupported, missing = found["refused statements"]
+    assert "PARSE_SYNTAX_ERROR" in mistake
+    assert "Spark Connect" in unsupported
+    assert "DELTA_TABLE_NOT_FOUND" in missing
+
+
 def test_errors_say_what_is_wrong(found):
     missing, version, column, start = found["errors"]
     assert "DELTA_NO_START_FOR_CDC_READ" in start

@@ -79,6 +79,17 @@ def main(folder: str) -> None:
     found["feed"] = sorted([row.id, row["_change_type"], row["_commit_version"]] for row in feed.collect())
     found["feed of the last version"] = sorted(row.id for row in feed.where("_commit_version = 3").collect())
     found["errors"].append(_error(lambda: spark.read.format("delta").option("readChangeFeed", "true").load(fed).count()))
+    found["statements"] = [
+        [row.version for row in tahoe.sql(spark, f"DESCRIBE HISTORY delta.`{fed}` LIMIT :n", args={"n": 2}).collect()],
+        [row.version for row in tahoe.sql(spark, "DESC HISTORY IDENTIFIER(?) LIMIT 0 + ?", args=[f"delta.`{fed}`", 1]).collect()],
+        tahoe.sql(spark, f"DESCRIBE DETAIL '{fed}'").head().format,
+        tahoe.sql(spark, "SELECT :x AS x", args={"x": 1}).head().x,
+    ]
+    found["refused statements"] = [
+        _error(lambda: tahoe.sql(spark, "DESCRIBE HISTORY t LIMT 1")),
+        _error(lambda: tahoe.sql(spark, f"REORG TABLE delta.`{fed}` APPLY (PURGE)")),
+        _error(lambda: tahoe.sql(spark, f"DESCRIBE HISTORY '{folder}/none'")),
+    ]
     found["left"] = pa.table(table.to_arrow()).num_rows
     print("FOUND " + json.dumps(found))
     spark.stop()

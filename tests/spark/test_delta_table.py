@@ -20,6 +20,7 @@ from tahoe.errors import (
     InvalidOptionError,
     InvalidPropertyError,
     NotADeltaTableError,
+    OperationNotYetSupportedError,
     TableExistsError,
     TableNotFoundError,
     UnsupportedDataTypeError,
@@ -362,3 +363,79 @@ def test_names_of_arguments_are_the_references() -> None:
         "generatedByDefaultAs",
         "comment",
     ]
+
+
+# --- columns of its DataFrames in conditions
+
+
+def test_columns_of_its_dataframe_stand_in_conditions_and_values(spark, path):
+    spark.createDataFrame([(1, "a"), (2, "b"), (3, "c")], "id long, v string").write.format("delta").save(path)
+    table = DeltaTable.forPath(spark, path)
+    rows = table.toDF()
+    table.delete(rows.id == 3)
+    table.update(rows.id == 1, {"v": F.concat(rows.v, rows["v"])})
+    aliased = table.alias("t")
+    aliased.update(aliased.toDF().id == 2, {"v": F.upper(aliased.toDF().v)})
+    assert sorted(map(tuple, table.toDF().collect())) == [(1, "aa"), (2, "B")]
+
+
+def test_columns_of_its_dataframe_stand_in_a_merge(spark, path):
+    spark.createDataFrame([(1, "a"), (2, "b")], "id long, v string").write.format("delta").save(path)
+    table = DeltaTable.forPath(spark, path).alias("t")
+    rows = table.toDF()
+    source = spark.createDataFrame([(1, "x")], "id long, w string")
+    table.merge(source, rows.id == source.id).whenMatchedUpdate(rows.v == "a", {"v": F.concat(rows.v, source.w)}).execute()
+    assert sorted(map(tuple, table.toDF().collect())) == [(1, "ax"), (2, "b")]
+
+
+def test_columns_of_another_dataframe_do_not(spark, path):
+    spark.createDataFrame([(1, "a")], "id long, v string").write.format("delta").save(path)
+    table = DeltaTable.forPath(spark, path)
+    table.toDF()
+    other = spark.read.format("delta").load(path)
+    with pytest.raises(AnalysisException):
+        table.delete(other.id == 1)
+
+
+# --- what is still to come
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda t: t.vacuum(0),
+        lambda t: t.generate("symlink_format_manifest"),
+        lambda t: t.restoreToVersion(0),
+        lambda t: t.restoreToTimestamp("2026-01-01"),
+        lambda t: t.optimize().where("p = 1").executeCompaction(),
+        lambda t: t.optimize().executeZOrderBy("id"),
+        lambda t: t.clone("/nowhere", True),
+        lambda t: t.cloneAtVersion(0, "/nowhere", isShallow=True, replace=True, properties={"a": "b"}),
+        lambda t: t.cloneAtTimestamp("2026-01-01", "/nowhere"),
+        lambda t: DeltaTable.convertToDelta(t._spark, "parquet.`/nowhere`", "p int"),
+    ],
+)
+def test_what_is_still_to_come_says_so(spark, path, call):
+    spark.range(3).write.format("delta").save(path)
+    with pytest.raises(OperationNotYetSupportedError):
+        call(DeltaTable.forPath(spark, path))
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda t: t.restoreToVersion("0"), "version needs to be an int but got '<class 'str'>'."),
+        (lambda t: t.restoreToTimestamp(1), "timestamp needs to be a string but got '<class 'int'>'."),
+        (lambda t: t.clone(1), "target needs to be a string but got '<class 'int'>'."),
+        (lambda t: t.clone("/x", "yes"), "isShallow needs to be a boolean but got '<class 'str'>'."),
+        (
+            lambda t: t.clone("/x", True, properties={"a": 1}),
+            "All property values including 1 needs to be a string but got '<class 'int'>'.",
+        ),
+    ],
+)
+def test_arguments_are_checked_as_the_reference_does(spark, path, call, message):
+    spark.range(3).write.format("delta").save(path)
+    with pytest.raises(ValueError) as raised:
+        call(DeltaTable.forPath(spark, path))
+    assert str(raised.value) == message

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
 import pytest
+from py4j.protocol import Py4JError
 from pyspark.sql import Row, SparkSession
 
 import tahoe
@@ -31,6 +32,46 @@ def marked(path) -> str:
 
 
 # --- enabling
+
+
+@pytest.mark.usefixtures("spark")
+def test_a_configured_builder_makes_enabled_sessions(marked):
+    builder = SparkSession.builder.config("my.setting", "1")
+    assert tahoe.configure(builder, ["org.example:a:1", "org.example:b:2"]) is builder
+    assert builder._options.pop("spark.jars.packages") == "org.example:a:1,org.example:b:2"
+    session = builder.getOrCreate()
+    assert session.conf.get("my.setting") == "1"
+    assert session.sql(f"DESCRIBE HISTORY delta.`{marked}`").count() > 0
+    session.conf.unset("my.setting")
+
+
+def test_only_builders_are_configured(spark):
+    with pytest.raises(TypeError, match="must be called with a SparkSession builder"):
+        tahoe.configure(spark)
+
+
+def test_a_session_whose_parser_stays_says_how_to_run_statements(spark, monkeypatch):
+    asked = Gateway.java_class
+
+    def refused(*_):
+        raise Py4JError("no such field")
+
+    class Fixed:
+        installed = staticmethod(lambda session: False)
+        install = staticmethod(refused)
+
+    monkeypatch.setattr(Gateway, "java_class", lambda self, name: Fixed if name == "delta.Parser" else asked(self, name))
+    with pytest.warns(UserWarning, match=r"tahoe\.sql"):
+        tahoe.enable(spark)
+
+
+def test_the_users_own_parser_stays_beneath(spark):
+    injected = getattr(spark._jvm.delta, "Parser$Injected")()
+    own = spark._jvm.org.apache.spark.sql.execution.SparkSqlParser()
+    ours = injected.apply(spark._jsparkSession, own)
+    assert ours.hashCode() == own.hashCode()  # what is not about plans goes beneath
+    identity = spark._jvm.java.lang.System.identityHashCode
+    assert identity(injected.apply(spark._jsparkSession, ours)) == identity(ours)
 
 
 def test_enabling_again_changes_nothing(spark):

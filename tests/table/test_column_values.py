@@ -18,6 +18,7 @@ from tahoe.errors import (
     IdentityOverflowError,
     IdentityValueGivenError,
     MetadataChangedException,
+    NotAnIdentityColumnError,
     SchemaMismatchError,
     UnsupportedOperationError,
 )
@@ -61,6 +62,33 @@ def counted(table: tahoe.Table):
 
 
 # --- identity columns
+
+
+@pytest.mark.parametrize(
+    ("start", "step", "value", "following"),
+    [(10, 5, 20, 25), (10, 5, 21, 30), (10, 5, 9, 10), (10, 5, None, 10), (0, -3, -7, -12), (0, -3, 4, 0)],
+)
+def test_numbers_go_on_behind_a_value_that_they_are_told(start, step, value, following):
+    table = make(Field(name="i", type=LONG, metadata=numbers(start, step, explicit=True)))
+    with again(table).transaction() as changes:
+        changes.sync_identity("I", value)
+    table.append(rows("a"))
+    assert column(table, "i") == [following]
+
+
+def test_numbers_never_go_back_to_a_value_that_they_are_told():
+    table = make(Field(name="i", type=LONG, metadata=numbers(1, 1, explicit=True)))
+    table.append(rows("a", "b", "c"))
+    with table.transaction() as changes:
+        changes.sync_identity("i", 2)
+    assert changes.version is None, "there was nothing to commit"
+    table.append(rows("d"))
+    assert column(table, "i") == [1, 2, 3, 4]
+
+
+def test_only_identity_columns_are_told_where_to_go_on():
+    with pytest.raises(NotAnIdentityColumnError), make().transaction() as changes:
+        changes.sync_identity("x", 1)
 
 
 def test_numbers_go_on_from_commit_to_commit():

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass, replace
 
-from tahoe.errors import ConstraintExistsError, ConstraintNotFoundError, InvalidPropertyError, SchemaMismatchError
+from tahoe.errors import ConstraintExistsError, ConstraintNotFoundError, InvalidPropertyError, NotAnIdentityColumnError, SchemaMismatchError
 from tahoe.protocol.actions import Metadata, Protocol
 from tahoe.protocol.column_mapping import (
     MAX_COLUMN_ID,
@@ -20,7 +20,7 @@ from tahoe.protocol.column_mapping import (
     mapping_mode,
     without_mapping,
 )
-from tahoe.protocol.column_values import makes_values
+from tahoe.protocol.column_values import identity_columns, makes_values, with_marks
 from tahoe.protocol.constraints import PREFIX as CONSTRAINT
 from tahoe.protocol.evolution import Widens, widening_of
 from tahoe.protocol.features import needed_features, split_features, upgrade, upgrade_for, without_feature
@@ -112,6 +112,22 @@ class Definition:
 
     def _invalid(self, name: str, value: str, detail: str) -> InvalidPropertyError:
         return InvalidPropertyError(property=name, table=self.table, value=value, detail=detail)
+
+    def with_identity_at(self, column: str, value: int) -> Definition:
+        """With an identity column's mark moved to a value, or the next after it that a step leads to; it never goes back.
+
+        Raises:
+            NotAnIdentityColumnError: the table has no identity column of that name.
+        """
+        found = next(((name, i) for name, i in identity_columns(self.schema, table=self.table) if name.lower() == column.lower()), None)
+        if found is None:
+            raise NotAnIdentityColumnError(table=self.table, column=column)
+        name, identity = found
+        is_before = value < identity.start if identity.step > 0 else value > identity.start
+        if is_before or identity.moved_to(value) == identity:
+            return self
+        schema = with_marks(self.schema, {name: value})
+        return replace(self, metadata=replace(self.metadata, schema_string=schema.to_json()))
 
     # --- constraints
 

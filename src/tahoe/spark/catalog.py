@@ -5,6 +5,7 @@ A catalog holds a table's name and location; schema and partitioning come from t
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
@@ -87,3 +88,12 @@ def is_delta(table: JavaObject) -> bool:
     """Whether a `CatalogTable` is ours."""
     provider = table.provider()
     return bool(provider.isDefined() and provider.get().lower() == PROVIDER)
+
+
+_PATH = re.compile(r"delta\.`((?:[^`]|``)+)`", re.IGNORECASE)
+
+
+def path_in(identifier: str) -> str | None:
+    """The path of ``delta.`path` ``; None for another identifier."""
+    found = _PATH.fullmatch(identifier.strip())
+    return found[1].replace("``", "`") if found else None

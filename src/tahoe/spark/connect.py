@@ -39,7 +39,7 @@ FILE_ROWS = 1 << 20
 SLOWER = (
     "This is a Spark Connect session: Delta tables are read and written through Python, several times slower than in a session with a JVM "
     'of its own, and only with format("delta") and the modes append and overwrite: there are no table names in SQL, no DeltaTable, and '
-    'partitionBy is an option, .option("partitionBy", "a,b").'
+    'partitionBy is an option, .option("partitionBy", "a,b"). DESCRIBE HISTORY and DESCRIBE DETAIL are run by tahoe.sql(spark, text).'
 )
 
 

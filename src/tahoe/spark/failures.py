@@ -13,12 +13,13 @@ import traceback
 from collections import OrderedDict
 from typing import Any
 
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, ParseException
 from pyspark.errors.exceptions import captured
 
-from tahoe.errors import DataFileMissingError, DeltaAnalysisError, DeltaError, InvalidDataFileError
+from tahoe.errors import DataFileMissingError, DeltaAnalysisError, DeltaError, InvalidDataFileError, StatementSyntaxError
 from tahoe.spark.gateway import JavaObject, java_error
 from tahoe.spark.opened import owner_of
+from tahoe.sql.statements import parse
 
 JAVA_CLASS = "delta.PythonError"
 
@@ -69,11 +70,27 @@ def install() -> None:
     @functools.wraps(convert)
     def convert_or_give_back(exception: JavaObject) -> Any:
         ours = _ours(exception)
-        return convert(exception) if ours is None else _with_note_of_cause(ours)
+        return _with_note_of_sql(convert(exception), exception) if ours is None else _with_note_of_cause(ours)
 
     convert_or_give_back.gives_back_ours = True  # type: ignore[attr-defined]
     # what is raised need not be one of PySpark's
     captured.convert_exception = convert_or_give_back  # type: ignore[assignment]
+
+
+def _with_note_of_sql(converted: Any, exception: JavaObject) -> Any:
+    """Spark's parser has met a statement of ours: that is so where the session's parser could not be exchanged."""
+    if isinstance(converted, ParseException) and exception.getClass().getSimpleName() == "ParseException":
+        text = exception.command()
+        if text.isDefined() and _is_statement(str(text.get())):
+            converted.add_note("This session's parser does not know this statement of Delta's: run it with tahoe.sql(spark, text).")
+    return converted
+
+
+def _is_statement(text: str) -> bool:
+    try:
+        return parse(text) is not None
+    except StatementSyntaxError:
+        return True
 
 
 def _with_note_of_cause(error: BaseException) -> BaseException:
@@ -138,7 +155,8 @@ def _with_analysis_exception(kind: type[DeltaAnalysisError]) -> type[DeltaAnalys
     """A class below the error's own and PySpark's, with the methods of the latter answered by the former."""
     if kind.__name__ not in _classes:
         members = {"__doc__": kind.__doc__, "__module__": kind.__module__}
-        _classes[kind.__name__] = type(kind.__name__, (_Both, kind, AnalysisException), members)
+        of_spark = ParseException if issubclass(kind, StatementSyntaxError) else AnalysisException
+        _classes[kind.__name__] = type(kind.__name__, (_Both, kind, of_spark), members)
     return _classes[kind.__name__]
 
 

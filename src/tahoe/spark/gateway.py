@@ -165,6 +165,14 @@ class Gateway:
         """An expression of Catalyst's as a Column."""
         return ClassicColumn(self.module("org.apache.spark.sql.classic.ExpressionUtils").column(expression))
 
+    def column_of_user(self, column: JavaObject) -> Column:
+        """Spark's own `Column` as a Column."""
+        return ClassicColumn(column)
+
+    def expression(self, column: Column) -> JavaObject:
+        """A Column as an expression of Catalyst's."""
+        return self.session.expression(column._jc)
+
     # --- Scala
 
     def module(self, name: str) -> JavaObject:

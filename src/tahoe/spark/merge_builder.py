@@ -17,6 +17,7 @@ from tahoe.spark.assignments import Assignment, assignment
 from tahoe.spark.failures import for_user
 from tahoe.spark.gateway import Gateway
 from tahoe.spark.merge import Clause, Kind, Merge, merge
+from tahoe.spark.row_changes import Target
 
 T = TypeVar("T")
 
@@ -108,10 +109,13 @@ class DeltaMergeBuilder:
         return DeltaMergeBuilder(replace(self._command, not_matched_by_source=(*self._command.not_matched_by_source, clause)))
 
     def _clause(self, kind: Kind, condition: Any, assignments: tuple[Assignment, ...] | None = None) -> Clause:
-        return Clause(kind=kind, condition=None if condition is None else condition_of(condition), assignments=assignments)
+        return Clause(kind=kind, condition=self._condition(condition), assignments=assignments)
 
     def _values(self, given: Any, name: str) -> tuple[Assignment, ...]:
-        return assignments_of(Gateway(self._command.target.spark), given, name)
+        return assignments_of(self._command.target, given, name, self._command.source)
+
+    def _condition(self, given: Any) -> Column | None:
+        return None if given is None else own_columns(self._command.target, condition_of(given), self._command.source)
 
 
 def raising_for_user(command: Callable[[], T]) -> T:
@@ -135,8 +139,30 @@ def condition_of(given: Any) -> Column:
     return given
 
 
-def assignments_of(gateway: Gateway, given: Any, name: str) -> tuple[Assignment, ...]:
+def own_columns(target: Target, column: Column, source: DataFrame | None = None) -> Column:
+    """A condition or a value of a user's, in which columns of the table's DataFrames go by their names.
+
+    Args:
+        source: of a MERGE. A column that it has as well, because it was made from the table, stays what it is.
+    """
+    if not target.frames:
+        return column
+    gateway = Gateway(target.spark)
+    named = gateway.java_class("delta.Columns").byName(
+        column._jc,
+        gateway.list(frame._jdf for frame in target.frames),
+        None if source is None else source._jdf,
+        gateway.list([] if target.alias is None else [target.alias]),
+    )
+    return gateway.column_of_user(named)
+
+
+def assignments_of(target: Target, given: Any, name: str, source: DataFrame | None = None) -> tuple[Assignment, ...]:
     """A dictionary of values by columns.
+
+    Args:
+        name: what the dictionary is called in errors.
+        source: of a MERGE.
 
     Raises:
         ValueError: None.
@@ -152,4 +178,6 @@ def assignments_of(gateway: Gateway, given: Any, name: str) -> tuple[Assignment,
         if type(value) is not str and not isinstance(value, Column):
             wanted = "Spark SQL Columns or strings (expressions in SQL syntax) as values"
             raise TypeError(f"Values of dict in {name} must contain only {wanted}, found '{value}' of type '{type(value)}'")
-    return tuple(assignment(gateway, column, F.expr(value) if type(value) is str else value) for column, value in given.items())
+    gateway = Gateway(target.spark)
+    values = {column: F.expr(value) if type(value) is str else own_columns(target, value, source) for column, value in given.items()}
+    return tuple(assignment(gateway, column, value) for column, value in values.items())

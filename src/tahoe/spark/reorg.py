@@ -6,6 +6,7 @@ writer has removed or marked one of the files that it has written again.
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,12 +40,21 @@ class Purge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Purged:
-    """What a purge has done: counts of files, their bytes."""
+    """What a purge has done.
 
-    files_removed: int = 0
-    files_added: int = 0
-    bytes_removed: int = 0
-    bytes_added: int = 0
+    Attributes:
+        removed, added: the sizes of the files, in bytes.
+        rows_removed: how many rows vectors marked in these files.
+        partitions: in how many partitions they were.
+        files_considered: how many files the table has in the partitions that were asked for.
+    """
+
+    removed: tuple[int, ...] = ()
+    added: tuple[int, ...] = ()
+    rows_removed: int = 0
+    partitions: int = 0
+    files_considered: int = 0
+    began_ms: int = 0
 
 
 def purge(command: Purge) -> Purged:
@@ -58,33 +68,36 @@ def purge(command: Purge) -> Purged:
         detail = "it is a share of the rows, from 0 to 1"
         raise InvalidOptionError(option="deletedShare", value=command.deleted_share, table=command.target.table.url, detail=detail)
     with RowChange(command.target, removes_data=False, data_change=False) as change:
-        marked = _marked_files(change, command)
+        began_ms = int(time.time() * 1000)
+        marked, considered = _marked_files(change, command)
         files = list(marked.adds())
         if not files:
-            return Purged()
+            return Purged(files_considered=considered, began_ms=began_ms)
         assert marked.rows is not None
         rows = change.rows(marked.rows.to_pylist())
         change.remove(files)
         change.write_again(rows)
         purged = Purged(
-            files_removed=len(files),
-            files_added=len(change.added_files),
-            bytes_removed=sum(file.size_bytes for file in files),
-            bytes_added=sum(file.size_bytes for file in change.added_files),
+            removed=tuple(file.size_bytes for file in files),
+            added=tuple(file.size_bytes for file in change.added_files),
+            rows_removed=sum(file.deletion_vector.cardinality for file in files if file.deletion_vector is not None),
+            partitions=len({tuple(file.partition_values.items()) for file in files}),
+            files_considered=considered,
+            began_ms=began_ms,
         )
         metrics = {
-            "numRemovedFiles": purged.files_removed,
-            "numRemovedBytes": purged.bytes_removed,
-            "numAddedFiles": purged.files_added,
-            "numAddedBytes": purged.bytes_added,
+            "numRemovedFiles": len(purged.removed),
+            "numRemovedBytes": sum(purged.removed),
+            "numAddedFiles": len(purged.added),
+            "numAddedBytes": sum(purged.added),
             "numDeletionVectorsRemoved": len(files),
         }
         change.commit(REORG, {"predicate": "[]", "applyPurge": True}, metrics, None)
         return purged
 
 
-def _marked_files(change: RowChange, command: Purge) -> Scan:
-    """The files with a vector that marks more than the share."""
+def _marked_files(change: RowChange, command: Purge) -> tuple[Scan, int]:
+    """The files with a vector that marks more than the share, and how many files there are in the partitions that count."""
     scan = change.snapshot.everything
     vectors = scan.column("deletion_vector")
     wanted = np.asarray(pc.is_valid(vectors).combine_chunks())
@@ -94,13 +107,16 @@ def _marked_files(change: RowChange, command: Purge) -> Scan:
         share = pc.divide(deleted.cast(pa.float64()), records.cast(pa.float64()))
         wanted = wanted & np.asarray(pc.fill_null(pc.greater(share, command.deleted_share), True).combine_chunks())
     numbers = set(np.flatnonzero(wanted).tolist())
+    considered = len(wanted)
     if command.condition is not None:
         search = Search(change, command.condition)
         if not search.is_about_partitions:
             detail = f"it may only name partition columns ({', '.join(change.snapshot.partition_columns) or 'there are none'})"
             raise InvalidOptionError(option="where", value=search.text, table=change.snapshot.url, detail=detail)
-        numbers &= set(search.whole_numbers())
-    return Scan(change.snapshot, None, pa.array(sorted(numbers), pa.uint64()))
+        within = set(search.whole_numbers())
+        numbers &= within
+        considered = len(within)
+    return Scan(change.snapshot, None, pa.array(sorted(numbers), pa.uint64())), considered
 
 
 def drop_deletion_vectors(target: Target) -> None:

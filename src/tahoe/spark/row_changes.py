@@ -62,11 +62,17 @@ _WHOLE = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """The table of a command, and the name by which its conditions may call it."""
+    """The table of a command.
+
+    Attributes:
+        alias: the name by which its conditions may call it.
+        frames: DataFrames of the table whose columns may stand in its conditions and values.
+    """
 
     spark: SparkSession
     table: Table
     alias: str | None = None
+    frames: tuple[DataFrame, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

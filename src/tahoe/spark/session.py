@@ -11,8 +11,9 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from tahoe.spark import failures
-from tahoe.spark.gateway import Gateway
+from tahoe.spark.gateway import JVM_ERRORS, Gateway
 from tahoe.spark.source import Source
+from tahoe.spark.table_functions import FUNCTIONS
 
 JAVA_SOURCES = Path(__file__).parent / "java"
 
@@ -24,6 +25,11 @@ SESSION_CATALOG_CLASS = "delta.SessionCatalog"
 
 # What a configuration written for the reference says; without its JAR there is no such class, and ours takes the place.
 REFERENCE_CATALOG_CLASS = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
+
+NO_PARSER = (
+    "The parser of this Spark session cannot be exchanged: statements that only Delta has, such as DESCRIBE HISTORY, run with "
+    "tahoe.sql(spark, text), and not with spark.sql(text)."
+)
 
 
 def enable(spark: SparkSession) -> SparkSession:
@@ -55,6 +61,8 @@ def enable(spark: SparkSession) -> SparkSession:
     failures.install()
     _install_rules(gateway)
     _install_catalogs(gateway)
+    _install_parser(gateway)
+    _install_functions(gateway)
     return spark
 
 
@@ -70,6 +78,27 @@ def _install_rules(gateway: Gateway) -> None:
         gateway.session.extensions().injectOptimizerRule(rules())
     rules.install(gateway.session)
     gateway.java_class("delta.Definitions").install(gateway.session)
+
+
+def _install_parser(gateway: Gateway) -> None:
+    """The parser that knows our statements too, here and in sessions made from this one; the user's own stays beneath it."""
+    parser = gateway.java_class("delta.Parser")
+    if parser.installed(gateway.session):
+        return
+    try:
+        parser.install(gateway.session)
+    except JVM_ERRORS as error:
+        warnings.warn(f"{NO_PARSER} ({error})", stacklevel=3)
+        return
+    gateway.session.extensions().injectParser(gateway.java_class("delta.Parser$Injected")())
+
+
+def _install_functions(gateway: Gateway) -> None:
+    """table_changes and its like, here and in sessions made from this one."""
+    functions = gateway.java_class("delta.TableFunction")
+    for name in FUNCTIONS:
+        if not functions.installed(gateway.session, name):
+            functions(name).install(gateway.session)
 
 
 def _install_catalogs(gateway: Gateway) -> None:
@@ -88,3 +117,29 @@ def _install_catalogs(gateway: Gateway) -> None:
     for name, value in settings.items():
         gateway.spark.conf.set(name, value)
         shared.set(name, value)
+
+
+def configure(spark_session_builder: SparkSession.Builder, extra_packages: list[str] | None = None) -> SparkSession.Builder:
+    """Let a builder make enabled sessions: `spark = tahoe.configure(SparkSession.builder).getOrCreate()`.
+
+    It takes what the reference's `configure_spark_with_delta_pip` takes.
+
+    Args:
+        extra_packages: Maven coordinates for `spark.jars.packages`; Delta itself needs none.
+
+    Returns:
+        the builder that was given.
+
+    Raises:
+        TypeError: what was given is no builder.
+    """
+    if not isinstance(spark_session_builder, SparkSession.Builder):
+        raise TypeError(
+            "This function must be called with a SparkSession builder as the argument. "
+            f"The argument found is of type {type(spark_session_builder)}."
+        )
+    if extra_packages:
+        spark_session_builder.config("spark.jars.packages", ",".join(extra_packages))
+    make = spark_session_builder.getOrCreate
+    spark_session_builder.getOrCreate = lambda: enable(make())  # type: ignore[method-assign]
+    return spark_session_builder

@@ -9,7 +9,7 @@ import functools
 from collections.abc import Callable
 from typing import Any, ClassVar, TypeVar
 
-from tahoe.spark import catalog, change_feed, commands, data_files, planning, scan, shown, table_changes
+from tahoe.spark import catalog, change_feed, commands, data_files, planning, scan, shown, statements, table_changes, table_functions
 from tahoe.spark.failures import to_java
 from tahoe.spark.gateway import Gateway, JavaObject
 from tahoe.spark.opened import opened
@@ -104,6 +104,18 @@ class Source:
     @_answering
     def create(self, session: JavaObject, staged: JavaObject) -> None:
         commands.create(Gateway.of(session), staged)
+
+    @_answering
+    def statement(self, beneath: JavaObject, text: str, parameters: JavaObject | None) -> JavaObject | None:
+        return statements.plan(Gateway.active(), beneath, text, parameters)
+
+    @_answering
+    def perform(self, session: JavaObject, text: str, values: JavaObject, condition: JavaObject | None) -> JavaObject:
+        return statements.perform(Gateway.of(session), text, values, condition)
+
+    @_answering
+    def rowsOf(self, session: JavaObject, function: str, arguments: JavaObject) -> JavaObject:  # noqa: N802  Java's name
+        return table_functions.rows_of(Gateway.of(session), function, arguments)._jdf
 
     class Java:
         implements: ClassVar = ["delta.Python"]

@@ -11,12 +11,14 @@ Arguments, their checks and the columns of results are the reference's. The work
 from __future__ import annotations
 
 import json
-import re
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Any, Literal, NoReturn, TypeAlias
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.types import (
     ArrayType,
@@ -31,23 +33,31 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from tahoe.errors import DeltaAnalysisError, InvalidOptionError, TableExistsError, TableNotFoundError
+from tahoe._version import VERSION
+from tahoe.errors import DeltaAnalysisError, InvalidOptionError, OperationNotYetSupportedError, TableExistsError, TableNotFoundError
 from tahoe.protocol.features import supported_features
 from tahoe.protocol.properties import parse_column_list
-from tahoe.spark.catalog import location_of
+from tahoe.spark.catalog import location_of, path_in
 from tahoe.spark.creation import NewTable, declared_schema, make_table, place_of, table_identifier
 from tahoe.spark.failures import for_user
 from tahoe.spark.gateway import Gateway
+from tahoe.spark.identity import sync_identity
+from tahoe.spark.layout import LAYOUT, purged_row
 from tahoe.spark.merge import Merge
-from tahoe.spark.merge_builder import DeltaMergeBuilder, assignments_of, condition_of, raising_for_user
+from tahoe.spark.merge_builder import DeltaMergeBuilder, assignments_of, condition_of, own_columns, raising_for_user
 from tahoe.spark.opened import open_table
-from tahoe.spark.reorg import Purge, drop_feature
+from tahoe.spark.reorg import Purge, Purged, drop_feature
 from tahoe.spark.reorg import purge as purge_files
 from tahoe.spark.rewrite import Delete, Update, delete, update
 from tahoe.spark.row_changes import Target
+from tahoe.spark.types import delta_schema
 from tahoe.table.changes import Changes
 from tahoe.table.snapshot import Snapshot
 from tahoe.table.table import Table
+from tahoe.table.types import arrow_schema
+
+# Columns of DataFrames that were given out before so many others are not known to conditions any more.
+_FRAMES_MAX = 100
 
 _TEXT = StringType()
 _TEXTS = MapType(StringType(), StringType())
@@ -114,9 +124,11 @@ class DeltaTable:
         self._table = table
         self._name = name
         self._alias = alias
+        # The last DataFrames that were given out, whose columns may stand in conditions.
+        self._frames: deque[DataFrame] = deque(maxlen=_FRAMES_MAX)
 
     @classmethod
-    def forPath(cls, sparkSession: SparkSession, path: str, hadoopConf: Mapping[str, str] | None = None) -> DeltaTable:
+    def forPath(cls, sparkSession: SparkSession, path: str, hadoopConf: Mapping[str, str] = MappingProxyType({})) -> DeltaTable:
         """The table in a folder.
 
         Args:
@@ -126,7 +138,7 @@ class DeltaTable:
             TableNotFoundError, NotADeltaTableError: there is no Delta table.
             InvalidOptionError: another setting in `hadoopConf`.
         """
-        for name, value in (hadoopConf or {}).items():
+        for name, value in hadoopConf.items():
             if not name.startswith(("fs.", "dfs.")):
                 raise for_user(InvalidOptionError(option=name, value=value, table=path, detail="only fs.* and dfs.* can be given here"))
         return cls(sparkSession, _existing(open_table(sparkSession, path, hadoopConf)))
@@ -146,9 +158,18 @@ class DeltaTable:
         return cls(sparkSession, _existing(open_table(sparkSession, location)), name=tableOrViewName)
 
     @classmethod
+    def convertToDelta(cls, sparkSession: SparkSession, identifier: str, partitionSchema: str | StructType | None = None) -> DeltaTable:  # noqa: ARG003  for later
+        """Make a Delta table of files that are there, such as ``parquet.`/data/t` ``. It is still to come.
+
+        Raises:
+            OperationNotYetSupportedError
+        """
+        raise for_user(OperationNotYetSupportedError(operation="CONVERT TO DELTA", table=identifier, tahoe_version=VERSION))
+
+    @classmethod
     def isDeltaTable(cls, sparkSession: SparkSession, identifier: str) -> bool:
         """Whether there is a Delta table at a path."""
-        return open_table(sparkSession, _path_in(identifier) or identifier).exists()
+        return open_table(sparkSession, path_in(identifier) or identifier).exists()
 
     @classmethod
     def create(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder:
@@ -171,14 +192,20 @@ class DeltaTable:
         return DeltaTableBuilder(_session(sparkSession), "createOrReplace")
 
     def toDF(self) -> DataFrame:
-        """The rows. The DataFrame sees the newest version each time it is planned."""
+        """The rows. The DataFrame sees the newest version each time it is planned.
+
+        Its columns may stand in conditions and values: `table.delete(table.toDF().id == 3)`.
+        """
         reader = self._spark.read.format("delta")
         frame = reader.load(self._table.url) if self._name is None else self._spark.table(self._name)
+        self._frames.append(frame)
         return frame if self._alias is None else frame.alias(self._alias)
 
     def alias(self, aliasName: str) -> DeltaTable:
         """The same table under a name for conditions."""
-        return DeltaTable(self._spark, self._table, name=self._name, alias=aliasName)
+        same = DeltaTable(self._spark, self._table, name=self._name, alias=aliasName)
+        same._frames = self._frames
+        return same
 
     def delete(self, condition: str | Column | None = None) -> DataFrame:
         """Delete the rows for which a condition is true; all rows where there is none. Subqueries may stand in it.
@@ -190,7 +217,7 @@ class DeltaTable:
             AnalysisException: before any work, where the condition or the table does not allow it.
             DeltaConcurrentModificationException: another writer was first, and it matters.
         """
-        command = Delete(target=self._target(), condition=None if condition is None else condition_of(condition))
+        command = Delete(target=self._target(), condition=self._condition(condition))
         return self._affected(lambda: delete(command))
 
     def update(self, condition: str | Column | None = None, set: Mapping[str, str | Column] | None = None) -> DataFrame:
@@ -206,9 +233,9 @@ class DeltaTable:
             AnalysisException: before any work, where the condition, a value or the table does not allow it.
             DeltaConcurrentModificationException: another writer was first, and it matters.
         """
-        assignments = assignments_of(Gateway(self._spark), set, "'set'")
-        where = None if condition is None else condition_of(condition)
-        command = Update(target=self._target(), assignments=assignments, condition=where)
+        target = self._target()
+        assignments = assignments_of(target, set, "'set'")
+        command = Update(target=target, assignments=assignments, condition=self._condition(condition))
         return self._affected(lambda: update(command))
 
     def merge(self, source: DataFrame, condition: str | Column) -> DeltaMergeBuilder:
@@ -223,7 +250,8 @@ class DeltaTable:
             raise TypeError("Type of 'source' in merge must be DataFrame.")
         if condition is None:
             raise ValueError("'condition' in merge cannot be None")
-        return DeltaMergeBuilder(Merge(target=self._target(), source=source, condition=condition_of(condition)))
+        target = self._target()
+        return DeltaMergeBuilder(Merge(target=target, source=source, condition=own_columns(target, condition_of(condition), source)))
 
     def reorg(self, where: str | Column | None = None, *, purge: bool = True, deletedShare: float = 0.0) -> DataFrame:
         """Write files again without the rows that deletion vectors mark; no row changes, and no other writer is disturbed.
@@ -243,12 +271,32 @@ class DeltaTable:
         if purge is not True:
             detail = "REORG can purge, and nothing else yet"
             raise for_user(InvalidOptionError(option="purge", value=purge, table=self._table.url, detail=detail))
-        condition = None if where is None else condition_of(where)
-        command = Purge(target=self._target(), condition=condition, deleted_share=deletedShare)
-        done = raising_for_user(lambda: purge_files(command))
-        counts = (done.files_removed, done.files_added, done.bytes_removed, done.bytes_added)
+        done = self._purged(self._condition(where), deletedShare)
+        counts = (len(done.removed), len(done.added), sum(done.removed), sum(done.added))
         names = ("numFilesRemoved", "numFilesAdded", "numBytesRemoved", "numBytesAdded")
         return self._spark.createDataFrame([counts], StructType([StructField(name, LongType()) for name in names]))
+
+    def _purged(self, condition: Column | None, deleted_share: float = 0.0) -> Purged:
+        command = Purge(target=self._target(), condition=condition, deleted_share=deleted_share)
+        return raising_for_user(lambda: purge_files(command))
+
+    def _reorganised(self, condition: Column | None) -> DataFrame:
+        """REORG TABLE ... APPLY (PURGE), with the columns of its result."""
+        row = purged_row(
+            self._table.url,
+            self._purged(condition),
+            columns=len(self._table.snapshot().schema.fields),
+            parallelism=self._spark.sparkContext.defaultParallelism,
+        )
+        return described(self._spark, [row], LAYOUT)
+
+    def syncIdentity(self, columnName: str) -> None:
+        """Let an identity column count on from the farthest value that the table has in it, as `ALTER COLUMN ... SYNC IDENTITY` does.
+
+        Raises:
+            NotAnIdentityColumnError: it is no identity column.
+        """
+        raising_for_user(lambda: sync_identity(self._target(), columnName))
 
     def upgradeTableProtocol(self, readerVersion: int, writerVersion: int) -> None:
         """Raise the table's protocol to at least these versions. It is never lowered.
@@ -270,8 +318,7 @@ class DeltaTable:
             ValueError: a name that is no str.
             InvalidPropertyError: there is no such feature.
         """
-        if not isinstance(featureName, str):
-            raise ValueError(f"featureName needs to be a string but got '{type(featureName)}'.")
+        _verify(featureName, str, "featureName", "a string")
         self._define(lambda changes: changes.upgrade_protocol(features=[featureName]))
 
     def dropFeatureSupport(self, featureName: str, truncateHistory: bool | None = None) -> None:
@@ -283,11 +330,91 @@ class DeltaTable:
             InvalidPropertyError: the table does not support the feature, or needs it.
             UnsupportedOperationError: a feature that tahoe cannot remove the traces of, or `truncateHistory`.
         """
-        if not isinstance(featureName, str):
-            raise ValueError(f"featureName needs to be a string but got '{type(featureName)}'.")
-        if truncateHistory is not None and not isinstance(truncateHistory, bool):
-            raise ValueError(f"truncateHistory needs to be a boolean but got '{type(truncateHistory)}'.")
+        _verify(featureName, str, "featureName", "a string")
+        if truncateHistory is not None:
+            _verify(truncateHistory, bool, "truncateHistory", "a boolean")
         raising_for_user(lambda: drop_feature(self._target(), featureName, truncate_history=bool(truncateHistory)))
+
+    def vacuum(self, retentionHours: float | None = None) -> DataFrame:
+        """Delete files that no version within the retention needs. It is still to come.
+
+        Raises:
+            OperationNotYetSupportedError
+        """
+        if retentionHours is not None:
+            float(retentionHours)
+        raise self._later("VACUUM")
+
+    def generate(self, mode: str) -> None:
+        """Write manifests for other engines. It is still to come.
+
+        Raises:
+            InvalidOptionError: another mode than `symlink_format_manifest`.
+            OperationNotYetSupportedError
+        """
+        if str(mode).lower() != "symlink_format_manifest":
+            detail = "the one that there is, is symlink_format_manifest"
+            raise for_user(InvalidOptionError(option="mode", value=mode, table=self._table.url, detail=detail))
+        raise self._later("GENERATE")
+
+    def restoreToVersion(self, version: int) -> DataFrame:
+        """Make the table what it was at a version. It is still to come.
+
+        Raises:
+            ValueError: a version that is no int.
+            OperationNotYetSupportedError
+        """
+        _verify(version, int, "version", "an int")
+        raise self._later("RESTORE")
+
+    def restoreToTimestamp(self, timestamp: str) -> DataFrame:
+        """Make the table what it was at a time. It is still to come.
+
+        Raises:
+            ValueError: a timestamp that is no str.
+            OperationNotYetSupportedError
+        """
+        _verify(timestamp, str, "timestamp", "a string")
+        raise self._later("RESTORE")
+
+    def optimize(self) -> DeltaOptimizeBuilder:
+        """A builder that says which partitions are written again, and how."""
+        return DeltaOptimizeBuilder(self)
+
+    def clone(self, target: str, isShallow: bool = False, replace: bool = False, properties: dict[str, str] | None = None) -> DeltaTable:
+        """Make a table like this one in another place. It is still to come.
+
+        Raises:
+            ValueError: an argument of another type.
+            OperationNotYetSupportedError
+        """
+        _verify_clone(target, isShallow, replace, properties)
+        raise self._later("CLONE")
+
+    def cloneAtVersion(
+        self, version: int, target: str, isShallow: bool = False, replace: bool = False, properties: dict[str, str] | None = None
+    ) -> DeltaTable:
+        """Make a table like this one at a version in another place. It is still to come.
+
+        Raises:
+            as `clone`
+        """
+        _verify(version, int, "version", "an int")
+        return self.clone(target, isShallow, replace, properties)
+
+    def cloneAtTimestamp(
+        self, timestamp: str, target: str, isShallow: bool = False, replace: bool = False, properties: dict[str, str] | None = None
+    ) -> DeltaTable:
+        """Make a table like this one at a time in another place. It is still to come.
+
+        Raises:
+            as `clone`
+        """
+        _verify(timestamp, str, "timestamp", "a string")
+        return self.clone(target, isShallow, replace, properties)
+
+    def _later(self, operation: str) -> BaseException:
+        return for_user(OperationNotYetSupportedError(operation=operation, table=self._table.url, tahoe_version=VERSION))
 
     def _define(self, change: Callable[[Changes], None]) -> None:
         def run() -> None:
@@ -297,8 +424,11 @@ class DeltaTable:
         raising_for_user(run)
 
     def _target(self) -> Target:
-        name = None if self._name is None or _path_in(self._name) else self._name.rpartition(".")[2].strip("`")
-        return Target(spark=self._spark, table=self._table, alias=self._alias or name)
+        name = None if self._name is None or path_in(self._name) else self._name.rpartition(".")[2].strip("`")
+        return Target(spark=self._spark, table=self._table, alias=self._alias or name, frames=tuple(self._frames))
+
+    def _condition(self, given: str | Column | None) -> Column | None:
+        return None if given is None else own_columns(self._target(), condition_of(given))
 
     def _affected(self, command: Callable[[], int]) -> DataFrame:
         count = raising_for_user(command)
@@ -306,11 +436,18 @@ class DeltaTable:
 
     def history(self, limit: int | None = None) -> DataFrame:
         """The commits, newest first: one row each, or the newest `limit`."""
-        return self._spark.createDataFrame([_history_row(commit) for commit in self._table.history(limit)], HISTORY)
+        return described(self._spark, [history_row(commit) for commit in self._table.history(limit)], HISTORY)
+
+    def _full_name(self) -> str | None:
+        """The name with its catalog and database; None for a table that goes by its path."""
+        if self._name is None:
+            return None
+        identifier, _ = table_identifier(Gateway(self._spark), self._name)
+        return None if identifier is None else str(identifier.unquotedString())
 
     def detail(self) -> DataFrame:
         """One row that describes the table as it is."""
-        return self._spark.createDataFrame([_detail_row(self._table.snapshot(), self._name)], DETAIL)
+        return described(self._spark, [detail_row(self._table.snapshot(), self._full_name())], DETAIL)
 
 
 def _session(given: SparkSession | None) -> SparkSession:
@@ -327,19 +464,64 @@ def _existing(table: Table) -> Table:
     return table
 
 
-_PATH = re.compile(r"delta\.`((?:[^`]|``)+)`", re.IGNORECASE)
+def _verify(value: object, kind: type, name: str, wanted: str) -> None:
+    """The reference's check of an argument, and its words."""
+    if not isinstance(value, kind):
+        raise ValueError(f"{name} needs to be {wanted} but got '{type(value)}'.")
 
 
-def _path_in(identifier: str) -> str | None:
-    """The path of ``delta.`path` ``; None for another identifier."""
-    found = _PATH.fullmatch(identifier.strip())
-    return found[1].replace("``", "`") if found else None
+def _verify_clone(target: object, is_shallow: object, replace: object, properties: Mapping[str, str] | None) -> None:
+    _verify(target, str, "target", "a string")
+    _verify(is_shallow, bool, "isShallow", "a boolean")
+    _verify(replace, bool, "replace", "a boolean")
+    if properties is not None:
+        _verify(properties, dict, "properties", "a dict")
+        for name, value in properties.items():
+            _verify(name, str, f"All property keys including {name}", "a string")
+            _verify(value, str, f"All property values including {value}", "a string")
+
+
+class DeltaOptimizeBuilder:
+    """Says which files are written again, and how; both ways are still to come. Made by `DeltaTable.optimize`."""
+
+    def __init__(self, table: DeltaTable) -> None:
+        self._table = table
+
+    def where(self, partitionFilter: str) -> DeltaOptimizeBuilder:
+        """Only files of the partitions for which a condition is true."""
+        _verify(partitionFilter, str, "partitionFilter", "a string")
+        return self
+
+    def executeCompaction(self) -> DataFrame:
+        """Write small files together.
+
+        Raises:
+            OperationNotYetSupportedError
+        """
+        raise self._table._later("OPTIMIZE")
+
+    def executeZOrderBy(self, *cols: str | list[str] | tuple[str, ...]) -> DataFrame:
+        """Write rows that are alike in some columns together.
+
+        Raises:
+            OperationNotYetSupportedError
+        """
+        _names("Z-order column must be str.", cols)
+        raise self._table._later("OPTIMIZE ZORDER BY")
 
 
 # --- rows that describe a table
 
 
-def _history_row(commit: Mapping[str, Any]) -> dict[str, Any]:
+def described(spark: SparkSession, rows: list[dict[str, Any]], schema: StructType) -> DataFrame:
+    """Rows that are here, as a DataFrame for which Spark needs no job."""
+    texts = [field.name for field in schema if isinstance(field.dataType, MapType)]
+    for row in rows:
+        row.update({name: list(row[name].items()) for name in texts if row[name] is not None})  # Arrow's maps are lists of pairs
+    return spark.createDataFrame(pa.Table.from_pylist(rows, schema=arrow_schema(delta_schema(schema, table="the result"))), schema)
+
+
+def history_row(commit: Mapping[str, Any]) -> dict[str, Any]:
     """A commit as its writer recorded it, in the columns of `HISTORY`; what does not fit one of them is left out."""
     row = {field.name: _fitting(commit.get(field.name), field.dataType) for field in HISTORY}
     return {**row, "timestamp": commit["timestamp"], "version": commit["version"]}
@@ -365,7 +547,7 @@ def _text(value: Any) -> str | None:
     return value if value is None or isinstance(value, str) else json.dumps(value, separators=(",", ":"))
 
 
-def _detail_row(snapshot: Snapshot, name: str | None) -> dict[str, Any]:
+def detail_row(snapshot: Snapshot, name: str | None) -> dict[str, Any]:
     metadata, protocol = snapshot.metadata, snapshot.protocol
     return {
         "format": "delta",

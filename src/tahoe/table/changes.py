@@ -542,6 +542,19 @@ class Changes:
         changed = self._definition.with_protocol(reader_version, writer_version, features)
         self._define(changed, "UPGRADE PROTOCOL", {"newProtocol": _protocol_text(changed)})
 
+    def sync_identity(self, column: str, value: int | None) -> None:
+        """Let an identity column count on from a value that is in the table.
+
+        Args:
+            value: the one farthest from the column's start; None where it has none, and nothing changes.
+
+        Raises:
+            NotAnIdentityColumnError: the table has no identity column of that name.
+        """
+        start = self._definition
+        changed = start.with_identity_at(column, value) if value is not None else start
+        self._define(changed, "SYNC IDENTITY", {"column": column})
+
     def drop_feature(self, feature: str) -> None:
         """Take a feature from the protocol, of which nothing may be left in the table.
 

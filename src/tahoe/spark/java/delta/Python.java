@@ -3,8 +3,10 @@ package delta;
 import java.util.Map;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.parser.ParserInterface;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.connector.catalog.TableChange;
+import scala.collection.immutable.Seq;
 
 /**
  * Everything that Java asks of Python. The one implementation is {@code tahoe.spark.source.Source}; an answer that is a {@link Throwable}
@@ -51,6 +53,18 @@ public interface Python {
 
   /** Run the plan of a {@link Command}; the answer is a Seq of rows. */
   Object run(SparkSession session, LogicalPlan plan);
+
+  /**
+   * The plan of a statement that Spark's parser does not know; null for any other SQL. {@code parameters} are those of the query, Spark's
+   * ParameterContext, or null.
+   */
+  Object statement(ParserInterface beneath, String text, Object parameters);
+
+  /** Run a {@link Statement}; the answer is a Seq of rows. */
+  Object perform(SparkSession session, String text, Seq values, Object condition);
+
+  /** The rows of a {@link TableFunction}: a Dataset. */
+  Object rowsOf(SparkSession session, String function, Seq arguments);
 
   /** {@code DataFrameWriter.save}: the answer is the relation written to. */
   Object save(SparkSession session, String mode, Map options, scala.collection.immutable.Map given, Dataset data);

@@ -1,0 +1,38 @@
+package delta;
+
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.FunctionIdentifier;
+import org.apache.spark.sql.catalyst.expressions.ExpressionInfo;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.classic.Dataset;
+import scala.Option;
+import scala.Tuple3;
+import scala.collection.Iterator;
+import scala.collection.immutable.Seq;
+import scala.runtime.AbstractFunction1;
+
+/** A function whose rows Python plans, such as table_changes: Spark calls it with its arguments resolved, and reads what it answers. */
+public class TableFunction extends AbstractFunction1 {
+  private final String name;
+
+  public TableFunction(String name) { this.name = name; }
+
+  public Object apply(Object arguments) {
+    Dataset rows = (Dataset) Ask.answer(Ask.python.rowsOf(SparkSession.active(), name, (Seq) arguments));
+    return rows.queryExecution().analyzed();
+  }
+
+  /** Makes a running session know it, and those that are made from it. How a function is called in full differs between versions of Spark. */
+  public void install(org.apache.spark.sql.classic.SparkSession session) {
+    ExpressionInfo info = new ExpressionInfo(TableFunction.class.getName(), name);
+    session.extensions().injectTableFunction(new Tuple3(new FunctionIdentifier(name, Option.empty()), info, this));
+    session.extensions().registerTableFunctions(session.sessionState().tableFunctionRegistry());
+  }
+
+  public static boolean installed(org.apache.spark.sql.classic.SparkSession session, String name) {
+    for (Iterator it = session.sessionState().tableFunctionRegistry().listFunction().iterator(); it.hasNext(); ) {
+      if (((FunctionIdentifier) it.next()).funcName().equals(name)) return true;
+    }
+    return false;
+  }
+}

@@ -1,0 +1,679 @@
+"""The statements about Delta tables that Spark's parser does not know: SQL text to a frozen record.
+
+    parse("describe history flights limit 3")   ->   Parsed(DescribeHistory(table=Name(parts=("flights",)), limit=Expression("3", ...)))
+
+A record says what was written and nothing more: names as their parts, values and conditions verbatim with their place in the text, for
+whoever can evaluate them. It may not know Spark. What is not ours gives None; what begins as a statement of ours and cannot be one is a
+`StatementSyntaxError`. The grammar is the reference's (`DeltaSqlBase.g4`), and ADD FEATURE.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, fields
+from itertools import pairwise
+from typing import Literal, NoReturn, TypeAlias
+
+from tahoe.errors import StatementSyntaxError
+from tahoe.sql.tokens import Token, tokens_of
+
+# --- what a statement says
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """A part of a statement as it is written, an expression mostly; `start` is its first character's place in the statement."""
+
+    text: str
+    start: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Name:
+    """What a table is called: one of its name's parts, a path, and the argument of IDENTIFIER(...)."""
+
+    parts: tuple[str, ...] = ()
+    path: str | None = None
+    expression: Expression | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AsOf:
+    """Which version of a table: one of its number and a moment."""
+
+    version: Expression | None = None
+    timestamp: Expression | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionColumn:
+    """A column and its type, as it is written."""
+
+    name: str
+    type: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeHistory:
+    """DESCRIBE HISTORY table [LIMIT n]"""
+
+    table: Name
+    limit: Expression | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeDetail:
+    """DESCRIBE DETAIL table"""
+
+    table: Name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vacuum:
+    """VACUUM table [LITE | FULL] [USING INVENTORY (table | (query))] [RETAIN n HOURS] [DRY RUN], these in any order"""
+
+    table: Name
+    mode: Literal["LITE", "FULL"] | None = None
+    inventory: Name | None = None
+    inventory_query: Expression | None = None
+    retain_hours: Expression | None = None
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Optimize:
+    """OPTIMIZE table [FULL] [WHERE condition] [ZORDER BY columns]"""
+
+    table: Name
+    full: bool = False
+    where: Expression | None = None
+    zorder_by: tuple[tuple[str, ...], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Generate:
+    """GENERATE mode FOR TABLE table"""
+
+    table: Name
+    mode: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConvertToDelta:
+    """CONVERT TO DELTA table [NO STATISTICS] [PARTITIONED BY (column type, ...)]"""
+
+    table: Name
+    statistics: bool = True
+    partition_by: tuple[PartitionColumn, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restore:
+    """RESTORE [TABLE] table [TO] [FOR] VERSION | TIMESTAMP AS OF value"""
+
+    table: Name
+    as_of: AsOf
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clone:
+    """CREATE [OR REPLACE] TABLE [IF NOT EXISTS] target SHALLOW | DEEP CLONE source [as of] [TBLPROPERTIES (...)] [LOCATION path]"""
+
+    target: Name
+    source: Name
+    is_shallow: bool
+    creates: bool = True
+    replaces: bool = False
+    if_not_exists: bool = False
+    as_of: AsOf = AsOf()
+    properties: tuple[tuple[str, str], ...] = ()
+    location: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DropFeature:
+    """ALTER TABLE table DROP FEATURE feature [TRUNCATE HISTORY]"""
+
+    table: Name
+    feature: str
+    truncate_history: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddFeature:
+    """ALTER TABLE table ADD FEATURE feature"""
+
+    table: Name
+    feature: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyncIdentity:
+    """ALTER TABLE table ALTER | CHANGE [COLUMN] column SYNC IDENTITY"""
+
+    table: Name
+    column: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReorgPurge:
+    """REORG TABLE table [WHERE condition] APPLY (PURGE)"""
+
+    table: Name
+    where: Expression | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReorgUpgradeUniform:
+    """REORG TABLE table APPLY (UPGRADE UNIFORM (ICEBERG_COMPAT_VERSION = n))"""
+
+    table: Name
+    iceberg_compat_version: Expression
+
+
+Statement: TypeAlias = (
+    DescribeHistory
+    | DescribeDetail
+    | Vacuum
+    | Optimize
+    | Generate
+    | ConvertToDelta
+    | Restore
+    | Clone
+    | DropFeature
+    | AddFeature
+    | SyncIdentity
+    | ReorgPurge
+    | ReorgUpgradeUniform
+)
+
+ExplainMode: TypeAlias = Literal["simple", "extended", "codegen", "cost", "formatted"]
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """A statement, and how it is to be explained if it is to be explained and not run."""
+
+    statement: Statement
+    explain: ExplainMode | None = None
+
+
+def values_of(record: object) -> Iterator[Expression]:
+    """The expressions of a record that stand for values, in the order of its fields: not conditions and queries, which are about rows."""
+    for field in fields(record):  # type: ignore[arg-type]
+        value = getattr(record, field.name)
+        if isinstance(value, Expression) and field.name not in _ABOUT_ROWS:
+            yield value
+        elif isinstance(value, Name | AsOf):
+            yield from values_of(value)
+
+
+def condition_of(record: Statement) -> Expression | None:
+    """The condition on rows that a statement has."""
+    return getattr(record, "where", None)
+
+
+_ABOUT_ROWS = ("where", "inventory_query")
+
+
+# --- the grammar
+
+
+def parse(text: str) -> Parsed | None:
+    """A statement of ours.
+
+    Returns:
+        None for any other SQL.
+
+    Raises:
+        StatementSyntaxError: it begins as a statement of ours, and is none.
+    """
+    parser = _Parser(text)
+    explain = parser.explain_mode()
+    head = next((head for head in _HEADS if head.matches(parser)), None)
+    if head is None:
+        return None
+    statement = head.read(parser)
+    parser.at_end()
+    return Parsed(statement, explain)
+
+
+def parse_name(text: str) -> Name:
+    """A table's name as a statement has it.
+
+    Raises:
+        StatementSyntaxError: it is none.
+    """
+    parser = _Parser(text)
+    name = parser.name()
+    parser.at_end()
+    return name
+
+
+def statement_in_script(text: str) -> Expression | None:
+    """The statement of ours that stands in a script, BEGIN ... END, which only Spark's parser reads; None where there is none."""
+    tokens = tokens_of(text)
+    if not tokens[0].is_word("BEGIN"):
+        return None
+    for before, token in pairwise(tokens):
+        starts = before.is_symbol(";") or before.is_word("BEGIN", "DO", "THEN", "ELSE", "LOOP", "REPEAT")
+        if starts and token.is_word(*_FIRST_WORDS):
+            end = next((t.start for t in tokens if t.start > token.start and (t.is_symbol(";") or t.kind == "end")), len(text))
+            try:
+                found = parse(text[token.start : end])
+            except StatementSyntaxError:
+                continue
+            if found is not None:
+                return Expression(text[token.start : end].strip(), token.start)
+    return None
+
+
+_FIRST_WORDS = ("DESCRIBE", "DESC", "VACUUM", "OPTIMIZE", "GENERATE", "CONVERT", "RESTORE", "REORG", "ALTER", "CREATE", "REPLACE")
+
+_EXPLAIN_MODES: Mapping[str, ExplainMode] = {
+    "EXTENDED": "extended",
+    "CODEGEN": "codegen",
+    "COST": "cost",
+    "FORMATTED": "formatted",
+}
+
+
+class _Parser:
+    """Reads tokens from left to right."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.tokens = tokens_of(text)
+        self.place = 0
+
+    # --- tokens
+
+    @property
+    def token(self) -> Token:
+        return self.tokens[self.place]
+
+    def ahead(self, count: int) -> Token:
+        return self.tokens[min(self.place + count, len(self.tokens) - 1)]
+
+    def next(self) -> Token:
+        token = self.token
+        if token.kind != "end":
+            self.place += 1
+        return token
+
+    def fail(self, expected: str, at: Token | None = None) -> NoReturn:
+        token = self.token if at is None else at
+        raise StatementSyntaxError.at(self.text, token.start, token.text, expected)
+
+    def sees(self, *words: str, after: int = 0) -> bool:
+        """Whether these keywords come next, one after the other; one of several is written A|B."""
+        return all(self.ahead(after + n).is_word(*word.split("|")) for n, word in enumerate(words))
+
+    def takes(self, *words: str) -> bool:
+        """Take these keywords if they come next."""
+        found = self.sees(*words)
+        if found:
+            self.place += len(words)
+        return found
+
+    def require(self, *words: str) -> None:
+        for word in words:
+            if not self.takes(word):
+                self.fail(word.replace("|", " or "))
+
+    def takes_symbol(self, symbol: str) -> bool:
+        found = self.token.is_symbol(symbol)
+        if found:
+            self.place += 1
+        return found
+
+    def require_symbol(self, symbol: str) -> None:
+        if not self.takes_symbol(symbol):
+            self.fail(f"'{symbol}'")
+
+    def at_end(self) -> None:
+        """Only semicolons may follow."""
+        while self.takes_symbol(";"):
+            pass
+        if self.token.kind != "end":
+            self.fail("the end of the statement")
+
+    def explain_mode(self) -> ExplainMode | None:
+        if not self.takes("EXPLAIN"):
+            return None
+        for word, mode in _EXPLAIN_MODES.items():
+            if self.takes(word):
+                return mode
+        return "simple"
+
+    # --- parts
+
+    def identifier(self, what: str) -> str:
+        if self.token.kind not in ("word", "quoted"):
+            self.fail(what)
+        return self.next().value
+
+    def path(self, what: str) -> tuple[str, ...]:
+        """An identifier of several parts, with dots between."""
+        parts = [self.identifier(what)]
+        while self.takes_symbol("."):
+            parts.append(self.identifier("the next part of the name"))
+        return tuple(parts)
+
+    def name(self) -> Name:
+        """A table's name, IDENTIFIER(...), or a path between quotes."""
+        if self.token.kind == "text":
+            return Name(path=self.next().value)
+        if self.sees("IDENTIFIER") and self.ahead(1).is_symbol("("):
+            self.place += 2
+            name = Name(expression=self.expression("the name, as an expression", lambda: self.token.is_symbol(")")))
+            self.require_symbol(")")
+            return name
+        return Name(parts=self.path("the name of a table, or a path between quotes"))
+
+    def text_value(self, what: str) -> str:
+        if self.token.kind != "text":
+            self.fail(what)
+        return self.next().value
+
+    def expression(self, what: str, ends: Callable[[], bool] = lambda: False) -> Expression:
+        """What stands here up to where it ends, outside of parentheses, or up to the end of the statement."""
+        first, depth = self.token, 0
+        last = None
+        while self.token.kind != "end" and not (depth == 0 and (ends() or self.token.is_symbol(";"))):
+            last = self.next()
+            depth += (last.kind == "symbol") * ((last.text in "([") - (last.text in ")]"))
+            if depth < 0:
+                self.fail(what, last)
+        if last is None:
+            self.fail(what)
+        if depth > 0:
+            self.fail("')'")
+        return Expression(self.text[first.start : last.end], first.start)
+
+    def listed(self, read: Callable[[], None]) -> None:
+        """Items between parentheses, with commas."""
+        self.require_symbol("(")
+        read()
+        while self.takes_symbol(","):
+            read()
+        if not self.takes_symbol(")"):
+            self.fail("',' or ')'")
+
+    # --- statements
+
+    def describe_history(self) -> DescribeHistory:
+        self.place += 2
+        table = self.name()
+        limit = self.expression("a number") if self.takes("LIMIT") else None
+        return DescribeHistory(table=table, limit=limit)
+
+    def describe_detail(self) -> DescribeDetail:
+        self.place += 2
+        return DescribeDetail(table=self.name())
+
+    def vacuum(self) -> Vacuum:
+        self.place += 1
+        table = self.name()
+        mode: Literal["LITE", "FULL"] | None = None
+        inventory: Name | None = None
+        query = hours = None
+        dry_run = False
+        while self.token.kind != "end" and not self.token.is_symbol(";"):
+            if mode is None and self.sees("LITE|FULL"):
+                mode = "LITE" if self.next().is_word("LITE") else "FULL"
+            elif inventory is None and query is None and self.takes("USING"):
+                self.require("INVENTORY")
+                if self.takes_symbol("("):
+                    query = self.expression("a query", lambda: self.token.is_symbol(")"))
+                    self.require_symbol(")")
+                else:
+                    inventory = self.name()
+            elif hours is None and self.takes("RETAIN"):
+                hours = self.expression("a number of hours", lambda: self.sees("HOURS"))
+                self.require("HOURS")
+            elif not dry_run and self.takes("DRY"):
+                self.require("RUN")
+                dry_run = True
+            else:
+                self.fail("LITE, FULL, USING INVENTORY, RETAIN ... HOURS or DRY RUN, each once")
+        return Vacuum(table=table, mode=mode, inventory=inventory, inventory_query=query, retain_hours=hours, dry_run=dry_run)
+
+    def optimize(self) -> Optimize:
+        self.place += 1
+        table = self.name()
+        full = self.takes("FULL")
+        where = self.expression("a condition", lambda: self.sees("ZORDER", "BY")) if self.takes("WHERE") else None
+        columns: list[tuple[str, ...]] = []
+        if self.takes("ZORDER"):
+            self.require("BY")
+            if self.token.is_symbol("("):
+                self.listed(lambda: columns.append(self.path("a column")))
+            else:
+                columns.append(self.path("a column"))
+                while self.takes_symbol(","):
+                    columns.append(self.path("a column"))
+        return Optimize(table=table, full=full, where=where, zorder_by=tuple(columns))
+
+    def generate(self) -> Generate:
+        self.place += 1
+        mode = self.identifier("what to generate: symlink_format_manifest")
+        self.require("FOR", "TABLE")
+        return Generate(table=self.name(), mode=mode)
+
+    def convert(self) -> ConvertToDelta:
+        self.place += 3
+        table = self.name()
+        statistics = not self.takes("NO", "STATISTICS")
+        columns: list[PartitionColumn] = []
+        if self.takes("PARTITIONED"):
+            self.require("BY")
+            self.listed(lambda: columns.append(self.partition_column()))
+        return ConvertToDelta(table=table, statistics=statistics, partition_by=tuple(columns))
+
+    def partition_column(self) -> PartitionColumn:
+        name = self.identifier("a column")
+        self.takes_symbol(":")
+        kind = self.expression("the column's type", lambda: self.token.is_symbol(",") or self.token.is_symbol(")"))
+        return PartitionColumn(name=name, type=kind.text)
+
+    def restore(self) -> Restore:
+        self.place += 1
+        self.takes("TABLE")
+        table = self.name()
+        self.takes("TO")
+        found = self.as_of()
+        if found is None:
+            self.fail("VERSION AS OF or TIMESTAMP AS OF")
+        return Restore(table=table, as_of=found)
+
+    def as_of(self) -> AsOf | None:
+        self.takes("FOR")
+        if self.sees("VERSION|SYSTEM_VERSION", "AS", "OF"):
+            self.place += 3
+            return AsOf(version=self.expression("a version", self.ends_as_of))
+        if self.sees("TIMESTAMP|SYSTEM_TIME", "AS", "OF"):
+            self.place += 3
+            return AsOf(timestamp=self.expression("a moment", self.ends_as_of))
+        return None
+
+    def ends_as_of(self) -> bool:
+        return self.sees("TBLPROPERTIES") or self.sees("LOCATION")
+
+    def clone_header(self) -> tuple[bool, bool, bool, Name] | None:
+        """CREATE and REPLACE up to the target's name, whether it creates, replaces and leaves what is there; None for another statement."""
+        creates = self.takes("CREATE")
+        replaces = self.takes("OR", "REPLACE") if creates else self.takes("REPLACE")
+        if not (creates or replaces) or not self.takes("TABLE"):
+            return None
+        if_not_exists = self.takes("IF", "NOT", "EXISTS")
+        return creates, replaces, if_not_exists, self.name()
+
+    def clone(self) -> Clone:
+        header = self.clone_header()
+        assert header is not None  # the head has seen it
+        creates, replaces, if_not_exists, target = header
+        is_shallow = self.next().is_word("SHALLOW")
+        self.require("CLONE")
+        source = self.name()
+        found = self.as_of()
+        properties: list[tuple[str, str]] = []
+        location = None
+        while True:
+            if not properties and self.takes("TBLPROPERTIES"):
+                self.listed(lambda: properties.append(self.property()))
+            elif location is None and self.takes("LOCATION"):
+                location = self.text_value("a path between quotes")
+            else:
+                break
+        return Clone(
+            target=target,
+            source=source,
+            is_shallow=is_shallow,
+            creates=creates,
+            replaces=replaces,
+            if_not_exists=if_not_exists,
+            as_of=found or AsOf(),
+            properties=tuple(properties),
+            location=location,
+        )
+
+    def property(self) -> tuple[str, str]:
+        name = self.next().value if self.token.kind == "text" else ".".join(self.path("the name of a property"))
+        self.takes_symbol("=")
+        if self.token.kind in ("text", "number") or self.sees("TRUE|FALSE"):
+            token = self.next()
+            return name, token.value.lower() if token.kind == "word" else token.value
+        self.fail("the property's value")
+
+    def feature(self) -> str:
+        if self.token.kind == "text":
+            return self.next().value
+        parts = [self.identifier("the name of a feature")]
+        while self.token.is_symbol("-") and self.token.start == self.tokens[self.place - 1].end:
+            self.place += 1
+            parts.append(self.identifier("the rest of the feature's name"))
+        return "-".join(parts)
+
+    def drop_feature(self) -> DropFeature:
+        table = self.altered()
+        self.place += 2
+        feature = self.feature()
+        truncate = self.takes("TRUNCATE")
+        if truncate:
+            self.require("HISTORY")
+        return DropFeature(table=table, feature=feature, truncate_history=truncate)
+
+    def add_feature(self) -> AddFeature:
+        table = self.altered()
+        self.place += 2
+        return AddFeature(table=table, feature=self.feature())
+
+    def sync_identity(self) -> SyncIdentity:
+        table = self.altered()
+        self.place += 1
+        self.takes("COLUMN")
+        column = self.path("a column")
+        self.require("SYNC", "IDENTITY")
+        return SyncIdentity(table=table, column=column)
+
+    def altered(self) -> Name:
+        self.require("ALTER", "TABLE")
+        return self.name()
+
+    def reorg(self) -> ReorgPurge | ReorgUpgradeUniform:
+        self.place += 1
+        self.require("TABLE")
+        table = self.name()
+        where = None
+        if self.takes("WHERE"):
+            where = self.expression("a condition", lambda: self.sees("APPLY") and self.ahead(1).is_symbol("("))
+        self.require("APPLY")
+        self.require_symbol("(")
+        if where is None and self.takes("UPGRADE"):
+            self.require("UNIFORM")
+            self.require_symbol("(")
+            self.require("ICEBERG_COMPAT_VERSION")
+            self.require_symbol("=")
+            version = self.expression("a version", lambda: self.token.is_symbol(")"))
+            self.require_symbol(")")
+            self.require_symbol(")")
+            return ReorgUpgradeUniform(table=table, iceberg_compat_version=version)
+        if not self.takes("PURGE"):
+            self.fail("PURGE" if where is not None else "PURGE or UPGRADE UNIFORM")
+        self.require_symbol(")")
+        return ReorgPurge(table=table, where=where)
+
+
+# --- which statements are ours
+
+
+@dataclass(frozen=True, slots=True)
+class _Head:
+    """What the first words of a statement say: whether it is one, and who reads it."""
+
+    matches: Callable[[_Parser], bool]
+    read: Callable[[_Parser], Statement]
+
+
+def _begins(*words: str) -> Callable[[_Parser], bool]:
+    return lambda parser: parser.sees(*words)
+
+
+def _describes(what: str) -> Callable[[_Parser], bool]:
+    """DESCRIBE history, with nothing behind it, describes a table of that name."""
+
+    def matches(parser: _Parser) -> bool:
+        return parser.sees("DESCRIBE|DESC", what) and parser.ahead(2).kind in ("word", "quoted", "text")
+
+    return matches
+
+
+def _alters(follows: Callable[[_Parser], bool]) -> Callable[[_Parser], bool]:
+    """ALTER TABLE, a name, and what follows: everything else of ALTER TABLE is Spark's."""
+
+    def matches(parser: _Parser) -> bool:
+        place = parser.place
+        try:
+            parser.altered()
+            return follows(parser)
+        except StatementSyntaxError:
+            return False
+        finally:
+            parser.place = place
+
+    return matches
+
+
+def _syncs(parser: _Parser) -> bool:
+    if not parser.takes("ALTER|CHANGE"):
+        return False
+    parser.takes("COLUMN")
+    parser.path("a column")
+    return parser.sees("SYNC")
+
+
+def _clones(parser: _Parser) -> bool:
+    place = parser.place
+    try:
+        return parser.clone_header() is not None and parser.sees("SHALLOW|DEEP", "CLONE")
+    except StatementSyntaxError:
+        return False
+    finally:
+        parser.place = place
+
+
+_HEADS = (
+    _Head(_describes("HISTORY"), _Parser.describe_history),
+    _Head(_describes("DETAIL"), _Parser.describe_detail),
+    _Head(_begins("VACUUM"), _Parser.vacuum),
+    _Head(_begins("OPTIMIZE"), _Parser.optimize),
+    _Head(_begins("GENERATE"), _Parser.generate),
+    _Head(_begins("CONVERT", "TO", "DELTA"), _Parser.convert),
+    _Head(_begins("RESTORE"), _Parser.restore),
+    _Head(_begins("REORG"), _Parser.reorg),
+    _Head(_alters(_begins("DROP", "FEATURE")), _Parser.drop_feature),
+    _Head(_alters(_begins("ADD", "FEATURE")), _Parser.add_feature),
+    _Head(_alters(_syncs), _Parser.sync_identity),
+    _Head(_clones, _Parser.clone),
+)

@@ -1,0 +1,90 @@
+"""The reference's Python API, name by name: code written for it must find the same methods, arguments and defaults here."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from pathlib import Path
+
+import pytest
+
+import tahoe.exceptions
+import tahoe.tables
+from tests.interop.reference import ROOT
+
+PACKAGE = ROOT / ".venv-reference" / "lib"
+CLASSES = ("DeltaTable", "DeltaMergeBuilder", "DeltaTableBuilder", "DeltaOptimizeBuilder")
+
+
+def source_of(module: str) -> ast.Module:
+    found = sorted(PACKAGE.glob(f"python*/site-packages/delta/{module}.py"))
+    if not found:
+        pytest.skip("NOT RUN: the reference implementation is not installed: make interop")
+    return ast.parse(Path(found[0]).read_text())
+
+
+def public_methods(name: str) -> dict[str, ast.FunctionDef]:
+    """The last definition of each, which comes after its overloads."""
+    [found] = [node for node in source_of("tables").body if isinstance(node, ast.ClassDef) and node.name == name]
+    return {node.name: node for node in found.body if isinstance(node, ast.FunctionDef) and not node.name.startswith("_")}
+
+
+def arguments(node: ast.FunctionDef) -> list[tuple[str, object]]:
+    """Names and defaults of the arguments after self or cls."""
+    named = node.args.args[1:]
+    defaults = [inspect.Parameter.empty] * (len(named) - len(node.args.defaults)) + [_value(default) for default in node.args.defaults]
+    found: list[tuple[str, object]] = [(argument.arg, default) for argument, default in zip(named, defaults, strict=True)]
+    return found + ([("*" + node.args.vararg.arg, inspect.Parameter.empty)] if node.args.vararg else [])
+
+
+def _value(node: ast.expr) -> object:
+    is_empty_dict = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "dict"
+    return {} if is_empty_dict else ast.literal_eval(node)
+
+
+def our_arguments(method: object) -> list[tuple[str, object]]:
+    parameters = [p for p in inspect.signature(method).parameters.values() if p.name not in ("self", "cls")]  # type: ignore[arg-type]
+    return [("*" * (p.kind is p.VAR_POSITIONAL) + p.name, p.default) for p in parameters]
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_every_method_is_there_with_its_arguments(name: str) -> None:
+    ours = getattr(tahoe.tables, name)
+    theirs = public_methods(name)
+    assert theirs
+    assert {m for m in theirs if not hasattr(ours, m)} == set()
+    differing = {
+        method: (arguments(node), our_arguments(getattr(ours, method)))
+        for method, node in theirs.items()
+        if our_arguments(getattr(ours, method))[: len(arguments(node))] != arguments(node)
+    }
+    assert differing == {}
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_what_is_a_class_method_there_is_one_here(name: str) -> None:
+    for method, node in public_methods(name).items():
+        is_theirs = any(isinstance(d, ast.Name) and d.id == "classmethod" for d in node.decorator_list)
+        assert inspect.ismethod(getattr(getattr(tahoe.tables, name), method)) == is_theirs, method
+
+
+def test_the_module_has_every_class() -> None:
+    theirs = {node.name for node in source_of("tables").body if isinstance(node, ast.ClassDef)}
+    assert theirs == set(tahoe.tables.__all__)
+
+
+def test_every_exception_is_there_and_their_base_catches_them() -> None:
+    theirs = {node.name for node in source_of("exceptions/base").body if isinstance(node, ast.ClassDef)}
+    assert theirs == set(tahoe.exceptions.__all__)
+    for name in theirs:
+        assert issubclass(getattr(tahoe.exceptions, name), tahoe.exceptions.DeltaConcurrentModificationException)
+
+
+def test_configure_takes_what_theirs_takes() -> None:
+    [node] = [n for n in source_of("pip_utils").body if isinstance(n, ast.FunctionDef) and not n.name.startswith("_")]
+    theirs = [argument.arg for argument in node.args.args]
+    assert list(inspect.signature(tahoe.configure).parameters) == theirs
+
+
+def test_an_identity_generator_has_the_same_fields() -> None:
+    assert our_arguments(tahoe.tables.IdentityGenerator) == [("start", 1), ("step", 1)]
