@@ -17,10 +17,9 @@ from tahoe.spark.assignments import Assignment, assignment
 from tahoe.spark.failures import for_user
 from tahoe.spark.gateway import Gateway
 from tahoe.spark.merge import Clause, Kind, Merge, merge
+from tahoe.spark.resolved import COUNTS_OF_MERGE
 
 T = TypeVar("T")
-
-_COUNTS = ("num_affected_rows", "num_updated_rows", "num_deleted_rows", "num_inserted_rows")
 
 
 class DeltaMergeBuilder:
@@ -96,7 +95,7 @@ class DeltaMergeBuilder:
         """
         found = raising_for_user(lambda: merge(self._command))
         counts = (found.affected, found.updated, found.deleted, found.inserted)
-        return self._command.target.spark.createDataFrame([counts], StructType([StructField(name, LongType()) for name in _COUNTS]))
+        return self._command.target.spark.createDataFrame([counts], StructType([StructField(name, LongType()) for name in COUNTS_OF_MERGE]))
 
     def _matched(self, clause: Clause) -> DeltaMergeBuilder:
         return DeltaMergeBuilder(replace(self._command, matched=(*self._command.matched, clause)))

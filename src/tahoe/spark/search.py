@@ -93,7 +93,9 @@ class Search:
         return [(number, add) for number, add in found if evaluate(predicate, partition_row(snapshot, add)) is True]
 
     def positions(self) -> Positions:
-        """Find the rows."""
+        """Find the rows. Where statistics leave out every file, nothing runs."""
+        if not self.change.snapshot.scan(self.predicate).kept_files:
+            return Positions({}, 0)
         return gathered(self._query.toArrow())
 
     def again(self, within: Sequence[int]) -> DataFrame:
