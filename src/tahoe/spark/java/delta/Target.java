@@ -24,7 +24,11 @@ import org.apache.spark.sql.classic.Dataset$;
 import org.apache.spark.sql.classic.ExpressionUtils$;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
+import org.apache.spark.sql.Column;
 import org.apache.spark.sql.Dataset;
+import org.apache.spark.sql.types.AtomicType;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.StringType;
 import scala.Function1;
 import scala.Option;
 import scala.collection.Iterator;
@@ -153,11 +157,18 @@ public class Target {
 
   /**
    * The values, as Columns, and as the user gave them: Spark casts some to the types of their columns, by other rules than those for rows
-   * that are written.
+   * that are written. Only text is cast here, which a statement may give for a date or a number, and rows that are written may not.
    */
   public static ArrayList values(Seq assignments) {
     ArrayList values = new ArrayList();
-    for (Iterator it = assignments.iterator(); it.hasNext(); ) values.add(column(given(((Assignment) it.next()).value()), true));
+    for (Iterator it = assignments.iterator(); it.hasNext(); ) {
+      Assignment assignment = (Assignment) it.next();
+      Expression value = given(assignment.value());
+      DataType wanted = assignment.key().dataType();
+      boolean isText = value.dataType() instanceof StringType && !(wanted instanceof StringType);
+      boolean isCast = isText && wanted instanceof AtomicType && !(assignment.key() instanceof Literal);
+      values.add(column(isCast ? Cast$.MODULE$.apply(value, wanted, true) : value, true));
+    }
     return values;
   }
 
@@ -170,8 +181,9 @@ public class Target {
 
   /** Whether there is a row for which a condition holds, on the columns of these rows or else on those of whoever asks. */
   public static Object exists(Dataset rows, Object condition) {
-    LogicalPlan plan = ((org.apache.spark.sql.classic.Dataset) rows).queryExecution().analyzed();
-    Expression holds = ExpressionUtils$.MODULE$.expression((org.apache.spark.sql.Column) condition);
+    org.apache.spark.sql.classic.Dataset dataset = (org.apache.spark.sql.classic.Dataset) rows;
+    LogicalPlan plan = dataset.queryExecution().analyzed();
+    Expression holds = dataset.sparkSession().expression((Column) condition);
     Object found = Cases.built("org.apache.spark.sql.catalyst.expressions.Exists", Collections.singletonList(new Filter(holds, plan)));
     return ExpressionUtils$.MODULE$.column((Expression) found);
   }
