@@ -14,7 +14,7 @@
     │   ├── InvalidIdentityColumnError, IdentityColumnTypeError, PartitionedByIdentityError, IdentityValueGivenError,
     │   │   IdentityUpdateError, IdentityOverflowError, ColumnDefaultsNotEnabledError
     │   ├── InvalidPropertyError, InvalidOptionError, InvalidPredicateError, ReplaceWhereMismatchError
-    │   ├── InvalidMergeError, MultipleSourceRowsError
+    │   ├── ConflictingAssignmentsError, InvalidMergeError, MultipleSourceRowsError
     │   └── UnsupportedOperationError, AppendOnlyTableError
     ├── DeltaProtocolError            the table asks for more than this version of tahoe can do
     │   ├── UnsupportedReaderFeatureError, UnsupportedWriterFeatureError, UnsupportedProtocolVersionError,
@@ -387,6 +387,13 @@ class ReplaceWhereMismatchError(DeltaAnalysisError):
     sqlstate = "44000"
     what = "Data written to {table} with replaceWhere {predicate} has rows that the predicate does not hold for: {detail}."
     todo = "Filter the data by the predicate, or widen the predicate."
+
+
+class ConflictingAssignmentsError(DeltaAnalysisError):
+    condition = "DELTA_CONFLICT_SET_COLUMN"
+    sqlstate = "42701"
+    what = "{first} and {second} of {table} both get a value, and they are one column, or a struct and a field of it."
+    todo = "Assign once to each: to the struct as a whole, or to its fields."
 
 
 class InvalidMergeError(DeltaAnalysisError):

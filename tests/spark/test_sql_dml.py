@@ -18,6 +18,7 @@ from pyspark.sql import functions as F  # noqa: N812  PySpark's users know it by
 import tahoe
 from tahoe import Table
 from tahoe.errors import (
+    ConflictingAssignmentsError,
     IdentityUpdateError,
     MetadataChangedException,
     MultipleSourceRowsError,
@@ -317,8 +318,8 @@ REFUSED = {
     "DELETE FROM {t} WHERE rand() < 2": (AnalysisException, "rand"),
     "UPDATE {t} SET nosuch = 1": (AnalysisException, "nosuch"),
     "UPDATE {t} SET s.nosuch = 1": (AnalysisException, "nosuch"),
-    "UPDATE {t} SET v = 'a', V = 'b'": (AnalysisException, "v"),
-    "UPDATE {t} SET s = null, s.x = 1": (AnalysisException, "s.x"),
+    "UPDATE {t} SET v = 'a', V = 'b'": (ConflictingAssignmentsError, "v and v"),
+    "UPDATE {t} SET s = null, s.x = 1": (ConflictingAssignmentsError, "s and s.x"),
     "UPDATE {t} SET v = max(v)": (AnalysisException, "max"),
     "UPDATE {t} SET v = explode(array(1, 2))": (AnalysisException, "explode"),
     "MERGE INTO {t} t USING {t} s ON t.id = s.id": (ParseException, "WHEN"),
