@@ -312,6 +312,19 @@ def test_explain_runs_nothing(spark: SparkSession, t: str) -> None:
     assert versions(spark, t) == 0
 
 
+def test_a_statement_is_one_command_in_the_ui(spark: SparkSession, t: str) -> None:
+    """The jobs of a statement stand beside it as queries of their own, and nobody knows what they are for."""
+    listeners = spark.sparkContext._jsc.sc().listenerBus()  # type: ignore[union-attr]
+    store = spark._jsparkSession.sharedState().statusStore()  # type: ignore[union-attr]
+    listeners.waitUntilEmpty()
+    before = store.executionsCount()
+    spark.sql(f"DELETE FROM {t} WHERE id % 2 = 1")
+    listeners.waitUntilEmpty()
+    found = [store.executionsList().apply(number) for number in range(before, store.executionsCount())]
+    assert len({execution.rootExecutionId() for execution in found}) == 1
+    assert "Delta DELETE" in min(found, key=lambda execution: execution.executionId()).physicalPlanDescription()
+
+
 REFUSED = {
     "DELETE FROM {t} WHERE nosuch = 1": (AnalysisException, "nosuch"),
     "DELETE FROM {t} WHERE max(id) = 1": (AnalysisException, "max"),

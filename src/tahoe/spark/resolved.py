@@ -6,10 +6,10 @@ the target's columns by identities, which the rows that a command reads are give
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from pyspark.sql import Column
+from pyspark.sql import Column, DataFrame, SparkSession
 
 from tahoe.errors import UnsupportedOperationError
 from tahoe.spark.assignments import Assignment
@@ -19,6 +19,7 @@ from tahoe.spark.opened import open_table
 from tahoe.spark.rewrite import Delete, Update, delete, update
 from tahoe.spark.row_changes import Target
 
+COUNT = ("num_affected_rows",)
 COUNTS_OF_MERGE = ("num_affected_rows", "num_updated_rows", "num_deleted_rows", "num_inserted_rows")
 
 _KINDS: Mapping[str, Kind] = {"UpdateAction": "update", "InsertAction": "insert", "DeleteAction": "delete"}
@@ -80,6 +81,12 @@ def run(gateway: Gateway, name: str, plan: JavaObject) -> JavaObject:
     return gateway.java_class("delta.Command").answer(gateway.list(counts))
 
 
+def answered(spark: SparkSession, names: Sequence[str], counts: Sequence[int]) -> DataFrame:
+    """The same answer for a call of `DeltaTable`: one row of counts."""
+    gateway = Gateway(spark)
+    return gateway.dataframe(gateway.java_class("delta.Command").answered(gateway.session, gateway.list(names), gateway.list(counts)))
+
+
 # --- the three
 
 
@@ -122,8 +129,8 @@ def _clause(gateway: Gateway, action: JavaObject, target: Target) -> Clause:
 
 
 STATEMENTS: Mapping[str, Statement] = {
-    "DeleteFromTable": Statement("DELETE", "table", ("num_affected_rows",), _delete),
-    "UpdateTable": Statement("UPDATE", "table", ("num_affected_rows",), _update),
+    "DeleteFromTable": Statement("DELETE", "table", COUNT, _delete),
+    "UpdateTable": Statement("UPDATE", "table", COUNT, _update),
     "MergeIntoTable": Statement("MERGE", "targetTable", COUNTS_OF_MERGE, _merge),
 }
 """By the simple names of Spark's plans."""

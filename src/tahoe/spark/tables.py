@@ -42,6 +42,7 @@ from tahoe.spark.merge_builder import DeltaMergeBuilder, assignments_of, conditi
 from tahoe.spark.opened import open_table
 from tahoe.spark.reorg import Purge, drop_feature
 from tahoe.spark.reorg import purge as purge_files
+from tahoe.spark.resolved import COUNT, answered
 from tahoe.spark.rewrite import Delete, Update, delete, update
 from tahoe.spark.row_changes import Target
 from tahoe.spark.write_options import clustering_unsupported
@@ -248,7 +249,7 @@ class DeltaTable:
         done = raising_for_user(lambda: purge_files(command))
         counts = (done.files_removed, done.files_added, done.bytes_removed, done.bytes_added)
         names = ("numFilesRemoved", "numFilesAdded", "numBytesRemoved", "numBytesAdded")
-        return self._spark.createDataFrame([counts], StructType([StructField(name, LongType()) for name in names]))
+        return answered(self._spark, names, counts)
 
     def upgradeTableProtocol(self, readerVersion: int, writerVersion: int) -> None:
         """Raise the table's protocol to at least these versions. It is never lowered.
@@ -302,7 +303,7 @@ class DeltaTable:
 
     def _affected(self, command: Callable[[], int]) -> DataFrame:
         count = raising_for_user(command)
-        return self._spark.createDataFrame([(count,)], StructType([StructField("num_affected_rows", LongType())]))
+        return answered(self._spark, COUNT, [count])
 
     def history(self, limit: int | None = None) -> DataFrame:
         """The commits, newest first: one row each, or the newest `limit`."""

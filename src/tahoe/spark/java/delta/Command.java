@@ -3,11 +3,14 @@ package delta;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
+import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.RowFactory;
 import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.plans.logical.LocalRelation$;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.trees.TreePattern$;
 import org.apache.spark.sql.catalyst.types.DataTypeUtils;
+import org.apache.spark.sql.classic.Dataset$;
 import org.apache.spark.sql.execution.command.RunnableCommand;
 import org.apache.spark.sql.types.LongType$;
 import org.apache.spark.sql.types.StructType;
@@ -32,9 +35,18 @@ public class Command extends LogicalPlan implements RunnableCommand {
 
   /** @param counts the names of the numbers that the statement answers with; none where it answers with what Spark says */
   public static Command of(String name, LogicalPlan statement, List counts) {
+    return new Command(name, statement, counts.isEmpty() ? statement.output() : attributes(counts));
+  }
+
+  private static Seq attributes(List counts) {
     StructType schema = new StructType();
     for (int i = 0; i < counts.size(); i++) schema = schema.add((String) counts.get(i), LongType$.MODULE$);
-    return new Command(name, statement, counts.isEmpty() ? statement.output() : DataTypeUtils.toAttributes(schema));
+    return DataTypeUtils.toAttributes(schema);
+  }
+
+  /** The answer of a call that does what a statement does. */
+  public static Dataset answered(org.apache.spark.sql.classic.SparkSession session, List names, List counts) {
+    return Dataset$.MODULE$.ofRows(session, LocalRelation$.MODULE$.fromExternalRows(attributes(names), answer(counts)));
   }
 
   /** The row of a statement that answers with numbers. */
