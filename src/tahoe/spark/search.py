@@ -54,6 +54,8 @@ class Search:
     @cached_property
     def predicate(self) -> Predicate:
         """What is known of the condition once Spark has simplified it; a row for which this is false is not among those found."""
+        if self._is_ruled_out:
+            return self._whole
         return predicate_read(self._gateway, self._query, self.change.snapshot.url)
 
     @cached_property
@@ -72,6 +74,11 @@ class Search:
         """All that the condition says. What Spark tells when it plans a query may be a part of it: functions of Python stand elsewhere."""
         told = predicate_of(str(self._gateway.java_class("delta.Literals").told(self._condition)))
         return rename(told, self._as_in_schema)
+
+    @cached_property
+    def _is_ruled_out(self) -> bool:
+        """Whether no file can hold such a row, by what the condition says as it stands."""
+        return not self.change.snapshot.scan(self._whole).kept_files
 
     def _as_in_schema(self, column: ColumnPath) -> ColumnPath:
         """Spark tells a name as the user typed it."""
@@ -93,8 +100,8 @@ class Search:
         return [(number, add) for number, add in found if evaluate(predicate, partition_row(snapshot, add)) is True]
 
     def positions(self) -> Positions:
-        """Find the rows. Where statistics leave out every file, nothing runs."""
-        if not self.change.snapshot.scan(self.predicate).kept_files:
+        """Find the rows. Where statistics leave out every file, nothing is planned, or at least nothing runs."""
+        if self._is_ruled_out or not self.change.snapshot.scan(self.predicate).kept_files:
             return Positions({}, 0)
         return gathered(self._query.toArrow())
 

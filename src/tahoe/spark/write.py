@@ -80,11 +80,11 @@ def insert(
     """
     table = open_table(spark, url, options)
     parsed = write_options(spark, options or {}, table)
+    matching, given = matching or Matching.of(parsed), dataframe
     if predicate is not None:
         parsed = replace(parsed, replace_where=predicate, dynamic_partitions=False)
-    elif dynamic:
+    elif dynamic and matching is None:
         parsed = replace(parsed, dynamic_partitions=True)
-    matching, given = matching or Matching.of(parsed), dataframe
     if by_position:
         dataframe = _named_by_position(dataframe, table, may_grow=parsed.merge_schema or parsed.overwrite_schema)
         _check_places(matching.using if matching is not None else (), given.columns, dataframe.columns, table.url)
