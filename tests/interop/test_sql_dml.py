@@ -55,7 +55,7 @@ SCRIPTS: Mapping[str, Sequence[str]] = {
         "UPDATE {t} SET n = id + id, id = n",
     ),
     "merge": (
-        "MERGE INTO {t} USING (SELECT 1L AS id, 'm' AS v) s ON {t}.id = s.id WHEN MATCHED THEN UPDATE SET v = s.v",
+        "MERGE INTO {t} AS t USING (SELECT 1L AS id, 'm' AS v) AS s ON t.id = s.id WHEN MATCHED THEN UPDATE SET v = s.v",
         "MERGE INTO {t} t USING (SELECT * FROM VALUES (2, 'two'), (102, 'new') AS x(id, v)) s ON t.id = s.id "
         "WHEN MATCHED THEN UPDATE SET t.v = s.v WHEN NOT MATCHED THEN INSERT (id, v, p) VALUES (s.id, s.v, 0)",
         "WITH src AS (SELECT 3 AS k) MERGE INTO {t} t USING src ON t.id = src.k WHEN MATCHED THEN DELETE",
@@ -71,7 +71,7 @@ SCRIPTS: Mapping[str, Sequence[str]] = {
         "WHEN NOT MATCHED BY TARGET THEN INSERT (id) VALUES (id)",
         "MERGE INTO {t} t USING (SELECT 300 AS id) s ON false "
         "WHEN NOT MATCHED AND s.id = 300 THEN INSERT (id, p, n) VALUES (s.id, 2, '33')",
-        "MERGE INTO {t} t USING range(3) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET s = named_struct('y', 'by name', 'x', s.id)",
+        "MERGE INTO {t} t USING (SELECT * FROM range(3)) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET s = named_struct('y', 'by name', 'x', s.id)",
         "MERGE INTO {t} t USING (SELECT 1 AS id) s ON t.id = s.id "
         "WHEN MATCHED THEN UPDATE SET v = 'a' WHEN NOT MATCHED BY SOURCE THEN DELETE",
     ),

@@ -14,6 +14,7 @@ import org.apache.spark.sql.classic.Dataset$;
 import org.apache.spark.sql.execution.command.RunnableCommand;
 import org.apache.spark.sql.types.LongType$;
 import org.apache.spark.sql.types.StructType;
+import scala.collection.Iterator;
 import scala.collection.immutable.IndexedSeq;
 import scala.collection.immutable.Map;
 import scala.collection.immutable.Map$;
@@ -70,6 +71,11 @@ public class Command extends LogicalPlan implements RunnableCommand {
   }
 
   public String nodeName() { return name; }
+
+  // EXPLAIN shows the statement as a tree below the command
+
+  public Seq innerChildren() { return CollectionConverters.asScala(Collections.singletonList(statement)).toSeq(); }
+  public Iterator stringArgs() { return CollectionConverters.asScala(new ArrayList()).iterator(); }
   public int productArity() { return 3; }
   public Object productElement(int n) { return n == 0 ? (Object) name : n == 1 ? (Object) statement : output; }
   public boolean canEqual(Object other) { return other instanceof Command; }
