@@ -23,6 +23,7 @@ from tahoe.errors import (
     MetadataChangedException,
     MultipleSourceRowsError,
     NotNullViolationError,
+    TableNotFoundError,
     UnsupportedOperationError,
 )
 from tahoe.spark import resolved
@@ -371,6 +372,8 @@ def test_other_tables_get_sparks_own_error(spark: SparkSession, t: str, table_na
     spark.sql(f"DROP TABLE {table_name}_p")
     with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_NOT_FOUND"):
         spark.sql("DELETE FROM no_such_table")
+    with pytest.raises(TableNotFoundError):
+        spark.sql("DELETE FROM delta.`/no/such/table`")
 
 
 def test_a_view_that_is_more_than_its_table_is_refused(spark: SparkSession, t: str) -> None:
