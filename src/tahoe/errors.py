@@ -22,7 +22,7 @@
     │   ├── InvalidIdentityColumnError, NotAnIdentityColumnError, IdentityColumnTypeError, PartitionedByIdentityError,
     │   │   IdentityValueGivenError, IdentityUpdateError, IdentityOverflowError, ColumnDefaultsNotEnabledError
     │   ├── InvalidPropertyError, InvalidOptionError, InvalidPredicateError, ReplaceWhereMismatchError
-    │   ├── InvalidMergeError, MultipleSourceRowsError
+    │   ├── ConflictingAssignmentsError, InvalidMergeError, MultipleSourceRowsError
     │   ├── StatementSyntaxError          the SQL cannot be read; under Spark also the exception of its parser
     │   └── UnsupportedOperationError, OperationNotYetSupportedError, AppendOnlyTableError
     ├── DeltaProtocolError            the table asks for more than this version of tahoe can do
@@ -548,6 +548,13 @@ class ReplaceWhereMismatchError(DeltaAnalysisError):
     sqlstate = "44000"
     what = "Data written to {table} with replaceWhere {predicate} has rows that the predicate does not hold for: {detail}."
     todo = "Filter the data by the predicate, or widen the predicate."
+
+
+class ConflictingAssignmentsError(DeltaAnalysisError):
+    condition = "DELTA_CONFLICT_SET_COLUMN"
+    sqlstate = "42701"
+    what = "{first} and {second} of {table} both get a value, and they are one column, or a struct and a field of it."
+    todo = "Assign once to each: to the struct as a whole, or to its fields."
 
 
 class InvalidMergeError(DeltaAnalysisError):

@@ -47,9 +47,6 @@ STATEMENTS = [
     "CREATE TABLE {table}_2 USING parquet LOCATION '{folder}' AS SELECT 1 AS id",
     "CREATE TABLE {table}_2 (wrong string) USING delta LOCATION '{folder}'",
     "ALTER TABLE {table} SET LOCATION '{folder}/p=0'",
-    "DELETE FROM {table} WHERE id = 1",
-    "UPDATE {table} SET id = 2",
-    "MERGE INTO {table} a USING (SELECT 1 AS id) b ON a.id = b.id WHEN MATCHED THEN DELETE",
 ]
 
 

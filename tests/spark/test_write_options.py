@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tahoe.errors import InvalidOptionError, UnsupportedOperationError
+from tahoe.errors import InvalidOptionError
 from tahoe.spark.write_options import WriteOptions, parse_options
 
 
@@ -91,10 +91,18 @@ def test_clustering_columns_are_paths() -> None:
     assert parse({}).cluster_by is None
 
 
-@pytest.mark.parametrize("name", ["replaceUsing", "REPLACEON"])
-def test_options_that_say_what_goes_are_not_left_aside(name: str) -> None:
-    with pytest.raises(UnsupportedOperationError, match=r"(?i)replace"):
-        parse({name: "id"})
+def test_what_rows_of_the_data_replace() -> None:
+    assert parse({"replaceUsing": "id,  Name,id"}).replace_using == ("id", "Name")
+    asked = parse({"REPLACEON": "t.id = s.id", "targetAlias": "t"}, {"spark.sql.sources.partitionOverwriteMode": "dynamic"})
+    assert (asked.replace_on, asked.target_alias, asked.dynamic_partitions) == ("t.id = s.id", "t", False)
+
+
+@pytest.mark.parametrize(
+    "options", [{"replaceUsing": "id, "}, {"replaceUsing": "id", "replaceOn": "true"}, {"replaceOn": "1", "replaceWhere": "1"}]
+)
+def test_options_that_say_two_things_or_nothing_are_refused(options: dict[str, str]) -> None:
+    with pytest.raises(InvalidOptionError, match="replace"):
+        parse(options)
 
 
 def test_the_check_of_replace_where_can_be_switched_off() -> None:

@@ -9,14 +9,14 @@ import pyarrow.parquet as pq
 import pytest
 
 import tahoe
-from tahoe.errors import InvalidPropertyError, TableNotFoundError
+from tahoe.errors import InvalidOptionError, InvalidPropertyError, TableNotFoundError
 from tahoe.protocol.actions import Action, Add, DomainMetadata, Metadata, Protocol
 from tahoe.protocol.column_mapping import column_id, physical_name
 from tahoe.protocol.schema import DOUBLE, LONG, Field, Struct
 from tahoe.table.arrow_writer import write_arrow
 from tahoe.table.types import delta_schema
 from tahoe.table.verify import check
-from tahoe.table.writing import WriteRequest, create_table
+from tahoe.table.writing import WriteRequest, create_table, plan_write
 from tests.table.builders import memory_env, put_commit
 
 ROWS = pa.table({"id": [1, 2], "v": [1.0, 2.0]})
@@ -169,3 +169,16 @@ def test_what_iceberg_cannot_read_is_refused(properties, problem):
     with pytest.raises(InvalidPropertyError, match="array, map and void"):
         table.append(pa.table({"id": [1], "l": [[1]]}), properties=ICEBERG)
     assert not table.exists()
+
+
+@pytest.mark.parametrize("asked", [{"mode": "append"}, {"dynamic_partitions": True}, {"overwrite_schema": True}])
+def test_rows_that_replace_others_say_all_of_what_goes(table, asked):
+    # else an append would delete rows, or an overwrite others than those that are meant
+    table.append(ROWS)
+    schema = delta_schema(ROWS.schema, table=table.url)
+    request = {"mode": "overwrite", "schema": schema, "matching": "(id)", "finds_rows": True}
+    plan = plan_write(table, WriteRequest(**request))
+    assert plan is not None
+    assert plan.replaces_rows
+    with pytest.raises(InvalidOptionError):
+        plan_write(table, WriteRequest(**{**request, **asked}))

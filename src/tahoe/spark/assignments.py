@@ -15,7 +15,7 @@ from operator import or_
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812  PySpark's users know it by this name
 
-from tahoe.errors import ColumnNotFoundError, InvalidOptionError, UnsupportedOperationError
+from tahoe.errors import ColumnNotFoundError, ConflictingAssignmentsError, UnsupportedOperationError
 from tahoe.protocol.schema import VOID, Array, DataType, Field, Map, Struct
 from tahoe.spark.gateway import Gateway
 
@@ -50,7 +50,7 @@ def resolved(assignments: Iterable[Assignment], schema: Struct, alias: str | Non
 
     Raises:
         ColumnNotFoundError: there is no such column.
-        InvalidOptionError: two values for one column, or for a struct and a field of it.
+        ConflictingAssignmentsError: two values for one column, or for a struct and a field of it.
     """
     found: dict[tuple[str, ...], Column] = {}
     written: dict[tuple[str, ...], str] = {}
@@ -65,8 +65,7 @@ def resolved(assignments: Iterable[Assignment], schema: Struct, alias: str | Non
                 remedy="Give the column a type first.",
             )
         if clash is not None:
-            detail = f"{written[clash]} gets a value as well, and one column can get only one"
-            raise InvalidOptionError(option="set", value=given.column, table=table, detail=detail)
+            raise ConflictingAssignmentsError(table=table, first=written[clash], second=given.column)
         found[path] = given.value
         written[path] = given.column
     return found

@@ -7,19 +7,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tahoe.errors import UnsupportedOperationError
-from tahoe.spark import alterations, guard, planning, shown, write
+from tahoe.spark import alterations, guard, planning, resolved, shown, write
 from tahoe.spark.alterations import altered
 from tahoe.spark.catalog import PROVIDER, is_delta
 from tahoe.spark.creation import NewTable, declared_schema, described_by, make_table, make_table_like, make_table_of
 from tahoe.spark.gateway import Gateway, JavaObject
 from tahoe.spark.hadoop_store import url_of_uri
 from tahoe.spark.opened import open_table, recache
+from tahoe.spark.replace import Matching
 from tahoe.spark.types import delta_schema
 from tahoe.storage.background import finish_background
 
 _WRITES = frozenset({"AppendData", "OverwriteByExpression", "OverwritePartitionsDynamic"})
 _SHOW_TABLES = "ShowTablesCommand"
-_ROW_CHANGES: Mapping[str, str] = {"DeleteFromTable": "DELETE", "UpdateTable": "UPDATE", "MergeIntoTable": "MERGE"}
 
 # Properties of a statement's table that are about the table and are not its own.
 _RESERVED = frozenset(
@@ -51,19 +51,24 @@ def instead_of(gateway: Gateway, name: str, plan: JavaObject) -> JavaObject | No
         UnsupportedOperationError: the command would damage a table, or is one that tahoe does not have yet.
     """
     if name in _WRITES:
-        return None if _target(plan.table()) is None else gateway.java_class("delta.Command")(f"Delta {name}", plan)
-    if name in _ROW_CHANGES:
-        _refuse_row_change(gateway, name, plan)
+        return None if _target(plan.table()) is None else _command(gateway, name, plan)
+    if name in resolved.STATEMENTS:
+        return resolved.instead_of(gateway, name, plan)
     if altered(gateway, name, plan) is not None:
-        return gateway.java_class("delta.Command")(f"Delta {name}", plan)
+        return _command(gateway, name, plan)
     if name in _LIKE and _is_like_ours(gateway, plan):
-        return gateway.java_class("delta.Command")("Delta CREATE TABLE LIKE", plan)
+        return _command(gateway, "CREATE TABLE LIKE", plan)
     if name == _SHOW_TABLES and plan.isExtended() and not plan.partitionSpec().isDefined():
-        return gateway.java_class("delta.Command")("Delta SHOW TABLE EXTENDED", plan)
+        return _command(gateway, "SHOW TABLE EXTENDED", plan)
     guard.check(gateway, name, plan)
     if name.startswith("Drop"):
         finish_background()  # what follows our last commits would write into the folder while Spark removes it
     return None
+
+
+def _command(gateway: Gateway, name: str, plan: JavaObject) -> JavaObject:
+    """What `run` is asked to do instead of a plan, with the columns of its answer."""
+    return gateway.java_class("delta.Command").of(f"Delta {name}", plan, gateway.list([]))
 
 
 def _target(relation: JavaObject) -> JavaObject | None:
@@ -76,21 +81,11 @@ def _target(relation: JavaObject) -> JavaObject | None:
     return table if table.getClass().getName() in ("delta.WriteTable", "delta.Staged") else None
 
 
-def _refuse_row_change(gateway: Gateway, name: str, plan: JavaObject) -> None:
-    for leaf in gateway.items(plan.children().apply(0).collectLeaves().iterator()):
-        target = _target(leaf)
-        if target is not None:
-            raise UnsupportedOperationError(
-                operation=_ROW_CHANGES[name],
-                table=target.name(),
-                detail="tahoe cannot do it yet",
-                remedy="Use tahoe.DeltaTable, which has delete, update and merge.",
-            )
-
-
 def run(gateway: Gateway, plan: JavaObject) -> JavaObject:
-    """Run a statement that `instead_of` has taken; the answer is its result, which has no rows."""
+    """Run a statement that `instead_of` has taken; the answer is its result: of one that changes rows how many, of others nothing."""
     name = plan.getClass().getSimpleName()
+    if name in resolved.STATEMENTS:
+        return resolved.run(gateway, name, plan)
     if name == _SHOW_TABLES:
         return gateway.seq(shown.tables_extended(gateway, plan))
     if name in _LIKE:
@@ -104,7 +99,12 @@ def run(gateway: Gateway, plan: JavaObject) -> JavaObject:
     assert target is not None
     rows = gateway.dataframe_of_plan(_query(plan, name))
     options = gateway.dict(plan.writeOptions())
-    if name == "OverwriteByExpression":  # where the session's wish for dynamic overwrites counts, Spark has made another plan
+    if gateway.java_class("delta.Cases").isTrue(plan, "withSchemaEvolution"):
+        options = {**options, "mergeSchema": "true"}
+    matching = _matching(gateway, target)
+    if (
+        name == "OverwriteByExpression" or matching is not None
+    ):  # where the session's wish for dynamic overwrites counts, Spark has made another plan
         options = {"partitionOverwriteMode": "static", **options}
     if target.getClass().getName() == "delta.Staged":
         make_table_of(gateway, _described(gateway, target), rows, options, replaces=target.mode() != "create")
@@ -117,12 +117,25 @@ def run(gateway: Gateway, plan: JavaObject) -> JavaObject:
         rows,
         overwrite=name != "AppendData",
         predicate=predicate,
-        dynamic=name == "OverwritePartitionsDynamic",
+        dynamic=name == "OverwritePartitionsDynamic" and matching is None,
+        matching=matching,
         by_position=not plan.isByName(),
         options=options,
     )
     recache(gateway, target.url())
     return gateway.seq([])
+
+
+def _matching(gateway: Gateway, target: JavaObject) -> Matching | None:
+    """What INSERT ... REPLACE USING and REPLACE ON say of the rows that go; None for other statements."""
+    replaced = target.replaced()
+    if replaced is None:
+        return None
+    if replaced.getClass().getSimpleName() == "InsertReplaceUsing":
+        return Matching.of_columns([str(name) for name in gateway.items(replaced.cols().iterator())])
+    alias = replaced.tableAliasOpt()
+    name = str(alias.get()) if alias.isDefined() else target.name().rpartition(".")[2].strip("`")
+    return Matching(text=str(replaced.cond().sql()), on=gateway.column(replaced.cond()), alias=name)
 
 
 def _query(plan: JavaObject, name: str) -> JavaObject:

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyspark.sql.datasource as ds
 from pyspark.sql.types import StructType
 
-from tahoe.errors import InvalidOptionError
+from tahoe.errors import InvalidOptionError, UnsupportedOperationError
 from tahoe.protocol import predicate as p
 from tahoe.spark.change_feed import asked_range, check_not_pinned, is_asked_for
 from tahoe.spark.time_travel import Target, iso_moment, target_of_options
@@ -93,6 +93,7 @@ class DeltaSource(ds.DataSource):
     def writer(self, schema: StructType, overwrite: bool) -> ds.DataSourceWriter:
         table = self._table(self._target().location)
         options = parse_options(dict(self.options), {}, table=table.url)
+        _check_options(options, table.url)
         names = self.options.get("partitionBy")
         partition_by = None if names is None else tuple(name.strip() for name in names.split(",") if name.strip())
         return _Writer(table, _request(table, schema, options, partition_by, overwrite=overwrite))
@@ -235,6 +236,18 @@ _OPERATORS: Mapping[type[Any], p.Operator] = {
 
 
 # --- writing
+
+
+def _check_options(options: WriteOptions, table: str) -> None:
+    """Refuse what needs Spark's engine: to leave it aside would replace other rows than the user meant."""
+    for name, value in (("replaceUsing", options.replace_using), ("replaceOn", options.replace_on)):
+        if value is not None:
+            raise UnsupportedOperationError(
+                operation=f"The option {name}",
+                table=table,
+                detail="a Spark Connect session writes through Python, which does not find rows by others",
+                remedy="Say with replaceWhere, on partition columns, which rows are replaced.",
+            )
 
 
 def _request(

@@ -163,7 +163,11 @@ class Gateway:
 
     def column(self, expression: JavaObject) -> Column:
         """An expression of Catalyst's as a Column."""
-        return ClassicColumn(self.module("org.apache.spark.sql.classic.ExpressionUtils").column(expression))
+        return self.column_of(self.module("org.apache.spark.sql.classic.ExpressionUtils").column(expression))
+
+    def column_of(self, column: JavaObject) -> Column:
+        """Spark's Column as PySpark's."""
+        return ClassicColumn(column)
 
     def column_of_user(self, column: JavaObject) -> Column:
         """Spark's own `Column` as a Column."""

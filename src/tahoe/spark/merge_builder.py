@@ -10,18 +10,16 @@ from typing import Any, TypeVar
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  PySpark's users know it by this name
-from pyspark.sql.types import LongType, StructField, StructType
 
 from tahoe.errors import DeltaError
 from tahoe.spark.assignments import Assignment, assignment
 from tahoe.spark.failures import for_user
 from tahoe.spark.gateway import Gateway
 from tahoe.spark.merge import Clause, Kind, Merge, merge
+from tahoe.spark.resolved import COUNTS_OF_MERGE, answered
 from tahoe.spark.row_changes import Target
 
 T = TypeVar("T")
-
-_COUNTS = ("num_affected_rows", "num_updated_rows", "num_deleted_rows", "num_inserted_rows")
 
 
 class DeltaMergeBuilder:
@@ -97,7 +95,7 @@ class DeltaMergeBuilder:
         """
         found = raising_for_user(lambda: merge(self._command))
         counts = (found.affected, found.updated, found.deleted, found.inserted)
-        return self._command.target.spark.createDataFrame([counts], StructType([StructField(name, LongType()) for name in _COUNTS]))
+        return answered(self._command.target.spark, COUNTS_OF_MERGE, counts)
 
     def _matched(self, clause: Clause) -> DeltaMergeBuilder:
         return DeltaMergeBuilder(replace(self._command, matched=(*self._command.matched, clause)))

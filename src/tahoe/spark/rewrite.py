@@ -131,7 +131,7 @@ def update(command: Update) -> int:
             return 0
         reads_more = reads_table(planned, command.target.table)
         began = time.monotonic()
-        keeps = not search.is_about_partitions and search.size_bytes(planned) <= _kept_bytes_max(change)
+        keeps = not search.is_about_partitions and 0 < search.size_bytes(planned) <= _kept_bytes_max(change)
         if keeps:
             rows = _once(change, _stored(change, planned, values))
             with change.failures_told():

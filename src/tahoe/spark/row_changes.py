@@ -20,7 +20,14 @@ from pyroaring import BitMap64
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  PySpark's users know it by this name
 
-from tahoe.errors import CommitOutcomeUnknownError, DeltaError, SchemaMismatchError, UnsupportedOperationError, WriteAlreadyRecordedError
+from tahoe.errors import (
+    CommitOutcomeUnknownError,
+    DeltaError,
+    MetadataChangedException,
+    SchemaMismatchError,
+    UnsupportedOperationError,
+    WriteAlreadyRecordedError,
+)
 from tahoe.protocol.actions import Action, Add, Cdc, Metadata, Protocol, Txn, remove_of
 from tahoe.protocol.change_feed import CHANGE_TYPE
 from tahoe.protocol.column_values import ColumnValues, check_given
@@ -35,7 +42,7 @@ from tahoe.spark.column_rules import Completed
 from tahoe.spark.data_writer import Written, failures_told, rows_for_files, write_changes, write_rows
 from tahoe.spark.fitting import Refusals, fit, quoted, without_void
 from tahoe.spark.frames import table_schema, write_options
-from tahoe.spark.gateway import JVM_ERRORS, Gateway
+from tahoe.spark.gateway import JVM_ERRORS, Gateway, JavaObject
 from tahoe.spark.opened import hold, recache, release
 from tahoe.spark.positions import Positions, position, positioned_rows, with_marks
 from tahoe.spark.write_options import WriteOptions
@@ -62,17 +69,19 @@ _WHOLE = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """The table of a command.
+    """The table of a command, and how its expressions call it.
 
     Attributes:
-        alias: the name by which its conditions may call it.
+        alias: a name before those of columns.
         frames: DataFrames of the table whose columns may stand in its conditions and values.
+        seen: for a statement that Spark has resolved, the table as its expressions know it: a `delta.Target`.
     """
 
     spark: SparkSession
     table: Table
     alias: str | None = None
     frames: tuple[DataFrame, ...] = ()
+    seen: JavaObject | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,7 +184,18 @@ class RowChange:
             within: the numbers of the only files that count.
         """
         frame = positioned_rows(self.spark, self.snapshot, self._held, within).select("*", position().alias(PLACE), *self._tracked())
+        if self.target.seen is not None:
+            frame = self._as_seen(frame)
         return frame if self.target.alias is None else frame.alias(self.target.alias)
+
+    def _as_seen(self, frame: DataFrame) -> DataFrame:
+        """Rows whose columns a resolved statement's expressions know."""
+        rows = self.target.seen.rows(frame._jdf)  # type: ignore[union-attr]
+        if rows is None:
+            winner = f"version {self.snapshot.version}"
+            detail = "the table has not the columns any more that the statement was analysed with"
+            raise MetadataChangedException(table=self.snapshot.url, winner=winner, detail=detail)
+        return DataFrame(rows, self.spark)
 
     def _tracked(self) -> list[Column]:
         if self.snapshot.row_tracking is None:

@@ -57,10 +57,14 @@ class Search:
     @cached_property
     def predicate(self) -> Predicate:
         """What is known of the condition once Spark has simplified it; a row for which this is false is not among those found."""
+        if self._is_ruled_out:
+            return self._whole
         return predicate_read(self._gateway, self._query, self.change.snapshot.url)
 
     def size_bytes(self, rows: DataFrame) -> int:
-        """How large the files are that a query on `rows` reads, which is planned for it."""
+        """How large the files are that a query on `rows` reads, which is planned for it unless there are none."""
+        if self._is_ruled_out:
+            return 0
         self.predicate = predicate_read(self._gateway, rows, self.change.snapshot.url)  # and so need not be asked of another query
         return self.change.snapshot.scan(self.predicate).size_bytes
 
@@ -80,6 +84,11 @@ class Search:
         """All that the condition says. What Spark tells when it plans a query may be a part of it: functions of Python stand elsewhere."""
         told = predicate_of(str(self._gateway.java_class("delta.Literals").told(self._condition)))
         return rename(told, self._as_in_schema)
+
+    @cached_property
+    def _is_ruled_out(self) -> bool:
+        """Whether no file can hold such a row, by what the condition says as it stands."""
+        return not self.change.snapshot.scan(self._whole).kept_files
 
     def _as_in_schema(self, column: ColumnPath) -> ColumnPath:
         """Spark tells a name as the user typed it."""
@@ -101,8 +110,12 @@ class Search:
         return [(number, add) for number, add in found if evaluate(predicate, partition_row(snapshot, add)) is True]
 
     def positions(self, kept: DataFrame | None = None) -> Positions:
-        """Find the rows, or read from those that are kept where they were."""
-        return gathered((self._query if kept is None else self._gathering(kept)).toArrow())
+        """Find the rows, or read from those that are kept where they were. Where statistics leave out every file, nothing runs."""
+        if kept is not None:
+            return gathered(self._gathering(kept).toArrow())
+        if self._is_ruled_out or not self.change.snapshot.scan(self.predicate).kept_files:
+            return Positions({}, 0)
+        return gathered(self._query.toArrow())
 
     def again(self, within: Sequence[int]) -> DataFrame:
         """Rows of some files with those that were found among them. Where the condition is surely the same for a row each time, there are

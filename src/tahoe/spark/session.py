@@ -72,12 +72,8 @@ def is_connect(spark: object) -> bool:
 
 
 def _install_rules(gateway: Gateway) -> None:
-    """The optimiser rule, here and, through the extensions that they share, in sessions made from this one."""
-    rules = gateway.java_class("delta.Rules")
-    if not rules.installed(gateway.session):
-        gateway.session.extensions().injectOptimizerRule(rules())
-    rules.install(gateway.session)
-    gateway.java_class("delta.Definitions").install(gateway.session)
+    """The rules of analysis and optimisation, here and in sessions made from this one."""
+    gateway.java_class("delta.Rules").install(gateway.session)
 
 
 def _install_parser(gateway: Gateway) -> None:

@@ -48,6 +48,7 @@ from tahoe.spark.merge_builder import DeltaMergeBuilder, assignments_of, conditi
 from tahoe.spark.opened import open_table
 from tahoe.spark.reorg import Purge, Purged, drop_feature
 from tahoe.spark.reorg import purge as purge_files
+from tahoe.spark.resolved import COUNT, answered
 from tahoe.spark.rewrite import Delete, Update, delete, update
 from tahoe.spark.row_changes import Target
 from tahoe.spark.types import delta_schema
@@ -274,7 +275,7 @@ class DeltaTable:
         done = self._purged(self._condition(where), deletedShare)
         counts = (len(done.removed), len(done.added), sum(done.removed), sum(done.added))
         names = ("numFilesRemoved", "numFilesAdded", "numBytesRemoved", "numBytesAdded")
-        return self._spark.createDataFrame([counts], StructType([StructField(name, LongType()) for name in names]))
+        return answered(self._spark, names, counts)
 
     def _purged(self, condition: Column | None, deleted_share: float = 0.0) -> Purged:
         command = Purge(target=self._target(), condition=condition, deleted_share=deleted_share)
@@ -432,7 +433,7 @@ class DeltaTable:
 
     def _affected(self, command: Callable[[], int]) -> DataFrame:
         count = raising_for_user(command)
-        return self._spark.createDataFrame([(count,)], StructType([StructField("num_affected_rows", LongType())]))
+        return answered(self._spark, COUNT, [count])
 
     def history(self, limit: int | None = None) -> DataFrame:
         """The commits, newest first: one row each, or the newest `limit`."""

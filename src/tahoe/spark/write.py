@@ -17,7 +17,7 @@ from tahoe.spark.data_writer import failures_told, rows_for_files, write_rows
 from tahoe.spark.fitting import Refusals
 from tahoe.spark.frames import reads_table, table_schema, write_options
 from tahoe.spark.opened import open_table
-from tahoe.spark.replace import replace_rows
+from tahoe.spark.replace import Matching, replace_rows
 from tahoe.spark.write_options import WriteOptions
 from tahoe.table.table import Table
 from tahoe.table.writing import WRITE, Mode, WritePlan, WriteRequest, plan_replacement, plan_write
@@ -48,7 +48,9 @@ def save(spark: SparkSession, mode: str, options: Mapping[str, str], dataframe: 
         raise InvalidOptionError(option="path", value="missing", table="the new table", detail="a Delta table is in a folder")
     table = open_table(spark, path, options)
     parsed = write_options(spark, options, table)
-    return _write(plan_write(table, _request(spark, table, _MODES[mode.lower()], parsed, dataframe)), parsed, dataframe)
+    return _write(
+        plan_write(table, _request(spark, table, _MODES[mode.lower()], parsed, dataframe)), parsed, dataframe, Matching.of(parsed)
+    )
 
 
 def insert(
@@ -59,6 +61,7 @@ def insert(
     overwrite: bool,
     predicate: str | None = None,
     dynamic: bool = False,
+    matching: Matching | None = None,
     by_position: bool = False,
     options: Mapping[str, str] | None = None,
 ) -> int | None:
@@ -68,6 +71,7 @@ def insert(
         overwrite: replace rows: all of them, unless one of the next two says which.
         predicate: SQL text; only matching rows are replaced, and the new ones must match.
         dynamic: only the partitions that the data has are replaced.
+        matching: only rows that rows of the data match are replaced.
         by_position: the data's columns are the table's, whatever their names.
         options: of the writer.
 
@@ -76,13 +80,17 @@ def insert(
     """
     table = open_table(spark, url, options)
     parsed = write_options(spark, options or {}, table)
+    matching, given = matching or Matching.of(parsed), dataframe
     if predicate is not None:
         parsed = replace(parsed, replace_where=predicate, dynamic_partitions=False)
-    elif dynamic:
+    elif dynamic and matching is None:
         parsed = replace(parsed, dynamic_partitions=True)
     if by_position:
         dataframe = _named_by_position(dataframe, table, may_grow=parsed.merge_schema or parsed.overwrite_schema)
-    return _write(plan_write(table, _request(spark, table, "overwrite" if overwrite else "append", parsed, dataframe)), parsed, dataframe)
+        _check_places(matching.using if matching is not None else (), given.columns, dataframe.columns, table.url)
+    asked = _request(spark, table, "overwrite" if overwrite else "append", parsed, dataframe)
+    request = asked if matching is None else replace(asked, matching=matching.text)
+    return _write(plan_write(table, request), parsed, dataframe, matching, given)
 
 
 def create_as_select(
@@ -121,8 +129,11 @@ def create_as_select(
     )
     asked = _request(spark, table, "overwrite" if replaces else "error", parsed, dataframe, operation)
     if replaces and (options or {}).get(_SAVE_AS_TABLE_OVERWRITE) == "true" and table.exists():
-        return _write(plan_write(table, asked), parsed, dataframe)
-    request = replace(asked, comment=comment, is_managed=is_managed, replace_where=None, dynamic_partitions=False)
+        return _write(plan_write(table, asked), parsed, dataframe, Matching.of(parsed))
+    if asked.matching is not None and table.exists():
+        detail = "the statement makes the table anew, and none of its rows stays"
+        raise InvalidOptionError(option="replaceUsing or replaceOn", value=asked.matching, table=table.url, detail=detail)
+    request = replace(asked, comment=comment, is_managed=is_managed, replace_where=None, matching=None, dynamic_partitions=False)
     return _write(plan_replacement(table, request) if replaces else plan_write(table, request), parsed, dataframe)
 
 
@@ -143,12 +154,29 @@ def _named_by_position(frame: DataFrame, table: Table, *, may_grow: bool) -> Dat
     return frame.toDF(*names[: len(given)], *given[len(names) :])
 
 
-def _write(plan: WritePlan | None, options: WriteOptions, frame: DataFrame) -> int | None:
-    """Write the rows of a plan and commit them; None where there is nothing to do."""
+def _check_places(columns: Sequence[str], given: Sequence[str], named: Sequence[str], table: str) -> None:
+    """Refuse data whose columns are taken by their places, where a column that decides what is replaced is in another place there."""
+    for column in columns:
+        places = [
+            [name.lower() for name in names].index(column.lower()) for names in (given, named) if column.lower() in map(str.lower, names)
+        ]
+        if len(set(places)) > 1:
+            detail = f"the data's column {column} is in another place than the table's, and columns are taken by their places here"
+            raise InvalidOptionError(option="replaceUsing", value=", ".join(columns), table=table, detail=detail)
+
+
+def _write(
+    plan: WritePlan | None, options: WriteOptions, frame: DataFrame, matching: Matching | None = None, given: DataFrame | None = None
+) -> int | None:
+    """Write the rows of a plan and commit them; None where there is nothing to do.
+
+    Args:
+        given: the rows as the user named them.
+    """
     if plan is None:
         return None
     if plan.replaces_rows:
-        return replace_rows(plan, options, frame)
+        return replace_rows(plan, options, frame, matching, given)
     refusals = Refusals(plan.url)
     with failures_told(plan, refusals):
         rows = rows_for_files(plan, frame, refusals, checks_replace_where=options.replace_where_is_checked)
@@ -167,7 +195,7 @@ def _write(plan: WritePlan | None, options: WriteOptions, frame: DataFrame) -> i
 def _request(
     spark: SparkSession, table: Table, mode: Mode, options: WriteOptions, frame: DataFrame, operation: str = WRITE
 ) -> WriteRequest:
-    overwrite = mode == "overwrite"
+    overwrite, matching = mode == "overwrite", Matching.of(options)
     return WriteRequest(
         mode=mode,
         schema=table_schema(frame, table=table.url),
@@ -178,6 +206,7 @@ def _request(
         merge_schema=options.merge_schema,
         overwrite_schema=options.overwrite_schema and overwrite,
         replace_where=options.replace_where,
+        matching=None if matching is None else matching.text,
         dynamic_partitions=options.dynamic_partitions and overwrite,
         txn=options.txn,
         user_metadata=options.user_metadata,

@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tahoe.errors import InvalidOptionError, UnsupportedOperationError
+from tahoe.errors import InvalidOptionError
 from tahoe.protocol.properties import parse_column_list
 
 # Under these names Spark's writer hands over what partitionBy and clusterBy were given, as JSON.
@@ -22,8 +22,8 @@ _DEFAULT_PROPERTY = _SETTING + "properties.defaults."
 # Options for the storage and for Parquet's own writer: they go into Hadoop's configuration.
 _HADOOP = ("parquet.", "fs.", "dfs.")
 
-# Options of the reference that say which rows an overwrite replaces.
-_REPLACEMENTS = ("replaceUsing", "replaceOn")
+# Options that say which rows an overwrite replaces.
+_REPLACEMENTS = ("replaceWhere", "replaceUsing", "replaceOn")
 
 # Options of Spark's Parquet writer that a table of ours leaves to the user.
 _WRITER = ("compression", "maxRecordsPerFile")
@@ -37,6 +37,9 @@ class WriteOptions:
         partition_by: None where nothing was said.
         cluster_by: the paths of the columns that clusterBy was given; None where nothing was said.
         replace_where_is_checked: whether rows that do not satisfy it are refused.
+        replace_using: columns; a row of the table goes if one of the data has the same values in them.
+        replace_on: SQL text over the columns of the data and of the table; a row of the table goes if it holds for one of the data.
+        target_alias: what `replace_on` calls the table.
         txn: application id and version.
         properties: `delta.*` options, for the table.
         default_properties: what the session gives to every new table.
@@ -50,6 +53,9 @@ class WriteOptions:
     overwrite_schema: bool = False
     replace_where: str | None = None
     replace_where_is_checked: bool = True
+    replace_using: tuple[str, ...] | None = None
+    replace_on: str | None = None
+    target_alias: str | None = None
     dynamic_partitions: bool = False
     txn: tuple[str, int] | None = None
     user_metadata: str | None = None
@@ -69,21 +75,22 @@ def parse_options(options: Mapping[str, str], settings: Mapping[str, str], *, ta
 
     Raises:
         InvalidOptionError: a value that the option cannot have, or options that exclude each other.
-        UnsupportedOperationError: options that say what is replaced in a way that tahoe does not have yet.
     """
     given = _Options(options, table)
-    given.refuse_unknown_replacements()
     clustering = given.columns(CLUSTERING_COLUMNS)
     overwrite_schema = given.flag("overwriteSchema", False)
-    replace_where = given.text("replaceWhere")
+    replacement = given.replacement()
     return WriteOptions(
         partition_by=given.columns(PARTITION_COLUMNS),
         cluster_by=None if clustering is None else tuple(path for name in clustering for path in parse_column_list(name)),
         merge_schema=given.flag("mergeSchema", _is_true(settings.get(_SETTING + "schema.autoMerge.enabled"))),
         overwrite_schema=overwrite_schema,
-        replace_where=replace_where,
+        replace_where=given.text("replaceWhere"),
         replace_where_is_checked=not _is_false(settings.get(_SETTING + "replaceWhere.constraintCheck.enabled")),
-        dynamic_partitions=given.dynamic_partitions(settings, whole=overwrite_schema or replace_where is not None),
+        replace_using=given.names("replaceUsing"),
+        replace_on=given.text("replaceOn"),
+        target_alias=given.text("targetAlias"),
+        dynamic_partitions=given.dynamic_partitions(settings, whole=overwrite_schema or replacement is not None),
         txn=given.txn(settings),
         user_metadata=given.text("userMetadata") or settings.get(_SETTING + "commitInfo.userMetadata"),
         data_change=given.flag("dataChange", True),
@@ -154,16 +161,22 @@ class _Options:
             raise self._invalid("txnVersion", "it is a whole number from 0")
         return app_id, int(version)
 
-    def refuse_unknown_replacements(self) -> None:
-        """To leave such an option aside would replace other rows than the user meant."""
-        for name in _REPLACEMENTS:
-            if self.text(name) is not None:
-                raise UnsupportedOperationError(
-                    operation=f"The option {name}",
-                    table=self._table,
-                    detail="tahoe cannot do it yet",
-                    remedy="Say with replaceWhere, on partition columns, which rows are replaced.",
-                )
+    def replacement(self) -> str | None:
+        """The option that says which rows an overwrite replaces. Two of them would each replace other rows than the other says."""
+        given = [name for name in _REPLACEMENTS if self.text(name) is not None]
+        if len(given) > 1:
+            raise self._invalid(given[0], f"it cannot be used together with {given[1]}")
+        return given[0] if given else None
+
+    def names(self, name: str) -> tuple[str, ...] | None:
+        """Names of columns, with commas between them."""
+        text = self.text(name)
+        if text is None:
+            return None
+        names = tuple(dict.fromkeys(part.strip() for part in text.split(",")))
+        if "" in names:
+            raise self._invalid(name, "it is names of columns with commas between them")
+        return names
 
     def _invalid(self, name: str, detail: str) -> InvalidOptionError:
         value = self.text(name)

@@ -77,6 +77,7 @@ class WriteRequest:
         default_properties: what a new table gets besides.
         replace_where: SQL text: only matching rows are replaced. Over partition columns, unless `finds_rows`.
         finds_rows: whether the engine that writes can find and delete rows, so that replace_where may name any column.
+        matching: how the engine that writes finds the rows that are replaced, by rows of the data: for the history.
         dynamic_partitions: only partitions that the data has are replaced.
         txn: application id and version; a version already recorded makes the write a no-op.
         reads_target: the rows are a query's that reads the table itself, so that what other writers do to it matters.
@@ -93,6 +94,7 @@ class WriteRequest:
     merge_schema: bool = False
     overwrite_schema: bool = False
     replace_where: str | None = None
+    matching: str | None = None
     dynamic_partitions: bool = False
     txn: tuple[str, int] | None = None
     user_metadata: str | None = None
@@ -151,7 +153,11 @@ class WritePlan:
     @property
     def replaces_rows(self) -> bool:
         """Whether rows of files are replaced, and not whole files: `commit` does not do that."""
-        return self.replace_where is not None and self.snapshot is not None and not _is_about(self.replace_where, self.partition_columns)
+        if self.snapshot is None:
+            return False
+        if self.request.matching is not None:
+            return True
+        return self.replace_where is not None and not _is_about(self.replace_where, self.partition_columns)
 
     @property
     def keeps_partitions_in_files(self) -> bool:
@@ -540,16 +546,20 @@ def _clustering(snapshot: Snapshot, protocol: Protocol, metadata: Metadata) -> D
 
 
 def _check_options(table: Table, request: WriteRequest) -> None:
-    partial = "replaceWhere" if request.replace_where is not None else "partitionOverwriteMode" if request.dynamic_partitions else None
+    matching = "REPLACE" if request.matching is not None else None
+    option = "replaceWhere" if request.replace_where is not None else matching
+    partial = option or ("partitionOverwriteMode" if request.dynamic_partitions else None)
     if request.overwrite_schema and partial is not None and request.mode == "overwrite":
         detail = f"the schema can only be replaced together with all rows, and {partial} keeps some"
         raise InvalidOptionError(option="overwriteSchema", value="true", table=table.url, detail=detail)
-    if request.replace_where is not None and request.mode != "overwrite":
-        detail = "it needs mode overwrite"
-        raise InvalidOptionError(option="replaceWhere", value=request.replace_where, table=table.url, detail=detail)
-    if request.replace_where is not None and request.dynamic_partitions:
+    if option is None:
+        return
+    value = request.replace_where or request.matching
+    if request.mode != "overwrite":
+        raise InvalidOptionError(option=option, value=value, table=table.url, detail="it needs mode overwrite")
+    if request.dynamic_partitions:
         detail = "it cannot be used together with partitionOverwriteMode=dynamic"
-        raise InvalidOptionError(option="replaceWhere", value=request.replace_where, table=table.url, detail=detail)
+        raise InvalidOptionError(option=option, value=value, table=table.url, detail=detail)
 
 
 def _check_partitioning(request: WriteRequest, snapshot: Snapshot) -> None:

@@ -26,6 +26,15 @@ public class Cases {
     }
   }
 
+  /** Whether a field of a case class is true; false where this version of Spark has no such field. */
+  public static boolean isTrue(Product of, String field) {
+    Iterator names = of.productElementNames();
+    for (int i = 0; names.hasNext(); i++) {
+      if (names.next().equals(field)) return Boolean.TRUE.equals(of.productElement(i));
+    }
+    return false;
+  }
+
   /** A copy with these fields, each of which the class must have. */
   public static Object changed(Product original, Map fields) {
     Object[] values = new Object[original.productArity()];

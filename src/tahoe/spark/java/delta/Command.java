@@ -1,10 +1,20 @@
 package delta;
 
 import java.util.ArrayList;
+import java.util.Collections;
+import java.util.List;
+import org.apache.spark.sql.Dataset;
+import org.apache.spark.sql.RowFactory;
 import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.plans.logical.LocalRelation$;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.trees.TreePattern$;
+import org.apache.spark.sql.catalyst.types.DataTypeUtils;
+import org.apache.spark.sql.classic.Dataset$;
 import org.apache.spark.sql.execution.command.RunnableCommand;
+import org.apache.spark.sql.types.LongType$;
+import org.apache.spark.sql.types.StructType;
+import scala.collection.Iterator;
 import scala.collection.immutable.IndexedSeq;
 import scala.collection.immutable.Map;
 import scala.collection.immutable.Map$;
@@ -15,14 +25,40 @@ import scala.jdk.javaapi.CollectionConverters;
 public class Command extends LogicalPlan implements RunnableCommand {
   private final String name;
   private final LogicalPlan statement;
+  private final Seq output;
 
-  public Command(String name, LogicalPlan statement) {
+  /** Spark copies a plan by its parts, which are the arguments. */
+  public Command(String name, LogicalPlan statement, Seq output) {
     this.name = name;
     this.statement = statement;
+    this.output = output;
+  }
+
+  /** @param counts the names of the numbers that the statement answers with; none where it answers with what Spark says */
+  public static Command of(String name, LogicalPlan statement, List counts) {
+    return new Command(name, statement, counts.isEmpty() ? statement.output() : attributes(counts));
+  }
+
+  private static Seq attributes(List counts) {
+    StructType schema = new StructType();
+    for (int i = 0; i < counts.size(); i++) schema = schema.add((String) counts.get(i), LongType$.MODULE$);
+    return DataTypeUtils.toAttributes(schema);
+  }
+
+  /** The answer of a call that does what a statement does. */
+  public static Dataset answered(org.apache.spark.sql.classic.SparkSession session, List names, List counts) {
+    return Dataset$.MODULE$.ofRows(session, LocalRelation$.MODULE$.fromExternalRows(attributes(names), answer(counts)));
+  }
+
+  /** The row of a statement that answers with numbers. */
+  public static Seq answer(List counts) {
+    Object[] values = new Object[counts.size()];
+    for (int i = 0; i < values.length; i++) values[i] = Long.valueOf(((Number) counts.get(i)).longValue());
+    return CollectionConverters.asScala(Collections.singletonList(RowFactory.create(values))).toSeq();
   }
 
   public Seq run(SparkSession session) { return (Seq) Ask.answer(Ask.python.run(session, statement)); }
-  public Seq output() { return statement.output(); }
+  public Seq output() { return output; }
   public Seq children() { return CollectionConverters.asScala(new ArrayList()).toSeq(); }
   public LogicalPlan withNewChildrenInternal(IndexedSeq children) { return this; }
   public Map metrics() { return (Map) Map$.MODULE$.empty(); }
@@ -35,8 +71,13 @@ public class Command extends LogicalPlan implements RunnableCommand {
   }
 
   public String nodeName() { return name; }
-  public int productArity() { return 2; }
-  public Object productElement(int n) { return n == 0 ? (Object) name : statement; }
+
+  // EXPLAIN shows the statement as a tree below the command
+
+  public Seq innerChildren() { return CollectionConverters.asScala(Collections.singletonList(statement)).toSeq(); }
+  public Iterator stringArgs() { return CollectionConverters.asScala(new ArrayList()).iterator(); }
+  public int productArity() { return 3; }
+  public Object productElement(int n) { return n == 0 ? (Object) name : n == 1 ? (Object) statement : output; }
   public boolean canEqual(Object other) { return other instanceof Command; }
   public boolean equals(Object other) { return other == this; }
   public int hashCode() { return System.identityHashCode(this); }

@@ -1,6 +1,6 @@
 package delta;
 
-import java.lang.reflect.Field;
+import java.util.Collections;
 import org.apache.spark.sql.catalyst.TableIdentifier;
 import org.apache.spark.sql.catalyst.analysis.ResolvedTable;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation;
@@ -25,31 +25,6 @@ import scala.runtime.AbstractFunction1;
 /** Rules of the analysis, for the few statements about what a table is of which Spark does not ask its catalog. */
 public class Definitions {
   private Definitions() { }
-
-  /** Gives a session the rules, and those that are made from it. To do it again changes nothing. */
-  public static void install(SparkSession session) {
-    Object analyzer = session.sessionState().analyzer();
-    if (!add(analyzer, "hintResolutionRules", new Early(session))) return;
-    add(analyzer, "postHocResolutionRules", new Late());
-    session.extensions().injectHintResolutionRule(new EarlyBuilder());
-    session.extensions().injectPostHocResolutionRule(new LateBuilder());
-  }
-
-  /** A session makes its analyser when it is first used, and never again; its rules are where only reflection comes. */
-  private static boolean add(Object analyzer, String name, Rule rule) {
-    try {
-      Field field = analyzer.getClass().getDeclaredField(name);
-      field.setAccessible(true);
-      Seq rules = (Seq) field.get(analyzer);
-      for (Iterator it = rules.iterator(); it.hasNext(); ) {
-        if (it.next().getClass() == rule.getClass()) return false;
-      }
-      field.set(analyzer, rules.appended(rule));
-      return true;
-    } catch (ReflectiveOperationException error) {
-      throw new IllegalStateException("Spark's analyser takes no further rule: " + error, error);
-    }
-  }
 
   public static class EarlyBuilder extends AbstractFunction1 {
     public Object apply(Object session) { return new Early((SparkSession) session); }
@@ -100,13 +75,13 @@ public class Definitions {
     public TreeNode apply(TreeNode tree) {
       LogicalPlan plan = (LogicalPlan) tree;
       if (plan instanceof AlterColumns && tightens((AlterColumns) plan) && defined(((AlterColumns) plan).table()) != null)
-        return new Command("Delta ALTER COLUMN", plan);
+        return Command.of("Delta ALTER COLUMN", plan, Collections.emptyList());
       if (plan instanceof ShowPartitions && plan.resolved()) {
         ShowPartitions shown = (ShowPartitions) plan;
         DefinedTable table = defined(shown.table());
         if (table != null) {
           Seq columns = DataTypeUtils.toAttributes(table.partitionSchema());
-          return new Command("Delta SHOW PARTITIONS", shown.copy(shown.table(), shown.pattern(), columns));
+          return Command.of("Delta SHOW PARTITIONS", shown.copy(shown.table(), shown.pattern(), columns), Collections.emptyList());
         }
       }
       return tree;

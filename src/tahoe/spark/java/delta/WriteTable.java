@@ -28,11 +28,25 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 public class WriteTable implements Table, SupportsRead, SupportsWrite {
   private final Table read;
   private final String url;
+  private final boolean strict;
+  private final Object replaced;
 
-  public WriteTable(Table read, String url) {
+  public WriteTable(Table read, String url) { this(read, url, false, null); }
+
+  private WriteTable(Table read, String url, boolean strict, Object replaced) {
     this.read = read;
     this.url = url;
+    this.strict = strict;
+    this.replaced = replaced;
   }
+
+  /** The table as one whose rows have the columns that it has, and no others. */
+  WriteTable strict() { return new WriteTable(read, url, true, null); }
+  boolean isStrict() { return strict; }
+
+  /** The table as one of which an overwrite replaces some rows: Spark's InsertReplaceUsing or InsertReplaceOn. */
+  WriteTable replacing(Object replaced) { return new WriteTable(read, url, false, replaced); }
+  public Object replaced() { return replaced; }
 
   public String url() { return url; }
   public Table read() { return read; }
@@ -44,9 +58,11 @@ public class WriteTable implements Table, SupportsRead, SupportsWrite {
 
   /** Any schema: columns are matched, cast and checked in Python, where the options are known that let a schema change. */
   public Set capabilities() {
-    return new HashSet(Arrays.asList(new TableCapability[] {
+    Set all = new HashSet(Arrays.asList(new TableCapability[] {
         TableCapability.BATCH_READ, TableCapability.BATCH_WRITE, TableCapability.TRUNCATE, TableCapability.OVERWRITE_BY_FILTER,
-        TableCapability.OVERWRITE_DYNAMIC, TableCapability.ACCEPT_ANY_SCHEMA }));
+        TableCapability.OVERWRITE_DYNAMIC }));
+    if (!strict) all.add(TableCapability.ACCEPT_ANY_SCHEMA);
+    return all;
   }
 
   public WriteBuilder newWriteBuilder(LogicalWriteInfo info) { return new Unwritten(); }
