@@ -71,7 +71,8 @@ SCRIPTS: Mapping[str, Sequence[str]] = {
         "WHEN NOT MATCHED BY TARGET THEN INSERT (id) VALUES (id)",
         "MERGE INTO {t} t USING (SELECT 300 AS id) s ON false "
         "WHEN NOT MATCHED AND s.id = 300 THEN INSERT (id, p, n) VALUES (s.id, 2, '33')",
-        "MERGE INTO {t} t USING (SELECT * FROM range(3)) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET s = named_struct('y', 'by name', 'x', s.id)",
+        "MERGE INTO {t} t USING (SELECT * FROM range(3)) s ON t.id = s.id "
+        "WHEN MATCHED THEN UPDATE SET s = named_struct('y', 'by name', 'x', s.id)",
         "MERGE INTO {t} t USING (SELECT 1 AS id) s ON t.id = s.id "
         "WHEN MATCHED THEN UPDATE SET v = 'a' WHEN NOT MATCHED BY SOURCE THEN DELETE",
     ),

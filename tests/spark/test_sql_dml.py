@@ -141,6 +141,17 @@ WAYS: Mapping[str, tuple[tuple[str, ...], Any]] = {
         ),
         None,
     ),
+    "overwrite by parameters": (("INSERT OVERWRITE {t} SELECT * FROM {t} WHERE id <> :x",), {"x": 3}),
+    "overwrite in a script": (
+        ("BEGIN DECLARE x INT DEFAULT 3; INSERT OVERWRITE {t} SELECT * FROM {t} WHERE id <> x; END",),
+        None,
+    ),
+    "overwrite immediately": (("EXECUTE IMMEDIATE 'INSERT OVERWRITE {t} SELECT * FROM {t} WHERE id <> ?' USING 3",), None),
+    "replace where, by parameters": (("INSERT INTO {t} REPLACE WHERE id = :x SELECT * FROM {t} WHERE id = :x AND v = '; --'",), {"x": 3}),
+    "insert by parameters": (
+        ("DELETE FROM {t} WHERE id > 2", "INSERT INTO IDENTIFIER(:t) (id, v) /* two */ VALUES (:x, 'INSERT -- no comment'), (5, :v)"),
+        {"t": "{t}", "x": 4, "v": "'"},
+    ),
     "a view": (("CREATE OR REPLACE TEMP VIEW {t}_v AS SELECT v AS w, id AS k FROM {t}", "DELETE FROM {t}_v WHERE k = 3"), None),
     "update of a view": (
         (

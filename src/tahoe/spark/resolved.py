@@ -58,7 +58,7 @@ def instead_of(gateway: Gateway, name: str, plan: JavaObject) -> JavaObject | No
         if gateway.java_class("delta.Target").isOfOurs(table):
             raise UnsupportedOperationError(
                 operation=statement.word,
-                table=str(table.nodeName()),
+                table=str(table.alias()) if table.getClass().getSimpleName() == "SubqueryAlias" else str(table.nodeName()),
                 detail="it is a view that does more than to choose and rename columns of a table as it is now",
                 remedy="Name the table, with what the view does in a condition.",
             )
