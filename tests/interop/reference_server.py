@@ -29,6 +29,10 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.dml.calls import complaint, make
 
 
+# It keeps what it knows of each table for an hour, which after some hundreds of them leaves it no memory.
+FORGETS_EVERY = 100
+
+
 def start_session(jars: str, scratch: str) -> SparkSession:
     """A session small enough to run beside another one."""
     settings = {
@@ -36,7 +40,7 @@ def start_session(jars: str, scratch: str) -> SparkSession:
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.sql.warehouse.dir": os.path.join(scratch, "warehouse"),
-        "spark.driver.memory": "1g",
+        "spark.driver.memory": "2g",
         "spark.driver.extraJavaOptions": f"-Dderby.system.home={scratch} -XX:+UseSerialGC -XX:TieredStopAtLevel=1",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "1",
@@ -57,9 +61,12 @@ class Server:
     def __init__(self, spark: SparkSession, scratch: str) -> None:
         self.spark = spark
         self.scratch = scratch
-        self.answers = 0
+        self.answers = self.requests = 0
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
+        self.requests += 1
+        if self.requests % FORGETS_EVERY == 0:
+            self.spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
         operation = request.pop("op")
         result: dict[str, Any] = getattr(self, f"on_{operation}")(**request)
         return result
