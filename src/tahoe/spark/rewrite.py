@@ -39,6 +39,9 @@ _OLD = "__tahoe_old"
 # compute: the files that may hold them have at most so many bytes for each core.
 _KEPT_BYTES_PER_CORE = 2 << 30
 
+# They come from everywhere, and so would make a small file for each part of the table that was read.
+_ROWS_PER_TASK = 1 << 20
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delete:
@@ -136,6 +139,7 @@ def update(command: Update) -> int:
             rows = _once(change, _stored(change, planned, values))
             with change.failures_told():
                 positions = search.positions(rows.rows)
+            rows = replace(rows, rows=rows.rows.coalesce(max(change.parallelism, positions.count // _ROWS_PER_TASK)))
         else:
             positions = search.positions()
         found = time.monotonic()
@@ -143,6 +147,8 @@ def update(command: Update) -> int:
         if not keeps:
             again = change.marked(search.again([t.number for t in touched]), positions).where(F.col(MARK))
             rows = _stored(change, _updated(change, again, values), values)
+            if change.has_feed:  # an expression may give another value when it is evaluated again
+                rows = _once(change, rows)
         copied = _write_updated(change, rows, positions, touched) if touched else 0
         metrics = _file_metrics(change) | _times(began, found) | {"numUpdatedRows": positions.count, "numCopiedRows": copied}
         reads = EVERYTHING if reads_more else search.reads
@@ -162,7 +168,7 @@ def _updated(change: RowChange, rows: DataFrame, values: Values) -> DataFrame:
 
 
 def _kept_bytes_max(change: RowChange) -> int:
-    return _KEPT_BYTES_PER_CORE * change.spark.sparkContext.defaultParallelism
+    return _KEPT_BYTES_PER_CORE * change.parallelism
 
 
 def _stored(change: RowChange, rows: DataFrame, values: Values) -> Completed:
@@ -178,7 +184,6 @@ def _write_updated(change: RowChange, rows: Completed, positions: Positions, tou
     """Write the rows that have new values, and the others of their files where these are written again. Returns how many others."""
     if change.has_feed:
         columns = columns_of(without_void(change.schema))
-        rows = _once(change, rows)  # an expression may give another value when it is evaluated again
         before = rows.rows.select(f"{_OLD}.*", F.lit("update_preimage").alias(CHANGE_TYPE))
         after = rows.rows.select(*columns, F.lit("update_postimage").alias(CHANGE_TYPE))
         change.write_changes(before.unionAll(after))

@@ -164,6 +164,11 @@ class RowChange:
         return self.snapshot.schema
 
     @property
+    def parallelism(self) -> int:
+        """How many tasks the session runs at a time."""
+        return int(self.spark.sparkContext.defaultParallelism)
+
+    @property
     def is_recorded(self) -> bool:
         """Whether this very command, known by the session's `txnAppId` and `txnVersion`, was committed before."""
         txn = self.options.txn
