@@ -134,22 +134,10 @@ def update(command: Update) -> int:
             return 0
         reads_more = reads_table(planned, command.target.table)
         began = time.monotonic()
-        keeps = not search.is_about_partitions and 0 < search.size_bytes(planned) <= _kept_bytes_max(change)
-        if keeps:
-            rows = _once(change, _stored(change, planned, values))
-            with change.failures_told():
-                positions = search.positions(rows.rows)
-            rows = replace(rows, rows=rows.rows.coalesce(max(change.parallelism, positions.count // _ROWS_PER_TASK)))
-        else:
-            positions = search.positions()
+        rows, positions = _found(change, search, planned, values)
         found = time.monotonic()
         touched = change.touch(positions)
-        if not keeps:
-            again = change.marked(search.again([t.number for t in touched]), positions).where(F.col(MARK))
-            rows = _stored(change, _updated(change, again, values), values)
-            if change.has_feed:  # an expression may give another value when it is evaluated again
-                rows = _once(change, rows)
-        copied = _write_updated(change, rows, positions, touched) if touched else 0
+        copied = 0 if rows is None else _write_updated(change, rows, positions, touched)
         metrics = _file_metrics(change) | _times(began, found) | {"numUpdatedRows": positions.count, "numCopiedRows": copied}
         reads = EVERYTHING if reads_more else search.reads
         predicates = [] if command.condition is None else [search.text]
@@ -167,8 +155,21 @@ def _updated(change: RowChange, rows: DataFrame, values: Values) -> DataFrame:
     return rows.select(*columns, *change.kept_by_update(), F.col(PLACE), *old)
 
 
-def _kept_bytes_max(change: RowChange) -> int:
-    return _KEPT_BYTES_PER_CORE * change.parallelism
+def _found(change: RowChange, search: Search, planned: DataFrame, values: Values) -> tuple[Completed | None, Positions]:
+    """The rows with new values, None where there are none, and where they are."""
+    if not search.is_about_partitions and 0 < search.size_bytes(planned) <= _KEPT_BYTES_PER_CORE * change.parallelism:
+        rows = _once(change, _stored(change, planned, values))
+        with change.failures_told():
+            positions = search.positions(rows.rows)
+        few = rows.rows.coalesce(max(change.parallelism, positions.count // _ROWS_PER_TASK))
+        return replace(rows, rows=few) if positions.rows else None, positions
+    positions = search.positions()
+    if not positions.rows:
+        return None, positions
+    again = change.marked(search.again(sorted(positions.rows)), positions).where(F.col(MARK))
+    rows = _stored(change, _updated(change, again, values), values)
+    # an expression may give another value when it is evaluated again
+    return _once(change, rows) if change.has_feed else rows, positions
 
 
 def _stored(change: RowChange, rows: DataFrame, values: Values) -> Completed:
