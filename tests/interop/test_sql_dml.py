@@ -14,6 +14,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from tahoe import Table
+from tahoe.storage.background import finish_background
 from tests.interop.reference import Reference, ReferenceFailure
 from tests.interop.rows import assert_same
 
@@ -128,6 +129,7 @@ def copies(spark: SparkSession, tmp_path: Path, request: pytest.FixtureRequest) 
     """The reference's copy of a table, and ours."""
     theirs, ours = tmp_path / "theirs", tmp_path / "ours"
     spark.sql(f"CREATE TABLE {named(ours)} USING delta {LAYOUTS[request.param]} AS {ROWS}")
+    finish_background()
     shutil.copytree(ours, theirs)
     return theirs, ours
 
@@ -136,18 +138,31 @@ def in_short(statement: str) -> str:
     return " ".join(statement.split())[:150]
 
 
+def difference(statement: str, theirs: Path, ours: Path, spark: SparkSession, reference: Reference) -> str | None:
+    """What the two answer differently, after both have run a statement on their copies."""
+    try:
+        expected = reference.sql(statement.replace("{t}", named(theirs)))
+    except ReferenceFailure as error:
+        return f"{in_short(statement)}: the reference refuses it: {in_short(str(error))}"
+    try:
+        found = spark.sql(statement.replace("{t}", named(ours)))
+    except PySparkException as error:
+        return f"{in_short(statement)}: we refuse it: {in_short(str(error))}"
+    answers = [(found.columns, [row.asDict() for row in found.collect()]), (expected.column_names, expected.to_pylist())]
+    return None if answers[0] == answers[1] else f"{in_short(statement)}: ours and theirs: {answers}"
+
+
 @pytest.mark.parametrize(("copies", "script"), CASES, indirect=["copies"])
 def test_scripts(script: str, copies: tuple[Path, Path], spark: SparkSession, reference: Reference, request: pytest.FixtureRequest) -> None:
     """A statement of a user's script changes other rows here than it did with the reference, or tells another number of them."""
     theirs, ours = copies
-    is_partitioned = "partitions" in request.node.callspec.id
+    is_partitioned, differences = "partitions" in request.node.callspec.id, []
     for statement in SCRIPTS[script]:
         if "PARTITION (" in statement and not is_partitioned:
             continue
-        expected = reference.sql(statement.replace("{t}", named(theirs)))
-        found = spark.sql(statement.replace("{t}", named(ours))).toArrow()
-        assert found.to_pylist() == expected.to_pylist(), in_short(statement)
-        assert found.schema.names == expected.schema.names, in_short(statement)
+        if (found := difference(statement, theirs, ours, spark, reference)) is not None:
+            differences.append(found)
+    assert differences == []
     assert_same(Table(str(ours)).to_arrow(), reference.read(theirs))
 
 

@@ -310,6 +310,17 @@ def test_not_null_and_lengths_are_checked(spark: SparkSession, table_name: str) 
     assert spark.table(table_name).collect() == [Row(id=1, c="abc")]
 
 
+def test_fields_that_cannot_be_null(spark: SparkSession, table_name: str) -> None:
+    """Spark reads every field as one that may be null, and a statement knows it as the table has it."""
+    spark.sql(f"CREATE TABLE {table_name} (id BIGINT NOT NULL, s STRUCT<x: INT NOT NULL, y: ARRAY<STRUCT<z: INT NOT NULL>>>) USING delta")
+    spark.sql(f"INSERT INTO {table_name} VALUES (1, named_struct('x', 1, 'y', null)), (2, named_struct('x', 2, 'y', null))")
+    spark.sql(f"UPDATE {table_name} SET s.x = s.x + 10 WHERE s.x = 1")
+    source = "(SELECT 2L AS id, named_struct('x', 5, 'y', array(named_struct('z', 6))) AS s) n"
+    spark.sql(f"MERGE INTO {table_name} t USING {source} ON t.id = n.id AND t.s.x = 2 WHEN MATCHED THEN UPDATE SET *")
+    assert {row.id: row.s.x for row in spark.table(table_name).collect()} == {1: 11, 2: 5}
+    assert spark.sql(f"DELETE FROM {table_name} WHERE s.x IS NOT NULL").collect()[0].num_affected_rows == 2
+
+
 # --- nothing runs that should not
 
 

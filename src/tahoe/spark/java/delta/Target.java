@@ -20,6 +20,7 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias;
 import org.apache.spark.sql.catalyst.plans.logical.View;
+import org.apache.spark.sql.catalyst.types.DataTypeUtils;
 import org.apache.spark.sql.classic.Dataset$;
 import org.apache.spark.sql.classic.ExpressionUtils$;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
@@ -114,7 +115,7 @@ public class Target {
     for (Iterator output = plan.output().iterator(); output.hasNext(); ) {
       Attribute inside = (Attribute) output.next();
       Attribute outer = (Attribute) known.remove(inside.name());
-      if (outer != null && !outer.dataType().equals(inside.dataType())) return null;
+      if (outer != null && !DataTypeUtils.sameType(outer.dataType(), inside.dataType())) return null;  // Spark reads all as nullable
       identified.add(outer == null ? inside : (Object) alias(inside, outer));
     }
     if (!known.isEmpty()) return null;
