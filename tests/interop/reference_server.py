@@ -28,7 +28,6 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tests.dml.calls import complaint, make
 
-
 # It keeps what it knows of each table for an hour, which after some hundreds of them leaves it no memory.
 FORGETS_EVERY = 100
 

@@ -21,6 +21,9 @@ from tahoe.errors import (
     DropColumnUnsupportedError,
     DropPartitionColumnError,
     DuplicateColumnsError,
+    GeneratedColumnDependsError,
+    IdentityColumnChangeError,
+    IdentityReplaceColumnsError,
     NewColumnNotNullError,
     NotNullViolationError,
     NotPartitionedError,
@@ -175,6 +178,23 @@ def test_defaults(spark: SparkSession, named: str) -> None:
     assert [row.name for row in spark.table(named).where("id > 9").orderBy("id").collect()] == ["none", None]
     with pytest.raises((AnalysisException, tahoe.errors.DefaultOfNewColumnError)):
         alter(spark, named, "ADD COLUMN d INT DEFAULT 3")
+
+
+def test_columns_that_rules_name(spark: SparkSession, table_name: str) -> None:
+    columns = "i BIGINT GENERATED ALWAYS AS IDENTITY, n INT, g INT GENERATED ALWAYS AS (n + 1)"
+    spark.sql(f"CREATE TABLE {table_name} ({columns}) USING delta TBLPROPERTIES ('delta.columnMapping.mode' = 'name')")
+    for change in ("RENAME COLUMN n TO m", "DROP COLUMN n"):
+        with pytest.raises(GeneratedColumnDependsError):
+            alter(spark, table_name, change)
+    with pytest.raises(IdentityColumnChangeError):
+        alter(spark, table_name, "ALTER COLUMN i SET NOT NULL")
+    with pytest.raises(IdentityReplaceColumnsError):
+        alter(spark, table_name, "REPLACE COLUMNS (i BIGINT, n INT, g INT)")
+    alter(spark, table_name, "ALTER COLUMN i COMMENT 'number'", "RENAME COLUMN i TO number", "RENAME COLUMN g TO next")
+    spark.sql(f"INSERT INTO {table_name} (n) VALUES (5)")
+    assert [tuple(row) for row in spark.table(table_name).collect()] == [(1, 5, 6)]
+    alter(spark, table_name, "DROP COLUMN next", "RENAME COLUMN n TO m")
+    assert spark.table(table_name).columns == ["number", "m"]
 
 
 def test_replace_columns(spark: SparkSession, t: str, path: str) -> None:

@@ -518,10 +518,10 @@ def _refusal(error: type[Any], definition: Definition, path: Path, detail: str, 
 
 def told(parent: Path, field: Field) -> dict[str, Any]:
     """A column as the history has it."""
-    kind = encode_type(field.type)
+    kind = field.metadata.get(TEXT_TYPE) or encode_type(field.type)
     return {
         "name": dotted((*parent, field.name)),
         "type": kind if isinstance(kind, str) else kind["type"],
         "nullable": field.nullable,
-        "metadata": dict(field.metadata),
+        "metadata": {name: value for name, value in field.metadata.items() if name != TEXT_TYPE},
     }

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from tahoe.errors import NotPartitionedError, UnsupportedOperationError
 from tahoe.protocol.definition import COMMENT
 from tahoe.spark import shown, table_changes
-from tahoe.spark.catalog import ANALYZED_VERSION
+from tahoe.spark.catalog import ANALYZED_VERSION, defined_table
 from tahoe.spark.gateway import Gateway, JavaObject
 from tahoe.spark.opened import open_table
 from tahoe.table import alter
@@ -25,12 +25,7 @@ def altered(gateway: Gateway, name: str, plan: JavaObject) -> JavaObject | None:
     Args:
         name: the simple name of the plan's class.
     """
-    if name not in _STATEMENTS:
-        return None
-    for part in gateway.items(plan.productIterator()):
-        if hasattr(part, "getClass") and part.getClass().getSimpleName() == "ResolvedTable":
-            return part.table() if part.table().getClass().getName() == "delta.DefinedTable" else None
-    return None
+    return defined_table(gateway, plan) if name in _STATEMENTS else None
 
 
 def run(gateway: Gateway, name: str, plan: JavaObject) -> tuple[str, JavaObject]:

@@ -84,6 +84,14 @@ def catalog_table(gateway: Gateway, parts: list[str]) -> JavaObject | None:
     return catalog.getTableMetadata(name) if catalog.tableExists(name) else None
 
 
+def defined_table(gateway: Gateway, plan: JavaObject) -> JavaObject | None:
+    """The `delta.DefinedTable` that a statement is about; None where it is about no table of ours."""
+    for part in gateway.items(plan.productIterator()):
+        if hasattr(part, "getClass") and part.getClass().getSimpleName() == "ResolvedTable":
+            return part.table() if part.table().getClass().getName() == "delta.DefinedTable" else None
+    return None
+
+
 def is_delta(table: JavaObject) -> bool:
     """Whether a `CatalogTable` is ours."""
     provider = table.provider()

@@ -7,13 +7,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tahoe.errors import UnsupportedOperationError
-from tahoe.spark import alterations, guard, planning, resolved, shown, write
+from tahoe.spark import alterations, guard, planning, resolved, shown, table_like, write
 from tahoe.spark.alterations import altered
-from tahoe.spark.catalog import PROVIDER, is_delta
-from tahoe.spark.creation import NewTable, declared_schema, described_by, make_table, make_table_like, make_table_of
+from tahoe.spark.creation import NewTable, make_table, make_table_of, qualified_name
 from tahoe.spark.gateway import Gateway, JavaObject
-from tahoe.spark.hadoop_store import url_of_uri
-from tahoe.spark.opened import open_table, recache
+from tahoe.spark.opened import recache
 from tahoe.spark.replace import Matching
 from tahoe.spark.types import delta_schema
 from tahoe.storage.background import finish_background
@@ -56,7 +54,7 @@ def instead_of(gateway: Gateway, name: str, plan: JavaObject) -> JavaObject | No
         return resolved.instead_of(gateway, name, plan)
     if altered(gateway, name, plan) is not None:
         return _command(gateway, name, plan)
-    if name in _LIKE and _is_like_ours(gateway, plan):
+    if name in table_like.PLANS and table_like.is_ours(gateway, plan):
         return _command(gateway, "CREATE TABLE LIKE", plan)
     if name == _SHOW_TABLES and plan.isExtended() and not plan.partitionSpec().isDefined():
         return _command(gateway, "SHOW TABLE EXTENDED", plan)
@@ -88,8 +86,8 @@ def run(gateway: Gateway, plan: JavaObject) -> JavaObject:
         return resolved.run(gateway, name, plan)
     if name == _SHOW_TABLES:
         return gateway.seq(shown.tables_extended(gateway, plan))
-    if name in _LIKE:
-        _create_like(gateway, plan)
+    if name in table_like.PLANS:
+        table_like.create(gateway, plan)
         return gateway.seq([])
     if name not in _WRITES:
         url, rows = alterations.run(gateway, name, plan)
@@ -185,94 +183,6 @@ def create(gateway: Gateway, staged: JavaObject) -> None:
     staged.setMade()
 
 
-# CREATE TABLE LIKE is the second where Spark has no class for tables of any catalog, or where the other table is Spark's own.
-_LIKE = frozenset({"CreateTableLike", "CreateTableLikeCommand"})
-
-
-def _is_like_ours(gateway: Gateway, plan: JavaObject) -> bool:
-    """Whether CREATE TABLE LIKE makes a Delta table: it says so, or says nothing and the other table is one.
-
-    Raises:
-        UnsupportedOperationError: a table of another format that is to be like a Delta table, whose columns Spark would not find.
-    """
-    provider = plan.provider()
-    if provider.isDefined() and provider.get().lower() == PROVIDER:
-        return True
-    source = _source_of(gateway, plan)[0]
-    if source is not None and provider.isDefined():
-        detail = f"Spark does not find the columns of a Delta table for a table of the format {provider.get()}"
-        remedy = "Use CREATE TABLE ... AS SELECT * FROM ... LIMIT 0."
-        raise UnsupportedOperationError(operation="CREATE TABLE LIKE", table=source, detail=detail, remedy=remedy)
-    return source is not None
-
-
-def _source_of(gateway: Gateway, plan: JavaObject) -> tuple[str | None, JavaObject | None]:
-    """What the new table is to be like: the url of a Delta table, or else the `CatalogTable` of another."""
-    if plan.getClass().getSimpleName() == "CreateTableLike":
-        source = plan.source()
-        if source.getClass().getSimpleName() != "ResolvedTable":
-            return None, _named(gateway, source.identifier())
-        table = source.table()
-        if table.getClass().getName() == "delta.DefinedTable":
-            return str(table.url()), None
-        return None, _named(gateway, source.identifier())
-    name = plan.sourceTable()
-    database = name.database()
-    if database.isDefined() and database.get().lower() == PROVIDER and "/" in name.table():
-        return str(name.table()), None
-    entry = gateway.session.sessionState().catalog().getTempViewOrPermanentTableMetadata(name)
-    return (url_of_uri(gateway, entry.location()), None) if is_delta(entry) else (None, entry)
-
-
-def _named(gateway: Gateway, identifier: JavaObject) -> JavaObject | None:
-    """The `CatalogTable` of a table or view of the session's catalog; None where it is another catalog's."""
-    namespace = list(identifier.namespace())
-    if len(namespace) > 1:
-        return None
-    name = gateway.java_class("org.apache.spark.sql.catalyst.TableIdentifier")(
-        identifier.name(), gateway.option(namespace[-1] if namespace else None)
-    )
-    catalog = gateway.session.sessionState().catalog()
-    return catalog.getTempViewOrPermanentTableMetadata(name) if catalog.isTempView(name) or catalog.tableExists(name) else None
-
-
-def _create_like(gateway: Gateway, plan: JavaObject) -> None:
-    url, entry = _source_of(gateway, plan)
-    if url is not None:
-        source = described_by(open_table(gateway.spark, url).snapshot())
-    elif entry is None:
-        detail = "the other table is not in the session's catalog"
-        remedy = "Use CREATE TABLE ... USING delta AS SELECT * FROM ... LIMIT 0."
-        raise UnsupportedOperationError(operation="CREATE TABLE LIKE", table="the new table", detail=detail, remedy=remedy)
-    else:
-        name = entry.identifier().unquotedString()
-        source = NewTable(
-            schema=declared_schema(gateway, entry.schema(), table=name),
-            partition_by=tuple(str(column) for column in gateway.items(entry.partitionColumnNames().iterator())),
-            properties={n: v for n, v in gateway.dict(entry.properties()).items() if "." not in n or n.startswith("delta.")},
-            comment=entry.comment().get() if entry.comment().isDefined() else None,
-        )
-    make_table_like(gateway, source, _like(gateway, plan), if_not_exists=plan.ifNotExists())
-
-
-def _like(gateway: Gateway, plan: JavaObject) -> NewTable:
-    """The name and place that CREATE TABLE LIKE gives, and its properties."""
-    properties = gateway.dict(plan.properties())
-    if plan.getClass().getSimpleName() == "CreateTableLikeCommand":
-        target, uri = plan.targetTable(), plan.fileFormat().locationUri()
-        location = url_of_uri(gateway, uri.get()) if uri.isDefined() else None
-        database = target.database()
-        if database.isDefined() and database.get().lower() == PROVIDER and "/" in target.table():
-            return NewTable(location=str(target.table()), properties=properties)
-        name = gateway.session.sessionState().catalog().qualifyIdentifier(target)
-        return NewTable(name=name, location=location, properties=properties)
-    identifier = plan.name().identifier()
-    if str(plan.name().catalog().name()).lower() == PROVIDER and not list(identifier.namespace()) and "/" in identifier.name():
-        return NewTable(location=str(identifier.name()), properties=properties)
-    location = plan.location().get() if plan.location().isDefined() else None
-    return NewTable(name=_table_identifier(gateway, identifier), location=location, properties=properties)
-
-
 def _described(gateway: Gateway, staged: JavaObject) -> NewTable:
     """What a statement says of its table."""
     properties = {str(name): str(staged.properties()[name]) for name in staged.properties()}
@@ -282,7 +192,7 @@ def _described(gateway: Gateway, staged: JavaObject) -> NewTable:
     strings = gateway.module("org.apache.spark.sql.catalyst.util.CharVarcharUtils")
     schema = strings.replaceCharVarcharWithStringInSchema(staged.schema())
     return NewTable(
-        name=None if path is not None else _table_identifier(gateway, staged.identifier()),
+        name=None if path is not None else qualified_name(gateway, staged.identifier()),
         location=location,
         schema=delta_schema(gateway.schema(schema), table=table),
         partition_by=_partition_columns(staged, table),
@@ -291,14 +201,6 @@ def _described(gateway: Gateway, staged: JavaObject) -> NewTable:
         comment=properties.get("comment"),
         options={n.removeprefix(_OPTION): v for n, v in properties.items() if n.startswith(_OPTION)},
     )
-
-
-def _table_identifier(gateway: Gateway, identifier: JavaObject) -> JavaObject:
-    namespace = list(identifier.namespace())
-    name = gateway.java_class("org.apache.spark.sql.catalyst.TableIdentifier")(
-        identifier.name(), gateway.option(namespace[-1] if namespace else None)
-    )
-    return gateway.session.sessionState().catalog().qualifyIdentifier(name)
 
 
 _CLUSTER_BY = "cluster_by"

@@ -187,6 +187,15 @@ def made_with(snapshot: Snapshot) -> dict[str, str]:
     return {**own, **{f"delta.feature.{name}": "supported" for name in sorted(supported_features(protocol) - implied)}}
 
 
+def qualified_name(gateway: Gateway, identifier: JavaObject) -> JavaObject:
+    """What a catalog's `Identifier` names, as a `TableIdentifier` of the session's catalog, with its database."""
+    namespace = list(identifier.namespace())
+    name = gateway.java_class("org.apache.spark.sql.catalyst.TableIdentifier")(
+        identifier.name(), gateway.option(namespace[-1] if namespace else None)
+    )
+    return gateway.session.sessionState().catalog().qualifyIdentifier(name)
+
+
 # --- the folder
 
 

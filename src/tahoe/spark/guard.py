@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from tahoe.errors import UnsupportedOperationError
-from tahoe.spark.catalog import is_delta
+from tahoe.spark.catalog import defined_table, is_delta
 from tahoe.spark.gateway import Gateway, JavaObject
 from tahoe.spark.opened import open_table
 
@@ -27,16 +27,23 @@ class _Refusal:
 _ENTRY_ONLY = "Spark would change the catalog's entry and not the table"
 _FILES = "Spark would write files of its own into the table's folder"
 
+_LOAD = _Refusal("LOAD DATA", _FILES, "Read the files with spark.read and append them.")
+_REPAIR = _Refusal("MSCK REPAIR TABLE", _ENTRY_ONLY, "The log knows all partitions: nothing needs repair.")
+_ADD_PARTITION = _Refusal("ADD PARTITION", _ENTRY_ONLY, "Partitions appear with their rows.")
+_DROP_PARTITION = _Refusal("DROP PARTITION", _ENTRY_ONLY, "Delete the rows, or overwrite the partition with replaceWhere.")
+_RENAME_PARTITION = _Refusal("RENAME PARTITION", _ENTRY_ONLY, "Change the rows, with UPDATE.")
+_SERDE = _Refusal("SET SERDE", _ENTRY_ONLY, "A Delta table has no serde.")
+
 _STATEMENT = "Use the statement in spark.sql, on the table's name or on delta.`path`."
 
 # Commands on a table by its name, which Spark makes for tables of its own session catalog. Those that are not here do no harm: DROP TABLE,
 # DESCRIBE, ... For most of them our catalogs have an answer of their own, so that only a program that makes such a plan comes here.
 _ON_NAMES: Mapping[str, _Refusal] = {
-    "LoadDataCommand": _Refusal("LOAD DATA", _FILES, "Read the files with spark.read and append them."),
-    "RepairTableCommand": _Refusal("MSCK REPAIR TABLE", _ENTRY_ONLY, "The log knows all partitions: nothing needs repair."),
-    "AlterTableAddPartitionCommand": _Refusal("ADD PARTITION", _ENTRY_ONLY, "Partitions appear with their rows."),
-    "AlterTableDropPartitionCommand": _Refusal("DROP PARTITION", _ENTRY_ONLY, "Overwrite the partition with replaceWhere."),
-    "AlterTableRenamePartitionCommand": _Refusal("RENAME PARTITION", _ENTRY_ONLY, "Rewrite the rows with another value."),
+    "LoadDataCommand": _LOAD,
+    "RepairTableCommand": _REPAIR,
+    "AlterTableAddPartitionCommand": _ADD_PARTITION,
+    "AlterTableDropPartitionCommand": _DROP_PARTITION,
+    "AlterTableRenamePartitionCommand": _RENAME_PARTITION,
     "AlterTableAddColumnsCommand": _Refusal("ADD COLUMNS", _ENTRY_ONLY, _STATEMENT),
     "AlterTableChangeColumnCommand": _Refusal("CHANGE COLUMN", _ENTRY_ONLY, _STATEMENT),
     "AlterTableReplaceColumnsCommand": _Refusal("REPLACE COLUMNS", _ENTRY_ONLY, _STATEMENT),
@@ -44,8 +51,18 @@ _ON_NAMES: Mapping[str, _Refusal] = {
     "AlterTableUnsetPropertiesCommand": _Refusal("UNSET TBLPROPERTIES", _ENTRY_ONLY, _STATEMENT),
     "AlterTableClusterByCommand": _Refusal("CLUSTER BY", _ENTRY_ONLY, _STATEMENT),
     "TruncateTableCommand": _Refusal("TRUNCATE TABLE", "Spark would delete the table's files and its log", _STATEMENT),
-    "AlterTableSerDePropertiesCommand": _Refusal("SET SERDE", _ENTRY_ONLY, "A Delta table has no serde."),
+    "AlterTableSerDePropertiesCommand": _SERDE,
     "AnalyzePartitionCommand": _Refusal("ANALYZE TABLE", _ENTRY_ONLY, "Statistics are in the log."),
+}
+
+# Plans on what our catalogs answer. Spark itself would refuse most of them, in words about its own interfaces.
+_ON_TABLES: Mapping[str, _Refusal] = {
+    "LoadData": _LOAD,
+    "RepairTable": _REPAIR,
+    "AddPartitions": _ADD_PARTITION,
+    "DropPartitions": _DROP_PARTITION,
+    "RenamePartitions": _RENAME_PARTITION,
+    "SetTableSerDeProperties": _SERDE,
 }
 
 _ANOTHER_FORMAT = _Refusal(
@@ -68,6 +85,10 @@ def check(gateway: Gateway, name: str, plan: JavaObject) -> None:
     if refusal is not None:
         _check_named(gateway, refusal, plan)
         return
+    refusal = _ON_TABLES.get(name)
+    table = defined_table(gateway, plan) if refusal is not None else None
+    if refusal is not None and table is not None:
+        raise UnsupportedOperationError(operation=refusal.operation, table=table.name(), detail=refusal.detail, remedy=refusal.remedy)
     if name == "SaveAsV1TableCommand" and plan.mode().name() == "Overwrite":  # Spark drops the table before it looks at the folder
         _check_is_no_delta_table(gateway, _ANOTHER_FORMAT, plan.tableDesc().identifier())
     find = _FOLDERS.get(name)

@@ -94,14 +94,12 @@ public class DefinedTable implements SupportsPartitionManagement, V2TableWithV1F
 
   public Map loadPartitionMetadata(InternalRow values) { return Collections.emptyMap(); }
 
-  public void createPartition(InternalRow values, Map metadata) { throw unsupported("ADD PARTITION", "Partitions appear with their rows."); }
-  public boolean dropPartition(InternalRow values) { throw unsupported("DROP PARTITION", "Delete the rows, with DELETE FROM."); }
-  public boolean purgePartition(InternalRow values) { return dropPartition(values); }
-  public void replacePartitionMetadata(InternalRow values, Map metadata) { throw unsupported("ALTER PARTITION", "Partitions have no properties."); }
-  public boolean renamePartition(InternalRow from, InternalRow to) { throw unsupported("RENAME PARTITION", "Change the rows, with UPDATE."); }
-  public boolean truncatePartition(InternalRow values) { throw unsupported("TRUNCATE PARTITION", "Delete the rows, with DELETE FROM."); }
+  // what Python has refused before Spark comes here
 
-  private RuntimeException unsupported(String what, String instead) {
-    return new UnsupportedOperationException(what + " is not possible on the Delta table " + name() + ". " + instead);
-  }
+  public void createPartition(InternalRow values, Map metadata) { throw new UnsupportedOperationException(); }
+  public boolean dropPartition(InternalRow values) { throw new UnsupportedOperationException(); }
+  public boolean purgePartition(InternalRow values) { throw new UnsupportedOperationException(); }
+  public void replacePartitionMetadata(InternalRow values, Map metadata) { throw new UnsupportedOperationException(); }
+  public boolean renamePartition(InternalRow from, InternalRow to) { throw new UnsupportedOperationException(); }
+  public boolean truncatePartition(InternalRow values) { throw new UnsupportedOperationException(); }
 }

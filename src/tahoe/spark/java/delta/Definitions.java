@@ -10,6 +10,7 @@ import org.apache.spark.sql.catalyst.plans.logical.AddCheckConstraint;
 import org.apache.spark.sql.catalyst.plans.logical.AddConstraint;
 import org.apache.spark.sql.catalyst.plans.logical.AlterColumnSpec;
 import org.apache.spark.sql.catalyst.plans.logical.AlterColumns;
+import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.ShowPartitions;
 import org.apache.spark.sql.catalyst.rules.Rule;
@@ -43,8 +44,10 @@ public class Definitions {
     public TreeNode apply(TreeNode plan) {
       if (!(plan instanceof AddCheckConstraint)) return plan;
       AddCheckConstraint statement = (AddCheckConstraint) plan;
-      if (!(statement.child() instanceof UnresolvedRelation)) return plan;
-      Seq name = ((UnresolvedRelation) statement.child()).multipartIdentifier();
+      LogicalPlan broken = statement.child();  // the query of the rows for which the condition does not hold
+      LogicalPlan table = broken instanceof Filter ? ((Filter) broken).child() : broken;
+      if (!(table instanceof UnresolvedRelation)) return plan;
+      Seq name = ((UnresolvedRelation) table).multipartIdentifier();
       if (!isOurs(name)) return plan;
       return new AddConstraint(new UnresolvedTable(name, "ALTER TABLE ... ADD CONSTRAINT", true), statement.checkConstraint());
     }

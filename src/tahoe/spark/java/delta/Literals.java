@@ -44,18 +44,7 @@ public class Literals extends AbstractPartialFunction {
   }
 
   private static class Folded extends AbstractPartialFunction {
-    /** As SQL, that columns of a partition have the first values of a row. */
-  public static String same(Seq names, InternalRow values, StructType partitions) {
-    String text = "true";
-    for (int i = 0; i < names.size(); i++) {
-      DataType type = partitions.apply((String) names.apply(i)).dataType();
-      Expression column = UnresolvedAttribute.quoted((String) names.apply(i));
-      text += " and " + sql(new EqualNullSafe(column, new Literal(values.get(i, type), type)));
-    }
-    return text;
-  }
-
-  public boolean isDefinedAt(Object node) {
+    public boolean isDefinedAt(Object node) {
       return node instanceof Cast && ((Cast) node).child() instanceof Literal && ((Cast) node).resolved();
     }
 
@@ -68,6 +57,17 @@ public class Literals extends AbstractPartialFunction {
 
   /** A condition as SQL. Spark's own text of a timestamp does not say which one it is in the hour that comes twice when summer ends. */
   public static String sql(Expression condition) { return ((Expression) condition.transform(IN_SQL)).sql(); }
+
+  /** As SQL, that columns of a partition have the first values of a row. */
+  public static String same(Seq names, InternalRow values, StructType partitions) {
+    String text = "true";
+    for (int i = 0; i < names.size(); i++) {
+      DataType type = partitions.apply((String) names.apply(i)).dataType();
+      Expression column = UnresolvedAttribute.quoted((String) names.apply(i));
+      text += " and " + sql(new EqualNullSafe(column, new Literal(values.get(i, type), type)));
+    }
+    return text;
+  }
 
   public boolean isDefinedAt(Object node) { return node instanceof InSet || node instanceof Literal && hides((Literal) node); }
 

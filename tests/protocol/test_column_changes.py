@@ -1,0 +1,102 @@
+"""Columns whose values come from a rule, and columns that a property names, change as their rule allows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tahoe.errors import ColumnTypeChangeError, DefaultOfNewColumnError, IdentityColumnChangeError, IdentityReplaceColumnsError
+from tahoe.protocol.actions import Metadata, Protocol
+from tahoe.protocol.column_changes import (
+    TEXT_TYPE,
+    ColumnChange,
+    Position,
+    change_column,
+    drop_columns,
+    rename_column,
+    replace_columns,
+    told,
+)
+from tahoe.protocol.column_values import IDENTITY_EXPLICIT, IDENTITY_MARK, IDENTITY_START, IDENTITY_STEP, identity_columns
+from tahoe.protocol.definition import Definition
+from tahoe.protocol.schema import INTEGER, LONG, STRING, Decimal, Field, Struct
+
+IDENTITY = {IDENTITY_START: 1, IDENTITY_STEP: 1, IDENTITY_EXPLICIT: False, IDENTITY_MARK: 7}
+COLUMNS = Struct(
+    (
+        Field(name="i", type=LONG, metadata=IDENTITY),
+        Field(name="n", type=INTEGER),
+        Field(name="g", type=INTEGER, metadata={"delta.generationExpression": "n + 1"}),
+    )
+)
+
+
+def definition(schema: Struct = COLUMNS, **properties: str) -> Definition:
+    metadata = Metadata(id="m", schema_string=schema.to_json(), partition_columns=(), configuration={})
+    made = Definition(table="t", protocol=Protocol(reader_version=2, writer_version=6), metadata=metadata)
+    return made.with_properties({"delta.columnMapping.mode": "name", **properties}, lambda: "x")
+
+
+def changed(of: Definition, **change: Any) -> Definition:
+    return change_column(of, ColumnChange(**change), lambda: "x")
+
+
+def test_an_identity_column_has_a_comment_a_place_and_a_name() -> None:
+    found = changed(definition(), path=("I",), comment="number", position=Position("n"))
+    found = rename_column(found, ("i",), "number")
+    assert found.schema.names == ("n", "number", "g")
+    assert dict(identity_columns(found.schema))["number"].mark == 7
+
+
+@pytest.mark.parametrize("change", [{"nullable": False}, {"default": "1"}, {"type": Decimal(20, 0)}])
+def test_what_an_identity_column_counts_stays(change: dict[str, Any]) -> None:
+    with pytest.raises(IdentityColumnChangeError, match="identity"):
+        changed(definition(), path=("i",), **change)
+
+
+def test_columns_of_a_table_that_counts_are_not_replaced() -> None:
+    with pytest.raises(IdentityReplaceColumnsError, match="column i"):
+        replace_columns(definition(), Struct((Field(name="n", type=INTEGER),)), lambda: "x")
+
+
+def test_a_generated_column_has_no_default() -> None:
+    with pytest.raises(ColumnTypeChangeError, match="generated"):
+        changed(definition(), path=("g",), default="1")
+
+
+def test_replaced_columns_bring_no_values() -> None:
+    plain = definition(Struct((Field(name="n", type=INTEGER),)))
+    with pytest.raises(DefaultOfNewColumnError):
+        replace_columns(plain, Struct((*plain.schema, Field(name="d", type=INTEGER, metadata={"CURRENT_DEFAULT": "1"}))), lambda: "x")
+
+
+def test_a_text_is_not_cut_short_by_replacing_columns() -> None:
+    text = Field(name="v", type=STRING, metadata={TEXT_TYPE: "varchar(5)"})
+    shorter = replace(text, metadata={TEXT_TYPE: "varchar(4)"})
+    with pytest.raises(ColumnTypeChangeError, match=r"varchar\(4\)"):
+        replace_columns(definition(Struct((text,))), Struct((shorter,)), lambda: "x")
+
+
+@pytest.mark.parametrize(
+    ("change", "left"),
+    [
+        (lambda d: rename_column(d, ("s",), "a b"), "n,`a b`.x"),
+        (lambda d: rename_column(d, ("s", "x"), "y"), "n,s.y"),
+        (lambda d: drop_columns(d, [("s",)]), "n"),
+        (lambda d: drop_columns(d, [("N",)]), "s.x"),
+        (lambda d: drop_columns(d, [("s", "z")]), "n,s.x"),
+    ],
+)
+def test_the_columns_with_statistics_follow(change: Callable[[Definition], Definition], left: str) -> None:
+    inner = Struct((Field(name="x", type=INTEGER), Field(name="z", type=INTEGER)))
+    schema = Struct((Field(name="n", type=INTEGER), Field(name="s", type=inner), Field(name="o", type=INTEGER)))
+    before = definition(schema, **{"delta.dataSkippingStatsColumns": "n,s.x"})
+    assert change(before).properties["delta.dataSkippingStatsColumns"] == left
+
+
+def test_the_history_tells_a_text_by_its_length() -> None:
+    text = Field(name="v", type=STRING, metadata={TEXT_TYPE: "varchar(5)", "comment": "c"})
+    assert told(("a b",), text) == {"name": "`a b`.v", "type": "varchar(5)", "nullable": True, "metadata": {"comment": "c"}}
