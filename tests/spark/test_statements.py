@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 
 import pytest
+from hypothesis import given, settings
 from pyspark.errors import AnalysisException, ParseException
 
 import tahoe
 from tahoe.errors import InvalidOptionError, NotAnIdentityColumnError, OperationNotYetSupportedError, StatementSyntaxError
 from tahoe.spark.layout import LAYOUT
 from tahoe.spark.tables import DETAIL, HISTORY
+from tahoe.sql import statements
 from tahoe.tables import IdentityGenerator
+from tests.sql import test_statements as corpus
 
 
 @pytest.fixture
@@ -230,6 +234,24 @@ NOT_OURS = (
     "BEGIN SELECT 1; END",
     "SET x.y = 'VACUUM t'",
 )
+
+
+def test_python_is_asked_for_every_statement_of_ours(spark):
+    asks = spark._jvm.delta.Parser.mayBeOurs
+    for text in corpus.STATEMENTS:
+        for written in (text, f"/* a /* b */ */ EXPLAIN -- c\\\n d\n formatted {text}", f"\n\t--\n{text.upper()}"):
+            assert asks(written), written
+            assert statements.parse(written) is not None
+    for other in ("select 1", "describe table history", "describe history2 t", "explain select 1", "alter table t add columns (a int)"):
+        assert not asks(other), f"{other} costs a call into Python"
+
+
+@given(corpus.soups)
+@settings(max_examples=200, deadline=None)
+def test_whatever_is_a_statement_of_ours_python_is_asked(spark, text):
+    with suppress(StatementSyntaxError):
+        if statements.parse(text) is not None:
+            assert spark._jvm.delta.Parser.mayBeOurs(text)
 
 
 @pytest.mark.parametrize("text", NOT_OURS)

@@ -76,7 +76,8 @@ public class Parser implements InvocationHandler {
 
   // which statements
 
-  static boolean mayBeOurs(String text) {
+  /** By its first words; whether it is, Python says. */
+  public static boolean mayBeOurs(String text) {
     int at = after(text, 0);
     String first = wordAt(text, at);
     if (first.equals("EXPLAIN")) {
