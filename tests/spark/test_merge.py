@@ -338,7 +338,7 @@ def test_a_column_of_the_source_that_a_clause_names_is_taken_in(spark: SparkSess
         (lambda m: m.whenMatchedUpdate(set={"amount": "'x'"}), SchemaMismatchError, "column amount is long"),
         (lambda m: m.whenNotMatchedInsert("t.id = 1", {"id": "s.id"}), AnalysisException, "t"),
         (lambda m: m.whenNotMatchedInsert(values={"id": "t.id"}), AnalysisException, "t"),
-        (lambda m: m.whenNotMatchedInsert(values={"id": "s.id", "ID": "s.id"}), Exception, "only one"),
+        (lambda m: m.whenNotMatchedInsert(values={"id": "s.id", "ID": "s.id"}), Exception, "both get a value"),
         (lambda m: m.whenNotMatchedBySourceUpdate(set={"amount": "s.amount"}), AnalysisException, "s"),
     ],
 )
