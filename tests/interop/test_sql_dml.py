@@ -190,7 +190,6 @@ REFUSED = (
     "MERGE INTO {t} t USING (SELECT 1 AS id, 2 AS nosuch) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET nosuch = 1",
     "MERGE INTO {t} t USING (SELECT explode(array(1, 1)) AS id) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET v = 'twice'",
     "MERGE INTO {t} t USING (SELECT 1 AS id) s ON t.id = s.id WHEN MATCHED THEN DELETE WHEN MATCHED THEN UPDATE SET v = 'a'",
-    "MERGE INTO {t} t USING (SELECT 1 AS id) s ON t.id = s.id WHEN NOT MATCHED THEN INSERT (id, ID) VALUES (1, 2)",
     "INSERT INTO {t} VALUES (1)",
     "INSERT INTO {t} (nosuch) VALUES (1)",
     "INSERT INTO {t} BY NAME SELECT 1 AS nosuch",

@@ -364,6 +364,10 @@ REFUSED = {
     "MERGE INTO {t} t USING {t} s ON id = 1 WHEN MATCHED THEN DELETE": (AnalysisException, "(?i)ambiguous"),
     "MERGE INTO {t} t USING (SELECT 1 AS id) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET *": (AnalysisException, "v"),
     "MERGE INTO {t} t USING {t} s ON t.id = s.id AND rand() < 2 WHEN MATCHED THEN DELETE": (AnalysisException, "rand"),
+    "MERGE INTO {t} t USING (SELECT 9 AS id) s ON t.id = s.id WHEN NOT MATCHED THEN INSERT (id, ID) VALUES (1, 2)": (
+        ConflictingAssignmentsError,
+        "id and id",
+    ),
     "MERGE INTO {t} t USING (SELECT explode(array(1, 1)) AS id) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET v = 'x'": (
         MultipleSourceRowsError,
         "id",
