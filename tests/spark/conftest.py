@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,23 +11,6 @@ import pytest
 from pyspark.sql import SparkSession
 
 import tahoe
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """With TAHOE_EVERY=3, a third of the cases of each test: for the older versions of Spark, where every test runs, and not every case."""
-    every = int(os.environ.get("TAHOE_EVERY", "1"))
-    seen: Counter[str] = Counter()
-    left_out = []
-    for item in items:
-        if "[" in item.nodeid:
-            test = item.nodeid.partition("[")[0]
-            if seen[test] % every:
-                left_out.append(item)
-            seen[test] += 1
-    if left_out:
-        config.hook.pytest_deselected(items=left_out)
-        gone = set(left_out)
-        items[:] = [item for item in items if item not in gone]
 
 
 @pytest.fixture(scope="session")
