@@ -8,30 +8,22 @@ import org.apache.spark.sql.RowFactory;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.plans.logical.LocalRelation$;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
-import org.apache.spark.sql.catalyst.trees.TreePattern$;
 import org.apache.spark.sql.catalyst.types.DataTypeUtils;
 import org.apache.spark.sql.classic.Dataset$;
-import org.apache.spark.sql.execution.command.RunnableCommand;
 import org.apache.spark.sql.types.LongType$;
 import org.apache.spark.sql.types.StructType;
 import scala.collection.Iterator;
-import scala.collection.immutable.IndexedSeq;
-import scala.collection.immutable.Map;
-import scala.collection.immutable.Map$;
 import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
-/** A statement that Python runs instead of Spark: once, eagerly, shown in its UI, as Spark runs any command. */
-public class Command extends LogicalPlan implements RunnableCommand {
-  private final String name;
+/** A statement that Python runs instead of Spark. */
+public class Command extends OurCommand {
   private final LogicalPlan statement;
-  private final Seq output;
 
   /** Spark copies a plan by its parts, which are the arguments. */
-  public Command(String name, LogicalPlan statement, Seq output) {
-    this.name = name;
+  public Command(String name, LogicalPlan statement, Seq columns) {
+    super(name, columns);
     this.statement = statement;
-    this.output = output;
   }
 
   /** @param counts the names of the numbers that the statement answers with; none where it answers with what Spark says */
@@ -58,27 +50,10 @@ public class Command extends LogicalPlan implements RunnableCommand {
   }
 
   public Seq run(SparkSession session) { return (Seq) Ask.answer(Ask.python.run(session, statement)); }
-  public Seq output() { return output; }
-  public Seq children() { return CollectionConverters.asScala(new ArrayList()).toSeq(); }
-  public LogicalPlan withNewChildrenInternal(IndexedSeq children) { return this; }
-  public Map metrics() { return (Map) Map$.MODULE$.empty(); }
-  public void org$apache$spark$sql$catalyst$plans$logical$Command$_setter_$nodePatterns_$eq(Seq patterns) { }
-
-  public Seq nodePatterns() {
-    ArrayList patterns = new ArrayList();
-    patterns.add(TreePattern$.MODULE$.COMMAND());
-    return CollectionConverters.asScala(patterns).toSeq();
-  }
-
-  public String nodeName() { return name; }
-
   // EXPLAIN shows the statement as a tree below the command
 
   public Seq innerChildren() { return CollectionConverters.asScala(Collections.singletonList(statement)).toSeq(); }
   public Iterator stringArgs() { return CollectionConverters.asScala(new ArrayList()).iterator(); }
   public int productArity() { return 3; }
-  public Object productElement(int n) { return n == 0 ? (Object) name : n == 1 ? (Object) statement : output; }
-  public boolean canEqual(Object other) { return other instanceof Command; }
-  public boolean equals(Object other) { return other == this; }
-  public int hashCode() { return System.identityHashCode(this); }
+  public Object productElement(int n) { return n == 0 ? (Object) name : n == 1 ? (Object) statement : columns; }
 }

@@ -41,7 +41,7 @@ public class Rewrite extends Rule {
 
   public TreeNode apply(TreeNode tree) {
     LogicalPlan plan = (LogicalPlan) tree;
-    if (plan instanceof org.apache.spark.sql.catalyst.plans.logical.Command && !(plan instanceof Command)) {
+    if (plan instanceof org.apache.spark.sql.catalyst.plans.logical.Command && !(plan instanceof OurCommand)) {
       Object instead = Ask.answer(Ask.python.command(session, plan.getClass().getSimpleName(), plan));
       if (instead != null) return (LogicalPlan) instead;
     }
