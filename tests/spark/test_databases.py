@@ -27,7 +27,7 @@ def test_a_managed_table_is_in_its_databases_folder(spark: SparkSession, databas
     spark.range(3).write.format("delta").saveAsTable("at_home.u")
     spark.range(3).writeTo("v").using("delta").create()
     assert sorted(path.name for path in (tmp_path / "home").iterdir()) == ["t", "u", "v"]
-    assert [table.name for table in spark.catalog.listTables(database)] == ["t", "u", "v"]
+    assert [table.name for table in spark.catalog.listTables(database) if not table.isTemporary] == ["t", "u", "v"]
     spark.sql("USE default")
     assert spark.table("at_home.u").count() == 3
     assert not spark.catalog.tableExists("t")
