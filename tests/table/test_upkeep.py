@@ -407,6 +407,18 @@ def test_cleanup_of_v2_checkpoints_keeps_their_sidecars_and_a_classic_name(env: 
     assert list(check_log(log)) == []
 
 
+def test_sidecars_go_by_the_storages_clock(env: Env, clock: Clock) -> None:
+    log = old_log(env, clock, 65)
+    env.store.put(f"{log_files.SIDECAR_FOLDER}/fresh.parquet", b"somebody is writing a checkpoint")
+    ahead = Log(replace(env, clock_ms=lambda: clock.now_ms + 3 * DAY_MS))
+    clean_log(load_snapshot(ahead))
+    assert [info.key for info in env.store.list_from(log_files.SIDECAR_FOLDER)] == [f"{log_files.SIDECAR_FOLDER}/fresh.parquet"]
+    clock.now_ms += 2 * DAY_MS
+    env.store.put(f"{log_files.SIDECAR_FOLDER}/fresher.parquet", b"and somebody else another one")
+    clean_log(load_snapshot(log))
+    assert [info.key for info in env.store.list_from(log_files.SIDECAR_FOLDER)] == [f"{log_files.SIDECAR_FOLDER}/fresher.parquet"]
+
+
 def test_a_table_may_forbid_cleanup(env: Env, clock: Clock) -> None:
     log = old_log(env, clock, 65, **{"delta.enableExpiredLogCleanup": "false", "delta.checkpointInterval": "1"})
     Transaction(log=log, base=load_snapshot(log), actions=[add("new")], operation="WRITE").commit()

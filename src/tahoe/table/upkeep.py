@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
+from datetime import timedelta
 
 import pyarrow.compute as pc
 
@@ -162,16 +163,19 @@ def _reconciled(log: Log, commits: Iterable[Iterable[Action]]) -> list[Action]:
 # --- what has expired
 
 
-def clean_log(snapshot: Snapshot) -> list[str]:
+def clean_log(snapshot: Snapshot, retention: timedelta | None = None) -> list[str]:
     """Delete the commits and checkpoints that `delta.logRetentionDuration` lets go, and sidecars that no checkpoint names any more.
 
     Every version since the last one before the cutoff stays readable. Where nothing could be kept safe, nothing is deleted.
+
+    Args:
+        retention: how old a version must be, to the minute; the table's, which goes by whole days, if None.
 
     Returns:
         the keys of the files that were deleted.
     """
     log = snapshot.log
-    kept, expired = _expired(snapshot)
+    kept, expired = _expired(snapshot, _cutoff_ms(snapshot, retention))
     keys = [file.key for file in expired]
     if kept is not None and expired:
         read_checkpoint(log.env.store, kept)  # all later versions will depend on it
@@ -187,11 +191,17 @@ def clean_log(snapshot: Snapshot) -> list[str]:
     return [*keys, *sidecars]
 
 
-def _expired(snapshot: Snapshot) -> tuple[Checkpoint | None, list[LogFile]]:
+def _cutoff_ms(snapshot: Snapshot, retention: timedelta | None) -> int:
+    now_ms = snapshot.log.env.clock_ms()
+    if retention is not None:
+        return now_ms - int(retention.total_seconds() * 1000)
+    of_table = properties.LOG_RETENTION.get(snapshot.properties, table=snapshot.url)
+    return _midnight(now_ms - int(of_table.total_seconds() * 1000))
+
+
+def _expired(snapshot: Snapshot, cutoff_ms: int) -> tuple[Checkpoint | None, list[LogFile]]:
     """The checkpoint that is kept, and the files that are not."""
     log = snapshot.log
-    retention = properties.LOG_RETENTION.get(snapshot.properties, table=log.url)
-    cutoff_ms = _midnight(log.env.clock_ms() - int(retention.total_seconds() * 1000))
     line = timeline(log, snapshot.metadata)
     before = bisect_right(range(len(line.commits)), cutoff_ms, key=line.timestamp_ms)
     if before == 0:
@@ -228,15 +238,20 @@ def _staged_version(key: str) -> int | None:
 
 
 def _unused_sidecars(log: Log) -> list[str]:
-    """Sidecars of the day before yesterday or older that no checkpoint names; none where a checkpoint cannot be read."""
-    store = log.env.store
-    newest_ms = _midnight(log.env.clock_ms() - _DAY_MS)
-    old = [info.key for info in store.list_from(log_files.SIDECAR_FOLDER) if info.modified_ms < newest_ms]
+    """Sidecars of the day before yesterday or older that no checkpoint names; none where a checkpoint cannot be read.
+
+    A writer puts sidecars before the checkpoint that names them. How old they are goes by the storage's clock, as far as the log shows it:
+    the cleaner's may be ahead of it.
+    """
+    store, files = log.env.store, log.list_files()
+    sidecars = list(store.list_from(log_files.SIDECAR_FOLDER))
+    storage_ms = max([0, *(file.modified_ms for file in files), *(info.modified_ms for info in sidecars)])
+    newest_ms = _midnight(min(log.env.clock_ms(), storage_ms) - _DAY_MS)
+    old = [info.key for info in sidecars if info.modified_ms < newest_ms]
     if not old:
         return []
     try:
-        checkpoints = [file for file in log.list_files() if file.is_checkpoint]
-        named = {sidecar_key(a) for file in checkpoints for a in read_few(store, file.key) if isinstance(a, Sidecar)}
+        named = {sidecar_key(a) for file in files if file.is_checkpoint for a in read_few(store, file.key) if isinstance(a, Sidecar)}
     except DeltaError as error:
         _logger.warning("%s: sidecars are kept, because a checkpoint cannot be read: %s", log.url, error)
         return []
