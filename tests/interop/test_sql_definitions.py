@@ -206,6 +206,66 @@ CHAINS: dict[str, list[str]] = {
         "ALTER TABLE {t} ADD COLUMN extra INT",
         "ALTER TABLE {t} DROP COLUMN title",
     ],
+    "features that only writers know": [
+        "CREATE TABLE {t} (id BIGINT, name STRING) USING delta TBLPROPERTIES ('delta.enableRowTracking' = 'true', "
+        "'delta.enableInCommitTimestamps' = 'true')",
+        "INSERT INTO {t} VALUES (1, 'a'), (2, 'b')",
+        "!ALTER TABLE {t} DROP FEATURE domainMetadata",
+        "!ALTER TABLE {t} DROP FEATURE nothing",
+        "!ALTER TABLE {t} DROP FEATURE delta.appendOnly",
+        "!ALTER TABLE {t} DROP FEATURE inCommitTimestamp TRUNCATE HISTORY",
+        "ALTER TABLE {t} DROP FEATURE inCommitTimestamp",
+        "ALTER TABLE {t} DROP FEATURE rowTracking",
+        "!ALTER TABLE {t} DROP FEATURE rowTracking",
+        "ALTER TABLE {t} DROP FEATURE domainMetadata",
+        "ALTER TABLE {t} ADD CONSTRAINT c CHECK (id > 0)",
+        "!ALTER TABLE {t} DROP FEATURE checkConstraints",
+        "ALTER TABLE {t} DROP CONSTRAINT c",
+        "ALTER TABLE {t} DROP FEATURE checkConstraints",
+        "INSERT INTO {t} VALUES (3, 'c')",
+    ],
+    "features of checkpoints": [
+        "CREATE TABLE {t} (id BIGINT) USING delta TBLPROPERTIES ('delta.checkpointPolicy' = 'v2', "
+        "'delta.feature.vacuumProtocolCheck' = 'supported')",
+        "INSERT INTO {t} VALUES (1)",
+        "ALTER TABLE {t} DROP FEATURE vacuumProtocolCheck",
+        "ALTER TABLE {t} DROP FEATURE v2Checkpoint",
+        "!ALTER TABLE {t} DROP FEATURE checkpointProtection",
+        "!ALTER TABLE {t} DROP FEATURE checkpointProtection TRUNCATE HISTORY",
+        "INSERT INTO {t} VALUES (2)",
+    ],
+    "deletion vectors": [
+        "CREATE TABLE {t} (id BIGINT) USING delta TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')",
+        "INSERT INTO {t} SELECT id FROM range(10)",
+        "DELETE FROM {t} WHERE id = 3",
+        "!ALTER TABLE {t} DROP FEATURE deletionVectors TRUNCATE HISTORY",
+        "!ALTER TABLE {t} DROP FEATURE deletionVectors TRUNCATE HISTORY",
+        "ALTER TABLE {t} DROP FEATURE deletionVectors",
+        "DELETE FROM {t} WHERE id = 4",
+    ],
+    "column mapping that ends": [
+        NEW,
+        FILL,
+        MAPPED,
+        "ALTER TABLE {t} RENAME COLUMN name TO title",
+        "ALTER TABLE {t} DROP COLUMN m",
+        "INSERT INTO {t} (id, title, p) VALUES (2, 'b', 8)",
+        "ALTER TABLE {t} ADD COLUMN `a b` INT",
+        "!ALTER TABLE {t} DROP FEATURE columnMapping",
+        "ALTER TABLE {t} DROP COLUMN `a b`",
+        "ALTER TABLE {t} DROP FEATURE columnMapping",
+        "INSERT INTO {t} (id, title, p) VALUES (3, 'c', 9)",
+    ],
+    "widened types that stay": [
+        "CREATE TABLE {t} (a INT, b INT, s STRUCT<x: INT>) USING delta TBLPROPERTIES ('delta.enableTypeWidening' = 'true')",
+        "INSERT INTO {t} VALUES (1, 1, named_struct('x', 1))",
+        "ALTER TABLE {t} ALTER COLUMN a TYPE BIGINT",
+        "ALTER TABLE {t} ALTER COLUMN s.x TYPE BIGINT",
+        "INSERT INTO {t} VALUES (5000000000, 1, named_struct('x', 5000000000))",
+        "ALTER TABLE {t} DROP FEATURE typeWidening",
+        "!ALTER TABLE {t} ALTER COLUMN b TYPE BIGINT",
+        "INSERT INTO {t} VALUES (2, 2, NULL)",
+    ],
     "older protocols": [
         "CREATE TABLE {t} (id BIGINT) USING delta TBLPROPERTIES ('delta.minReaderVersion' = '1', 'delta.minWriterVersion' = '4')",
         "ALTER TABLE {t} ADD CONSTRAINT c CHECK (id IS NOT NULL)",
@@ -325,6 +385,7 @@ def facts(path: str) -> dict[str, Any]:
     properties = {
         name: value.replace(" ", "") for name, value in snapshot.properties.items()
     }  # the reference puts conditions together anew
+    properties.pop("delta.requireCheckpointProtectionBeforeVersion", None)  # another version: the reference makes empty commits before
     if snapshot.column_mapping_mode == "none":
         properties.pop("delta.columnMapping.maxColumnId", None)  # tahoe keeps it, so that no id is used again if columns are mapped again
     return {
@@ -335,7 +396,20 @@ def facts(path: str) -> dict[str, Any]:
         "comment": snapshot.metadata.description,
         "features": supported_features(snapshot.protocol),
         "rows": snapshot.to_arrow().num_rows,
+        "history": told(tahoe.Table(path).history(1)[0]),
     }
+
+
+def told(commit: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """What the history says of a commit, but for names that are made by chance, with the JSON in it read."""
+    found = {}
+    for name, value in (commit["operationParameters"] or {}).items():
+        text = re.sub(r"col-[0-9a-f-]{36}", "col-", value)
+        try:
+            found[name] = json.loads(text)
+        except ValueError:
+            found[name] = text
+    return commit["operation"], found
 
 
 def without_chance(schema: Struct) -> Any:

@@ -1,15 +1,12 @@
-"""Giving up deletion vectors: of some files, and of a table."""
+"""Writing files again without the rows that their deletion vectors mark, and what the protocol is raised to."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
-from deltalake import DeltaTable as DeltaRs
 from pyspark.sql import SparkSession
 
 from tahoe import DeltaTable, Table
-from tahoe.errors import InvalidOptionError, InvalidPropertyError, UnsupportedOperationError
+from tahoe.errors import InvalidOptionError, InvalidPropertyError
 from tahoe.spark.row_changes import RowChange
 from tahoe.table.verify import check
 from tests.spark.test_rewrite import VECTORS, ids, make
@@ -66,33 +63,6 @@ def test_rows_that_others_append_meanwhile_are_no_conflict(spark: SparkSession, 
     monkeypatch.setattr(RowChange, "commit", after_an_append)
     table.reorg()
     assert ids(path) == [0, 1, 3, 4, *range(9, 15), *range(16, 20), 100]
-
-
-def test_a_table_without_the_feature_is_read_by_old_readers(spark: SparkSession, path: str) -> None:
-    make(spark.range(10), path, VECTORS).delete("id < 5")
-    table = DeltaTable.forPath(spark, path)
-    table.dropFeatureSupport("deletionVectors")
-    protocol = Table(path).protocol
-    assert protocol.reader_version == 1
-    assert protocol.writer_features == {"appendOnly", "invariants", "checkpointProtection"}
-    version = int(Table(path).properties["delta.requireCheckpointProtectionBeforeVersion"])
-    assert version == Table(path).version
-    assert Path(path, "_delta_log", f"{version:020}.checkpoint.parquet").exists()
-    assert sorted(DeltaRs(path).to_pyarrow_table()["id"].to_pylist()) == [5, 6, 7, 8, 9]
-    table.delete("id = 5")  # without vectors now
-    assert not Table(path).snapshot().has_deletion_vectors
-    assert list(check(Table(path).snapshot())) == []
-
-
-def test_what_cannot_be_dropped(spark: SparkSession, path: str) -> None:
-    table = make(spark.range(10), path, VECTORS)
-    with pytest.raises(UnsupportedOperationError, match="truncateHistory"):
-        table.dropFeatureSupport("deletionVectors", truncateHistory=True)
-    with pytest.raises(UnsupportedOperationError, match="columnMapping"):
-        table.dropFeatureSupport("columnMapping")
-    table.dropFeatureSupport("deletionVectors")
-    with pytest.raises(InvalidPropertyError, match="does not support it"):
-        table.dropFeatureSupport("deletionVectors")
 
 
 def test_protocol_upgrades(spark: SparkSession, path: str) -> None:

@@ -468,6 +468,7 @@ def replace_columns(definition: Definition, columns: Struct, new_name: Callable[
     Raises:
         IdentityReplaceColumnsError: the table has identity columns.
         SchemaMismatchError: the files that are there could not be read with them, or nobody could tell a rename from a new column.
+        ColumnDefaultsNotEnabledError: a column gets a default, and the table does not support them.
     """
     identity = [name for name, _ in identity_columns(definition.schema, table=definition.table)]
     if identity:
@@ -482,6 +483,9 @@ def replace_columns(definition: Definition, columns: Struct, new_name: Callable[
     if defaults:
         detail = "the rows that are there would have to get its default value"
         raise _refusal(DefaultOfNewColumnError, definition, (defaults[0],), detail, "Add it without a default.")
+    given_defaults = [f.name for f in columns if CURRENT_DEFAULT in f.metadata]
+    if given_defaults and "allowColumnDefaults" not in supported_features(definition.protocol):
+        raise ColumnDefaultsNotEnabledError(table=definition.table, columns=", ".join(given_defaults))
     for known in definition.schema:
         given = columns.find(known.name)
         text_type = None if given is None else given.metadata.get(TEXT_TYPE)

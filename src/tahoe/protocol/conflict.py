@@ -23,6 +23,7 @@ from tahoe.errors import (
     ConcurrentDeleteDeleteException,
     ConcurrentDeleteReadException,
     ConcurrentTransactionException,
+    ConcurrentWriteException,
     DeltaConcurrentModificationException,
     MetadataChangedException,
     ProtocolChangedException,
@@ -84,7 +85,7 @@ class Intent:
     Attributes:
         reads: the rows that it read; None for a blind append.
         is_exact: every row that it read is among those that it deletes, so that a row that it does not delete was not read.
-        is_alone: it says something of every file of the table, so that any file that comes or goes matters, whatever rows it has.
+        is_alone: it says something of every file of the table, or of the version that it makes, so that no other commit may come first.
         removed_paths: canonical paths of the files that it removes.
         marked: the rows that it deletes through vectors, by the canonical paths of their files.
         app_ids: the applications whose recorded versions it relies on.
@@ -145,7 +146,8 @@ def find_conflict(
         canonical: the one spelling of a file's path.
         deleted: the rows that a file's deletion vector marks; asked only for files of which both change the vector, or mine has read.
     """
-    found = next(chain(_table_reasons(mine, winner), _file_reasons(mine, winner, canonical, deleted)), None)
+    reasons = chain(_table_reasons(mine, winner), _file_reasons(mine, winner, canonical, deleted), _reason_of_all(mine))
+    found = next(reasons, None)
     return None if found is None else found[0](table=table, winner=str(winner), detail=found[1])
 
 
@@ -176,6 +178,11 @@ def _file_reasons(
             yield from _about_removed(mine, path, removed)
         elif added is not None and _sees_adds(mine, winner):
             yield from _about_added(mine, added)
+
+
+def _reason_of_all(mine: Intent) -> Iterator[Reason]:
+    if mine.is_alone:
+        yield ConcurrentWriteException, "this write depends on the version that it makes"
 
 
 def _sees_adds(mine: Intent, winner: Winner) -> bool:

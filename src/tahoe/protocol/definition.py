@@ -9,7 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass, replace
 
-from tahoe.errors import ConstraintExistsError, ConstraintNotFoundError, InvalidPropertyError, NotAnIdentityColumnError, SchemaMismatchError
+from tahoe.errors import (
+    ConstraintExistsError,
+    ConstraintNotFoundError,
+    FeatureInUseError,
+    InvalidPropertyError,
+    NotAnIdentityColumnError,
+    SchemaMismatchError,
+)
 from tahoe.protocol.actions import Metadata, Protocol
 from tahoe.protocol.column_mapping import (
     MAX_COLUMN_ID,
@@ -23,7 +30,7 @@ from tahoe.protocol.column_mapping import (
 from tahoe.protocol.column_values import identity_columns, makes_values, with_marks
 from tahoe.protocol.constraints import PREFIX as CONSTRAINT
 from tahoe.protocol.evolution import Widens, widening_of
-from tahoe.protocol.features import needed_features, split_features, upgrade, upgrade_for, without_feature
+from tahoe.protocol.features import Feature, split_features, upgrade, upgrade_for, uses_of, without_feature
 from tahoe.protocol.properties import PROTECTED_CHECKPOINTS_BEFORE, find_property, normalise
 from tahoe.protocol.row_tracking import with_materialised_columns
 from tahoe.protocol.schema import VOID, Array, DataType, Field, Map, Struct, check_unique_names
@@ -182,19 +189,25 @@ class Definition:
         named = {f"delta.feature.{feature}": "supported" for feature in features}
         return replace(self, protocol=upgrade_for(self.protocol, self.schema, {**self.properties, **asked, **named}, table=self.table))
 
-    def without_feature(self, feature: str, version: int) -> Definition:
-        """Without a feature of which no trace is left in the table, from a version on. What is before it keeps its protocol, so that its
-        checkpoints are protected. Protocol: "Checkpoint Protection".
+    def without_feature(self, feature: Feature, *, protected_before: int | None = None) -> Definition:
+        """Without a feature that no column and no property uses.
+
+        Args:
+            protected_before: the version of the change, before which checkpoints are kept for readers that do not know the feature.
+                Protocol: "Checkpoint Protection".
 
         Raises:
-            InvalidPropertyError: the table does not support the feature, or needs it.
+            FeatureInUseError: a property or a column needs it.
         """
-        protocol = without_feature(self.protocol, feature, table=self.table)
-        protocol = upgrade(protocol, ["checkpointProtection"])
-        configuration = {**self.properties, PROTECTED_CHECKPOINTS_BEFORE.name: str(version)}
-        needed = needed_features(self.schema, configuration, table=self.table)
-        if feature in needed:
-            raise self._invalid(f"delta.feature.{feature}", "dropped", "a property or a column of the table needs it")
+        configuration = {key: value for key, value in self.properties.items() if key not in feature.properties}
+        used = uses_of(feature, self.schema, configuration)
+        if used:
+            remedy = "Drop these columns, constraints or properties first; dropping a feature changes nothing of what a table holds."
+            raise FeatureInUseError(feature=feature.name, table=self.table, detail=f"it is used by {', '.join(used)}", remedy=remedy)
+        protocol = without_feature(self.protocol, feature)
+        if protected_before is not None:
+            protocol = upgrade(protocol, ["checkpointProtection"])
+            configuration[PROTECTED_CHECKPOINTS_BEFORE.name] = str(protected_before)
         return replace(self, protocol=protocol, metadata=replace(self.metadata, configuration=configuration))
 
     # --- the schema

@@ -14,7 +14,12 @@ from typing import TypeAlias
 from tahoe._version import VERSION
 from tahoe.errors import (
     AppendOnlyTableError,
+    DependentFeatureError,
+    FeatureNotDroppableError,
+    FeatureNotPresentError,
     InvalidPropertyError,
+    PropertyNoFeatureError,
+    UnknownFeatureError,
     UnsupportedProtocolVersionError,
     UnsupportedReaderFeatureError,
     UnsupportedWriterFeatureError,
@@ -22,7 +27,7 @@ from tahoe.errors import (
 )
 from tahoe.protocol.actions import Metadata, Protocol
 from tahoe.protocol.column_mapping import mapping_mode
-from tahoe.protocol.properties import SYMLINK_MANIFESTS
+from tahoe.protocol.properties import SYMLINK_MANIFESTS, find_property
 from tahoe.protocol.schema import TIMESTAMP_NTZ, VARIANT, VOID, Array, DataType, Map, Struct, types_in, walk_fields
 from tahoe.protocol.type_widening import TYPE_CHANGES, check_type_changes, is_widening_for_iceberg, recorded_changes
 
@@ -65,6 +70,7 @@ class Feature:
         requires: features that must be listed with it.
         preview_names: other names of the same rules.
         is_read: whether tables that list it can be read.
+        properties: what goes from the table's properties with the feature.
         conflict: what of a table's protocol and metadata the rule forbids, in the words of an error message; None where all is well.
     """
 
@@ -79,6 +85,7 @@ class Feature:
     requires: tuple[str, ...] = ()
     preview_names: tuple[str, ...] = ()
     is_read: bool = True
+    properties: tuple[str, ...] = ()
     conflict: Callable[[Protocol, Metadata], str | None] = lambda _, __: None
 
 
@@ -190,6 +197,7 @@ FEATURES: tuple[Feature, ...] = (
         writes=Writes.ALL,
         rule="column mapping",
         why="Data files, partition values and statistics are written with physical names, and columns get ids.",
+        properties=("delta.columnMapping.maxColumnId",),
     ),
     Feature(
         name="identityColumns",
@@ -206,6 +214,7 @@ FEATURES: tuple[Feature, ...] = (
         writes=Writes.ALL,
         rule="deletion vectors",
         why="Vectors may be written, and need not be. Files that are removed keep theirs in the tombstone.",
+        properties=("delta.enableDeletionVectors",),
     ),
     Feature(
         name="timestampNtz",
@@ -242,6 +251,7 @@ FEATURES: tuple[Feature, ...] = (
         writes=Writes.ALL,
         rule="type widening",
         why="The recorded changes stay in the schema; a write that may change the schema widens types, and records that.",
+        properties=("delta.enableTypeWidening",),
     ),
     Feature(
         name="v2Checkpoint",
@@ -250,6 +260,7 @@ FEATURES: tuple[Feature, ...] = (
         writes=Writes.ALL,
         rule="V2 checkpoints",
         why="It concerns checkpoints only, which a commit need not write; multi-part ones are never written.",
+        properties=("delta.checkpointPolicy",),
     ),
     Feature(
         name="vacuumProtocolCheck",
@@ -281,6 +292,12 @@ FEATURES: tuple[Feature, ...] = (
         writes=Writes.ALL,
         rule="the assignment of row ids and row commit versions",
         why="Where the feature is supported, enabled or not, every new file gets a base row id, unless that is suspended.",
+        properties=(
+            "delta.enableRowTracking",
+            "delta.rowTrackingSuspended",
+            "delta.rowTracking.materializedRowIdColumnName",
+            "delta.rowTracking.materializedRowCommitVersionColumnName",
+        ),
     ),
     Feature(
         name="inCommitTimestamp",
@@ -288,6 +305,11 @@ FEATURES: tuple[Feature, ...] = (
         writes=Writes.ALL,
         rule="in-commit timestamps",
         why="Every commit gets a timestamp later than the one before, when it is put and again when it goes behind another.",
+        properties=(
+            "delta.enableInCommitTimestamps",
+            "delta.inCommitTimestampEnablementVersion",
+            "delta.inCommitTimestampEnablementTimestamp",
+        ),
     ),
     Feature(
         name="allowColumnDefaults",
@@ -327,6 +349,7 @@ FEATURES: tuple[Feature, ...] = (
         writes=Writes.ALL,
         rule="partition columns in data files",
         why="Where the feature is supported, data files hold the partition columns.",
+        properties=("delta.enableMaterializePartitionColumnsFeature",),
     ),
     Feature(
         name="checkpointProtection",
@@ -334,6 +357,7 @@ FEATURES: tuple[Feature, ...] = (
         writes=Writes.ALL,
         rule="the protection of old checkpoints",
         why="Cleanup of the log keeps checkpoints that hide a dropped feature from readers, or removes all of them at once.",
+        properties=("delta.requireCheckpointProtectionBeforeVersion",),
     ),
     Feature(
         name="catalogManaged",
@@ -566,36 +590,6 @@ def upgrade(protocol: Protocol, needed: Iterable[str]) -> Protocol:
     )
 
 
-def without_feature(protocol: Protocol, name: str, *, table: str) -> Protocol:
-    """The lowest protocol that supports what this one does but for one feature.
-
-    Raises:
-        InvalidPropertyError: the table does not support it, or another of its features requires it.
-    """
-    feature = feature_named(name)
-    names = frozenset({name} if feature is None else {feature.name, *feature.preview_names})
-    supported = supported_features(protocol)
-    if not names & supported:
-        raise InvalidPropertyError(property=FEATURE_PREFIX + name, table=table, value="dropped", detail="the table does not support it")
-    rest = supported - names
-    needs = next((other.name for other in map(feature_named, sorted(rest)) if other is not None and names & set(other.requires)), None)
-    if needs is not None:
-        detail = f"the feature {needs} of the table requires it"
-        raise InvalidPropertyError(property=FEATURE_PREFIX + name, table=table, value="dropped", detail=detail)
-    known = [other for other in map(feature_named, rest) if other is not None]
-    listed = protocol.reader_features or frozenset()
-    for_readers = {other.name for other in known if other.is_reader_feature} | (listed - names)
-    reader = max([READER_VERSIONS.start, *(_reader_version_for(other) for other in known)])
-    if any(feature_named(other) is None for other in for_readers):
-        reader = READER_VERSION_FEATURES
-    return Protocol(
-        reader_version=reader,
-        writer_version=WRITER_VERSION_FEATURES,
-        writer_features=rest,
-        reader_features=frozenset(for_readers) if reader >= READER_VERSION_FEATURES else None,
-    )
-
-
 def _with_requirements(needed: Iterable[str], supported: frozenset[str]) -> frozenset[str]:
     """What is not there yet. A feature that is there under a preview name is there."""
     missing: set[str] = set()
@@ -627,4 +621,75 @@ def _to_versions(protocol: Protocol, reader: int, writer: int) -> Protocol:
         writer_version=writer,
         writer_features=supported if writer >= WRITER_VERSION_FEATURES else None,
         reader_features=(protocol.reader_features or frozenset()) | listed_for_readers if reader >= READER_VERSION_FEATURES else None,
+    )
+
+
+# --- features that a table gives up
+
+
+def droppable_feature(protocol: Protocol, name: str, *, table: str) -> Feature:
+    """A feature that may leave a table once nothing of it is left there.
+
+    Args:
+        name: in whatever case; a preview name is one too.
+
+    Raises:
+        UnknownFeatureError, PropertyNoFeatureError: there is no such feature.
+        FeatureNotPresentError: the table does not support it.
+        DependentFeatureError: another feature of the table requires it.
+        FeatureNotDroppableError: nobody can tell what the table has of it.
+    """
+    feature = next((f for known, f in _BY_NAME.items() if known.lower() == name.lower()), None)
+    if feature is None and find_property(name) is not None:
+        detail, remedy = "it is a property of tables", "Unset it: ALTER TABLE ... UNSET TBLPROPERTIES."
+        raise PropertyNoFeatureError(feature=name, table=table, detail=detail, remedy=remedy)
+    if feature is None:
+        detail, remedy = f"tahoe {VERSION} knows no such feature", f"It knows {', '.join(sorted(_BY_NAME))}."
+        raise UnknownFeatureError(feature=name, table=table, detail=detail, remedy=remedy)
+    supported = supported_features(protocol)
+    if supported.isdisjoint((feature.name, *feature.preview_names)):
+        detail, remedy = "the table does not support it", f"It supports {', '.join(sorted(supported)) or 'none'}."
+        raise FeatureNotPresentError(feature=feature.name, table=table, detail=detail, remedy=remedy)
+    needs = [other.name for other in map(feature_named, sorted(supported)) if other is not None and feature.name in other.requires]
+    if needs:
+        detail, remedy = f"other features of the table require it: {', '.join(needs)}", "Drop them first."
+        raise DependentFeatureError(feature=feature.name, table=table, detail=detail, remedy=remedy)
+    if feature.name in _NEVER_DROPPED:
+        remedy = "Copy the rows to a new table without it."
+        raise FeatureNotDroppableError(feature=feature.name, table=table, detail=_NEVER_DROPPED[feature.name], remedy=remedy)
+    return feature
+
+
+_NEVER_DROPPED = {
+    "variantShredding": "the log does not tell which files hold shredded values",
+    "catalogManaged": "a catalog knows commits that the log does not have",
+}
+
+
+def uses_of(feature: Feature, schema: Struct, configuration: Configuration) -> list[str]:
+    """The columns and the properties that need a feature; what no metadata asks for is used by none."""
+    if feature.active in (_always, _row_ids_are_assigned):
+        return []
+    columns = [field.name for field in schema if feature.active(Struct((field,)), {})]
+    return columns + [key for key, value in configuration.items() if feature.active(Struct(()), {key: value})]
+
+
+def without_feature(protocol: Protocol, feature: Feature) -> Protocol:
+    """The lowest protocol that supports what this one does but for one feature: by versions alone, where these say the same."""
+    rest = supported_features(protocol) - {feature.name, *feature.preview_names}
+    by_versions = (Protocol(reader_version=r, writer_version=w) for w in range(1, WRITER_VERSION_FEATURES) for r in (1, 2))
+    found = next((candidate for candidate in by_versions if supported_features(candidate) == rest), None)
+    if found is not None:
+        return found
+    known = [other for other in map(feature_named, rest) if other is not None]
+    listed = (protocol.reader_features or frozenset()) & rest
+    for_readers = {name for name in rest if (other := feature_named(name)) is not None and other.is_reader_feature} | listed
+    reader = max([READER_VERSIONS.start, *(_reader_version_for(other) for other in known)])
+    if any(feature_named(name) is None for name in for_readers):
+        reader = READER_VERSION_FEATURES
+    return Protocol(
+        reader_version=reader,
+        writer_version=WRITER_VERSION_FEATURES,
+        writer_features=rest,
+        reader_features=frozenset(for_readers) if reader >= READER_VERSION_FEATURES else None,
     )

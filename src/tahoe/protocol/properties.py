@@ -189,6 +189,7 @@ STRING_PREFIX_LENGTH = Property(
 )
 DELETED_FILE_RETENTION = _length("delta.deletedFileRetentionDuration", timedelta(days=7))
 LOG_RETENTION = _length("delta.logRetentionDuration", timedelta(days=30))
+DROP_FEATURE_RETENTION = _length("delta.dropFeatureTruncateHistory.retentionDuration", timedelta(hours=24))
 TXN_RETENTION: Property[timedelta | None] = Property(
     name="delta.setTransactionRetentionDuration", default=None, parse=parse_interval, takes="an interval, such as 'interval 30 days'"
 )
@@ -235,6 +236,7 @@ PROPERTIES: tuple[Property[Any], ...] = (
     STRING_PREFIX_LENGTH,
     DELETED_FILE_RETENTION,
     LOG_RETENTION,
+    DROP_FEATURE_RETENTION,
     TXN_RETENTION,
     ENABLE_CHANGE_DATA_FEED,
     ENABLE_DELETION_VECTORS,
@@ -253,7 +255,6 @@ PROPERTIES: tuple[Property[Any], ...] = (
     Property(name="delta.minWriterVersion", default=None, parse=_number(1, 7), takes="1 to 7"),
     _switch("delta.ignoreProtocolDefaults"),
     _length("delta.sampleRetentionDuration", timedelta(days=7)),
-    _length("delta.dropFeatureTruncateHistory.retentionDuration", timedelta(hours=24)),
     _switch("delta.enableFullRetentionRollback", True),
     _switch("delta.enableVariantShredding"),
     Property(

@@ -15,6 +15,7 @@ from tahoe.errors import InvalidPropertyError
 from tahoe.protocol import features, properties
 from tahoe.protocol.actions import Action, Add, DomainMetadata, Metadata, Protocol
 
+FEATURE = "rowTracking"
 DOMAIN = "delta.rowTracking"
 _MARK = "rowIdHighWaterMark"
 
@@ -59,7 +60,7 @@ def enabled_row_tracking(protocol: Protocol, configuration: Mapping[str, str]) -
 
 def assigns_row_ids(protocol: Protocol, metadata: Metadata) -> bool:
     """Whether every new file needs a base row id: where the feature is supported, enabled or not, unless that is suspended."""
-    return "rowTracking" in features.supported_features(protocol) and not properties.ROW_TRACKING_SUSPENDED.get(metadata.configuration)
+    return FEATURE in features.supported_features(protocol) and not properties.ROW_TRACKING_SUSPENDED.get(metadata.configuration)
 
 
 def high_water_mark(domain: DomainMetadata | None) -> int:

@@ -6,6 +6,7 @@ A catalog holds a table's name and location; schema and partitioning come from t
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
@@ -64,15 +65,30 @@ def location_of(spark: SparkSession, name: str) -> str:
         NotADeltaTableError: the name is another kind of table's, or a view's.
     """
     gateway = Gateway(spark)
-    parts = list(gateway.items(gateway.session.sessionState().sqlParser().parseMultipartIdentifier(name).iterator()))
-    if len(parts) == 2 and parts[0].lower() == PROVIDER and "/" in parts[1]:
-        return str(parts[1])
+    parts = name_parts(gateway, name)
+    path = path_of(parts)
+    if path is not None:
+        return path
     table = catalog_table(gateway, parts)
     if table is None:
         raise TableNotFoundError(table=name)
     if not is_delta(table):
         raise NotADeltaTableError(table=name)
     return url_of_uri(gateway, table.location())
+
+
+def name_parts(gateway: Gateway, name: str) -> list[str]:
+    """A name in parts, as the session's parser reads it."""
+    return [str(part) for part in gateway.items(gateway.session.sessionState().sqlParser().parseMultipartIdentifier(name).iterator())]
+
+
+def qualified_name(spark: SparkSession, name: str) -> list[str]:
+    """The catalog, the database and the name of a table; nothing where the name is delta.`path`."""
+    parts = name_parts(Gateway(spark), name)
+    if path_of(parts) is not None:
+        return []
+    database = [spark.catalog.currentDatabase()] if len(parts) == 1 else []
+    return [*([SESSION_CATALOG] if len(parts) < 3 else []), *database, *parts]
 
 
 def catalog_table(gateway: Gateway, parts: list[str]) -> JavaObject | None:
@@ -99,6 +115,11 @@ def is_delta(table: JavaObject) -> bool:
 
 
 _PATH = re.compile(r"delta\.`((?:[^`]|``)+)`", re.IGNORECASE)
+
+
+def path_of(parts: Sequence[str]) -> str | None:
+    """The path of a name in parts, where it is ``delta.`path` ``; None for another name."""
+    return parts[1] if len(parts) == 2 and parts[0].lower() == PROVIDER and "/" in parts[1] else None
 
 
 def path_in(identifier: str) -> str | None:

@@ -31,9 +31,9 @@ from tahoe.protocol.features import (
 from tahoe.protocol.properties import find_property
 from tahoe.protocol.schema import Struct, map_fields
 from tahoe.protocol.type_widening import TYPE_CHANGES
-from tahoe.spark.catalog import PROVIDER, SESSION_CATALOG, is_delta
+from tahoe.spark.catalog import PROVIDER, SESSION_CATALOG, is_delta, name_parts, path_of
 from tahoe.spark.column_rules import check_expressions
-from tahoe.spark.gateway import Gateway, JavaObject
+from tahoe.spark.gateway import Gateway, JavaObject, engine_of
 from tahoe.spark.hadoop_store import qualified, url_of_uri
 from tahoe.spark.opened import open_table
 from tahoe.spark.types import delta_schema
@@ -132,9 +132,10 @@ def declared_schema(gateway: Gateway, columns: JavaObject, *, table: str) -> Str
 
 def table_identifier(gateway: Gateway, name: str) -> tuple[JavaObject | None, str | None]:
     """What a user calls a table: a `TableIdentifier` of the session's catalog, or the location in delta.`path`; the other one is None."""
-    parts = list(gateway.items(gateway.session.sessionState().sqlParser().parseMultipartIdentifier(name).iterator()))
-    if len(parts) == 2 and parts[0].lower() == PROVIDER and "/" in parts[1]:
-        return None, str(parts[1])
+    parts = name_parts(gateway, name)
+    path = path_of(parts)
+    if path is not None:
+        return None, path
     names = parts[1:] if len(parts) == 3 and parts[0].lower() == SESSION_CATALOG else parts
     identifier = gateway.java_class("org.apache.spark.sql.catalyst.TableIdentifier")
     given = identifier(names[-1], gateway.option(names[-2] if len(names) > 1 else None))
@@ -258,7 +259,7 @@ def _request(gateway: Gateway, table: Table, new: NewTable, operation: str) -> W
         comment=new.comment,
         keep_nullability=True,
         operation=operation,
-        engine=f"Apache-Spark/{gateway.spark.version}",
+        engine=engine_of(gateway.spark),
     )
 
 

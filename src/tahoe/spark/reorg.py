@@ -1,7 +1,7 @@
-"""REORG: writing files again without the rows that deletion vectors mark, and giving the vectors up altogether.
+"""REORG: writing files again without the rows that deletion vectors mark.
 
-Protocol: "Deletion Vectors", "Checkpoint Protection". No row changes by it, so that it is in nobody's way: it fails only where another
-writer has removed or marked one of the files that it has written again.
+Protocol: "Deletion Vectors". No row changes by it, so that it is in nobody's way: it fails only where another writer has removed or marked
+one of the files that it has written again.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import Column
 
-from tahoe.errors import InvalidOptionError, UnsupportedOperationError
-from tahoe.protocol.properties import ENABLE_DELETION_VECTORS
+from tahoe.errors import InvalidOptionError
 from tahoe.spark.row_changes import RowChange, Target
 from tahoe.spark.search import Search
 from tahoe.table.scan import Scan
@@ -117,43 +116,3 @@ def _marked_files(change: RowChange, command: Purge) -> tuple[Scan, int]:
         numbers &= within
         considered = len(within)
     return Scan(change.snapshot, None, pa.array(sorted(numbers), pa.uint64())), considered
-
-
-def drop_deletion_vectors(target: Target) -> None:
-    """Give up deletion vectors: they are switched off, files that have one are written again, and the protocol asks for them no more, so
-    that readers that do not know them read the table as it is from then on.
-
-    Raises:
-        DeltaAnalysisError: the table does not support them, or needs them.
-        DeltaConcurrentModificationException: another writer has changed a file meanwhile.
-    """
-    table, engine = target.table, f"Apache-Spark/{target.spark.version}"
-    table.snapshot()
-    if ENABLE_DELETION_VECTORS.name in table.snapshot().properties:
-        with table.transaction(engine=engine) as changes:
-            changes.unset_properties([ENABLE_DELETION_VECTORS.name])
-    purge(Purge(target=target))
-    table.create_checkpoint()
-    with table.transaction(engine=engine) as changes:
-        changes.drop_feature("deletionVectors")
-    table.create_checkpoint()
-
-
-def drop_feature(target: Target, feature: str, *, truncate_history: bool) -> None:
-    """Take a feature from a table, with all that the table has of it.
-
-    Raises:
-        UnsupportedOperationError: a feature that tahoe cannot remove the traces of; or the history is to be cut off.
-    """
-    if truncate_history:
-        raise UnsupportedOperationError(
-            operation="Dropping a feature with truncateHistory",
-            table=target.table.url,
-            detail="the history is kept, and its checkpoints are protected instead",
-            remedy="Leave truncateHistory out.",
-        )
-    if feature in ("deletionVectors", "deletionVectors-preview"):
-        drop_deletion_vectors(target)
-        return
-    with target.table.transaction(engine=f"Apache-Spark/{target.spark.version}") as changes:
-        changes.drop_feature(feature)

@@ -37,16 +37,17 @@ from tahoe._version import VERSION
 from tahoe.errors import DeltaAnalysisError, InvalidOptionError, OperationNotYetSupportedError, TableExistsError, TableNotFoundError
 from tahoe.protocol.features import supported_features
 from tahoe.protocol.properties import parse_column_list
-from tahoe.spark.catalog import location_of, path_in
+from tahoe.spark.catalog import location_of, path_in, qualified_name
 from tahoe.spark.creation import NewTable, declared_schema, make_table, place_of, table_identifier
 from tahoe.spark.failures import for_user
-from tahoe.spark.gateway import Gateway
+from tahoe.spark.feature_drop import drop_feature
+from tahoe.spark.gateway import Gateway, engine_of
 from tahoe.spark.identity import sync_identity
 from tahoe.spark.layout import LAYOUT, purged_row
 from tahoe.spark.merge import Merge
 from tahoe.spark.merge_builder import DeltaMergeBuilder, assignments_of, condition_of, own_columns, raising_for_user
 from tahoe.spark.opened import open_table
-from tahoe.spark.reorg import Purge, Purged, drop_feature
+from tahoe.spark.reorg import Purge, Purged
 from tahoe.spark.reorg import purge as purge_files
 from tahoe.spark.resolved import COUNT, answered
 from tahoe.spark.rewrite import Delete, Update, delete, update
@@ -324,12 +325,12 @@ class DeltaTable:
 
     def dropFeatureSupport(self, featureName: str, truncateHistory: bool | None = None) -> None:
         """Take a feature from the table, with all that the table has of it, so that readers and writers that do not know it can go on. The
-        versions before keep it.
+        versions before keep it, unless the history is truncated.
 
         Raises:
             ValueError: an argument of another type.
-            InvalidPropertyError: the table does not support the feature, or needs it.
-            UnsupportedOperationError: a feature that tahoe cannot remove the traces of, or `truncateHistory`.
+            FeatureDropError: it does not exist, or not here; or something of the table needs it.
+            FeatureDropWaitsError: with `truncateHistory`: it is used no more, and the history cannot be cut off yet.
         """
         _verify(featureName, str, "featureName", "a string")
         if truncateHistory is not None:
@@ -419,14 +420,15 @@ class DeltaTable:
 
     def _define(self, change: Callable[[Changes], None]) -> None:
         def run() -> None:
-            with self._table.transaction(engine=f"Apache-Spark/{self._spark.version}") as changes:
+            with self._table.transaction(engine=engine_of(self._spark)) as changes:
                 change(changes)
 
         raising_for_user(run)
 
     def _target(self) -> Target:
-        name = None if self._name is None or path_in(self._name) else self._name.rpartition(".")[2].strip("`")
-        return Target(spark=self._spark, table=self._table, alias=self._alias or name, frames=tuple(self._frames))
+        parts = [] if self._name is None or self._alias is not None else qualified_name(self._spark, self._name)
+        alias = parts[-1] if parts else self._alias
+        return Target(spark=self._spark, table=self._table, alias=alias, qualifier=tuple(parts[:-1]), frames=tuple(self._frames))
 
     def _condition(self, given: str | Column | None) -> Column | None:
         return None if given is None else own_columns(self._target(), condition_of(given))

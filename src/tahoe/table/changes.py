@@ -44,15 +44,17 @@ from tahoe.protocol.column_values import column_values
 from tahoe.protocol.conflict import Intent
 from tahoe.protocol.constraints import Constraint, constraints_of
 from tahoe.protocol.definition import Definition
-from tahoe.protocol.features import check_writable, keeps_partitions_in_files, supported_features
+from tahoe.protocol.features import check_writable, droppable_feature, keeps_partitions_in_files, supported_features
 from tahoe.protocol.partitions import resolve_path
 from tahoe.protocol.predicate import TRUE, Predicate, has_unknown
 from tahoe.protocol.properties import ENABLE_CHANGE_DATA_FEED, ENABLE_DELETION_VECTORS, ENABLE_ROW_TRACKING
+from tahoe.protocol.row_tracking import FEATURE as ROW_TRACKING
 from tahoe.protocol.row_tracking import assigns_row_ids
 from tahoe.protocol.schema import Field, Struct, walk_fields
 from tahoe.sql.predicates import parse_predicate, paths_named
 from tahoe.table.arrow_writer import write_files
 from tahoe.table.constraints import check_rows
+from tahoe.table.feature_traces import check_given_up, domains_of
 from tahoe.table.marks import Mark, num_records
 from tahoe.table.read_set import AnyRead, RowsRead
 from tahoe.table.rows import matching_rows, read_file, read_rows
@@ -555,26 +557,23 @@ class Changes:
         changed = start.with_identity_at(column, value) if value is not None else start
         self._define(changed, "SYNC IDENTITY", {"column": column})
 
-    def drop_feature(self, feature: str) -> None:
-        """Take a feature from the protocol, of which nothing may be left in the table.
+    def drop_feature(self, feature: str, *, truncate_history: bool = False) -> None:
+        """Take a feature from the protocol, of which nothing may be left; `Table.drop_feature` does what comes before and after.
+
+        Args:
+            truncate_history: no version that can be read uses the feature, so that no checkpoint need be protected.
 
         Raises:
-            InvalidPropertyError: the table does not support the feature, or needs it.
-            UnsupportedOperationError: tahoe cannot tell whether something is left.
+            FeatureDropError: it does not exist, or not here; or something of the table needs it.
         """
         self._check_open()
-        if feature != "deletionVectors":
-            raise UnsupportedOperationError(
-                operation=f"Dropping the feature {feature}",
-                table=self.table.url,
-                detail="tahoe can drop deletionVectors",
-                remedy="Leave it: a feature that no property or column asks for changes nothing for writers.",
-            )
-        if self.snapshot.live.has_deletion_vectors:
-            raise self._invalid("feature", feature, "files of the table have deletion vectors: rewrite them first, with reorg()")
-        changed = self._definition.without_feature(feature, self.snapshot.version + 1)
+        found = droppable_feature(self._definition.protocol, feature, table=self.table.url)
+        check_given_up(found, self.snapshot, truncate_history=truncate_history)
+        protects = found.is_reader_feature and not truncate_history
+        changed = self._definition.without_feature(found, protected_before=self.snapshot.version + 1 if protects else None)
         self._is_alone = True
-        self._define(changed, "DROP FEATURE", {"featureName": feature, "truncateHistory": False})
+        self._domains |= {domain.domain: replace(domain, removed=True) for domain in domains_of(found, self.snapshot)}
+        self._define(changed, "DROP FEATURE", {"featureName": feature, "truncateHistory": truncate_history})
 
     def _define(self, changed: Definition, operation: str, parameters: Mapping[str, Any]) -> None:
         self._check_open()
@@ -668,8 +667,7 @@ class Changes:
         if self._is_recorded():
             return None
         marks, removes = self._finished_deletes()
-        readded = self._without_row_ids()
-        actions = self._actions([*removes, *self._adds, *readded])
+        actions = self._actions([*removes, *self._adds, *self._added_again()])
         if not actions and not marks:
             return None
         if not is_current(self.snapshot):
@@ -730,12 +728,14 @@ class Changes:
         txns = [Txn(app_id=app, version=version, last_updated_ms=now_ms) for app, version in self._recorded().items()]
         return [*protocol, *metadata, *self._domains.values(), *txns, *files]
 
-    def _without_row_ids(self) -> list[Add]:
-        """The files that get ids now that rows are tracked. Protocol: "Row Tracking"."""
-        if not self._begins(assigns_row_ids):
+    def _added_again(self) -> list[Add]:
+        """The files that get row ids now that rows are tracked, or lose them. Protocol: "Row Tracking"."""
+        before, after = (ROW_TRACKING in supported_features(protocol) for protocol in (self.snapshot.protocol, self._definition.protocol))
+        if not self._begins(assigns_row_ids) and (after or not before):
             return []
-        live = (add for add in self.snapshot.live.adds() if add.base_row_id is None)
-        return [replace(add, data_change=False) for add in live if self._canonical(add.path) not in self._deleted]
+        live = (add for add in self.snapshot.live.adds() if (add.base_row_id is None) == after)
+        bare = (replace(add, base_row_id=None, default_row_commit_version=None, data_change=False) for add in live)
+        return [add for add in bare if self._canonical(add.path) not in self._deleted]
 
     def _intent(self, removed: frozenset[str]) -> Intent:
         reads = AnyRead(tuple(self._reads)) if self._reads else None

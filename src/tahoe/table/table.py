@@ -23,6 +23,7 @@ from tahoe.table.arrow_writer import write_arrow
 from tahoe.table.change_feed import AskedRange, plan_feed
 from tahoe.table.changes import Changes
 from tahoe.table.checkpoint_writer import write_checkpoint
+from tahoe.table.feature_drop import drop_feature
 from tahoe.table.history import history, parse_timestamp, version_at
 from tahoe.table.log import Log
 from tahoe.table.scan import Scan
@@ -207,6 +208,20 @@ class Table:
             user_metadata=user_metadata,
         )
         return write_arrow(self, data, request)
+
+    def drop_feature(self, feature: str, *, truncate_history: bool = False) -> None:
+        """Take a table feature from the protocol, with what the table has of it, so that those who do not know it can go on with the table.
+        Deletion vectors, mapped columns and widened types stand in files, which `DeltaTable.dropFeatureSupport` writes again.
+
+        Args:
+            truncate_history: cut off the versions that use it, once they are as old as
+                `delta.dropFeatureTruncateHistory.retentionDuration` says.
+
+        Raises:
+            FeatureDropError: it does not exist, or not here; or something of the table needs it.
+            FeatureDropWaitsError: it is used no more, and the history cannot be cut off yet.
+        """
+        drop_feature(self, feature, truncate_history=truncate_history)
 
     # --- the log's upkeep
 
