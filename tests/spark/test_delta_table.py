@@ -69,6 +69,19 @@ def test_for_name(spark: SparkSession, path: str, table_name: str) -> None:
     assert DeltaTable.forName(spark, f"default.{table_name}").detail().collect()[0].location == f"file://{path}"
 
 
+@pytest.mark.parametrize("qualifier", ["{t}", "default.{t}", "spark_catalog.default.{t}"])
+def test_columns_go_by_all_parts_of_the_name(spark: SparkSession, path: str, table_name: str, qualifier: str) -> None:
+    spark.sql(f"create table {table_name} using delta location '{path}' as select id, 0 as n from range(5)")
+    name = qualifier.format(t=table_name)
+    for given in (table_name, f"default.{table_name}"):
+        table = DeltaTable.forName(spark, given)
+        table.update(f"{name}.id = 3", {f"{name}.n": f"{name}.n + 1"})
+        source = spark.range(3, 5).alias("s")
+        table.merge(source, f"{name}.id = s.id").whenMatchedUpdate(f"{name}.n > 0", {f"{name}.n": f"{name}.n * 10"}).execute()
+    table.delete(f"{name}.id < 2 AND {name.upper()}.n = 0")
+    assert sorted((row.id, row.n) for row in table.toDF().collect()) == [(2, 0), (3, 110), (4, 0)]
+
+
 def test_for_name_of_other_things(spark: SparkSession, table_name: str) -> None:
     with pytest.raises(AnalysisException):
         DeltaTable.forName(spark, "no_such_table")

@@ -507,3 +507,49 @@ def test_a_time_zone_in_a_partition_counts(spark: SparkSession, table_name: str)
     spark.sql(f"CREATE TABLE {table_name} (id INT, p TIMESTAMP) USING delta PARTITIONED BY (p)")
     spark.sql(f"INSERT OVERWRITE {table_name} PARTITION (p = timestamp'2020-01-01 00:00:00-05:00') SELECT 2")
     assert spark.sql(f"SELECT id FROM {table_name} WHERE p = timestamp'2020-01-01 05:00:00Z'").collect() == [Row(id=2)]
+
+
+# --- where rows are stored
+
+
+PLAIN = "'delta.enableDeletionVectors' = 'false'"
+FED = "'delta.enableChangeDataFeed' = 'true', 'delta.enableRowTracking' = 'true'"
+
+
+@pytest.mark.parametrize("properties", ["'delta.columnMapping.mode' = 'name'", PLAIN, FED, f"{PLAIN}, {FED}"])
+def test_rows_are_found_by_where_they_are_stored(spark: SparkSession, t: str, properties: str) -> None:
+    spark.sql(f"ALTER TABLE {t} SET TBLPROPERTIES ({properties})")
+    stored = spark.table(t).where("id = 3").select("_metadata.file_name", "_metadata.row_index").head()
+    assert stored is not None
+    here = f"_metadata.file_name = '{stored.file_name}'"
+    assert spark.sql(f"DELETE FROM {t} WHERE {here} AND _metadata.row_index = {stored.row_index}").head() == Row(num_affected_rows=1)
+    assert 3 not in ids(spark, t)
+    left = spark.table(t).where(here).count()
+    names = {row.id: row.file_name for row in spark.table(t).select("id", "_metadata.file_name").collect()}
+    assert spark.sql(f"UPDATE {t} AS u SET v = u._metadata.file_name WHERE u._metadata.file_size > 0").head() == Row(num_affected_rows=5)
+    assert values(spark, t) == names
+    spark.sql(f"UPDATE {t} SET v = 'none' WHERE _metadata.file_name LIKE 'no such%'")
+    assert values(spark, t) == names
+    merge = f"MERGE INTO {t} AS t USING (SELECT 4L AS id) AS s ON t.id = s.id AND t._metadata.row_index >= 0"
+    spark.sql(f"{merge} WHEN MATCHED AND t._metadata.file_block_start = 0 THEN UPDATE SET v = t._metadata.file_path")
+    assert values(spark, t)[4].endswith(".parquet")
+    assert left <= 5
+    with pytest.raises(AnalysisException, match="nothing"):
+        spark.sql(f"DELETE FROM {t} WHERE _metadata.nothing = 1")
+
+
+def test_the_python_api_finds_them_so_too(spark: SparkSession, t: str) -> None:
+    stored = spark.table(t).where("id = 3").select("_metadata.file_name", "_metadata.row_index").head()
+    assert stored is not None
+    table = tahoe.DeltaTable.forName(spark, t)
+    table.delete(f"_metadata.file_name = '{stored.file_name}' AND _metadata.row_index = {stored.row_index}")
+    assert ids(spark, t) == [0, 1, 2, 4, 5]
+    table.update("_metadata.file_size > 0", {"v": "_metadata.file_name"})
+    assert all(v.endswith(".parquet") for v in values(spark, t).values())
+
+
+def test_a_column_of_that_name_is_the_tables_own(spark: SparkSession, table_name: str) -> None:
+    spark.sql(f"CREATE TABLE {table_name} USING delta AS SELECT id, named_struct('x', id) AS _metadata FROM range(4)")
+    spark.sql(f"DELETE FROM {table_name} WHERE _metadata.x = 2")
+    spark.sql(f"UPDATE {table_name} SET _metadata.x = 9 WHERE _metadata.x = 3")
+    assert sorted((row.id, row._metadata.x) for row in spark.table(table_name).collect()) == [(0, 0), (1, 1), (3, 9)]

@@ -13,7 +13,7 @@ from tahoe.errors import NotPartitionedError, UnsupportedOperationError
 from tahoe.protocol.definition import COMMENT
 from tahoe.spark import shown, table_changes
 from tahoe.spark.catalog import ANALYZED_VERSION, defined_table
-from tahoe.spark.gateway import Gateway, JavaObject
+from tahoe.spark.gateway import Gateway, JavaObject, engine_of
 from tahoe.spark.opened import open_table
 from tahoe.table import alter
 from tahoe.table.table import Table
@@ -37,31 +37,27 @@ def run(gateway: Gateway, name: str, plan: JavaObject) -> tuple[str, JavaObject]
     return table.url, gateway.seq(rows or [])
 
 
-def _engine(gateway: Gateway) -> str:
-    return f"Apache-Spark/{gateway.spark.version}"
-
-
 def _set_properties(gateway: Gateway, _: JavaObject, table: Table, plan: JavaObject) -> None:
-    alter.set_properties(table, gateway.dict(plan.properties()), engine=_engine(gateway))
+    alter.set_properties(table, gateway.dict(plan.properties()), engine=engine_of(gateway.spark))
 
 
 def _unset_properties(gateway: Gateway, _: JavaObject, table: Table, plan: JavaObject) -> None:
     names = [str(name) for name in gateway.items(plan.propertyKeys().iterator())]
-    alter.unset_properties(table, names, if_exists=plan.ifExists(), engine=_engine(gateway))
+    alter.unset_properties(table, names, if_exists=plan.ifExists(), engine=engine_of(gateway.spark))
 
 
 def _comment(gateway: Gateway, _: JavaObject, table: Table, plan: JavaObject) -> None:
-    alter.set_properties(table, {COMMENT: plan.comment()}, engine=_engine(gateway))
+    alter.set_properties(table, {COMMENT: plan.comment()}, engine=engine_of(gateway.spark))
 
 
 def _truncate(gateway: Gateway, _: JavaObject, table: Table, __: JavaObject) -> None:
-    alter.truncate(table, engine=_engine(gateway))
+    alter.truncate(table, engine=engine_of(gateway.spark))
 
 
 def _truncate_partition(gateway: Gateway, target: JavaObject, table: Table, plan: JavaObject) -> None:
     spec = plan.partitionSpec()
     where = gateway.java_class("delta.Literals").same(spec.names(), spec.ident(), target.partitionSchema())
-    alter.truncate(table, str(where), engine=_engine(gateway))
+    alter.truncate(table, str(where), engine=engine_of(gateway.spark))
 
 
 def _refresh(gateway: Gateway, target: JavaObject, _: Table, __: JavaObject) -> None:

@@ -42,11 +42,11 @@ def assignment(gateway: Gateway, column: str, value: Column) -> Assignment:
     return Assignment(column=column, path=tuple(gateway.items(names.iterator())), value=value)
 
 
-def resolved(assignments: Iterable[Assignment], schema: Struct, alias: str | None, table: str) -> dict[tuple[str, ...], Column]:
+def resolved(assignments: Iterable[Assignment], schema: Struct, name: Sequence[str], table: str) -> dict[tuple[str, ...], Column]:
     """The values by the paths of the columns that they are for, spelled as in the schema.
 
     Args:
-        alias: by which a column's name may begin.
+        name: the table's, by the last parts of which a column's name may begin.
 
     Raises:
         ColumnNotFoundError: there is no such column.
@@ -55,7 +55,7 @@ def resolved(assignments: Iterable[Assignment], schema: Struct, alias: str | Non
     found: dict[tuple[str, ...], Column] = {}
     written: dict[tuple[str, ...], str] = {}
     for given in assignments:
-        path = _path(given, schema, alias, table)
+        path = _path(given, schema, name, table)
         clash = next((other for other in written if other[: len(path)] == path[: len(other)]), None)
         if schema.resolve(path)[-1].type == VOID:  # type: ignore[index]  # the path was found in the schema
             raise UnsupportedOperationError(
@@ -71,9 +71,19 @@ def resolved(assignments: Iterable[Assignment], schema: Struct, alias: str | Non
     return found
 
 
-def _path(given: Assignment, schema: Struct, alias: str | None, table: str) -> tuple[str, ...]:
-    for path in (given.path, given.path[1:] if alias is not None and given.path[0].lower() == alias.lower() else ()):
-        fields = schema.resolve(path) if path else None
+def paths_in(path: tuple[str, ...], name: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """What a written path may mean in a table of a name: all of it, or what follows the name."""
+    yield path
+    folded = [part.lower() for part in path]
+    for start in range(len(name)):
+        before = [part.lower() for part in name[start:]]
+        if len(path) > len(before) and folded[: len(before)] == before:
+            yield path[len(before) :]
+
+
+def _path(given: Assignment, schema: Struct, name: Sequence[str], table: str) -> tuple[str, ...]:
+    for path in paths_in(given.path, name):
+        fields = schema.resolve(path)
         if fields:
             return tuple(field.name for field in fields)
     first = schema.find(given.path[0])

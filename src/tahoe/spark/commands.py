@@ -100,9 +100,8 @@ def run(gateway: Gateway, plan: JavaObject) -> JavaObject:
     if gateway.java_class("delta.Cases").isTrue(plan, "withSchemaEvolution"):
         options = {**options, "mergeSchema": "true"}
     matching = _matching(gateway, target)
-    if (
-        name == "OverwriteByExpression" or matching is not None
-    ):  # where the session's wish for dynamic overwrites counts, Spark has made another plan
+    # where the session's wish for dynamic overwrites counts, Spark has made another plan
+    if name == "OverwriteByExpression" or matching is not None:
         options = {"partitionOverwriteMode": "static", **options}
     if target.getClass().getName() == "delta.Staged":
         make_table_of(gateway, _described(gateway, target), rows, options, replaces=target.mode() != "create")

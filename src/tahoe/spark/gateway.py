@@ -39,6 +39,11 @@ JVM_ERRORS = (Py4JError, CapturedException, ConnectionError)
 _compiling = threading.Lock()
 
 
+def engine_of(spark: SparkSession) -> str:
+    """What the history says of who made a commit, as far as it is Spark."""
+    return f"Apache-Spark/{spark.version}"
+
+
 class Gateway:
     """A session's JVM, with the conversions that the Spark ring needs.
 
@@ -161,16 +166,18 @@ class Gateway:
         """A logical plan as a DataFrame of this session."""
         return DataFrame(self.module("org.apache.spark.sql.classic.Dataset").ofRows(self.session, plan), self.spark)
 
+    def aliased(self, frame: DataFrame, name: str, qualifier: Iterable[str]) -> DataFrame:
+        """A DataFrame whose columns go by a name as well, before which a catalog and a database may stand."""
+        identifier = self.java_class("org.apache.spark.sql.catalyst.AliasIdentifier")(name, self.seq(qualifier))
+        alias = self.java_class("org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias")
+        return self.dataframe_of_plan(alias(identifier, frame._jdf.logicalPlan()))
+
     def column(self, expression: JavaObject) -> Column:
         """An expression of Catalyst's as a Column."""
         return self.column_of(self.module("org.apache.spark.sql.classic.ExpressionUtils").column(expression))
 
     def column_of(self, column: JavaObject) -> Column:
         """Spark's Column as PySpark's."""
-        return ClassicColumn(column)
-
-    def column_of_user(self, column: JavaObject) -> Column:
-        """Spark's own `Column` as a Column."""
         return ClassicColumn(column)
 
     def expression(self, column: Column) -> JavaObject:

@@ -10,6 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812  PySpark's users know it by
 from tahoe.errors import NotAnIdentityColumnError
 from tahoe.protocol.column_values import identity_columns
 from tahoe.spark.fitting import quoted
+from tahoe.spark.gateway import engine_of
 from tahoe.spark.row_changes import Target
 
 
@@ -21,7 +22,7 @@ def sync_identity(target: Target, column: str) -> None:
         DeltaConcurrentModificationException: another writer was first, and it matters.
     """
     table, spark = target.table, target.spark
-    with table.transaction(engine=f"Apache-Spark/{spark.version}") as changes:
+    with table.transaction(engine=engine_of(spark)) as changes:
         found = dict(identity_columns(changes.snapshot.schema, table=table.url))
         name = next((name for name in found if name.lower() == column.lower()), None)
         if name is None:

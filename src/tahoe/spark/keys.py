@@ -1,7 +1,7 @@
 """What the source of a MERGE says of its own keys, and so of the rows of the target that may match.
 
-A few keys are listed. Of many, the smallest and the largest leave out files, and a bitmap of their hashes leaves out rows: with sixteen
-bits a key and two of them for each hash, one foreign row in seventy passes, and the join drops those.
+A few keys are listed. Of many, the smallest and the largest leave out files, and a bitmap of their hashes leaves out rows: of n bits a
+key, two for each hash, it lets through a foreign row with a chance of (2 / n)². What it lets through is dropped by the join.
 """
 
 from __future__ import annotations
@@ -36,10 +36,16 @@ _TOLD = frozenset({BYTE, SHORT, INTEGER, LONG, STRING})
 
 _WHOLE_NUMBERS = frozenset({"tinyint", "smallint", "int", "bigint"})
 
+# Keys that Spark expects to be no larger are fetched with their hashes, and what else is asked of them is known then.
+_FETCHED_BYTES_MAX = 64 << 20
+
 # Past this many the bitmap is larger than a cache, and so many keys leave out little.
 HASHED_MAX = 1 << 22
 _BITS_PER_KEY = 16
-_BITS_MIN_LOG = 16
+_LOGS_OF_BITS = range(16, 27)
+
+# What a row takes in a file, roughly.
+_ROW_BYTES = 32
 
 _HASH, _BITMAP = "__tahoe_hash", "__tahoe_bitmap"
 
@@ -128,16 +134,28 @@ def _conjuncts(condition: JavaObject) -> Iterator[JavaObject]:
 
 
 class Keys:
-    """The keys of a source, which is read for them when they are first asked for."""
+    """The keys of a source, which is read for them when they are first asked for: once, where they are not many."""
 
-    def __init__(self, keys: Sequence[Key], source: DataFrame) -> None:
-        self._keys = keys
+    def __init__(self, keys: Sequence[Key], source: DataFrame, target_bytes: int) -> None:
+        self._keys, self._target_bytes = keys, target_bytes
         self._names = [f"__tahoe_key_{number}" for number in range(len(keys))]
         self._source = source.select(*[key.source.alias(name) for key, name in zip(keys, self._names, strict=True)])
 
     @cached_property
+    def _fetched(self) -> pa.Table | None:
+        """All keys with their hashes; None where there are none, or they may be too many."""
+        expected = int(str(self._source._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()))
+        return self._hashed.toArrow() if self._keys and expected <= _FETCHED_BYTES_MAX else None
+
+    @property
+    def _hashed(self) -> DataFrame:
+        return self._source.withColumn(_HASH, F.xxhash64(*self._names))
+
+    @cached_property
     def _first(self) -> pa.Table:
         """All keys where they are few, else some more than are listed."""
+        if self._fetched is not None:
+            return self._fetched
         return self._source.limit(LISTED_MAX + 1).toArrow() if self._keys else pa.table({})
 
     @property
@@ -145,19 +163,26 @@ class Keys:
         return bool(self._keys) and self._first.num_rows <= LISTED_MAX
 
     @cached_property
-    def _bounds(self) -> dict[str, Any]:
+    def _told(self) -> pa.Table:
+        """What Spark says of keys that are not fetched, in a row."""
         bounds = [column for name in self._names for column in (F.min(name).alias(f"min {name}"), F.max(name).alias(f"max {name}"))]
-        found = self._source.agg(F.count(F.lit(1)).alias("rows"), *bounds).toArrow()
-        return {name: _value(found[name]) for name in found.column_names}
+        return self._source.agg(F.count(F.lit(1)).alias("rows"), *bounds).toArrow()
+
+    def _bounds(self, name: str) -> tuple[Any, Any]:
+        """The smallest and the largest value of a key; None where it has none."""
+        if self._fetched is None:
+            return _value(self._told[f"min {name}"][0]), _value(self._told[f"max {name}"][0])
+        found = pc.min_max(self._fetched[name])
+        return _value(found["min"]), _value(found["max"])
 
     @cached_property
     def rows(self) -> int:
         """How many rows the source has."""
-        return self._first.num_rows if self._are_listed else int(self._bounds["rows"])
+        return self._first.num_rows if self._fetched is not None or self._are_listed else int(self._told["rows"][0].as_py())
 
     def predicate(self) -> Predicate:
         """Which rows of the target the keys may be those of: of several keys in one row, each by itself."""
-        found = self._source.toArrow() if self._keys else pa.table({})
+        found = (self._source.toArrow() if self._keys else pa.table({})) if self._fetched is None else self._fetched
         parts = [self._members(key, found[name]) for key, name in zip(self._keys, self._names, strict=True)]
         return And(tuple(part for part in parts if part is not None))
 
@@ -185,7 +210,7 @@ class Keys:
         return key.target.isin([typed_literal(value, key.type) for value in values]) if values else F.lit(False)
 
     def _between(self, key: Key, name: str) -> Column:
-        low, high = self._bounds[f"min {name}"], self._bounds[f"max {name}"]
+        low, high = self._bounds(name)
         if low is None:
             return F.lit(False)
         if _UNTOLD in (low, high):
@@ -194,8 +219,9 @@ class Keys:
 
     def _probed(self, target: DataFrame) -> DataFrame:
         """The rows whose hash has both its bits in the bitmap of the source's."""
-        log = max(_BITS_MIN_LOG, math.ceil(math.log2(max(1, self.rows) * _BITS_PER_KEY)))
-        hashes = self._source.select(F.xxhash64(*self._names).alias(_HASH)).toArrow()[_HASH].to_numpy().view(np.uint64)
+        log = _log_of_bits(self.rows, self._target_bytes / _ROW_BYTES)
+        found = self._hashed.select(_HASH).toArrow() if self._fetched is None else self._fetched
+        hashes = found[_HASH].to_numpy().view(np.uint64)
         bits = np.zeros(1 << log, np.uint8)
         for slots in (hashes >> np.uint64(64 - log), hashes & np.uint64((1 << log) - 1)):
             bits[slots.astype(np.int64)] = 1
@@ -206,6 +232,12 @@ class Keys:
         return probed.where(f"{_has_bit(upper)} and {_has_bit(lower)}").drop(_HASH, _BITMAP)
 
 
+def _log_of_bits(keys: int, rows: float) -> int:
+    """How large a bitmap is, as a power of two: so that of the rows about as many foreign ones pass as there are keys, or fewer."""
+    bits = max(1, keys * _BITS_PER_KEY, 2 * math.sqrt(keys * rows))
+    return min(max(math.ceil(math.log2(bits)), _LOGS_OF_BITS.start), _LOGS_OF_BITS.stop - 1)
+
+
 def _has_bit(slot: str) -> str:
     return f"getbit({_BITMAP}[cast(shiftright({slot}, 6) as int)], cast({slot} & 63 as int)) = 1"
 
@@ -214,8 +246,8 @@ def _has_bit(slot: str) -> str:
 _UNTOLD = object()
 
 
-def _value(found: Any) -> Any:
+def _value(found: pa.Scalar) -> Any:
     try:
-        return found[0].as_py() if isinstance(found, pa.ChunkedArray) else found.as_py()
+        return found.as_py()
     except (OverflowError, ValueError):
         return _UNTOLD

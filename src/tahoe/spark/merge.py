@@ -26,13 +26,13 @@ from tahoe.protocol.column_values import check_assigned
 from tahoe.protocol.conflict import EVERYTHING, Reads
 from tahoe.protocol.predicate import TRUE, Or, Predicate
 from tahoe.protocol.schema import STRING, Field, Struct
-from tahoe.spark.assignments import Assignment, column_not_found, completed, first_parts, new_values, resolved
+from tahoe.spark.assignments import Assignment, column_not_found, completed, first_parts, new_values, paths_in, resolved
 from tahoe.spark.column_rules import Completed
 from tahoe.spark.fitting import fit, spark_type, without_void
 from tahoe.spark.frames import reads_table, table_schema
 from tahoe.spark.gateway import Gateway, JavaObject
 from tahoe.spark.keys import Keys, keys_of
-from tahoe.spark.positions import LISTED_ROWS_MAX, MATCHES, Positions, are_few, gathered, gathering
+from tahoe.spark.positions import LISTED_ROWS_MAX, MATCHES, Positions, are_few, gathered, gathered_from
 from tahoe.spark.row_changes import PLACE, RowChange, Target, Touched, columns_of, given_by_update
 from tahoe.spark.search import checked_condition, predicate_read
 from tahoe.table.read_set import RowsRead
@@ -146,9 +146,8 @@ def _grown(command: Merge, schema: Struct, evolves: bool) -> Struct:
     source = table_schema(command.source, table=command.target.table.url)
     if any(clause.kind != "delete" and clause.assignments is None for clause in command.clauses):
         return source
-    paths = [given.path for clause in command.clauses for given in clause.assignments or ()]
-    alias = (command.target.alias or "").lower()
-    named = {path[-1].lower() for path in paths if len(path) == 1 or (len(path) == 2 and path[0].lower() == alias)}
+    written = [given.path for clause in command.clauses for given in clause.assignments or ()]
+    named = {path[0].lower() for given in written for path in paths_in(given, command.target.name) if len(path) == 1}
     return Struct(tuple(field for field in source if field.name.lower() in named and schema.find(field.name) is None))
 
 
@@ -198,7 +197,8 @@ class _Analysed:
             "notMatchedPredicates": json.dumps(inserts),
             "notMatchedBySourcePredicates": json.dumps(self._told(self.target, command.not_matched_by_source)),
         }
-        self.keys = Keys(keys_of(self._gateway, condition.expression, _output(self.target), _output(self.source)), self.source)
+        keys = keys_of(self._gateway, condition.expression, _output(self.target), _output(self.source))
+        self.keys = Keys(keys, self.source, change.snapshot.live.size_bytes)
         self.reads_target = reads_table(command.source, command.target.table)
         self._used = self._used_columns(joined)
         for clause in command.not_matched_by_source:
@@ -322,7 +322,7 @@ class _Analysed:
         """What a clause assigns, by the paths of columns."""
         schema = self.change.plan.schema
         if clause.assignments is not None:
-            found = resolved(clause.assignments, schema, self.command.target.alias, self.url)
+            found = resolved(clause.assignments, schema, self.command.target.name, self.url)
             inside = next((path for path in found if clause.kind == "insert" and len(path) > 1), None)
             if clause.kind == "update":
                 check_assigned(self.change.values, first_parts(found), table=self.url)
@@ -421,7 +421,7 @@ def _change(analysed: _Analysed) -> Merged:
     matches, left_alone = change.once(matches), None if left_alone is None else change.once(left_alone)
     places = [rows.select(_ACTION, PLACE) for rows in (matches, left_alone) if rows is not None]
     lists = are_few(change.snapshot) and analysed.keys.rows <= LISTED_ROWS_MAX
-    table = gathering(_union(places), PLACE, _ACTION, are_few=lists).toArrow()
+    table = gathered_from(_union(places), PLACE, _ACTION, are_few=lists)
     positions = gathered(table)
     counts = _counts(table)
     repeated = positions.matches - positions.count

@@ -152,7 +152,7 @@ def own_columns(target: Target, column: Column, source: DataFrame | None = None)
         None if source is None else source._jdf,
         gateway.list([] if target.alias is None else [target.alias]),
     )
-    return gateway.column_of_user(named)
+    return gateway.column_of(named)
 
 
 def assignments_of(target: Target, given: Any, name: str, source: DataFrame | None = None) -> tuple[Assignment, ...]:

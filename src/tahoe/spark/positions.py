@@ -20,7 +20,6 @@ from pyroaring import BitMap, BitMap64
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  PySpark's users know it by this name
 
-from tahoe.protocol.row_tracking import METADATA
 from tahoe.protocol.stats import num_records_of
 from tahoe.spark.gateway import Gateway
 from tahoe.spark.opened import within_text
@@ -35,7 +34,7 @@ _STRETCH = 1 << _STRETCH_BITS
 
 _CHUNK_BITS = CHUNK_ROWS.bit_length() - 1
 
-# Of a table of at most so many rows and files positions come to the driver one by one.
+# So many positions come to the driver one by one, of a table with at most so many files.
 LISTED_ROWS_MAX = 1 << 22
 _LISTED_FILES_MAX = 1000
 
@@ -75,9 +74,9 @@ def positioned_rows(spark: SparkSession, snapshot: Snapshot, held: str, within: 
     return DataFrame(gateway.java_class("delta.Rows").all(relation), spark)
 
 
-def position() -> Column:
+def position(metadata: Column) -> Column:
     """The position of a row of `positioned_rows`."""
-    return F.col(f"{METADATA}.{POSITION}")
+    return metadata.getField(POSITION)
 
 
 def gathering(rows: DataFrame, place: str, *by: str, are_few: bool) -> DataFrame:
@@ -93,6 +92,13 @@ def gathering(rows: DataFrame, place: str, *by: str, are_few: bool) -> DataFrame
     return rows.groupBy(*by, F.shiftright(column, _STRETCH_BITS).alias(_AT)).agg(
         F.bitmap_construct_agg(bit).alias(_BITS), F.count(F.lit(1)).alias(MATCHES)
     )
+
+
+def gathered_from(kept: DataFrame, place: str, *by: str, are_few: bool) -> pa.Table:
+    """The answer to a query of `gathering` on rows that are kept. Unless they are surely few they are counted first: a list of them takes
+    less time than bitmaps, which Spark makes by sorting.
+    """
+    return gathering(kept, place, *by, are_few=are_few or kept.count() <= LISTED_ROWS_MAX).toArrow()
 
 
 def gathered(found: pa.Table) -> Positions:

@@ -126,7 +126,7 @@ def update(command: Update) -> int:
     """
     with RowChange(command.target) as change:
         search = Search(change, F.lit(True) if command.condition is None else command.condition)
-        values = resolved(command.assignments, change.schema, command.target.alias, change.snapshot.url)
+        values = resolved(command.assignments, change.schema, command.target.name, change.snapshot.url)
         planned = _updated(change, search.rows, values)
         check_assigned(change.values, first_parts(values), table=change.snapshot.url)
         change.check(planned)
@@ -157,8 +157,10 @@ def _updated(change: RowChange, rows: DataFrame, values: Values) -> DataFrame:
 
 def _found(change: RowChange, search: Search, planned: DataFrame, values: Values) -> tuple[Completed | None, Positions]:
     """The rows with new values, None where there are none, and where they are."""
-    if not search.is_about_partitions and 0 < search.size_bytes(planned) <= _KEPT_BYTES_PER_CORE * change.parallelism:
-        rows = _once(change, _stored(change, planned, values))
+    is_cheap = search.is_ruled_out or search.is_about_partitions
+    stored = None if is_cheap else _stored(change, planned, values)
+    if stored is not None and 0 < search.size_bytes(stored.rows) <= _KEPT_BYTES_PER_CORE * change.parallelism:
+        rows = _once(change, stored)
         with change.failures_told():
             positions = search.positions(rows.rows)
         few = rows.rows.coalesce(max(change.parallelism, positions.count // _ROWS_PER_TASK))

@@ -42,7 +42,7 @@ from tahoe.spark.column_rules import Completed
 from tahoe.spark.data_writer import Written, failures_told, rows_for_files, write_changes, write_rows
 from tahoe.spark.fitting import Refusals, fit, quoted, without_void
 from tahoe.spark.frames import table_schema, write_options
-from tahoe.spark.gateway import JVM_ERRORS, Gateway, JavaObject
+from tahoe.spark.gateway import JVM_ERRORS, Gateway, JavaObject, engine_of
 from tahoe.spark.opened import hold, recache, release
 from tahoe.spark.positions import Positions, position, positioned_rows, with_marks
 from tahoe.spark.write_options import WriteOptions
@@ -73,6 +73,7 @@ class Target:
 
     Attributes:
         alias: a name before those of columns.
+        qualifier: what may stand before that name: a catalog and a database.
         frames: DataFrames of the table whose columns may stand in its conditions and values.
         seen: for a statement that Spark has resolved, the table as its expressions know it: a `delta.Target`.
     """
@@ -80,8 +81,14 @@ class Target:
     spark: SparkSession
     table: Table
     alias: str | None = None
+    qualifier: tuple[str, ...] = ()
     frames: tuple[DataFrame, ...] = ()
     seen: JavaObject | None = None
+
+    @property
+    def name(self) -> tuple[str, ...]:
+        """The parts that may stand before a column, of which any number of the first may be left out."""
+        return () if self.alias is None else (*self.qualifier, self.alias)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,10 +195,12 @@ class RowChange:
         Args:
             within: the numbers of the only files that count.
         """
-        frame = positioned_rows(self.spark, self.snapshot, self._held, within).select("*", position().alias(PLACE), *self._tracked())
+        rows = positioned_rows(self.spark, self.snapshot, self._held, within)
+        stored = rows.metadataColumn(METADATA)  # the table may have a column of that name
+        frame = rows.select("*", position(stored).alias(PLACE), *self._tracked(stored), *self._metadata(stored))
         if self.target.seen is not None:
             frame = self._as_seen(frame)
-        return frame if self.target.alias is None else frame.alias(self.target.alias)
+        return frame if self.target.alias is None else Gateway(self.spark).aliased(frame, self.target.alias, self.target.qualifier)
 
     def _as_seen(self, frame: DataFrame) -> DataFrame:
         """Rows whose columns a resolved statement's expressions know."""
@@ -202,10 +211,15 @@ class RowChange:
             raise MetadataChangedException(table=self.snapshot.url, winner=winner, detail=detail)
         return DataFrame(rows, self.spark)
 
-    def _tracked(self) -> list[Column]:
+    def _metadata(self, stored: Column) -> list[Column]:
+        """Where rows are stored, for a resolved statement that asks for it."""
+        fields = [] if self.target.seen is None else list(self.target.seen.metadata())
+        return [F.struct(*[stored.getField(name) for name in fields]).alias(METADATA)] if fields else []
+
+    def _tracked(self, stored: Column) -> list[Column]:
         if self.snapshot.row_tracking is None:
             return []
-        return [F.col(f"{METADATA}.{ROW_ID}").alias(KEPT_ROW_ID), F.col(f"{METADATA}.{ROW_COMMIT_VERSION}").alias(KEPT_ROW_VERSION)]
+        return [stored.getField(ROW_ID).alias(KEPT_ROW_ID), stored.getField(ROW_COMMIT_VERSION).alias(KEPT_ROW_VERSION)]
 
     @property
     def kept_names(self) -> tuple[str, ...]:
@@ -404,7 +418,7 @@ class RowChange:
             parameters=parameters,
             metrics={**metrics, "executionTimeMs": round((time.monotonic() - self.began) * 1000)},
             user_metadata=self.options.user_metadata,
-            engine=f"Apache-Spark/{self.spark.version}",
+            engine=engine_of(self.spark),
             once=txn[0] if txn else None,
         )
         self._is_sent = True

@@ -17,7 +17,7 @@ from tahoe.protocol.predicate import Constant, Or, Predicate, columns_of, evalua
 from tahoe.spark.expressions import predicate_of
 from tahoe.spark.frames import reads_table
 from tahoe.spark.gateway import Gateway, JavaObject
-from tahoe.spark.positions import Positions, are_few, gathered, gathering
+from tahoe.spark.positions import Positions, are_few, gathered, gathered_from, gathering
 from tahoe.spark.row_changes import PLACE, RowChange
 from tahoe.spark.scan import Selection
 from tahoe.table.read_set import RowsRead
@@ -49,22 +49,17 @@ class Search:
 
     @cached_property
     def _query(self) -> DataFrame:
-        return self._gathering(self.rows)
-
-    def _gathering(self, rows: DataFrame) -> DataFrame:
-        return gathering(rows, PLACE, are_few=are_few(self.change.snapshot))
+        return gathering(self.rows, PLACE, are_few=are_few(self.change.snapshot))
 
     @cached_property
     def predicate(self) -> Predicate:
         """What is known of the condition once Spark has simplified it; a row for which this is false is not among those found."""
-        if self._is_ruled_out:
+        if self.is_ruled_out:
             return self._whole
         return predicate_read(self._gateway, self._query, self.change.snapshot.url)
 
     def size_bytes(self, rows: DataFrame) -> int:
-        """How large the files are that a query on `rows` reads, which is planned for it unless there are none."""
-        if self._is_ruled_out:
-            return 0
+        """How large the files are that a query on `rows` reads, which is planned for it."""
         self.predicate = predicate_read(self._gateway, rows, self.change.snapshot.url)  # and so need not be asked of another query
         return self.change.snapshot.scan(self.predicate).size_bytes
 
@@ -86,7 +81,7 @@ class Search:
         return rename(told, self._as_in_schema)
 
     @cached_property
-    def _is_ruled_out(self) -> bool:
+    def is_ruled_out(self) -> bool:
         """Whether no file can hold such a row, by what the condition says as it stands."""
         return not self.change.snapshot.scan(self._whole).kept_files
 
@@ -112,8 +107,8 @@ class Search:
     def positions(self, kept: DataFrame | None = None) -> Positions:
         """Find the rows, or read from those that are kept where they were. Where statistics leave out every file, nothing runs."""
         if kept is not None:
-            return gathered(self._gathering(kept).toArrow())
-        if self._is_ruled_out or not self.change.snapshot.scan(self.predicate).kept_files:
+            return gathered(gathered_from(kept, PLACE, are_few=are_few(self.change.snapshot)))
+        if self.is_ruled_out or not self.change.snapshot.scan(self.predicate).kept_files:
             return Positions({}, 0)
         return gathered(self._query.toArrow())
 

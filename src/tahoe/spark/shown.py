@@ -4,6 +4,7 @@ the log does not know.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -27,7 +28,7 @@ def properties(gateway: Gateway, target: JavaObject) -> JavaObject:
         target: a `delta.DefinedTable`.
     """
     snapshot = open_table(gateway.spark, target.url()).snapshot()
-    return gateway.java_map({**table_properties(snapshot), **_reserved(gateway, target, snapshot)})
+    return gateway.java_map({**table_properties(snapshot), **_reserved(target, snapshot)})
 
 
 def table_properties(snapshot: Snapshot) -> dict[str, str]:
@@ -42,7 +43,7 @@ def table_properties(snapshot: Snapshot) -> dict[str, str]:
     }
 
 
-def _reserved(gateway: Gateway, target: JavaObject, snapshot: Snapshot) -> dict[str, str]:
+def _reserved(target: JavaObject, snapshot: Snapshot) -> dict[str, str]:
     entry = target.v1Table()
     found = {"provider": "delta", "location": snapshot.url}
     if snapshot.metadata.description is not None:
@@ -51,13 +52,8 @@ def _reserved(gateway: Gateway, target: JavaObject, snapshot: Snapshot) -> dict[
         found["owner"] = str(entry.owner())
     found["is_managed_location" if _is_managed(entry) else "external"] = "true"
     if snapshot.clustering_columns:
-        found[_CLUSTERING_COLUMNS] = _json(gateway, snapshot.clustering_columns)
+        found[_CLUSTERING_COLUMNS] = json.dumps(snapshot.clustering_columns, separators=(",", ":"), ensure_ascii=False)
     return found
-
-
-def _json(gateway: Gateway, value: Any) -> str:
-    mapper = gateway.java_class("com.fasterxml.jackson.databind.ObjectMapper")()
-    return str(mapper.writeValueAsString(gateway.list(gateway.list(path) for path in value)))
 
 
 def _is_managed(entry: JavaObject) -> bool:

@@ -15,9 +15,9 @@ from pyspark.sql import functions as F  # noqa: N812  PySpark's users know it by
 
 from tahoe.errors import InvalidOptionError, TableNotFoundError, UnsupportedOperationError
 from tahoe.spark import statements as running
-from tahoe.spark.catalog import PROVIDER
+from tahoe.spark.catalog import path_of
 from tahoe.spark.fitting import quoted
-from tahoe.spark.gateway import Gateway, JavaObject
+from tahoe.spark.gateway import Gateway, JavaObject, engine_of
 from tahoe.spark.merge_builder import raising_for_user
 from tahoe.spark.session import is_connect
 from tahoe.spark.tables import DETAIL, HISTORY, described, detail_row, history_row
@@ -119,8 +119,9 @@ class _Asked:
             return self.table(statements.parse_name(str(self.value(name.expression))))
         if name.path is not None:
             return Table(name.path, time_zone=zone)
-        if len(name.parts) == 2 and name.parts[0].lower() == PROVIDER and "/" in name.parts[1]:
-            return Table(name.parts[1], time_zone=zone)
+        path = path_of(name.parts)
+        if path is not None:
+            return Table(path, time_zone=zone)
         rows = self.spark.sql("DESCRIBE TABLE EXTENDED " + ".".join(quoted(part) for part in name.parts)).collect()
         location = next((row["data_type"] for row in rows if row["col_name"] == "Location"), None)
         if location is None:
@@ -141,7 +142,7 @@ def _over_connect(spark: SparkSession, text: str, args: Args) -> DataFrame:
             table = asked.table(statement.table)
             return described(spark, [detail_row(table.snapshot(), ".".join(statement.table.parts) or None)], DETAIL)
         case statements.AddFeature():
-            with asked.table(statement.table).transaction(engine=f"Apache-Spark/{spark.version}") as changes:
+            with asked.table(statement.table).transaction(engine=engine_of(spark)) as changes:
                 changes.upgrade_protocol(features=[statement.feature])
             return spark.createDataFrame([], running.NOTHING)
         case _:

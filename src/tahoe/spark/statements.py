@@ -208,7 +208,7 @@ def perform(gateway: Gateway, text: str, resolved: JavaObject, condition: JavaOb
     given = Given(
         gateway,
         dict(zip(statements.values_of(parsed.statement), found, strict=True)),
-        None if condition is None else gateway.column_of_user(condition),
+        None if condition is None else gateway.column_of(condition),
     )
     rows = run(parsed.statement, given)
     if rows is None:

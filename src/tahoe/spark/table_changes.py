@@ -19,7 +19,7 @@ from tahoe.protocol.constraints import Constraint
 from tahoe.protocol.schema import Field, Struct
 from tahoe.spark.creation import declared_schema
 from tahoe.spark.fitting import quoted
-from tahoe.spark.gateway import Gateway, JavaObject
+from tahoe.spark.gateway import Gateway, JavaObject, engine_of
 from tahoe.spark.hadoop_store import url_of_uri
 from tahoe.spark.opened import open_table, recache
 from tahoe.sql.predicates import columns_named
@@ -33,7 +33,7 @@ _LOCATION, _PROVIDER = "location", "provider"
 
 def open_changes(spark: SparkSession, table: Table) -> Changes:
     """A transaction on a table, which looks at rows with Spark."""
-    return Changes(table, engine=f"Apache-Spark/{spark.version}", check=lambda snapshot, rule: check_rows(spark, snapshot, rule))
+    return Changes(table, engine=engine_of(spark), check=lambda snapshot, rule: check_rows(spark, snapshot, rule))
 
 
 def check_rows(spark: SparkSession, snapshot: Snapshot, constraint: Constraint) -> None:

@@ -6,7 +6,7 @@ Spark copies the catalog's entry, which of our tables says nothing, and makes no
 from __future__ import annotations
 
 from tahoe.errors import UnsupportedOperationError
-from tahoe.spark.catalog import PROVIDER, is_delta
+from tahoe.spark.catalog import PROVIDER, is_delta, path_of
 from tahoe.spark.creation import NewTable, declared_schema, described_by, make_table_like, qualified_name
 from tahoe.spark.gateway import Gateway, JavaObject
 from tahoe.spark.hadoop_store import url_of_uri
@@ -44,11 +44,16 @@ def _source_of(gateway: Gateway, plan: JavaObject) -> tuple[str | None, JavaObje
             return str(table.url()), None
         return None, _named(gateway, source.identifier())
     name = plan.sourceTable()
-    database = name.database()
-    if database.isDefined() and database.get().lower() == PROVIDER and "/" in name.table():
-        return str(name.table()), None
+    path = _path_of(name)
+    if path is not None:
+        return path, None
     entry = gateway.session.sessionState().catalog().getTempViewOrPermanentTableMetadata(name)
     return (url_of_uri(gateway, entry.location()), None) if is_delta(entry) else (None, entry)
+
+
+def _path_of(name: JavaObject) -> str | None:
+    """The path that a `TableIdentifier` is."""
+    return path_of([str(name.database().get()), str(name.table())]) if name.database().isDefined() else None
 
 
 def _named(gateway: Gateway, identifier: JavaObject) -> JavaObject | None:
@@ -88,9 +93,9 @@ def _like(gateway: Gateway, plan: JavaObject) -> NewTable:
     if plan.getClass().getSimpleName() == "CreateTableLikeCommand":
         target, uri = plan.targetTable(), plan.fileFormat().locationUri()
         location = url_of_uri(gateway, uri.get()) if uri.isDefined() else None
-        database = target.database()
-        if database.isDefined() and database.get().lower() == PROVIDER and "/" in target.table():
-            return NewTable(location=str(target.table()), properties=properties)
+        path = _path_of(target)
+        if path is not None:
+            return NewTable(location=path, properties=properties)
         name = gateway.session.sessionState().catalog().qualifyIdentifier(target)
         return NewTable(name=name, location=location, properties=properties)
     identifier = plan.name().identifier()

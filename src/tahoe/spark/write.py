@@ -16,6 +16,7 @@ from tahoe.protocol.column_values import column_values
 from tahoe.spark.data_writer import failures_told, rows_for_files, write_rows
 from tahoe.spark.fitting import Refusals
 from tahoe.spark.frames import reads_table, table_schema, write_options
+from tahoe.spark.gateway import engine_of
 from tahoe.spark.opened import open_table
 from tahoe.spark.replace import Matching, replace_rows
 from tahoe.spark.write_options import WriteOptions
@@ -214,5 +215,5 @@ def _request(
         reads_target=reads_table(frame, table),
         finds_rows=True,
         operation=operation,
-        engine=f"Apache-Spark/{spark.version}",
+        engine=engine_of(spark),
     )

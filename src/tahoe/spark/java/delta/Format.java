@@ -7,7 +7,6 @@ import java.util.Map;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.util.QuotingUtils;
-import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat;
 import org.apache.spark.sql.sources.Filter;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
@@ -21,7 +20,7 @@ import scala.jdk.javaapi.CollectionConverters;
  * Parquet files whose columns have other names, ids or types than the table's. Python translates the schema when a scan is made; what runs
  * in the executors is Spark's own reader.
  */
-public class Format extends ParquetFileFormat {
+public class Format extends Parquet {
   private final String schema;
   private final boolean byId;
   private final Map columns;
@@ -55,7 +54,7 @@ public class Format extends ParquetFileFormat {
       SparkSession session, StructType data, StructType partitions, StructType required, Seq filters,
       scala.collection.immutable.Map options, Configuration conf) {
     if (byId) conf.setBoolean("spark.sql.parquet.fieldId.read.enabled", true);
-    return new ParquetFileFormat().buildReaderWithPartitionValues(
+    return super.buildReaderWithPartitionValues(
         session, physical(data), partitions, physical(required), physical(filters), options, conf);
   }
 

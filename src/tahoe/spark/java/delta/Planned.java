@@ -26,7 +26,7 @@ public class Planned {
   }
 
   public long version() { return version; }
-  public FileFormat format() { return format == null ? new ParquetFileFormat() : format; }
+  public FileFormat format() { return format == null ? new Parquet() : format; }
   public Dataset rows() { return rows; }
 
   /** The chosen ones of a relation's files, at which no rule looks again. */

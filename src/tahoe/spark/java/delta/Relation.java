@@ -34,7 +34,7 @@ public class Relation extends HadoopFsRelation implements InsertableRelation {
       String partitions, long bytes, String label, String data, FileFormat format, Map options) {
     StructType columns = (StructType) DataType.fromJson(partitions);
     Files files = new Files(table, metadata, version, pinned, selection, within, columns, bytes, label);
-    FileFormat chosen = format == null ? new ParquetFileFormat() : format;
+    FileFormat chosen = format == null ? new Parquet() : format;
     Map given = options == null ? Map$.MODULE$.empty() : options;
     return new Relation(files, (StructType) DataType.fromJson(data), chosen, given, session);
   }

@@ -12,6 +12,7 @@ import org.apache.spark.sql.catalyst.expressions.Cast$;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.GetStructField;
 import org.apache.spark.sql.catalyst.expressions.Literal;
+import org.apache.spark.sql.catalyst.expressions.MetadataAttribute$;
 import org.apache.spark.sql.catalyst.expressions.objects.AssertNotNull;
 import org.apache.spark.sql.catalyst.expressions.objects.StaticInvoke;
 import org.apache.spark.sql.catalyst.plans.logical.Assignment;
@@ -30,6 +31,7 @@ import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.types.AtomicType;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StringType;
+import org.apache.spark.sql.types.StructType;
 import scala.Function1;
 import scala.Option;
 import scala.collection.Iterator;
@@ -104,6 +106,17 @@ public class Target {
       if (Files.of(leaf) != null || url(leaf, new HashMap()) != null) return true;
     }
     return false;
+  }
+
+  /** The fields of the metadata column that the statement's expressions name, such as file_path; none where they name it not. */
+  public ArrayList metadata() {
+    ArrayList names = new ArrayList();
+    for (int i = 0; i < columns.size(); i++) {
+      Attribute column = (Attribute) columns.get(i);
+      if (!MetadataAttribute$.MODULE$.isValid(column.metadata())) continue;
+      for (String name : ((StructType) column.dataType()).fieldNames()) names.add(name);
+    }
+    return names;
   }
 
   /** Rows of the table whose columns have the identities that the statement knows; null where the table has other columns by now. */

@@ -5,6 +5,8 @@ import java.util.HashSet;
 import java.util.Map;
 import java.util.Set;
 import org.apache.spark.sql.connector.catalog.Column;
+import org.apache.spark.sql.connector.catalog.MetadataColumn;
+import org.apache.spark.sql.connector.catalog.SupportsMetadataColumns;
 import org.apache.spark.sql.connector.catalog.SupportsRead;
 import org.apache.spark.sql.connector.catalog.SupportsWrite;
 import org.apache.spark.sql.connector.catalog.Table;
@@ -18,14 +20,19 @@ import org.apache.spark.sql.connector.write.SupportsDynamicOverwrite;
 import org.apache.spark.sql.connector.write.SupportsOverwriteV2;
 import org.apache.spark.sql.connector.write.Write;
 import org.apache.spark.sql.connector.write.WriteBuilder;
+import org.apache.spark.sql.execution.datasources.FileFormat$;
+import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+import scala.collection.Iterator;
 
 /**
  * A table as statements see it that write to it. Spark analyses them, and {@link Rewrite} takes them before they run: neither the scan nor
  * the write that are handed out here are ever executed.
  */
-public class WriteTable implements Table, SupportsRead, SupportsWrite {
+public class WriteTable implements Table, SupportsRead, SupportsWrite, SupportsMetadataColumns {
   private final Table read;
   private final String url;
   private final boolean strict;
@@ -55,6 +62,22 @@ public class WriteTable implements Table, SupportsRead, SupportsWrite {
   public Column[] columns() { return read.columns(); }
   public Transform[] partitioning() { return read.partitioning(); }
   public Map properties() { return read.properties(); }
+
+  /** Where rows are stored, as queries see it. */
+  public MetadataColumn[] metadataColumns() { return new MetadataColumn[] {new Stored()}; }
+
+  public static class Stored implements MetadataColumn {
+    public String name() { return FileFormat$.MODULE$.METADATA_NAME(); }
+
+    public DataType dataType() {
+      StructType fields = new StructType();
+      for (Iterator it = new ParquetFileFormat().metadataSchemaFields().iterator(); it.hasNext(); ) {
+        StructField field = (StructField) it.next();
+        fields = fields.add(field.name(), field.dataType(), field.nullable());
+      }
+      return fields;
+    }
+  }
 
   /** Any schema: columns are matched, cast and checked in Python, where the options are known that let a schema change. */
   public Set capabilities() {

@@ -1,0 +1,50 @@
+package delta;
+
+import java.util.ArrayList;
+import java.util.List;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat;
+import org.apache.spark.sql.sources.EqualTo;
+import org.apache.spark.sql.sources.Filter;
+import org.apache.spark.sql.sources.In;
+import org.apache.spark.sql.sources.Or;
+import org.apache.spark.sql.types.StructType;
+import scala.Function1;
+import scala.collection.Iterator;
+import scala.collection.immutable.Seq;
+import scala.jdk.javaapi.CollectionConverters;
+
+/**
+ * Spark's own Parquet, told lists of values one by one. Of a list of more than ten Spark tells the reader the smallest and the largest
+ * only, between which all of a file may lie; one by one they leave out the pages that hold none of them.
+ */
+public class Parquet extends ParquetFileFormat {
+  private static final int LISTED_MAX = 1000;
+
+  public Function1 buildReaderWithPartitionValues(
+      SparkSession session, StructType data, StructType partitions, StructType required, Seq filters,
+      scala.collection.immutable.Map options, Configuration conf) {
+    ArrayList told = new ArrayList();
+    for (Iterator it = filters.iterator(); it.hasNext(); ) {
+      Filter filter = (Filter) it.next();
+      told.add(filter instanceof In ? listed((In) filter) : filter);
+    }
+    return new ParquetFileFormat().buildReaderWithPartitionValues(
+        session, data, partitions, required, CollectionConverters.asScala(told).toSeq(), options, conf);
+  }
+
+  private static Filter listed(In in) {
+    ArrayList each = new ArrayList();
+    Object[] values = in.values();
+    for (int i = 0; i < values.length; i++) if (values[i] != null) each.add(new EqualTo(in.attribute(), values[i]));
+    return each.isEmpty() || each.size() > LISTED_MAX ? in : any(each);
+  }
+
+  /** Halved again and again: a chain of hundreds would be as deep. */
+  private static Filter any(List filters) {
+    int half = filters.size() / 2;
+    if (half == 0) return (Filter) filters.get(0);
+    return new Or(any(filters.subList(0, half)), any(filters.subList(half, filters.size())));
+  }
+}
