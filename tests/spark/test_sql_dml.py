@@ -541,7 +541,7 @@ def test_rows_are_found_by_where_they_are_stored(spark: SparkSession, t: str, pr
 def test_the_python_api_finds_them_so_too(spark: SparkSession, t: str) -> None:
     stored = spark.table(t).where("id = 3").select("_metadata.file_name", "_metadata.row_index").head()
     assert stored is not None
-    table = tahoe.DeltaTable.forName(spark, t)
+    table = tahoe.DeltaTable.forPath(spark, location(spark, t))
     table.delete(f"_metadata.file_name = '{stored.file_name}' AND _metadata.row_index = {stored.row_index}")
     assert ids(spark, t) == [0, 1, 2, 4, 5]
     table.update("_metadata.file_size > 0", {"v": "_metadata.file_name"})
