@@ -108,7 +108,7 @@ TEXT_KEY = "concat(sha1(cast(l_orderkey as string)), '-', l_linenumber)"
 def files_of(size_mb: int) -> Base:
     """The small lineitem in files of about a size."""
     whole = lineitem_base(SMALL_SCALE).plain
-    size = sum(tahoe.Table(str(whole)).files()["size"].to_pylist()) / 1e6
+    size = sum(tahoe.Table(str(whole)).files()["size_bytes"].to_pylist()) / 1e6
     count = max(1, round(size / size_mb))
     return _base(f"sf{SMALL_SCALE}-{size_mb}mb", lambda path: _write(path, [whole], ["*"], ranges=count))
 

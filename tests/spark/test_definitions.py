@@ -207,6 +207,12 @@ def test_replace_columns(spark: SparkSession, t: str, path: str) -> None:
         alter(spark, t, "REPLACE COLUMNS (id BIGINT, p INT)")
 
 
+def test_constraints_are_about_one_row(spark: SparkSession, t: str) -> None:
+    for condition in ("id IN (SELECT 1)", "EXISTS (SELECT 1)", "id = (SELECT max(id) FROM range(9))"):
+        with pytest.raises(tahoe.errors.UnsupportedOperationError, match="about the values of one row"):
+            alter(spark, t, f"ADD CONSTRAINT c CHECK ({condition})")
+
+
 def test_constraints(spark: SparkSession, t: str, path: str) -> None:
     alter(spark, t, "ADD CONSTRAINT positive CHECK (id > 0 AND name LIKE 'a%')")
     assert tahoe.Table(path).properties["delta.constraints.positive"] == "id > 0 AND name LIKE 'a%'"

@@ -180,6 +180,10 @@ class Gateway:
         """Spark's Column as PySpark's."""
         return ClassicColumn(column)
 
+    def has_subquery(self, expression: JavaObject) -> bool:
+        """Whether a query stands in an expression of Catalyst's."""
+        return bool(self.java_class("org.apache.spark.sql.catalyst.expressions.SubqueryExpression").hasSubquery(expression))
+
     def expression(self, column: Column) -> JavaObject:
         """A Column as an expression of Catalyst's."""
         return self.session.expression(column._jc)

@@ -23,8 +23,6 @@ from tahoe.spark.scan import Selection
 from tahoe.table.read_set import RowsRead
 from tahoe.table.rows import partition_row
 
-_SUBQUERIES = "org.apache.spark.sql.catalyst.expressions.SubqueryExpression"
-
 
 class Search:
     """The rows of a command's table for which a condition is true.
@@ -65,7 +63,7 @@ class Search:
 
     @cached_property
     def _has_subquery(self) -> bool:
-        return bool(self._gateway.java_class(_SUBQUERIES).hasSubquery(self._condition))
+        return self._gateway.has_subquery(self._condition)
 
     @property
     def is_about_partitions(self) -> bool:

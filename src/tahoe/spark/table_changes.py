@@ -42,10 +42,18 @@ def check_rows(spark: SparkSession, snapshot: Snapshot, constraint: Constraint) 
     Raises:
         CheckConstraintViolatedError: with the values of such a row that the condition names.
         ConstraintNotBooleanError: it is no condition.
+        UnsupportedOperationError: there is a subquery in it: a constraint is about one row.
         AnalysisException: Spark does not understand it.
     """
     rows = spark.read.format("delta").option("versionAsOf", snapshot.version).load(snapshot.url)
-    condition = F.expr(constraint.expression)
+    condition, gateway = F.expr(constraint.expression), Gateway(spark)
+    if gateway.has_subquery(gateway.expression(condition)):
+        raise UnsupportedOperationError(
+            operation=f"CHECK ({constraint.expression})",
+            table=snapshot.url,
+            detail="a query stands in it, and a constraint is about the values of one row",
+            remedy="Name columns of the table only.",
+        )
     (found,) = rows.select(condition.alias("condition")).schema
     if found.dataType.typeName() != "boolean":
         raise ConstraintNotBooleanError(
