@@ -112,8 +112,8 @@ def _write_again(target: Target, snapshot: Snapshot, metadata: Metadata, numbers
     plan = replace(plan_existing(target.table, request, snapshot), metadata=metadata)
     with RowChange(target, removes_data=False, plan=plan) as change:
         if len(numbers):
-            files = [add for number, add in enumerate(snapshot.live.adds()) if number in set(numbers)]
-            change.remove(files)
+            wanted = set(numbers)
+            change.remove([add for number, add in enumerate(snapshot.live.adds()) if number in wanted])
             change.write_again(change.rows(numbers))
         metrics = {"numRemovedFiles": len(change.removed_files), "numAddedFiles": len(change.added_files)}
         change.commit(operation, {}, metrics, EVERYTHING)

@@ -144,8 +144,10 @@ class Keys:
     @cached_property
     def _fetched(self) -> pa.Table | None:
         """All keys with their hashes; None where there are none, or they may be too many."""
+        if not self._keys:
+            return None
         expected = int(str(self._source._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()))
-        return self._hashed.toArrow() if self._keys and expected <= _FETCHED_BYTES_MAX else None
+        return self._hashed.toArrow() if expected <= _FETCHED_BYTES_MAX else None
 
     @property
     def _hashed(self) -> DataFrame:

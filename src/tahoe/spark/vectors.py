@@ -38,7 +38,7 @@ CHUNK_ROWS = 1 << 16
 CHUNK_BYTES = CHUNK_ROWS // 8
 CHUNK_WORDS = CHUNK_BYTES // 8
 
-# Each task of a scan gets the array anew. A row takes a third of the time that finding its bitmap by a key takes.
+# Each task of a scan gets the array anew. Looking a row up takes about a third of the time that finding its bitmap by a key takes.
 ARRAY_BYTES_MAX = 16 << 20
 
 # The driver holds what is broadcast about three times over, and each executor once.

@@ -48,11 +48,12 @@ def drop_feature(
     cleared = clear(feature)
     snapshot = table.snapshot()
     check_files(feature, snapshot)
+    # Refused now, before anything of it is switched off, where a column or another property needs it.
     Definition(table=table.url, protocol=snapshot.protocol, metadata=snapshot.metadata).without_feature(feature)
     cleared = _switch_off(table, feature, engine) or cleared
     if feature.is_reader_feature or truncate_history:
         if truncate_history:  # what the newest commit says may be of the feature still, and no cleanup takes the newest
-            Transaction(log=table.log, base=table.snapshot(), actions=[], operation="EMPTY COMMIT", engine=engine).commit()
+            Transaction(log=table.log, base=table.snapshot(), actions=[], operation="Empty Commit", engine=engine).commit()
         table.create_checkpoint()
     if truncate_history:
         snapshot = table.snapshot()
@@ -72,9 +73,11 @@ def _switch_off(table: Table, feature: Feature, engine: str | None) -> bool:
     known = [found for name in feature.properties if (found := find_property(name)) is not None and not found.is_internal]
     switched = [found.name for found in known if found.name in snapshot.properties] if feature.is_reader_feature else []
     domains = users_domains(feature, snapshot)
+    if not (switched or domains):
+        return False
     with table.transaction(engine=engine) as changes:
         if switched:
             changes.unset_properties(switched)
         for name in domains:
             changes.set_domain(name, None)
-    return bool(switched or domains)
+    return True
