@@ -1,8 +1,9 @@
 """Everything that tahoe raises, as one tree.
 
     DeltaError
-    ├── DeltaAnalysisError            what the user asked for cannot be done to this table; also a pyspark AnalysisException under Spark
-    │   ├── TableNotFoundError, NotADeltaTableError, TableExistsError, PathIsNotEmptyError, PathOutsideTableError
+    ├── DeltaAnalysisError            what the user asked for cannot be done to this table
+    │   ├── TableNotFoundError, NotADeltaTableError, TableExistsError, PathIsNotEmptyError, PathOutsideTableError; below the first
+    │   │   TableNameNotFoundError, below the second NameOfAnotherKindError
     │   ├── VersionNotFoundError, TimestampOutOfRangeError, InvalidTimeTravelError, SchemaChangedError
     │   ├── ChangeBoundaryNullError, ChangeStartMissingError, ChangeBoundaryTwiceError, ChangeStartTooLateError,
     │   │   InvalidChangeRangeError, ChangesNotRecordedError,
@@ -24,9 +25,10 @@
     │   ├── FeatureDropError; below it UnknownFeatureError, PropertyNoFeatureError, FeatureNotPresentError, FeatureNotDroppableError,
     │   │   DependentFeatureError, FeatureInUseError, FeatureInHistoryError, FeatureDropWaitsError, NoHistoryToTruncateError,
     │   │   CheckpointProtectionKeptError
-    │   ├── InvalidPropertyError, InvalidOptionError, InvalidPredicateError, ReplaceWhereMismatchError
+    │   ├── InvalidPropertyError, InvalidOptionError, InvalidPredicateError, ReplaceWhereMismatchError; below the first
+    │   │   UnknownFeaturePropertyError
     │   ├── ConflictingAssignmentsError, InvalidMergeError, MultipleSourceRowsError
-    │   ├── StatementSyntaxError          the SQL cannot be read; under Spark also the exception of its parser
+    │   ├── StatementSyntaxError          the SQL cannot be read
     │   └── UnsupportedOperationError, OperationNotYetSupportedError, AppendOnlyTableError
     ├── DeltaProtocolError            the table asks for more than this version of tahoe can do
     │   ├── UnsupportedReaderFeatureError, UnsupportedWriterFeatureError, UnsupportedProtocolVersionError,
@@ -48,7 +50,8 @@
         └── NoGatewayError, UnsupportedSparkVersionError, ReferenceJarPresentError, SessionNotEnabledError, WriteFailedError
 
 A class holds a condition (the reference's name where it has one), an SQLSTATE, and two templates: what happened, and what to do next.
-It is raised with the keyword parameters that the templates name.
+It is raised with the keyword parameters that the templates name. Under Spark it is an exception of PySpark's as well, such as
+`AnalysisException`.
 """
 
 from __future__ import annotations
@@ -63,12 +66,14 @@ class DeltaError(Exception):
     Attributes:
         condition: the error's name, stable between versions (``DELTA_TABLE_NOT_FOUND``).
         sqlstate: five characters of the SQL standard.
+        pyspark_class: the class of `pyspark.errors` that it is as well where it is raised under Spark; the reference's where it has one.
         parameters: the values that the message was made from, by name.
         next_step: what the reader of the message can do now.
     """
 
     condition: ClassVar[str] = "DELTA_ERROR"
     sqlstate: ClassVar[str] = "XXKDS"
+    pyspark_class: ClassVar[str] = "PySparkException"
     what: ClassVar[str] = "{detail}"
     todo: ClassVar[str] = "Please report this with the table's log."
 
@@ -100,27 +105,41 @@ def _rebuild(kind: type[DeltaError], parameters: dict[str, Any]) -> DeltaError:
 class DeltaAnalysisError(DeltaError):
     condition = "DELTA_ANALYSIS_ERROR"
     sqlstate = "42000"
+    pyspark_class = "AnalysisException"
 
 
 class TableNotFoundError(DeltaAnalysisError):
     condition = "DELTA_TABLE_NOT_FOUND"
     sqlstate = "42P01"
-    what = "There is no Delta table at {table}: the folder does not exist or is empty."
+    what = "{table} is not a Delta table: the folder does not exist or is empty."
     todo = 'Check the path, or create the table by writing to it with format("delta").'
+
+
+class TableNameNotFoundError(TableNotFoundError):
+    condition = "TABLE_OR_VIEW_NOT_FOUND"
+    what = "The table {table} cannot be found: the catalog has no such name{near}."
+    todo = "Check the name and its database, or name the table by its folder: delta.`/path`."
 
 
 class NotADeltaTableError(DeltaAnalysisError):
     condition = "DELTA_MISSING_DELTA_TABLE"
     sqlstate = "42P01"
-    what = "{table} exists, but it is not a Delta table: it has no commit or checkpoint in _delta_log."
+    what = "{table} is not a Delta table: the folder is there, but it has no commit or checkpoint in _delta_log."
     todo = "Read it in its own format, or name the folder that holds _delta_log."
+
+
+class NameOfAnotherKindError(NotADeltaTableError):
+    condition = "DELTA_TABLE_ONLY_OPERATION"
+    sqlstate = "0AKDD"
+    what = "{table} is not a Delta table: the catalog says that it is {kind}."
+    todo = "Name a table that was created USING delta, or one by its folder: delta.`/path`."
 
 
 class TableExistsError(DeltaAnalysisError):
     condition = "DELTA_TABLE_ALREADY_EXISTS"
     sqlstate = "42P07"
     what = "There is already a Delta table at {table}, and the write was asked to fail in that case."
-    todo = "Use mode append or overwrite, or another path."
+    todo = "Append to it or replace it, or choose another place."
 
 
 class PathIsNotEmptyError(DeltaAnalysisError):
@@ -175,6 +194,7 @@ class ChangeStartMissingError(DeltaAnalysisError):
 class ChangeBoundaryNullError(DeltaAnalysisError):
     condition = "DELTA_CDC_READ_NULL_RANGE_BOUNDARY"
     sqlstate = "22004"
+    pyspark_class = "IllegalArgumentException"
     what = "The changes of {table} were asked for with a {boundary} that is null."
     todo = "Give a version or a time, or leave the end out."
 
@@ -189,6 +209,7 @@ class ChangeBoundaryTwiceError(DeltaAnalysisError):
 class ChangeStartTooLateError(DeltaAnalysisError):
     condition = "DELTA_CDC_START_VERSION_AFTER_LATEST"
     sqlstate = "22003"
+    pyspark_class = "IllegalArgumentException"
     what = "The changes of {table} were asked for from version {start} on, and its newest version is {latest}."
     todo = "Start at a version that is there."
 
@@ -196,6 +217,7 @@ class ChangeStartTooLateError(DeltaAnalysisError):
 class InvalidChangeRangeError(DeltaAnalysisError):
     condition = "DELTA_INVALID_CDC_RANGE"
     sqlstate = "22003"
+    pyspark_class = "IllegalArgumentException"
     what = "The changes of {table} were asked for from {start} to {end}, which is before."
     todo = "Give an end that is not before the start."
 
@@ -348,6 +370,7 @@ class NotAnIdentityColumnError(DeltaAnalysisError):
 class IdentityColumnTypeError(DeltaAnalysisError):
     condition = "DELTA_IDENTITY_COLUMNS_UNSUPPORTED_DATA_TYPE"
     sqlstate = "428H2"
+    pyspark_class = "UnsupportedOperationException"
     what = "The identity column {column} of {table} cannot be {type}."
     todo = "Give it the type long (BIGINT in SQL)."
 
@@ -532,6 +555,13 @@ class InvalidPropertyError(DeltaAnalysisError):
     todo = "Give a value that the property takes, or leave it out."
 
 
+class UnknownFeaturePropertyError(InvalidPropertyError):
+    condition = "DELTA_UNSUPPORTED_FEATURES_IN_CONFIG"
+    sqlstate = "56038"
+    what = "{property} asks for a feature of {table} that tahoe {tahoe_version} does not know."
+    todo = "It knows {known}."
+
+
 class FeatureDropError(DeltaAnalysisError):
     """A table feature cannot leave the table."""
 
@@ -593,6 +623,7 @@ class CheckpointProtectionKeptError(FeatureDropError):
 class InvalidOptionError(DeltaAnalysisError):
     condition = "DELTA_ILLEGAL_OPTION"
     sqlstate = "42616"
+    pyspark_class = "IllegalArgumentException"
     what = "The option {option} cannot be {value} for {table}: {detail}."
     todo = "Give a value that the option takes, or leave it out."
 
@@ -628,6 +659,7 @@ class InvalidMergeError(DeltaAnalysisError):
 class MultipleSourceRowsError(DeltaAnalysisError):
     condition = "DELTA_MULTIPLE_SOURCE_ROW_MATCHING_TARGET_ROW_IN_MERGE"
     sqlstate = "21506"
+    pyspark_class = "UnsupportedOperationException"
     what = "Several rows of the source match one row of {table} by {condition} and would change it, for example that with {keys}."
     todo = "Leave one row for each key in the source, with dropDuplicates or an aggregate, or a narrower condition. Nothing was changed."
 
@@ -651,6 +683,7 @@ class OperationNotYetSupportedError(DeltaAnalysisError):
 class StatementSyntaxError(DeltaAnalysisError):
     condition = "PARSE_SYNTAX_ERROR"
     sqlstate = "42601"
+    pyspark_class = "ParseException"
     what = "Syntax error at or near {near}: expected {expected}."
     todo = "Mend it at line {line}, pos {position}.\n\n== SQL ==\n{excerpt}\n"
 
@@ -668,6 +701,7 @@ class StatementSyntaxError(DeltaAnalysisError):
 class AppendOnlyTableError(DeltaAnalysisError):
     condition = "DELTA_CANNOT_MODIFY_APPEND_ONLY"
     sqlstate = "42809"
+    pyspark_class = "UnsupportedOperationException"
     what = "{table} takes appends only (delta.appendOnly = true), and this write would remove or change rows."
     todo = "Use mode append, or set the table property delta.appendOnly to false first."
 

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import datetime as dt
 import inspect
+import pickle
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.errors import AnalysisException
+from pyspark.errors import (
+    AnalysisException,
+    IllegalArgumentException,
+    ParseException,
+    PySparkException,
+    UnsupportedOperationException,
+)
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
@@ -16,15 +23,22 @@ from pyspark.sql.types import IntegerType, LongType, StringType, StructField, St
 import tahoe
 from tahoe import DeltaTable
 from tahoe.errors import (
+    AppendOnlyTableError,
+    ConcurrentAppendException,
+    DeltaError,
     DuplicateColumnsError,
+    IdentityColumnTypeError,
     InvalidOptionError,
     InvalidPropertyError,
+    MissingVersionError,
     NotADeltaTableError,
     OperationNotYetSupportedError,
+    StatementSyntaxError,
     TableExistsError,
     TableNotFoundError,
     UnsupportedDataTypeError,
 )
+from tahoe.spark.failures import for_user
 from tahoe.spark.tables import IdentityGenerator
 
 
@@ -83,11 +97,49 @@ def test_columns_go_by_all_parts_of_the_name(spark: SparkSession, path: str, tab
 
 
 def test_for_name_of_other_things(spark: SparkSession, table_name: str) -> None:
-    with pytest.raises(AnalysisException):
-        DeltaTable.forName(spark, "no_such_table")
     spark.sql(f"create table {table_name} (a int) using parquet")
-    with pytest.raises(NotADeltaTableError):
+    with pytest.raises(NotADeltaTableError, match="of the format parquet"):
         DeltaTable.forName(spark, table_name)
+    spark.range(1).createOrReplaceTempView(f"{table_name}_view")
+    with pytest.raises(NotADeltaTableError, match="a temporary view"):
+        DeltaTable.forName(spark, f"{table_name}_view")
+
+
+@pytest.mark.parametrize("name", ["{t}x", "default.{t}x", "other_catalog.default.{t}"])
+def test_for_name_of_nothing_shows_the_nearest_names(spark: SparkSession, path: str, table_name: str, name: str) -> None:
+    spark.sql(f"create table {table_name} (a int) using delta location '{path}'")
+    with pytest.raises(AnalysisException, match=f"cannot be found: the catalog has no such name; it has .*{table_name}"):
+        DeltaTable.forName(spark, name.format(t=table_name))
+    with pytest.raises(AnalysisException, match="cannot be found"):
+        DeltaTable.forName(spark, f"no_such_database.{table_name}")
+
+
+# --- errors
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        (TableNotFoundError, AnalysisException),
+        (AppendOnlyTableError, UnsupportedOperationException),
+        (IdentityColumnTypeError, UnsupportedOperationException),
+        (InvalidOptionError, IllegalArgumentException),
+        (StatementSyntaxError, ParseException),
+        (ConcurrentAppendException, PySparkException),
+        (MissingVersionError, PySparkException),
+    ],
+)
+def test_errors_are_those_of_pyspark_too(kind: type[DeltaError], expected: type[Exception]) -> None:
+    error = kind(**dict.fromkeys(kind.parameter_names(), "x"))
+    both = for_user(error)
+    assert isinstance(both, kind)
+    assert isinstance(both, expected)
+    assert isinstance(both, PySparkException)
+    assert for_user(both) is both
+    again = pickle.loads(pickle.dumps(both))
+    assert type(again) is type(both)
+    assert str(again) == str(both) == str(error)
+    assert (both.getCondition(), both.getSqlState()) == (kind.condition, kind.sqlstate)
 
 
 def test_is_delta_table(spark: SparkSession, path: str) -> None:

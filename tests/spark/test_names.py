@@ -108,6 +108,17 @@ def test_a_database_called_delta_still_works(spark, path):
 # --- names
 
 
+@pytest.mark.parametrize("provider", ["delta", "DELTA", "Delta", "dElTa"])
+def test_the_format_in_any_letters(spark, path, table_name, provider):
+    spark.sql(f"CREATE TABLE {table_name} (id BIGINT) USING {provider}")
+    spark.range(2).write.format(provider).mode("append").saveAsTable(table_name)
+    spark.range(1).writeTo(table_name).using(provider).append()
+    assert value(spark, f"SELECT count(*) FROM {table_name}") == 3
+    assert value(spark, f"DESCRIBE DETAIL {table_name}") == "delta"
+    spark.table(table_name).write.format(provider).save(path)
+    assert spark.read.format(provider).load(path).count() == 3
+
+
 def test_a_table_by_name(spark, table):
     assert value(spark, f"SELECT count(*) FROM {table}") == 3
     assert spark.table(table).count() == 3

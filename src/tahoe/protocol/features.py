@@ -20,6 +20,7 @@ from tahoe.errors import (
     InvalidPropertyError,
     PropertyNoFeatureError,
     UnknownFeatureError,
+    UnknownFeaturePropertyError,
     UnsupportedProtocolVersionError,
     UnsupportedReaderFeatureError,
     UnsupportedWriterFeatureError,
@@ -538,8 +539,7 @@ def _named_in_property(key: str, value: str, table: str) -> str:
     asked = key[len(FEATURE_PREFIX) :].lower()
     name = next((name for name in _BY_NAME if name.lower() == asked), None)
     if name is None:
-        detail = f"tahoe {VERSION} knows no such feature; it knows {', '.join(sorted(_BY_NAME))}"
-        raise InvalidPropertyError(property=key, table=table, value=value, detail=detail)
+        raise UnknownFeaturePropertyError(property=key, table=table, tahoe_version=VERSION, known=", ".join(sorted(_BY_NAME)))
     if value.strip().lower() not in _ACTIVE_VALUES:
         raise InvalidPropertyError(property=key, table=table, value=value, detail="a feature can only be set to supported")
     return name

@@ -5,13 +5,14 @@ A catalog holds a table's name and location; schema and partitioning come from t
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
 
-from tahoe.errors import NotADeltaTableError, TableNotFoundError
+from tahoe.errors import NameOfAnotherKindError, TableNameNotFoundError
 from tahoe.spark.gateway import Gateway, JavaObject
 from tahoe.spark.hadoop_store import url_of_uri
 from tahoe.spark.opened import metadata_identity, open_table, remember
@@ -49,6 +50,10 @@ def path_exists(gateway: Gateway, path: str) -> bool:
     return open_table(gateway.spark, target_of_path(session_moment(gateway), path).location).exists()
 
 
+# How many names an error shows where there are many.
+_SHOWN_NAMES_MAX = 5
+
+
 @dataclass(frozen=True, slots=True)
 class NamedTable:
     """A Delta table's place: its name, if it has one, and its location."""
@@ -61,8 +66,8 @@ def location_of(spark: SparkSession, name: str) -> str:
     """The location of a Delta table by what a user calls it: a name of the session's catalog, or delta.`path`.
 
     Raises:
-        TableNotFoundError: there is no such name.
-        NotADeltaTableError: the name is another kind of table's, or a view's.
+        TableNameNotFoundError: there is no such name.
+        NameOfAnotherKindError: it is another kind of table's, or a view's.
     """
     gateway = Gateway(spark)
     parts = name_parts(gateway, name)
@@ -70,11 +75,28 @@ def location_of(spark: SparkSession, name: str) -> str:
     if path is not None:
         return path
     table = catalog_table(gateway, parts)
+    if gateway.session.sessionState().catalog().isTempView(gateway.seq(parts)):
+        raise NameOfAnotherKindError(table=name, kind="a temporary view")
     if table is None:
-        raise TableNotFoundError(table=name)
+        raise name_not_found(gateway, name)
     if not is_delta(table):
-        raise NotADeltaTableError(table=name)
+        provider = table.provider()
+        kind = f"a table of the format {provider.get()}" if provider.isDefined() else "a view"
+        raise NameOfAnotherKindError(table=name, kind=kind)
     return url_of_uri(gateway, table.location())
+
+
+def name_not_found(gateway: Gateway, name: str) -> TableNameNotFoundError:
+    """The error for a name that the catalog does not have, with the nearest names of its database."""
+    catalog = gateway.session.sessionState().catalog()
+    parts = name_parts(gateway, name)
+    names = _in_session_catalog(parts) or parts
+    database = names[-2] if len(names) == 2 else catalog.getCurrentDatabase()
+    near: list[str] = []
+    if catalog.databaseExists(database):
+        known = [str(found.table()) for found in gateway.items(catalog.listTables(database).iterator())]
+        near = difflib.get_close_matches(names[-1].lower(), known, n=_SHOWN_NAMES_MAX, cutoff=0.6)
+    return TableNameNotFoundError(table=name, near=f"; it has {', '.join(near)}" if near else "")
 
 
 def name_parts(gateway: Gateway, name: str) -> list[str]:
@@ -94,10 +116,18 @@ def qualified_name(spark: SparkSession, name: str) -> list[str]:
 def catalog_table(gateway: Gateway, parts: list[str]) -> JavaObject | None:
     """A table or view of the session's catalog, as the catalog describes it; None where there is none of that name."""
     catalog = gateway.session.sessionState().catalog()
-    names = parts[1:] if len(parts) == 3 and parts[0].lower() == SESSION_CATALOG else parts
+    names = _in_session_catalog(parts)
+    if names is None:
+        return None
     identifier = gateway.java_class("org.apache.spark.sql.catalyst.TableIdentifier")
     name = identifier(names[-1], gateway.option(names[-2] if len(names) > 1 else None))
     return catalog.getTableMetadata(name) if catalog.tableExists(name) else None
+
+
+def _in_session_catalog(parts: list[str]) -> list[str] | None:
+    """A name without the catalog: of the table, after its database if that is named; None where it is in another catalog."""
+    names = parts[1:] if len(parts) == 3 and parts[0].lower() == SESSION_CATALOG else parts
+    return names if len(names) <= 2 else None
 
 
 def defined_table(gateway: Gateway, plan: JavaObject) -> JavaObject | None:

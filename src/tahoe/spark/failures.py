@@ -13,10 +13,11 @@ import traceback
 from collections import OrderedDict
 from typing import Any
 
-from pyspark.errors import AnalysisException, ParseException
+import pyspark.errors
+from pyspark.errors import ParseException
 from pyspark.errors.exceptions import captured
 
-from tahoe.errors import DataFileMissingError, DeltaAnalysisError, DeltaError, InvalidDataFileError, StatementSyntaxError
+from tahoe.errors import DataFileMissingError, DeltaError, InvalidDataFileError, StatementSyntaxError
 from tahoe.spark.gateway import JavaObject, java_error
 from tahoe.spark.opened import owner_of
 from tahoe.sql.statements import parse
@@ -136,31 +137,30 @@ def _data_error(exception: JavaObject) -> DeltaError | None:
 
 
 def for_user(error: BaseException) -> BaseException:
-    """The error as users of Spark expect it: one of the analysis can also be caught as PySpark's `AnalysisException`."""
-    if not isinstance(error, DeltaAnalysisError) or isinstance(error, AnalysisException):
+    """The error as users of Spark expect it: an exception of PySpark's too, such as `AnalysisException`."""
+    if not isinstance(error, DeltaError) or isinstance(error, _Both):
         return error
-    both = _as_analysis_exception(type(error), error.parameters)
+    both = _as_both(type(error), error.parameters)
     both.__cause__, both.__traceback__ = error.__cause__, error.__traceback__
     return both
 
 
-def _as_analysis_exception(kind: type[DeltaAnalysisError], parameters: dict[str, Any]) -> BaseException:
-    return _with_analysis_exception(kind)(**parameters)
+def _as_both(kind: type[DeltaError], parameters: dict[str, Any]) -> BaseException:
+    return _both_of(kind)(**parameters)
 
 
-_classes: dict[str, type[DeltaAnalysisError]] = {}
+_classes: dict[str, type[DeltaError]] = {}
 
 
-def _with_analysis_exception(kind: type[DeltaAnalysisError]) -> type[DeltaAnalysisError]:
+def _both_of(kind: type[DeltaError]) -> type[DeltaError]:
     """A class below the error's own and PySpark's, with the methods of the latter answered by the former."""
     if kind.__name__ not in _classes:
         members = {"__doc__": kind.__doc__, "__module__": kind.__module__}
-        of_spark = ParseException if issubclass(kind, StatementSyntaxError) else AnalysisException
-        _classes[kind.__name__] = type(kind.__name__, (_Both, kind, of_spark), members)
+        _classes[kind.__name__] = type(kind.__name__, (_Both, kind, getattr(pyspark.errors, kind.pyspark_class)), members)
     return _classes[kind.__name__]
 
 
-class _Both(DeltaAnalysisError):
+class _Both(DeltaError):
     """PySpark's questions to an exception, for one of ours."""
 
     _message: str  # where PySpark's constructor, the next in line, leaves the text
@@ -174,7 +174,7 @@ class _Both(DeltaAnalysisError):
 
     def __reduce__(self) -> Any:
         kind = type(self).__mro__[2]
-        return (_as_analysis_exception, (kind, self.parameters))
+        return (_as_both, (kind, self.parameters))
 
     def getCondition(self) -> str:  # noqa: N802  PySpark's name
         return self.condition

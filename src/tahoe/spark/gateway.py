@@ -235,13 +235,14 @@ class Gateway:
     def compile(self, folder: Path, provides: str = SOURCE_CLASS) -> None:
         """Compile a folder of `.java` files with Spark's own compiler into the driver's class loader, unless what it provides is there.
 
-        Executors never see the classes. What the compiler writes goes to a temporary folder, which the JVM reads lazily and removes
-        when it ends.
+        Executors never see the classes. They go to a temporary folder, with the other files of the folder, which the JVM reads lazily
+        and removes when it ends.
         """
         with _compiling:
             if self.has_class(provides):
                 return
             target = tempfile.mkdtemp(prefix="tahoe-classes-")
+            shutil.copytree(folder, target, ignore=shutil.ignore_patterns("*.java"), dirs_exist_ok=True)
             compiler = self._compiler(target)
             sources = [self.jvm.java.io.File(str(path)) for path in sorted(folder.rglob("*.java"))]
             try:

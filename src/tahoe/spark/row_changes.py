@@ -325,8 +325,9 @@ class RowChange:
     def _let_go(self) -> None:
         release(self._held)
         with suppress(*JVM_ERRORS):  # a session that has stopped keeps nothing, and what was written must still be looked after
-            for rows in self._kept:
-                rows._jdf.queryExecution().analyzed().rdd().unpersist(False)
+            context: JavaObject = self.target.spark.sparkContext._jsc.sc()
+            for rows in self._kept:  # RDD.unpersist would warn the user that these cannot be computed again
+                context.unpersistRDD(rows._jdf.queryExecution().analyzed().rdd().id(), False)
         self._kept.clear()
 
     def write(self, rows: Completed) -> Written:

@@ -13,7 +13,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  PySpark's users know it by this name
 
-from tahoe.errors import InvalidOptionError, TableNotFoundError, UnsupportedOperationError
+from tahoe.errors import InvalidOptionError, NameOfAnotherKindError, UnsupportedOperationError
 from tahoe.spark import statements as running
 from tahoe.spark.catalog import path_of
 from tahoe.spark.fitting import quoted
@@ -112,7 +112,7 @@ class _Asked:
         """The table that the statement names.
 
         Raises:
-            TableNotFoundError: there is none.
+            AnalysisException, NameOfAnotherKindError: there is none.
         """
         zone = self.spark.conf.get("spark.sql.session.timeZone") or "UTC"
         if name.expression is not None:
@@ -125,7 +125,7 @@ class _Asked:
         rows = self.spark.sql("DESCRIBE TABLE EXTENDED " + ".".join(quoted(part) for part in name.parts)).collect()
         location = next((row["data_type"] for row in rows if row["col_name"] == "Location"), None)
         if location is None:
-            raise TableNotFoundError(table=".".join(name.parts))
+            raise NameOfAnotherKindError(table=".".join(name.parts), kind="a view")
         return Table(location, time_zone=zone)
 
 

@@ -37,7 +37,7 @@ from tahoe._version import VERSION
 from tahoe.errors import DeltaAnalysisError, InvalidOptionError, OperationNotYetSupportedError, TableExistsError, TableNotFoundError
 from tahoe.protocol.features import supported_features
 from tahoe.protocol.properties import parse_column_list
-from tahoe.spark.catalog import location_of, path_in, qualified_name
+from tahoe.spark.catalog import location_of, name_not_found, path_in, qualified_name
 from tahoe.spark.creation import NewTable, declared_schema, make_table, place_of, table_identifier
 from tahoe.spark.failures import for_user
 from tahoe.spark.feature_drop import drop_feature
@@ -694,7 +694,7 @@ class DeltaTableBuilder:
         table = open_table(self._spark, place.url)
         exists = table.exists() if new.name is None else place.is_known  # a table that is there may be given a name
         if self._creation == "replace" and not exists:
-            raise TableNotFoundError(table=self._name or place.url)
+            raise name_not_found(gateway, self._name) if self._name else TableNotFoundError(table=place.url)
         if self._creation == "create" and exists:
             raise TableExistsError(table=self._name or place.url)
         if not exists or self._creation != "createIfNotExists":

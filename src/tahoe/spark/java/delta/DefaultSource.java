@@ -12,6 +12,7 @@ import org.apache.spark.sql.connector.catalog.SupportsV1OverwriteWithSaveAsTable
 import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.sources.BaseRelation;
 import org.apache.spark.sql.sources.CreatableRelationProvider;
+import org.apache.spark.sql.sources.DataSourceRegister;
 import org.apache.spark.sql.sources.RelationProvider;
 import org.apache.spark.sql.sources.SchemaRelationProvider;
 import org.apache.spark.sql.types.DataType;
@@ -20,12 +21,14 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * What Spark loads for the name {@code delta}. Rows are read and written through the first version of the source API; that this is a
+ * What Spark finds for the name {@code delta}, in capitals too, by way of {@code META-INF/services}. Rows are read and written through the first version of the source API; that this is a
  * {@link org.apache.spark.sql.connector.catalog.TableProvider} as well makes Spark ask the catalogs for CREATE, REPLACE and saveAsTable,
  * and say which replacement is a saveAsTable.
  */
 public class DefaultSource
-    implements SupportsV1OverwriteWithSaveAsTable, RelationProvider, SchemaRelationProvider, CreatableRelationProvider {
+    implements SupportsV1OverwriteWithSaveAsTable, RelationProvider, SchemaRelationProvider, CreatableRelationProvider, DataSourceRegister {
+  public String shortName() { return "delta"; }
+
   public BaseRelation createRelation(SQLContext context, scala.collection.immutable.Map options) {
     return (BaseRelation) Ask.answer(Ask.python.relation(context.sparkSession(), asWritten(options), options));
   }
