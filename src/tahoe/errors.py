@@ -138,7 +138,7 @@ class NameOfAnotherKindError(NotADeltaTableError):
 class TableExistsError(DeltaAnalysisError):
     condition = "DELTA_TABLE_ALREADY_EXISTS"
     sqlstate = "42P07"
-    what = "There is already a Delta table at {table}, and the write was asked to fail in that case."
+    what = "The Delta table {table} already exists, and it was asked to be made only if it does not."
     todo = "Append to it or replace it, or choose another place."
 
 

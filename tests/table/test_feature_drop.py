@@ -156,7 +156,7 @@ def test_a_history_is_cut_off_once_it_is_old_enough():
     table = make(clock, enableDeletionVectors="true")
     with pytest.raises(NoHistoryToTruncateError):
         table.drop_feature("appendOnly", truncate_history=True)
-    with pytest.raises(FeatureDropWaitsError, match="1 day"):
+    with pytest.raises(FeatureDropWaitsError, match="24 hours"):
         table.drop_feature("deletionVectors", truncate_history=True)
     assert "delta.enableDeletionVectors" not in table.properties
     with pytest.raises(FeatureInHistoryError):

@@ -83,10 +83,9 @@ def check_history_matters(feature: Feature, *, truncate_history: bool, table: st
 
 def wait_for(snapshot: Snapshot) -> str:
     """What the user can do about a history that is too young to be cut off."""
-    retention = DROP_FEATURE_RETENTION.get(snapshot.properties, table=snapshot.url)
-    return (
-        f"Repeat this when {retention} have passed ({DROP_FEATURE_RETENTION.name}), or leave TRUNCATE HISTORY out where that is possible."
-    )
+    hours = DROP_FEATURE_RETENTION.get(snapshot.properties, table=snapshot.url).total_seconds() / 3600
+    name = DROP_FEATURE_RETENTION.name
+    return f"Repeat this when {hours:g} hours have passed ({name}), or leave TRUNCATE HISTORY out where that is possible."
 
 
 def domains_of(feature: Feature, snapshot: Snapshot) -> Iterable[DomainMetadata]:
