@@ -37,6 +37,24 @@ def test_rows_are_replaced(spark: SparkSession, path: str, mode: Mapping[str, st
     assert list(check(Table(path).snapshot())) == []
 
 
+TRACKED = {"delta.enableRowTracking": "true"}
+
+
+@pytest.mark.parametrize("feed", ["false", "true"])
+def test_the_rows_that_stay_keep_their_ids(spark: SparkSession, path: str, mode: Mapping[str, str], feed: str) -> None:
+    make(spark.range(0, 10, 1, 2), path, {**mode, **TRACKED, "delta.enableChangeDataFeed": feed})
+    overwrite(spark.range(5, 7), path, "string(id) in ('5', '6', '7')")
+    spark.range(6, 8).write.format("delta").mode("overwrite").option("replaceUsing", "id").save(path)
+    source = spark.range(8, 12)
+    DeltaTable.forPath(spark, path).alias("t").merge(source.alias("s"), "s.id = t.id").whenNotMatchedInsertAll().execute()
+    rows = spark.read.format("delta").load(path).select("id", "_metadata.row_id", "_metadata.row_commit_version")
+    found = {row.id: (row.row_id, row.row_commit_version) for row in rows.collect()}
+    assert {number: found[number] for number in (*range(5), 8, 9)} == {number: (number, 0) for number in (*range(5), 8, 9)}
+    assert {number: found[number][1] for number in (5, 6, 7, 10, 11)} == {5: 1, 6: 2, 7: 2, 10: 3, 11: 3}
+    assert len({row_id for row_id, _ in found.values()}) == len(found) == 12
+    assert list(check(Table(path).snapshot())) == []
+
+
 def test_rows_that_do_not_match_are_refused(spark: SparkSession, path: str, mode: Mapping[str, str]) -> None:
     make(spark.range(10), path, mode)
     before = data_files(path)
