@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import logging
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
@@ -31,6 +32,8 @@ from tahoe.table.change_feed import ChangeFeed, FeedRange, load_feed
 from tahoe.table.scan import Scan
 from tahoe.table.snapshot import Snapshot
 from tahoe.table.table import Table
+
+_logger = logging.getLogger("tahoe")
 
 TABLES_MAX = 1000
 SNAPSHOTS_MAX = 16
@@ -121,8 +124,15 @@ def opened(spark: SparkSession, url: str) -> Table:
 
 
 def recache(gateway: Gateway, url: str) -> None:
-    """Let DataFrames and tables that Spark has cached see a new version of a table."""
-    gateway.session.sharedState().cacheManager().recacheByPath(gateway.session, url)
+    """Let DataFrames and tables that Spark has cached see a new version of a table.
+
+    The version is committed, and so nothing of this may fail. What Spark cannot plan anew, because a column that it reads is gone, or
+    another table, is cached no more: Spark lets go of entries before it makes them again.
+    """
+    try:
+        gateway.session.sharedState().cacheManager().recacheByPath(gateway.session, url)
+    except Exception as error:  # whatever Spark or a table of another entry has to say
+        _logger.warning("DataFrames that read %s are cached no more, because one of them cannot be computed anew: %s", url, error)
 
 
 def session_zone(spark: SparkSession) -> tzinfo:

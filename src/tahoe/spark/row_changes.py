@@ -429,6 +429,7 @@ class RowChange:
             for written in self._written:
                 written.discard()
             return None
+        self._written.clear()  # the table counts on them now, whatever comes
         recache(Gateway(self.spark), self.snapshot.url)
         return version
 
