@@ -108,6 +108,16 @@ def test_a_database_called_delta_still_works(spark, path):
 # --- names
 
 
+@pytest.mark.parametrize("column", ["path", "size", "modified", "version", "stats", "partition", "0"])
+def test_partition_columns_of_any_name(spark, table_name, column):
+    spark.sql(f"CREATE TABLE {table_name} (id BIGINT, `{column}` INT) USING delta PARTITIONED BY (`{column}`)")
+    spark.sql(f"INSERT INTO {table_name} VALUES (1, 10), (2, 20), (3, null)")
+    assert spark.sql(f"SELECT id, `{column}` FROM {table_name} WHERE `{column}` > 10").collect() == [(2, 20)]
+    spark.sql(f"UPDATE {table_name} SET id = 5 WHERE `{column}` = 10")
+    assert sorted(spark.table(table_name).collect(), key=str) == [(2, 20), (3, None), (5, 10)]
+    assert {row[0] for row in spark.sql(f"SHOW PARTITIONS {table_name}").collect()} == {10, 20, None}
+
+
 @pytest.mark.parametrize("provider", ["delta", "DELTA", "Delta", "dElTa"])
 def test_the_format_in_any_letters(spark, path, table_name, provider):
     spark.sql(f"CREATE TABLE {table_name} (id BIGINT) USING {provider}")

@@ -191,11 +191,12 @@ def files_message(gateway: Gateway, asked: Asked, filters: str) -> bytes | str:
     What is too long for a message is left in a temporary file, whose path is the answer; the JVM removes it.
     """
     listing = _listing(gateway, asked, predicate_of(filters))
-    columns = {"path": _hadoop_urls(gateway, listing["url"]), "size": listing["size_bytes"], "modified": listing["modification_time_ms"]}
+    columns = [_hadoop_urls(gateway, listing["url"]), listing["size_bytes"], listing["modification_time_ms"]]
     for name in asked.columns:
         hidden = FILE_NUMBER if name == FILE_NUMBER else FILE_CONSTANTS.get(name)
-        columns[name] = pc.struct_field(listing["partition"], name) if hidden is None else listing[hidden]
-    return _message(pa.table(list(columns.values()), names=list(columns)))
+        columns.append(pc.struct_field(listing["partition"], name) if hidden is None else listing[hidden])
+    # Java goes by their places, and a partition column may have any name.
+    return _message(pa.table(columns, names=[str(place) for place in range(len(columns))]))
 
 
 def _listing(gateway: Gateway, asked: Asked, predicate: Predicate) -> pa.Table:
