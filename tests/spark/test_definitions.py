@@ -302,6 +302,29 @@ def test_properties_are_shown(spark: SparkSession, t: str) -> None:
     assert [row.value for row in spark.sql(f"SHOW TBLPROPERTIES {t} ('mine')").collect()] == ["it's"]
 
 
+@pytest.mark.parametrize("columns", ["p INT, q STRING, id INT", "id INT, p INT, q STRING", "q STRING, id INT, p INT"])
+def test_partitions_wherever_their_columns_are(spark: SparkSession, table_name: str, columns: str) -> None:
+    spark.sql(f"CREATE TABLE {table_name} ({columns}) USING delta PARTITIONED BY (q, p)")
+    spark.sql(f"INSERT INTO {table_name} (id, p, q) VALUES (1, 7, 'x'), (2, 8, 'y')")
+    assert sorted(spark.sql(f"SHOW PARTITIONS {table_name}").collect()) == [("x", 7), ("y", 8)]
+    assert spark.sql(f"SHOW PARTITIONS {table_name} PARTITION (p = 8)").collect() == [("y", 8)]
+    assert spark.sql(f"SHOW TABLE EXTENDED LIKE '{table_name}' PARTITION (q = 'x', p = 7)").count() == 1
+    with pytest.raises(UnsupportedOperationError, match="Partitions appear with their rows"):
+        spark.sql(f"ALTER TABLE {table_name} ADD PARTITION (q = 'z', p = 9)")
+    spark.sql(f"TRUNCATE TABLE {table_name} PARTITION (q = 'x')")
+    assert [row.id for row in spark.table(table_name).collect()] == [2]
+
+
+@pytest.mark.parametrize("column", ["naïve", "日本", "true", "null", "case", "current_date"])
+def test_not_null_columns_of_any_name(spark: SparkSession, table_name: str, column: str) -> None:
+    spark.sql(f"CREATE TABLE {table_name} (id INT, `{column}` BOOLEAN) USING delta")
+    spark.sql(f"INSERT INTO {table_name} VALUES (1, true)")
+    alter(spark, table_name, f"ALTER COLUMN `{column}` SET NOT NULL", f"ALTER COLUMN `{column}` DROP NOT NULL")
+    spark.sql(f"INSERT INTO {table_name} VALUES (2, null)")
+    with pytest.raises(NotNullViolationError):
+        alter(spark, table_name, f"ALTER COLUMN `{column}` SET NOT NULL")
+
+
 def test_partitions_are_shown(spark: SparkSession, t: str, named: str) -> None:
     spark.sql(f"INSERT INTO {t} (id, p) VALUES (2, 8), (3, null)")
     shown = spark.sql(f"SHOW PARTITIONS {t}")

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.errors import AnalysisException, ParseException
+from pyspark.errors import AnalysisException, IllegalArgumentException, ParseException
 from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  PySpark's users know it by this name
 
@@ -55,6 +55,28 @@ def values(spark: SparkSession, name: str) -> dict[int, Any]:
 
 def versions(spark: SparkSession, name: str) -> int:
     return Table(location(spark, name)).snapshot().version
+
+
+# --- what a table may be
+
+
+@pytest.mark.parametrize("pads", ["true", "false"])
+def test_columns_of_a_fixed_length(spark: SparkSession, table_name: str, pads: str) -> None:
+    spark.sql(f"CREATE TABLE {table_name} (id INT, c CHAR(3), s STRUCT<x CHAR(2), y INT>) USING delta")
+    spark.sql(f"INSERT INTO {table_name} VALUES (1, 'a', named_struct('x', 'q', 'y', 1)), (2, 'b', null), (3, 'c', null)")
+    spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW {table_name}_view AS SELECT c AS code, id FROM {table_name}")
+    before = spark.conf.get("spark.sql.readSideCharPadding")
+    spark.conf.set("spark.sql.readSideCharPadding", pads)
+    try:
+        spark.sql(f"DELETE FROM {table_name} WHERE c = 'b'")
+        spark.sql(f"UPDATE {table_name} SET s.x = 'z', c = 'd' WHERE id = 1")
+        source = "(SELECT 3 AS id, cast('e' AS STRING) AS c)"
+        spark.sql(f"MERGE INTO {table_name} t USING {source} s ON t.id = s.id WHEN MATCHED THEN UPDATE SET t.c = s.c")
+        assert sorted(spark.sql(f"SELECT id, c, s.x, s.y FROM {table_name}").collect()) == [(1, "d  ", "z ", 1), (3, "e  ", None, None)]
+        spark.sql(f"DELETE FROM {table_name}_view WHERE code = 'd'")
+        assert ids(spark, table_name) == [3]
+    finally:
+        spark.conf.set("spark.sql.readSideCharPadding", before or "true")
 
 
 # --- answers
@@ -484,14 +506,14 @@ def test_the_writers_options_replace_using_and_on(vectors: str, spark: SparkSess
     assert found == [(0, "0"), (1, "a"), (1, "a"), (2, "2"), (7, "b"), (7, "b"), (None, "c")]
     with pytest.raises(AnalysisException, match="nosuch"):
         write(replaceUsing="nosuch")
-    with pytest.raises(AnalysisException, match="overwriteSchema"):
+    with pytest.raises(IllegalArgumentException, match="overwriteSchema"):
         write(replaceUsing="id", overwriteSchema="true")
-    with pytest.raises(AnalysisException, match="overwrite"):
+    with pytest.raises(IllegalArgumentException, match="overwrite"):
         rows.write.format("delta").mode("append").option("replaceUsing", "id").save(path)
 
 
 def test_options_that_replace_rows_are_no_licence_to_make_a_table_anew(spark: SparkSession, t: str) -> None:
-    with pytest.raises(AnalysisException, match="replaceUsing"):
+    with pytest.raises(IllegalArgumentException, match="replaceUsing"):
         spark.table(t).writeTo(t).using("delta").option("replaceUsing", "id").createOrReplace()
     assert ids(spark, t) == [0, 1, 2, 3, 4, 5]
 

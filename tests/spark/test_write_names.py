@@ -159,6 +159,16 @@ def test_insert_overwrite_replaces_all(spark: SparkSession, table: str) -> None:
     assert len(history(spark, table)) == 2
 
 
+@pytest.mark.parametrize("column", ["true", "null", "case", "current_date", "naïve", "a-b"])
+def test_insert_overwrite_of_a_partition_of_any_name(spark: SparkSession, table_name: str, column: str) -> None:
+    spark.sql(f"CREATE TABLE {table_name} (id INT, `{column}` BOOLEAN) USING delta PARTITIONED BY (`{column}`)")
+    spark.sql(f"INSERT INTO {table_name} VALUES (1, true), (2, false), (3, null)")
+    spark.sql(f"INSERT OVERWRITE {table_name} PARTITION (`{column}` = true) SELECT 9")
+    assert sorted(rows(spark, table_name)) == [(2, False), (3, None), (9, True)]
+    spark.sql(f"INSERT INTO {table_name} REPLACE WHERE `{column}` = false VALUES (8, false)")
+    assert sorted(rows(spark, table_name)) == [(3, None), (8, False), (9, True)]
+
+
 def test_insert_overwrite_of_a_partition_replaces_it_alone(spark: SparkSession, table: str) -> None:
     spark.sql(f"insert overwrite {table} partition (p = 'p1') select 30")
     assert rows(spark, table) == [(0, "p0"), (2, "p0"), (30, "p1")]

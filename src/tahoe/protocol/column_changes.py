@@ -123,8 +123,13 @@ def not_found(definition: Definition, path: Path) -> ColumnNotFoundError:
 
 
 def dotted(path: Path) -> str:
-    """A path as SQL has it: names with other characters than letters, digits and _ are in backticks."""
+    """A path as it is told: names with other characters than letters, digits and _ are in backticks."""
     return ".".join(name if name.replace("_", "a").isalnum() else "`" + name.replace("`", "``") + "`" for name in path)
+
+
+def sql_path(path: Path) -> str:
+    """A path as a condition has it, whatever the names are: without backticks `true` would be a constant."""
+    return ".".join("`" + name.replace("`", "``") + "`" for name in path)
 
 
 def _child(data_type: DataType, name: str) -> Field | None:

@@ -419,8 +419,8 @@ class Changes:
             spelled, before = column_changes.column_at(self._definition, change.path)
             if before.nullable and not column_changes.column_at(changed, change.path)[1].nullable:
                 # a field of a struct that is null is none that holds a null
-                parents = [f"{column_changes.dotted(spelled[:depth])} IS NULL" for depth in range(1, len(spelled))]
-                condition = " OR ".join([*parents, f"{column_changes.dotted(spelled)} IS NOT NULL"])
+                parents = [f"{column_changes.sql_path(spelled[:depth])} IS NULL" for depth in range(1, len(spelled))]
+                condition = " OR ".join([*parents, f"{column_changes.sql_path(spelled)} IS NOT NULL"])
                 try:
                     self._check_rows(Constraint(name="NOT NULL", expression=condition))
                 except CheckConstraintViolatedError as error:

@@ -52,7 +52,13 @@ public class DefinedTable implements SupportsPartitionManagement, V2TableWithV1F
 
   // partitions
 
-  public StructType partitionSchema() { return read.v1Table().partitionSchema(); }
+  /** Spark's own answer wants these columns to be the last of the table. */
+  public StructType partitionSchema() {
+    StructType found = new StructType();
+    for (scala.collection.Iterator names = v1Table().partitionColumnNames().iterator(); names.hasNext(); )
+      found = found.add(schema().apply((String) names.next()));
+    return found;
+  }
 
   public InternalRow[] listPartitionIdentifiers(String[] names, InternalRow values) {
     StructType schema = partitionSchema();

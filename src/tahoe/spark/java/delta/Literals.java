@@ -2,17 +2,22 @@ package delta;
 
 import java.time.Instant;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.Iterator;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute;
+import org.apache.spark.sql.catalyst.expressions.AttributeReference;
 import org.apache.spark.sql.catalyst.expressions.Cast;
 import org.apache.spark.sql.catalyst.expressions.EqualNullSafe;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.In;
 import org.apache.spark.sql.catalyst.expressions.InSet;
 import org.apache.spark.sql.catalyst.expressions.Literal;
+import org.apache.spark.sql.catalyst.expressions.PrettyAttribute;
+import org.apache.spark.sql.catalyst.parser.CatalystSqlParser$;
 import org.apache.spark.sql.types.BinaryType$;
 import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.NullType$;
 import org.apache.spark.sql.types.StringType$;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.types.TimestampNTZType$;
@@ -55,7 +60,10 @@ public class Literals extends AbstractPartialFunction {
     }
   }
 
-  /** A condition as SQL. Spark's own text of a timestamp does not say which one it is in the hour that comes twice when summer ends. */
+  /**
+   * A condition as SQL. Spark's own text of a timestamp does not say which one it is in the hour that comes twice when summer ends, and that
+   * of a column called true is a constant.
+   */
   public static String sql(Expression condition) { return ((Expression) condition.transform(IN_SQL)).sql(); }
 
   /** As SQL, that columns of a partition have the first values of a row. */
@@ -69,12 +77,39 @@ public class Literals extends AbstractPartialFunction {
     return text;
   }
 
-  public boolean isDefinedAt(Object node) { return node instanceof InSet || node instanceof Literal && hides((Literal) node); }
+  public boolean isDefinedAt(Object node) {
+    if (node instanceof AttributeReference || node instanceof UnresolvedAttribute) return sql;
+    return node instanceof InSet || node instanceof Literal && hides((Literal) node);
+  }
 
   public Object applyOrElse(Object node, Function1 otherwise) {
     if (!isDefinedAt(node)) return otherwise.apply(node);
+    if (node instanceof UnresolvedAttribute) return named(((UnresolvedAttribute) node).nameParts(), NullType$.MODULE$);
+    if (node instanceof AttributeReference) {
+      AttributeReference column = (AttributeReference) node;
+      return named((Seq) column.qualifier().appended(column.name()), column.dataType());
+    }
     return node instanceof InSet ? listed((InSet) node) : shown((Literal) node);
   }
+
+  private static PrettyAttribute named(Seq parts, DataType type) {
+    String text = "";
+    for (int i = 0; i < parts.size(); i++) text += (i == 0 ? "" : ".") + quoted((String) parts.apply(i));
+    return new PrettyAttribute(text, type);
+  }
+
+  /** A name as Spark's parser takes it for a column, in quotes where it would take it for something else. */
+  private static String quoted(String name) {
+    try {
+      Object read = CatalystSqlParser$.MODULE$.parseExpression(name);
+      if (read instanceof UnresolvedAttribute && ((UnresolvedAttribute) read).nameParts().equals(single(name))) return name;
+    } catch (Exception notAName) {
+      // such as case
+    }
+    return "`" + name.replace("`", "``") + "`";
+  }
+
+  private static Seq single(String name) { return CollectionConverters.asScala(Collections.singletonList(name)).toSeq(); }
 
   private boolean hides(Literal literal) {
     return literal.value() != null

@@ -93,10 +93,19 @@ public class Target {
       if (column instanceof Attribute) continue;
       Expression of = column instanceof Alias ? ((Alias) column).child() : null;
       if (of instanceof Cast && ((Cast) of).child().dataType().equals(of.dataType())) of = ((Cast) of).child();
+      if (of != null && pads(of)) of = (Expression) of.references().head();
       if (!(of instanceof Attribute)) return null;
       names.put(((Alias) column).exprId(), names.get(((Attribute) of).exprId()));
     }
     return url;
+  }
+
+  /** Whether this is how Spark reads a column of type CHAR, or one that has such fields: it fills values up with blanks. */
+  private static boolean pads(Expression expression) {
+    if (expression instanceof StaticInvoke && ((StaticInvoke) expression).functionName().equals("readSidePadding")) return true;
+    for (Iterator children = expression.children().iterator(); children.hasNext(); )
+      if (pads((Expression) children.next())) return true;
+    return false;
   }
 
   /** Whether a plan is made of a table of ours, whatever it does with it. */
