@@ -10,7 +10,7 @@
     │   │   IncompatibleChangesError; below it IncompatibleChangeDataError
     │   ├── SchemaMismatchError, DuplicateColumnsError, UnsupportedDataTypeError, ColumnNotFoundError, PartitionMismatchError,
     │   │   NotNullViolationError, CheckConstraintViolatedError, InvalidColumnNameError; below the first ConstraintDependsError,
-    │   │   GeneratedColumnDependsError, DropClusteringColumnError
+    │   │   GeneratedColumnDependsError, DropClusteringColumnError, NoColumnsError
     │   ├── ColumnChangeError; below it NewColumnNotNullError, DefaultOfNewColumnError, ParentNotStructError,
     │   │   RenameColumnUnsupportedError, DropColumnUnsupportedError, DropPartitionColumnError, DropLastFieldError,
     │   │   ColumnTypeChangeError, StructTypeChangeError, ArrayTypeChangeError, MapTypeChangeError, IdentityColumnChangeError,
@@ -252,6 +252,13 @@ class SchemaMismatchError(DeltaAnalysisError):
     sqlstate = "42KDG"
     what = "The data does not fit the schema of {table}: {detail}."
     todo = "{remedy}"
+
+
+class NoColumnsError(SchemaMismatchError):
+    condition = "DELTA_EMPTY_DATA"
+    sqlstate = "428GU"
+    what = "The data for {table} has no columns, and so there is nothing that a file could hold."
+    todo = "Write data with at least one column."
 
 
 class DuplicateColumnsError(DeltaAnalysisError):

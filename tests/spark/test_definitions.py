@@ -438,6 +438,25 @@ def test_tables_of_other_formats_keep_what_spark_does(spark: SparkSession, table
     assert spark.table(table_name).columns == ["id", "x"]
 
 
+@pytest.mark.parametrize(
+    ("clauses", "match"),
+    [
+        ("(id BIGINT) USING delta", "the statement says"),
+        ("(id BIGINT, p INT) USING delta", "partitioned by nothing, and it is by p"),
+        ("USING delta PARTITIONED BY (id)", "partition"),
+        ("USING delta TBLPROPERTIES ('mine' = '2')", "the table that is there has 1, which ALTER TABLE can change"),
+        ("USING delta TBLPROPERTIES ('delta.appendOnly' = 'true')", "has none"),
+    ],
+)
+def test_a_name_for_a_table_that_is_otherwise(spark: SparkSession, path: str, table_name: str, clauses: str, match: str) -> None:
+    spark.sql(f"CREATE TABLE delta.`{path}` (id BIGINT, p INT) USING delta PARTITIONED BY (p) TBLPROPERTIES ('mine' = '1')")
+    with pytest.raises(AnalysisException, match=match):
+        spark.sql(f"CREATE TABLE {table_name} {clauses} LOCATION '{path}'")
+    assert not spark.catalog.tableExists(table_name)
+    spark.sql(f"CREATE TABLE {table_name} (id BIGINT, p INT) USING delta PARTITIONED BY (p) TBLPROPERTIES ('mine' = '1') LOCATION '{path}'")
+    assert spark.table(table_name).count() == 0
+
+
 def test_like(spark: SparkSession, named: str, path: str, table_name: str) -> None:
     alter(spark, named, "SET TBLPROPERTIES ('mine' = '1')", "ADD CONSTRAINT c CHECK (id >= 0)", "ALTER COLUMN id COMMENT 'key'")
     other = f"{table_name}_like"

@@ -216,6 +216,19 @@ def test_text_longer_than_a_footer_keeps_has_statistics(spark: SparkSession, pat
     assert stats["nullCount"]["s"] == 0
 
 
+def test_data_without_columns_is_refused_before_any_work(spark: SparkSession, path: str, table_name: str) -> None:
+    empty = spark.range(3).select()
+    for save in (
+        lambda: empty.write.format("delta").save(path),
+        lambda: empty.write.format("delta").saveAsTable(table_name),
+        lambda: empty.writeTo(table_name).using("delta").create(),
+    ):
+        with pytest.raises(AnalysisException, match="has no columns"):
+            save()
+    assert not Path(path).exists()
+    assert not spark.catalog.tableExists(table_name)
+
+
 @pytest.mark.parametrize(
     ("expression", "named"),
     [

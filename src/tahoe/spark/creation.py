@@ -6,14 +6,14 @@ Schema, partitioning and properties are in the log only, so that the entry canno
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from pyspark.sql import DataFrame
 
 from tahoe.errors import (
     InvalidOptionError,
-    PartitionMismatchError,
+    InvalidPropertyError,
     SchemaMismatchError,
     TableExistsError,
     TableNotFoundError,
@@ -26,6 +26,7 @@ from tahoe.protocol.features import (
     MIN_WRITER_VERSION,
     WRITER_VERSION_FEATURES,
     needed_features,
+    split_features,
     supported_features,
 )
 from tahoe.protocol.properties import find_property
@@ -236,15 +237,29 @@ def _check_replaceable(known: JavaObject, url: str, given: str | None) -> None:
 
 
 def _check_same(table: Table, new: NewTable) -> None:
-    """What a statement says of a table that is there already must be so."""
-    snapshot = table.snapshot()
-    found = [(f.name, f.type) for f in snapshot.schema]
-    if new.schema.fields and [(f.name, f.type) for f in new.schema] != found:
-        detail = f"the statement says {new.schema}, and the table has {snapshot.schema}"
-        raise SchemaMismatchError(table=table.url, detail=detail, remedy="Leave the columns out: the table tells them.")
-    if new.partition_by and new.partition_by != snapshot.partition_columns:
-        expected = ", ".join(snapshot.partition_columns) or "nothing"
-        raise PartitionMismatchError(table=table.url, expected=expected, found=", ".join(new.partition_by))
+    """What a statement says of a table that is there already must be so; with the columns it says how they are laid out, too."""
+    snapshot, says_columns = table.snapshot(), bool(new.schema.fields)
+    if says_columns and [(f.name, f.type) for f in new.schema] != [(f.name, f.type) for f in snapshot.schema]:
+        raise _is_other(table, f"the statement says {new.schema}, and the table has {snapshot.schema}")
+    if (says_columns or new.partition_by) and new.partition_by != snapshot.partition_columns:
+        given, found = (_listed(columns) for columns in (new.partition_by, snapshot.partition_columns))
+        raise _is_other(table, f"the statement says that it is partitioned by {given}, and it is by {found}")
+    if (says_columns or new.cluster_by) and new.cluster_by != snapshot.clustering_columns:
+        given, found = (_listed(map(".".join, paths)) for paths in (new.cluster_by, snapshot.clustering_columns))
+        raise _is_other(table, f"the statement says that it is clustered by {given}, and it is by {found}")
+    known = {name.lower(): value for name, value in snapshot.properties.items()}
+    for name, value in split_features(new.properties)[0].items():
+        if known.get(name.lower()) != value:
+            detail = f"the table that is there has {known.get(name.lower(), 'none')}, which ALTER TABLE can change"
+            raise InvalidPropertyError(property=name, table=table.url, value=value, detail=detail)
+
+
+def _listed(columns: Iterable[str]) -> str:
+    return ", ".join(columns) or "nothing"
+
+
+def _is_other(table: Table, detail: str) -> SchemaMismatchError:
+    return SchemaMismatchError(table=table.url, detail=detail, remedy="Leave the columns out: the table tells them.")
 
 
 def _request(gateway: Gateway, table: Table, new: NewTable, operation: str) -> WriteRequest:

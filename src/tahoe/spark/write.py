@@ -11,7 +11,14 @@ from dataclasses import replace
 
 from pyspark.sql import DataFrame, SparkSession
 
-from tahoe.errors import CommitOutcomeUnknownError, DeltaError, InvalidOptionError, SchemaMismatchError, WriteAlreadyRecordedError
+from tahoe.errors import (
+    CommitOutcomeUnknownError,
+    DeltaError,
+    InvalidOptionError,
+    NoColumnsError,
+    SchemaMismatchError,
+    WriteAlreadyRecordedError,
+)
 from tahoe.protocol.column_values import column_values
 from tahoe.spark.data_writer import failures_told, rows_for_files, write_rows
 from tahoe.spark.fitting import Refusals
@@ -197,6 +204,8 @@ def _request(
     spark: SparkSession, table: Table, mode: Mode, options: WriteOptions, frame: DataFrame, operation: str = WRITE
 ) -> WriteRequest:
     overwrite, matching = mode == "overwrite", Matching.of(options)
+    if not frame.columns:
+        raise NoColumnsError(table=table.url)
     return WriteRequest(
         mode=mode,
         schema=table_schema(frame, table=table.url),
