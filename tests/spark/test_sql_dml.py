@@ -57,6 +57,31 @@ def versions(spark: SparkSession, name: str) -> int:
     return Table(location(spark, name)).snapshot().version
 
 
+# --- variables in values, where Spark itself does not look for them
+
+
+@pytest.mark.parametrize("name", ["answer", "ANSWER", "session.answer", "system.session.answer"])
+def test_variables_are_assigned(spark: SparkSession, t: str, name: str) -> None:
+    spark.sql("DECLARE OR REPLACE answer STRING DEFAULT 'a'")
+    spark.sql(f"UPDATE {t} SET v = {name} WHERE id = 0")
+    spark.sql("SET VAR answer = 'b'")
+    spark.sql(f"UPDATE {t} SET v = upper({name} || v) WHERE id = 1")
+    source = "(SELECT explode(array(2L, 9L)) AS id)"
+    clauses = f"WHEN MATCHED THEN UPDATE SET v = {name} WHEN NOT MATCHED THEN INSERT (id, v) VALUES (s.id, concat({name}, 'c'))"
+    spark.sql(f"MERGE INTO {t} t USING {source} s ON t.id = s.id {clauses}")
+    spark.sql(f"BEGIN DECLARE x STRING DEFAULT 'local'; UPDATE {t} SET v = x WHERE id = 3; END")
+    assert values(spark, t) == {0: "a", 1: "B1", 2: "b", 3: "local", 4: "4", 5: "5", 9: "bc"}
+
+
+def test_a_column_comes_before_a_variable(spark: SparkSession, t: str) -> None:
+    spark.sql("DECLARE OR REPLACE v STRING DEFAULT 'variable'")
+    spark.sql(f"UPDATE {t} SET v = v || '!' WHERE id = 1")
+    assert values(spark, t)[1] == "1!"
+    spark.sql("DROP TEMPORARY VARIABLE v")
+    with pytest.raises(AnalysisException, match="nosuch"):
+        spark.sql(f"UPDATE {t} SET v = nosuch")
+
+
 # --- what a table may be
 
 

@@ -23,6 +23,7 @@ public class Rules {
     add(analyzer, "hintResolutionRules", new Definitions.Early(session));
     add(analyzer, "extendedResolutionRules", new Merges(session));
     add(analyzer, "extendedResolutionRules", new Inserts());
+    add(analyzer, "extendedResolutionRules", new Variables(session));
     add(analyzer, "postHocResolutionRules", new Statements(session));
     add(analyzer, "postHocResolutionRules", new Definitions.Late());
   }
@@ -32,6 +33,7 @@ public class Rules {
     extensions.injectHintResolutionRule(new Definitions.EarlyBuilder());
     extensions.injectResolutionRule(new Merges.Builder());
     extensions.injectResolutionRule(new Inserts.Builder());
+    extensions.injectResolutionRule(new Variables.Builder());
     extensions.injectPostHocResolutionRule(new Statements.Builder());
     extensions.injectPostHocResolutionRule(new Definitions.LateBuilder());
   }
