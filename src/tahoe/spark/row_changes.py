@@ -333,9 +333,9 @@ class RowChange:
     def write(self, rows: Completed) -> Written:
         """Write rows as new files of the table; rows that come from others have the columns of their ids, and new ones need none."""
         tracking, hidden, renamed = self.snapshot.row_tracking, list[Field](), rows.rows
-        if tracking is not None:
+        if tracking is not None and KEPT_ROW_ID in renamed.columns:
             names = {KEPT_ROW_ID: tracking.row_id_column, KEPT_ROW_VERSION: tracking.row_commit_version_column}
-            for column, stored in names.items() if KEPT_ROW_ID in renamed.columns else ():
+            for column, stored in names.items():
                 renamed = renamed.drop(column) if stored is None else renamed.withColumnRenamed(column, stored)
                 hidden += [] if stored is None else [Field(name=stored, type=LONG)]
         written = write_rows(self.plan, self.options, replace(rows, rows=renamed), self.refusals, hidden)

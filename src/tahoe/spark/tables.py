@@ -34,7 +34,7 @@ from pyspark.sql.types import (
 )
 
 from tahoe._version import VERSION
-from tahoe.errors import DeltaAnalysisError, InvalidOptionError, OperationNotYetSupportedError, TableExistsError, TableNotFoundError
+from tahoe.errors import DeltaError, InvalidOptionError, OperationNotYetSupportedError, TableExistsError, TableNotFoundError
 from tahoe.protocol.features import supported_features
 from tahoe.protocol.properties import parse_column_list
 from tahoe.spark.catalog import location_of, name_not_found, path_in, qualified_name
@@ -155,7 +155,7 @@ class DeltaTable:
         """
         try:
             location = location_of(sparkSession, tableOrViewName)
-        except DeltaAnalysisError as error:
+        except DeltaError as error:
             raise for_user(error) from None
         return cls(sparkSession, _existing(open_table(sparkSession, location)), name=tableOrViewName)
 
@@ -462,7 +462,7 @@ def _session(given: SparkSession | None) -> SparkSession:
 def _existing(table: Table) -> Table:
     try:
         table.snapshot()
-    except DeltaAnalysisError as error:
+    except DeltaError as error:
         raise for_user(error) from None
     return table
 
@@ -684,7 +684,7 @@ class DeltaTableBuilder:
         """
         try:
             return self._execute()
-        except DeltaAnalysisError as error:
+        except DeltaError as error:
             raise for_user(error) from None
 
     def _execute(self) -> DeltaTable:
