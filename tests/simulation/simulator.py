@@ -145,8 +145,8 @@ class FailingStore:
         found: FileInfo | None = self._call("head", key)
         return found
 
-    def open(self, key: str) -> BinaryIO:
-        found: BinaryIO = self._call("open", key)
+    def open(self, key: str, known: FileInfo | None = None) -> BinaryIO:
+        found: BinaryIO = self._call("open", key, known)
         return found
 
     def put_if_absent(self, key: str, data: bytes) -> bool:

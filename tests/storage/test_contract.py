@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import pyarrow as pa
@@ -19,7 +20,7 @@ import pytest
 
 from tahoe.storage import open_store
 from tahoe.storage.coordinated import CoordinatedStore
-from tahoe.storage.env import Store, byte_order
+from tahoe.storage.env import FileReplacedError, Store, byte_order
 from tahoe.storage.memory import MemoryCommitService
 from tests.storage.servers import Server
 
@@ -145,6 +146,7 @@ def test_listing_and_head_agree_on_the_time(store: Store) -> None:
     found = store.head("a")
     assert found is not None
     assert [f.modified_ms // 1000 for f in store.list_from("")] == [found.modified_ms // 1000]
+    assert [f.identity for f in store.list_from("")] == [found.identity]
     assert list(store.list_from("")) == list(store.walk(""))
 
 
@@ -170,6 +172,34 @@ def test_an_opened_file_seeks_and_tells(store: Store) -> None:
         buffer = bytearray(3)
         assert file.readinto(buffer) == 3  # type: ignore[attr-defined]
         assert bytes(buffer) == b"567"
+
+
+def test_a_file_that_was_replaced_is_told_from_the_one_before(store: Store) -> None:
+    store.put("k", b"0123456789")
+    before = store.head("k")
+    assert before is not None
+    with store.open("k", before) as file:
+        assert file.read() == b"0123456789"
+    store.put("k", b"9876543210")
+    after = store.head("k")
+    assert after is not None
+    assert before.identity != after.identity
+    with pytest.raises(FileReplacedError), store.open("k", before) as file:
+        file.read(1)
+    store.delete("k")
+    with pytest.raises((FileNotFoundError, FileReplacedError)), store.open("k", after) as file:
+        file.read(1)
+
+
+def test_an_opened_file_never_mixes_two_contents(store: Store) -> None:
+    store.put("k", b"0" * 100_000)
+    with store.open("k") as file:
+        read = file.read(10)
+        store.put("k", b"1" * 100_000)
+        file.seek(50_000)
+        with suppress(FileReplacedError):
+            read += file.read(10)
+    assert set(read) == set(b"0")
 
 
 def test_an_opened_file_is_good_enough_for_parquet(store: Store) -> None:

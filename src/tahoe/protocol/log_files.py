@@ -54,6 +54,12 @@ class LogFile:
     parts: int = 1
     size_bytes: int = 0
     modified_ms: int = 0
+    etag: str = ""
+
+    @property
+    def identity(self) -> tuple[int, str]:
+        """By which the file is known again, as storages tell it: another one may take its name."""
+        return self.size_bytes, self.etag or str(self.modified_ms)
 
     @property
     def key(self) -> str:
@@ -64,7 +70,7 @@ class LogFile:
         return self.kind in _PREFERENCE
 
 
-def parse_name(name: str, *, size_bytes: int = 0, modified_ms: int = 0) -> LogFile | None:
+def parse_name(name: str, *, size_bytes: int = 0, modified_ms: int = 0, etag: str = "") -> LogFile | None:
     """What a file of `_delta_log` is, or None for names that mean nothing to the protocol."""
     for kind, pattern in _PATTERNS.items():
         if found := pattern.fullmatch(name):
@@ -79,6 +85,7 @@ def parse_name(name: str, *, size_bytes: int = 0, modified_ms: int = 0) -> LogFi
                 parts=int(groups.get("parts") or 1),
                 size_bytes=size_bytes,
                 modified_ms=modified_ms,
+                etag=etag,
             )
     return None
 

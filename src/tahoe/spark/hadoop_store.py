@@ -21,7 +21,7 @@ from typing import BinaryIO, cast
 
 from tahoe.errors import AtomicCreateUnsupportedError, NoGatewayError, StorageRefusedError, StorageUnavailableError
 from tahoe.spark.gateway import JVM_ERRORS, Gateway, JavaObject, class_names, java_error, running_class
-from tahoe.storage.env import TEMPORARY_SUFFIX, FileInfo, byte_order, is_temporary
+from tahoe.storage.env import TEMPORARY_SUFFIX, FileInfo, FileReplacedError, byte_order, is_temporary
 from tahoe.storage.locations import KNOWN_SCHEMES, LOCAL_SCHEME, join, normalise, scheme_of, spelled, split_url
 from tahoe.storage.ranges import RangeFile
 
@@ -128,10 +128,13 @@ class HadoopStore:
             found = _files(f"{folder}/" if (folder := key.rpartition("/")[0]) else "", self._storage().status(self._path(key)))
         return found[0] if found else None
 
-    def open(self, key: str) -> BinaryIO:
+    def open(self, key: str, known: FileInfo | None = None) -> BinaryIO:
+        """HDFS keeps what is open: a file that is replaced fails, and is never mixed with the one that took its place."""
         found = self.head(key)
         if found is None:
             raise self._missing(key)
+        if known is not None and found.identity != known.identity:
+            raise FileReplacedError(errno.ESTALE, "the file was replaced", join(self.url, key))
         with self._translated("read", key, missing_passes=True):
             stream = self._storage().open(self._path(key))
         return cast(BinaryIO, RangeFile(found.size_bytes, partial(self._part, key, stream), stream.close))

@@ -40,7 +40,7 @@ from tahoe.errors import (
     StorageUnavailableError,
 )
 from tahoe.storage.cloud_options import client_environment, cloud_config, foreign_endpoint
-from tahoe.storage.env import FileInfo, byte_order, is_temporary
+from tahoe.storage.env import FileInfo, FileReplacedError, byte_order, is_temporary
 from tahoe.storage.locations import join, split_url
 from tahoe.storage.probe import check_creates_once
 from tahoe.storage.ranges import RangeFile
@@ -130,15 +130,35 @@ class CloudStore:
     def head(self, key: str) -> FileInfo | None:
         with self._translated("look at", key):
             try:
-                return FileInfo(key, *_size_and_time(self._bucket().head(self._path(key))))
+                return _info(key, self._bucket().head(self._path(key)))
             except FileNotFoundError:
                 return None
 
-    def open(self, key: str) -> BinaryIO:
-        found = self.head(key)
+    def open(self, key: str, known: FileInfo | None = None) -> BinaryIO:
+        found = known or self.head(key)
         if found is None:
             raise self._missing(key)
-        return cast(BinaryIO, RangeFile(found.size_bytes, partial(self.get_range, key)))
+        return cast(BinaryIO, RangeFile(found.size_bytes, partial(self._part, found)))
+
+    def _part(self, known: FileInfo, start: int, length: int) -> bytes:
+        """Bytes of a file that must still be the one that is known."""
+        options: Any = {"range": (start, start + length), **({"if_match": f'"{known.etag}"'} if known.etag else {})}
+        with self._translated("read", known.key, missing_passes=True):
+            try:
+                found = self._bucket().get(self._path(known.key), options=options)
+            except PreconditionError as error:
+                raise self._replaced(known.key) from error
+            except GenericError as error:  # the part may lie behind the end of the file that is there now
+                there = self.head(known.key)
+                if there is None or there.identity != known.identity:
+                    raise self._replaced(known.key) from error
+                raise
+            if _info(known.key, found.meta).identity != known.identity:  # a storage that does not know the condition
+                raise self._replaced(known.key)
+            return bytes(found.bytes())
+
+    def _replaced(self, key: str) -> FileReplacedError:
+        return FileReplacedError(errno.ESTALE, "the file was replaced", join(self.url, key))
 
     def put_if_absent(self, key: str, data: bytes) -> bool:
         self._try_out(key.rpartition("/")[0])
@@ -201,7 +221,7 @@ class CloudStore:
     def _files(self, prefix: str, metas: Iterable[Mapping[str, Any]]) -> list[FileInfo]:
         """What a listing of a folder holds, sorted, because no storage promises an order for every kind of bucket."""
         home, below = (f"{path}/" if path else "" for path in (self._path(""), self._path(prefix)))
-        found = [FileInfo(meta["path"][len(home) :], *_size_and_time(meta)) for meta in metas if meta["path"].startswith(below)]
+        found = [_info(meta["path"][len(home) :], meta) for meta in metas if meta["path"].startswith(below)]
         return sorted(_without_folders(found), key=lambda f: byte_order(f.key))
 
     def _nothing(self, key: str) -> bytes:
@@ -250,8 +270,8 @@ def _open_bucket(scheme: str, authority: str, options: tuple[tuple[str, str], ..
     )
 
 
-def _size_and_time(meta: Mapping[str, Any]) -> tuple[int, int]:
-    return meta["size"], int(meta["last_modified"].timestamp() * 1000)
+def _info(key: str, meta: Mapping[str, Any]) -> FileInfo:
+    return FileInfo(key, meta["size"], int(meta["last_modified"].timestamp() * 1000), (meta.get("e_tag") or "").strip('"'))
 
 
 def _without_folders(files: list[FileInfo]) -> list[FileInfo]:

@@ -79,8 +79,8 @@ class CoordinatedStore:
         found = self.inner.head(key)
         return self.inner.head(key) if found is None and self._was_entered(key) else found
 
-    def open(self, key: str) -> BinaryIO:
-        return self._read(key, lambda: self.inner.open(key))
+    def open(self, key: str, known: FileInfo | None = None) -> BinaryIO:
+        return self._read(key, lambda: self.inner.open(key, known))
 
     def put_if_absent(self, key: str, data: bytes) -> bool:
         version = _version(key)

@@ -13,16 +13,35 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import BinaryIO, Protocol
+from typing import BinaryIO, Protocol, TypeAlias
+
+Identity: TypeAlias = tuple[int, str]
+"""The size of a file in bytes, and its ETag; where there is none, the time of modification. S3 tells that time in whole seconds here and in
+milliseconds there."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileInfo:
-    """A file as a listing shows it. `modified_ms` is the storage's own clock, in milliseconds since 1970."""
+    """A file as a listing shows it.
+
+    Attributes:
+        modified_ms: by the storage's own clock, in milliseconds since 1970.
+        etag: another one for other content under the same key, where the storage has such a tag; else empty.
+    """
 
     key: str
     size_bytes: int
     modified_ms: int
+    etag: str = ""
+
+    @property
+    def identity(self) -> Identity:
+        """What differs once the file was replaced, or deleted and made again. Listings and `head` agree on it."""
+        return self.size_bytes, self.etag or str(self.modified_ms)
+
+
+class FileReplacedError(OSError):
+    """A file that is read piece by piece is another one by now. What was read of it is worth nothing."""
 
 
 class Store(Protocol):
@@ -66,11 +85,16 @@ class Store(Protocol):
     def head(self, key: str) -> FileInfo | None:
         """Size and time of one file, or None where there is none."""
 
-    def open(self, key: str) -> BinaryIO:
+    def open(self, key: str, known: FileInfo | None = None) -> BinaryIO:
         """The content as a seekable file, of which only what is read is fetched. It is not safe to share between threads.
+
+        Args:
+            known: what `head` said of the file, which must still be that one. It saves asking again.
 
         Raises:
             FileNotFoundError: no such key.
+            FileReplacedError: now, or while it is read: the file is not the one that is known, or that was opened. Every read is of one
+                and the same content.
         """
 
     def put_if_absent(self, key: str, data: bytes) -> bool:

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import BinaryIO
 
 from tahoe.errors import AtomicCreateUnsupportedError, StorageRefusedError, StorageUnavailableError
-from tahoe.storage.env import TEMPORARY_SUFFIX, FileInfo, byte_order, is_temporary
+from tahoe.storage.env import TEMPORARY_SUFFIX, FileInfo, FileReplacedError, byte_order, is_temporary
 from tahoe.storage.locations import local_path
 
 # What `link` answers where the file system cannot do it. EPERM is also what a mount without the right to link says.
@@ -93,9 +93,14 @@ class LocalStore:
                 return None
             return _from_status(key, status) if _is_file(status) else None
 
-    def open(self, key: str) -> BinaryIO:
+    def open(self, key: str, known: FileInfo | None = None) -> BinaryIO:
+        """Whoever has a file open reads that file, whatever has its name by now."""
         with self._translated("read", key, missing_passes=True):
-            return self._opened(key)
+            file = self._opened(key)
+            if known is not None and _from_status(key, os.fstat(file.fileno())).identity != known.identity:
+                file.close()
+                raise FileReplacedError(errno.ESTALE, "the file was replaced", self._path(key))
+            return file
 
     def put_if_absent(self, key: str, data: bytes) -> bool:
         with self._translated("create", key), self._temporary(key, data) as temporary:
@@ -180,7 +185,7 @@ class LocalStore:
         try:
             yield
         except (OSError, ValueError) as error:  # ValueError: a name that no file can have
-            if missing_passes and isinstance(error, FileNotFoundError):
+            if missing_passes and isinstance(error, FileNotFoundError | FileReplacedError):
                 raise
             kind = StorageRefusedError if isinstance(error, ValueError) or error.errno in _REFUSALS else StorageUnavailableError
             raise kind(table=self.url, operation=f"{operation} {key or 'the folder'}", detail=str(error)) from error
@@ -195,7 +200,7 @@ def _info(key: str, entry: os.DirEntry[str]) -> FileInfo | None:
 
 
 def _from_status(key: str, status: os.stat_result) -> FileInfo:
-    return FileInfo(key, status.st_size, status.st_mtime_ns // 1_000_000)
+    return FileInfo(key, status.st_size, status.st_mtime_ns // 1_000_000, f"{status.st_ino:x}-{status.st_mtime_ns:x}")
 
 
 def _is_file(status: os.stat_result) -> bool:

@@ -11,6 +11,7 @@ import errno
 import io
 import os
 import time
+import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -22,7 +23,7 @@ from typing import Any, BinaryIO
 
 from tahoe.errors import StorageUnavailableError
 from tahoe.storage.commit_service import CommitEntry
-from tahoe.storage.env import FileInfo, byte_order, is_temporary
+from tahoe.storage.env import FileInfo, FileReplacedError, byte_order, is_temporary
 from tahoe.storage.locations import join, normalise, split_url
 
 
@@ -174,11 +175,14 @@ class MemoryStore:
     def head(self, key: str) -> FileInfo | None:
         with self._call(Operation.HEAD, key), self._content.lock:
             found = self._content.files.get(self._above + key)
-            return None if found is None else FileInfo(key, len(found[0]), found[1])
+            return None if found is None else _info(key, found)
 
-    def open(self, key: str) -> BinaryIO:
+    def open(self, key: str, known: FileInfo | None = None) -> BinaryIO:
         with self._call(Operation.OPEN, key):
-            return io.BytesIO(self._read(key))
+            content = self._found(key)
+            if known is not None and _info(key, content).identity != known.identity:
+                raise FileReplacedError(errno.ESTALE, "the file was replaced", join(self.url, key))
+            return io.BytesIO(content[0])
 
     def put_if_absent(self, key: str, data: bytes) -> bool:
         with self._call(Operation.PUT_IF_ABSENT, key) as due:
@@ -216,17 +220,25 @@ class MemoryStore:
                 raise fault.error or StorageUnavailableError(table=self.url, operation=operation, detail="a fault that was asked for")
 
     def _read(self, key: str) -> bytes:
+        return self._found(key)[0]
+
+    def _found(self, key: str) -> tuple[bytes, int]:
         with self._content.lock:
             found = self._content.files.get(self._above + key)
         if found is None:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), join(self.url, key))
-        return found[0]
+        return found
 
     def _below(self, start: str) -> list[FileInfo]:
         skipped = len(self._above)
         with self._content.lock:
-            files = [(k[skipped:], *content) for k, content in self._content.files.items() if k.startswith(self._above + start)]
-        return sorted((FileInfo(key, len(data), modified_ms) for key, data, modified_ms in files), key=lambda f: byte_order(f.key))
+            files = [(k[skipped:], content) for k, content in self._content.files.items() if k.startswith(self._above + start)]
+        return sorted((_info(key, content) for key, content in files), key=lambda f: byte_order(f.key))
+
+
+def _info(key: str, content: tuple[bytes, int]) -> FileInfo:
+    data, modified_ms = content
+    return FileInfo(key, len(data), modified_ms, f"{zlib.crc32(data):08x}")
 
 
 def _without_hidden(files: list[FileInfo], due: list[Fault]) -> Iterator[FileInfo]:
