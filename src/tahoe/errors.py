@@ -35,7 +35,7 @@
     │   │   UnsupportedTypeChangeError, WriteNotImplementedError
     ├── DeltaLogError                 the log breaks the protocol
     │   ├── InvalidLogFileError, InvalidCommitError, MissingVersionError, MissingActionError, CorruptCheckpointError,
-    │   │   InvalidPartitionValueError
+    │   │   InvalidPartitionValueError; below MissingVersionError CommitGoneError
     ├── DeltaDataError                a file that the log names is not what the log says
     │   ├── DataFileMissingError, InvalidDataFileError, DeletionVectorError
     ├── DeltaConcurrentModificationException   another writer won, and what it did matters to this one
@@ -783,6 +783,13 @@ class MissingVersionError(DeltaLogError):
     sqlstate = "KD00C"
     what = "{table}: the log of version {version} is incomplete: {detail}."
     todo = "Restore the missing file from a copy, or read a version that the log still covers."
+
+
+class CommitGoneError(MissingVersionError):
+    """A commit that was listed was deleted before it was read: by metadata cleanup, or with the table."""
+
+    condition = "DELTA_COMMIT_FILE_GONE"
+    todo = "Read the table again: metadata cleanup has deleted the commit, or the table was dropped."
 
 
 class MissingActionError(DeltaLogError):

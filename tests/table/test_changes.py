@@ -464,7 +464,7 @@ def test_an_interruption_ends_a_transaction(monkeypatch):
     kept = [info.key for info in table.env.store.walk()]
     with pytest.raises(KeyboardInterrupt), table.transaction() as changes:
         changes.delete("id = 0 or id = 20")
-        monkeypatch.setattr("tahoe.table.changes.is_current", lambda _: (_ for _ in ()).throw(KeyboardInterrupt))
+        monkeypatch.setattr("tahoe.table.changes.Transaction", lambda **_: (_ for _ in ()).throw(KeyboardInterrupt))
         changes.commit()
     assert [info.key for info in table.env.store.walk()] == kept
     with pytest.raises(UnsupportedOperationError, match="it is over"):

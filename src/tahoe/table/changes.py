@@ -30,7 +30,6 @@ from tahoe.errors import (
     GeneratedColumnDependsError,
     InvalidOptionError,
     InvalidPredicateError,
-    MetadataChangedException,
     NotNullViolationError,
     SchemaMismatchError,
     UnsupportedOperationError,
@@ -59,7 +58,7 @@ from tahoe.table.marks import Mark, num_records
 from tahoe.table.read_set import AnyRead, RowsRead
 from tahoe.table.rows import matching_rows, read_file, read_rows
 from tahoe.table.scan import Scan
-from tahoe.table.snapshot import Snapshot, is_current
+from tahoe.table.snapshot import Snapshot
 from tahoe.table.transaction import Transaction
 from tahoe.table.types import delta_schema
 from tahoe.table.vectors import deleted_rows
@@ -670,12 +669,6 @@ class Changes:
         actions = self._actions([*removes, *self._adds, *self._added_again()])
         if not actions and not marks:
             return None
-        if not is_current(self.snapshot):
-            raise MetadataChangedException(
-                table=self.table.url,
-                winner=f"version {self.snapshot.version} is another one now",
-                detail="the table was dropped or made anew since the transaction began",
-            )
         operation, parameters = self._told()
         return Transaction(
             log=self.table.log,

@@ -159,9 +159,8 @@ class _Writer:
 
     def _files(self) -> Iterator[tuple[str, pa.StructArray]]:
         """The live files, and the tombstones that have not expired, some at a time."""
-        for part in self.snapshot.live.parts:
-            for batch in part.batches():
-                yield "add", self._adds(batch)
+        for batch in self.snapshot.live.batches():
+            yield "add", self._adds(batch)
         retention = properties.DELETED_FILE_RETENTION.get(self.snapshot.properties, table=self.snapshot.url)
         for removes in _unexpired(self.snapshot, self.snapshot.log.env.clock_ms() - _ms(retention)):
             yield "remove", removes

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from typing import Any
+from itertools import chain
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -19,8 +20,14 @@ import pyarrow.compute as pc
 from tahoe._cached import cached_property
 from tahoe.protocol.actions import Action, Add, Remove, decode_deletion_vector
 from tahoe.protocol.replay import FileKey, file_key
+from tahoe.storage.env import FileReplacedError
 from tahoe.table.parquet import NestedColumns
 from tahoe.table.statistics import KeptStatistics, StatisticsRequest, no_statistics, parse_statistics, read_parsed_statistics
+
+Answer = TypeVar("Answer")
+
+# What a part says whose file is not the one any more that the version was read from.
+GONE = (FileNotFoundError, FileReplacedError)
 
 DELETION_VECTOR = pa.struct(
     [
@@ -137,7 +144,8 @@ class CheckpointPart(Part):
         """Read columns side by side. The first time this finds the rows that hold a file.
 
         Raises:
-            OSError, pyarrow.ArrowException: the file is missing or broken.
+            FileNotFoundError, FileReplacedError: the file is not there any more, or another one has its name.
+            OSError, pyarrow.ArrowException: it is broken.
         """
         wanted = list(dict.fromkeys([*names, "path"] if self._rows is None else names))
         read = {}
@@ -163,6 +171,8 @@ class CheckpointPart(Part):
             if parsed is not None:
                 return pa.table([self._live(column) for column in parsed.columns], schema=parsed.schema)
             return self._parsed_texts(request)
+        except GONE:
+            raise
         except (OSError, pa.ArrowException):
             return no_statistics(self.num_rows, request)
 
@@ -194,6 +204,34 @@ class CheckpointPart(Part):
         smaller._read = {name: column.take(rows) for name, column in self._read.items()}
         smaller._statistics = self._statistics.take(rows)
         return smaller
+
+
+class ReorderedPart(Part):
+    """Files of a version that was loaded again, in the order that they had before.
+
+    Args:
+        order: for each file its position in `live`.
+    """
+
+    def __init__(self, live: LiveFiles, order: pa.Array) -> None:
+        self._live, self._order = live, order
+
+    @property
+    def num_rows(self) -> int:
+        return len(self._order)
+
+    def column(self, name: str) -> pa.ChunkedArray:
+        return self._live.column(name).take(self._order)
+
+    def statistics(self, request: StatisticsRequest) -> pa.Table:
+        return self._live.statistics(request).take(self._order)
+
+    def batches(self) -> Iterator[pa.Table]:
+        """In another order, in which nothing need be held."""
+        return self._live.subset(np.sort(self._order.to_numpy())).batches()
+
+    def take(self, rows: pa.Array) -> ReorderedPart:
+        return ReorderedPart(self._live, self._order.take(rows))
 
 
 def _batch_table(adds: pa.StructArray, rows: npt.NDArray[np.integer[Any]]) -> pa.Table:
@@ -236,22 +274,79 @@ def _conform_vectors(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 class LiveFiles:
-    """The files of one version, in a fixed order. Immutable; a newer version is made from it with `after`."""
+    """The files of one version, in a fixed order. Immutable; a newer version is made from it with `after`.
 
-    def __init__(self, parts: Sequence[Part]) -> None:
+    A checkpoint may be deleted by metadata cleanup, or replaced by another writer, while columns of it are still to be read. Then the files
+    are found again in what the log has now.
+
+    Args:
+        find_again: gives the files of these paths, in this order, as the log has them now in the same version.
+    """
+
+    def __init__(self, parts: Iterable[Part], find_again: Callable[[pa.ChunkedArray], Part] | None = None) -> None:
         self.parts = tuple(part for part in parts if part.num_rows)
+        self._find_again = find_again
+
+    def found_by(self, find_again: Callable[[pa.ChunkedArray], Part]) -> LiveFiles:
+        """The same files, which can be found again."""
+        return LiveFiles(self.parts, find_again)
 
     def __len__(self) -> int:
         return sum(part.num_rows for part in self.parts)
 
     def column(self, name: str) -> pa.ChunkedArray:
         """One column of `COLUMNS` for all files."""
-        chunks = [chunk for part in self.parts for chunk in part.column(name).chunks]
-        return pa.chunked_array(chunks, type=COLUMNS[name][0])
+        columns = self._answers(lambda part: part.column(name))
+        return pa.chunked_array([chunk for column in columns for chunk in column.chunks], type=COLUMNS[name][0])
 
     def statistics(self, request: StatisticsRequest) -> pa.Table:
         """Typed statistics of all files, null where a file has none."""
-        return pa.concat_tables([no_statistics(0, request), *(part.statistics(request) for part in self.parts)])
+        return pa.concat_tables([no_statistics(0, request), *self._answers(lambda part: part.statistics(request))])
+
+    def batches(self) -> Iterator[pa.Table]:
+        """All that is known of the files, some at a time, in any order; see `Part.batches`."""
+        start = 0
+        for part in self.parts:
+            batches = part.batches()
+            try:
+                first = next(batches, None)
+            except GONE:
+                if self._find_again is None:
+                    raise
+                self._renew()
+                yield from self.subset(np.arange(start, len(self))).batches()
+                return
+            yield from batches if first is None else chain([first], batches)
+            start += part.num_rows
+
+    def subset(self, rows: npt.NDArray[np.integer[Any]]) -> LiveFiles:
+        """Some of the files, by their positions, which are sorted."""
+        taken, start = list[Part](), 0
+        for part in self.parts:
+            inside = rows[slice(*np.searchsorted(rows, [start, start + part.num_rows]))] - start
+            taken.append(part.take(pa.array(inside, pa.int64())))
+            start += part.num_rows
+        return LiveFiles(taken)
+
+    def lacks_texts(self) -> bool:
+        """Whether statistics of a file are typed columns of a checkpoint alone."""
+        return any(self._answers(lambda part: not isinstance(part, MemoryPart) and part.column("stats").null_count > 0))
+
+    def _answers(self, ask: Callable[[Part], Answer]) -> list[Answer]:
+        """What each part says."""
+        try:
+            return [ask(part) for part in self.parts]
+        except GONE:
+            if self._find_again is None:
+                raise
+            self._renew()
+        return [ask(part) for part in self.parts]
+
+    def _renew(self) -> None:
+        """Load the version again. Its files are the same, in the same order."""
+        assert self._find_again is not None
+        paths = [chunk for part in self.parts for chunk in part.column("path").chunks]  # were read with the version
+        self.parts = (self._find_again(pa.chunked_array(paths, pa.string())),)
 
     @cached_property
     def ambiguous(self) -> pa.ChunkedArray:
@@ -268,8 +363,8 @@ class LiveFiles:
 
     def adds(self) -> Iterable[Add]:
         """The files as actions, for those who need few of them."""
-        for part in self.parts:
-            yield from to_adds(pa.table({name: part.column(name) for name in COLUMNS}))
+        tables = self._answers(lambda part: pa.table({name: part.column(name) for name in COLUMNS}))
+        return chain.from_iterable(map(to_adds, tables))
 
     def after(self, newer: Sequence[Iterable[Action]], canonical: Callable[[str], str]) -> LiveFiles:
         """The files once more commits are applied.

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, tzinfo
 
-from tahoe.errors import MissingVersionError, NotADeltaTableError, TableNotFoundError, VersionNotFoundError
+from tahoe.errors import CommitGoneError, MissingVersionError, NotADeltaTableError, TableNotFoundError, VersionNotFoundError
 from tahoe.protocol import log_files
 from tahoe.protocol.actions import Action, CommitInfo, decode_commit
 from tahoe.protocol.last_checkpoint import LastCheckpoint, parse_last_checkpoint
@@ -51,7 +51,7 @@ class Log:
         start_after = f"{log_files.LOG_FOLDER}/{from_version:020d}"
         found = []
         for info in self.env.store.list_from(log_files.LOG_FOLDER, start_after if from_version else ""):
-            if file := log_files.parse_name(_name(info.key), size_bytes=info.size_bytes, modified_ms=info.modified_ms):
+            if file := log_files.parse_name(_name(info.key), size_bytes=info.size_bytes, modified_ms=info.modified_ms, etag=info.etag):
                 found.append(file)
         return found
 
@@ -91,17 +91,26 @@ class Log:
 
         Raises:
             InvalidLogFileError, InvalidCommitError: the file is broken, or breaks the protocol.
-            MissingVersionError: the file is gone.
+            CommitGoneError: the file is gone.
         """
         try:
             data = self.env.store.get(file.key)
         except FileNotFoundError as error:
             detail = f"{file.name} disappeared while it was read"
-            raise MissingVersionError(table=self.url, version=file.version, detail=detail) from error
+            raise CommitGoneError(table=self.url, version=file.version, detail=detail) from error
         actions = list(decode_commit(data, table=self.url, file=file.name))
         if file.kind is log_files.Kind.COMMIT:  # a compacted file may name one path with the vectors of several versions
             check_commit(actions, self.canonical, table=self.url, file=file.name)
         return actions
+
+    def commit_file(self, version: int) -> LogFile | None:
+        """The commit of a version as the storage has it now; None where there is none."""
+        found = self.env.store.head(log_files.commit_key(version))
+        if found is None:
+            return None
+        return log_files.parse_name(
+            log_files.commit_name(version), size_bytes=found.size_bytes, modified_ms=found.modified_ms, etag=found.etag
+        )
 
     def read_version(self, version: int) -> list[Action]:
         """The actions of one commit by its version."""

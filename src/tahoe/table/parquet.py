@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -12,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tahoe._cached import cached_property
-from tahoe.storage.env import Store
+from tahoe.storage.env import FileInfo, FileReplacedError, Store
 
 LOCAL_SCHEME = "file://"
 
@@ -23,22 +24,36 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-def open_parquet(store: Store, key: str, metadata: pq.FileMetaData | None = None) -> pq.ParquetFile:
+def open_parquet(store: Store, key: str, metadata: pq.FileMetaData | None = None, *, known: FileInfo | None = None) -> pq.ParquetFile:
     """The file with timestamps in microseconds, as Delta has them; INT96 would become nanoseconds and lose far dates.
+
+    Args:
+        metadata: its footer, if that was read before.
+        known: what the store said of the file then: it must still be that one.
 
     Raises:
         FileNotFoundError: no such key.
+        FileReplacedError: now, or while it is read: the file is another one.
         pyarrow.ArrowInvalid: the file is no Parquet.
     """
     is_local = store.url.startswith(LOCAL_SCHEME)
-    source = pa.memory_map(os.path.join(store.url.removeprefix(LOCAL_SCHEME), key)) if is_local else store.open(key)
     return pq.ParquetFile(
-        source,
+        _mapped(store, key, known) if is_local else store.open(key, known),
         metadata=metadata,
         pre_buffer=not is_local,  # each read of an object store is a request: near ones are joined
         coerce_int96_timestamp_unit="us",
         arrow_extensions_enabled=False,
     )
+
+
+def _mapped(store: Store, key: str, known: FileInfo | None) -> pa.MemoryMappedFile:
+    """A local file in memory, which stays what it is whatever takes its name: so it is looked at once it is open."""
+    source = pa.memory_map(os.path.join(store.url.removeprefix(LOCAL_SCHEME), key))
+    found = None if known is None else store.head(key)
+    if known is not None and (found is None or found.identity != known.identity):
+        source.close()
+        raise FileReplacedError(errno.ESTALE, "the file was replaced", key)
+    return source
 
 
 _inside = threading.local()
@@ -61,15 +76,29 @@ class NestedColumns:
     """Fields inside the nested structs of one file, each read alone.
 
     Only a field's own leaves are read, row groups and fields side by side: that opens a checkpoint of a million files in a fraction of a
-    second.
+    second. The footer is read once, and holds for that very file: another writer may put a checkpoint of the same name in its place.
+
+    What reads raises, besides what Arrow does:
+        FileNotFoundError, FileReplacedError: the file is gone, or another one has its name.
     """
 
     def __init__(self, store: Store, key: str) -> None:
         self._store, self._key = store, key
 
     @cached_property
+    def _footer(self) -> tuple[FileInfo, pq.FileMetaData]:
+        known = self._store.head(self._key)
+        if known is None:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), self._key)
+        return known, open_parquet(self._store, self._key, known=known).metadata
+
+    @property
     def _metadata(self) -> pq.FileMetaData:
-        return open_parquet(self._store, self._key).metadata
+        return self._footer[1]
+
+    def _open(self) -> pq.ParquetFile:
+        known, metadata = self._footer
+        return open_parquet(self._store, self._key, metadata, known=known)
 
     @cached_property
     def _leaves(self) -> list[str]:
@@ -86,7 +115,7 @@ class NestedColumns:
         dotted = [".".join(path) for path in paths]
         found = [self._has(name) for name in dotted]
         if self.num_rows <= _IN_ONE_GO_ROWS_MAX:
-            file = open_parquet(self._store, self._key, self._metadata)
+            file = self._open()
             table = file.read(columns=[name for name, there in zip(dotted, found, strict=True) if there], use_threads=False)
             return [_inside_of(table.column(path[0]), path) if there else None for path, there in zip(paths, found, strict=True)]
         groups = range(self._metadata.num_row_groups)
@@ -97,7 +126,7 @@ class NestedColumns:
     def batches(self, parent: str, names: Sequence[str], rows: int) -> Iterator[pa.StructArray]:
         """The struct column of that name with those of its fields that the file has, some rows at a time, in the file's order."""
         leaves = [f"{parent}.{name}" for name in names if self._has(f"{parent}.{name}")]
-        file = open_parquet(self._store, self._key, self._metadata)
+        file = self._open()
         for batch in file.iter_batches(rows, columns=leaves) if leaves else ():
             yield batch.column(0)
 
@@ -118,7 +147,7 @@ class NestedColumns:
 
     def _read_one(self, task: tuple[int, tuple[str, ...]]) -> pa.ChunkedArray:
         group, path = task
-        file = open_parquet(self._store, self._key, self._metadata)  # a reader must not be shared between threads
+        file = self._open()  # a reader must not be shared between threads
         return _inside_of(file.read_row_group(group, columns=[".".join(path)], use_threads=False).column(0), path)
 
 

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tahoe._cached import cached_property
-from tahoe.errors import CorruptCheckpointError, DeltaLogError, MissingActionError
+from tahoe.errors import CommitGoneError, CorruptCheckpointError, DeltaAnalysisError, DeltaLogError, MissingActionError, MissingVersionError
 from tahoe.protocol import clustering, log_files
 from tahoe.protocol.actions import Action, CommitInfo, DomainMetadata, Metadata, Protocol, Txn
 from tahoe.protocol.clustering import clustering_columns
@@ -25,7 +27,7 @@ from tahoe.protocol.schema import Struct
 from tahoe.protocol.version_checksum import parse_version_checksum
 from tahoe.sql.predicates import parse_predicate
 from tahoe.table.checkpoint import read_checkpoint
-from tahoe.table.files import LiveFiles, MemoryPart, to_table
+from tahoe.table.files import LiveFiles, MemoryPart, Part, ReorderedPart, to_table
 from tahoe.table.log import Log
 from tahoe.table.rows import read_rows
 from tahoe.table.scan import Scan, plan_scan
@@ -161,6 +163,7 @@ def load_snapshot(log: Log, version: int | None = None, *, by_checksum: bool = T
     """
     unusable: frozenset[str] = frozenset()
     broken: CorruptCheckpointError | None = None
+    gone: CommitGoneError | None = None
     while True:
         try:
             segment = log.segment(version, unusable=unusable)
@@ -168,6 +171,10 @@ def load_snapshot(log: Log, version: int | None = None, *, by_checksum: bool = T
             raise (broken or error) from error
         try:
             return (_from_checksum(log, segment) if by_checksum else None) or _load(log, segment)
+        except CommitGoneError as error:  # by cleanup since the log was listed: a newer checkpoint is there
+            if gone is not None and gone.parameters == error.parameters:
+                raise
+            gone = error
         except CorruptCheckpointError as error:
             broken = broken or error
             assert segment.checkpoint is not None
@@ -230,9 +237,24 @@ def _checked(log: Log, state: State, live: LiveFiles, version: int, commit: LogF
         metadata=state.metadata,
         txns=state.txns,
         domains=state.domains,
-        live=live,
+        live=live.found_by(partial(_find_again, log, version)),
         commit=commit,
     )
+
+
+def _find_again(log: Log, version: int, paths: pa.ChunkedArray) -> Part:
+    """Files of a version whose checkpoint is not there any more, as the log has them now.
+
+    Raises:
+        MissingVersionError: the log has another table by now.
+        VersionNotFoundError, DeltaLogError: the version cannot be read any more.
+    """
+    again = load_snapshot(log, version).live
+    order = pc.index_in(paths, value_set=again.column("path"))
+    if order.null_count:
+        detail = f"its checkpoint was deleted, and version {version} has no file {paths.filter(order.is_null())[0]} now"
+        raise MissingVersionError(table=log.url, version=version, detail=detail)
+    return ReorderedPart(again, order.combine_chunks())
 
 
 def _check_complete(log: Log, state: State, version: int, file: str) -> None:
@@ -248,22 +270,24 @@ def refresh(snapshot: Snapshot) -> Snapshot:
     files = log.list_files(snapshot.version)
     commits = {f.version: f for f in files if f.kind is log_files.Kind.COMMIT}
     known = commits.get(snapshot.version)
-    if known is None or snapshot.commit is None or (known.size_bytes, known.modified_ms) != _identity(snapshot.commit):
+    if known is None or snapshot.commit is None or known.identity != snapshot.commit.identity:
         return load_snapshot(log)
     newest = max(commits)
     wanted = range(snapshot.version + 1, newest + 1)
     if any(version not in commits for version in wanted):
         return load_snapshot(log)
-    return snapshot.after([(commits[v], log.read(commits[v])) for v in wanted])
+    try:
+        return snapshot.after([(commits[v], log.read(commits[v])) for v in wanted])
+    except CommitGoneError:
+        return load_snapshot(log)
 
 
 def is_current(snapshot: Snapshot) -> bool:
-    """Whether the log still has the very commit of a snapshot: a table can be dropped, and another made in its place."""
-    if snapshot.commit is None:
+    """Whether the log still has the version of a snapshot, and it is this one: a table can be dropped, and another made in its place."""
+    if snapshot.commit is not None:
+        found = snapshot.log.commit_file(snapshot.version)
+        return found is not None and found.identity == snapshot.commit.identity
+    try:  # metadata cleanup has left the checkpoint alone, which may be written again at any time
+        return load_snapshot(snapshot.log, snapshot.version).metadata.id == snapshot.metadata.id
+    except (DeltaLogError, DeltaAnalysisError):
         return False
-    found = snapshot.log.env.store.head(snapshot.commit.key)
-    return found is not None and (found.size_bytes, found.modified_ms) == _identity(snapshot.commit)
-
-
-def _identity(commit: LogFile) -> tuple[int, int]:
-    return commit.size_bytes, commit.modified_ms

@@ -18,17 +18,20 @@ from tahoe.errors import (
     CommitOutcomeUnknownError,
     DeltaError,
     InvalidCommitError,
+    MissingVersionError,
     WriteAlreadyRecordedError,
 )
 from tahoe.protocol import log_files
 from tahoe.protocol.actions import Action, Add, CommitInfo, DomainMetadata, Metadata, Protocol, Remove, Txn, encode_commit
 from tahoe.protocol.column_values import moved_marks
 from tahoe.protocol.conflict import Intent, Isolation, Winner, find_conflict
+from tahoe.protocol.log_files import LogFile
 from tahoe.protocol.properties import ISOLATION_LEVEL
 from tahoe.protocol.replay import check_commit
 from tahoe.protocol.row_tracking import DOMAIN as ROW_TRACKING
 from tahoe.protocol.row_tracking import assigns_row_ids, high_water_mark, with_row_ids
 from tahoe.table.committer import Committed, Lost, put_commit
+from tahoe.table.continuity import StandsElsewhere, check_base, check_follows, gone
 from tahoe.table.log import Log
 from tahoe.table.marks import Mark, Marked, follow, mark_files, num_records
 from tahoe.table.snapshot import ENABLEMENT, Snapshot, in_commit_timestamps_enabled
@@ -54,6 +57,7 @@ class Transaction:
         once: the application whose write this is: where a winner has recorded it, nothing need be committed.
         txn_id: by which the commit is known again; given when it is committed.
         behind: the newest winner that was let go first; None for the first attempt.
+        behind_file: its commit as the storage had it.
         row_id_mark: the highest row id that is given away before this commit; None for what the base says.
     """
 
@@ -70,6 +74,7 @@ class Transaction:
     once: str | None = None
     txn_id: str = ""
     behind: Winner | None = None
+    behind_file: LogFile | None = None
     row_id_mark: int | None = None
 
     @property
@@ -84,7 +89,8 @@ class Transaction:
 
         Raises:
             WriteAlreadyRecordedError: a winner recorded this write's `txn`, or a later one: nothing need be committed.
-            DeltaConcurrentModificationException: a winner did something that matters; nothing was committed.
+            DeltaConcurrentModificationException: a winner did something that matters, or the base is not the table's any more; nothing was
+                committed.
             InvalidCommitError: a winner broke a rule that this commit would have to build on.
             CommitOutcomeUnknownError: the storage would not tell whether the commit arrived.
             CommitAttemptsExceededError: too many others were faster.
@@ -94,6 +100,7 @@ class Transaction:
         try:
             for attempt in range(COMMIT_ATTEMPTS_MAX):
                 version = mine._next_version
+                check_base(self.log, self.base)
                 if mine._put(version, marked):
                     return version
                 marks, mine = mine.marks, mine._rebased()
@@ -120,13 +127,22 @@ class Transaction:
         data = encode_commit(actions)
         match put_commit(env, version, data):
             case Committed():
+                self._check_follows(version, data)
                 after_commit(self.log, self.base, version, actions, len(data))
                 return True
             case Lost():
                 return False
             case unknown:
-                detail = str(unknown.error)
-                raise CommitOutcomeUnknownError(table=self.log.url, version=version, txn_id=self.txn_id, detail=detail) from unknown.error
+                raise self._in_doubt(version, unknown.error) from unknown.error
+
+    def _check_follows(self, version: int, data: bytes) -> None:
+        try:
+            check_follows(self.log, version, data, base=self.base, winner=self.behind_file)
+        except StandsElsewhere as error:
+            raise self._in_doubt(version, error) from error
+
+    def _in_doubt(self, version: int, reason: Exception) -> CommitOutcomeUnknownError:
+        return CommitOutcomeUnknownError(table=self.log.url, version=version, txn_id=self.txn_id, detail=str(reason))
 
     def _discard(self, marked: Marked) -> None:
         for key in marked.keys:
@@ -163,10 +179,21 @@ class Transaction:
         """
         lost = self._next_version
         newest = max([lost, *(f.version for f in self.log.list_files(lost) if f.kind is log_files.Kind.COMMIT)])
-        mine = self
+        file = self.log.commit_file(newest)
+        mine = replace(self, behind_file=file)
         for version in range(lost, newest + 1):
-            mine = mine._go_behind(Winner(version=version, actions=tuple(self.log.read_version(version))))
+            mine = mine._go_behind(self._winner(version))
         return mine
+
+    def _winner(self, version: int) -> Winner:
+        """
+        Raises:
+            ConcurrentWriteException, MetadataChangedException: its commit is gone, so that nobody can tell whether it mattered.
+        """
+        try:
+            return Winner(version=version, actions=tuple(self.log.read_version(version)))
+        except MissingVersionError as error:
+            raise gone(self.log, version) from error
 
     def _go_behind(self, winner: Winner) -> Transaction:
         self._check_not_recorded(winner)

@@ -22,7 +22,7 @@ from tahoe.protocol.replay import FileKey, file_key
 from tahoe.protocol.version_checksum import VersionChecksum, encode_version_checksum
 from tahoe.table.checkpoint import read_checkpoint, read_few, sidecar_key
 from tahoe.table.checkpoint_writer import write_checkpoint
-from tahoe.table.files import CheckpointPart, LiveFiles
+from tahoe.table.files import LiveFiles
 from tahoe.table.history import timeline
 from tahoe.table.log import Log
 from tahoe.table.snapshot import Snapshot, in_commit_timestamps_enabled, is_current, load_snapshot
@@ -58,11 +58,9 @@ def after_commit(log: Log, base: Snapshot | None, version: int, actions: Sequenc
 
 
 def _after_commit(log: Log, base: Snapshot | None, version: int, actions: Sequence[Action], size_bytes: int) -> None:
-    found = log.env.store.head(log_files.commit_key(version))
-    if found is None or found.size_bytes != size_bytes or (base is not None and not is_current(base)):
+    commit = log.commit_file(version)
+    if commit is None or commit.size_bytes != size_bytes or (base is not None and not is_current(base)):
         return  # not the table of then
-    commit = log_files.parse_name(log_files.commit_name(version), size_bytes=size_bytes, modified_ms=found.modified_ms)
-    assert commit is not None
     snapshot = _snapshot_after(log, base, commit, actions)
     write_checksum(snapshot, next(a for a in actions if isinstance(a, CommitInfo)))
     if version and version % properties.CHECKPOINT_INTERVAL.get(snapshot.properties, table=log.url) == 0:
@@ -115,7 +113,7 @@ def _can_be_listed(live: LiveFiles) -> bool:
     """Few files, all that is known of which is in the columns that are listed: a checkpoint may have statistics as `stats_parsed` alone."""
     if len(live) > CHECKSUM_FILES_MAX:  # the statistics of many files must not be read for each commit
         return False
-    return all(part.column("stats").null_count == 0 for part in live.parts if isinstance(part, CheckpointPart))
+    return not live.lacks_texts()
 
 
 # --- compacted files

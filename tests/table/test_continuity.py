@@ -1,0 +1,397 @@
+"""A commit goes on from the log on which it was planned, and what was read stays that: whatever others delete, replace or make anew."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tahoe.errors import (
+    CommitOutcomeUnknownError,
+    ConcurrentWriteException,
+    DeltaConcurrentModificationException,
+    MetadataChangedException,
+    MissingVersionError,
+    StorageUnavailableError,
+    VersionNotFoundError,
+)
+from tahoe.protocol.log_files import classic_checkpoint_name, commit_key
+from tahoe.storage.env import Env
+from tahoe.storage.memory import Effect, Fault, FaultPlan, MemoryStore, Operation
+from tahoe.table.arrow_writer import commit_files, write_files
+from tahoe.table.snapshot import Snapshot
+from tahoe.table.table import Table
+from tahoe.table.types import delta_schema
+from tahoe.table.upkeep import clean_log
+from tahoe.table.writing import WriteRequest, plan_write
+from tests.table.builders import memory_env
+
+INTERVAL = 4
+
+
+def rows(*numbers: int) -> pa.Table:
+    return pa.table({"id": pa.array(numbers, pa.int64())})
+
+
+def ids(table: Table) -> list[int]:
+    return sorted(table.to_arrow().column("id").to_pylist())
+
+
+def make(env: Env | None = None, **properties: str) -> Table:
+    """A table with the row 0, of which every fourth version has a checkpoint."""
+    env = env or memory_env()
+    table = Table(env.store.url, env=env)
+    table.append(rows(0), properties={"delta.checkpointInterval": str(INTERVAL), **properties})
+    return table
+
+
+def another(table: Table) -> Table:
+    """Another process on the same table."""
+    return Table(table.url, env=table.env)
+
+
+def write_and_clean(table: Table) -> None:
+    """What others do: they commit until there are two newer checkpoints, and clean the log up to the last."""
+    other = another(table)
+    for number in range(2 * INTERVAL + 1):
+        other.append(rows(100 + number))
+    clean_log(other.snapshot(), timedelta(0))
+    assert min(file.version for file in other.log.list_files()) > table.snapshot().version - 2 * INTERVAL - 1
+
+
+def drop(table: Table) -> None:
+    for info in list(table.env.store.walk()):
+        table.env.store.delete(info.key)
+
+
+def drop_and_make_anew(table: Table) -> None:
+    """In its place is a table with other columns and as many versions."""
+    versions = table.version
+    drop(table)
+    other = another(table)
+    for number in range(versions + 1):
+        other.append(pa.table({"name": [f"row {number}"]}))
+
+
+def content(table: Table) -> dict[str, bytes]:
+    return {info.key: table.env.store.get(info.key) for info in table.env.store.walk()}
+
+
+# --- writers
+
+
+def an_append(table: Table) -> Callable[[], object]:
+    """A write that is planned, and whose files are there."""
+    plan = plan_write(table, WriteRequest(mode="append", schema=delta_schema(rows(1).schema, table=table.url)))
+    assert plan is not None
+    files = write_files(plan, rows(1))
+    return lambda: commit_files(plan, files, 1)
+
+
+def a_delete(table: Table) -> Callable[[], object]:
+    changes = table.transaction()
+    changes.delete("id = 0")
+    return changes.commit
+
+
+def a_domain(table: Table) -> Callable[[], object]:
+    changes = table.transaction()
+    changes.set_domain("app", "1")
+    return changes.commit
+
+
+WRITERS = [an_append, a_delete, a_domain]
+
+
+@pytest.mark.parametrize("vectors", ["true", "false"])
+@pytest.mark.parametrize("writer", WRITERS)
+def test_a_write_older_than_the_log_is_a_conflict(writer, vectors):
+    """Its version would be put into a gap, where nobody reads it."""
+    table = make(**{"delta.enableDeletionVectors": vectors})
+    commit = writer(table)
+    before = content(table)
+    write_and_clean(table)
+    after = content(another(table))
+    with pytest.raises(ConcurrentWriteException, match="version 0, on which this write is based, was deleted by metadata cleanup"):
+        commit()
+    mine = before.keys() - after.keys() - {key for key in before if key.startswith("_delta_log/")}
+    assert content(table).items() <= after.items()
+    assert not mine & content(table).keys()
+    assert ids(another(table)) == [0, *range(100, 109)]
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+def test_a_write_on_a_table_that_was_made_anew_is_a_conflict(writer):
+    table = make()
+    commit = writer(table)
+    drop_and_make_anew(table)
+    after = content(table)
+    with pytest.raises(MetadataChangedException, match="was dropped or made anew"):
+        commit()
+    assert content(table) == after
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+def test_a_write_on_a_table_that_was_dropped_is_a_conflict(writer):
+    table = make()
+    commit = writer(table)
+    drop(table)
+    with pytest.raises(MetadataChangedException, match="version 0 is gone"):
+        commit()
+    assert content(table) == {}
+
+
+class Between(MemoryStore):
+    """A store at which others are busy just before a commit is put, after its writer has looked for the last time."""
+
+    others: Callable[[], object] | None = None
+
+    def put_if_absent(self, key: str, data: bytes) -> bool:
+        if key.endswith(".json") and self.others is not None:
+            others, self.others = self.others, None
+            others()
+        return super().put_if_absent(key, data)
+
+
+def between(table: Table, others: Callable[[Table], None]) -> Table:
+    env = table.env
+    store = Between(table.url, clock_ms=env.clock_ms)
+    store.others = lambda: others(table)
+    return Table(table.url, env=replace(env, store=store))
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+def test_a_log_that_is_cleaned_between_the_look_and_the_put(writer):
+    """The commit lands in the gap, and is taken away again."""
+    table = make()
+    late = between(table, write_and_clean)
+    commit = writer(late)
+    with pytest.raises(ConcurrentWriteException, match="deleted by metadata cleanup"):
+        commit()
+    assert late.env.store.head(commit_key(1)) is None
+    assert ids(another(table)) == [0, *range(100, 109)]
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+def test_a_table_that_is_dropped_between_the_look_and_the_put(writer):
+    table = make()
+    late = between(table, drop)
+    commit = writer(late)
+    with pytest.raises(MetadataChangedException):
+        commit()
+    assert not table.exists()
+
+
+def test_a_table_that_is_made_anew_between_the_look_and_the_put_is_told_of_the_version_in_it():
+    """Others may have read the version already, so it stays; it is not acknowledged."""
+    table = make()
+    late = between(table, drop_and_make_anew)
+    with pytest.raises(CommitOutcomeUnknownError, match="dropped and made anew while version 1 was put"):
+        a_domain(late)()
+
+
+def test_a_table_that_was_made_and_cleaned_before_its_first_version_is_put():
+    """Two make a table, and one is so late that version 0 is gone already."""
+    env = memory_env()
+    table = Table(env.store.url, env=env)
+
+    def others(_: Table) -> None:
+        make(env)
+        write_and_clean(Table(env.store.url, env=env))
+
+    plan = plan_write(between(table, others), WriteRequest(mode="append", schema=delta_schema(rows().schema, table=table.url)))
+    assert plan is not None
+    with pytest.raises(ConcurrentWriteException, match="there was no table when this write began"):
+        plan.commit([])
+    assert env.store.head(commit_key(0)) is None
+    with pytest.raises(ConcurrentWriteException, match="there was no table when this write began"):
+        plan.commit([])
+    assert ids(table) == [0, *range(100, 109)]
+
+
+def test_a_cleanup_behind_a_winner_is_a_conflict():
+    """The writer loses its version, and by the time it looks at the winner, that is gone as well."""
+    table = make()
+    late = between(table, write_and_clean)
+    commit = an_append(late)
+    another(table).append(rows(50))  # takes version 1
+
+    class Lost(Between):
+        def put_if_absent(self, key: str, data: bytes) -> bool:
+            done = super().put_if_absent(key, data)
+            if key == commit_key(1) and self.others is not None:
+                self.others()
+            return done
+
+    late.env.store.__class__ = Lost
+    with pytest.raises(DeltaConcurrentModificationException):
+        commit()
+    assert 1 not in ids(another(table))
+
+
+def test_a_base_that_only_a_checkpoint_is_left_of_can_be_written_on():
+    """Other writers' cleanup may delete the commit of the newest checkpoint."""
+    table = make()
+    for number in range(1, INTERVAL + 1):
+        table.append(rows(number))
+    for version in range(INTERVAL + 1):
+        table.env.store.delete(commit_key(version))
+    late = another(table)
+    assert late.append(rows(9)) == INTERVAL + 1
+    assert ids(another(table)) == [0, 1, 2, 3, 4, 9]
+    drop_and_make_anew(table)
+    with pytest.raises(DeltaConcurrentModificationException):
+        a_domain(replace_snapshot(late))()
+
+
+def replace_snapshot(table: Table) -> Table:
+    """A handle that began before all that happened since."""
+    table.snapshot = lambda: table._newest  # type: ignore[method-assign, return-value, assignment]
+    return table
+
+
+@pytest.mark.parametrize("failures", [1, 2])
+def test_a_look_that_fails_is_repeated(failures):
+    env = memory_env()
+    make(env)
+    fault = Fault(effect=Effect.RAISE_BEFORE, operation=Operation.HEAD, nth=2, times=failures)
+    late = Table(env.store.url, env=replace(env, store=MemoryStore(env.store.url, FaultPlan(fault), env.clock_ms)))
+    assert an_append(late)() == 1
+
+
+def test_a_commit_whose_neighbour_cannot_be_looked_at_is_in_doubt():
+    env = memory_env()
+    make(env)
+    fault = Fault(effect=Effect.RAISE_BEFORE, operation=Operation.HEAD, nth=2, times=100)
+    late = Table(env.store.url, env=replace(env, store=MemoryStore(env.store.url, FaultPlan(fault), env.clock_ms)))
+    with pytest.raises(CommitOutcomeUnknownError, match="whether version 0 is still there"):
+        an_append(late)()
+    assert ids(Table(env.store.url, env=env)) == [0, 1]
+
+
+def test_a_base_that_cannot_be_looked_at_stops_the_write():
+    env = memory_env()
+    make(env)
+    fault = Fault(effect=Effect.RAISE_BEFORE, operation=Operation.HEAD, nth=1, times=100)
+    late = Table(env.store.url, env=replace(env, store=MemoryStore(env.store.url, FaultPlan(fault), env.clock_ms)))
+    with pytest.raises(StorageUnavailableError):
+        an_append(late)()
+    assert ids(Table(env.store.url, env=env)) == [0]
+
+
+# --- readers
+
+
+@pytest.mark.parametrize("is_open", [True, False])
+def test_a_log_that_is_cleaned_while_it_is_read_is_read_again(is_open):
+    """The commits that were listed are gone, and a newer checkpoint is there."""
+    table = make()
+    table.append(rows(1))
+
+    class Cleaned(MemoryStore):
+        others = 0
+
+        def get(self, key: str) -> bytes:
+            if key == commit_key(2) and not self.others:
+                self.others = 1
+                write_and_clean(table)
+            return super().get(key)
+
+    late = Table(table.url, env=replace(table.env, store=Cleaned(table.url, clock_ms=table.env.clock_ms)))
+    if is_open:
+        late.snapshot()
+    table.append(rows(2))
+    table.append(rows(3))
+    table.env.store.delete("_delta_log/00000000000000000003.crc")
+    assert ids(late) == [0, 1, 2, 3, *range(100, 109)]
+
+
+# --- handles that live long
+
+
+def stats_of(snapshot: Snapshot) -> list[str]:
+    return snapshot.files().column("stats").to_pylist()
+
+
+def checkpointed(**properties: str) -> Table:
+    """A handle that was opened from a checkpoint, of which it has read only what is needed at once."""
+    table = make(**properties)
+    for number in range(1, INTERVAL + 1):
+        table.append(rows(number))
+    handle = another(table)
+    assert handle.version == INTERVAL
+    handle.env.store.delete(f"_delta_log/{INTERVAL:020d}.crc")
+    fresh = another(table)
+    assert fresh.snapshot().live.parts[0].num_rows == INTERVAL + 1
+    return fresh
+
+
+@pytest.mark.parametrize("policy", ["classic", "v2"])
+def test_a_handle_outlives_the_checkpoint_that_it_was_opened_from(policy):
+    table = checkpointed(**{"delta.checkpointPolicy": policy})
+    expected = stats_of(another(table).snapshot())
+    old = table.snapshot()
+    write_and_clean(table)
+    assert ids(table) == [0, 1, 2, 3, 4, *range(100, 109)]
+    assert sorted(stats_of(table.snapshot())[-5:]) == sorted(expected)
+    assert len(table.files(filter="id = 3")) == 1
+    if policy == "classic":  # sidecars stay for a day
+        with pytest.raises(VersionNotFoundError, match="Version 4"):
+            stats_of(old)
+
+
+def test_statistics_are_not_lost_with_their_checkpoint():
+    """No statistics would mean that every file is read."""
+    table = checkpointed()
+    table.snapshot()
+    write_and_clean(table)
+    assert len(table.files(filter="id = 3")) == 1
+
+
+@pytest.mark.parametrize("policy", ["classic", "v2"])
+def test_checkpoints_are_written_by_who_holds_an_old_one(policy):
+    table = checkpointed(**{"delta.checkpointPolicy": policy})
+    table.snapshot()
+    write_and_clean(table)
+    made = table.create_checkpoint()
+    handle = another(table)
+    handle.env.store.delete(f"_delta_log/{made:020d}.crc")
+    assert ids(handle) == [0, 1, 2, 3, 4, *range(100, 109)]
+    assert None not in stats_of(handle.snapshot())
+
+
+def reverse(table: Table, version: int) -> None:
+    """Another writer puts the same checkpoint, with its rows in another order."""
+    key = f"_delta_log/{classic_checkpoint_name(version)}"
+    there = pq.read_table(io.BytesIO(table.env.store.get(key)))
+    out = io.BytesIO()
+    pq.write_table(there.take(list(range(there.num_rows))[::-1]), out, row_group_size=2)
+    table.env.store.put(key, out.getvalue())
+
+
+def test_a_checkpoint_that_was_replaced_is_not_read_by_the_footer_of_the_one_before():
+    table = checkpointed()
+    by_path = {row["path"]: row["stats"] for row in another(table).files().to_pylist()}
+    snapshot = table.snapshot()
+    paths = snapshot.live.column("path").to_pylist()
+    reverse(table, INTERVAL)
+    assert snapshot.live.column("stats").to_pylist() == [by_path[path] for path in paths]
+    assert snapshot.live.column("path").to_pylist() == paths
+    assert [add.path for add in snapshot.live.adds()] == paths
+    assert len(snapshot.files(filter="id = 3")) == 1
+    assert sorted(snapshot.to_arrow().column("id").to_pylist()) == [0, 1, 2, 3, 4]
+
+
+def test_a_handle_whose_table_was_made_anew_does_not_mix_the_two():
+    table = checkpointed()
+    old = table.snapshot()
+    drop_and_make_anew(table)
+    table.create_checkpoint()
+    with pytest.raises(MissingVersionError, match="has no file"):
+        stats_of(old)
+    assert len(table.to_arrow()) == INTERVAL + 1
