@@ -35,7 +35,7 @@
     │   │   UnsupportedTypeChangeError, WriteNotImplementedError
     ├── DeltaLogError                 the log breaks the protocol
     │   ├── InvalidLogFileError, InvalidCommitError, MissingVersionError, MissingActionError, CorruptCheckpointError,
-    │   │   InvalidPartitionValueError; below MissingVersionError CommitGoneError
+    │   │   InvalidPartitionValueError; below the third CommitGoneError
     ├── DeltaDataError                a file that the log names is not what the log says
     │   ├── DataFileMissingError, InvalidDataFileError, DeletionVectorError
     ├── DeltaConcurrentModificationException   another writer won, and what it did matters to this one

@@ -6,26 +6,36 @@ every version, whoever was first. One seed decides who goes next, what goes wron
 
 from __future__ import annotations
 
+import io
+import json
 import random
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from typing import Any, BinaryIO
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from tahoe.errors import (
     CommitOutcomeUnknownError,
     DeltaConcurrentModificationException,
+    DeltaDataError,
+    DeltaError,
+    DeltaLogError,
     DeltaStorageError,
     MissingVersionError,
+    NotADeltaTableError,
     StorageUnavailableError,
+    TableNotFoundError,
     VersionNotFoundError,
 )
 from tahoe.protocol.actions import Add, remove_of
 from tahoe.protocol.conflict import EVERYTHING, Intent
-from tahoe.protocol.log_files import LAST_CHECKPOINT, LOG_FOLDER, Kind
+from tahoe.protocol.log_files import LAST_CHECKPOINT, LOG_FOLDER, Kind, parse_name
 from tahoe.protocol.stats import num_records_of
 from tahoe.storage.env import Env, FileInfo
 from tahoe.storage.memory import MemoryStore
@@ -34,6 +44,7 @@ from tahoe.table.findings import Severity
 from tahoe.table.snapshot import load_snapshot
 from tahoe.table.table import Table
 from tahoe.table.transaction import Transaction
+from tahoe.table.upkeep import clean_log
 from tahoe.table.verify import check
 from tahoe.table.writing import WriteRequest, plan_existing
 from tests.gated import Gated, Killed
@@ -118,6 +129,8 @@ class FailingStore:
         if fault == "hint is gone":
             raise FileNotFoundError(arguments[0])
         found = getattr(self._world.store, name)(*arguments)
+        if name == "put_if_absent" and found:
+            self._world.note_put(*arguments)
         if fault == "answer is lost":
             raise StorageUnavailableError(table=self.url, operation=f"{name} {arguments[0]}", detail="a fault of the simulation")
         if fault == "stale list":
@@ -171,15 +184,35 @@ _FAULTS: Mapping[str, tuple[frozenset[str], int]] = {
 
 
 class World:
-    """The storage and the actors of one life."""
+    """The storage and the actors of one life.
+
+    Attributes:
+        drops: how often the table was dropped.
+        doubts: how many writers were told that nobody knows whether they have committed.
+        is_cleaned: somebody deletes old commits as soon as may be.
+        begun: the id of the table that a transfer was planned on, by the transfer's name.
+        puts: who created a version, by the number of drops before and the key. Of several, all but the first created it in a gap.
+    """
 
     def __init__(self, seed: int) -> None:
         self.life = Life(seed)
         self.random = random.Random(seed)
         self.steps = 0
         self.store = MemoryStore(f"memory://life-{seed}", clock_ms=lambda: START_MS + self.steps * _STEP_MS)
+        self.properties: Mapping[str, str] = {}
+        self.drops = 0
+        self.doubts = 0
+        self.is_cleaned = False
+        self.begun: dict[str, str] = {}
+        self.puts: dict[tuple[int, str], list[str]] = {}
         self.strength = self.random.choice([1, 2, 3])
         self.off = {name for name in _FAULTS if self.random.random() < 0.2}
+
+    def note_put(self, key: str, data: bytes) -> None:
+        """Somebody has created a version."""
+        if parse_name(key.rpartition("/")[2]) is not None and key.endswith(".json"):
+            info = json.loads(data.split(b"\n")[0]).get("commitInfo", {})
+            self.puts.setdefault((self.drops, key), []).append(info.get("userMetadata", ""))
 
     def fault(self, actor: Actor, call: str, key: str) -> str | None:
         """What goes wrong with a call; crashes and jumps of the clock happen here."""
@@ -206,6 +239,11 @@ class World:
 # --- what actors do
 
 
+def opening() -> pa.Table:
+    """The rows of a new table."""
+    return pa.table({"id": list(range(ACCOUNTS)), "balance": [OPENING] * ACCOUNTS})
+
+
 def _tried(actor: Actor, what: Callable[[], int | None]) -> None:
     """Try a change once; conflicts and failures of the storage are the actor's daily bread."""
     life = actor.world.life
@@ -213,6 +251,7 @@ def _tried(actor: Actor, what: Callable[[], int | None]) -> None:
     try:
         version = what()
     except CommitOutcomeUnknownError:
+        actor.world.doubts += 1
         return
     except DeltaConcurrentModificationException:
         life.conflicts += 1
@@ -220,7 +259,11 @@ def _tried(actor: Actor, what: Callable[[], int | None]) -> None:
     except DeltaStorageError:
         return
     except _BY_STALE_LISTS:
-        if not life.faults["stale list"]:
+        if not (life.faults["stale list"] or actor.world.is_cleaned or actor.world.drops):
+            raise
+        return
+    except _BY_A_DROP:
+        if not actor.world.drops:
             raise
         return
     if version is not None:
@@ -233,6 +276,9 @@ def _tried(actor: Actor, what: Callable[[], int | None]) -> None:
 # What a reader says to whom a listing does not show a version that it has seen before. It is an error, and never a wrong answer.
 _BY_STALE_LISTS = (VersionNotFoundError, MissingVersionError)
 
+# What those are told who work on a table while it is dropped.
+_BY_A_DROP = (TableNotFoundError, NotADeltaTableError, DeltaDataError, DeltaLogError)
+
 
 def _plain(actor: Actor) -> Env:
     """The world without faults, for who looks at it from outside."""
@@ -244,6 +290,7 @@ def transfer(actor: Actor) -> int | None:
     one, other = actor.random.sample(range(ACCOUNTS), 2)
     name = f"{actor.name}-{len(actor.acknowledged)}-{actor._ids}"
     with actor.table.transaction(user_metadata=name) as changes:
+        actor.world.begun[name] = changes.snapshot.metadata.id
         found = changes.snapshot.to_arrow(filter=f"id in ({one}, {other})").to_pylist()
         balances = {row["id"]: row["balance"] for row in found}
         if len(found) != 2 or len(balances) != 2:
@@ -267,7 +314,7 @@ def audit(actor: Actor) -> None:
     except DeltaStorageError:
         return
     except (VersionNotFoundError, MissingVersionError):
-        if version is None:
+        if version is None and not (actor.world.is_cleaned or actor.world.drops):
             raise
         return  # an old version may have expired
     _check_rows(rows, f"{actor.name} at version {seen.version}", actor.world.life)
@@ -305,18 +352,53 @@ def note(actor: Actor) -> int | None:
     return changes.version
 
 
+def clean(actor: Actor) -> None:
+    """Somebody keeps the log as short as can be: a slow writer's base is soon gone."""
+    with suppress(MissingVersionError):  # another was faster
+        actor.table.create_checkpoint()
+        clean_log(actor.table.snapshot(), timedelta(minutes=actor.random.choice([0, 5, 30])))
+
+
+def rewrite_checkpoint(actor: Actor) -> None:
+    """Another writer puts a checkpoint in the place of one of the same name, with its rows in another order."""
+    store = actor.table.env.store
+    files = [f for f in actor.table.log.list_files() if f.kind is Kind.CLASSIC_CHECKPOINT]
+    if not files:
+        return
+    try:
+        there = pq.read_table(io.BytesIO(store.get(files[-1].key)))
+    except FileNotFoundError:
+        return
+    out = io.BytesIO()
+    pq.write_table(there.take(actor.random.sample(range(there.num_rows), there.num_rows)), out, row_group_size=3)
+    if store.head(files[-1].key) is not None:
+        store.put(files[-1].key, out.getvalue())
+
+
+def make_anew(actor: Actor) -> int | None:
+    """The table is dropped, in one step, and made anew: another table at the same place."""
+    world = actor.world
+    actor.wait()
+    for info in list(world.store.walk()):
+        world.store.delete(info.key)
+    world.drops += 1
+    return actor.table.append(opening(), properties=world.properties)
+
+
 def look_after(actor: Actor) -> None:
     """What users do by hand to a log."""
     what = actor.random.choice([actor.table.create_checkpoint, actor.table.cleanup_metadata])
-    what()
+    with suppress(MissingVersionError):  # the version was cleaned up by another
+        what()
 
 
 @dataclass(frozen=True)
 class Role:
-    """What an actor does, and how often. A turn gives the version that it made, or None."""
+    """What an actor does, how often, and how fast beside others. A turn gives the version that it made, or None."""
 
     turn: Callable[[Actor], int | None]
     turns: int
+    pace: float = 1.0
 
 
 _ROLES: Mapping[str, Role] = {
@@ -326,7 +408,15 @@ _ROLES: Mapping[str, Role] = {
     "caretaker": Role(look_after, 2),
     "auditor": Role(audit, 3),
     "scribe": Role(note, 4),
+    "straggler": Role(transfer, 2, pace=0.05),
+    "cleaner": Role(clean, 4),
+    "rewriter": Role(rewrite_checkpoint, 3),
+    "demolisher": Role(make_anew, 1, pace=0.3),
 }
+
+# Who is in every life. What a demolisher does to a table is hard on the others, so that few lives have one.
+_ALWAYS = ("teller", "clerk", "scribe")
+_SELDOM = ("demolisher",)
 
 
 def _work(role: Role) -> Callable[[Actor], None]:
@@ -344,7 +434,7 @@ def live(seed: int) -> Life:
     """Run one seed to its end, and check what it leaves."""
     world = World(seed)
     drawn = world.random
-    properties = {
+    world.properties = {
         "delta.enableDeletionVectors": drawn.choice(["true", "true", "false"]),
         "delta.enableInCommitTimestamps": drawn.choice(["true", "false"]),
         "delta.checkpointInterval": drawn.choice(["2", "5", "10"]),
@@ -355,9 +445,9 @@ def live(seed: int) -> Life:
         **({"delta.feature.rowTracking": "supported"} if drawn.random() < 0.3 else {}),
     }
     founder = Actor("founder", world, lambda _: None)
-    opening = pa.table({"id": list(range(ACCOUNTS)), "balance": [OPENING] * ACCOUNTS})
-    Table(world.store.url, env=replace(_plain(founder), background=lambda _: None)).append(opening, properties=properties)
-    names = [name for name in _ROLES if name in ("teller", "clerk", "scribe") or drawn.random() < 0.6]
+    Table(world.store.url, env=replace(_plain(founder), background=lambda _: None)).append(opening(), properties=world.properties)
+    names = [name for name in _ROLES if name in _ALWAYS or drawn.random() < (0.1 if name in _SELDOM else 0.5)]
+    world.is_cleaned = "cleaner" in names
     actors = [Actor(name, world, _work(_ROLES[name])) for name in names]
     for actor in actors:
         actor.begin()
@@ -366,14 +456,18 @@ def live(seed: int) -> Life:
         if world.steps > STEPS_MAX:
             world.life.violations.append(f"no end after {STEPS_MAX} calls")
             break
-        chosen = drawn.choice(going)
+        chosen = drawn.choices(going, [_ROLES[actor.name].pace for actor in going])[0]
         chosen.step()
         if chosen.failure is not None:
             world.life.violations.append(f"{chosen.name} failed: {chosen.failure!r}")
     for actor in actors:
         actor.kill()
     world.life.steps = world.steps
-    _check_end(world, founder, actors)
+    if not world.life.violations:  # else some were ended where they stood
+        try:
+            _check_end(world, founder, actors)
+        except DeltaError as error:
+            world.life.violations.append(f"at the end: {error}")
     for info in list(world.store.walk()):
         world.store.delete(info.key)
     return world.life
@@ -382,13 +476,24 @@ def live(seed: int) -> Life:
 def _check_end(world: World, founder: Actor, actors: list[Actor]) -> None:
     life = world.life
     table = Table(world.store.url, env=_plain(founder))
+    if world.drops and (world.doubts or life.faults["crash"] or not table.exists()):
+        return  # the table is gone, or may have got a commit of the one before, whose writer was told so, or died before it could look
     newest = table.snapshot()
     _check_rows(newest.to_arrow().to_pylist(), "at the end", life)
     _check_rows(load_snapshot(table.log, by_checksum=False).to_arrow().to_pylist(), "at the end, from scratch", life)
     listed = {file.version for file in table.log.list_files() if file.kind is Kind.COMMIT}
     made = {version: info for version in listed if (info := table.log.commit_info(version)) is not None}
+    for (_, key), names in world.puts.items():
+        late = {name for actor in actors for _, name in actor.acknowledged} & set(names[1:])
+        life.violations.extend(f"{name} was told that it made {key}, which {names[0]} had made before" for name in late)
+    for info in made.values():
+        name = info.fields.get("userMetadata")
+        if world.begun.get(name, newest.metadata.id) != newest.metadata.id:
+            life.violations.append(f"{name} was planned on the table before, and is in the log of this one")
     for actor in actors:
         for version, name in actor.acknowledged:
+            if world.begun[name] != newest.metadata.id:
+                continue
             if version in made and made[version].fields.get("userMetadata") != name:
                 found = made[version].fields.get("userMetadata")
                 life.violations.append(f"{name} was told that it made version {version}, which is {found}")

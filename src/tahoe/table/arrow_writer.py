@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from tahoe.errors import CommitOutcomeUnknownError, DeltaError, WriteAlreadyRecordedError
+from tahoe.errors import CommitOutcomeUnknownError, DeltaError, MetadataChangedException, WriteAlreadyRecordedError
 from tahoe.protocol.column_mapping import column_id
 from tahoe.protocol.constraints import constraints_of
 from tahoe.protocol.partitions import format_partition_value, partition_folder
@@ -73,6 +73,10 @@ def write_files(plan: WritePlan, data: pa.Table, *, are_new: bool = True) -> lis
     try:
         written.extend(_write_part(plan, part) for part in _partitions(fitted, plan) if part.rows.num_rows)
         return _with_statistics(plan, written, minted)
+    except FileNotFoundError as error:
+        delete_files(plan, written)
+        winner, detail = "a file that was just written is gone", "the table was dropped or made anew since this write began"
+        raise MetadataChangedException(table=url, winner=winner, detail=detail) from error
     except (DeltaError, OSError, pa.ArrowException):
         delete_files(plan, written)
         raise

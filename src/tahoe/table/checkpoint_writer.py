@@ -22,7 +22,7 @@ from tahoe.protocol.actions import Action, Add, CheckpointMetadata, Remove, Side
 from tahoe.protocol.column_mapping import physical_path, physical_schema, stored_name
 from tahoe.protocol.features import supported_features
 from tahoe.protocol.last_checkpoint import LastCheckpoint, encode_last_checkpoint
-from tahoe.protocol.log_files import Checkpoint, Segment, parse_name
+from tahoe.protocol.log_files import Checkpoint, LogFile, Segment, parse_name
 from tahoe.protocol.replay import FileKey, file_key
 from tahoe.protocol.schema import DataType
 from tahoe.protocol.stats import statistics_columns
@@ -105,8 +105,7 @@ class _Writer:
         key = f"{log_files.LOG_FOLDER}/{name}"
         if name.endswith(".json"):
             text = encode_commit(top)
-            self._check_is_current()
-            snapshot.log.env.store.put(key, text)
+            self._put(key, text)
             size_bytes = len(text)
         else:
             size_bytes, _ = self._put_parquet(key, _V2_ACTIONS, top, ())
@@ -123,9 +122,8 @@ class _Writer:
         known = snapshot.log.last_checkpoint()
         newer = any(file.is_checkpoint for file in snapshot.log.list_files(snapshot.version + 1))
         if not newer and (known is None or known.version <= snapshot.version):
-            self._check_is_current()
             hint = LastCheckpoint(version=snapshot.version, size=actions, size_bytes=all_bytes, num_of_add_files=len(snapshot.live))
-            snapshot.log.env.store.put(log_files.LAST_CHECKPOINT, encode_last_checkpoint(hint))
+            self._put(log_files.LAST_CHECKPOINT, encode_last_checkpoint(hint))
         return self._checkpoint(key)
 
     def _checkpoint(self, key: str) -> Checkpoint:
@@ -140,11 +138,31 @@ class _Writer:
         except CorruptCheckpointError:
             return False
 
-    def _check_is_current(self) -> None:
-        """Before anything is put that readers look for: the table may have been dropped, and another made in its place."""
-        if self.snapshot.commit is not None and not is_current(self.snapshot):
-            version = self.snapshot.version
-            raise MissingVersionError(table=self.snapshot.url, version=version, detail="it is not there any more, so it gets no checkpoint")
+    def _put(self, key: str, data: bytes | BinaryIO) -> None:
+        """Put what readers look for. The table may have been dropped, and another made in its place: then it is taken away again.
+
+        Raises:
+            MissingVersionError: the version is not there any more.
+        """
+        snapshot, store = self.snapshot, self.snapshot.log.env.store
+        gone = MissingVersionError(
+            table=snapshot.url, version=snapshot.version, detail="it is not there any more, so it gets no checkpoint"
+        )
+        if snapshot.commit is not None and not is_current(snapshot):
+            raise gone
+        store.put(key, data)
+        if snapshot.commit is not None and self._stands_elsewhere(snapshot.commit, key):
+            store.delete(key)
+            raise gone
+
+    def _stands_elsewhere(self, commit: LogFile, key: str) -> bool:
+        """Whether what was put is in another table's log, or all else in the folder is gone. Where only the commit is gone, the version was
+        cleaned up, and depends on its checkpoint.
+        """
+        found = self.snapshot.log.commit_file(commit.version)
+        if found is not None:
+            return found.identity != commit.identity
+        return all(info.key == key for info in self.snapshot.log.env.store.walk())
 
     # --- what it holds
 
@@ -260,8 +278,7 @@ class _Writer:
                     rows += len(array)
             size_bytes = out.tell()
             out.seek(0)
-            self._check_is_current()
-            self.snapshot.log.env.store.put(key, cast(BinaryIO, out))
+            self._put(key, cast(BinaryIO, out))
         return size_bytes, rows
 
 

@@ -13,7 +13,7 @@ from datetime import timedelta
 
 import pyarrow.compute as pc
 
-from tahoe.errors import DeltaError, InvalidOptionError
+from tahoe.errors import CommitGoneError, DeltaError, InvalidOptionError
 from tahoe.protocol import log_files, properties
 from tahoe.protocol.actions import Action, Add, CommitInfo, DomainMetadata, Metadata, Protocol, Remove, Sidecar, Txn, encode_commit
 from tahoe.protocol.features import supported_features
@@ -130,12 +130,17 @@ def compact_log(log: Log, start: int, end: int) -> LogFile:
         raise InvalidOptionError(
             option="ending_version", value=end, table=log.url, detail=f"it must be after the starting version, {start}"
         )
+    last = log.commit_file(end)
     name = log_files.compacted_name(start, end)
     log.env.store.put(
         f"{log_files.LOG_FOLDER}/{name}", encode_commit(_reconciled(log, (log.read_version(v) for v in range(start, end + 1))))
     )
     file = log_files.parse_name(name)
     assert file is not None
+    found = log.commit_file(end)
+    if last is None or found is None or found.identity != last.identity:  # the table was made anew meanwhile
+        log.env.store.delete(file.key)
+        raise CommitGoneError(table=log.url, version=end, detail=f"{log_files.commit_name(end)} disappeared while it was read")
     return file
 
 
@@ -174,19 +179,26 @@ def clean_log(snapshot: Snapshot, retention: timedelta | None = None) -> list[st
     """
     log = snapshot.log
     kept, expired = _expired(snapshot, _cutoff_ms(snapshot, retention))
-    keys = [file.key for file in expired]
+    staged: list[str] = []
     if kept is not None and expired:
         read_checkpoint(log.env.store, kept)  # all later versions will depend on it
         if _is_v2(snapshot) and not _has_classic_name(log.list_files(), expired):
             # Protocol, "Handling Backward compatibility while moving to UUID-named v2 Checkpoints"
             write_checkpoint(snapshot, classic_name=True)
-        keys += _staged_commits(log, kept.version)
-    for key in keys:
+        staged = _staged_commits(log, kept.version)
+    deleted = [key for file in expired if (key := _delete_if_same(log, file))]
+    for key in (others := [*staged, *_unused_sidecars(log)]):
         log.env.store.delete(key)
-    sidecars = _unused_sidecars(log)
-    for key in sidecars:
-        log.env.store.delete(key)
-    return [*keys, *sidecars]
+    return [*deleted, *others]
+
+
+def _delete_if_same(log: Log, file: LogFile) -> str | None:
+    """Delete a file that is the one that was listed: a table that was made anew since then has files of the same names. Returns its key."""
+    found = log.env.store.head(file.key)
+    if found is None or found.identity != file.identity:
+        return None
+    log.env.store.delete(file.key)
+    return file.key
 
 
 def _cutoff_ms(snapshot: Snapshot, retention: timedelta | None) -> int:
