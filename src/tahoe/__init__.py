@@ -10,23 +10,26 @@ not ask for it.
 
 from __future__ import annotations
 
-import sys
-from importlib import import_module
-from types import ModuleType
-from typing import TYPE_CHECKING, Any
+import sys as _sys
+from importlib import import_module as _import_module
+from importlib.util import find_spec as _find_spec
+from types import ModuleType as _ModuleType
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+from typing import Any as _Any
 
 import tahoe.sql as _sql
 from tahoe import errors
-from tahoe._version import VERSION
+from tahoe._version import VERSION as _VERSION
 
-if TYPE_CHECKING:
+if _TYPE_CHECKING:
+    from tahoe import exceptions, tables
     from tahoe.spark.session import configure, enable
     from tahoe.spark.sql import sql
     from tahoe.spark.tables import DeltaTable, DeltaTableBuilder
     from tahoe.table.snapshot import Snapshot
     from tahoe.table.table import Table
 
-__version__ = VERSION
+__version__ = _VERSION
 
 _FOUND_IN = {
     "Snapshot": "tahoe.table.snapshot",
@@ -37,20 +40,43 @@ _FOUND_IN = {
     "DeltaTableBuilder": "tahoe.spark.tables",
 }
 
-__all__ = ["DeltaTable", "DeltaTableBuilder", "Snapshot", "Table", "__version__", "configure", "enable", "errors", "sql"]
+_MODULES = ("errors", "exceptions", "tables")
+
+__all__ = [
+    "DeltaTable",
+    "DeltaTableBuilder",
+    "Snapshot",
+    "Table",
+    "__version__",
+    "configure",
+    "enable",
+    "errors",
+    "exceptions",
+    "sql",
+    "tables",
+]
+
+if _find_spec("pyspark") is None:  # what is not there is not offered, so that `from tahoe import *` and help(tahoe) work
+    __all__ = ["Snapshot", "Table", "__version__", "errors", "exceptions"]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> _Any:
     if name in _FOUND_IN:
-        return getattr(import_module(_FOUND_IN[name]), name)
+        return getattr(_import_module(_FOUND_IN[name]), name)
+    if name in _MODULES:
+        return _import_module(f"tahoe.{name}")
     raise AttributeError(f"module 'tahoe' has no attribute {name!r}")
 
 
-class _Sql(ModuleType):
+def __dir__() -> list[str]:
+    return __all__
+
+
+class _Sql(_ModuleType):
     """The package `tahoe.sql`, which is also the function `tahoe.sql(spark, text)`: one name cannot hold both otherwise."""
 
-    def __call__(self, spark: Any, sqlQuery: str, args: Any = None) -> Any:  # noqa: N803  PySpark's name
-        return import_module("tahoe.spark.sql").sql(spark, sqlQuery, args)
+    def __call__(self, spark: _Any, sqlQuery: str, args: _Any = None) -> _Any:  # noqa: N803  PySpark's name
+        return _import_module("tahoe.spark.sql").sql(spark, sqlQuery, args)
 
 
-sys.modules[_sql.__name__].__class__ = _Sql
+_sys.modules[_sql.__name__].__class__ = _Sql

@@ -47,7 +47,8 @@
     │   │   ForkedProcessError, CommitEntryError, CommitTableMissingError, PackageMissingError
     │   ├── UnsupportedStorageError, CommitOutcomeUnknownError, CommitAttemptsExceededError
     └── DeltaSessionError             the Spark session cannot be used
-        └── NoGatewayError, UnsupportedSparkVersionError, ReferenceJarPresentError, SessionNotEnabledError, WriteFailedError
+        └── PySparkMissingError, NoGatewayError, UnsupportedSparkVersionError, ReferenceJarPresentError, SessionNotEnabledError,
+            WriteFailedError
 
 A class holds a condition (the reference's name where it has one), an SQLSTATE, and two templates: what happened, and what to do next.
 It is raised with the keyword parameters that the templates name. Under Spark it is an exception of PySpark's as well, such as
@@ -56,8 +57,9 @@ It is raised with the keyword parameters that the templates name. Under Spark it
 
 from __future__ import annotations
 
-import string
-from typing import Any, ClassVar
+import string as _string
+from typing import Any as _Any
+from typing import ClassVar as _ClassVar
 
 
 class DeltaError(Exception):
@@ -71,31 +73,31 @@ class DeltaError(Exception):
         next_step: what the reader of the message can do now.
     """
 
-    condition: ClassVar[str] = "DELTA_ERROR"
-    sqlstate: ClassVar[str] = "XXKDS"
-    pyspark_class: ClassVar[str] = "PySparkException"
-    what: ClassVar[str] = "{detail}"
-    todo: ClassVar[str] = "Please report this with the table's log."
+    condition: _ClassVar[str] = "DELTA_ERROR"
+    sqlstate: _ClassVar[str] = "XXKDS"
+    pyspark_class: _ClassVar[str] = "PySparkException"
+    what: _ClassVar[str] = "{detail}"
+    todo: _ClassVar[str] = "Please report this with the table's log."
 
-    def __init__(self, **parameters: Any) -> None:
+    def __init__(self, **parameters: _Any) -> None:
         expected = self.parameter_names()
         if set(parameters) != expected:
             raise TypeError(f"{type(self).__name__} takes {sorted(expected)}, got {sorted(parameters)}")
-        self.parameters: dict[str, Any] = parameters
+        self.parameters: dict[str, _Any] = parameters
         self.next_step: str = self.todo.format(**parameters)
         super().__init__(f"[{self.condition}] {self.what.format(**parameters)} {self.next_step} SQLSTATE: {self.sqlstate}")
 
     @classmethod
     def parameter_names(cls) -> set[str]:
         """The names that the two templates use, which are the keywords that the constructor takes."""
-        used = string.Formatter().parse(cls.what + cls.todo)
+        used = _string.Formatter().parse(cls.what + cls.todo)
         return {name.split(".")[0].split("[")[0] for _, name, _, _ in used if name}
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> _Any:
         return (_rebuild, (type(self), self.parameters))
 
 
-def _rebuild(kind: type[DeltaError], parameters: dict[str, Any]) -> DeltaError:
+def _rebuild(kind: type[DeltaError], parameters: dict[str, _Any]) -> DeltaError:
     return kind(**parameters)
 
 
@@ -992,6 +994,12 @@ class DeltaSessionError(DeltaError):
     sqlstate = "0A000"
 
 
+class PySparkMissingError(DeltaSessionError, ImportError):
+    condition = "DELTA_PYSPARK_MISSING"
+    what = "PySpark is not installed, and this part of tahoe needs it."
+    todo = "pip install 'pyspark>=4.1,<4.4'. tahoe.Table reads and appends without Spark."
+
+
 class NoGatewayError(DeltaSessionError):
     condition = "DELTA_NO_GATEWAY"
     what = "tahoe.enable needs a classic Spark session, and this one ({session}) has no JVM gateway."
@@ -1021,3 +1029,10 @@ class WriteFailedError(DeltaSessionError):
     sqlstate = "58030"
     what = "The Spark job that writes data files for {table} failed, and nothing was committed: {detail}"
     todo = "The table is as it was; mend the cause and write again."
+
+
+__all__ = [_name for _name, _class in list(globals().items()) if isinstance(_class, type) and issubclass(_class, DeltaError)]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -4,3 +4,7 @@ from tahoe.spark.merge_builder import DeltaMergeBuilder
 from tahoe.spark.tables import DeltaOptimizeBuilder, DeltaTable, DeltaTableBuilder, IdentityGenerator
 
 __all__ = ["DeltaMergeBuilder", "DeltaOptimizeBuilder", "DeltaTable", "DeltaTableBuilder", "IdentityGenerator"]
+
+
+def __dir__() -> list[str]:
+    return __all__
