@@ -27,6 +27,7 @@
     │   │   CheckpointProtectionKeptError
     │   ├── InvalidPropertyError, InvalidOptionError, InvalidPredicateError, ReplaceWhereMismatchError; below the first
     │   │   UnknownFeaturePropertyError
+    │   ├── InvalidArgumentError          a method was given a value of another kind
     │   ├── ConflictingAssignmentsError, InvalidMergeError, MultipleSourceRowsError
     │   ├── StatementSyntaxError          the SQL cannot be read
     │   └── UnsupportedOperationError, OperationNotYetSupportedError, AppendOnlyTableError
@@ -627,6 +628,16 @@ class NoHistoryToTruncateError(FeatureDropError):
 class CheckpointProtectionKeptError(FeatureDropError):
     condition = "DELTA_FEATURE_CAN_ONLY_DROP_CHECKPOINT_PROTECTION_WITH_HISTORY_TRUNCATION"
     sqlstate = "55000"
+
+
+class InvalidArgumentError(DeltaAnalysisError, TypeError):
+    """A method was given a value of a kind that it does not take. It can be caught as a TypeError too."""
+
+    condition = "DELTA_INVALID_ARGUMENT"
+    sqlstate = "22023"
+    pyspark_class = "IllegalArgumentException"
+    what = "The argument {argument} cannot be {found} for {table}: it takes {expected}."
+    todo = "{remedy}"
 
 
 class InvalidOptionError(DeltaAnalysisError):

@@ -28,6 +28,7 @@ from tahoe.errors import (
     DeltaError,
     DuplicateColumnsError,
     IdentityColumnTypeError,
+    InvalidArgumentError,
     InvalidOptionError,
     InvalidPropertyError,
     MissingVersionError,
@@ -504,3 +505,62 @@ def test_arguments_are_checked_as_the_reference_does(spark, path, call, message)
     with pytest.raises(ValueError) as raised:
         call(DeltaTable.forPath(spark, path))
     assert str(raised.value) == message
+
+
+# What a method needs besides the argument that is wrong.
+NEEDED: dict[str, dict[str, Any]] = {
+    "forPath": {"path": "/nowhere"},
+    "forName": {"tableOrViewName": "nowhere"},
+    "isDeltaTable": {"identifier": "/nowhere"},
+    "convertToDelta": {"identifier": "parquet.`/nowhere`"},
+    "merge": {"condition": "true"},
+    "upgradeTableProtocol": {"readerVersion": 1, "writerVersion": 2},
+    "cloneAtVersion": {"version": 0, "target": "/nowhere"},
+    "cloneAtTimestamp": {"timestamp": "2026-01-01", "target": "/nowhere"},
+    "clone": {"target": "/nowhere"},
+}
+OF_THE_CLASS = {"create", "createIfNotExists", "createOrReplace", "replace", "forPath", "forName", "isDeltaTable", "convertToDelta"}
+
+
+def test_arguments_of_another_kind_raise_what_users_can_understand(spark, path):
+    """The reference's own errors are ValueError and TypeError; what it hands to the JVM unseen is told here."""
+    spark.range(3).write.format("delta").save(path)
+    table = DeltaTable.forPath(spark, path)
+    methods = [(n, m) for n, m in inspect.getmembers(table, callable) if not n.startswith("_")]
+    taken = []
+    for name, method in methods:
+        for argument in inspect.signature(method).parameters:
+            for wrong in (object(), 5, [object()], {1: 2}):
+                given = ({"sparkSession": spark} if name in OF_THE_CLASS else {}) | NEEDED.get(name, {}) | {argument: wrong}
+                if name == "merge" and argument != "source":
+                    given["source"] = spark.range(1)
+                try:
+                    method(**given)
+                    taken.append((name, argument, wrong))
+                except (DeltaError, PySparkException, ValueError, TypeError):
+                    pass
+                except Exception as error:
+                    pytest.fail(f"{name}({argument}={wrong!r}) raised {type(error).__name__}: {error}")
+    assert taken == [("history", "limit", 5)]
+
+
+@pytest.mark.parametrize("call", [DeltaTable.forPath, DeltaTable.forName, DeltaTable.isDeltaTable])
+def test_a_session_is_needed(call):
+    with pytest.raises(AssertionError, match="no active Spark session"):
+        call(None, "/nowhere")
+
+
+def test_wrong_arguments_are_told_in_our_words(spark, path):
+    spark.range(3).write.format("delta").save(path)
+    table = DeltaTable.forPath(spark, Path(path))
+    for call, message in (
+        (lambda: table.history(-1), "limit cannot be -1"),
+        (lambda: table.history("1"), "limit cannot be '1', a str"),
+        (lambda: table.alias(1), "aliasName cannot be 1"),
+        (lambda: DeltaTable.forPath(spark, path, {"fs.s3a.connection.maximum": 5}), "'fs.s3a.connection.maximum' is 5"),
+        (lambda: DeltaTable.forName(spark, 5), "tableOrViewName cannot be 5"),
+        (lambda: DeltaTable.forPath("spark", path), "it takes a Spark session"),
+    ):
+        with pytest.raises(InvalidArgumentError, match=message) as raised:
+            call()
+        assert isinstance(raised.value, IllegalArgumentException)

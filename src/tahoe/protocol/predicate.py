@@ -89,7 +89,7 @@ class Unknown:
     text: str
 
 
-Predicate: TypeAlias = "Comparison | IsNull | In | StartsWith | And | Or | Not | Constant | Unknown"
+Predicate: TypeAlias = Comparison | IsNull | In | StartsWith | And | Or | Not | Constant | Unknown
 
 TRUE = Constant(True)
 

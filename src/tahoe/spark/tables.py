@@ -53,10 +53,20 @@ from tahoe.spark.resolved import COUNT, answered
 from tahoe.spark.rewrite import Delete, Update, delete, update
 from tahoe.spark.row_changes import Target
 from tahoe.spark.types import delta_schema
+from tahoe.table.arguments import LOCATION, SHARE, TEXT, TEXTS, Rule, Unfit
 from tahoe.table.changes import Changes
 from tahoe.table.snapshot import Snapshot
 from tahoe.table.table import Table
 from tahoe.table.types import arrow_schema
+
+
+def _session_only(value: Any) -> Any:
+    if type(value).__name__ != SparkSession.__name__ and not isinstance(value, SparkSession):  # that of Spark Connect is another class
+        raise Unfit
+    return value
+
+
+SESSION = Rule(expected="a Spark session", clean=_session_only, remedy="Give the session that tahoe.enable was given.")
 
 # Columns of DataFrames that were given out before so many others are not known to conditions any more.
 _FRAMES_MAX = 100
@@ -140,10 +150,13 @@ class DeltaTable:
             TableNotFoundError, NotADeltaTableError: there is no Delta table.
             InvalidOptionError: another setting in `hadoopConf`.
         """
-        for name, value in hadoopConf.items():
+        _check_session(sparkSession)
+        settings = _taken(TEXTS, hadoopConf, "hadoopConf", str(path))
+        place = _taken(LOCATION, path, "path")
+        for name, value in settings.items():
             if not name.startswith(("fs.", "dfs.")):
-                raise for_user(InvalidOptionError(option=name, value=value, table=path, detail="only fs.* and dfs.* can be given here"))
-        return cls(sparkSession, _existing(open_table(sparkSession, path, hadoopConf)))
+                raise for_user(InvalidOptionError(option=name, value=value, table=place, detail="only fs.* and dfs.* can be given here"))
+        return cls(sparkSession, _existing(open_table(sparkSession, place, settings)))
 
     @classmethod
     def forName(cls, sparkSession: SparkSession, tableOrViewName: str) -> DeltaTable:
@@ -153,11 +166,10 @@ class DeltaTable:
             AnalysisException: there is no such name.
             NotADeltaTableError: it is no Delta table, or a view.
         """
-        try:
-            location = location_of(sparkSession, tableOrViewName)
-        except DeltaError as error:
-            raise for_user(error) from None
-        return cls(sparkSession, _existing(open_table(sparkSession, location)), name=tableOrViewName)
+        _check_session(sparkSession)
+        name = _taken(TEXT, tableOrViewName, "tableOrViewName")
+        location = raising_for_user(lambda: location_of(sparkSession, name))
+        return cls(sparkSession, _existing(open_table(sparkSession, location)), name=name)
 
     @classmethod
     def convertToDelta(cls, sparkSession: SparkSession, identifier: str, partitionSchema: str | StructType | None = None) -> DeltaTable:  # noqa: ARG003  for later
@@ -171,7 +183,9 @@ class DeltaTable:
     @classmethod
     def isDeltaTable(cls, sparkSession: SparkSession, identifier: str) -> bool:
         """Whether there is a Delta table at a path."""
-        return open_table(sparkSession, path_in(identifier) or identifier).exists()
+        _check_session(sparkSession)
+        place = _taken(LOCATION, identifier, "identifier")
+        return open_table(sparkSession, path_in(place) or place).exists()
 
     @classmethod
     def create(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder:
@@ -205,7 +219,8 @@ class DeltaTable:
 
     def alias(self, aliasName: str) -> DeltaTable:
         """The same table under a name for conditions."""
-        same = DeltaTable(self._spark, self._table, name=self._name, alias=aliasName)
+        alias = _taken(TEXT, aliasName, "aliasName", self._table.url)
+        same = DeltaTable(self._spark, self._table, name=self._name, alias=alias)
         same._frames = self._frames
         return same
 
@@ -273,7 +288,7 @@ class DeltaTable:
         if purge is not True:
             detail = "REORG can purge, and nothing else yet"
             raise for_user(InvalidOptionError(option="purge", value=purge, table=self._table.url, detail=detail))
-        done = self._purged(self._condition(where), deletedShare)
+        done = self._purged(self._condition(where), _taken(SHARE, deletedShare, "deletedShare", self._table.url))
         counts = (len(done.removed), len(done.added), sum(done.removed), sum(done.added))
         names = ("numFilesRemoved", "numFilesAdded", "numBytesRemoved", "numBytesAdded")
         return answered(self._spark, names, counts)
@@ -298,7 +313,7 @@ class DeltaTable:
         Raises:
             NotAnIdentityColumnError: it is no identity column.
         """
-        raising_for_user(lambda: sync_identity(self._target(), columnName))
+        raising_for_user(lambda: sync_identity(self._target(), TEXT(columnName, "columnName", table=self._table.url)))
 
     def upgradeTableProtocol(self, readerVersion: int, writerVersion: int) -> None:
         """Raise the table's protocol to at least these versions. It is never lowered.
@@ -439,7 +454,8 @@ class DeltaTable:
 
     def history(self, limit: int | None = None) -> DataFrame:
         """The commits, newest first: one row each, or the newest `limit`."""
-        return described(self._spark, [history_row(commit) for commit in self._table.history(limit)], HISTORY)
+        commits = raising_for_user(lambda: self._table.history(limit))
+        return described(self._spark, [history_row(commit) for commit in commits], HISTORY)
 
     def _full_name(self) -> str | None:
         """The name with its catalog and database; None for a table that goes by its path."""
@@ -455,15 +471,24 @@ class DeltaTable:
 
 def _session(given: SparkSession | None) -> SparkSession:
     session = given if given is not None else SparkSession.getActiveSession()
-    assert session is not None, "there is no active Spark session"
+    _check_session(session)
+    assert session is not None
     return session
 
 
+def _check_session(given: object) -> None:
+    """The reference asserts that there is one; what else is given would fail in Spark's own code."""
+    assert given is not None, "there is no active Spark session"
+    _taken(SESSION, given, "sparkSession")
+
+
+def _taken(rule: Rule, value: object, argument: str, table: str = "the table") -> Any:
+    """An argument that the reference hands to the JVM unseen."""
+    return raising_for_user(lambda: rule(value, argument, table=table))
+
+
 def _existing(table: Table) -> Table:
-    try:
-        table.snapshot()
-    except DeltaError as error:
-        raise for_user(error) from None
+    raising_for_user(table.snapshot)
     return table
 
 

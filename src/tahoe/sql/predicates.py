@@ -61,10 +61,13 @@ Kind: TypeAlias = Literal["null", "number", "text", "boolean", "date", "timestam
 
 
 class _Dialect(Spark):
-    """Spark 4's SQL: in a literal, two quotes are one."""
+    """Spark 4's SQL: in a literal, two quotes are one. The type of a number that ends in BD has a name of its own: a cast to DECIMAL leaves
+    no digits behind the point.
+    """
 
     class Tokenizer(Spark.Tokenizer):
         STRING_ESCAPES: ClassVar[list[str]] = ["\\", "'"]
+        NUMERIC_LITERALS: ClassVar[dict[str, str]] = {**Spark.Tokenizer.NUMERIC_LITERALS, "BD": "BIGDECIMAL"}
 
 
 def parse_predicate(text: str, schema: Struct, *, table: str = "the table", zone: tzinfo = UTC) -> Predicate:
@@ -363,6 +366,8 @@ class _Reader:
     def cast(self, node: Node) -> _Value | None:
         inner = self.literal(node.this)
         if inner is None or inner.kind == "null":
+            return inner
+        if node.args["to"].this.name == "BIGDECIMAL":
             return inner
         target = _cast_target(node.args["to"])
         if target is None:

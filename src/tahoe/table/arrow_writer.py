@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from tahoe.errors import CommitOutcomeUnknownError, DeltaError, MetadataChangedException, WriteAlreadyRecordedError
+from tahoe.errors import CommitOutcomeUnknownError, DeltaError, MetadataChangedException, NoColumnsError, WriteAlreadyRecordedError
 from tahoe.protocol.column_mapping import column_id
 from tahoe.protocol.constraints import constraints_of
 from tahoe.protocol.partitions import format_partition_value, partition_folder
@@ -23,7 +23,7 @@ from tahoe.table.arrow_fitting import fit_arrow
 from tahoe.table.arrow_values import check_generated, completed, minted_in
 from tahoe.table.constraints import check_rows
 from tahoe.table.footers import read_statistics
-from tahoe.table.types import arrow_type
+from tahoe.table.types import arrow_type, delta_schema
 from tahoe.table.writing import WritePlan, WriteRequest, WrittenFile, plan_write
 
 if TYPE_CHECKING:
@@ -52,6 +52,18 @@ def write_arrow(table: Table, data: pa.Table, request: WriteRequest) -> int | No
     """
     plan = plan_write(table, request)
     return None if plan is None else commit_files(plan, write_files(plan, data), data.num_rows)
+
+
+def given_schema(data: pa.Table, *, table: str) -> Struct:
+    """The Delta schema of rows that are to be written.
+
+    Raises:
+        NoColumnsError: they have no columns.
+        UnsupportedDataTypeError: a type that Delta cannot hold, with the column.
+    """
+    if not data.num_columns:
+        raise NoColumnsError(table=table)
+    return delta_schema(data.schema, table=table)
 
 
 def write_files(plan: WritePlan, data: pa.Table, *, are_new: bool = True) -> list[WrittenFile]:

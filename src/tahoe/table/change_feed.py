@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import Literal, TypeAlias
 
 import pyarrow as pa
@@ -80,8 +80,8 @@ class AskedRange:
 
     start_version: int | None = None
     end_version: int | None = None
-    start_timestamp: str | datetime | None = None
-    end_timestamp: str | datetime | None = None
+    start_timestamp: str | date | None = None
+    end_timestamp: str | date | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,11 +327,11 @@ def _resolved(newest: Snapshot, asked: AskedRange, *, clip: bool) -> tuple[int, 
     return start, min(end, newest.version)
 
 
-def _moment(timestamp: str | datetime | None, url: str) -> int | None:
+def _moment(timestamp: str | date | None, url: str) -> int | None:
     return None if timestamp is None else parse_timestamp(timestamp, table=url)
 
 
-def _told(version: int, timestamp: str | datetime | None) -> str:
+def _told(version: int, timestamp: str | date | None) -> str:
     return f"version {version}" if timestamp is None else f"{timestamp} (version {version})"
 
 

@@ -51,7 +51,25 @@ from tahoe.protocol.row_tracking import FEATURE as ROW_TRACKING
 from tahoe.protocol.row_tracking import assigns_row_ids
 from tahoe.protocol.schema import Field, Struct, walk_fields
 from tahoe.sql.predicates import parse_predicate, paths_named
-from tahoe.table.arrow_writer import write_files
+from tahoe.table.arguments import (
+    COLUMN_CHANGES,
+    FILTER,
+    FLAG,
+    LONG,
+    NAMES,
+    NEW_COLUMNS,
+    PATH,
+    PATHS,
+    POSITIONS,
+    ROWS,
+    SCHEMA,
+    TEXT,
+    TEXTS,
+    ArrowStream,
+    or_none,
+    takes,
+)
+from tahoe.table.arrow_writer import given_schema, write_files
 from tahoe.table.constraints import check_rows
 from tahoe.table.feature_traces import check_given_up, domains_of
 from tahoe.table.marks import Mark, num_records
@@ -143,8 +161,13 @@ class Changes:
             self._is_open = False
             self._discard()
 
+    @property
+    def url(self) -> str:
+        return self.table.url
+
     # --- reading
 
+    @takes(filter=FILTER)
     def scan(self, filter: str | Predicate | None = None) -> Scan:
         """The files that may hold matching rows. What others do to such rows before the commit is a conflict from now on.
 
@@ -156,6 +179,7 @@ class Changes:
         self._is_exact = False
         return read.snapshot.scan(read.predicate)
 
+    @takes(columns=NAMES, filter=FILTER)
     def to_arrow(self, columns: Iterable[str] | None = None, filter: str | Predicate | None = None) -> pa.Table:
         """The rows that the table had when the transaction began, as `Snapshot.to_arrow`; they count as read."""
         return read_rows(self.scan(filter), None if columns is None else list(columns))
@@ -174,8 +198,9 @@ class Changes:
 
     # --- rows
 
-    def append(self, data: pa.Table, *, merge_schema: bool = False) -> int:
-        """Add the rows of an Arrow table. The files are written now, and go again where nothing is committed.
+    @takes(data=ROWS, merge_schema=FLAG)
+    def append(self, data: pa.Table | ArrowStream, *, merge_schema: bool = False) -> int:
+        """Add rows, as `Table.append` takes them. The files are written now, and go again where nothing is committed.
 
         Returns:
             how many files were written.
@@ -184,17 +209,19 @@ class Changes:
             DeltaAnalysisError: the data does not fit the table, or a row breaks a constraint.
         """
         self._check_open()
-        schema = delta_schema(data.schema, table=self.table.url)
+        rows: pa.Table = data  # by now
+        schema = given_schema(rows, table=self.table.url)
         plan = plan_existing(self.table, WriteRequest(mode="append", schema=schema, merge_schema=merge_schema), self._current)
-        files = write_files(plan, data)
+        files = write_files(plan, rows)
         adds = [plan.add(file) for file in files]
         self._adds += adds
         self._definition = replace(self._definition, protocol=plan.protocol, metadata=marked(plan.metadata, files))
         size_bytes = sum(add.size_bytes for add in adds)
         told = {"mode": "Append", "partitionBy": list(plan.partition_columns)}
-        self._did("WRITE", told, numOutputRows=data.num_rows, numFiles=len(adds), numAddedFiles=len(adds), numOutputBytes=size_bytes)
+        self._did("WRITE", told, numOutputRows=rows.num_rows, numFiles=len(adds), numAddedFiles=len(adds), numOutputBytes=size_bytes)
         return len(adds)
 
+    @takes(paths=NAMES)
     def remove(self, paths: Iterable[str]) -> None:
         """Remove whole files of the table, by their paths as `Scan.listing` shows them, relative or absolute.
 
@@ -209,6 +236,7 @@ class Changes:
         self._whole |= found.keys()
         self._did("REMOVE", {"paths": wanted})
 
+    @takes(path=TEXT, rows=POSITIONS)
     def mark_deleted(self, path: str, rows: Iterable[int]) -> int:
         """Delete rows of one file by their positions in it.
 
@@ -228,6 +256,7 @@ class Changes:
         self._did("DELETE", {"path": path}, numDeletedRows=count)
         return count
 
+    @takes(where=FILTER)
     def delete(self, where: str | Predicate | None = None) -> int:
         """Delete the rows for which a condition is true, all if None: through deletion vectors where the table has them
         (`delta.enableDeletionVectors`), else by writing the other rows of their files again.
@@ -312,6 +341,7 @@ class Changes:
 
     # --- what the table says of itself
 
+    @takes(properties=TEXTS)
     def set_properties(self, properties: Mapping[str, str]) -> None:
         """Set table properties, known and the user's own; `delta.feature.<name>` = supported adds a feature, `comment` is the description.
 
@@ -322,6 +352,7 @@ class Changes:
         changed = self._definition.with_properties(properties, self.table.env.new_id)
         self._define(changed, "SET TBLPROPERTIES", {"properties": dict(properties)})
 
+    @takes(names=NAMES, if_exists=FLAG)
     def unset_properties(self, names: Iterable[str], *, if_exists: bool = False) -> None:
         """Remove table properties, so that their defaults hold.
 
@@ -332,6 +363,7 @@ class Changes:
         changed = self._definition.without_properties(asked, if_exists=if_exists)
         self._define(changed, "UNSET TBLPROPERTIES", {"properties": asked, "ifExists": if_exists})
 
+    @takes(schema=SCHEMA)
     def set_schema(self, schema: Struct | pa.Schema) -> None:
         """Give the table another schema in which its rows can still be read; see `Definition.with_schema` for what may change.
 
@@ -343,6 +375,7 @@ class Changes:
         self._check_dependants(changed)
         self._define(changed, "UPDATE SCHEMA", {"schema": wanted.to_json()})
 
+    @takes(columns=NEW_COLUMNS)
     def add_columns(self, columns: Iterable[NewColumn]) -> None:
         """Add columns, anywhere in the schema; the rows that are there have nulls in them.
 
@@ -358,6 +391,7 @@ class Changes:
         ]
         self._define(changed, "ADD COLUMNS", {"columns": told})
 
+    @takes(path=PATH, name=TEXT)
     def rename_column(self, path: Path, name: str) -> None:
         """Give a column another name. Column mapping is needed: its name in the data files stays.
 
@@ -371,6 +405,7 @@ class Changes:
         told = {"oldColumnPath": column_changes.dotted(path), "newColumnPath": column_changes.dotted((*path[:-1], name))}
         self._define(changed, "RENAME COLUMN", told)
 
+    @takes(paths=PATHS, if_exists=FLAG)
     def drop_columns(self, paths: Iterable[Path], *, if_exists: bool = False) -> None:
         """Drop columns. Column mapping is needed: their values stay in the data files.
 
@@ -384,6 +419,7 @@ class Changes:
         self._check_dependants(changed)
         self._define(changed, "DROP COLUMNS", {"columns": [column_changes.dotted(path) for path in wanted]})
 
+    @takes(changes=COLUMN_CHANGES)
     def alter_columns(self, changes: Iterable[ColumnChange]) -> None:
         """Change types, comments, defaults, nullability and places of columns.
 
@@ -425,6 +461,7 @@ class Changes:
                 except CheckConstraintViolatedError as error:
                     raise NotNullViolationError(table=self.table.url, column=column_changes.dotted(spelled)) from error
 
+    @takes(columns=SCHEMA)
     def replace_columns(self, columns: Struct | pa.Schema) -> None:
         """Give the table these columns, known by their names, in this order; see `Definition.with_schema` for what may change.
 
@@ -438,6 +475,7 @@ class Changes:
         self._check_dependants(changed)
         self._define(changed, "REPLACE COLUMNS", {"columns": [column_changes.told((), field) for field in wanted]})
 
+    @takes(columns=PATHS)
     def cluster_by(self, columns: Iterable[Path]) -> None:
         """Cluster the table by other columns, or by none. Nothing is moved; files are clustered when they are written or optimised.
 
@@ -494,6 +532,7 @@ class Changes:
             remedy="Drop what needs it first, or keep the column.",
         )
 
+    @takes(name=TEXT, expression=TEXT)
     def add_constraint(self, name: str, expression: str) -> None:
         """Add a CHECK constraint, an SQL condition that every row must satisfy. The rows that are there are looked at first, and those that
         this transaction appends.
@@ -520,6 +559,7 @@ class Changes:
                 check_rows(rows, [constraint], current.schema, table=self.table.url, zone=self.table.log.zone)
         self.scan(None)
 
+    @takes(name=TEXT, if_exists=FLAG)
     def drop_constraint(self, name: str, *, if_exists: bool = False) -> None:
         """Drop a CHECK constraint.
 
@@ -531,6 +571,7 @@ class Changes:
         told = {"existed": "false"} if expression is None else {"expr": expression, "existed": "true"}
         self._define(changed, "DROP CONSTRAINT", {"name": name, **told})
 
+    @takes(reader_version=LONG, writer_version=LONG, features=NAMES)
     def upgrade_protocol(
         self, reader_version: int | None = None, writer_version: int | None = None, *, features: Iterable[str] = ()
     ) -> None:
@@ -543,6 +584,7 @@ class Changes:
         changed = self._definition.with_protocol(reader_version, writer_version, features)
         self._define(changed, "UPGRADE PROTOCOL", {"newProtocol": _protocol_text(changed)})
 
+    @takes(column=TEXT, value=or_none(LONG))
     def sync_identity(self, column: str, value: int | None) -> None:
         """Let an identity column count on from a value that is in the table.
 
@@ -556,6 +598,7 @@ class Changes:
         changed = start.with_identity_at(column, value) if value is not None else start
         self._define(changed, "SYNC IDENTITY", {"column": column})
 
+    @takes(feature=TEXT, truncate_history=FLAG)
     def drop_feature(self, feature: str, *, truncate_history: bool = False) -> None:
         """Take a feature from the protocol, of which nothing may be left; `Table.drop_feature` does what comes before and after.
 
@@ -593,6 +636,7 @@ class Changes:
                 remedy="Make a new table with this property, and write the rows there.",
             )
 
+    @takes(domain=TEXT, configuration=or_none(TEXT))
     def set_domain(self, domain: str, configuration: str | None) -> None:
         """Set the text of a metadata domain, or remove the domain with None. Those of features (`delta.*`) are not for users.
 
@@ -612,6 +656,7 @@ class Changes:
         self._domains[domain] = DomainMetadata(domain=domain, configuration=text, removed=configuration is None)
         self._did("SET DOMAIN", {"domain": domain})
 
+    @takes(app_id=TEXT, version=LONG)
     def set_txn(self, app_id: str, version: int) -> None:
         """Record the version of an application, whatever is recorded now: it may be lowered. See `txn` of `Table.transaction` for a write
         that is made once.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, time, timedelta
 
 from tahoe._cached import cached_property
 from tahoe.errors import InvalidTimeTravelError, MissingActionError, TimestampOutOfRangeError, VersionNotFoundError
@@ -18,6 +18,8 @@ from tahoe.protocol.actions import CommitInfo, Metadata
 from tahoe.protocol.log_files import LogFile
 from tahoe.table.log import Log
 from tahoe.table.snapshot import ENABLEMENT, in_commit_timestamps_enabled
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 _ENABLEMENT_VERSION, _ENABLEMENT_TIMESTAMP = ENABLEMENT
 
@@ -144,19 +146,20 @@ def _out_of_range(line: Timeline, first: int, timestamp_ms: int) -> TimestampOut
     )
 
 
-def parse_timestamp(value: str | datetime, *, table: str) -> int:
-    """A user's timestamp as milliseconds since the epoch; one without a zone is in UTC.
+def parse_timestamp(value: str | date, *, table: str) -> int:
+    """A user's timestamp as milliseconds since the epoch; one without a zone is in UTC, and a day begins at midnight.
 
     Raises:
         InvalidTimeTravelError: the text is no timestamp.
     """
-    if isinstance(value, str):
-        try:
+    try:
+        if isinstance(value, str):
             value = datetime.fromisoformat(value.strip())
-        except ValueError as error:
-            raise InvalidTimeTravelError(table=table, detail=f"{value!r} is no timestamp") from error
-    moment = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
-    return int(moment.timestamp() * 1000)
+        moment = value if isinstance(value, datetime) else datetime.combine(value, time())
+        since_epoch = (moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).astimezone(UTC) - _EPOCH
+        return since_epoch // timedelta(milliseconds=1)  # exact, which a float is not
+    except (ValueError, OverflowError) as error:
+        raise InvalidTimeTravelError(table=table, detail=f"{value!r} is no timestamp") from error
 
 
 def _text(timestamp_ms: int) -> str:

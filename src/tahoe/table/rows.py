@@ -108,8 +108,12 @@ def _is_tracked(field: Field) -> bool:
 def _with_predicate_columns(snapshot: Snapshot, wanted: Sequence[Field], predicate: Predicate | None) -> list[Field]:
     names = {f.name for f in wanted}
     if predicate is not None:
-        found = (snapshot.schema.find(column.path[0]) for column in columns_of(predicate))
-        names |= {f.name for f in found if f is not None}
+        for column in columns_of(predicate):
+            found = snapshot.schema.resolve(column.path)
+            if found is None:
+                dotted = ".".join(column.path)
+                raise ColumnNotFoundError(table=snapshot.url, column=dotted, columns=", ".join(snapshot.schema.names))
+            names.add(found[0].name)
     tracked = {f.name: f for f in wanted if _is_tracked(f)}
     return [*(f for f in snapshot.schema if f.name in names), *tracked.values()]
 

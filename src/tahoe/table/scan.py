@@ -22,6 +22,7 @@ from tahoe.protocol.column_mapping import stored_name
 from tahoe.protocol.partitions import parse_partition_value, resolve_path
 from tahoe.protocol.predicate import Predicate
 from tahoe.protocol.schema import DataType, Field
+from tahoe.table.arguments import FILE_COLUMN, POSITIONS, takes
 from tahoe.table.files import AMBIGUOUS, COLUMNS, to_adds
 from tahoe.table.skipping import keep
 from tahoe.table.statistics import StatisticsRequest
@@ -40,6 +41,10 @@ class Scan:
     rows: pa.Array | None  # None: all of them
 
     @property
+    def url(self) -> str:
+        return self.snapshot.url
+
+    @property
     def total_files(self) -> int:
         return len(self.snapshot.live)
 
@@ -47,6 +52,7 @@ class Scan:
     def kept_files(self) -> int:
         return self.total_files if self.rows is None else len(self.rows)
 
+    @takes(numbers=POSITIONS)
     def within(self, numbers: Sequence[int]) -> Scan:
         """Those of the files that have one of these numbers."""
         wanted = pa.array(sorted(numbers), pa.uint64())
@@ -54,6 +60,7 @@ class Scan:
             return replace(self, rows=wanted)
         return replace(self, rows=self.rows.filter(pc.is_in(self.rows.cast(pa.uint64()), value_set=wanted)))
 
+    @takes(name=FILE_COLUMN)
     def column(self, name: str) -> pa.ChunkedArray:
         """A column of `tahoe.table.files.COLUMNS` for the files kept."""
         column = self.snapshot.live.column(name)

@@ -26,6 +26,7 @@ from tahoe.protocol.row_tracking import RowTracking, enabled_row_tracking
 from tahoe.protocol.schema import Struct
 from tahoe.protocol.version_checksum import parse_version_checksum
 from tahoe.sql.predicates import parse_predicate
+from tahoe.table.arguments import FILTER, NAMES, TEXT, takes
 from tahoe.table.checkpoint import read_checkpoint
 from tahoe.table.files import LiveFiles, MemoryPart, Part, ReorderedPart, to_table
 from tahoe.table.log import Log
@@ -96,11 +97,13 @@ class Snapshot:
                 return info.in_commit_timestamp_ms
         return self.commit.modified_ms if self.commit is not None else 0
 
+    @takes(app_id=TEXT)
     def txn_version(self, app_id: str) -> int | None:
         """The last version that an application has recorded. Protocol: "Transaction Identifiers"."""
         txn = self.txns.get(app_id)
         return None if txn is None else txn.version
 
+    @takes(filter=FILTER)
     def scan(self, filter: str | Predicate | None = None) -> Scan:
         """The files that may hold rows for which the filter, SQL text or a predicate, is true.
 
@@ -109,10 +112,12 @@ class Snapshot:
         """
         return plan_scan(self, parse_predicate(filter, self.schema, table=self.url) if isinstance(filter, str) else filter)
 
+    @takes(filter=FILTER)
     def files(self, filter: str | Predicate | None = None) -> pa.Table:
         """The live files that may hold rows for which the filter is true; see `Scan.listing` for the columns."""
         return self.scan(filter).listing()
 
+    @takes(columns=NAMES, filter=FILTER)
     def to_arrow(self, columns: Sequence[str] | None = None, filter: str | Predicate | None = None) -> pa.Table:
         """The rows, with deletion vectors and column mapping applied.
 

@@ -6,8 +6,9 @@ table.version, table.schema, table.to_arrow(columns=["carrier"], filter="month =
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -19,7 +20,25 @@ from tahoe.protocol.predicate import Predicate
 from tahoe.protocol.schema import Struct
 from tahoe.storage import system_env
 from tahoe.storage.env import Env
-from tahoe.table.arrow_writer import write_arrow
+from tahoe.table.arguments import (
+    COUNT,
+    FILTER,
+    FLAG,
+    LOCATION,
+    LONG,
+    NAMES,
+    OUTSIDE,
+    ROWS,
+    TEXT,
+    TEXTS,
+    TIMESTAMP,
+    TXN,
+    VERSION,
+    ZONE,
+    ArrowStream,
+    takes,
+)
+from tahoe.table.arrow_writer import given_schema, write_arrow
 from tahoe.table.change_feed import AskedRange, plan_feed
 from tahoe.table.changes import Changes
 from tahoe.table.checkpoint_writer import write_checkpoint
@@ -28,7 +47,6 @@ from tahoe.table.history import history, parse_timestamp, version_at
 from tahoe.table.log import Log
 from tahoe.table.scan import Scan
 from tahoe.table.snapshot import Snapshot, is_current, load_snapshot, refresh
-from tahoe.table.types import delta_schema
 from tahoe.table.upkeep import clean_log, compact_log
 from tahoe.table.writing import WriteRequest
 
@@ -43,8 +61,14 @@ class Table:
         env: the outside world, for tests and other hosts; made from location and options if None.
     """
 
+    @takes(location=LOCATION, storage_options=TEXTS, time_zone=ZONE, env=OUTSIDE)
     def __init__(
-        self, location: str, storage_options: Mapping[str, str] | None = None, *, time_zone: str = "UTC", env: Env | None = None
+        self,
+        location: str | os.PathLike[str],
+        storage_options: Mapping[str, str] | None = None,
+        *,
+        time_zone: str = "UTC",
+        env: Env | None = None,
     ) -> None:
         self.env = env or system_env(location, storage_options)
         self.log = Log(self.env, ZoneInfo(time_zone))
@@ -62,7 +86,8 @@ class Table:
         """Whether there is a Delta table here."""
         return self.log.exists()
 
-    def snapshot(self, version: int | None = None, timestamp: str | datetime | None = None) -> Snapshot:
+    @takes(version=VERSION, timestamp=TIMESTAMP)
+    def snapshot(self, version: int | None = None, timestamp: str | date | None = None) -> Snapshot:
         """The table at a version, at the newest version not after a timestamp, or at the newest.
 
         Raises:
@@ -112,30 +137,35 @@ class Table:
     def properties(self) -> Mapping[str, str]:
         return self.snapshot().properties
 
+    @takes(filter=FILTER)
     def scan(self, filter: str | Predicate | None = None) -> Scan:
         """See `Snapshot.scan`."""
         return self.snapshot().scan(filter)
 
+    @takes(filter=FILTER)
     def files(self, filter: str | Predicate | None = None) -> pa.Table:
         """See `Snapshot.files`."""
         return self.snapshot().files(filter)
 
+    @takes(columns=NAMES, filter=FILTER)
     def to_arrow(self, columns: Sequence[str] | None = None, filter: str | Predicate | None = None) -> pa.Table:
         """See `Snapshot.to_arrow`."""
         return self.snapshot().to_arrow(columns, filter)
 
+    @takes(limit=COUNT)
     def history(self, limit: int | None = None) -> list[dict[str, Any]]:
         """The commits, newest first: `version`, `timestamp`, and what the writer recorded of itself, under its own names."""
         commits = history(self.log, self.snapshot().metadata, limit)
         return [{**c.info.fields, "version": c.version, "timestamp": datetime.fromtimestamp(c.timestamp_ms / 1000, UTC)} for c in commits]
 
+    @takes(start_version=VERSION, end_version=VERSION, start_timestamp=TIMESTAMP, end_timestamp=TIMESTAMP, columns=NAMES, filter=FILTER)
     def changes(
         self,
         *,
         start_version: int | None = None,
         end_version: int | None = None,
-        start_timestamp: str | datetime | None = None,
-        end_timestamp: str | datetime | None = None,
+        start_timestamp: str | date | None = None,
+        end_timestamp: str | date | None = None,
         columns: Sequence[str] | None = None,
         filter: str | Predicate | None = None,
     ) -> pa.Table:
@@ -160,6 +190,7 @@ class Table:
 
     # --- changing it
 
+    @takes(operation=TEXT, txn=TXN, user_metadata=TEXT, engine=TEXT)
     def transaction(
         self,
         *,
@@ -181,9 +212,10 @@ class Table:
         """
         return Changes(self, operation=operation, txn=txn, user_metadata=user_metadata, engine=engine)
 
+    @takes(data=ROWS, partition_by=NAMES, properties=TEXTS, merge_schema=FLAG, txn=TXN, user_metadata=TEXT)
     def append(
         self,
-        data: pa.Table,
+        data: pa.Table | ArrowStream,
         *,
         partition_by: Sequence[str] | None = None,
         properties: Mapping[str, str] | None = None,
@@ -191,24 +223,33 @@ class Table:
         txn: tuple[str, int] | None = None,
         user_metadata: str | None = None,
     ) -> int | None:
-        """Add the rows of an Arrow table in one commit; the Delta table is made if it is not there.
+        """Add rows in one commit; the Delta table is made if it is not there.
 
-        For data that fits in memory: Spark writes the rest.
+        Args:
+            data: an Arrow table, or a frame of pandas, polars or another library that hands out Arrow data. It fits in memory: Spark
+                writes the rest. Of a pandas frame, an index that has a name is a column.
+            partition_by: names of columns; must be those of the table where it is there.
+            properties: of a new table.
+            merge_schema: add columns that the table does not have.
+            txn: application id and version; where that version or a later one is recorded, nothing is committed.
+            user_metadata: for the table's history.
 
         Returns:
             the version made; None where `txn` says that this was done before.
         """
+        rows: pa.Table = data  # by now
         request = WriteRequest(
             mode="append",
-            schema=delta_schema(data.schema, table=self.url),
+            schema=given_schema(rows, table=self.url),
             partition_by=None if partition_by is None else tuple(partition_by),
             properties=properties or {},
             merge_schema=merge_schema,
             txn=txn,
             user_metadata=user_metadata,
         )
-        return write_arrow(self, data, request)
+        return write_arrow(self, rows, request)
 
+    @takes(feature=TEXT, truncate_history=FLAG)
     def drop_feature(self, feature: str, *, truncate_history: bool = False) -> None:
         """Take a table feature from the protocol, with what the table has of it, so that those who do not know it can go on with the table.
         Deletion vectors, mapped columns and widened types stand in files, which `DeltaTable.dropFeatureSupport` writes again.
@@ -231,6 +272,7 @@ class Table:
         write_checkpoint(snapshot)
         return snapshot.version
 
+    @takes(starting_version=LONG, ending_version=LONG)
     def compact_logs(self, starting_version: int, ending_version: int) -> None:
         """Write one file with what a range of commits adds up to, which readers take in their place.
 

@@ -1,0 +1,295 @@
+"""What users may give to the methods of this ring: each argument is checked at the door, and made what the code behind it takes.
+
+    @takes(columns=NAMES, filter=FILTER)
+    def to_arrow(self, columns=None, filter=None): ...
+
+A rule is a record: what is expected, in words, and a function that gives the value back as the code wants it, or refuses it. What has a
+default may be given as that. It knows no table: whether a column is there, or a version, is found out later.
+"""
+
+from __future__ import annotations
+
+import inspect
+import operator
+import os
+from collections.abc import Callable, Container, Mapping
+from dataclasses import dataclass, replace
+from datetime import date, datetime
+from functools import wraps
+from typing import Any, Protocol, TypeVar, get_args
+from zoneinfo import ZoneInfo
+
+import pyarrow as pa
+
+from tahoe.errors import DeltaError, InvalidArgumentError, InvalidTimeTravelError
+from tahoe.protocol.column_changes import ColumnChange, NewColumn
+from tahoe.protocol.predicate import Predicate
+from tahoe.protocol.schema import Struct
+from tahoe.storage.env import Env
+from tahoe.table.files import COLUMNS
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+# Longer values are told by their type alone.
+_TOLD_MAX = 60
+
+_LONGS = range(-(2**63), 2**63)
+
+
+class ArrowStream(Protocol):
+    """Rows of whatever library hands them out as Arrow data: pyarrow, pandas, polars, DuckDB, ..."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+
+
+class Unfit(Exception):
+    """A value is not what was expected; its text may say more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """What an argument may be.
+
+    Attributes:
+        expected: what is taken, as an error says it.
+        clean: the value as the code takes it; raises Unfit.
+        remedy: what to do about a value that is not taken.
+        refused: the error, from the argument's name, the table, what was found, and the rule.
+    """
+
+    expected: str
+    clean: Callable[[Any], Any]
+    remedy: str
+    refused: Callable[[str, str, str, Rule], DeltaError] = lambda argument, table, found, rule: InvalidArgumentError(
+        argument=argument, table=table, found=found, expected=rule.expected, remedy=rule.remedy
+    )
+
+    def __call__(self, value: object, argument: str, *, table: str) -> Any:
+        """The value as the code takes it.
+
+        Raises:
+            InvalidArgumentError, InvalidTimeTravelError: the value is not what is expected.
+        """
+        try:
+            return self.clean(value)
+        except Unfit as unfit:
+            more = f" ({unfit})" if str(unfit) else ""
+            raise self.refused(argument, table, _told(value) + more, self) from unfit.__cause__
+
+
+def takes(**rules: Rule) -> Callable[[Method], Method]:
+    """Check arguments of a method, by their names, before it is called; the object's `url` tells which table it is about."""
+
+    def decorate(method: Method) -> Method:
+        parameters = list(inspect.signature(method).parameters.values())[1:]
+        places = [(at, parameter, rules[parameter.name]) for at, parameter in enumerate(parameters) if parameter.name in rules]
+        assert len(places) == len(rules), f"{method.__qualname__} has no argument of one of these names: {', '.join(rules)}"
+
+        @wraps(method)
+        def checked(self: Any, *args: Any, **kwargs: Any) -> Any:
+            by_position = list(args)
+            for at, parameter, rule in places:
+                given: Any = by_position if at < len(args) else kwargs
+                key = at if at < len(args) else parameter.name
+                if (given is by_position or key in kwargs) and given[key] is not parameter.default:
+                    given[key] = rule(given[key], parameter.name, table=str(getattr(self, "url", "the table")))
+            return method(self, *by_position, **kwargs)
+
+        return checked  # type: ignore[return-value]
+
+    return decorate
+
+
+def _told(value: object) -> str:
+    """A value as an error shows it."""
+    kind = f"a {type(value).__module__}.{type(value).__qualname__}".replace("a builtins.", "a ")
+    if value is None or isinstance(value, bool):
+        return str(value)
+    if not isinstance(value, str | bytes | int | float | date | os.PathLike) or len(repr(value)) > _TOLD_MAX:
+        return kind
+    return f"{value!r}, {kind}"
+
+
+def or_none(rule: Rule) -> Rule:
+    """The rule for an argument that must be given, and may be None."""
+    return replace(rule, expected=f"{rule.expected}, or None", clean=lambda value: None if value is None else rule.clean(value))
+
+
+# --- how values are taken
+
+
+def _instance_of(*kinds: type) -> Callable[[Any], Any]:
+    def clean(value: Any) -> Any:
+        if not isinstance(value, kinds):
+            raise Unfit
+        return value
+
+    return clean
+
+
+def _one_of(known: Container[str]) -> Callable[[Any], str]:
+    def clean(value: Any) -> str:
+        if not isinstance(value, str) or value not in known:
+            raise Unfit
+        return value
+
+    return clean
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise Unfit
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise Unfit(str(error)) from error
+    return str(value)
+
+
+def _flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise Unfit
+    return value
+
+
+def _whole(value: Any) -> int:
+    if isinstance(value, bool):
+        raise Unfit
+    try:
+        return operator.index(value)
+    except TypeError as error:
+        raise Unfit from error
+
+
+def _long(value: Any) -> int:
+    number = _whole(value)
+    if number not in _LONGS:
+        raise Unfit
+    return number
+
+
+def _count(value: Any) -> int:
+    number = _whole(value)
+    if number < 0:
+        raise Unfit
+    return number
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise Unfit
+    return value
+
+
+def _items(value: Any, clean: Callable[[Any], Any]) -> list[Any]:
+    """Of whatever can be gone through; a text, whose items are letters, is one value and no list of them."""
+    if isinstance(value, str | bytes | Mapping):
+        raise Unfit
+    try:
+        items = iter(value)
+    except TypeError as error:
+        raise Unfit from error
+    return [clean(item) for item in items]
+
+
+def _list_of(clean: Callable[[Any], Any]) -> Callable[[Any], list[Any]]:
+    return lambda value: _items(value, clean)
+
+
+def _texts(value: Any) -> dict[str, str]:
+    if not isinstance(value, Mapping):
+        raise Unfit
+    for name, item in value.items():
+        if not isinstance(name, str) or not isinstance(item, str):
+            raise Unfit(f"{name!r} is {_told(item)}")
+    return {_text(name): _text(item) for name, item in value.items()}
+
+
+def _location(value: Any) -> str:
+    path = os.fspath(value) if isinstance(value, str | os.PathLike) else None
+    if not isinstance(path, str) or "\0" in path:
+        raise Unfit
+    return path
+
+
+def _zone(value: Any) -> str:
+    name = _text(value)
+    try:
+        ZoneInfo(name)
+    except (KeyError, ValueError, OSError) as error:
+        raise Unfit(str(error)) from error
+    return name
+
+
+def _txn(value: Any) -> tuple[str, int]:
+    if not isinstance(value, tuple | list) or len(value) != 2:
+        raise Unfit
+    return _text(value[0]), _long(value[1])
+
+
+def _path(value: Any) -> tuple[str, ...]:
+    names = tuple(_items(value, _text))
+    if not names:
+        raise Unfit
+    return names
+
+
+def _rows(value: Any) -> pa.Table:
+    if isinstance(value, pa.Table):
+        return value
+    try:
+        if type(value).__module__.startswith("pandas.") and hasattr(value, "columns"):
+            # An index without a name is the number of a row, and no data.
+            return pa.Table.from_pandas(value, preserve_index=any(name is not None for name in value.index.names))
+        if hasattr(value, "__arrow_c_stream__") or hasattr(value, "__arrow_c_array__"):
+            return pa.table(value)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise Unfit(str(error)) from error
+    raise Unfit
+
+
+# --- the rules
+
+
+def _no_time(argument: str, table: str, found: str, rule: Rule) -> DeltaError:
+    return InvalidTimeTravelError(table=table, detail=f"{argument} cannot be {found}: it takes {rule.expected}")
+
+
+_LEAVE_OUT = "Give such a value, or leave the argument out."
+
+TEXT = Rule(expected="text", clean=_text, remedy="Write it as text.")
+FLAG = Rule(expected="True or False", clean=_flag, remedy="Give one of the two.")
+LONG = Rule(expected="a whole number of 64 bits", clean=_long, remedy="Give such a number.")
+COUNT = Rule(expected="a whole number that is not negative", clean=_count, remedy=_LEAVE_OUT)
+SHARE = Rule(expected="a number from 0 to 1", clean=_number, remedy=_LEAVE_OUT)
+POSITIONS = Rule(expected="whole numbers that are not negative", clean=_list_of(_count), remedy="Give a list of them.")
+NAMES = Rule(expected="a list of names", clean=_list_of(_text), remedy='For one name, write ["name"].')
+TEXTS = Rule(expected="texts by their names", clean=_texts, remedy='Write numbers and truths as text: {"name": "true"}.')
+TXN = Rule(expected="an application's id and a version, a text and a whole number", clean=_txn, remedy='Write ("application", 7).')
+VERSION = Rule(expected="a whole number", clean=_whole, remedy="", refused=_no_time)
+TIMESTAMP = Rule(expected="text or a datetime", clean=_instance_of(str, date, datetime), remedy="", refused=_no_time)
+FILTER = Rule(
+    expected="SQL text over the table's columns",
+    clean=_instance_of(str, *get_args(Predicate)),
+    remedy="Write it as text: \"n > 990 AND name = 'x'\".",
+)
+ROWS = Rule(
+    expected="rows as a pyarrow.Table, or as a frame of pandas, polars or another library that hands out Arrow data",
+    clean=_rows,
+    remedy="pyarrow.Table.from_pylist(rows) makes a table of a list of dictionaries, pyarrow.table(columns) of lists by their names.",
+)
+SCHEMA = Rule(expected="a schema", clean=_instance_of(Struct, pa.Schema), remedy="Give a pyarrow.Schema.")
+PATH = Rule(
+    expected="the names that lead to a column, as a tuple",
+    clean=_path,
+    remedy='Write a column as ("name",), and a field of a struct as ("struct", "field").',
+)
+PATHS = Rule(expected="a list of the names that lead to columns, as tuples", clean=_list_of(_path), remedy=PATH.remedy)
+NEW_COLUMNS = Rule(expected="a list of NewColumn", clean=_list_of(_instance_of(NewColumn)), remedy="See tahoe.protocol.column_changes.")
+COLUMN_CHANGES = Rule(
+    expected="a list of ColumnChange", clean=_list_of(_instance_of(ColumnChange)), remedy="See tahoe.protocol.column_changes."
+)
+LOCATION = Rule(expected="a path or a url", clean=_location, remedy='Write it as text: "/data/t", "s3://bucket/t".')
+ZONE = Rule(expected="the name of a time zone", clean=_zone, remedy='Write it as in "Europe/Paris", or leave it out for UTC.')
+FILE_COLUMN = Rule(expected=f"one of {', '.join(COLUMNS)}", clean=_one_of(COLUMNS), remedy="Look at Scan.files or Scan.listing for more.")
+OUTSIDE = Rule(expected="a tahoe.storage.Env", clean=_instance_of(Env), remedy="Leave it out, and it is made.")

@@ -1,0 +1,278 @@
+"""Whatever is given to a public method, only tahoe's own errors come out, and they say what to give."""
+
+from __future__ import annotations
+
+import datetime as dt
+import inspect
+from collections.abc import Callable, Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from tahoe.errors import DeltaError, InvalidArgumentError, InvalidPredicateError, InvalidTimeTravelError, NoColumnsError
+from tahoe.protocol.column_changes import ColumnChange, NewColumn
+from tahoe.protocol.predicate import Column, IsNull
+from tahoe.protocol.schema import STRING, Field
+from tahoe.storage import Env
+from tahoe.table.changes import Changes
+from tahoe.table.scan import Scan
+from tahoe.table.snapshot import Snapshot
+from tahoe.table.table import Table
+from tests.table.builders import memory_env
+
+ROWS = pa.table({"carrier": ["AA", "B6"], "n": [1, 2]})
+
+
+@pytest.fixture
+def env() -> Env:
+    return memory_env()
+
+
+def made(env: Env) -> Table:
+    """A table of two versions, with a change feed."""
+    table = Table(env.store.url, env=env)
+    if not table.exists():
+        table.append(ROWS, properties={"delta.enableChangeDataFeed": "true", "delta.enableDeletionVectors": "true"})
+        table.append(ROWS)
+    return table
+
+
+# --- every method, every argument
+
+# What a method needs besides the argument that is wrong.
+NEEDED: dict[str, dict[str, Any]] = {
+    "Table.__init__": {"location": "memory://elsewhere"},
+    "Table.append": {"data": ROWS},
+    "Table.changes": {"start_version": 0},
+    "Table.drop_feature": {"feature": "changeDataFeed"},
+    "Table.compact_logs": {"starting_version": 0, "ending_version": 1},
+    "Scan.within": {"numbers": [0]},
+    "Scan.column": {"name": "path"},
+    "Snapshot.txn_version": {"app_id": "app"},
+    "Changes.append": {"data": ROWS},
+    "Changes.remove": {"paths": ["x"]},
+    "Changes.mark_deleted": {"path": "x", "rows": [0]},
+    "Changes.set_properties": {"properties": {}},
+    "Changes.unset_properties": {"names": ["x"]},
+    "Changes.set_schema": {"schema": ROWS.schema},
+    "Changes.add_columns": {"columns": [NewColumn(field=Field(name="new", type=STRING))]},
+    "Changes.rename_column": {"path": ("n",), "name": "m"},
+    "Changes.drop_columns": {"paths": [("n",)]},
+    "Changes.alter_columns": {"changes": [ColumnChange(path=("n",), comment="a number")]},
+    "Changes.replace_columns": {"columns": ROWS.schema},
+    "Changes.cluster_by": {"columns": [("n",)]},
+    "Changes.add_constraint": {"name": "c", "expression": "n > 0"},
+    "Changes.drop_constraint": {"name": "c"},
+    "Changes.sync_identity": {"column": "n", "value": 1},
+    "Changes.drop_feature": {"feature": "changeDataFeed"},
+    "Changes.set_domain": {"domain": "d", "configuration": "x"},
+    "Changes.set_txn": {"app_id": "app", "version": 1},
+}
+
+# Not for users: the log gives it what it has parsed.
+INSIDE = {"Snapshot.after"}
+
+
+def methods() -> Iterator[tuple[str, str]]:
+    """Every argument of every public method: `Table.append`, `data`."""
+    for owner in (Table, Snapshot, Scan, Changes):
+        for name, method in inspect.getmembers(owner, inspect.isfunction):
+            called = f"{owner.__name__}.{name}"
+            if called not in INSIDE and (not name.startswith("_") or called == "Table.__init__"):
+                yield from ((called, parameter) for parameter in list(inspect.signature(method).parameters)[1:])
+
+
+def call(env: Env, method: str, arguments: dict[str, Any]) -> Any:
+    owner, _, name = method.partition(".")
+    given = NEEDED.get(method, {}) | arguments
+    if name == "__init__":
+        return Table(**given).env.store.url
+    table = made(env)
+    subject: Callable[[], Any] = {
+        "Table": lambda: table,
+        "Snapshot": table.snapshot,
+        "Scan": lambda: table.snapshot().scan(),
+        "Changes": table.transaction,
+    }[owner]
+    return getattr(subject(), name)(**given)
+
+
+ARGUMENTS = list(methods())
+
+WRONG: list[Any] = [
+    *(None, True, 0, -1, 1.5, float("nan"), 2**70, Decimal(1), object(), int, print),
+    *("", "x", "\ud800", "a\0b", "0", "2026-13-45", b"x", Path("x")),
+    *([], [1], ["x"], [None], [[]], [["x"]], [("x", 1)], (), ("x",), ("x", "y"), ("x", 2**70), ("x", True), {"x"}, {}, {"x": 1}, {1: "x"}),
+    *(iter(["x"]), range(3), dt.date(2026, 1, 1), dt.datetime(2026, 1, 1), dt.datetime.max.replace(tzinfo=dt.UTC), pd.NaT, dt.timedelta()),
+    *(
+        pa.array([1]),
+        pa.chunked_array([[1]]),
+        pa.scalar(1),
+        pa.schema([]),
+        pa.table({}),
+        pd.DataFrame(),
+        pd.DataFrame({1: [1]}),
+        np.int64(-1),
+    ),
+    *(np.array(["x"]), np.array(1), IsNull(Column(("nowhere",))), Field(name="x", type=STRING)),
+]
+
+
+@pytest.mark.parametrize(("method", "argument"), ARGUMENTS, ids=lambda name: name)
+def test_nothing_but_our_own_errors_comes_out(env: Env, method: str, argument: str) -> None:
+    for value in WRONG:
+        try:
+            call(env, method, {argument: value})
+        except DeltaError:
+            pass
+        except Exception as error:
+            pytest.fail(f"{method}({argument}={value!r}) raised {type(error).__name__}: {error}")
+
+
+@pytest.mark.parametrize(("method", "argument"), ARGUMENTS, ids=lambda name: name)
+def test_every_argument_has_a_rule(env: Env, method: str, argument: str) -> None:
+    with pytest.raises((InvalidArgumentError, InvalidTimeTravelError)) as raised:
+        call(env, method, {argument: object()})
+    assert argument in str(raised.value)
+    assert "object" in str(raised.value)
+
+
+def test_every_need_is_of_a_method_that_is_there() -> None:
+    assert NEEDED.keys() <= {method for method, _ in ARGUMENTS}
+
+
+def test_keywords_that_are_not_there_are_told_as_python_tells_them(env: Env) -> None:
+    with pytest.raises(TypeError, match="unexpected keyword argument 'colums'"):
+        made(env).to_arrow(colums=["n"])  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="positional argument"):
+        made(env).append()  # type: ignore[call-arg]
+
+
+# --- what is right, and what is told
+
+
+def test_a_text_is_no_list_of_names(env: Env) -> None:
+    for attempt in (lambda t: t.to_arrow("carrier"), lambda t: t.to_arrow(columns="carrier"), lambda t: t.append(ROWS, partition_by="n")):
+        with pytest.raises(InvalidArgumentError, match=r"""it takes a list of names\. For one name, write \["name"\]\.""") as raised:
+            attempt(made(env))
+        assert isinstance(raised.value, TypeError)
+    assert made(env).to_arrow(iter(["n"])).column_names == ["n"]
+
+
+@pytest.mark.parametrize("version", ["0", True, 1.0])
+def test_a_version_is_a_whole_number(env: Env, version: Any) -> None:
+    with pytest.raises(InvalidTimeTravelError, match=r"version cannot be .*: it takes a whole number\. Give one of a version"):
+        made(env).snapshot(version)
+    assert made(env).snapshot(np.int64(0)).version == 0  # type: ignore[arg-type]
+
+
+def test_a_time_may_be_a_day(env: Env) -> None:
+    moment = dt.datetime.fromtimestamp(made(env).snapshot(0).timestamp_ms / 1000, dt.UTC)
+    assert made(env).snapshot(timestamp=moment).version == 0
+    with pytest.raises(DeltaError, match="2020-01-02 00:00:00"):
+        made(env).snapshot(timestamp=dt.date(2020, 1, 2))
+    with pytest.raises(InvalidTimeTravelError):
+        made(env).snapshot(timestamp=5)  # type: ignore[arg-type]
+
+
+def test_a_history_has_no_negative_length(env: Env) -> None:
+    with pytest.raises(InvalidArgumentError, match="limit cannot be -1"):
+        made(env).history(-1)
+    assert made(env).history(0) == []
+    assert len(made(env).history(1)) == 1
+
+
+def test_a_filter_is_text_or_a_predicate(env: Env) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"filter cannot be a pyarrow\._compute\.Expression .* takes SQL text"):
+        made(env).to_arrow(filter=pa.compute.field("n") > 1)
+    with pytest.raises(InvalidPredicateError):
+        made(env).to_arrow(filter="")
+    assert made(env).to_arrow(filter=IsNull(Column(("n",)))).num_rows == 0
+
+
+def test_a_location_may_be_a_path(tmp_path: Path) -> None:
+    assert Table(tmp_path / "t").url == f"file://{tmp_path}/t"
+    for location in (b"/t", 5, None, "/t\0"):
+        with pytest.raises(InvalidArgumentError, match="location cannot be"):
+            Table(location)  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgumentError, match=r"time_zone cannot be 'Mars/Olympus', a str .*Europe/Paris"):
+        Table(tmp_path, time_zone="Mars/Olympus")
+    with pytest.raises(InvalidArgumentError, match=r"storage_options cannot be a dict \('allow_http' is True\)"):
+        Table(tmp_path, {"allow_http": True})  # type: ignore[dict-item]
+
+
+def test_properties_are_texts(env: Env) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"""\('delta.appendOnly' is True\).*: \{"name": "true"\}"""):
+        Table(env.store.url, env=env).append(ROWS, properties={"delta.appendOnly": True})  # type: ignore[dict-item]
+    assert not Table(env.store.url, env=env).exists()
+
+
+# --- rows of other libraries
+
+
+class Frame:
+    """A frame of another library: it hands out Arrow data, with the types that polars has."""
+
+    def __init__(self, data: pa.Table) -> None:
+        self.data = data
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        return self.data.__arrow_c_stream__(requested_schema)
+
+
+VIEWS = pa.schema([("carrier", pa.string_view()), ("n", pa.int64())])
+LARGE = pa.schema([("carrier", pa.large_string()), ("n", pa.int64())])
+CATEGORIES = pa.schema([("carrier", pa.dictionary(pa.uint32(), pa.large_string())), ("n", pa.int64())])
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        ROWS.to_batches()[0],
+        ROWS.to_reader(),
+        ROWS.to_pandas(),
+        ROWS.to_pandas().astype({"carrier": "category"}),
+        ROWS.to_pandas().set_index("carrier"),
+        Frame(ROWS),
+        Frame(ROWS.cast(VIEWS)),
+        Frame(ROWS.cast(LARGE)),
+        Frame(pa.table([ROWS["carrier"].dictionary_encode().cast(CATEGORIES.field(0).type), ROWS["n"]], schema=CATEGORIES)),
+    ],
+    ids=["a batch", "batches", "pandas", "categories of pandas", "an index", "a frame", "views", "large text", "categories"],
+)
+def test_rows_come_from_any_library(env: Env, data: Any) -> None:
+    table = Table(env.store.url, env=env)
+    table.append(data)
+    assert sorted(table.to_arrow(["carrier", "n"]).to_pylist(), key=lambda row: row["n"]) == ROWS.to_pylist()
+    assert table.schema.find("carrier").type == STRING  # type: ignore[union-attr]
+    with table.transaction() as changes:
+        changes.append(ROWS.to_pandas())
+    assert table.to_arrow().num_rows == 4
+
+
+def test_an_index_without_a_name_is_no_data(env: Env) -> None:
+    table, frame = Table(env.store.url, env=env), ROWS.to_pandas()
+    table.append(frame[frame.n > 1])
+    assert table.to_arrow().to_pylist() == [{"carrier": "B6", "n": 2}]
+
+
+@pytest.mark.parametrize("data", [[{"n": 1}], {"n": [1]}, "rows", pd.Series([1]), pa.array([1]), None])
+def test_what_is_no_table_is_told_what_would_be(env: Env, data: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"The argument data cannot be .*pandas, polars.*pyarrow\.Table\.from_pylist"):
+        Table(env.store.url, env=env).append(data)
+    assert not Table(env.store.url, env=env).exists()
+
+
+def test_a_frame_with_a_column_of_several_types_is_told_which(env: Env) -> None:
+    with pytest.raises(InvalidArgumentError, match="column mixed"):
+        Table(env.store.url, env=env).append(pd.DataFrame({"mixed": [1, "x"]}))
+
+
+def test_rows_without_columns_make_no_table(env: Env) -> None:
+    with pytest.raises(NoColumnsError):
+        Table(env.store.url, env=env).append(pa.table({}))
