@@ -630,8 +630,8 @@ class CheckpointProtectionKeptError(FeatureDropError):
     sqlstate = "55000"
 
 
-class InvalidArgumentError(DeltaAnalysisError, TypeError):
-    """A method was given a value of a kind that it does not take. It can be caught as a TypeError too."""
+class InvalidArgumentError(DeltaAnalysisError):
+    """A method was given a value of a kind that it does not take."""
 
     condition = "DELTA_INVALID_ARGUMENT"
     sqlstate = "22023"

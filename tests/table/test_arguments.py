@@ -158,9 +158,8 @@ def test_keywords_that_are_not_there_are_told_as_python_tells_them(env: Env) -> 
 
 def test_a_text_is_no_list_of_names(env: Env) -> None:
     for attempt in (lambda t: t.to_arrow("carrier"), lambda t: t.to_arrow(columns="carrier"), lambda t: t.append(ROWS, partition_by="n")):
-        with pytest.raises(InvalidArgumentError, match=r"""it takes a list of names\. For one name, write \["name"\]\.""") as raised:
+        with pytest.raises(InvalidArgumentError, match=r"""it takes a list of names\. For one name, write \["name"\]\."""):
             attempt(made(env))
-        assert isinstance(raised.value, TypeError)
     assert made(env).to_arrow(iter(["n"])).column_names == ["n"]
 
 
