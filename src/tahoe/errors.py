@@ -229,7 +229,8 @@ class ChangesNotRecordedError(DeltaAnalysisError):
     condition = "DELTA_MISSING_CHANGE_DATA"
     sqlstate = "KD002"
     what = (
-        "The changes of {table} from version {start} to {end} cannot be read: delta.enableChangeDataFeed is not true at version {version}."
+        "The changes of {table} from version {start} to {end} cannot be read: the change data feed is not enabled at version {version}; "
+        "that takes delta.enableChangeDataFeed=true and the table feature changeDataFeed."
     )
     todo = "Ask for versions at which it is: the table's history tells since when, and changes before that were not recorded."
 

@@ -39,7 +39,7 @@ def test_names_are_spelled_as_the_protocol_spells_them_and_user_keys_stay():
         "delta.feature.rowTracking": "supported",
         "delta.constraints.Ab": "a > 1",
     }
-    assert ENABLE_DELETION_VECTORS.get(normalise(given, table="t")) is True
+    assert ENABLE_DELETION_VECTORS.read(normalise(given, table="t")[ENABLE_DELETION_VECTORS.name]) is True
 
 
 @pytest.mark.parametrize(
@@ -115,5 +115,5 @@ def test_a_column_list_with_an_empty_name_is_refused(text):
 def test_a_value_that_another_writer_left_wrong_is_refused_where_it_is_used():
     with pytest.raises(InvalidPropertyError, match="'interval 30 days'"):
         LOG_RETENTION.get({"delta.logRetentionDuration": "soon"}, table="t")
-    assert COLUMN_MAPPING_MODE.get({"delta.columnMapping.mode": "NAME"}) == "name"
+    assert COLUMN_MAPPING_MODE.read("NAME") == "name"
     assert STATS_COLUMNS.get({"delta.dataSkippingStatsColumns": "a,b"}) == (("a",), ("b",))

@@ -326,7 +326,7 @@ def test_the_schema_of_a_mapped_table_goes_by_the_setting(spark, path):
 
 def test_a_table_without_a_feed_is_told(spark, path):
     spark.range(3).write.format("delta").save(path)
-    with pytest.raises(ChangesNotRecordedError, match="enableChangeDataFeed is not true at version 0"):
+    with pytest.raises(ChangesNotRecordedError, match="not enabled at version 0"):
         load(spark, path, startingVersion=0)
 
 

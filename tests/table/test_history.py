@@ -36,34 +36,30 @@ def stamped_log(stamps_ms: dict[int, int], versions: int, configuration: dict[st
     return Log(env)
 
 
-def metadata_of(log: Log) -> Metadata:
-    return load_snapshot(log).metadata
-
-
 def test_a_commit_counts_from_its_time_on():
     log = log_with_file_times(1000, 2000, 3000)
-    metadata = metadata_of(log)
-    assert [version_at(log, metadata, t) for t in (1000, 1999, 2000, 2500, 3000)] == [0, 0, 1, 1, 2]
+    newest = load_snapshot(log)
+    assert [version_at(newest, t) for t in (1000, 1999, 2000, 2500, 3000)] == [0, 0, 1, 1, 2]
 
 
 def test_a_clock_that_went_back_does_not_confuse_the_order():
     log = log_with_file_times(5000, 1000, 1000, 6000)
-    times = [c.timestamp_ms for c in history(log, metadata_of(log))]
+    times = [c.timestamp_ms for c in history(load_snapshot(log))]
     assert times == [6000, 5002, 5001, 5000]
-    assert version_at(log, metadata_of(log), 5001) == 1
+    assert version_at(load_snapshot(log), 5001) == 1
 
 
 @pytest.mark.parametrize("timestamp_ms", [999, 3001])
 def test_a_time_outside_the_table_s_life_is_refused_with_the_range(timestamp_ms):
     log = log_with_file_times(1000, 2000, 3000)
     with pytest.raises(TimestampOutOfRangeError, match=r"version 0 at 1970-01-01 00:00:01.*version 2 at 1970-01-01 00:00:03"):
-        version_at(log, metadata_of(log), timestamp_ms)
+        version_at(load_snapshot(log), timestamp_ms)
 
 
 def test_in_commit_timestamps_go_before_file_times():
     log = stamped_log({0: 100, 1: 200, 2: 300}, 3, {})
-    metadata = metadata_of(log)
-    assert [version_at(log, metadata, t) for t in (100, 250, 300)] == [0, 1, 2]
+    newest = load_snapshot(log)
+    assert [version_at(newest, t) for t in (100, 250, 300)] == [0, 1, 2]
     assert load_snapshot(log).timestamp_ms == 300
 
 
@@ -71,34 +67,34 @@ def test_the_time_of_enablement_tells_in_which_range_to_look():
     """Commits 0 and 1 have file times from 5000 on, 2 and 3 have stamps from 50,000,000 on."""
     enabled = {"delta.inCommitTimestampEnablementVersion": "2", "delta.inCommitTimestampEnablementTimestamp": "50000000"}
     log = stamped_log({2: 50_000_000, 3: 50_000_100}, 4, enabled)
-    metadata = metadata_of(log)
-    times = [c.timestamp_ms for c in history(log, metadata)][::-1]
+    newest = load_snapshot(log)
+    times = [c.timestamp_ms for c in history(newest)][::-1]
     assert times[2:] == [50_000_000, 50_000_100]
-    assert version_at(log, metadata, times[0]) == 0
-    assert version_at(log, metadata, 49_999_999) == 1
-    assert version_at(log, metadata, 50_000_000) == 2
+    assert version_at(newest, times[0]) == 0
+    assert version_at(newest, 49_999_999) == 1
+    assert version_at(newest, 50_000_000) == 2
 
 
 def test_a_missing_in_commit_timestamp_is_an_error_of_the_log():
     log = stamped_log({0: 100}, 2, {})
     with pytest.raises(MissingActionError, match="inCommitTimestamp"):
-        version_at(log, metadata_of(log), 100)
+        version_at(load_snapshot(log), 100)
 
 
 def test_by_halving_few_commits_are_read():
     log = stamped_log({v: 1000 + v for v in range(200)}, 200, {})
-    metadata = metadata_of(log)
+    newest = load_snapshot(log)
     store = log.env.store
     assert isinstance(store, MemoryStore)
     before = store.calls.total()
-    assert version_at(log, metadata, 1150) == 150
+    assert version_at(newest, 1150) == 150
     assert store.calls.total() - before < 20
 
 
 def test_history_is_newest_first_and_limited():
     log = stamped_log({v: v for v in range(5)}, 5, {})
-    assert [c.version for c in history(log, metadata_of(log), limit=2)] == [4, 3]
-    assert [c.version for c in history(log, metadata_of(log))] == [4, 3, 2, 1, 0]
+    assert [c.version for c in history(load_snapshot(log), limit=2)] == [4, 3]
+    assert [c.version for c in history(load_snapshot(log))] == [4, 3, 2, 1, 0]
 
 
 @pytest.mark.parametrize(

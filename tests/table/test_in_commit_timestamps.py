@@ -141,7 +141,7 @@ def test_time_travel_looks_where_the_moment_belongs(table: tahoe.Table, clocks: 
         table.append(ROWS)
 
     def at(seconds: float) -> int:
-        return version_at(table.log, table.snapshot().metadata, START_MS + int(seconds * 1000))
+        return version_at(table.snapshot(), START_MS + int(seconds * 1000))
 
     assert [at(s) for s in (1, 2.5, 3, 9.9, 10, 19.9, 20, 25, 40)] == [0, 1, 2, 2, 3, 3, 4, 4, 6]
     with pytest.raises(TimestampOutOfRangeError):
@@ -175,7 +175,7 @@ def test_a_moment_is_found_by_halving(clocks: Clocks) -> None:
         Transaction(log=table.log, base=base, actions=[add(f"f{n}")], operation="WRITE").commit()
         base = table.snapshot()
     reads.clear()
-    assert version_at(table.log, base.metadata, START_MS + 77_500) == 77
+    assert version_at(base, START_MS + 77_500) == 77
     assert len(reads) < 15
 
 

@@ -374,7 +374,8 @@ def test_a_checkpoint_that_cannot_be_read_is_not_relied_on(env: Env, clock: Cloc
 
 @pytest.mark.parametrize(("before", "first"), [(30, 30), (31, 0)])
 def test_protected_checkpoints_go_all_at_once_or_not_at_all(env: Env, clock: Clock, before: int, first: int) -> None:
-    log = old_log(env, clock, 65, **{"delta.requireCheckpointProtectionBeforeVersion": str(before)})
+    protocol = Protocol(reader_version=1, writer_version=7, writer_features=frozenset({"checkpointProtection"}))
+    log = old_log(env, clock, 65, protocol=protocol, **{"delta.requireCheckpointProtectionBeforeVersion": str(before)})
     clean_log(load_snapshot(log))
     assert versions(env)[0] == first
 

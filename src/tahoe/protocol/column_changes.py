@@ -445,7 +445,7 @@ def _why_not(definition: Definition, before: DataType, after: DataType) -> tuple
     if widens is not None and widens(before, after):
         return None
     if widens is None and is_widening(before, after):
-        return "delta.enableTypeWidening is not true", "Set the table property 'delta.enableTypeWidening' = 'true' first."
+        return "type widening is not enabled", "Set the table property 'delta.enableTypeWidening' = 'true' first."
     return "the files that are there could not be read as it", "Write the rows anew, with overwriteSchema."
 
 

@@ -79,8 +79,8 @@ class Definition:
         given, asked = split_features(normalise(properties, table=self.table))
         description = given.pop(COMMENT, self.metadata.description) or None
         configuration = {**self.properties, **given}
-        configuration = with_materialised_columns(configuration, new_id, table=self.table)
         protocol = upgrade_for(self.protocol, self.schema, {**configuration, **asked}, table=self.table)
+        configuration = with_materialised_columns(protocol, configuration, new_id, table=self.table)
         return self._remapped(protocol, configuration)._described(description)
 
     def without_properties(self, names: Iterable[str], *, if_exists: bool = False) -> Definition:
@@ -291,7 +291,7 @@ class Definition:
                 return given
             case _:
                 why = (
-                    "delta.enableTypeWidening is not true"
+                    "type widening is not enabled (delta.enableTypeWidening)"
                     if self.widens is None and is_widening(known, given)
                     else "the files that are there could not be read as it"
                 )

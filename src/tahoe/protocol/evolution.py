@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from tahoe.protocol.actions import Metadata, Protocol
-from tahoe.protocol.features import active_features, supported_features
+from tahoe.protocol.features import setting, supported_features
 from tahoe.protocol.properties import ENABLE_TYPE_WIDENING
 from tahoe.protocol.schema import VOID, Array, DataType, Field, Map, Struct, as_nullable
 from tahoe.protocol.type_widening import is_lossy, is_widening, is_widening_for_iceberg, with_type_changes
@@ -26,8 +26,7 @@ def widening_of(protocol: Protocol, metadata: Metadata, *, table: str) -> Widens
     Raises:
         InvalidPropertyError: `delta.enableTypeWidening` is neither true nor false.
     """
-    is_active = any(feature.name == "typeWidening" for feature in active_features(protocol, metadata))
-    if not is_active or not ENABLE_TYPE_WIDENING.get(metadata.configuration, table=table):
+    if not setting(ENABLE_TYPE_WIDENING, protocol, metadata.configuration, table=table):
         return None
     is_for_iceberg = any(name.startswith("icebergCompat") for name in supported_features(protocol))
     return is_widening_for_iceberg if is_for_iceberg else is_widening

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from tahoe._version import VERSION
 from tahoe.errors import (
@@ -28,7 +28,7 @@ from tahoe.errors import (
 )
 from tahoe.protocol.actions import Metadata, Protocol
 from tahoe.protocol.column_mapping import mapping_mode
-from tahoe.protocol.properties import SYMLINK_MANIFESTS, find_property
+from tahoe.protocol.properties import SYMLINK_MANIFESTS, FeatureProperty, find_property
 from tahoe.protocol.schema import TIMESTAMP_NTZ, VARIANT, VOID, Array, DataType, Map, Struct, types_in, walk_fields
 from tahoe.protocol.type_widening import TYPE_CHANGES, check_type_changes, is_widening_for_iceberg, recorded_changes
 
@@ -46,6 +46,7 @@ _ACTIVE_VALUES = ("supported", "enabled")
 
 Configuration: TypeAlias = Mapping[str, str]
 Test: TypeAlias = Callable[[Struct, Configuration], bool]
+T = TypeVar("T")
 
 
 class Writes(Enum):
@@ -395,6 +396,36 @@ def _is_implied(feature: Feature, protocol: Protocol) -> bool:
     return feature.legacy_reader_version is None or feature.legacy_reader_version <= protocol.reader_version
 
 
+def supports(protocol: Protocol, feature: str) -> bool:
+    """Whether a table supports a feature, by its name or a preview name of it."""
+    return _is_among(supported_features(protocol), _BY_NAME[feature])
+
+
+def _is_among(supported: frozenset[str], feature: Feature) -> bool:
+    return not supported.isdisjoint((feature.name, *feature.preview_names))
+
+
+def setting(property: FeatureProperty[T], protocol: Protocol, configuration: Configuration, *, table: str = "the table") -> T:
+    """The value that counts of a property that belongs to a feature: the table's, where its protocol has the feature, else the default.
+
+    Writers of other makes leave properties without the feature; whoever acted on them would break the table for all who go by the
+    protocol. What readers must know counts only where the protocol tells readers.
+
+    Raises:
+        InvalidPropertyError: the table holds a text that is no value.
+    """
+    text = configuration.get(property.name)
+    if text is None or not supports(protocol, property.feature) or not _is_told_to_readers(protocol, _BY_NAME[property.feature]):
+        return property.default
+    return property.read(text, table=table)
+
+
+def _is_told_to_readers(protocol: Protocol, feature: Feature) -> bool:
+    if not feature.is_reader_feature or protocol.reader_version == feature.legacy_reader_version:
+        return True
+    return protocol.reader_version >= READER_VERSION_FEATURES and _is_among(protocol.reader_features or frozenset(), feature)
+
+
 # --- may this table be read, may it be written
 
 
@@ -457,8 +488,7 @@ def active_features(protocol: Protocol, metadata: Metadata) -> Iterator[Feature]
     """The features that are supported and whose metadata requirements are met. Protocol: "Active Features"."""
     supported = supported_features(protocol)
     for feature in FEATURES:
-        is_supported = not supported.isdisjoint((feature.name, *feature.preview_names))
-        if is_supported and feature.active(metadata.schema, metadata.configuration):
+        if _is_among(supported, feature) and feature.active(metadata.schema, metadata.configuration):
             yield feature
 
 
@@ -597,7 +627,7 @@ def _with_requirements(needed: Iterable[str], supported: frozenset[str]) -> froz
     while queue:
         name = queue.pop()
         feature = _BY_NAME[name]
-        if name in missing or not supported.isdisjoint((feature.name, *feature.preview_names)):
+        if name in missing or _is_among(supported, feature):
             continue
         missing.add(name)
         queue.extend(feature.requires)
@@ -647,7 +677,7 @@ def droppable_feature(protocol: Protocol, name: str, *, table: str) -> Feature:
         detail, remedy = f"tahoe {VERSION} knows no such feature", f"It knows {', '.join(sorted(_BY_NAME))}."
         raise UnknownFeatureError(feature=name, table=table, detail=detail, remedy=remedy)
     supported = supported_features(protocol)
-    if supported.isdisjoint((feature.name, *feature.preview_names)):
+    if not _is_among(supported, feature):
         detail, remedy = "the table does not support it", f"It supports {', '.join(sorted(supported)) or 'none'}."
         raise FeatureNotPresentError(feature=feature.name, table=table, detail=detail, remedy=remedy)
     needs = [other.name for other in map(feature_named, sorted(supported)) if other is not None and feature.name in other.requires]

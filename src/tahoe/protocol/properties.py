@@ -1,7 +1,8 @@
 """Table properties: names, defaults, and the values that each takes.
 
 Protocol: "Table Properties", and the properties that other sections name; where the protocol says nothing, the reference's names and
-defaults. The values are texts in `metaData.configuration`; `Property.get` gives them as what they are.
+defaults. The values are texts in `metaData.configuration`. `PlainProperty.get` gives them as what they are; a `FeatureProperty` counts
+only where the protocol has its feature, so that `tahoe.protocol.features.setting` alone gives its value.
 """
 
 from __future__ import annotations
@@ -39,15 +40,6 @@ class Property(Generic[T]):
     takes: str
     is_internal: bool = False
 
-    def get(self, configuration: Mapping[str, str], *, table: str = "the table") -> T:
-        """The value for a table.
-
-        Raises:
-            InvalidPropertyError: the table holds a text that is no value.
-        """
-        text = configuration.get(self.name)
-        return self.default if text is None else self.read(text, table=table)
-
     def read(self, text: str, *, table: str = "the table") -> T:
         """The value of a text.
 
@@ -58,6 +50,31 @@ class Property(Generic[T]):
             return self.parse(text.strip())
         except ValueError as error:
             raise InvalidPropertyError(property=self.name, table=table, value=text, detail=f"it takes {self.takes}") from error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlainProperty(Property[T]):
+    """A property that counts on every table."""
+
+    def get(self, configuration: Mapping[str, str], *, table: str = "the table") -> T:
+        """The value for a table.
+
+        Raises:
+            InvalidPropertyError: the table holds a text that is no value.
+        """
+        text = configuration.get(self.name)
+        return self.default if text is None else self.read(text, table=table)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeatureProperty(Property[T]):
+    """A property that says something only to those who know a table feature.
+
+    Attributes:
+        feature: its name. Where a table's protocol does not have it, the default counts, whatever the table holds.
+    """
+
+    feature: str
 
 
 # --- texts to values
@@ -150,76 +167,91 @@ def _format_version(text: str) -> str:
 # --- the table
 
 
-def _switch(name: str, default: bool = False, *, is_internal: bool = False) -> Property[bool]:
-    return Property(name=name, default=default, parse=parse_boolean, takes="true or false", is_internal=is_internal)
+def _switch(name: str, default: bool = False) -> PlainProperty[bool]:
+    return PlainProperty(name=name, default=default, parse=parse_boolean, takes="true or false")
 
 
-def _length(name: str, default: timedelta) -> Property[timedelta]:
+def _feature_switch(name: str, feature: str) -> FeatureProperty[bool]:
+    return FeatureProperty(name=name, feature=feature, default=False, parse=parse_boolean, takes="true or false")
+
+
+def _length(name: str, default: timedelta) -> PlainProperty[timedelta]:
     takes = "an interval in weeks, days, hours or less, such as 'interval 30 days'; months and years have no fixed length"
-    return Property(name=name, default=default, parse=parse_interval, takes=takes)
+    return PlainProperty(name=name, default=default, parse=parse_interval, takes=takes)
 
 
-def _text(name: str, *, is_internal: bool = False) -> Property[str | None]:
-    return Property(name=name, default=None, parse=str, takes="a text", is_internal=is_internal)
+def _text(name: str, *, is_internal: bool = False) -> PlainProperty[str | None]:
+    return PlainProperty(name=name, default=None, parse=str, takes="a text", is_internal=is_internal)
 
 
-APPEND_ONLY = _switch("delta.appendOnly")
-CHECKPOINT_INTERVAL = Property(name="delta.checkpointInterval", default=10, parse=_number(1), takes="a whole number from 1")
-CHECKPOINT_POLICY = Property(name="delta.checkpointPolicy", default="classic", parse=_one_of("classic", "v2"), takes="classic or v2")
+APPEND_ONLY = _feature_switch("delta.appendOnly", "appendOnly")
+CHECKPOINT_INTERVAL = PlainProperty(name="delta.checkpointInterval", default=10, parse=_number(1), takes="a whole number from 1")
+CHECKPOINT_POLICY = FeatureProperty(
+    name="delta.checkpointPolicy", feature="v2Checkpoint", default="classic", parse=_one_of("classic", "v2"), takes="classic or v2"
+)
 CHECKPOINT_RETENTION = _length("delta.checkpointRetentionDuration", timedelta(days=2))
 WRITE_STATS_AS_JSON = _switch("delta.checkpoint.writeStatsAsJson", True)
 WRITE_STATS_AS_STRUCT = _switch("delta.checkpoint.writeStatsAsStruct", False)  # the protocol's default; the reference's code says true
-COLUMN_MAPPING_MODE = Property(
-    name="delta.columnMapping.mode", default="none", parse=_one_of("none", "name", "id"), takes="none, name or id"
+COLUMN_MAPPING_MODE = FeatureProperty(
+    name="delta.columnMapping.mode",
+    feature="columnMapping",
+    default="none",
+    parse=_one_of("none", "name", "id"),
+    takes="none, name or id",
 )
-MAX_COLUMN_ID = Property(
+MAX_COLUMN_ID = PlainProperty(
     name="delta.columnMapping.maxColumnId", default=0, parse=_number(0), takes="a whole number from 0", is_internal=True
 )
-NUM_INDEXED_COLUMNS = Property(
+NUM_INDEXED_COLUMNS = PlainProperty(
     name="delta.dataSkippingNumIndexedCols", default=32, parse=_number(-1), takes="a number of columns, or -1 for all"
 )
-STATS_COLUMNS: Property[tuple[tuple[str, ...], ...] | None] = Property(
+STATS_COLUMNS: PlainProperty[tuple[tuple[str, ...], ...] | None] = PlainProperty(
     name="delta.dataSkippingStatsColumns",
     default=None,
     parse=parse_column_list,
     takes="columns between commas; a name with a dot or a comma in it is put in backticks",
 )
-STRING_PREFIX_LENGTH = Property(
+STRING_PREFIX_LENGTH = PlainProperty(
     name="delta.dataSkippingStringPrefixLength", default=32, parse=_number(1), takes="a number of characters from 1"
 )
 DELETED_FILE_RETENTION = _length("delta.deletedFileRetentionDuration", timedelta(days=7))
 LOG_RETENTION = _length("delta.logRetentionDuration", timedelta(days=30))
 DROP_FEATURE_RETENTION = _length("delta.dropFeatureTruncateHistory.retentionDuration", timedelta(hours=24))
-TXN_RETENTION: Property[timedelta | None] = Property(
+TXN_RETENTION: PlainProperty[timedelta | None] = PlainProperty(
     name="delta.setTransactionRetentionDuration", default=None, parse=parse_interval, takes="an interval, such as 'interval 30 days'"
 )
-ENABLE_CHANGE_DATA_FEED = _switch("delta.enableChangeDataFeed")
-ENABLE_DELETION_VECTORS = _switch("delta.enableDeletionVectors")
+ENABLE_CHANGE_DATA_FEED = _feature_switch("delta.enableChangeDataFeed", "changeDataFeed")
+ENABLE_DELETION_VECTORS = _feature_switch("delta.enableDeletionVectors", "deletionVectors")
 ENABLE_EXPIRED_LOG_CLEANUP = _switch("delta.enableExpiredLogCleanup", True)
-ENABLE_IN_COMMIT_TIMESTAMPS = _switch("delta.enableInCommitTimestamps")
-ENABLE_ROW_TRACKING = _switch("delta.enableRowTracking")
-ROW_TRACKING_SUSPENDED = _switch("delta.rowTrackingSuspended")
-ENABLE_TYPE_WIDENING = _switch("delta.enableTypeWidening")
-ISOLATION_LEVEL = Property(
+ENABLE_IN_COMMIT_TIMESTAMPS = _feature_switch("delta.enableInCommitTimestamps", "inCommitTimestamp")
+ENABLE_ROW_TRACKING = _feature_switch("delta.enableRowTracking", "rowTracking")
+ROW_TRACKING_SUSPENDED = _feature_switch("delta.rowTrackingSuspended", "rowTracking")
+ENABLE_TYPE_WIDENING = _feature_switch("delta.enableTypeWidening", "typeWidening")
+ISOLATION_LEVEL = PlainProperty(
     name="delta.isolationLevel",
     default="Serializable",
     parse=_one_of("Serializable", "WriteSerializable"),
     takes="Serializable or WriteSerializable",
 )
-PARQUET_COMPRESSION = Property(
+PARQUET_COMPRESSION = PlainProperty(
     name="delta.parquet.compression.codec",
     default="zstd",
     parse=_one_of("uncompressed", "none", "snappy", "gzip", "lz4", "lz4_raw", "zstd"),
     takes="uncompressed, none, snappy, gzip, lz4, lz4_raw or zstd",
 )
-PARQUET_FORMAT_VERSION = Property(
+PARQUET_FORMAT_VERSION = PlainProperty(
     name="delta.parquet.format.version", default="1.0.0", parse=_format_version, takes="1.0.0 or 2.MINOR.PATCH"
 )
 SYMLINK_MANIFESTS = _switch("delta.compatibility.symlinkFormatManifest.enabled")
 RANDOMIZE_FILE_PREFIXES = _switch("delta.randomizeFilePrefixes")
-RANDOM_PREFIX_LENGTH = Property(name="delta.randomPrefixLength", default=2, parse=_number(1), takes="a number of characters from 1")
-PROTECTED_CHECKPOINTS_BEFORE = Property(
-    name="delta.requireCheckpointProtectionBeforeVersion", default=0, parse=_number(0), takes="a version", is_internal=True
+RANDOM_PREFIX_LENGTH = PlainProperty(name="delta.randomPrefixLength", default=2, parse=_number(1), takes="a number of characters from 1")
+PROTECTED_CHECKPOINTS_BEFORE = FeatureProperty(
+    name="delta.requireCheckpointProtectionBeforeVersion",
+    feature="checkpointProtection",
+    default=0,
+    parse=_number(0),
+    takes="a version",
+    is_internal=True,
 )
 
 PROPERTIES: tuple[Property[Any], ...] = (
@@ -251,13 +283,13 @@ PROPERTIES: tuple[Property[Any], ...] = (
     RANDOM_PREFIX_LENGTH,
     PROTECTED_CHECKPOINTS_BEFORE,
     # Properties that nothing here acts on yet, or that other writers act on: known so that they are checked and spelled right.
-    Property(name="delta.minReaderVersion", default=None, parse=_number(1, 3), takes="1, 2 or 3"),
-    Property(name="delta.minWriterVersion", default=None, parse=_number(1, 7), takes="1 to 7"),
+    PlainProperty(name="delta.minReaderVersion", default=None, parse=_number(1, 3), takes="1, 2 or 3"),
+    PlainProperty(name="delta.minWriterVersion", default=None, parse=_number(1, 7), takes="1 to 7"),
     _switch("delta.ignoreProtocolDefaults"),
     _length("delta.sampleRetentionDuration", timedelta(days=7)),
     _switch("delta.enableFullRetentionRollback", True),
-    _switch("delta.enableVariantShredding"),
-    Property(
+    _feature_switch("delta.enableVariantShredding", "variantShredding"),
+    PlainProperty(
         name="delta.autoOptimize.autoCompact", default=None, parse=_one_of("true", "false", "auto", "legacy"), takes="true, false or auto"
     ),
     _switch("delta.autoOptimize"),
@@ -266,16 +298,18 @@ PROPERTIES: tuple[Property[Any], ...] = (
     ROW_TRACKING_SUSPENDED,
     _text("delta.rowTracking.materializedRowIdColumnName", is_internal=True),
     _text("delta.rowTracking.materializedRowCommitVersionColumnName", is_internal=True),
-    Property(name="delta.inCommitTimestampEnablementVersion", default=None, parse=_number(0), takes="a version", is_internal=True),
-    Property(name="delta.inCommitTimestampEnablementTimestamp", default=None, parse=_number(0), takes="milliseconds", is_internal=True),
+    PlainProperty(name="delta.inCommitTimestampEnablementVersion", default=None, parse=_number(0), takes="a version", is_internal=True),
+    PlainProperty(
+        name="delta.inCommitTimestampEnablementTimestamp", default=None, parse=_number(0), takes="milliseconds", is_internal=True
+    ),
     _text("delta.universalFormat.enabledFormats"),
     _switch("delta.universalFormat.iceberg.atomicConversion.supported"),
-    _switch("delta.enableIcebergCompatV1"),
-    _switch("delta.enableIcebergCompatV2"),
-    _switch("delta.enableIcebergCompatV3"),
+    _feature_switch("delta.enableIcebergCompatV1", "icebergCompatV1"),
+    _feature_switch("delta.enableIcebergCompatV2", "icebergCompatV2"),
+    _feature_switch("delta.enableIcebergCompatV3", "icebergCompatV3"),
     _switch("delta.castIcebergTimeType"),
     _switch("delta.ignoreIcebergBucketPartition"),
-    _switch("delta.enableMaterializePartitionColumnsFeature"),
+    _feature_switch("delta.enableMaterializePartitionColumnsFeature", "materializePartitionColumns"),
     _switch("delta.writePartitionColumnsToParquet"),
 )
 

@@ -49,9 +49,8 @@ class RowTracking:
 
 
 def enabled_row_tracking(protocol: Protocol, configuration: Mapping[str, str]) -> RowTracking | None:
-    """Row tracking, where it is enabled: the property is honoured only where the protocol supports the feature."""
-    is_asked_for = configuration.get(properties.ENABLE_ROW_TRACKING.name, "").strip().lower() == "true"
-    if not is_asked_for or "rowTracking" not in features.supported_features(protocol):
+    """Row tracking, where it is enabled."""
+    if not features.setting(properties.ENABLE_ROW_TRACKING, protocol, configuration):
         return None
     return RowTracking(
         row_id_column=configuration.get(ROW_ID_COLUMN), row_commit_version_column=configuration.get(ROW_COMMIT_VERSION_COLUMN)
@@ -60,7 +59,8 @@ def enabled_row_tracking(protocol: Protocol, configuration: Mapping[str, str]) -
 
 def assigns_row_ids(protocol: Protocol, metadata: Metadata) -> bool:
     """Whether every new file needs a base row id: where the feature is supported, enabled or not, unless that is suspended."""
-    return FEATURE in features.supported_features(protocol) and not properties.ROW_TRACKING_SUSPENDED.get(metadata.configuration)
+    is_suspended = features.setting(properties.ROW_TRACKING_SUSPENDED, protocol, metadata.configuration)
+    return features.supports(protocol, FEATURE) and not is_suspended
 
 
 def high_water_mark(domain: DomainMetadata | None) -> int:
@@ -89,16 +89,18 @@ def with_row_ids(actions: Iterable[Action], mark: int, version: int, num_records
     return [DomainMetadata(domain=DOMAIN, configuration=json.dumps({_MARK: highest}, separators=(",", ":"))), *done]
 
 
-def with_materialised_columns(configuration: Mapping[str, str], new_id: Callable[[], str], *, table: str) -> dict[str, str]:
+def with_materialised_columns(
+    protocol: Protocol, configuration: Mapping[str, str], new_id: Callable[[], str], *, table: str
+) -> dict[str, str]:
     """The properties with the names under which rewritten rows keep their ids, where rows are tracked: those that the table has, or new
     ones that no column can have.
 
     Raises:
         InvalidPropertyError: row tracking is switched on, and suspended as well.
     """
-    if not properties.ENABLE_ROW_TRACKING.get(configuration, table=table):
+    if not features.setting(properties.ENABLE_ROW_TRACKING, protocol, configuration, table=table):
         return dict(configuration)
-    if properties.ROW_TRACKING_SUSPENDED.get(configuration, table=table):
+    if features.setting(properties.ROW_TRACKING_SUSPENDED, protocol, configuration, table=table):
         name, other = properties.ROW_TRACKING_SUSPENDED.name, properties.ENABLE_ROW_TRACKING.name
         raise InvalidPropertyError(property=name, table=table, value="true", detail=f"{other} is true as well, and only one of them can be")
     return {

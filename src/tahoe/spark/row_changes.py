@@ -32,7 +32,7 @@ from tahoe.protocol.actions import Action, Add, Cdc, Metadata, Protocol, Txn, re
 from tahoe.protocol.change_feed import CHANGE_TYPE
 from tahoe.protocol.column_values import ColumnValues, check_given
 from tahoe.protocol.conflict import Intent, Reads
-from tahoe.protocol.features import check_writable, supported_features
+from tahoe.protocol.features import check_writable, setting
 from tahoe.protocol.partitions import encode_path
 from tahoe.protocol.properties import ENABLE_CHANGE_DATA_FEED, ENABLE_DELETION_VECTORS
 from tahoe.protocol.row_tracking import METADATA, ROW_COMMIT_VERSION, ROW_ID
@@ -141,9 +141,8 @@ class RowChange:
         self.evolves = wanted is not snapshot.schema
         request = WriteRequest(mode="append", schema=wanted, merge_schema=self.evolves, data_change=data_change)
         self.plan: WritePlan = plan_existing(target.table, request, snapshot) if plan is None else plan
-        self.has_vectors = ENABLE_DELETION_VECTORS.get(snapshot.properties, table=target.table.url)
-        has_feed = ENABLE_CHANGE_DATA_FEED.get(snapshot.properties, table=target.table.url)
-        self.has_feed = has_feed and "changeDataFeed" in supported_features(snapshot.protocol)
+        self.has_vectors = setting(ENABLE_DELETION_VECTORS, snapshot.protocol, snapshot.properties, table=target.table.url)
+        self.has_feed = setting(ENABLE_CHANGE_DATA_FEED, snapshot.protocol, snapshot.properties, table=target.table.url)
         self.refusals = Refusals(target.table.url)
         self.num_written = 0
         self._touched: list[Touched] = []

@@ -46,6 +46,7 @@ from tahoe.protocol.change_feed import (
 )
 from tahoe.protocol.column_mapping import mapping_mode
 from tahoe.protocol.deletion_vector import inline_descriptor
+from tahoe.protocol.features import setting
 from tahoe.protocol.log_files import LogFile, commit_name
 from tahoe.protocol.partitions import format_partition_value
 from tahoe.protocol.predicate import Predicate
@@ -296,7 +297,7 @@ def _snapshot(known: Snapshot, version: int) -> Snapshot:
 
 def _resolved(newest: Snapshot, asked: AskedRange, *, clip: bool) -> tuple[int, int] | None:
     """The first and the last version; None where there is nothing between them."""
-    log, url = newest.log, newest.url
+    url = newest.url
     for boundary, version, timestamp in (
         ("starting", asked.start_version, asked.start_timestamp),
         ("ending", asked.end_version, asked.end_timestamp),
@@ -307,17 +308,17 @@ def _resolved(newest: Snapshot, asked: AskedRange, *, clip: bool) -> tuple[int, 
     if start is None:
         if start_ms is None:
             raise ChangeStartMissingError(table=url)
-        start = version_from(log, newest.metadata, start_ms)
+        start = version_from(newest, start_ms)
         if start > newest.version and not clip:
-            version_at(log, newest.metadata, start_ms)  # says between which times there are commits
+            version_at(newest, start_ms)  # says between which times there are commits
     if start > newest.version:
         if clip:
             return None
         raise ChangeStartTooLateError(table=url, start=start, latest=newest.version)
     end, end_ms = asked.end_version, _moment(asked.end_timestamp, url)
     if end_ms is not None:
-        is_late = clip and newest_is_before(log, newest.metadata, end_ms)
-        end = newest.version if is_late else version_at(log, newest.metadata, end_ms)
+        is_late = clip and newest_is_before(newest, end_ms)
+        end = newest.version if is_late else version_at(newest, end_ms)
     if end is None:
         return start, newest.version
     if start_ms is not None and end_ms is not None and start_ms <= end_ms and end == start - 1:
@@ -337,17 +338,17 @@ def _told(version: int, timestamp: str | date | None) -> str:
 
 def _planned(versions: FeedRange, start: Snapshot, read: Snapshot) -> ChangeFeed:
     _check_names(read)
-    _check(_Here(start.metadata, start.column_mapping_mode, start.version, is_change=False), versions, read)
-    metadata, protocol, commits = start.metadata, start.protocol, []
-    times = timeline(read.log, read.metadata)
+    protocol, metadata, commits = start.protocol, start.metadata, []
+    _check(_Here(protocol, metadata, start.version, is_change=False), versions, read)
+    times = timeline(read)
     files = _commit_files(times, versions)
     with ThreadPoolExecutor(LOADERS) as loaders:
         for file, actions in zip(files, loaders.map(read.log.read, files), strict=True):
+            before = protocol, metadata
             protocol = next((a for a in actions if isinstance(a, Protocol)), protocol)
-            changed = next((a for a in actions if isinstance(a, Metadata)), metadata)
-            if changed != metadata:
-                metadata = changed
-                _check(_Here(metadata, mapping_mode(protocol, metadata.configuration), file.version, is_change=True), versions, read)
+            metadata = next((a for a in actions if isinstance(a, Metadata)), metadata)
+            if (protocol, metadata) != before:
+                _check(_Here(protocol, metadata, file.version, is_change=True), versions, read)
             info = next((a for a in actions if isinstance(a, CommitInfo)), CommitInfo({}))
             own_ms = info.in_commit_timestamp_ms
             timestamp_ms = times.file_time_ms(file.version) if own_ms is None else own_ms
@@ -393,18 +394,19 @@ def _is_bare(change: Change) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Here:
-    """A version's metadata. It is that of the range's start, or a change within the range."""
+    """What a version says of itself. It is that of the range's start, or a change within the range."""
 
+    protocol: Protocol
     metadata: Metadata
-    mode: str
     version: int
     is_change: bool
 
 
 def _check(here: _Here, versions: FeedRange, read: Snapshot) -> None:
-    if not ENABLE_CHANGE_DATA_FEED.get(here.metadata.configuration, table=read.url):
+    configuration = here.metadata.configuration
+    if not setting(ENABLE_CHANGE_DATA_FEED, here.protocol, configuration, table=read.url):
         raise ChangesNotRecordedError(table=read.url, start=versions.start, end=versions.end, version=here.version)
-    changed = first_incompatibility(read.metadata, read.column_mapping_mode, here.metadata, here.mode)
+    changed = first_incompatibility(read.metadata, read.column_mapping_mode, here.metadata, mapping_mode(here.protocol, configuration))
     if changed is None:
         return
     if here.is_change:

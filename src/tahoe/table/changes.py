@@ -43,10 +43,10 @@ from tahoe.protocol.column_values import column_values
 from tahoe.protocol.conflict import Intent
 from tahoe.protocol.constraints import Constraint, constraints_of
 from tahoe.protocol.definition import Definition
-from tahoe.protocol.features import check_writable, droppable_feature, keeps_partitions_in_files, supported_features
+from tahoe.protocol.features import check_writable, droppable_feature, keeps_partitions_in_files, setting, supported_features
 from tahoe.protocol.partitions import resolve_path
 from tahoe.protocol.predicate import TRUE, Predicate, has_unknown
-from tahoe.protocol.properties import ENABLE_CHANGE_DATA_FEED, ENABLE_DELETION_VECTORS, ENABLE_ROW_TRACKING
+from tahoe.protocol.properties import ENABLE_CHANGE_DATA_FEED, ENABLE_DELETION_VECTORS, ENABLE_ROW_TRACKING, FeatureProperty
 from tahoe.protocol.row_tracking import FEATURE as ROW_TRACKING
 from tahoe.protocol.row_tracking import assigns_row_ids
 from tahoe.protocol.schema import Field, Struct, walk_fields
@@ -326,11 +326,14 @@ class Changes:
         self._check_open()
         check_writable(self._definition.protocol, self._definition.metadata, table=self.table.url, removes_data=True)
 
+    def _is_on(self, switch: FeatureProperty[bool]) -> bool:
+        return setting(switch, self._definition.protocol, self._definition.properties, table=self.table.url)
+
     def _has_vectors(self) -> bool:
-        return ENABLE_DELETION_VECTORS.get(self._definition.properties, table=self.table.url)
+        return self._is_on(ENABLE_DELETION_VECTORS)
 
     def _check_may_copy(self, marks: Iterable[Mark]) -> None:
-        switch = next((s for s in _STAYING_ROWS_MATTER if s.get(self._definition.properties, table=self.table.url)), None)
+        switch = next(filter(self._is_on, _STAYING_ROWS_MATTER), None)
         if switch is not None and not all(self._is_whole(mark) for mark in marks):
             raise UnsupportedOperationError(
                 operation="Deleting some rows of a file",

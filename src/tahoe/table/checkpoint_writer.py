@@ -20,7 +20,7 @@ from tahoe.errors import CorruptCheckpointError, MissingVersionError
 from tahoe.protocol import log_files, properties
 from tahoe.protocol.actions import Action, Add, CheckpointMetadata, Remove, Sidecar, Txn, action_to_json, encode_commit
 from tahoe.protocol.column_mapping import physical_path, physical_schema, stored_name
-from tahoe.protocol.features import supported_features
+from tahoe.protocol.features import setting
 from tahoe.protocol.last_checkpoint import LastCheckpoint, encode_last_checkpoint
 from tahoe.protocol.log_files import Checkpoint, LogFile, Segment, parse_name
 from tahoe.protocol.replay import FileKey, file_key
@@ -113,8 +113,8 @@ class _Writer:
 
     @cached_property
     def _is_v2(self) -> bool:
-        policy = properties.CHECKPOINT_POLICY.get(self.snapshot.properties, table=self.snapshot.url)
-        return policy == "v2" and "v2Checkpoint" in supported_features(self.snapshot.protocol)
+        snapshot = self.snapshot
+        return setting(properties.CHECKPOINT_POLICY, snapshot.protocol, snapshot.properties, table=snapshot.url) == "v2"
 
     def _finish(self, key: str, actions: int, all_bytes: int) -> Checkpoint:
         """The hint goes forward only: another writer's checkpoint may be newer by now."""

@@ -15,7 +15,7 @@ from tahoe.errors import (
 )
 from tahoe.protocol import clustering, row_tracking
 from tahoe.protocol.actions import Action, Add, CheckpointMetadata, DomainMetadata, Metadata, Remove
-from tahoe.protocol.features import Feature, uses_of
+from tahoe.protocol.features import Feature, setting, uses_of
 from tahoe.protocol.log_files import Kind, LogFile, readable_versions
 from tahoe.protocol.properties import DROP_FEATURE_RETENTION, PROTECTED_CHECKPOINTS_BEFORE
 from tahoe.storage.env import Store
@@ -99,7 +99,7 @@ def is_in_history(feature: Feature, snapshot: Snapshot) -> bool:
     log = snapshot.log
     files = log.list_files()
     if feature.name == _PROTECTION:
-        before = PROTECTED_CHECKPOINTS_BEFORE.get(snapshot.properties, table=log.url)
+        before = setting(PROTECTED_CHECKPOINTS_BEFORE, snapshot.protocol, snapshot.properties, table=log.url)
         return any(file.version < before for file in files)
     if feature.name == _V2_CHECKPOINTS and any(_is_v2_checkpoint(log.env.store, file) for file in files):
         return True

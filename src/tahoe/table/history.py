@@ -14,10 +14,10 @@ from datetime import UTC, date, datetime, time, timedelta
 from tahoe._cached import cached_property
 from tahoe.errors import InvalidTimeTravelError, MissingActionError, TimestampOutOfRangeError, VersionNotFoundError
 from tahoe.protocol import log_files
-from tahoe.protocol.actions import CommitInfo, Metadata
+from tahoe.protocol.actions import CommitInfo
 from tahoe.protocol.log_files import LogFile
 from tahoe.table.log import Log
-from tahoe.table.snapshot import ENABLEMENT, in_commit_timestamps_enabled
+from tahoe.table.snapshot import ENABLEMENT, Snapshot, in_commit_timestamps_enabled
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -64,27 +64,28 @@ class Timeline:
         return times
 
 
-def timeline(log: Log, metadata: Metadata) -> Timeline:
-    """The commits that the log still has without a gap up to the newest."""
+def timeline(snapshot: Snapshot) -> Timeline:
+    """The commits that the log still has without a gap up to the newest. The snapshot tells since when they have their own timestamps."""
+    log = snapshot.log
     commits = sorted((f for f in log.list_files() if f.kind is log_files.Kind.COMMIT), key=lambda f: f.version)
     start = len(commits) - 1
     while start > 0 and commits[start - 1].version == commits[start].version - 1:
         start -= 1
-    enabled = in_commit_timestamps_enabled(metadata)
-    return Timeline(log, commits[max(start, 0) :], int(metadata.configuration.get(_ENABLEMENT_VERSION, 0)) if enabled else None)
+    enabled = in_commit_timestamps_enabled(snapshot.protocol, snapshot.metadata)
+    return Timeline(log, commits[max(start, 0) :], int(snapshot.properties.get(_ENABLEMENT_VERSION, 0)) if enabled else None)
 
 
-def history(log: Log, metadata: Metadata, limit: int | None = None) -> Iterator[CommitSummary]:
-    """The commits, newest first."""
-    line = timeline(log, metadata)
+def history(snapshot: Snapshot, limit: int | None = None) -> Iterator[CommitSummary]:
+    """The commits, newest first, also those after the snapshot."""
+    line = timeline(snapshot)
     positions = range(len(line.commits) - 1, -1, -1)
     for position in positions if limit is None else positions[:limit]:
         version = line.commits[position].version
-        info = log.commit_info(version) or CommitInfo({})
+        info = snapshot.log.commit_info(version) or CommitInfo({})
         yield CommitSummary(version=version, timestamp_ms=line.timestamp_ms(position), info=info)
 
 
-def version_at(log: Log, metadata: Metadata, timestamp_ms: int) -> int:
+def version_at(snapshot: Snapshot, timestamp_ms: int) -> int:
     """The newest version that was committed at or before a time.
 
     The versions with in-commit timestamps and those before them are two ranges: the time of enablement tells in which to look. In
@@ -93,36 +94,36 @@ def version_at(log: Log, metadata: Metadata, timestamp_ms: int) -> int:
     Raises:
         TimestampOutOfRangeError: the time is before the first commit that can be read, or after the last.
     """
-    line = timeline(log, metadata)
-    readable = log_files.readable_versions(log.list_files())
+    line = timeline(snapshot)
+    readable = log_files.readable_versions(snapshot.log.list_files())
     if readable is None or not line.commits:
-        raise VersionNotFoundError(table=log.url, version=f"as of {_text(timestamp_ms)}", earliest="none", latest="none")
+        raise VersionNotFoundError(table=snapshot.url, version=f"as of {_text(timestamp_ms)}", earliest="none", latest="none")
     first = next(i for i, commit in enumerate(line.commits) if commit.version >= readable[0])
     last = len(line.commits) - 1
     if not line.timestamp_ms(first) <= timestamp_ms <= line.timestamp_ms(last):
         raise _out_of_range(line, first, timestamp_ms)
-    return line.commits[_position_at(line, metadata, first, timestamp_ms)].version
+    return line.commits[_position_at(line, snapshot, first, timestamp_ms)].version
 
 
-def version_from(log: Log, metadata: Metadata, timestamp_ms: int) -> int:
+def version_from(snapshot: Snapshot, timestamp_ms: int) -> int:
     """The oldest version that was committed at or after a time; the one that comes next where none was yet.
 
     Raises:
         VersionNotFoundError: the log has no commit.
     """
-    line = timeline(log, metadata)
+    line = timeline(snapshot)
     if not line.commits:
-        raise VersionNotFoundError(table=log.url, version=f"from {_text(timestamp_ms)} on", earliest="none", latest="none")
+        raise VersionNotFoundError(table=snapshot.url, version=f"from {_text(timestamp_ms)} on", earliest="none", latest="none")
     if timestamp_ms <= line.timestamp_ms(0):
         return line.commits[0].version
-    position = _position_at(line, metadata, 0, timestamp_ms)
+    position = _position_at(line, snapshot, 0, timestamp_ms)
     return line.commits[position].version + (line.timestamp_ms(position) < timestamp_ms)
 
 
-def _position_at(line: Timeline, metadata: Metadata, first: int, timestamp_ms: int) -> int:
+def _position_at(line: Timeline, snapshot: Snapshot, first: int, timestamp_ms: int) -> int:
     """The last commit at or before a time that is not before the `first`."""
     low, high = first, len(line.commits) - 1
-    boundary = int(metadata.configuration.get(_ENABLEMENT_TIMESTAMP, 0))
+    boundary = int(snapshot.properties.get(_ENABLEMENT_TIMESTAMP, 0))
     if line.in_commit_from is not None and line.in_commit_from > line.commits[first].version:
         split = next((i for i, c in enumerate(line.commits) if c.version >= line.in_commit_from), high + 1)
         low, high = (split, high) if timestamp_ms >= boundary else (first, split - 1)
@@ -130,9 +131,9 @@ def _position_at(line: Timeline, metadata: Metadata, first: int, timestamp_ms: i
     return low + max(found, 0)
 
 
-def newest_is_before(log: Log, metadata: Metadata, timestamp_ms: int) -> bool:
+def newest_is_before(snapshot: Snapshot, timestamp_ms: int) -> bool:
     """Whether every commit was made before a time."""
-    line = timeline(log, metadata)
+    line = timeline(snapshot)
     return not line.commits or line.timestamp_ms(len(line.commits) - 1) < timestamp_ms
 
 

@@ -18,9 +18,10 @@ from tahoe.protocol import clustering, log_files
 from tahoe.protocol.actions import Action, CommitInfo, DomainMetadata, Metadata, Protocol, Txn
 from tahoe.protocol.clustering import clustering_columns
 from tahoe.protocol.column_mapping import mapping_mode
-from tahoe.protocol.features import check_readable
+from tahoe.protocol.features import check_readable, setting
 from tahoe.protocol.log_files import LogFile, Segment
 from tahoe.protocol.predicate import Predicate
+from tahoe.protocol.properties import ENABLE_IN_COMMIT_TIMESTAMPS
 from tahoe.protocol.replay import State, apply
 from tahoe.protocol.row_tracking import RowTracking, enabled_row_tracking
 from tahoe.protocol.schema import Struct
@@ -91,7 +92,7 @@ class Snapshot:
     @cached_property
     def timestamp_ms(self) -> int:
         """When the version was committed: its in-commit timestamp where it has one, else the time of its file."""
-        if in_commit_timestamps_enabled(self.metadata):
+        if in_commit_timestamps_enabled(self.protocol, self.metadata):
             info = self.log.commit_info(self.version)
             if info is not None and info.in_commit_timestamp_ms is not None:
                 return info.in_commit_timestamp_ms
@@ -149,8 +150,8 @@ class Snapshot:
 ENABLEMENT = ("delta.inCommitTimestampEnablementVersion", "delta.inCommitTimestampEnablementTimestamp")
 
 
-def in_commit_timestamps_enabled(metadata: Metadata) -> bool:
-    return metadata.configuration.get("delta.enableInCommitTimestamps", "false").lower() == "true"
+def in_commit_timestamps_enabled(protocol: Protocol, metadata: Metadata) -> bool:
+    return setting(ENABLE_IN_COMMIT_TIMESTAMPS, protocol, metadata.configuration)
 
 
 def load_snapshot(log: Log, version: int | None = None, *, by_checksum: bool = True) -> Snapshot:

@@ -100,7 +100,7 @@ class Table:
             raise InvalidTimeTravelError(table=self.url, detail="both a version and a timestamp were given")
         if timestamp is not None:
             moment_ms = parse_timestamp(timestamp, table=self.url)
-            version = version_at(self.log, self._refreshed().metadata, moment_ms)
+            version = version_at(self._refreshed(), moment_ms)
         if version is None:
             return self._refreshed()
         known = self._newest
@@ -155,7 +155,7 @@ class Table:
     @takes(limit=COUNT)
     def history(self, limit: int | None = None) -> list[dict[str, Any]]:
         """The commits, newest first: `version`, `timestamp`, and what the writer recorded of itself, under its own names."""
-        commits = history(self.log, self.snapshot().metadata, limit)
+        commits = history(self.snapshot(), limit)
         return [{**c.info.fields, "version": c.version, "timestamp": datetime.fromtimestamp(c.timestamp_ms / 1000, UTC)} for c in commits]
 
     @takes(start_version=VERSION, end_version=VERSION, start_timestamp=TIMESTAMP, end_timestamp=TIMESTAMP, columns=NAMES, filter=FILTER)

@@ -243,8 +243,8 @@ class Transaction:
         properties tell since when; where it is switched off, they go.
         """
         now_ms = self.log.env.clock_ms()
-        metadata = self._found(Metadata)
-        if metadata is None or not in_commit_timestamps_enabled(metadata):
+        protocol, metadata = self._found(Protocol), self._found(Metadata)
+        if protocol is None or metadata is None or not in_commit_timestamps_enabled(protocol, metadata):
             info = self._commit_info(now_ms)
             return [info, *(_without_enablement(a) if isinstance(a, Metadata) else a for a in actions)]
         stamp_ms = max(now_ms, self._timestamp_before() + 1)
@@ -262,7 +262,7 @@ class Transaction:
         stamp_ms = self.behind.info.in_commit_timestamp_ms
         if stamp_ms is not None:
             return stamp_ms
-        if self.base is not None and in_commit_timestamps_enabled(self.base.metadata):
+        if self.base is not None and in_commit_timestamps_enabled(self.base.protocol, self.base.metadata):
             file = log_files.commit_name(self.behind.version)
             raise InvalidCommitError(
                 table=self.log.url, file=file, detail="it has no inCommitTimestamp, and the table's delta.enableInCommitTimestamps is true"
@@ -274,7 +274,7 @@ class Transaction:
         configuration = _without_enablement(metadata).configuration
         if self.base is None:
             return replace(metadata, configuration=configuration)
-        if in_commit_timestamps_enabled(self.base.metadata):
+        if in_commit_timestamps_enabled(self.base.protocol, self.base.metadata):
             since = {name: self.base.properties[name] for name in ENABLEMENT if name in self.base.properties}
         else:
             since = dict(zip(ENABLEMENT, (str(version), str(stamp_ms)), strict=True))

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from tahoe.errors import CommitGoneError, DeltaError, InvalidOptionError
 from tahoe.protocol import log_files, properties
 from tahoe.protocol.actions import Action, Add, CommitInfo, DomainMetadata, Metadata, Protocol, Remove, Sidecar, Txn, encode_commit
-from tahoe.protocol.features import supported_features
+from tahoe.protocol.features import setting, supports
 from tahoe.protocol.log_files import Checkpoint, Kind, LogFile
 from tahoe.protocol.replay import FileKey, file_key
 from tahoe.protocol.version_checksum import VersionChecksum, encode_version_checksum
@@ -100,7 +100,7 @@ def checksum_of(snapshot: Snapshot, info: CommitInfo) -> VersionChecksum:
         protocol=snapshot.protocol,
         metadata=snapshot.metadata,
         txn_id=info.txn_id,
-        in_commit_timestamp_ms=info.in_commit_timestamp_ms if in_commit_timestamps_enabled(snapshot.metadata) else None,
+        in_commit_timestamp_ms=info.in_commit_timestamp_ms if in_commit_timestamps_enabled(snapshot.protocol, snapshot.metadata) else None,
         txns=txns if len(txns) <= CHECKSUM_TXNS_MAX else None,
         domains=domains if len(domains) <= CHECKSUM_DOMAINS_MAX else None,
         files=tuple(live.adds()) if _can_be_listed(live) else None,
@@ -212,11 +212,11 @@ def _cutoff_ms(snapshot: Snapshot, retention: timedelta | None) -> int:
 def _expired(snapshot: Snapshot, cutoff_ms: int) -> tuple[Checkpoint | None, list[LogFile]]:
     """The checkpoint that is kept, and the files that are not."""
     log = snapshot.log
-    line = timeline(log, snapshot.metadata)
+    line = timeline(snapshot)
     before = bisect_right(range(len(line.commits)), cutoff_ms, key=line.timestamp_ms)
     if before == 0:
         return None, []
-    protected = properties.PROTECTED_CHECKPOINTS_BEFORE.get(snapshot.properties, table=log.url)
+    protected = setting(properties.PROTECTED_CHECKPOINTS_BEFORE, snapshot.protocol, snapshot.properties, table=log.url)
     return log_files.expired_files(log.list_files(), line.commits[before - 1].version, protected_before=protected)
 
 
@@ -225,7 +225,7 @@ def _midnight(time_ms: int) -> int:
 
 
 def _is_v2(snapshot: Snapshot) -> bool:
-    return "v2Checkpoint" in supported_features(snapshot.protocol)
+    return supports(snapshot.protocol, "v2Checkpoint")
 
 
 def _has_classic_name(files: Iterable[LogFile], expired: Iterable[LogFile]) -> bool:

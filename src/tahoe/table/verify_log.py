@@ -159,7 +159,8 @@ def _check_contents(log: Log, files: Sequence[LogFile]) -> Iterator[Finding]:
 
 def _check_in_commit_timestamp(running: _Replay, commit: LogFile, actions: Iterable[Action]) -> Iterator[Finding]:
     """Protocol: "In-Commit Timestamps": every commit has one, and they rise."""
-    if running.state.metadata is None or not in_commit_timestamps_enabled(running.state.metadata):
+    protocol, metadata = running.state.protocol, running.state.metadata
+    if protocol is None or metadata is None or not in_commit_timestamps_enabled(protocol, metadata):
         running.timestamp_ms = None
         return
     info = next((a for a in actions if isinstance(a, CommitInfo)), None)

@@ -432,7 +432,7 @@ def _metadata(
         configuration[MAX_COLUMN_ID] = used
     if before is not None:
         configuration = {**{name: before.properties[name] for name in MATERIALISED if name in before.properties}, **configuration}
-    configuration = with_materialised_columns(configuration, table.env.new_id, table=table.url)
+    configuration = with_materialised_columns(protocol, configuration, table.env.new_id, table=table.url)
     mode = mapping_mode(protocol, configuration)
     if mode != "none":
         schema, highest = assign_mapping(schema, mode, lambda _: f"col-{table.env.new_id()}", int(used or 0))
@@ -615,7 +615,7 @@ def _check_losses(table: Table, schema: Struct, data: Struct, *, is_widened: boo
     """Refuse data of which a write that may change the table would drop digits, or times of days, without a word."""
     found = [f"column {'.'.join(path)} is {known}, and the data has {given}" for path, known, given in losses(schema, data)]
     if found:
-        why = "a rule of the table needs their types" if is_widened else "delta.enableTypeWidening is not true"
+        why = "a rule of the table needs their types" if is_widened else "type widening is not enabled"
         raise SchemaMismatchError(
             table=table.url,
             detail=f"{'; '.join(found)}; mergeSchema does not widen it, because {why}",
