@@ -1,5 +1,9 @@
 """Whether a winner matters to a transaction."""
 
+import json
+import re
+from dataclasses import replace
+
 import pytest
 from pyroaring import BitMap64
 
@@ -67,6 +71,36 @@ def test_a_winner_that_matters_is_named(intent, action, kind):
     assert type(found) is kind
     assert isinstance(found, DeltaConcurrentModificationException)
     assert "version 7: MERGE at 1970-01-01T00:00:00+00:00" in str(found)
+
+
+def clustered_by(*columns, removed=False):
+    return DomainMetadata(domain="delta.clustering", configuration=json.dumps({"clusteringColumns": columns}), removed=removed)
+
+
+def adding(**counts):
+    stats = json.dumps({"numRecords": 2, "nullCount": counts})
+    return Intent(added=(ADD, replace(ADD, stats=stats))) if not counts else Intent(added=(replace(ADD, stats=stats),))
+
+
+@pytest.mark.parametrize(
+    ("intent", "domain", "lacking"),
+    [
+        (adding(a=0), clustered_by(["a"]), None),
+        (adding(a=0, s={"b": 2}), clustered_by(["a"], ["s", "b"]), None),
+        (adding(a=0, s={"b": 2}), clustered_by(["a"], ["s", "c"]), r"by s\.c, of which"),
+        (adding(), clustered_by(["a"]), "by a, of which"),
+        (adding(), clustered_by(), None),
+        (adding(), clustered_by(["a"], removed=True), None),
+        (BLIND, clustered_by(["a"]), None),
+    ],
+)
+def test_files_behind_a_new_clustering_have_statistics_of_its_columns(intent, domain, lacking):
+    """Protocol: "Clustered Table": every file that is added from then on."""
+    found = conflict(intent, domain)
+    assert (found is None) == (lacking is None)
+    if lacking is not None:
+        assert type(found) is MetadataChangedException
+        assert re.search(lacking, str(found))
 
 
 # --- deletion vectors

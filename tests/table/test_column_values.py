@@ -86,6 +86,26 @@ def test_numbers_never_go_back_to_a_value_that_they_are_told():
     assert column(table, "i") == [1, 2, 3, 4]
 
 
+@pytest.mark.parametrize("sizes", ["with statistics", "without"])
+@pytest.mark.parametrize(
+    ("step", "known", "given", "is_conflict"), [(1, 10, 20, True), (1, 10, 5, False), (-2, -10, -11, True), (-2, -10, 4, False)]
+)
+def test_values_that_a_faster_writer_gives_are_not_given_out_again(step, known, given, is_conflict, sizes):
+    properties = {"delta.dataSkippingNumIndexedCols": "0"} if sizes == "without" else {}
+    table = make(Field(name="i", type=LONG, metadata=numbers(0, step, explicit=True)), properties=properties)
+    table.append(rows("a", i=pa.array([known])))
+    changes = table.transaction()
+    changes.sync_identity("i", known)
+    again(table).append(rows("b", i=pa.array([given])))
+    if is_conflict:
+        with pytest.raises(ConcurrentAppendException, match="version 2"):
+            changes.commit()
+        return
+    changes.commit()
+    table.append(rows("c"))
+    assert len(set(column(table, "i"))) == 3
+
+
 def test_only_identity_columns_are_told_where_to_go_on():
     with pytest.raises(NotAnIdentityColumnError), make().transaction() as changes:
         changes.sync_identity("x", 1)

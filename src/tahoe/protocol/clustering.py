@@ -15,10 +15,10 @@ from tahoe.errors import (
     InvalidClusteringError,
     TooManyClusteringColumnsError,
 )
-from tahoe.protocol.actions import DomainMetadata
+from tahoe.protocol.actions import Add, DomainMetadata
 from tahoe.protocol.column_mapping import Mode, physical_path
 from tahoe.protocol.schema import Struct
-from tahoe.protocol.stats import has_bounds, statistics_columns
+from tahoe.protocol.stats import counted_columns, has_bounds, statistics_columns
 
 DOMAIN = "delta.clustering"
 FEATURE = "clustering"
@@ -43,6 +43,13 @@ def clustering_domain(columns: tuple[tuple[str, ...], ...], schema: Struct, mode
     if any(path is None for path in stored):
         return None
     return DomainMetadata(domain=DOMAIN, configuration=json.dumps({_COLUMNS: stored}, separators=(",", ":")))
+
+
+def columns_without_statistics(domain: DomainMetadata, files: Iterable[Add]) -> list[str]:
+    """The columns that a domain names and of which one of the files has no statistics, by their names in the files."""
+    columns = [] if domain.removed else [tuple(column) for column in json.loads(domain.configuration).get(_COLUMNS, ())]
+    known = [counted_columns(file.stats, columns) for file in files] if columns else []
+    return [".".join(column) for column in columns if not all(column in counted for counted in known)]
 
 
 def check_clustering(

@@ -28,7 +28,7 @@ from tahoe.errors import (
     MetadataChangedException,
     ProtocolChangedException,
 )
-from tahoe.protocol import properties
+from tahoe.protocol import clustering, properties
 from tahoe.protocol.actions import Action, Add, CommitInfo, DomainMetadata, FileAction, Metadata, Protocol, Remove, Txn
 from tahoe.protocol.column_values import without_marks
 
@@ -92,6 +92,7 @@ class Intent:
         domains: the domains that it changes.
         metadata: the table's, as the work was planned with it; None where it changes metadata or protocol itself, or makes the table.
         minted: the identity columns that it gave numbers to, beyond the marks that it found.
+        added: the files that it adds. Their statistics must be of the columns by which the table is clustered by then.
     """
 
     reads: Reads | None = None
@@ -103,6 +104,7 @@ class Intent:
     domains: Set[str] = field(default_factory=frozenset)
     metadata: Metadata | None = None
     minted: tuple[str, ...] = ()
+    added: tuple[Add, ...] = ()
     isolation: Isolation = Isolation.SERIALIZABLE
 
 
@@ -162,6 +164,9 @@ def _table_reasons(mine: Intent, winner: Winner) -> Iterator[Reason]:
                 yield ConcurrentTransactionException, f"it recorded a version for the same application {action.app_id}"
             case DomainMetadata() if action.domain in mine.domains:
                 yield ConcurrentTransactionException, f"it changed the domain {action.domain}, which this write changes too"
+            case DomainMetadata(domain=clustering.DOMAIN) if columns := clustering.columns_without_statistics(action, mine.added):
+                detail = f"it clustered the table by {', '.join(columns)}, of which files of this write have no statistics"
+                yield MetadataChangedException, detail
             case _:
                 pass
 

@@ -19,7 +19,7 @@ from urllib.parse import unquote
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from tahoe.errors import InvalidPartitionValueError, PathOutsideTableError, UnsupportedOperationError
-from tahoe.protocol.schema import DECIMAL_PRECISION_MAX, DataType, Decimal, Primitive
+from tahoe.protocol.schema import BINARY, DECIMAL_PRECISION_MAX, STRING, DataType, Decimal, Primitive
 
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 
@@ -91,6 +91,11 @@ def format_partition_value(value: Any, data_type: DataType, *, table: str = "the
             return _binary_text(value, table)
         case _:
             return str(value)
+
+
+def may_be_stored_as_null(data_type: DataType) -> bool:
+    """Whether a partition column of that type has values that are stored as null: the empty ones."""
+    return data_type in (STRING, BINARY)
 
 
 def parse_boolean(text: str) -> bool:

@@ -92,6 +92,16 @@ def parse_statistics(text: str | None, schema: Struct) -> Statistics | None:
     )
 
 
+def counted_columns(text: str | None, columns: Iterable[Path]) -> set[Path]:
+    """The columns of which a JSON text tells how many nulls there are, as it does of each column that has statistics."""
+    try:
+        body = json.loads(text or "null")
+    except ValueError:
+        return set()
+    counts = body.get("nullCount") if isinstance(body, dict) else None
+    return {path for path in columns if _is_count(_dig(counts, path))}
+
+
 def _is_count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 

@@ -6,7 +6,7 @@ that is written, in Spark's own engine: no further pass over the rows, no shuffl
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -28,6 +28,7 @@ from tahoe.protocol.column_values import GENERATION_EXPRESSION, ColumnValues, Id
 from tahoe.protocol.schema import Struct, as_nullable
 from tahoe.spark.fitting import Refusals, fit_some, quoted
 from tahoe.spark.gateway import Gateway, JavaObject, class_names
+from tahoe.spark.partition_columns import as_stored, with_stored_values
 from tahoe.spark.types import delta_schema, spark_schema
 from tahoe.sql.predicates import columns_named
 
@@ -53,7 +54,13 @@ class Completed:
 
 
 def complete(
-    frame: DataFrame, schema: Struct, values: ColumnValues, given: Mapping[str, Column | None], refusals: Refusals, keep: Sequence[str] = ()
+    frame: DataFrame,
+    schema: Struct,
+    values: ColumnValues,
+    given: Mapping[str, Column | None],
+    refusals: Refusals,
+    keep: Sequence[str] = (),
+    partitioned_by: Set[str] = frozenset(),
 ) -> Completed:
     """Rows with every column of a table: what they do not bring is made by the column's rule, and null where it has none.
 
@@ -66,23 +73,28 @@ def complete(
         given: which columns the rows bring, by lower-cased name: all rows where the value is None, else those for which a condition is
             true. A column of the frame that is not named here is made anew; one that is must be in the frame.
         keep: columns of the frame that are none of the table's and stay, behind the others.
+        partitioned_by: the columns of which some values are stored as null.
 
     Returns:
         the rows, with the schema's columns in its order and types. To count partitions, where numbers are made, runs what comes before
         the last stage of the query.
     """
     rows, brought = _with_conditions(frame, given)
+    rows = with_stored_values(rows, partitioned_by)
     conditions = [condition for condition in brought.values() if condition is not None]
     made = [column.name for column in schema if brought.get(column.name.lower(), column) is not None]
     rows, minted = _numbered(rows, values, [name for name in values.identity if name in made], brought, refusals)
     others = [name for name in made if name not in values.identity and name not in values.generated]
     rows = _made(rows, {name: values.defaults.get(name, "null") for name in others}, brought)
+    rows = with_stored_values(rows, partitioned_by & set(others))
     rows = _made(rows, {name: values.generated[name] for name in made if name in values.generated}, brought)
     if made:
         rows = fit_some(rows, schema, set(made), refusals, keep=[*keep, *conditions])
+        rows = with_stored_values(rows, partitioned_by & set(made))
     for name, expression in values.generated.items():
         if name.lower() in brought:
-            rows = _checked(rows, name, expression, brought[name.lower()], refusals)
+            wanted = F.expr(expression) if name not in partitioned_by else as_stored(F.expr(expression))
+            rows = _checked(rows, name, expression, wanted, brought[name.lower()], refusals)
     return Completed(rows=rows.drop(*conditions) if conditions else rows, minted=minted)
 
 
@@ -104,8 +116,8 @@ def _where_missing(name: str, given: Given, value: Column) -> Column:
     return value if brought is None else F.when(F.col(quoted(brought)), F.col(quoted(name))).otherwise(value)
 
 
-def _checked(rows: DataFrame, name: str, expression: str, brought: str | None, refusals: Refusals) -> DataFrame:
-    """The rows, refused where the value in a generated column is another one. As for replaceWhere, the check is a projection."""
+def _checked(rows: DataFrame, name: str, expression: str, wanted: Column, brought: str | None, refusals: Refusals) -> DataFrame:
+    """The rows, refused where a generated column has not the wanted value. As for replaceWhere, the check is a projection."""
     named = {*columns_named(expression), name.lower()}
     shown = [F.col(quoted(column)) for column in rows.columns if column.lower() in named]
     found = F.to_json(F.struct(*shown), {"ignoreNullFields": "false"})
@@ -115,7 +127,7 @@ def _checked(rows: DataFrame, name: str, expression: str, brought: str | None, r
         lambda row: GeneratedValueMismatchError(table=refusals.table, column=name, expression=expression, values=row),
         found,
     )
-    is_right = column.eqNullSafe(F.expr(expression))
+    is_right = column.eqNullSafe(wanted)
     return rows.withColumn(name, F.when(is_right if brought is None else is_right | ~F.col(quoted(brought)), column).otherwise(refused))
 
 

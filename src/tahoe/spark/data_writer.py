@@ -23,8 +23,9 @@ from tahoe.protocol.partitions import HIVE_NULL, format_partition_value, parse_p
 from tahoe.protocol.schema import BINARY, STRING, DataType, Field, Struct, as_nullable, map_fields
 from tahoe.spark.column_rules import Completed, complete
 from tahoe.spark.file_writer import NewFile, WriterSettings, delete_files, write_files
-from tahoe.spark.fitting import Refusals, check_binary_partitions, enforce, fit, quoted, require, without_void
+from tahoe.spark.fitting import Refusals, enforce, fit, quoted, require, without_void
 from tahoe.spark.gateway import Gateway
+from tahoe.spark.partition_columns import changed_when_stored, check_partition_columns
 from tahoe.spark.write_options import WriteOptions
 from tahoe.table.footers import FileStatistics, read_statistics
 from tahoe.table.writing import WritePlan, WrittenFile
@@ -45,7 +46,8 @@ def rows_for_files(
     keep: Sequence[str] = (),
     checks_replace_where: bool = True,
 ) -> Completed:
-    """The data as the table will hold it: fitted to its columns, completed by its rules, each row checked while it is written.
+    """The data as the table will hold it: fitted to its columns, completed by its rules, each row checked, as it is stored, while it is
+    written.
 
     Args:
         given: which columns the rows bring, as `complete` has it, for rows of which some were in the table before; its conditions may name
@@ -67,7 +69,9 @@ def rows_for_files(
     brought = Struct(tuple(f for f in schema if f.name.lower() in given))
     conditional = any(condition is not None for condition in given.values())
     named = [name for name in frame.columns if name not in keep and plan.schema.find(name) is None] if conditional else []
-    completed = complete(fit(frame, brought, refusals, keep=[*keep, *named]), schema, values, given, refusals, keep=keep)
+    texts = changed_when_stored(schema, plan.partition_columns)
+    fitted = fit(frame, brought, refusals, keep=[*keep, *named])
+    completed = complete(fitted, schema, values, given, refusals, keep=keep, partitioned_by=texts)
     return replace(completed, rows=_checked(plan, completed.rows, refusals, checks_replace_where=checks_replace_where))
 
 
@@ -75,7 +79,7 @@ def _checked(plan: WritePlan, rows: DataFrame, refusals: Refusals, *, checks_rep
     if plan.replace_where is not None and checks_replace_where:
         rows = require(rows, plan.replace_where, plan.request.replace_where or "", plan.schema, refusals)
     rows = enforce(rows, constraints_of(plan.metadata, table=plan.url), refusals)
-    return check_binary_partitions(rows, plan.partition_columns, plan.schema, refusals)
+    return check_partition_columns(rows, plan.partition_columns, plan.schema, refusals)
 
 
 def _laid_out(plan: WritePlan, rows: DataFrame) -> DataFrame:

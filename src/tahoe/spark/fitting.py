@@ -19,7 +19,6 @@ from tahoe.errors import (
     DeltaError,
     NotNullViolationError,
     ReplaceWhereMismatchError,
-    UnsupportedOperationError,
     WriteFailedError,
 )
 from tahoe.protocol import predicate as p
@@ -358,27 +357,3 @@ def typed_literal(value: Any, kind: DataType) -> Column:
     if isinstance(kind, Primitive) and kind.name in ("date", "timestamp", "timestamp_ntz") and value is not None:
         return F.lit(format_partition_value(value, kind)).cast(spark_type(kind))
     return F.lit(value).cast(spark_type(kind))
-
-
-# --- partition columns
-
-
-def check_binary_partitions(frame: DataFrame, columns: tuple[str, ...], schema: Struct, refusals: Refusals) -> DataFrame:
-    """The data, refused where a binary partition value is no UTF-8 text: the log could not hold it."""
-    for name in columns:
-        field = schema.find(name)
-        if field is None or field.type != Primitive("binary"):
-            continue
-        column = F.col(quoted(name))
-        refused = refusals.column(
-            f"A value of the binary partition column {name} of {refusals.table} is no UTF-8 text.",
-            lambda value, name=name: UnsupportedOperationError(  # type: ignore[misc]
-                operation=f"Partitioning by the binary column {name}",
-                table=refusals.table,
-                detail=f"the value X'{value}' is no UTF-8 text, and partition values are texts",
-                remedy="Encode the column first, with hex() or base64(), or partition by another column.",
-            ),
-            F.hex(column),
-        )
-        frame = frame.withColumn(name, F.when(column.isNull() | F.is_valid_utf8(column.cast("string")), column).otherwise(refused))
-    return frame

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tahoe.errors import NotNullViolationError, SchemaMismatchError, UnsupportedOperationError
+from tahoe.protocol.partitions import may_be_stored_as_null
 from tahoe.protocol.schema import VARIANT, Array, DataType, Field, Map, Struct
 from tahoe.table.types import arrow_schema, arrow_type
 
@@ -21,8 +22,11 @@ _CHAR_VARCHAR = "__CHAR_VARCHAR_TYPE_STRING"
 _LIMITED = re.compile(r"(char|varchar)\((\d+)\)")
 
 
-def fit_arrow(data: pa.Table, schema: Struct, *, table: str) -> pa.Table:
-    """The rows with a table's columns, in its order and types.
+def fit_arrow(data: pa.Table, schema: Struct, *, table: str, partition_columns: Sequence[str] = ()) -> pa.Table:
+    """The rows with a table's columns, in its order and types, as they will be stored.
+
+    Args:
+        partition_columns: their values are stored as texts, of which the empty one is null.
 
     Raises:
         SchemaMismatchError: a value or a type that the column cannot take.
@@ -30,12 +34,13 @@ def fit_arrow(data: pa.Table, schema: Struct, *, table: str) -> pa.Table:
         UnsupportedOperationError: text of a limited length inside a nested column.
     """
     positions = {name.lower(): position for position, name in enumerate(data.column_names)}
-    columns = [_column(data, positions.get(field.name.lower()), field, table) for field in schema]
+    texts = {field.name for field in schema if field.name in partition_columns and may_be_stored_as_null(field.type)}
+    columns = [_column(data, positions.get(field.name.lower()), field, table, is_text=field.name in texts) for field in schema]
     nullable = pa.schema([f.with_nullable(True) for f in arrow_schema(schema)])
     return pa.table(columns, schema=nullable)
 
 
-def _column(data: pa.Table, position: int | None, field: Field, table: str) -> pa.ChunkedArray:
+def _column(data: pa.Table, position: int | None, field: Field, table: str, *, is_text: bool) -> pa.ChunkedArray:
     wanted = arrow_type(field.type)
     if position is None:
         column = pa.chunked_array([pa.nulls(data.num_rows, wanted)])
@@ -49,10 +54,15 @@ def _column(data: pa.Table, position: int | None, field: Field, table: str) -> p
                 detail=f"column {field.name} is {given.type}, and the table has {field.type} ({error})",
                 remedy="Cast the column before it is appended.",
             ) from error
-        column = pa.chunked_array(chunks, type=wanted)
+        column = pa.chunked_array([_as_stored(chunk) for chunk in chunks] if is_text else chunks, type=wanted)
     if not field.nullable and column.null_count:
         raise NotNullViolationError(table=table, column=field.name)
     return column
+
+
+def _as_stored(values: pa.Array) -> pa.Array:
+    """Texts, or bytes, of a partition column as readers will see them."""
+    return pc.if_else(pc.equal(pc.binary_length(values), 0), pa.scalar(None, values.type), values)
 
 
 def _fitted(values: pa.Array, wanted: DataType, path: Sequence[str], table: str) -> pa.Array:

@@ -77,7 +77,8 @@ def write_files(plan: WritePlan, data: pa.Table, *, are_new: bool = True) -> lis
     """
     schema, url, zone, values = plan.schema, plan.url, plan.table.log.zone, plan.column_values
     minted = minted_in(data, schema, values) if are_new else []
-    fitted = fit_arrow(completed(data, schema, values, table=url, zone=zone) if are_new else data, schema, table=url)
+    rows = completed(data, schema, values, table=url, zone=zone) if are_new else data
+    fitted = fit_arrow(rows, schema, table=url, partition_columns=plan.partition_columns)
     if are_new:
         check_generated(fitted, schema, values, table=url, zone=zone)
     check_rows(fitted, constraints_of(plan.metadata, table=url), schema, table=url, zone=zone)

@@ -39,13 +39,13 @@ from tahoe.protocol import clustering, column_changes
 from tahoe.protocol.actions import Action, Add, DomainMetadata, Metadata, Protocol, Txn, remove_of
 from tahoe.protocol.column_changes import ColumnChange, NewColumn, Path
 from tahoe.protocol.column_mapping import column_id
-from tahoe.protocol.column_values import column_values
+from tahoe.protocol.column_values import column_values, identity_columns
 from tahoe.protocol.conflict import Intent
 from tahoe.protocol.constraints import Constraint, constraints_of
 from tahoe.protocol.definition import Definition
 from tahoe.protocol.features import check_writable, droppable_feature, keeps_partitions_in_files, setting, supported_features
 from tahoe.protocol.partitions import resolve_path
-from tahoe.protocol.predicate import TRUE, Predicate, has_unknown
+from tahoe.protocol.predicate import TRUE, Column, Comparison, Literal, Predicate, has_unknown
 from tahoe.protocol.properties import ENABLE_CHANGE_DATA_FEED, ENABLE_DELETION_VECTORS, ENABLE_ROW_TRACKING, FeatureProperty
 from tahoe.protocol.row_tracking import FEATURE as ROW_TRACKING
 from tahoe.protocol.row_tracking import assigns_row_ids
@@ -589,10 +589,11 @@ class Changes:
 
     @takes(column=TEXT, value=or_none(LONG))
     def sync_identity(self, column: str, value: int | None) -> None:
-        """Let an identity column count on from a value that is in the table.
+        """Let an identity column count on from a value that is in the table. That no value is farther counts as read: rows that another
+        writer adds with such values are a conflict.
 
         Args:
-            value: the one farthest from the column's start; None where it has none, and nothing changes.
+            value: the one of the snapshot that is farthest from the column's start; None where it has none, and nothing changes.
 
         Raises:
             NotAnIdentityColumnError: the table has no identity column of that name.
@@ -600,6 +601,13 @@ class Changes:
         start = self._definition
         changed = start.with_identity_at(column, value) if value is not None else start
         self._define(changed, "SYNC IDENTITY", {"column": column})
+        if value is not None:
+            self.scan(self._farther(column, value))
+
+    def _farther(self, column: str, value: int) -> Predicate:
+        found = {name.lower(): (name, identity) for name, identity in identity_columns(self._definition.schema, table=self.table.url)}
+        name, identity = found[column.lower()]
+        return Comparison(">" if identity.step > 0 else "<", Column((name,)), Literal(value))
 
     @takes(feature=TEXT, truncate_history=FLAG)
     def drop_feature(self, feature: str, *, truncate_history: bool = False) -> None:

@@ -167,6 +167,7 @@ class Transaction:
             marked={path: mark.rows for path, mark in self.marks.items()},
             domains=frozenset(a.domain for a in self.actions if isinstance(a, DomainMetadata)),
             metadata=None if self.base is None or any(isinstance(a, Metadata | Protocol) for a in self.actions) else self.base.metadata,
+            added=tuple(a for a in self.actions if isinstance(a, Add)),
             minted=() if self.base is None else moved_marks(self.base.metadata, self._found(Metadata)),
         )
 
