@@ -29,7 +29,7 @@ def test_an_empty_value_is_null_to_not_null_and_to_check(spark: SparkSession, pa
     spark.sql(f"create table delta.`{path}/n` (p {kind} not null, x int) using delta partitioned by (p)")
     spark.sql(f"create table delta.`{path}/c` (p {kind}, x int, constraint c check (p is not null)) using delta partitioned by (p)")
     for statement in (f"insert into delta.`{path}/n` {given}", f"insert into delta.`{path}/n` (x, p) select x, p from ({given})"):
-        with pytest.raises(NotNullViolationError, match="column p"):
+        with pytest.raises(NotNullViolationError, match="Column p"):
             spark.sql(statement)
     with pytest.raises(NotNullViolationError):
         append(spark.sql(given), f"{path}/n")

@@ -70,12 +70,13 @@ class _Dialect(Spark):
         NUMERIC_LITERALS: ClassVar[dict[str, str]] = {**Spark.Tokenizer.NUMERIC_LITERALS, "BD": "BIGDECIMAL"}
 
 
-def parse_predicate(text: str, schema: Struct, *, table: str = "the table", zone: tzinfo = UTC) -> Predicate:
+def parse_predicate(text: str, schema: Struct, *, zone: tzinfo, table: str = "the table") -> Predicate:
     """The predicate that a text says.
 
     Args:
         schema: the table's, with logical names; names in the text are found without regard to case.
-        zone: of timestamps that are written without one; Spark's session time zone.
+        zone: of timestamps that are written without one: the table's (`Log.zone`), which in Spark is the session's. It has no default, so
+            that one text says the same to all who read, delete, skip and check.
 
     Raises:
         InvalidPredicateError: the text is no predicate, or says what a predicate cannot; with the place and what was expected.

@@ -5,7 +5,7 @@ Protocol: "Generated Columns", "Default Columns", "Identity Columns". Only Spark
 
 from __future__ import annotations
 
-from datetime import UTC, tzinfo
+from datetime import tzinfo
 
 import pyarrow as pa
 
@@ -19,7 +19,7 @@ from tahoe.table.constraints import check_rows
 from tahoe.table.types import arrow_type
 
 
-def completed(data: pa.Table, schema: Struct, values: ColumnValues, *, table: str, zone: tzinfo = UTC) -> pa.Table:
+def completed(data: pa.Table, schema: Struct, values: ColumnValues, *, table: str, zone: tzinfo) -> pa.Table:
     """New rows with the columns that they lack and that have a default or are counted.
 
     Raises:
@@ -46,7 +46,7 @@ def minted_in(data: pa.Table, schema: Struct, values: ColumnValues) -> list[str]
     return [column.name for column in schema if column.name in values.identity and column.name.lower() not in given]
 
 
-def check_generated(rows: pa.Table, schema: Struct, values: ColumnValues, *, table: str, zone: tzinfo = UTC) -> None:
+def check_generated(rows: pa.Table, schema: Struct, values: ColumnValues, *, table: str, zone: tzinfo) -> None:
     """Refuse rows whose value in a generated column is not the expression's.
 
     Raises:

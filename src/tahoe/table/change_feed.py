@@ -161,7 +161,8 @@ class ChangeFeed:
             ColumnNotFoundError, InvalidPredicateError: what was asked for does not fit the schema.
             DeltaDataError: a file is not what the log says, or is gone.
         """
-        predicate = parse_predicate(filter, self.schema, table=self.url) if isinstance(filter, str) else filter
+        zone = self.snapshot.log.zone
+        predicate = parse_predicate(filter, self.schema, table=self.url, zone=zone) if isinstance(filter, str) else filter
         wanted = self.schema.names if columns is None else [self._name(column) for column in columns]
         order = [*wanted, *(() if COMMIT_VERSION in wanted else (COMMIT_VERSION,))]
         empty = arrow_schema(Struct(tuple(f for name in order if (f := self.schema.find(name)) is not None))).empty_table()

@@ -6,7 +6,7 @@ Protocol: "CHECK Constraints", "Column Invariants". Knows the conditions that `t
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import UTC, tzinfo
+from datetime import tzinfo
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +20,7 @@ from tahoe.sql.predicates import parse_predicate
 from tahoe.table.rows import evaluate
 
 
-def check_rows(rows: pa.Table, constraints: Iterable[Constraint], schema: Struct, *, table: str, zone: tzinfo = UTC) -> None:
+def check_rows(rows: pa.Table, constraints: Iterable[Constraint], schema: Struct, *, table: str, zone: tzinfo) -> None:
     """Refuse rows of which one does not satisfy a constraint: for which it is false, or null.
 
     Raises:

@@ -25,7 +25,7 @@ class Log:
     """Reads the log's files. Nothing is kept between calls.
 
     Attributes:
-        zone: of the timestamps among partition values that were written without one.
+        zone: of timestamps that are written without one, among partition values and in conditions.
     """
 
     env: Env

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, tzinfo
+from datetime import tzinfo
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -164,7 +164,7 @@ def resolve_urls(paths: pa.ChunkedArray, odd: pa.ChunkedArray, table_url: str) -
     return pa.chunked_array([pc.replace_with_mask(plain.combine_chunks(), odd.combine_chunks(), pa.array(resolved, pa.string()))])
 
 
-def typed_partition_values(values: pa.ChunkedArray, name: str, data_type: DataType, zone: tzinfo = UTC) -> pa.ChunkedArray:
+def typed_partition_values(values: pa.ChunkedArray, name: str, data_type: DataType, zone: tzinfo) -> pa.ChunkedArray:
     """The values of one partition column: each distinct text is parsed once."""
     kind = arrow_type(data_type)
     parse = partial(parse_partition_value, data_type=data_type, zone=zone)

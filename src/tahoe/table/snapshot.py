@@ -111,7 +111,9 @@ class Snapshot:
         Raises:
             InvalidPredicateError, ColumnNotFoundError: the text cannot be understood.
         """
-        return plan_scan(self, parse_predicate(filter, self.schema, table=self.url) if isinstance(filter, str) else filter)
+        if isinstance(filter, str):
+            filter = parse_predicate(filter, self.schema, table=self.url, zone=self.log.zone)
+        return plan_scan(self, filter)
 
     @takes(filter=FILTER)
     def files(self, filter: str | Predicate | None = None) -> pa.Table:

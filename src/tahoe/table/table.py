@@ -57,7 +57,7 @@ class Table:
     Args:
         location: a path or url: `/data/t`, `file:///data/t`, `s3://bucket/t`, `abfss://container@account.dfs.core.windows.net/t`, ...
         storage_options: credentials and settings for object stores.
-        time_zone: of the timestamps among partition values that were written without one, as early writers did.
+        time_zone: of timestamps that are written without one: in filters and constraints, and among partition values of early writers.
         env: the outside world, for tests and other hosts; made from location and options if None.
     """
 
