@@ -365,21 +365,41 @@ def _evaluate(predicate: Predicate, values: Callable[[Column], pa.Array], rows: 
             return pc.is_null(values(column))
         case StartsWith(column, prefix):
             return pc.starts_with(values(column), prefix)
-        case In(column, candidates) if len(candidates) > _COMPARED_MAX and None not in candidates:
-            found, wanted = values(column), pa.array(candidates)
-            is_member = pc.is_in(found.cast(wanted.type), value_set=wanted)
-            return pc.if_else(pc.is_valid(found), is_member, pa.scalar(None, pa.bool_()))
         case In(column, candidates):
-            result = pa.repeat(pa.scalar(False), rows)
-            for candidate in candidates:
-                result = pc.or_kleene(result, compare("=", values(column), candidate))
-            return result
+            return _is_in(values(column), candidates)
         case Comparison():
             return compare(predicate.operator, values(predicate.column), predicate.literal.value)
 
 
 # A list of more values is looked up, and not compared one by one.
 _COMPARED_MAX = 100
+
+
+def _is_in(values: pa.Array, candidates: Sequence[Any]) -> pa.Array:
+    """`values IN (candidates)`: whether it is looked up or compared, as `compare` has it with each of them."""
+    looked_up, compared = ([], candidates) if len(candidates) <= _COMPARED_MAX else _to_be_looked_up(values.type, candidates)
+    result = pa.repeat(pa.scalar(False), len(values))
+    if looked_up:
+        found, wanted = _one_zero(values), _one_zero(pa.array(looked_up, values.type))
+        result = pc.if_else(pc.is_valid(values), pc.is_in(found, value_set=wanted), pa.scalar(None, pa.bool_()))
+    for candidate in compared:
+        result = pc.or_kleene(result, compare("=", values, candidate))
+    return result
+
+
+def _to_be_looked_up(kind: pa.DataType, candidates: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+    """The candidates that are exactly values of a column's type, and the others: null, NaN, what the type cannot hold."""
+    looked_up: list[Any] = []
+    others: list[Any] = []
+    for candidate in dict.fromkeys(candidates):
+        (others if candidate is None or _literal_type(kind, candidate) is None else looked_up).append(candidate)
+    return looked_up, others
+
+
+def _one_zero(values: pa.Array) -> pa.Array:
+    """The same values, of which -0.0 and 0.0 are one: SQL takes them for equal, and a look-up goes by bits."""
+    return pc.add(values, pa.scalar(0.0, values.type)) if pa.types.is_floating(values.type) else values
+
 
 _COMPARE: dict[str, Callable[[Any, Any], pa.Array]] = {
     "=": pc.equal,
