@@ -33,7 +33,7 @@
     │   └── UnsupportedOperationError, OperationNotYetSupportedError, AppendOnlyTableError
     ├── DeltaProtocolError            the table asks for more than this version of tahoe can do
     │   ├── UnsupportedReaderFeatureError, UnsupportedWriterFeatureError, UnsupportedProtocolVersionError,
-    │   │   UnsupportedTypeChangeError, WriteNotImplementedError
+    │   │   UnsupportedTypeChangeError, UnsupportedFileFormatError, WriteNotImplementedError
     ├── DeltaLogError                 the log breaks the protocol
     │   ├── InvalidLogFileError, InvalidCommitError, MissingVersionError, MissingActionError, CorruptCheckpointError,
     │   │   InvalidPartitionValueError; below the third CommitGoneError
@@ -740,6 +740,13 @@ class UnsupportedReaderFeatureError(DeltaProtocolError):
     sqlstate = "56038"
     what = "{table} cannot be read: it uses {features}, which tahoe {tahoe_version} does not know."
     todo = "Upgrade tahoe, or drop the feature with a writer that knows it."
+
+
+class UnsupportedFileFormatError(DeltaProtocolError):
+    condition = "DELTA_UNSUPPORTED_FILE_FORMAT"
+    sqlstate = "0A000"
+    what = "{table} cannot be read or written: its metadata says that its data files are {provider}, and tahoe knows only Parquet."
+    todo = "Read it with the engine that made it, and copy the rows to a new table."
 
 
 class UnsupportedWriterFeatureError(DeltaProtocolError):

@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import tahoe
-from tahoe.errors import InvalidOptionError, InvalidPropertyError, TableNotFoundError
-from tahoe.protocol.actions import Action, Add, DomainMetadata, Metadata, Protocol
+from tahoe.errors import (
+    InvalidOptionError,
+    InvalidPropertyError,
+    NotNullViolationError,
+    TableNotFoundError,
+    UnsupportedDataTypeError,
+    UnsupportedFileFormatError,
+)
+from tahoe.protocol.actions import Action, Add, DomainMetadata, Format, Metadata, Protocol
 from tahoe.protocol.column_mapping import column_id, physical_name
-from tahoe.protocol.schema import DOUBLE, LONG, Field, Struct
+from tahoe.protocol.schema import DOUBLE, LONG, STRING, VOID, Array, Field, Map, Struct
 from tahoe.table.arrow_writer import write_arrow
 from tahoe.table.types import delta_schema
 from tahoe.table.verify import check
 from tahoe.table.writing import WriteRequest, create_table, plan_write
-from tests.table.builders import memory_env, put_commit
+from tests.table.builders import METADATA, PROTOCOL, memory_env, put_commit
 
 ROWS = pa.table({"id": [1, 2], "v": [1.0, 2.0]})
 NAN = float("nan")
@@ -64,6 +72,77 @@ def test_a_partition_of_nan_is_replaced_as_every_other(table):
     write(table, parts, partition_by=("p",))
     write(table, pa.table({"p": [NAN, -0.0], "id": [4, 5]}), dynamic_partitions=True)
     assert sorted(table.to_arrow().column("id").to_pylist()) == [2, 4, 5]
+
+
+# --- what files can hold, and how
+
+VOIDS = (
+    Array(element=VOID),
+    Map(key=STRING, value=Array(element=VOID)),
+    Struct((Field(name="x", type=VOID),)),
+    Struct((Field(name="x", type=LONG), Field(name="y", type=Array(element=Struct((Field(name="z", type=VOID),)))))),
+)
+
+
+@pytest.mark.parametrize("kind", VOIDS, ids=str)
+def test_no_file_is_written_for_a_column_that_it_cannot_hold(table, kind):
+    """Protocol: "Void Type". The table can still be read, and made writable by another type."""
+    schema = Struct((Field(name="id", type=LONG), Field(name="a", type=kind)))
+    put_commit(table.env, 0, [PROTOCOL, Metadata(id="m", schema_string=schema.to_json())])
+    keys = {info.key for info in table.env.store.walk()}
+    for write_rows in (table.append, lambda rows: table.transaction().append(rows)):
+        with pytest.raises(UnsupportedDataTypeError, match="column a"):
+            write_rows(pa.table({"id": [1]}))
+    assert {info.key for info in table.env.store.walk()} == keys
+    assert table.to_arrow().num_rows == 0
+
+
+def test_a_table_of_nothing_but_void_takes_no_rows(table):
+    schema = Struct((Field(name="a", type=VOID),))
+    put_commit(table.env, 0, [PROTOCOL, Metadata(id="m", schema_string=schema.to_json())])
+    with pytest.raises(UnsupportedDataTypeError, match="void in every column"):
+        table.append(pa.table({"a": pa.nulls(1)}))
+
+
+def test_a_table_whose_files_are_not_parquet_is_neither_read_nor_written(table):
+    metadata = replace(METADATA, format=Format(provider="csv"))
+    put_commit(table.env, 0, [PROTOCOL, metadata])
+    for use in (table.to_arrow, lambda: table.append(pa.table({"id": [1]})), table.history):
+        with pytest.raises(UnsupportedFileFormatError, match="csv"):
+            use()
+    put_commit(table.env, 1, [replace(METADATA, format=Format(provider="PARQUET"))])
+    table.append(pa.table({"id": [1]}))
+    assert table.to_arrow().num_rows == 1
+
+
+@pytest.mark.parametrize(
+    ("codec", "found", "name"),
+    [
+        (None, "ZSTD", ".zstd.parquet"),
+        ("SNAPPY", "SNAPPY", ".snappy.parquet"),
+        ("gzip", "GZIP", ".gzip.parquet"),
+        ("none", "UNCOMPRESSED", "c000.parquet"),
+        ("uncompressed", "UNCOMPRESSED", "c000.parquet"),
+        ("lz4_raw", "LZ4", ".lz4.parquet"),
+    ],
+)
+def test_files_are_compressed_as_the_table_says(table, codec, found, name):
+    table.append(ROWS, properties={} if codec is None else {"delta.parquet.compression.codec": codec})
+    (path,) = table.files().column("path").to_pylist()
+    assert path.endswith(name)
+    footer = pq.read_metadata(pa.BufferReader(table.env.store.get(path)))
+    assert {footer.row_group(0).column(i).compression for i in range(footer.num_columns)} == {found}
+    assert table.to_arrow().num_rows == 2
+
+
+def test_not_null_of_an_arrow_schema_is_that_of_the_table_it_makes(table):
+    inner = pa.struct([pa.field("y", pa.int64(), nullable=False)])
+    fields = [pa.field("id", pa.int64(), nullable=False), pa.field("v", pa.float64()), pa.field("s", inner, nullable=False)]
+    table.append(pa.table([[1], [1.0], [{"y": 1}]], schema=pa.schema(fields)))
+    assert [f.nullable for f in table.schema] == [False, True, False]
+    assert not table.schema.find("s").type.find("y").nullable
+    with pytest.raises(NotNullViolationError, match="id"):
+        table.append(pa.table({"id": pa.array([None], pa.int64()), "s": pa.array([{"y": 1}], inner)}))
 
 
 # --- clustering

@@ -21,6 +21,7 @@ from tahoe.errors import (
     PropertyNoFeatureError,
     UnknownFeatureError,
     UnknownFeaturePropertyError,
+    UnsupportedFileFormatError,
     UnsupportedProtocolVersionError,
     UnsupportedReaderFeatureError,
     UnsupportedWriterFeatureError,
@@ -38,6 +39,8 @@ READER_VERSION_FEATURES = 3
 WRITER_VERSION_FEATURES = 7
 
 NEW_TABLE = Protocol(reader_version=1, writer_version=2)
+
+_FORMAT = "parquet"  # of data files: `format.provider` of the metadata
 
 FEATURE_PREFIX = "delta.feature."
 MIN_READER_VERSION = "delta.minReaderVersion"
@@ -435,6 +438,7 @@ def check_readable(protocol: Protocol, metadata: Metadata, *, table: str) -> Non
     Raises:
         UnsupportedProtocolVersionError: the reader version is not known.
         UnsupportedReaderFeatureError: names the reader features that are not known.
+        UnsupportedFileFormatError: the data files are not Parquet.
         UnsupportedTypeChangeError: the schema records a type change that the protocol does not have.
     """
     if protocol.reader_version not in READER_VERSIONS:
@@ -443,6 +447,8 @@ def check_readable(protocol: Protocol, metadata: Metadata, *, table: str) -> Non
     unknown = sorted(name for name in listed if (f := feature_named(name)) is None or not f.is_read)
     if unknown and protocol.reader_version >= READER_VERSION_FEATURES:
         raise UnsupportedReaderFeatureError(table=table, features=", ".join(unknown), tahoe_version=VERSION)
+    if metadata.format.provider.lower() != _FORMAT:
+        raise UnsupportedFileFormatError(table=table, provider=metadata.format.provider)
     check_type_changes(metadata.schema, table=table)
 
 

@@ -20,6 +20,7 @@ from tahoe.protocol.column_mapping import column_id
 from tahoe.protocol.column_values import check_given
 from tahoe.protocol.constraints import constraints_of
 from tahoe.protocol.partitions import HIVE_NULL, format_partition_value, parse_partition_value
+from tahoe.protocol.properties import PARQUET_COMPRESSION, PARQUET_FORMAT_VERSION
 from tahoe.protocol.schema import BINARY, STRING, DataType, Field, Struct, as_nullable, map_fields
 from tahoe.spark.column_rules import Completed, complete
 from tahoe.spark.file_writer import NewFile, WriterSettings, delete_files, write_files
@@ -56,9 +57,11 @@ def rows_for_files(
 
     Raises:
         SchemaMismatchError: the data's types do not fit.
+        UnsupportedDataTypeError: the table has a column that no file can hold.
         IdentityValueGivenError: new rows bring numbers for a column that always makes them.
         Exception: what Spark raised, where a part of the query must run before its rows can be numbered.
     """
+    plan.check_writes_files()
     values, schema = plan.column_values, without_void(plan.schema)
     present = {name.lower() for name in frame.columns}
     if given is None:
@@ -102,8 +105,8 @@ def writer_settings(plan: WritePlan, options: WriteOptions, hidden: Sequence[Fie
     The codec is the option's, else the table property's, else the session's own for Parquet.
     """
     properties = plan.metadata.configuration
-    codec = properties.get("delta.parquet.compression.codec")
-    pages = properties.get("delta.parquet.format.version", "1.0.0")
+    codec = PARQUET_COMPRESSION.get(properties, table=plan.url) if PARQUET_COMPRESSION.name in properties else None
+    pages = PARQUET_FORMAT_VERSION.get(properties, table=plan.url)
     columns = Struct((*without_void(plan.physical_schema), *hidden))
     if plan.keeps_partitions_in_files:
         fields = {f.name: f for f in columns}
@@ -112,7 +115,7 @@ def writer_settings(plan: WritePlan, options: WriteOptions, hidden: Sequence[Fie
     return WriterSettings(
         schema=_file_schema(columns).to_json(),
         partition_columns=plan.physical_partition_columns,
-        options={**({"compression": codec.lower()} if codec else {}), **options.writer},
+        options={**({"compression": codec} if codec else {}), **options.writer},
         hadoop={**({"parquet.writer.version": "PARQUET_2_0"} if pages.startswith("2") else {}), **options.hadoop},
     )
 
@@ -194,6 +197,7 @@ def write_rows(plan: WritePlan, options: WriteOptions, rows: Completed, refusals
         DeltaError: a row breaks a rule; nothing of what was written is left.
         WriteFailedError: the job failed; likewise.
     """
+    plan.check_writes_files()
     gateway, settings = Gateway(rows.rows.sparkSession), writer_settings(plan, options, hidden)
     with failures_told(plan, refusals):
         files = write_files(_laid_out(plan, rows.rows), plan.url, settings)

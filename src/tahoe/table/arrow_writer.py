@@ -21,6 +21,7 @@ from tahoe.protocol.partitions import format_partition_value, partition_folder
 from tahoe.protocol.schema import VOID, Array, DataType, Field, Map, Struct
 from tahoe.table.arrow_fitting import fit_arrow
 from tahoe.table.arrow_values import check_generated, completed, minted_in
+from tahoe.table.compression import arrow_codec
 from tahoe.table.constraints import check_rows
 from tahoe.table.footers import read_statistics
 from tahoe.table.types import arrow_type, delta_schema
@@ -28,8 +29,6 @@ from tahoe.table.writing import WritePlan, WriteRequest, WrittenFile, plan_write
 
 if TYPE_CHECKING:
     from tahoe.table.table import Table
-
-_CODEC = "zstd"  # protocol, "Table Properties": what writers should use where a table does not say
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +74,7 @@ def write_files(plan: WritePlan, data: pa.Table, *, are_new: bool = True) -> lis
     Raises:
         DeltaAnalysisError: the data does not fit the table, or lacks what only Spark can compute.
     """
+    plan.check_writes_files()
     schema, url, zone, values = plan.schema, plan.url, plan.table.log.zone, plan.column_values
     minted = minted_in(data, schema, values) if are_new else []
     rows = completed(data, schema, values, table=url, zone=zone) if are_new else data
@@ -138,9 +138,10 @@ def _write_part(plan: WritePlan, part: _Part) -> WrittenFile:
     env = plan.table.env
     values = _serialised(plan, part)
     folder = partition_folder(plan.physical_partition_columns, values)
-    name = f"part-00000-{env.new_id()}-c000.{_CODEC}.parquet"
+    codec = arrow_codec(plan.metadata.configuration, table=plan.url)
+    name = f"part-00000-{env.new_id()}-c000.{'' if codec == 'none' else f'{codec}.'}parquet"
     key = f"{folder}/{name}" if folder else name
-    content = _parquet(plan, part.rows)
+    content = _parquet(plan, part.rows, codec)
     env.store.put(key, content)
     return WrittenFile(key=key, size_bytes=len(content), modification_time_ms=env.clock_ms(), partition_values=values)
 
@@ -151,7 +152,7 @@ def _serialised(plan: WritePlan, part: _Part) -> dict[str, str | None]:
     return dict(zip(plan.physical_partition_columns, texts, strict=True))
 
 
-def _parquet(plan: WritePlan, rows: pa.Table) -> bytes:
+def _parquet(plan: WritePlan, rows: pa.Table, codec: str) -> bytes:
     logical = {field.name: field for field in plan.schema}
     physical = dict(zip((f.name for f in plan.schema), plan.physical_schema, strict=True))
     kept = [name for name in rows.column_names if logical[name].type != VOID]
@@ -161,7 +162,7 @@ def _parquet(plan: WritePlan, rows: pa.Table) -> bytes:
         for name, field in zip(kept, fields, strict=True)
     ]
     data, out = pa.table(columns, schema=pa.schema(fields)), io.BytesIO()
-    pq.write_table(data, out, compression=_CODEC, store_schema=False, write_statistics=_without_nan(data))
+    pq.write_table(data, out, compression=codec, store_schema=False, write_statistics=_without_nan(data))
     return out.getvalue()
 
 

@@ -27,6 +27,7 @@ from tahoe.protocol.replay import FileKey, file_key
 from tahoe.protocol.schema import DataType
 from tahoe.protocol.stats import statistics_columns
 from tahoe.table.checkpoint import TOMBSTONE, read_checkpoint, read_few, read_tombstones, tombstones
+from tahoe.table.compression import arrow_codec
 from tahoe.table.files import COLUMNS, STATS_PARSED, TEXT_MAP, MemoryPart, without
 from tahoe.table.scan import typed_partition_values
 from tahoe.table.snapshot import Snapshot, is_current
@@ -266,10 +267,10 @@ class _Writer:
         The reference looks for the columns of files even where all of them are in sidecars.
         """
         schema = pa.schema([*((name, _SCHEMAS[name]) for name in names), ("remove", _SCHEMAS["remove"]), ("add", self._add_type)])
-        codec = properties.PARQUET_COMPRESSION.get(self.snapshot.properties, table=self.snapshot.url)
+        codec = arrow_codec(self.snapshot.properties, table=self.snapshot.url)
         rows = 0
         with tempfile.SpooledTemporaryFile(_BUFFERED_BYTES_MAX) as out:
-            with pq.ParquetWriter(out, schema, compression=_ARROW_CODECS.get(codec, codec), use_dictionary=_REPEATED) as writer:
+            with pq.ParquetWriter(out, schema, compression=codec, use_dictionary=_REPEATED) as writer:
                 if actions:
                     writer.write_table(pa.Table.from_pylist([_row(action) for action in actions], schema))
                 for name, array in files:
@@ -281,8 +282,6 @@ class _Writer:
             self._put(key, cast(BinaryIO, out))
         return size_bytes, rows
 
-
-_ARROW_CODECS = {"uncompressed": "none", "lz4_raw": "lz4"}
 
 # Columns in which the same values come again and again. The texts of paths and statistics are all different.
 _REPEATED = [

@@ -223,7 +223,7 @@ class Table:
         txn: tuple[str, int] | None = None,
         user_metadata: str | None = None,
     ) -> int | None:
-        """Add rows in one commit; the Delta table is made if it is not there.
+        """Add rows in one commit; the Delta table is made if it is not there, with NOT NULL where an Arrow schema has it.
 
         Args:
             data: an Arrow table, or a frame of pandas, polars or another library that hands out Arrow data. It fits in memory: Spark
@@ -244,6 +244,7 @@ class Table:
             partition_by=None if partition_by is None else tuple(partition_by),
             properties=properties or {},
             merge_schema=merge_schema,
+            keep_nullability=True,
             txn=txn,
             user_metadata=user_metadata,
         )

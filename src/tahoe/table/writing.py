@@ -82,7 +82,7 @@ class WriteRequest:
         txn: application id and version; a version already recorded makes the write a no-op.
         reads_target: the rows are a query's that reads the table itself, so that what other writers do to it matters.
         is_managed: whether the folder belongs to a name in a catalog; only the history tells.
-        keep_nullability: NOT NULL columns of the data stay so in a new table, as in DDL; DataFrames make all columns nullable.
+        keep_nullability: NOT NULL columns of the data stay so in a new table, as in DDL and Arrow; DataFrames make all columns nullable.
     """
 
     mode: Mode
@@ -193,6 +193,14 @@ class WritePlan:
     def physical_partition_columns(self) -> tuple[str, ...]:
         fields = [self.schema.find(name) for name in self.partition_columns]
         return tuple(stored_name(f, self.column_mapping_mode) for f in fields if f is not None)
+
+    def check_writes_files(self) -> None:
+        """Refuse to write data files that could not hold what the schema says. Protocol: "Void Type".
+
+        Raises:
+            UnsupportedDataTypeError: a void type where a file has no place for it.
+        """
+        _check_void(self.schema, table=self.url)
 
     def commit(self, files: Sequence[WrittenFile], metrics: Mapping[str, int] | None = None) -> int:
         """Commit the files that were written; what the mode replaces is removed in the same version.
@@ -493,14 +501,18 @@ def check_schema(schema: Struct, mode: str, *, table: str) -> None:
         for path, column in walk_fields(schema):
             if _FORBIDDEN_IN_NAMES & set(column.name):
                 raise InvalidColumnNameError(table=table, column=".".join(path))
+    _check_void(schema, table=table)
+
+
+def _check_void(schema: Struct, *, table: str) -> None:
+    """Protocol: "Void Type"."""
     for path, column in walk_fields(schema):
-        _check_void(path, column.type, table)
+        _check_void_inside(path, column.type, table)
     if len(schema) and all(f.type == VOID for f in schema):
         raise UnsupportedDataTypeError(table=table, column=", ".join(schema.names), type="void in every column")
 
 
-def _check_void(path: tuple[str, ...], data_type: Any, table: str) -> None:
-    """Protocol: "Void Type"."""
+def _check_void_inside(path: tuple[str, ...], data_type: Any, table: str) -> None:
     match data_type:
         case Array() | Map() if any(t == VOID for t in types_in(data_type)):
             raise UnsupportedDataTypeError(table=table, column=".".join(path), type=f"{data_type}, which holds void")
