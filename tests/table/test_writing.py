@@ -13,6 +13,7 @@ import tahoe
 from tahoe.errors import (
     InvalidOptionError,
     InvalidPropertyError,
+    MetadataChangedException,
     NotNullViolationError,
     TableNotFoundError,
     UnsupportedDataTypeError,
@@ -182,6 +183,25 @@ def test_a_table_that_lost_its_clustering_columns_is_clustered_no_more(clustered
     write(clustered, pa.table({"id": [1]}), overwrite_schema=True)
     assert [d.removed for d in actions(clustered, DomainMetadata)] == [True]
     assert clustered.snapshot().clustering_columns == ()
+
+
+@pytest.mark.parametrize("is_conflict", [True, False])
+def test_an_append_behind_a_new_clustering_has_statistics_of_its_columns(table, is_conflict):
+    kept = {"delta.feature.clustering": "supported", "delta.dataSkippingStatsColumns": "id" if is_conflict else "id,v"}
+    table.append(ROWS, properties=kept)
+    changes = table.transaction()
+    changes.append(ROWS)
+    with tahoe.Table(table.url, env=table.env).transaction() as other:
+        other.set_properties({"delta.dataSkippingStatsColumns": "id,v", "owner": "me"})
+        other.cluster_by([("v",)])
+    if is_conflict:
+        with pytest.raises(MetadataChangedException, match="clustered the table by v"):
+            changes.commit()
+        table.append(ROWS)
+    else:
+        changes.commit()
+    newest = [json.loads(add.stats) for add in actions(table, Add)]
+    assert [stats["nullCount"]["v"] for stats in newest] == [0]
 
 
 def test_a_table_is_partitioned_or_clustered(clustered):

@@ -1,7 +1,9 @@
-"""Rules on rows through Spark see the row as it is stored: in a partition column, an empty text is null."""
+"""Rules through Spark: those on rows see the row as it is stored, and a switch counts where its feature is in the protocol."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +11,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 import tahoe
 from tahoe.errors import CheckConstraintViolatedError, GeneratedValueMismatchError, NotNullViolationError, ReplaceWhereMismatchError
+from tahoe.protocol.actions import Metadata, Protocol, encode_commit
+from tahoe.protocol.schema import INTEGER, Field, Struct
 from tahoe.table.verify import check
 
 
@@ -74,6 +78,28 @@ def test_generated_partition_columns_are_compared_as_stored_and_others_computed_
     assert rows(spark, path) == [(None, " ", "c", "c"), (None, " ", None, "none"), (None, "", "b", "b")]
     with pytest.raises(GeneratedValueMismatchError):
         append(spark.sql("select '' as p, 'a' as s, '' as q"), path)
+
+
+@pytest.mark.parametrize("writer", ["legacy", "features"])
+def test_switches_without_their_features_say_nothing(spark: SparkSession, path: str, writer: str) -> None:
+    """As another writer may leave them: old readers would not look at vectors, nor write the feed."""
+    schema = Struct((Field(name="id", type=INTEGER),))
+    switches = ("delta.enableDeletionVectors", "delta.enableChangeDataFeed", "delta.enableRowTracking", "delta.enableInCommitTimestamps")
+    metadata = Metadata(id="t", schema_string=schema.to_json(), configuration=dict.fromkeys(switches, "true"))
+    plain = Protocol(reader_version=1, writer_version=2)
+    protocol = plain if writer == "legacy" else replace(plain, writer_version=7, writer_features=frozenset())
+    log = Path(path, "_delta_log")
+    log.mkdir(parents=True)
+    (log / f"{0:020}.json").write_bytes(encode_commit([protocol, metadata]))
+    append(spark.range(10).selectExpr("int(id) as id").coalesce(1), path)
+    spark.sql(f"delete from delta.`{path}` where id < 3")
+    spark.sql(f"update delta.`{path}` set id = 100 where id = 3")
+    assert rows(spark, path) == sorted([(100,), *((n,) for n in range(4, 10))], key=repr)
+    table = tahoe.Table(path)
+    assert not table.snapshot().has_deletion_vectors
+    assert not Path(path, "_change_data").exists()
+    assert table.protocol == protocol
+    assert [commit["version"] for commit in table.history()] == [3, 2, 1, 0]
 
 
 def test_changes_tell_what_is_stored(spark: SparkSession, path: str) -> None:
