@@ -11,6 +11,7 @@ import pytest
 
 import tahoe
 from tahoe.errors import (
+    ClusteringStatisticsError,
     InvalidOptionError,
     InvalidPropertyError,
     MetadataChangedException,
@@ -202,6 +203,23 @@ def test_an_append_behind_a_new_clustering_has_statistics_of_its_columns(table, 
         changes.commit()
     newest = [json.loads(add.stats) for add in actions(table, Add)]
     assert [stats["nullCount"]["v"] for stats in newest] == [0]
+
+
+@pytest.mark.parametrize("is_clustered_first", [True, False])
+def test_rows_and_clustering_in_one_transaction(table, is_clustered_first):
+    table.append(ROWS, properties={"delta.dataSkippingStatsColumns": "id,v" if is_clustered_first else "id"})
+    changes = table.transaction()
+    if is_clustered_first:
+        changes.cluster_by([("v",)])
+        changes.set_properties({"delta.dataSkippingStatsColumns": "id"})
+    changes.append(ROWS)
+    if not is_clustered_first:
+        changes.set_properties({"delta.dataSkippingStatsColumns": "id,v"})
+        with pytest.raises(ClusteringStatisticsError, match="appended before"):
+            changes.cluster_by([("v",)])
+    changes.commit()
+    (add,) = actions(table, Add)
+    assert ("v" in json.loads(add.stats)["nullCount"]) == is_clustered_first
 
 
 def test_a_table_is_partitioned_or_clustered(clustered):

@@ -28,7 +28,8 @@ class Constraint:
 
 
 def constraints_of(metadata: Metadata, *, table: str) -> tuple[Constraint, ...]:
-    """All that hold for a table: those of its properties, and those of its columns.
+    """All that hold for a table: those of its properties, and those of its columns. As in the reference they hold whether or not the
+    protocol lists their features: a writer that keeps more rules than it must breaks nothing for others.
 
     Raises:
         WriteNotImplementedError: an invariant stands inside an array or a map, where no expression reaches it.

@@ -106,7 +106,7 @@ def writer_settings(plan: WritePlan, options: WriteOptions, hidden: Sequence[Fie
     """
     properties = plan.metadata.configuration
     codec = PARQUET_COMPRESSION.get(properties, table=plan.url) if PARQUET_COMPRESSION.name in properties else None
-    pages = PARQUET_FORMAT_VERSION.get(properties, table=plan.url)
+    pages = properties.get(PARQUET_FORMAT_VERSION.name, PARQUET_FORMAT_VERSION.default)
     columns = Struct((*without_void(plan.physical_schema), *hidden))
     if plan.keeps_partitions_in_files:
         fields = {f.name: f for f in columns}

@@ -23,6 +23,7 @@ from pyroaring import BitMap64
 
 from tahoe.errors import (
     CheckConstraintViolatedError,
+    ClusteringStatisticsError,
     CommitOutcomeUnknownError,
     ConstraintDependsError,
     DeltaError,
@@ -186,8 +187,10 @@ class Changes:
 
     @property
     def _current(self) -> Snapshot:
-        """The snapshot under the definition that the table has by now."""
-        return replace(self.snapshot, protocol=self._definition.protocol, metadata=self._definition.metadata)
+        """The snapshot under the definition and with the domains that the table has by now."""
+        definition, known = self._definition, {**self.snapshot.domains, **self._domains}
+        domains = {name: domain for name, domain in known.items() if not domain.removed}
+        return replace(self.snapshot, protocol=definition.protocol, metadata=definition.metadata, domains=domains)
 
     def _read(self, filter: str | Predicate | None) -> RowsRead:
         self._check_open()
@@ -500,10 +503,18 @@ class Changes:
         if changed == definition and before == spelled:
             return
         check_writable(changed.protocol, changed.metadata, table=self.table.url)
+        self._check_appended(domain)
         self._definition = changed
         self._domains[clustering.DOMAIN] = domain
         old, new = (",".join(column_changes.dotted(path) for path in paths) for paths in (before, spelled))
         self._did("CLUSTER BY", {"oldClusteringColumns": old, "newClusteringColumns": new})
+
+    def _check_appended(self, domain: DomainMetadata) -> None:
+        """The files that this transaction adds must have statistics of the columns by which the table is clustered from it on."""
+        lacking = ", ".join(clustering.columns_without_statistics(domain, self._adds))
+        if lacking:
+            detail, remedy = "rows were appended before, without statistics of them", "Cluster the table first, and append then."
+            raise ClusteringStatisticsError(table=self.table.url, columns=lacking, detail=detail, remedy=remedy)
 
     def _clustering_columns(self, definition: Definition) -> tuple[Path, ...]:
         domain = self._domains.get(clustering.DOMAIN) or self.snapshot.domains.get(clustering.DOMAIN)
