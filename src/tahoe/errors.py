@@ -36,7 +36,7 @@
     │   │   UnsupportedTypeChangeError, WriteNotImplementedError
     ├── DeltaLogError                 the log breaks the protocol
     │   ├── InvalidLogFileError, InvalidCommitError, MissingVersionError, MissingActionError, CorruptCheckpointError,
-    │   │   InvalidPartitionValueError; below the third CommitGoneError
+    │   │   CorruptCompactedLogError, InvalidPartitionValueError; below the third CommitGoneError
     ├── DeltaDataError                a file that the log names is not what the log says
     │   ├── DataFileMissingError, InvalidDataFileError, DeletionVectorError
     ├── DeltaConcurrentModificationException   another writer won, and what it did matters to this one
@@ -817,6 +817,13 @@ class CorruptCheckpointError(DeltaLogError):
     sqlstate = "XXKDS"
     what = "{table}: the checkpoint {file} cannot be used: {detail}."
     todo = "Delete the checkpoint if the commits before it are still there; the table does not need it then."
+
+
+class CorruptCompactedLogError(DeltaLogError):
+    condition = "DELTA_CORRUPT_COMPACTED_LOG"
+    sqlstate = "XXKDS"
+    what = "{table}: the compacted file {file} cannot be used: {detail}."
+    todo = "Delete it if the commits that it stands for are still there; the table does not need it then."
 
 
 class InvalidPartitionValueError(DeltaLogError):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, BinaryIO, Literal, TypeAlias, cast
 
 import pyarrow as pa
@@ -28,6 +29,7 @@ from tahoe.protocol.schema import DataType
 from tahoe.protocol.stats import statistics_columns
 from tahoe.table.checkpoint import TOMBSTONE, read_checkpoint, read_few, read_tombstones, tombstones
 from tahoe.table.files import COLUMNS, STATS_PARSED, TEXT_MAP, MemoryPart, without
+from tahoe.table.log import Log
 from tahoe.table.scan import typed_partition_values
 from tahoe.table.snapshot import Snapshot, is_current
 from tahoe.table.statistics import parsed_statistics, texts_of_parsed
@@ -328,15 +330,15 @@ def _bounded(files: Iterator[tuple[str, pa.StructArray]], rows_max: int) -> Iter
 def _unexpired(snapshot: Snapshot, cutoff_ms: int) -> Iterator[pa.StructArray]:
     """The files that were removed after a time, and are in no version since. VACUUM goes by them."""
     log = snapshot.log
-    segment = _readable_segment(snapshot)
+    checkpoint, commits = log.from_segment(snapshot.version, partial(_checkpoint_and_commits, log))
     seen: set[FileKey] = set()
     newer: list[Remove] = []
-    for file in reversed(segment.deltas):
-        found = [(file_key(a, log.canonical), a) for a in log.read(file) if isinstance(a, Add | Remove)]
+    for actions in reversed(commits):
+        found = [(file_key(a, log.canonical), a) for a in actions if isinstance(a, Add | Remove)]
         newer.extend(a for key, a in found if isinstance(a, Remove) and key not in seen)
         seen.update(key for key, _ in found)
     yield from _later(tombstones(newer), cutoff_ms)
-    for batch in () if segment.checkpoint is None else read_tombstones(log.env.store, segment.checkpoint):
+    for batch in () if checkpoint is None else read_tombstones(log.env.store, checkpoint):
         for removes in _later(batch, cutoff_ms):
             named = {"path": removes.field("path"), "deletion_vector": removes.field("deletionVector"), "remove": removes}
             kept = without(MemoryPart(pa.table(named)), seen, log.canonical)
@@ -344,19 +346,11 @@ def _unexpired(snapshot: Snapshot, cutoff_ms: int) -> Iterator[pa.StructArray]:
                 yield kept.column("remove").combine_chunks()
 
 
-def _readable_segment(snapshot: Snapshot) -> Segment:
-    """The files that rebuild the version; a checkpoint that is broken is passed over, as when it was loaded."""
-    log = snapshot.log
-    unusable: frozenset[str] = frozenset()
-    while True:
-        segment = log.segment(snapshot.version, unusable=unusable)
-        try:
-            if segment.checkpoint is not None:
-                read_checkpoint(log.env.store, segment.checkpoint)
-            return segment
-        except CorruptCheckpointError:
-            assert segment.checkpoint is not None
-            unusable |= {file.name for file in segment.checkpoint.files}
+def _checkpoint_and_commits(log: Log, segment: Segment) -> tuple[Checkpoint | None, list[list[Action]]]:
+    """The checkpoint of a version, which can be read, and what came after it, oldest first."""
+    if segment.checkpoint is not None:
+        read_checkpoint(log.env.store, segment.checkpoint)
+    return segment.checkpoint, [log.read(file) for file in segment.deltas]
 
 
 def _later(removes: pa.StructArray, cutoff_ms: int) -> Iterator[pa.StructArray]:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tahoe._cached import cached_property
-from tahoe.errors import CommitGoneError, CorruptCheckpointError, DeltaAnalysisError, DeltaLogError, MissingActionError, MissingVersionError
+from tahoe.errors import CommitGoneError, DeltaAnalysisError, DeltaLogError, MissingActionError, MissingVersionError
 from tahoe.protocol import clustering, log_files
 from tahoe.protocol.actions import Action, CommitInfo, DomainMetadata, Metadata, Protocol, Txn
 from tahoe.protocol.clustering import clustering_columns
@@ -156,7 +156,7 @@ def in_commit_timestamps_enabled(metadata: Metadata) -> bool:
 def load_snapshot(log: Log, version: int | None = None, *, by_checksum: bool = True) -> Snapshot:
     """Rebuild a version (the newest if None) from the log.
 
-    A checkpoint that turns out to be broken is passed over: that costs time, never correctness.
+    A checkpoint or a compacted file that turns out to be broken is passed over: that costs time, never correctness.
 
     Args:
         by_checksum: a small version may be taken as its version checksum lists it, without a look at what led to it.
@@ -166,24 +166,7 @@ def load_snapshot(log: Log, version: int | None = None, *, by_checksum: bool = T
         DeltaLogError: the log breaks the protocol or has lost a file.
         DeltaProtocolError: the table needs a reader that knows more.
     """
-    unusable: frozenset[str] = frozenset()
-    broken: CorruptCheckpointError | None = None
-    gone: CommitGoneError | None = None
-    while True:
-        try:
-            segment = log.segment(version, unusable=unusable)
-        except DeltaLogError as error:
-            raise (broken or error) from error
-        try:
-            return (_from_checksum(log, segment) if by_checksum else None) or _load(log, segment)
-        except CommitGoneError as error:  # by cleanup since the log was listed: a newer checkpoint is there
-            if gone is not None and gone.parameters == error.parameters:
-                raise
-            gone = error
-        except CorruptCheckpointError as error:
-            broken = broken or error
-            assert segment.checkpoint is not None
-            unusable |= {file.name for file in segment.checkpoint.files}
+    return log.from_segment(version, lambda segment: (_from_checksum(log, segment) if by_checksum else None) or _load(log, segment))
 
 
 def _load(log: Log, segment: Segment) -> Snapshot:

@@ -280,7 +280,7 @@ def _check_compacted(log: Log, file: LogFile) -> Iterator[Finding]:
         commits = [log.read_version(version) for version in range(file.version, file.end_version + 1)]
     except DeltaLogError as error:
         if error.parameters.get("file") == file.name:  # the commits have been read before: what is wrong with them is known
-            yield of_error(Wrong.ILLEGAL_LOG_FILE, file.name, file.end_version, error)
+            yield of_error(Wrong.WRONG_COMPACTED_LOG, file.name, file.end_version, error)
         return
     expected = replay(commits, log.canonical)
     for detail in _compaction_differences(expected, compacted, commits):
