@@ -56,7 +56,7 @@ class Property(Generic[T]):
         """
         try:
             return self.parse(text.strip())
-        except ValueError as error:
+        except (ValueError, ArithmeticError) as error:
             raise InvalidPropertyError(property=self.name, table=table, value=text, detail=f"it takes {self.takes}") from error
 
 
@@ -197,6 +197,13 @@ ENABLE_CHANGE_DATA_FEED = _switch("delta.enableChangeDataFeed")
 ENABLE_DELETION_VECTORS = _switch("delta.enableDeletionVectors")
 ENABLE_EXPIRED_LOG_CLEANUP = _switch("delta.enableExpiredLogCleanup", True)
 ENABLE_IN_COMMIT_TIMESTAMPS = _switch("delta.enableInCommitTimestamps")
+# Since which version a table has in-commit timestamps, and since when, where it had commits before.
+IN_COMMIT_TIMESTAMPS_FROM_VERSION: Property[int | None] = Property(
+    name="delta.inCommitTimestampEnablementVersion", default=None, parse=_number(0), takes="a version", is_internal=True
+)
+IN_COMMIT_TIMESTAMPS_FROM_TIME: Property[int | None] = Property(
+    name="delta.inCommitTimestampEnablementTimestamp", default=None, parse=_number(0), takes="milliseconds", is_internal=True
+)
 ENABLE_ROW_TRACKING = _switch("delta.enableRowTracking")
 ROW_TRACKING_SUSPENDED = _switch("delta.rowTrackingSuspended")
 ENABLE_TYPE_WIDENING = _switch("delta.enableTypeWidening")
@@ -266,8 +273,8 @@ PROPERTIES: tuple[Property[Any], ...] = (
     ROW_TRACKING_SUSPENDED,
     _text("delta.rowTracking.materializedRowIdColumnName", is_internal=True),
     _text("delta.rowTracking.materializedRowCommitVersionColumnName", is_internal=True),
-    Property(name="delta.inCommitTimestampEnablementVersion", default=None, parse=_number(0), takes="a version", is_internal=True),
-    Property(name="delta.inCommitTimestampEnablementTimestamp", default=None, parse=_number(0), takes="milliseconds", is_internal=True),
+    IN_COMMIT_TIMESTAMPS_FROM_VERSION,
+    IN_COMMIT_TIMESTAMPS_FROM_TIME,
     _text("delta.universalFormat.enabledFormats"),
     _switch("delta.universalFormat.iceberg.atomicConversion.supported"),
     _switch("delta.enableIcebergCompatV1"),

@@ -102,10 +102,12 @@ def check_commit(actions: Iterable[Action], canonical: Callable[[str], str], *, 
             mine[path] = vector
 
 
-def check_reconciled(actions: Iterable[Action], canonical: Callable[[str], str]) -> str | None:
+def check_reconciled(actions: Iterable[Action], canonical: Callable[[str], str], *, path_once: bool = False) -> str | None:
     """Why the actions cannot be the last word on what they speak of, as a compacted file or a checkpoint has it; None where they can.
 
-    One path may be removed with the vectors of several versions, and is live at most once.
+    Args:
+        path_once: whether a path may be live with one vector only, as the protocol has it; commits that do not keep to that are read all
+            the same, and so is a checkpoint of what they add up to.
     """
     live: set[str] = set()
     seen: set[tuple[object, ...]] = set()
@@ -113,7 +115,7 @@ def check_reconciled(actions: Iterable[Action], canonical: Callable[[str], str])
         key = _reconciled_key(action, canonical)
         if key is None:
             continue
-        path = canonical(action.path) if isinstance(action, Add) else None
+        path = canonical(action.path) if path_once and isinstance(action, Add) else None
         if key in seen or path in live:
             return f"it has more than one action for {action.path if isinstance(action, Add | Remove) else ' '.join(map(str, key))}"
         seen.add(key)

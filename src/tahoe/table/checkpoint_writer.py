@@ -28,6 +28,7 @@ from tahoe.protocol.replay import FileKey, file_key
 from tahoe.protocol.schema import DataType
 from tahoe.protocol.stats import statistics_columns
 from tahoe.table.checkpoint import TOMBSTONE, read_checkpoint, read_few, read_tombstones, tombstones
+from tahoe.table.chunks import one_array
 from tahoe.table.files import COLUMNS, STATS_PARSED, TEXT_MAP, MemoryPart, without
 from tahoe.table.log import Log
 from tahoe.table.scan import typed_partition_values
@@ -198,7 +199,7 @@ class _Writer:
             columns |= self._typed_partition(columns["partitionValues"])
         if not properties.WRITE_STATS_AS_JSON.get(self.snapshot.properties):
             del columns["stats"]
-        arrays = {field.name: columns[field.name].combine_chunks() for field in self._add_type}
+        arrays = {field.name: one_array(columns[field.name]) for field in self._add_type}
         return pa.StructArray.from_arrays(list(arrays.values()), fields=list(self._add_type))
 
     @cached_property
@@ -225,9 +226,7 @@ class _Writer:
         if not fields:
             return {}
         names = [stored_name(f, snapshot.column_mapping_mode) for f in fields]
-        values = [
-            typed_partition_values(texts, name, f.type, snapshot.log.zone).combine_chunks() for name, f in zip(names, fields, strict=True)
-        ]
+        values = [one_array(typed_partition_values(texts, name, f.type, snapshot.log.zone)) for name, f in zip(names, fields, strict=True)]
         return {"partitionValues_parsed": pa.chunked_array([pa.StructArray.from_arrays(values, names=names)])}
 
     @cached_property
@@ -271,7 +270,8 @@ class _Writer:
         codec = properties.PARQUET_COMPRESSION.get(self.snapshot.properties, table=self.snapshot.url)
         rows = 0
         with tempfile.SpooledTemporaryFile(_BUFFERED_BYTES_MAX) as out:
-            with pq.ParquetWriter(out, schema, compression=_ARROW_CODECS.get(codec, codec), use_dictionary=_REPEATED) as writer:
+            how = {"compression": _ARROW_CODECS.get(codec, codec), "use_dictionary": _REPEATED, "write_page_checksum": True}
+            with pq.ParquetWriter(out, schema, **how) as writer:
                 if actions:
                     writer.write_table(pa.Table.from_pylist([_row(action) for action in actions], schema))
                 for name, array in files:
@@ -343,7 +343,7 @@ def _unexpired(snapshot: Snapshot, cutoff_ms: int) -> Iterator[pa.StructArray]:
             named = {"path": removes.field("path"), "deletion_vector": removes.field("deletionVector"), "remove": removes}
             kept = without(MemoryPart(pa.table(named)), seen, log.canonical)
             if kept.num_rows:
-                yield kept.column("remove").combine_chunks()
+                yield one_array(kept.column("remove"))
 
 
 def _checkpoint_and_commits(log: Log, segment: Segment) -> tuple[Checkpoint | None, list[list[Action]]]:

@@ -145,7 +145,7 @@ class Log:
         detail: str | None
         try:
             actions = list(decode_commit(self.env.store.get(file.key), table=self.url, file=file.name))
-            detail = check_reconciled(actions, self.canonical)
+            detail = check_reconciled(actions, self.canonical, path_once=True)
         except (FileNotFoundError, DeltaLogError) as error:
             raise CorruptCompactedLogError(table=self.url, file=file.name, detail=str(error)) from error
         if detail is not None:
