@@ -28,6 +28,7 @@ from tahoe._version import VERSION
 from tahoe.protocol.column_mapping import physical_path
 from tahoe.protocol.predicate import columns_of
 from tahoe.protocol.schema import DataType, Struct
+from tahoe.table.chunks import taken_table
 from tahoe.table.findings import Finding, Severity
 from tahoe.table.scan import Scan
 from tahoe.table.snapshot import Snapshot
@@ -235,7 +236,7 @@ def _file_rows(scan: Scan, limit: int | None) -> list[dict[str, Any]]:
     if not columns:
         return rows
     statistics = scan.snapshot.live.statistics(StatisticsRequest(dict(columns.values())))
-    kept = (statistics if scan.rows is None else statistics.take(scan.rows)).slice(0, limit).to_pylist()
+    kept = (statistics if scan.rows is None else taken_table(statistics, scan.rows)).slice(0, limit).to_pylist()
     for row, found in zip(rows, kept, strict=True):
         row["statistics"] = {
             name: {bound: found.get(column_name(bound, path)) for bound in ("min", "max")} for name, (path, _) in columns.items()

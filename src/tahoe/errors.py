@@ -36,7 +36,7 @@
     │   │   UnsupportedTypeChangeError, UnsupportedFileFormatError, WriteNotImplementedError
     ├── DeltaLogError                 the log breaks the protocol
     │   ├── InvalidLogFileError, InvalidCommitError, MissingVersionError, MissingActionError, CorruptCheckpointError,
-    │   │   InvalidPartitionValueError; below the third CommitGoneError
+    │   │   CorruptCompactedLogError, InvalidActionError, InvalidPathError, InvalidPartitionValueError; below the third CommitGoneError
     ├── DeltaDataError                a file that the log names is not what the log says
     │   ├── DataFileMissingError, InvalidDataFileError, DeletionVectorError
     ├── DeltaConcurrentModificationException   another writer won, and what it did matters to this one
@@ -820,11 +820,32 @@ class MissingActionError(DeltaLogError):
     todo = "The writer of the log is at fault; restore it from a copy."
 
 
+class InvalidActionError(DeltaLogError):
+    condition = "DELTA_INVALID_ACTION"
+    sqlstate = "XXKDS"
+    what = "{table}: the {action} action of the log cannot be understood: {detail}."
+    todo = "The writer of that action is at fault; restore the log from a copy, or read an older version with versionAsOf."
+
+
+class InvalidPathError(DeltaLogError):
+    condition = "DELTA_INVALID_PATH_IN_LOG"
+    sqlstate = "XXKDS"
+    what = "{table}: the log names a file {path!r}, which no file can be called: {detail}."
+    todo = "The writer of that path is at fault; read an older version with versionAsOf, or remove the file from the table."
+
+
 class CorruptCheckpointError(DeltaLogError):
     condition = "DELTA_CORRUPT_CHECKPOINT"
     sqlstate = "XXKDS"
     what = "{table}: the checkpoint {file} cannot be used: {detail}."
     todo = "Delete the checkpoint if the commits before it are still there; the table does not need it then."
+
+
+class CorruptCompactedLogError(DeltaLogError):
+    condition = "DELTA_CORRUPT_COMPACTED_LOG"
+    sqlstate = "XXKDS"
+    what = "{table}: the compacted file {file} cannot be used: {detail}."
+    todo = "Delete it if the commits that it stands for are still there; the table does not need it then."
 
 
 class InvalidPartitionValueError(DeltaLogError):

@@ -21,6 +21,7 @@ from tahoe.protocol.actions import (
 )
 from tahoe.protocol.replay import State, replay
 from tahoe.table.snapshot import Snapshot, load_snapshot, refresh
+from tahoe.table.upkeep import compact_log
 from tests.table.builders import METADATA, PROTOCOL, add, make_log, memory_env, parquet_bytes, put_commit, state_actions
 
 # Spellings of few files, so that actions meet: relative, escaped, absolute.
@@ -114,6 +115,17 @@ def test_a_checkpoint_of_any_kind_changes_nothing(history, data):
         store.put(f"{log_files.LOG_FOLDER}/{name}", content)
     for version in range(cut):  # the checkpoint alone must do
         store.delete(log_files.commit_key(version))
+    assert facts(load_snapshot(log)) == plain
+
+
+@given(commits(), st.data())
+def test_a_compacted_file_changes_nothing(history, data):
+    log = make_log(history)
+    plain = facts(load_snapshot(log))
+    start = data.draw(st.integers(0, len(history) - 1))
+    end = data.draw(st.integers(start, len(history) - 1))
+    if start < end:
+        compact_log(log, start, end)
     assert facts(load_snapshot(log)) == plain
 
 

@@ -67,6 +67,7 @@ TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 NAMES = TEXTS.filter(bool)
 LONGS = st.integers(-(1 << 63), (1 << 63) - 1)
 COUNTS = st.integers(0, (1 << 63) - 1)
+SMALL_COUNTS = st.integers(0, (1 << 31) - 1)
 JSON = st.recursive(
     st.none() | st.booleans() | LONGS | TEXTS, lambda inner: st.lists(inner, max_size=2) | st.dictionaries(TEXTS, inner, max_size=2)
 )
@@ -79,9 +80,9 @@ VECTORS = st.builds(
     DeletionVectorDescriptor,
     storage_type=st.sampled_from("uip"),
     path_or_inline=TEXTS,
-    size_bytes=COUNTS,
+    size_bytes=SMALL_COUNTS,
     cardinality=COUNTS,
-    offset=st.none() | COUNTS,
+    offset=st.none() | SMALL_COUNTS,
 )
 FEATURES = st.none() | st.frozensets(NAMES, max_size=3)
 FILE_FIELDS = {
@@ -199,7 +200,7 @@ def test_partition_values(data_type, data):
     assert (found, type(found)) == (value, type(value))
 
 
-SEGMENTS = NAMES.filter(lambda segment: "/" not in segment and segment not in (".", ".."))
+SEGMENTS = NAMES.filter(lambda segment: not {"/", "\0"} & set(segment) and segment not in (".", ".."))
 
 
 @given(segments=st.lists(SEGMENTS, min_size=1, max_size=3))
@@ -281,7 +282,7 @@ def test_z85(data):
     assert z85_decode(z85_encode(data)) == data
 
 
-VERSIONS = st.integers(0, 10**20 - 1)
+VERSIONS = st.integers(0, log_files.VERSION_MAX)
 
 
 @given(

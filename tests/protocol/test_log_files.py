@@ -67,6 +67,16 @@ def test_a_compacted_file_replaces_the_commits_it_covers():
     assert [(f.version, f.end_version) for f in plan_segment(listing, 5, table="t").deltas] == [(0, 0), (1, 1), (2, 4), (5, 5)]
 
 
+def test_a_name_can_claim_any_number_of_parts_and_any_version():
+    """Neither makes anything of that size, and a version that no reader can hold is none."""
+    absurd = log_files.multi_part_checkpoint_name(1, 1, 9_999_999_999)
+    assert log_files.complete_checkpoints(files(absurd)) == []
+    listing = commits(0, 1) + files(absurd, log_files.compacted_name(1, 99))
+    assert plan_segment(listing, None, table="t").version == 1
+    assert log_files.parse_name(f"{10**20 - 1}.json") is None
+    assert log_files.parse_name(log_files.commit_name((1 << 63) - 1)) is not None
+
+
 def test_a_gap_in_the_commits_is_refused_with_the_missing_name():
     with pytest.raises(MissingVersionError, match=r"00000000000000000001\.json is missing.*0, 2"):
         plan_segment(commits(0, 2), None, table="t")

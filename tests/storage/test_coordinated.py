@@ -226,6 +226,19 @@ def test_entries_of_a_table_that_was_deleted_are_named(is_complete: bool) -> Non
     assert "delete that table's entries" in caught.value.next_step
 
 
+@pytest.mark.parametrize(
+    ("file", "temporary"), [(commit_name(0), "../../outside"), (commit_name(0), "/etc/x"), ("../x.json", ".tmp/a"), ("zzz", ".tmp/a")]
+)
+def test_an_entry_that_names_what_is_no_commit_of_the_log_is_refused(file: str, temporary: str) -> None:
+    """Its bytes would become a commit, and be deleted where they were."""
+    store = new_store()
+    store.put("outside", b"precious")
+    store.service.claim(CommitEntry(table=store.url, file=file, temporary=temporary))
+    with pytest.raises(CommitEntryError):
+        listed(store)
+    assert store.get("outside") == b"precious"
+
+
 def test_files_that_are_no_commits_need_no_entry() -> None:
     store = new_store()
     for key in ("_delta_log/00000000000000000000.crc", "00000000000000000000.json", "_delta_log/x/00000000000000000000.json"):

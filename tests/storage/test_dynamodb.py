@@ -20,6 +20,7 @@ from botocore.stub import Stubber
 
 import tahoe
 from tahoe.errors import (
+    CommitEntryError,
     CommitTableMissingError,
     InvalidOptionError,
     PackageMissingError,
@@ -31,7 +32,7 @@ from tahoe.storage import dynamodb, open_store
 from tahoe.storage.cloud import CloudStore
 from tahoe.storage.commit_service import CommitEntry
 from tahoe.storage.coordinated import CoordinatedStore
-from tahoe.storage.dynamodb import DynamoDBCommitService
+from tahoe.storage.dynamodb import DynamoDBCommitService, _entry
 from tahoe.storage.service_options import commit_service, without_service
 from tests.storage.servers import Server
 
@@ -328,3 +329,8 @@ def test_the_storage_is_opened_without_the_settings_of_the_service() -> None:
     store = open_store("s3://b/t", {**own, "region": "r"})
     assert isinstance(store, CoordinatedStore)
     assert store.inner == CloudStore("s3://b/t", {"region": "r"}, is_tried_out=True)
+
+
+def test_an_entry_that_lacks_something_is_named() -> None:
+    with pytest.raises(CommitEntryError, match="it has no tempPath"):
+        _entry({"tablePath": {"S": "s3a://b/t"}, "fileName": {"S": "f"}, "complete": {"S": "false"}})

@@ -6,6 +6,7 @@ import pytest
 
 from tahoe.errors import (
     CorruptCheckpointError,
+    CorruptCompactedLogError,
     InvalidCommitError,
     InvalidLogFileError,
     MissingActionError,
@@ -16,14 +17,18 @@ from tahoe.errors import (
     VersionNotFoundError,
 )
 from tahoe.protocol import log_files
-from tahoe.protocol.actions import DeletionVectorDescriptor, Metadata, Protocol, Remove
+from tahoe.protocol.actions import DeletionVectorDescriptor, Metadata, Protocol, Remove, Txn, encode_commit
 from tahoe.protocol.last_checkpoint import LastCheckpoint, encode_last_checkpoint
 from tahoe.protocol.log_files import commit_key
 from tahoe.storage.memory import Operation
+from tahoe.table.checkpoint_writer import write_checkpoint
+from tahoe.table.findings import Kind
 from tahoe.table.log import Log
 from tahoe.table.snapshot import load_snapshot, refresh
+from tahoe.table.verify_log import check_log
 from tests.table.builders import METADATA, PROTOCOL, add, make_log, memory_env, parquet_bytes, put_commit
 
+VECTOR = DeletionVectorDescriptor(storage_type="i", path_or_inline="v", size_bytes=1, cardinality=1)
 CHECKPOINT = f"{log_files.LOG_FOLDER}/{log_files.classic_checkpoint_name(2)}"
 
 
@@ -120,6 +125,38 @@ def test_versions_and_gaps():
 def test_a_broken_checkpoint_costs_time_not_correctness(content):
     log = table_with_checkpoint()
     log.env.store.put(CHECKPOINT, content)
+    assert paths(log) == ["b", "c"]
+
+
+@pytest.mark.parametrize(
+    "compacted",
+    [
+        encode_commit([add("a"), Remove(path="a"), add("b")]),
+        encode_commit([add("b"), add("b", deletion_vector=VECTOR)]),
+        encode_commit([Remove(path="a"), Remove(path="a"), add("b")]),
+        encode_commit([Remove(path="a"), add("b"), Txn(app_id="x", version=2), Txn(app_id="x", version=1)]),
+        encode_commit([add("b"), add("c")])[:-20],
+        b"\xff\xfe",
+    ],
+)
+def test_a_compacted_file_that_is_illegal_or_broken_is_passed_over_for_its_commits(compacted):
+    log = make_log([[add("a")], [Remove(path="a"), add("b")], [add("c")], [add("d")]])
+    name = log_files.compacted_name(1, 2)
+    log.env.store.put(f"{log_files.LOG_FOLDER}/{name}", compacted)
+    assert paths(log) == ["b", "c", "d"]
+    write_checkpoint(load_snapshot(log))
+    assert paths(log) == ["b", "c", "d"]
+    assert {(f.kind, f.file) for f in check_log(log)} == {(Kind.WRONG_COMPACTED_LOG, name)}
+    log.env.store.delete(commit_key(1))
+    with pytest.raises(CorruptCompactedLogError, match=name):
+        load_snapshot(log, 2)
+
+
+def test_a_checkpoint_and_a_compacted_file_may_both_be_broken():
+    log = table_with_checkpoint()
+    log.env.store.put(CHECKPOINT, b"broken")
+    for end in (2, 3):
+        log.env.store.put(f"{log_files.LOG_FOLDER}/{log_files.compacted_name(1, end)}", b"{")
     assert paths(log) == ["b", "c"]
 
 

@@ -1,7 +1,7 @@
 """The actions of the log as values, and their JSON lines.
 
 Protocol: "Actions". Unknown actions and fields are ignored on reading, as "Protocol Evolution" asks; a missing required field is an
-error of the log. Encoding leaves out fields that are None.
+error of the log, and so is a value of another type than its field's. Encoding leaves out fields that are None.
 """
 
 from __future__ import annotations
@@ -12,8 +12,12 @@ from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, TypeAlias
 
 from tahoe._cached import cached_property
-from tahoe.errors import InvalidLogFileError
+from tahoe.errors import InvalidActionError, InvalidLogFileError
+from tahoe.protocol.json_text import is_text, load_json
 from tahoe.protocol.schema import Struct, parse_schema
+
+# The end of the year 9999.
+_TIMESTAMP_MS_MAX = 253_402_300_799_999
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,8 +142,9 @@ class CommitInfo:
 
     @property
     def in_commit_timestamp_ms(self) -> int | None:
+        """None also where what stands there is no time that a calendar has."""
         value = self.fields.get("inCommitTimestamp")
-        return value if isinstance(value, int) else None
+        return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _TIMESTAMP_MS_MAX else None
 
     @property
     def txn_id(self) -> str | None:
@@ -173,6 +178,25 @@ Action: TypeAlias = Protocol | Metadata | Add | Remove | Cdc | Txn | DomainMetad
 FileAction: TypeAlias = Add | Remove
 
 
+def domain_configuration(domain: DomainMetadata) -> dict[str, Any]:
+    """What a domain of the protocol's own says, which is a JSON object.
+
+    Raises:
+        InvalidActionError: it is none.
+    """
+    try:
+        value = load_json(domain.configuration)
+    except ValueError as error:
+        raise invalid_domain(domain, str(error)) from error
+    if not isinstance(value, dict):
+        raise invalid_domain(domain, "its configuration is no JSON object")
+    return value
+
+
+def invalid_domain(domain: DomainMetadata, detail: str) -> InvalidActionError:
+    return InvalidActionError(table="the table", action=f"domainMetadata ({domain.domain})", detail=detail)
+
+
 def remove_of(add: Add, now_ms: int, *, data_change: bool = True) -> Remove:
     """The tombstone for a live file."""
     return Remove(
@@ -189,89 +213,179 @@ def remove_of(add: Add, now_ms: int, *, data_change: bool = True) -> Remove:
     )
 
 
-# --- the JSON form, as a table: an action's name, its class, and its fields as JSON key and attribute
+# --- the values of JSON, and of the columns of a checkpoint: what each field takes
 
-_VECTOR = (
-    ("storageType", "storage_type"),
-    ("pathOrInlineDv", "path_or_inline"),
-    ("offset", "offset"),
-    ("sizeInBytes", "size_bytes"),
-    ("cardinality", "cardinality"),
+_LONG_MAX = (1 << 63) - 1
+_INT_MAX = (1 << 31) - 1
+
+
+def _text(value: Any) -> str:
+    if not is_text(value):
+        raise ValueError("text was expected")
+    found: str = value
+    return found
+
+
+def _boolean(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError("true or false was expected")  # noqa: TRY004 - what is wrong is the log
+    return value
+
+
+def _number(least: int, most: int) -> Callable[[Any], int]:
+    def read(value: Any) -> int:
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)
+        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+            raise ValueError(f"a whole number from {least} to {most} was expected")
+        return value
+
+    return read
+
+
+_long = _number(-_LONG_MAX - 1, _LONG_MAX)
+_count = _number(0, _LONG_MAX)
+_small_count = _number(0, _INT_MAX)
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list | tuple):
+        raise ValueError("a list of texts was expected")  # noqa: TRY004
+    return tuple(map(_text, value))
+
+
+def _names(value: Any) -> frozenset[str]:
+    return frozenset(_texts(value))
+
+
+def _optional_texts(value: Any) -> dict[str, str | None]:
+    """A map of texts or nulls. Numbers and booleans are taken as they are written, as the reference's reader does."""
+    if not isinstance(value, dict):
+        raise ValueError("a map of texts was expected")  # noqa: TRY004
+    return {_text(key): None if item is None else _text(_as_text(item)) for key, item in value.items()}
+
+
+def _text_map(value: Any) -> dict[str, str]:
+    return {key: item for key, item in _optional_texts(value).items() if item is not None}
+
+
+def _as_text(value: Any) -> Any:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value) if isinstance(value, int) else value
+
+
+# --- the JSON form, as a table: an action's name, its class, and its fields as JSON key, attribute, and what the value must be
+
+_Shape: TypeAlias = tuple[tuple[str, str, Callable[[Any], Any]], ...]
+
+
+def _struct(kind: type[Any], shape: _Shape) -> Callable[[Any], Any]:
+    return lambda body: _decode(kind, shape, body)
+
+
+_VECTOR: _Shape = (
+    ("storageType", "storage_type", _text),
+    ("pathOrInlineDv", "path_or_inline", _text),
+    ("offset", "offset", _small_count),
+    ("sizeInBytes", "size_bytes", _small_count),
+    ("cardinality", "cardinality", _count),
 )
-_FORMAT = (("provider", "provider"), ("options", "options"))
+_FORMAT: _Shape = (("provider", "provider", _text), ("options", "options", _text_map))
 
-_SHAPES: Mapping[str, tuple[type[Any], tuple[tuple[str, str], ...]]] = {
+
+def decode_deletion_vector(body: Mapping[str, Any] | None) -> DeletionVectorDescriptor | None:
+    """A descriptor; None for a struct whose fields are all null, which is how Parquet readers show an absent one.
+
+    Raises:
+        ValueError: it is no descriptor.
+    """
+    if body is None or (isinstance(body, dict) and body.get("storageType") is None):
+        return None
+    vector: DeletionVectorDescriptor = _decode(DeletionVectorDescriptor, _VECTOR, body)
+    return vector
+
+
+_SHAPES: Mapping[str, tuple[type[Any], _Shape]] = {
     "add": (
         Add,
         (
-            ("path", "path"),
-            ("partitionValues", "partition_values"),
-            ("size", "size_bytes"),
-            ("modificationTime", "modification_time_ms"),
-            ("dataChange", "data_change"),
-            ("stats", "stats"),
-            ("tags", "tags"),
-            ("deletionVector", "deletion_vector"),
-            ("baseRowId", "base_row_id"),
-            ("defaultRowCommitVersion", "default_row_commit_version"),
-            ("clusteringProvider", "clustering_provider"),
+            ("path", "path", _text),
+            ("partitionValues", "partition_values", _optional_texts),
+            ("size", "size_bytes", _count),
+            ("modificationTime", "modification_time_ms", _long),
+            ("dataChange", "data_change", _boolean),
+            ("stats", "stats", _text),
+            ("tags", "tags", _optional_texts),
+            ("deletionVector", "deletion_vector", decode_deletion_vector),
+            ("baseRowId", "base_row_id", _long),
+            ("defaultRowCommitVersion", "default_row_commit_version", _long),
+            ("clusteringProvider", "clustering_provider", _text),
         ),
     ),
     "remove": (
         Remove,
         (
-            ("path", "path"),
-            ("deletionTimestamp", "deletion_timestamp_ms"),
-            ("dataChange", "data_change"),
-            ("extendedFileMetadata", "extended_file_metadata"),
-            ("partitionValues", "partition_values"),
-            ("size", "size_bytes"),
-            ("stats", "stats"),
-            ("tags", "tags"),
-            ("deletionVector", "deletion_vector"),
-            ("baseRowId", "base_row_id"),
-            ("defaultRowCommitVersion", "default_row_commit_version"),
+            ("path", "path", _text),
+            ("deletionTimestamp", "deletion_timestamp_ms", _long),
+            ("dataChange", "data_change", _boolean),
+            ("extendedFileMetadata", "extended_file_metadata", _boolean),
+            ("partitionValues", "partition_values", _optional_texts),
+            ("size", "size_bytes", _long),
+            ("stats", "stats", _text),
+            ("tags", "tags", _optional_texts),
+            ("deletionVector", "deletion_vector", decode_deletion_vector),
+            ("baseRowId", "base_row_id", _long),
+            ("defaultRowCommitVersion", "default_row_commit_version", _long),
         ),
     ),
     "metaData": (
         Metadata,
         (
-            ("id", "id"),
-            ("name", "name"),
-            ("description", "description"),
-            ("format", "format"),
-            ("schemaString", "schema_string"),
-            ("partitionColumns", "partition_columns"),
-            ("configuration", "configuration"),
-            ("createdTime", "created_time_ms"),
+            ("id", "id", _text),
+            ("name", "name", _text),
+            ("description", "description", _text),
+            ("format", "format", _struct(Format, _FORMAT)),
+            ("schemaString", "schema_string", _text),
+            ("partitionColumns", "partition_columns", _texts),
+            ("configuration", "configuration", _text_map),
+            ("createdTime", "created_time_ms", _long),
         ),
     ),
     "protocol": (
         Protocol,
         (
-            ("minReaderVersion", "reader_version"),
-            ("minWriterVersion", "writer_version"),
-            ("readerFeatures", "reader_features"),
-            ("writerFeatures", "writer_features"),
+            ("minReaderVersion", "reader_version", _long),
+            ("minWriterVersion", "writer_version", _long),
+            ("readerFeatures", "reader_features", _names),
+            ("writerFeatures", "writer_features", _names),
         ),
     ),
-    "txn": (Txn, (("appId", "app_id"), ("version", "version"), ("lastUpdated", "last_updated_ms"))),
-    "domainMetadata": (DomainMetadata, (("domain", "domain"), ("configuration", "configuration"), ("removed", "removed"))),
+    "txn": (Txn, (("appId", "app_id", _text), ("version", "version", _long), ("lastUpdated", "last_updated_ms", _long))),
+    "domainMetadata": (
+        DomainMetadata,
+        (("domain", "domain", _text), ("configuration", "configuration", _text), ("removed", "removed", _boolean)),
+    ),
     "cdc": (
         Cdc,
         (
-            ("path", "path"),
-            ("partitionValues", "partition_values"),
-            ("size", "size_bytes"),
-            ("dataChange", "data_change"),
-            ("tags", "tags"),
+            ("path", "path", _text),
+            ("partitionValues", "partition_values", _optional_texts),
+            ("size", "size_bytes", _count),
+            ("dataChange", "data_change", _boolean),
+            ("tags", "tags", _optional_texts),
         ),
     ),
     "sidecar": (
         Sidecar,
-        (("path", "path"), ("sizeInBytes", "size_bytes"), ("modificationTime", "modification_time_ms"), ("tags", "tags")),
+        (
+            ("path", "path", _text),
+            ("sizeInBytes", "size_bytes", _long),
+            ("modificationTime", "modification_time_ms", _long),
+            ("tags", "tags", _optional_texts),
+        ),
     ),
-    "checkpointMetadata": (CheckpointMetadata, (("version", "version"), ("tags", "tags"))),
+    "checkpointMetadata": (CheckpointMetadata, (("version", "version", _long), ("tags", "tags", _optional_texts))),
 }
 _NAMES = {kind: name for name, (kind, _) in _SHAPES.items()}
 
@@ -286,8 +400,8 @@ def decode_commit(data: bytes, *, table: str, file: str) -> Iterator[Action]:
         if not line.strip():
             continue
         try:
-            action = decode_action(json.loads(line))
-        except (ValueError, TypeError, AttributeError) as error:
+            action = decode_action(load_json(line))
+        except ValueError as error:
             raise InvalidLogFileError(table=table, file=file, line=number, detail=_why(error, line)) from error
         if action is not None:
             yield action
@@ -301,11 +415,19 @@ def _why(error: Exception, line: bytes) -> str:
 
 
 def decode_action(value: Mapping[str, Any]) -> Action | None:
-    """One line's JSON object as an action; None for actions that this version of the protocol does not know."""
+    """One line's JSON object as an action; None for actions that this version of the protocol does not know.
+
+    Raises:
+        ValueError: it is no object, or the action is not what the protocol has.
+    """
+    if not isinstance(value, dict):
+        raise ValueError("a JSON object was expected")  # noqa: TRY004 - what is wrong is the log
     for name, body in value.items():
         if body is None:
             continue
         if name == "commitInfo":
+            if not isinstance(body, dict):
+                raise ValueError("commitInfo: a JSON object was expected")
             return CommitInfo(dict(body))
         if name in _SHAPES:
             kind, shape = _SHAPES[name]
@@ -314,33 +436,23 @@ def decode_action(value: Mapping[str, Any]) -> Action | None:
     return None
 
 
-def decode_deletion_vector(body: Mapping[str, Any] | None) -> DeletionVectorDescriptor | None:
-    """A descriptor; None for a struct whose fields are all null, which is how Parquet readers show an absent one."""
-    if body is None or body.get("storageType") is None:
-        return None
-    vector: DeletionVectorDescriptor = _decode(DeletionVectorDescriptor, _VECTOR, body)
-    return vector
-
-
-def _decode(kind: type[Any], shape: tuple[tuple[str, str], ...], body: Mapping[str, Any]) -> Any:
+def _decode(kind: type[Any], shape: _Shape, body: Any) -> Any:
+    if not isinstance(body, dict):
+        raise ValueError(f"{kind.__name__}: a JSON object was expected")  # noqa: TRY004
     given = {}
-    for key, attribute in shape:
+    for key, attribute, read in shape:
         found = body.get(key)
         if found is not None:
-            given[attribute] = _FROM_JSON[attribute](found) if attribute in _FROM_JSON else found
-    missing = [key for key, attribute in shape if attribute in _REQUIRED[kind] and attribute not in given]
+            try:
+                given[attribute] = read(found)
+            except ValueError as error:
+                raise ValueError(f"{key} of {kind.__name__}: {error}") from None
+    missing = [key for key, attribute, _ in shape if attribute in _REQUIRED[kind] and attribute not in given]
     if missing:
         raise ValueError(f"{kind.__name__} lacks the required field {', '.join(missing)}")
     return kind(**given)
 
 
-_FROM_JSON: Mapping[str, Callable[[Any], Any]] = {
-    "reader_features": frozenset,
-    "writer_features": frozenset,
-    "partition_columns": tuple,
-    "format": lambda body: _decode(Format, _FORMAT, body),
-    "deletion_vector": decode_deletion_vector,
-}
 _TO_JSON: Mapping[str, Callable[[Any], Any]] = {
     "reader_features": sorted,
     "writer_features": sorted,
@@ -375,6 +487,6 @@ def action_to_json(action: Action) -> dict[str, Any]:
     return {name: _encode(_SHAPES[name][1], action)}
 
 
-def _encode(shape: tuple[tuple[str, str], ...], value: Any) -> dict[str, Any]:
-    found = ((key, attribute, getattr(value, attribute)) for key, attribute in shape)
+def _encode(shape: _Shape, value: Any) -> dict[str, Any]:
+    found = ((key, attribute, getattr(value, attribute)) for key, attribute, _ in shape)
     return {key: _TO_JSON[attribute](item) if attribute in _TO_JSON else item for key, attribute, item in found if item is not None}

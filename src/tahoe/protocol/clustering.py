@@ -15,8 +15,9 @@ from tahoe.errors import (
     InvalidClusteringError,
     TooManyClusteringColumnsError,
 )
-from tahoe.protocol.actions import Add, DomainMetadata
+from tahoe.protocol.actions import Add, DomainMetadata, domain_configuration, invalid_domain
 from tahoe.protocol.column_mapping import Mode, physical_path
+from tahoe.protocol.json_text import is_text
 from tahoe.protocol.schema import Struct
 from tahoe.protocol.stats import counted_columns, has_bounds, statistics_columns
 
@@ -29,12 +30,22 @@ _COLUMNS_MAX = 4
 
 
 def clustering_columns(domain: DomainMetadata | None, schema: Struct, mode: Mode | str) -> tuple[tuple[str, ...], ...]:
-    """Logical paths of the columns that a domain names; physical ones of columns that the schema does not have."""
+    """Logical paths of the columns that a domain names; physical ones of columns that the schema does not have.
+
+    Raises:
+        InvalidActionError: the domain is not what the protocol has.
+    """
     if domain is None:
         return ()
     logical = {physical_path(schema, path, mode): path for path, _ in schema.leaves()}
-    stored = [tuple(column) for column in json.loads(domain.configuration).get(_COLUMNS, ())]
-    return tuple(logical.get(column, column) for column in stored)
+    return tuple(logical.get(column, column) for column in _stored(domain))
+
+
+def _stored(domain: DomainMetadata) -> list[tuple[str, ...]]:
+    columns = domain_configuration(domain).get(_COLUMNS) or []
+    if not isinstance(columns, list) or not all(isinstance(column, list) and all(map(is_text, column)) for column in columns):
+        raise invalid_domain(domain, f"{_COLUMNS} are no lists of names")
+    return [tuple(column) for column in columns]
 
 
 def clustering_domain(columns: tuple[tuple[str, ...], ...], schema: Struct, mode: Mode | str) -> DomainMetadata | None:

@@ -10,7 +10,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Literal, TypeAlias
 
+from tahoe.errors import InvalidActionError
 from tahoe.protocol.actions import Protocol
+from tahoe.protocol.json_text import is_text
 from tahoe.protocol.schema import Field, Struct, map_fields, walk_fields
 
 Mode: TypeAlias = Literal["none", "name", "id"]
@@ -44,7 +46,13 @@ def mapping_mode(protocol: Protocol, configuration: Mapping[str, str]) -> Mode:
 def physical_name(field: Field) -> str:
     """The name in data files, partition values and statistics: the logical one where none was assigned."""
     name = field.metadata.get(PHYSICAL_NAME)
-    return field.name if name is None else str(name)
+    if name is None:
+        return field.name
+    if not is_text(name):
+        detail = f"{PHYSICAL_NAME} of column {field.name} is {name!r}, and no text"
+        raise InvalidActionError(table="the table", action="metaData", detail=detail)
+    found: str = name
+    return found
 
 
 def stored_name(field: Field, mode: Mode | str) -> str:
@@ -56,7 +64,10 @@ def stored_name(field: Field, mode: Mode | str) -> str:
 def column_id(field: Field) -> int | None:
     """The `field_id` in data files; None where none was assigned."""
     value = field.metadata.get(ID)
-    return None if value is None else int(value)
+    if value is not None and (not isinstance(value, int) or isinstance(value, bool)):
+        detail = f"{ID} of column {field.name} is {value!r}, and no whole number"
+        raise InvalidActionError(table="the table", action="metaData", detail=detail)
+    return value
 
 
 def physical_schema(schema: Struct, mode: Mode | str) -> Struct:
@@ -109,4 +120,8 @@ def _ids(schema: Struct) -> Iterator[int]:
     for _, field in walk_fields(schema):
         if (own := column_id(field)) is not None:
             yield own
-        yield from (field.metadata.get(NESTED_IDS) or {}).values()
+        nested = field.metadata.get(NESTED_IDS) or {}
+        if not isinstance(nested, dict) or not all(isinstance(value, int) for value in nested.values()):
+            detail = f"{NESTED_IDS} of column {field.name} is {nested!r}, and no map of whole numbers"
+            raise InvalidActionError(table="the table", action="metaData", detail=detail)
+        yield from nested.values()

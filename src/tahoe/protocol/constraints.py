@@ -6,13 +6,14 @@ writes rows evaluates the texts.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from tahoe._version import VERSION
-from tahoe.errors import WriteNotImplementedError
+from tahoe.errors import InvalidActionError, WriteNotImplementedError
 from tahoe.protocol.actions import Metadata
+from tahoe.protocol.json_text import is_text, load_json
 from tahoe.protocol.schema import walk_fields
 
 PREFIX = "delta.constraints."
@@ -49,5 +50,17 @@ def _invariants(metadata: Metadata, table: str) -> Iterator[Constraint]:
             if metadata.schema.resolve(path) is None:
                 rule = f"the invariant of {'.'.join(path)}, inside an array or a map"
                 raise WriteNotImplementedError(table=table, rule=rule, feature="invariants", tahoe_version=VERSION)
-            text = json.loads(stored)["expression"]["expression"]
+            text = _expression(stored)
+            if text is None:
+                detail = f"the invariant of column {'.'.join(path)} is {stored!r}"
+                raise InvalidActionError(table=table, action="metaData", detail=detail)
             yield Constraint(name=f"the invariant of column {'.'.join(path)}", expression=text)
+
+
+def _expression(stored: Any) -> str | None:
+    """The expression of an invariant as it is kept; None where there is none."""
+    try:
+        text = load_json(stored)["expression"]["expression"]
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return None
+    return text if is_text(text) else None

@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 
 from pyroaring import BitMap64
 
-from tahoe.errors import DeletionVectorError
+from tahoe.errors import DeletionVectorError, DeltaError
 from tahoe.protocol.actions import DeletionVectorDescriptor
 from tahoe.protocol.partitions import resolve_path
 
@@ -84,7 +84,7 @@ def vector_location(descriptor: DeletionVectorDescriptor, table_url: str, *, fil
     """The url, the offset and the length of what `decode_stored` takes; None for an inline vector.
 
     Raises:
-        DeletionVectorError: the descriptor makes no sense.
+        DeletionVectorError: the descriptor makes no sense, or leads out of the table's folder where it is to stay in it.
     """
     match descriptor.storage_type:
         case "i":
@@ -92,7 +92,10 @@ def vector_location(descriptor: DeletionVectorDescriptor, table_url: str, *, fil
         case "u":
             url = f"{table_url}/{_relative_path(descriptor, table_url, file)}"
         case "p":
-            url = resolve_path(descriptor.path_or_inline, table_url)
+            try:
+                url = resolve_path(descriptor.path_or_inline, table_url)
+            except DeltaError as error:
+                raise _invalid(descriptor, table_url, file, str(error)) from error
         case other:
             raise _invalid(descriptor, table_url, file, f"its storage type is {other!r}, and the protocol has 'u', 'i' and 'p'")
     # The file's first byte is its version, so that nothing starts at 0: an offset left out means the first vector.
@@ -108,6 +111,8 @@ def _relative_path(descriptor: DeletionVectorDescriptor, table: str, file: str) 
         raise _invalid(descriptor, table, file, f"its name cannot be decoded: {error}") from error
     if len(uuid) != 16:
         raise _invalid(descriptor, table, file, f"its name has {len(text)} characters, and a UUID takes {_UUID_CHARACTERS}")
+    if any(segment in ("", ".", "..") for segment in prefix.split("/")) and prefix:
+        raise _invalid(descriptor, table, file, f"its prefix {prefix!r} names no folder below the table")
     return vector_file_path(prefix, uuid)
 
 
@@ -196,6 +201,8 @@ def _deserialize(data: bytes) -> BitMap64:
 
 def _native_to_portable(data: bytes, order: _ByteOrder) -> bytes:
     count, position = int.from_bytes(data[:4], order), 4
+    if count * _SIZE_BYTES > len(data):
+        raise ValueError(f"it says that it has {count} bitmaps, and ends before")
     buckets = []
     for key in range(count):
         size = int.from_bytes(data[position : position + 4], order)

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
+from tahoe.protocol.json_text import load_json
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastCheckpoint:
@@ -31,7 +33,7 @@ class _Number(str):
 def parse_last_checkpoint(data: bytes) -> LastCheckpoint | None:
     """The hint, or None where the text is no such JSON, names no version, or fails its own checksum."""
     try:
-        value = _load(data.decode())
+        value = _load(data)
         if "checksum" in value and value["checksum"] != checksum(value):
             return None
         return LastCheckpoint(
@@ -62,8 +64,8 @@ def _integer(value: Any) -> int | None:
     return None if value is None else int(value)
 
 
-def _load(text: str) -> Any:
-    return json.loads(text, parse_int=_Number, parse_float=_Number, object_pairs_hook=_unique)
+def _load(text: str | bytes) -> Any:
+    return load_json(text, parse_int=_Number, parse_float=_Number, object_pairs_hook=_unique)
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

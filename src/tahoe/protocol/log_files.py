@@ -38,6 +38,9 @@ _PATTERNS: Mapping[Kind, re.Pattern[str]] = {
     Kind.CHECKSUM: re.compile(r"(?P<version>\d{20})\.crc"),
 }
 
+# Versions are Java's signed longs, and twenty digits can say more.
+VERSION_MAX = (1 << 63) - 1
+
 # Of several checkpoints of one version, the one that cannot be half written or overwritten comes first.
 _PREFERENCE = (Kind.UUID_CHECKPOINT, Kind.CLASSIC_CHECKPOINT, Kind.MULTI_PART_CHECKPOINT)
 
@@ -76,6 +79,8 @@ def parse_name(name: str, *, size_bytes: int = 0, modified_ms: int = 0, etag: st
         if found := pattern.fullmatch(name):
             groups = found.groupdict()
             version = int(groups["version"])
+            if version > VERSION_MAX:
+                return None
             return LogFile(
                 kind=kind,
                 name=name,
@@ -150,7 +155,8 @@ def complete_checkpoints(files: Iterable[LogFile]) -> list[Checkpoint]:
     complete = []
     for (version, kind, identity), members in groups.items():
         members.sort(key=lambda f: f.part)
-        if [f.part for f in members] == list(range(1, members[0].parts + 1)):
+        # The number of parts is a name's claim: nothing is made that is as long as it says.
+        if len(members) == members[0].parts and all(f.part == number for number, f in enumerate(members, start=1)):
             rank = (-version, _PREFERENCE.index(kind), str(identity))
             complete.append((rank, Checkpoint(version=version, files=tuple(members))))
     return [checkpoint for _, checkpoint in sorted(complete, key=lambda pair: pair[0])]
@@ -195,7 +201,7 @@ def plan_segment(files: Iterable[LogFile], version: int | None, *, table: str, u
     """Choose the files that rebuild a version (the newest if None).
 
     Args:
-        unusable: names of checkpoint files that were found to be broken; they are passed over.
+        unusable: names of checkpoints and compacted files that were found to be broken; they are passed over.
 
     Raises:
         VersionNotFoundError: there is no such version, with the range there is.

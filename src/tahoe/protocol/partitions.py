@@ -18,7 +18,8 @@ from typing import Any
 from urllib.parse import unquote
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from tahoe.errors import InvalidPartitionValueError, PathOutsideTableError, UnsupportedOperationError
+from tahoe.errors import InvalidPartitionValueError, InvalidPathError, PathOutsideTableError, UnsupportedOperationError
+from tahoe.protocol.json_text import is_text
 from tahoe.protocol.schema import BINARY, DECIMAL_PRECISION_MAX, STRING, DataType, Decimal, Primitive
 
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
@@ -368,12 +369,16 @@ def decode_path(uri: str) -> str:
 def resolve_path(add_path: str, table_url: str) -> str:
     """The absolute, unescaped url of a file that the log names.
 
-    A relative path is below the table; `/abs/path` is on the table's own storage; `file:/x` becomes `file:///x`.
+    A relative path is below the table; `/abs/path` is on the table's own storage; `file:/x` becomes `file:///x`. An absolute one may be
+    anywhere, as a clone's are: whoever writes the log says what its readers open, with their credentials.
 
     Raises:
         PathOutsideTableError: a relative path that leads out of the table's folder.
+        InvalidPathError: a path that is no text once it is unescaped, or has a null character.
     """
     scheme, authority, path = _absolute(add_path, table_url)
+    if "\0" in path or not is_text(path):
+        raise InvalidPathError(table=table_url, path=add_path, detail="it has a null character" if "\0" in path else "it is no UTF-8")
     if scheme is not None:
         return f"{scheme}://{authority}{path}"
     if path == ".." or path.startswith("../"):

@@ -48,7 +48,7 @@ class Property(Generic[T]):
         """
         try:
             return self.parse(text.strip())
-        except ValueError as error:
+        except (ValueError, ArithmeticError) as error:
             raise InvalidPropertyError(property=self.name, table=table, value=text, detail=f"it takes {self.takes}") from error
 
 
@@ -224,6 +224,13 @@ ENABLE_CHANGE_DATA_FEED = _feature_switch("delta.enableChangeDataFeed", "changeD
 ENABLE_DELETION_VECTORS = _feature_switch("delta.enableDeletionVectors", "deletionVectors")
 ENABLE_EXPIRED_LOG_CLEANUP = _switch("delta.enableExpiredLogCleanup", True)
 ENABLE_IN_COMMIT_TIMESTAMPS = _feature_switch("delta.enableInCommitTimestamps", "inCommitTimestamp")
+# Since which version a table has in-commit timestamps, and since when, where it had commits before.
+IN_COMMIT_TIMESTAMPS_FROM_VERSION: PlainProperty[int | None] = PlainProperty(
+    name="delta.inCommitTimestampEnablementVersion", default=None, parse=_number(0), takes="a version", is_internal=True
+)
+IN_COMMIT_TIMESTAMPS_FROM_TIME: PlainProperty[int | None] = PlainProperty(
+    name="delta.inCommitTimestampEnablementTimestamp", default=None, parse=_number(0), takes="milliseconds", is_internal=True
+)
 ENABLE_ROW_TRACKING = _feature_switch("delta.enableRowTracking", "rowTracking")
 ROW_TRACKING_SUSPENDED = _feature_switch("delta.rowTrackingSuspended", "rowTracking")
 ENABLE_TYPE_WIDENING = _feature_switch("delta.enableTypeWidening", "typeWidening")
@@ -298,10 +305,8 @@ PROPERTIES: tuple[Property[Any], ...] = (
     ROW_TRACKING_SUSPENDED,
     _text("delta.rowTracking.materializedRowIdColumnName", is_internal=True),
     _text("delta.rowTracking.materializedRowCommitVersionColumnName", is_internal=True),
-    PlainProperty(name="delta.inCommitTimestampEnablementVersion", default=None, parse=_number(0), takes="a version", is_internal=True),
-    PlainProperty(
-        name="delta.inCommitTimestampEnablementTimestamp", default=None, parse=_number(0), takes="milliseconds", is_internal=True
-    ),
+    IN_COMMIT_TIMESTAMPS_FROM_VERSION,
+    IN_COMMIT_TIMESTAMPS_FROM_TIME,
     _text("delta.universalFormat.enabledFormats"),
     _switch("delta.universalFormat.iceberg.atomicConversion.supported"),
     _feature_switch("delta.enableIcebergCompatV1", "icebergCompatV1"),

@@ -100,3 +100,42 @@ def check_commit(actions: Iterable[Action], canonical: Callable[[str], str], *, 
             if path in other and other[path] == vector:
                 raise InvalidCommitError(table=table, file=file, detail=f"it both adds and removes {action.path}")
             mine[path] = vector
+
+
+def check_reconciled(actions: Iterable[Action], canonical: Callable[[str], str], *, path_once: bool = False) -> str | None:
+    """Why the actions cannot be the last word on what they speak of, as a compacted file or a checkpoint has it; None where they can.
+
+    Args:
+        path_once: whether a path may be live with one vector only, as the protocol has it; commits that do not keep to that are read all
+            the same, and so is a checkpoint of what they add up to.
+    """
+    live: set[str] = set()
+    seen: set[tuple[object, ...]] = set()
+    for action in actions:
+        key = _reconciled_key(action, canonical)
+        if key is None:
+            continue
+        path = canonical(action.path) if path_once and isinstance(action, Add) else None
+        if key in seen or path in live:
+            return f"it has more than one action for {action.path if isinstance(action, Add | Remove) else ' '.join(map(str, key))}"
+        seen.add(key)
+        if path is not None:
+            live.add(path)
+    return None
+
+
+def _reconciled_key(action: Action, canonical: Callable[[str], str]) -> tuple[object, ...] | None:
+    """What an action speaks of; of all actions with one key the last one counts."""
+    match action:
+        case Protocol():
+            return ("protocol",)
+        case Metadata():
+            return ("metaData",)
+        case Txn():
+            return ("txn", action.app_id)
+        case DomainMetadata():
+            return ("domainMetadata", action.domain)
+        case Add() | Remove():
+            return ("file", *file_key(action, canonical))
+        case _:
+            return None

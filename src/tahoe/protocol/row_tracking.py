@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from tahoe.errors import InvalidPropertyError
 from tahoe.protocol import features, properties
-from tahoe.protocol.actions import Action, Add, DomainMetadata, Metadata, Protocol
+from tahoe.protocol.actions import Action, Add, DomainMetadata, Metadata, Protocol, domain_configuration, invalid_domain
 
 FEATURE = "rowTracking"
 DOMAIN = "delta.rowTracking"
@@ -64,9 +64,17 @@ def assigns_row_ids(protocol: Protocol, metadata: Metadata) -> bool:
 
 
 def high_water_mark(domain: DomainMetadata | None) -> int:
-    """The highest row id that is given away."""
-    found = None if domain is None or domain.removed else json.loads(domain.configuration).get(_MARK)
-    return NO_IDS if found is None else int(found)
+    """The highest row id that is given away.
+
+    Raises:
+        InvalidActionError: the domain is not what the protocol has.
+    """
+    if domain is None or domain.removed:
+        return NO_IDS
+    found = domain_configuration(domain).get(_MARK)
+    if found is not None and (not isinstance(found, int) or isinstance(found, bool)):
+        raise invalid_domain(domain, f"{_MARK} is no whole number")
+    return NO_IDS if found is None else found
 
 
 def with_row_ids(actions: Iterable[Action], mark: int, version: int, num_records: Callable[[Add], int]) -> list[Action]:

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
-from tahoe.errors import DuplicateColumnsError, UnsupportedDataTypeError
+from tahoe.errors import DuplicateColumnsError, InvalidActionError, UnsupportedDataTypeError
+from tahoe.protocol.json_text import is_text, load_json
 
 DECIMAL_PRECISION_MAX = 38
 
@@ -160,8 +161,9 @@ def parse_schema(text: str, *, table: str = "the table") -> Struct:
 
     Raises:
         UnsupportedDataTypeError: a type that the protocol does not have (intervals, for one), with the column's name.
+        InvalidActionError: the text is no schema at all.
     """
-    decoded = _decode(json.loads(text), ("",), table)
+    decoded = _decode_text(text, table)
     if not isinstance(decoded, Struct):
         raise UnsupportedDataTypeError(table=table, column="<root>", type=str(decoded))
     return decoded
@@ -169,34 +171,56 @@ def parse_schema(text: str, *, table: str = "the table") -> Struct:
 
 def parse_type(text: str, *, table: str = "the table") -> DataType:
     """Read one type as its JSON text, or as the bare name of a primitive type."""
-    return _decode(json.loads(text) if text[:1] in '{"' else text, ("",), table)
+    return _decode_text(text, table) if text[:1] in '{"' else _decode(text, ("",), table)
+
+
+def _decode_text(text: str, table: str) -> DataType:
+    try:
+        return _decode(load_json(text), ("",), table)
+    except ValueError as error:
+        raise InvalidActionError(table=table, action="metaData", detail=f"its schema is broken: {error}") from error
 
 
 def _decode(value: Any, path: tuple[str, ...], table: str) -> DataType:
     if isinstance(value, str):
         return _decode_name(value, path, table)
-    match value.get("type"):
+    match _member(value, "type", path):
         case "struct":
-            return Struct(tuple(_decode_field(f, path, table) for f in value["fields"]))
+            return Struct(_decode_fields(_member(value, "fields", path), path, table))
         case "array":
-            return Array(element=_decode(value["elementType"], (*path, "element"), table), contains_null=value.get("containsNull", True))
+            element = _decode(_member(value, "elementType", path), (*path, "element"), table)
+            return Array(element=element, contains_null=value.get("containsNull", True) is not False)
         case "map":
             return Map(
-                key=_decode(value["keyType"], (*path, "key"), table),
-                value=_decode(value["valueType"], (*path, "value"), table),
-                value_contains_null=value.get("valueContainsNull", True),
+                key=_decode(_member(value, "keyType", path), (*path, "key"), table),
+                value=_decode(_member(value, "valueType", path), (*path, "value"), table),
+                value_contains_null=value.get("valueContainsNull", True) is not False,
             )
         case other:
             raise UnsupportedDataTypeError(table=table, column=".".join(path[1:]) or "<root>", type=other)
 
 
-def _decode_field(value: Mapping[str, Any], path: tuple[str, ...], table: str) -> Field:
-    name = value["name"]
+def _member(value: Any, name: str, path: tuple[str, ...]) -> Any:
+    if not isinstance(value, dict) or name not in value:
+        raise ValueError(f"{'.'.join(path[1:]) or 'it'} has no {name}")
+    return value[name]
+
+
+def _decode_fields(values: Any, path: tuple[str, ...], table: str) -> tuple[Field, ...]:
+    if not isinstance(values, list):
+        raise ValueError(f"the fields of {'.'.join(path[1:]) or 'it'} are no list")  # noqa: TRY004 - what is wrong is the log
+    return tuple(_decode_field(value, path, table) for value in values)
+
+
+def _decode_field(value: Any, path: tuple[str, ...], table: str) -> Field:
+    name, metadata = _member(value, "name", path), value.get("metadata") or {}
+    if not is_text(name) or not isinstance(metadata, dict):
+        raise ValueError(f"a field of {'.'.join(path[1:]) or 'it'} has no text for a name, or no map for its metadata")
     return Field(
         name=name,
-        type=_decode(value["type"], (*path, name), table),
-        nullable=value.get("nullable", True),
-        metadata=value.get("metadata") or {},
+        type=_decode(_member(value, "type", (*path, name)), (*path, name), table),
+        nullable=value.get("nullable", True) is not False,
+        metadata=metadata,
     )
 
 
@@ -244,25 +268,29 @@ def check_unique_names(schema: Struct, *, table: str) -> None:
     Raises:
         DuplicateColumnsError: with the names, as paths.
     """
-    duplicates = sorted(".".join(path) for path in _duplicates(schema, ()))
+    duplicates = sorted(".".join(path) for path in _duplicates(schema, str.lower))
     if duplicates:
         raise DuplicateColumnsError(table=table, columns=", ".join(duplicates))
 
 
-def _duplicates(data_type: DataType, prefix: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    match data_type:
-        case Struct(fields):
-            seen: set[str] = set()
-            for child in fields:
-                if child.name.lower() in seen:
-                    yield (*prefix, child.name)
-                seen.add(child.name.lower())
-                yield from _duplicates(child.type, (*prefix, child.name))
-        case Array():
-            yield from _duplicates(data_type.element, (*prefix, "element"))
-        case Map():
-            yield from _duplicates(data_type.key, (*prefix, "key"))
-            yield from _duplicates(data_type.value, (*prefix, "value"))
+def check_readable_names(schema: Struct, *, table: str) -> None:
+    """Refuse a table of which nobody can say which column is meant. Names that differ in case alone can be read.
+
+    Raises:
+        DuplicateColumnsError: with the names, as paths.
+    """
+    duplicates = sorted(".".join(path) for path in _duplicates(schema, str))
+    if duplicates:
+        raise DuplicateColumnsError(table=table, columns=", ".join(duplicates))
+
+
+def _duplicates(schema: Struct, spelled: Callable[[str], str]) -> Iterator[tuple[str, ...]]:
+    seen: set[tuple[str, ...]] = set()
+    for path, _ in walk_fields(schema):
+        key = tuple(map(spelled, path))
+        if key in seen:
+            yield path
+        seen.add(key)
 
 
 def walk_fields(data_type: DataType, prefix: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Field]]:

@@ -36,7 +36,7 @@ from tahoe.protocol.partitions import INTEGER_BITS
 from tahoe.protocol.predicate import Predicate, columns_of, has_unknown, is_nan
 from tahoe.protocol.schema import VARIANT, Array, DataType, Field, Map, Primitive, Struct
 from tahoe.protocol.stats import Path, Statistics, has_bounds
-from tahoe.protocol.type_widening import TYPE_CHANGES
+from tahoe.protocol.type_widening import changes_of
 
 BoundName: TypeAlias = Literal["min", "max"]
 Order: TypeAlias = Literal["<", "<=", ">", ">="]
@@ -249,7 +249,7 @@ def _has_collation(column: Field) -> bool:
 
 
 def _was_float(column: Field) -> bool:
-    return any(change.get("fromType") == "float" for change in column.metadata.get(TYPE_CHANGES) or ())
+    return any(change.get("fromType") == "float" for change in changes_of(column))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

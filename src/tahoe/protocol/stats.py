@@ -14,6 +14,7 @@ from datetime import UTC, date, datetime
 from decimal import Decimal as PyDecimal
 from typing import Any, TypeAlias
 
+from tahoe.protocol.json_text import load_json
 from tahoe.protocol.partitions import (
     INTEGER_BITS,
     format_partition_value,
@@ -76,7 +77,7 @@ def parse_statistics(text: str | None, schema: Struct) -> Statistics | None:
     if not text:
         return None
     try:
-        body = json.loads(text, parse_float=PyDecimal)
+        body = load_json(text, parse_float=PyDecimal)
     except ValueError:
         return None
     if not isinstance(body, dict):

@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from tahoe.errors import UnsupportedDataTypeError, UnsupportedTypeChangeError
+from tahoe.errors import InvalidActionError, UnsupportedDataTypeError, UnsupportedTypeChangeError
+from tahoe.protocol.json_text import is_text
 from tahoe.protocol.schema import (
     DATE,
     DOUBLE,
@@ -70,17 +71,34 @@ def check_type_changes(schema: Struct, *, table: str) -> None:
 
     Raises:
         UnsupportedTypeChangeError: names the column and both types.
+        InvalidActionError: what stands there is no record of type changes.
     """
     for path, field in walk_fields(schema):
-        for change in field.metadata.get(TYPE_CHANGES) or ():
+        for change in changes_of(field, table=table):
             _check_change((*path, change["fieldPath"]) if change.get("fieldPath") else path, change, table)
+
+
+def changes_of(field: Field, *, table: str = "the table") -> list[dict[str, str]]:
+    """The type changes of a column that its metadata records.
+
+    Raises:
+        InvalidActionError: what stands there is no record of type changes.
+    """
+    changes = field.metadata.get(TYPE_CHANGES) or []
+    if not isinstance(changes, list) or not all(map(_is_change, changes)):
+        raise InvalidActionError(table=table, action="metaData", detail=f"{TYPE_CHANGES} of column {field.name} is {changes!r}")
+    return changes
+
+
+def _is_change(value: Any) -> bool:
+    return isinstance(value, dict) and all(is_text(value.get(key, "")) for key in ("fromType", "toType", "fieldPath"))
 
 
 def _check_change(path: tuple[str, ...], change: Mapping[str, Any], table: str) -> None:
     before, after = str(change.get("fromType")), str(change.get("toType"))
     try:
         allowed = is_widening(parse_type(before), parse_type(after))
-    except UnsupportedDataTypeError:
+    except (UnsupportedDataTypeError, InvalidActionError):
         allowed = False
     if not allowed:
         raise UnsupportedTypeChangeError(table=table, column=".".join(path), from_type=before, to_type=after)
@@ -91,7 +109,7 @@ def with_type_changes(field: Field, before: DataType) -> Field:
     changes = list(_type_changes(before, field.type, ()))
     if not changes:
         return field
-    return replace(field, metadata={**field.metadata, TYPE_CHANGES: [*(field.metadata.get(TYPE_CHANGES) or ()), *changes]})
+    return replace(field, metadata={**field.metadata, TYPE_CHANGES: [*changes_of(field), *changes]})
 
 
 def _type_changes(before: DataType, after: DataType, path: tuple[str, ...]) -> Iterator[dict[str, str]]:

@@ -5,12 +5,14 @@ Protocol: "Version Checksum File". Values in, bytes out; nothing is compared her
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from tahoe.protocol.actions import Action, Add, DomainMetadata, Metadata, Protocol, Txn, action_to_json, decode_action
+from tahoe.protocol.json_text import load_json
 
 A = TypeVar("A", bound=Action)
 
@@ -24,6 +26,7 @@ class VersionChecksum:
         in_commit_timestamp_ms: present where in-commit timestamps are enabled.
         txns, domains, files: all that are live; None where the writer left them out.
         num_deleted_records, num_deletion_vectors: None where the writer did not count.
+        is_whole: whether the bytes are, one by one, what tahoe wrote: only then does a file say more than it can be compared in.
     """
 
     num_files: int
@@ -37,6 +40,7 @@ class VersionChecksum:
     files: tuple[Add, ...] | None = None
     num_deleted_records: int | None = None
     num_deletion_vectors: int | None = None
+    is_whole: bool = field(default=False, compare=False)
 
 
 def encode_version_checksum(checksum: VersionChecksum) -> bytes:
@@ -57,7 +61,23 @@ def encode_version_checksum(checksum: VersionChecksum) -> bytes:
         "allFiles": _bodies(checksum.files),
     }
     present = {name: value for name, value in fields.items() if value is not None}
-    return json.dumps(present, separators=(",", ":"), ensure_ascii=False).encode()
+    text = json.dumps(present, separators=(",", ":"), ensure_ascii=False).encode()
+    return text.removesuffix(b"}") + _ending(text)
+
+
+# A field that only tahoe knows, the last one: the digest of the file without it.
+_DIGEST = "tahoeDigest"
+
+
+def _ending(text: bytes) -> bytes:
+    """How the file ends whose JSON text, without the digest, is this."""
+    digest = hashlib.sha256(text).hexdigest()
+    return f',"{_DIGEST}":"{digest}"}}'.encode()
+
+
+def _is_whole(data: bytes) -> bool:
+    text, separator, _ = data.rpartition(f',"{_DIGEST}":'.encode())
+    return bool(separator) and data.endswith(_ending(text + b"}"))
 
 
 def _bodies(actions: Iterable[Action] | None) -> list[Any] | None:
@@ -72,22 +92,33 @@ def _body(action: Action) -> Any:
 def parse_version_checksum(data: bytes) -> VersionChecksum | None:
     """What a file says; None where it is no such JSON, or lacks something that the protocol requires: then it proves nothing."""
     try:
-        body = json.loads(data)
+        body = load_json(data)
         return VersionChecksum(
-            num_files=int(body["numFiles"]),
-            table_size_bytes=int(body["tableSizeBytes"]),
+            num_files=_integer(body["numFiles"]),
+            table_size_bytes=_integer(body["tableSizeBytes"]),
             protocol=_action(Protocol, "protocol", body["protocol"]),
             metadata=_action(Metadata, "metaData", body["metadata"]),
-            txn_id=body.get("txnId"),
-            in_commit_timestamp_ms=body.get("inCommitTimestampOpt"),
+            txn_id=None if body.get("txnId") is None else str(body["txnId"]),
+            in_commit_timestamp_ms=_optional_integer(body.get("inCommitTimestampOpt")),
             txns=_actions(Txn, "txn", body.get("setTransactions")),
             domains=_actions(DomainMetadata, "domainMetadata", body.get("domainMetadata")),
             files=_actions(Add, "add", body.get("allFiles")),
-            num_deleted_records=body.get("numDeletedRecordsOpt"),
-            num_deletion_vectors=body.get("numDeletionVectorsOpt"),
+            num_deleted_records=_optional_integer(body.get("numDeletedRecordsOpt")),
+            num_deletion_vectors=_optional_integer(body.get("numDeletionVectorsOpt")),
+            is_whole=_is_whole(data),
         )
     except (ValueError, KeyError, TypeError, AttributeError):
         return None
+
+
+def _integer(value: Any) -> int:
+    if not isinstance(value, int):
+        raise ValueError(f"{value!r} is no whole number")  # noqa: TRY004 - what is wrong is the file
+    return value
+
+
+def _optional_integer(value: Any) -> int | None:
+    return None if value is None else _integer(value)
 
 
 def _action(kind: Callable[..., A], name: str, body: Mapping[str, Any]) -> A:

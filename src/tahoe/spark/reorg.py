@@ -17,6 +17,7 @@ from pyspark.sql import Column
 from tahoe.errors import InvalidOptionError
 from tahoe.spark.row_changes import RowChange, Target
 from tahoe.spark.search import Search
+from tahoe.table.chunks import one_array
 from tahoe.table.scan import Scan
 from tahoe.table.statistics import StatisticsRequest
 
@@ -99,12 +100,12 @@ def _marked_files(change: RowChange, command: Purge) -> tuple[Scan, int]:
     """The files with a vector that marks more than the share, and how many files there are in the partitions that count."""
     scan = change.snapshot.everything
     vectors = scan.column("deletion_vector")
-    wanted = np.asarray(pc.is_valid(vectors).combine_chunks())
+    wanted = np.asarray(one_array(pc.is_valid(vectors)))
     if command.deleted_share > 0:
         deleted = pa.chunked_array([pc.struct_field(chunk, "cardinality") for chunk in vectors.chunks], pa.int64())
         records = change.snapshot.live.statistics(StatisticsRequest({})).column("num_records")
         share = pc.divide(deleted.cast(pa.float64()), records.cast(pa.float64()))
-        wanted = wanted & np.asarray(pc.fill_null(pc.greater(share, command.deleted_share), True).combine_chunks())
+        wanted = wanted & np.asarray(one_array(pc.fill_null(pc.greater(share, command.deleted_share), True)))
     numbers = set(np.flatnonzero(wanted).tolist())
     considered = len(wanted)
     if command.condition is not None:

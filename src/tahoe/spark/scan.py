@@ -29,6 +29,7 @@ from tahoe.spark.opened import feed_of, held_snapshot, metadata_identity, opened
 from tahoe.spark.output import FILE_CONSTANTS, Output, hidden_field
 from tahoe.spark.types import visible_schema
 from tahoe.table.change_feed import PART_NAMES, FeedPart, FeedRange
+from tahoe.table.chunks import one_array
 from tahoe.table.scan import Scan
 from tahoe.table.snapshot import Snapshot
 
@@ -83,15 +84,15 @@ def label_of(name: str, scan: Scan, branch: Branch, *, is_feed: bool = False) ->
     kept = scan.kept_files if mask is None else pc.sum(mask).as_py() or 0
     parts = [f"{kept:,} of {scan.total_files:,} files"]
     if not is_feed and scan.snapshot.partition_columns and scan.total_files <= _COUNTED_FILES_MAX:
-        values = scan.partition if mask is None else scan.partition.filter(mask.combine_chunks())
+        values = scan.partition if mask is None else scan.partition.filter(mask)
         parts.append(f"{_distinct(values)} of {_distinct(scan.snapshot.everything.partition)} partitions")
     if branch == "marked":
         parts.append("with deletion vectors")
     return f"{name} v{scan.snapshot.version} [{', '.join(parts)}]"
 
 
-def _distinct(values: pa.StructArray) -> int:
-    columns = {str(position): values.field(position) for position in range(values.type.num_fields)}
+def _distinct(values: pa.ChunkedArray) -> int:
+    columns = {str(position): column for position, column in enumerate(values.flatten())}
     return int(pa.table(columns).group_by(list(columns)).aggregate([]).num_rows)
 
 
@@ -237,7 +238,7 @@ def _selected(snapshot: Snapshot, selection: Selection, predicate: Predicate) ->
     if predicate in (TRUE, selection.predicate):
         return planned
     found = scan_of(snapshot, predicate).files
-    return planned.filter(pc.is_in(planned["number"], value_set=found["number"].combine_chunks()))
+    return planned.filter(pc.is_in(planned["number"], value_set=one_array(found["number"])))
 
 
 def _hadoop_urls(gateway: Gateway, urls: pa.ChunkedArray) -> pa.ChunkedArray:

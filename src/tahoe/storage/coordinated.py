@@ -164,6 +164,7 @@ class CoordinatedStore:
         key = _key(entry)
         if entry.is_complete:
             return
+        self._check(entry)
         if self.inner.head(key) is None:
             try:
                 data = self.inner.get(_temporary_key(entry))
@@ -174,6 +175,13 @@ class CoordinatedStore:
             else:
                 self._create(key, data)
         self._acknowledge(entry)
+
+    def _check(self, entry: CommitEntry) -> None:
+        """Anybody may have made the entry: what it names becomes a commit, and is deleted."""
+        if _version(_key(entry)) is None:
+            raise CommitEntryError(table=self.url, file=entry.file, detail="that is no name of a commit")
+        if any(segment in ("", ".", "..") for segment in entry.temporary.split("/")):
+            raise CommitEntryError(table=self.url, file=entry.file, detail=f"its bytes cannot be at {entry.temporary!r}, out of the log")
 
     def _acknowledge(self, entry: CommitEntry) -> None:
         """The commit is in the log: what fails here is done by the next reader."""

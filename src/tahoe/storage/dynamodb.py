@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from tahoe.errors import CommitTableMissingError, PackageMissingError, StorageRefusedError, StorageUnavailableError
+from tahoe.errors import CommitEntryError, CommitTableMissingError, PackageMissingError, StorageRefusedError, StorageUnavailableError
 from tahoe.storage.commit_service import CommitEntry
 
 DEFAULT_TABLE_NAME = "delta_log"
@@ -181,12 +181,17 @@ def _item(entry: CommitEntry) -> dict[str, dict[str, str]]:
 
 
 def _entry(item: Mapping[str, Mapping[str, str]]) -> CommitEntry:
-    return CommitEntry(
-        table=item["tablePath"]["S"],
-        file=item["fileName"]["S"],
-        temporary=item["tempPath"]["S"],
-        is_complete=item["complete"]["S"] == "true",
-    )
+    """An entry as any writer may have made it.
+
+    Raises:
+        CommitEntryError: it lacks what every entry has.
+    """
+    texts = {name: item.get(name, {}).get("S") for name in ("tablePath", "fileName", "tempPath", "complete")}
+    table, file, temporary, complete = texts.values()
+    if table is None or file is None or temporary is None or complete is None:
+        missing = ", ".join(name for name, text in texts.items() if text is None)
+        raise CommitEntryError(table=table or "the table", file=file or "a commit", detail=f"it has no {missing}")
+    return CommitEntry(table=table, file=file, temporary=temporary, is_complete=complete == "true")
 
 
 def _detail(error: Exception) -> str:

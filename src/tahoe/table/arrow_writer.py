@@ -124,14 +124,18 @@ def _partitions(data: pa.Table, plan: WritePlan) -> Iterator[_Part]:
     if not names:
         yield _Part({}, data)
         return
-    encoded = [data.column(name).combine_chunks().dictionary_encode(null_encoding="encode") for name in names]
-    codes = pa.table([column.indices for column in encoded], names=[str(i) for i in range(len(names))])
+    encoded = [pc.dictionary_encode(data.column(name), null_encoding="encode") for name in names]  # one dictionary for all chunks
+    codes = pa.table([_indices(column) for column in encoded], names=[str(i) for i in range(len(names))])
     for combination in codes.group_by(codes.column_names).aggregate([]).to_pylist():
         mask = pa.repeat(pa.scalar(True), data.num_rows)
         for name, code in combination.items():
             mask = pc.and_(mask, pc.equal(codes.column(name), code))
-        values = {name: encoded[i].dictionary[combination[str(i)]].as_py() for i, name in enumerate(names)}
+        values = {name: encoded[i].chunk(0).dictionary[combination[str(i)]].as_py() for i, name in enumerate(names)}
         yield _Part(values, data.select(rest).filter(mask))
+
+
+def _indices(encoded: pa.ChunkedArray) -> pa.ChunkedArray:
+    return pa.chunked_array([chunk.indices for chunk in encoded.chunks], type=encoded.type.index_type)
 
 
 def _write_part(plan: WritePlan, part: _Part) -> WrittenFile:

@@ -53,6 +53,7 @@ from tahoe.protocol.predicate import Predicate
 from tahoe.protocol.properties import ENABLE_CHANGE_DATA_FEED
 from tahoe.protocol.schema import TIMESTAMP, Struct
 from tahoe.sql.predicates import parse_predicate
+from tahoe.table.chunks import sorted_table
 from tahoe.table.files import LiveFiles, MemoryPart, to_table
 from tahoe.table.history import Timeline, newest_is_before, parse_timestamp, timeline, version_at, version_from
 from tahoe.table.log import Log
@@ -167,7 +168,7 @@ class ChangeFeed:
         order = [*wanted, *(() if COMMIT_VERSION in wanted else (COMMIT_VERSION,))]
         empty = arrow_schema(Struct(tuple(f for name in order if (f := self.schema.find(name)) is not None))).empty_table()
         rows = pa.concat_tables([empty, *(self._rows(name, predicate, order) for name in PART_NAMES)])
-        return rows.sort_by(COMMIT_VERSION).select(wanted)
+        return sorted_table(rows, [COMMIT_VERSION]).select(wanted)
 
     def _rows(self, name: PartName, predicate: Predicate | None, columns: Sequence[str]) -> pa.Table:
         return read_rows(plan_scan(self.part(name), predicate), columns, marked=name == "remarked")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, BinaryIO, Literal, TypeAlias, cast
 
 import pyarrow as pa
@@ -27,8 +28,10 @@ from tahoe.protocol.replay import FileKey, file_key
 from tahoe.protocol.schema import DataType
 from tahoe.protocol.stats import statistics_columns
 from tahoe.table.checkpoint import TOMBSTONE, read_checkpoint, read_few, read_tombstones, tombstones
+from tahoe.table.chunks import one_array
 from tahoe.table.compression import arrow_codec
 from tahoe.table.files import COLUMNS, STATS_PARSED, TEXT_MAP, MemoryPart, without
+from tahoe.table.log import Log
 from tahoe.table.scan import typed_partition_values
 from tahoe.table.snapshot import Snapshot, is_current
 from tahoe.table.statistics import parsed_statistics, texts_of_parsed
@@ -197,7 +200,7 @@ class _Writer:
             columns |= self._typed_partition(columns["partitionValues"])
         if not properties.WRITE_STATS_AS_JSON.get(self.snapshot.properties):
             del columns["stats"]
-        arrays = {field.name: columns[field.name].combine_chunks() for field in self._add_type}
+        arrays = {field.name: one_array(columns[field.name]) for field in self._add_type}
         return pa.StructArray.from_arrays(list(arrays.values()), fields=list(self._add_type))
 
     @cached_property
@@ -224,9 +227,7 @@ class _Writer:
         if not fields:
             return {}
         names = [stored_name(f, snapshot.column_mapping_mode) for f in fields]
-        values = [
-            typed_partition_values(texts, name, f.type, snapshot.log.zone).combine_chunks() for name, f in zip(names, fields, strict=True)
-        ]
+        values = [one_array(typed_partition_values(texts, name, f.type, snapshot.log.zone)) for name, f in zip(names, fields, strict=True)]
         return {"partitionValues_parsed": pa.chunked_array([pa.StructArray.from_arrays(values, names=names)])}
 
     @cached_property
@@ -270,7 +271,8 @@ class _Writer:
         codec = arrow_codec(self.snapshot.properties, table=self.snapshot.url)
         rows = 0
         with tempfile.SpooledTemporaryFile(_BUFFERED_BYTES_MAX) as out:
-            with pq.ParquetWriter(out, schema, compression=codec, use_dictionary=_REPEATED) as writer:
+            how = {"compression": codec, "use_dictionary": _REPEATED, "write_page_checksum": True}
+            with pq.ParquetWriter(out, schema, **how) as writer:
                 if actions:
                     writer.write_table(pa.Table.from_pylist([_row(action) for action in actions], schema))
                 for name, array in files:
@@ -327,35 +329,27 @@ def _bounded(files: Iterator[tuple[str, pa.StructArray]], rows_max: int) -> Iter
 def _unexpired(snapshot: Snapshot, cutoff_ms: int) -> Iterator[pa.StructArray]:
     """The files that were removed after a time, and are in no version since. VACUUM goes by them."""
     log = snapshot.log
-    segment = _readable_segment(snapshot)
+    checkpoint, commits = log.from_segment(snapshot.version, partial(_checkpoint_and_commits, log))
     seen: set[FileKey] = set()
     newer: list[Remove] = []
-    for file in reversed(segment.deltas):
-        found = [(file_key(a, log.canonical), a) for a in log.read(file) if isinstance(a, Add | Remove)]
+    for actions in reversed(commits):
+        found = [(file_key(a, log.canonical), a) for a in actions if isinstance(a, Add | Remove)]
         newer.extend(a for key, a in found if isinstance(a, Remove) and key not in seen)
         seen.update(key for key, _ in found)
     yield from _later(tombstones(newer), cutoff_ms)
-    for batch in () if segment.checkpoint is None else read_tombstones(log.env.store, segment.checkpoint):
+    for batch in () if checkpoint is None else read_tombstones(log.env.store, checkpoint):
         for removes in _later(batch, cutoff_ms):
             named = {"path": removes.field("path"), "deletion_vector": removes.field("deletionVector"), "remove": removes}
             kept = without(MemoryPart(pa.table(named)), seen, log.canonical)
             if kept.num_rows:
-                yield kept.column("remove").combine_chunks()
+                yield one_array(kept.column("remove"))
 
 
-def _readable_segment(snapshot: Snapshot) -> Segment:
-    """The files that rebuild the version; a checkpoint that is broken is passed over, as when it was loaded."""
-    log = snapshot.log
-    unusable: frozenset[str] = frozenset()
-    while True:
-        segment = log.segment(snapshot.version, unusable=unusable)
-        try:
-            if segment.checkpoint is not None:
-                read_checkpoint(log.env.store, segment.checkpoint)
-            return segment
-        except CorruptCheckpointError:
-            assert segment.checkpoint is not None
-            unusable |= {file.name for file in segment.checkpoint.files}
+def _checkpoint_and_commits(log: Log, segment: Segment) -> tuple[Checkpoint | None, list[list[Action]]]:
+    """The checkpoint of a version, which can be read, and what came after it, oldest first."""
+    if segment.checkpoint is not None:
+        read_checkpoint(log.env.store, segment.checkpoint)
+    return segment.checkpoint, [log.read(file) for file in segment.deltas]
 
 
 def _later(removes: pa.StructArray, cutoff_ms: int) -> Iterator[pa.StructArray]:

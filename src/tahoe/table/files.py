@@ -18,10 +18,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tahoe._cached import cached_property
+from tahoe.errors import CorruptCheckpointError
 from tahoe.protocol.actions import Action, Add, Remove, decode_deletion_vector
+from tahoe.protocol.json_text import is_text
 from tahoe.protocol.replay import FileKey, file_key
 from tahoe.storage.env import FileReplacedError
-from tahoe.table.parquet import NestedColumns
+from tahoe.table.chunks import joined_table, reordered, reordered_table, taken, taken_table
+from tahoe.table.parquet import UNREADABLE, NestedColumns
 from tahoe.table.statistics import KeptStatistics, StatisticsRequest, no_statistics, parse_statistics, read_parsed_statistics
 
 Answer = TypeVar("Answer")
@@ -119,7 +122,7 @@ class MemoryPart(Part):
             yield self.table.slice(start, BATCH_ROWS)
 
     def take(self, rows: pa.Array) -> MemoryPart:
-        return MemoryPart(self.table.take(rows))
+        return MemoryPart(taken_table(self.table, rows))
 
 
 class CheckpointPart(Part):
@@ -140,19 +143,41 @@ class CheckpointPart(Part):
             self.load([name])
         return self._read[name]
 
+    def check_types(self) -> None:
+        """Find out from the footer alone whether every column can be what it should.
+
+        Raises:
+            what Arrow does: the file is missing or broken, or a column is something else.
+        """
+        for kind, field, _ in COLUMNS.values():
+            found = self._columns.type_of(("add", field))
+            if found is not None:
+                cast_column(pa.chunked_array([], found), kind)
+
     def load(self, names: Sequence[str]) -> None:
         """Read columns side by side. The first time this finds the rows that hold a file.
 
         Raises:
             FileNotFoundError, FileReplacedError: the file is not there any more, or another one has its name.
-            OSError, pyarrow.ArrowException: it is broken.
+            CorruptCheckpointError: it is broken.
         """
+        try:
+            self._load(names)
+        except GONE:
+            raise
+        except UNREADABLE as error:
+            raise CorruptCheckpointError(table=self._columns.url, file=self._columns.key, detail=str(error)) from error
+
+    def _load(self, names: Sequence[str]) -> None:
         wanted = list(dict.fromkeys([*names, "path"] if self._rows is None else names))
         read = {}
         for name, found in zip(wanted, self._columns.read([("add", COLUMNS[n][1]) for n in wanted]), strict=True):
             read[name] = pa.chunked_array([pa.nulls(self._columns.num_rows, COLUMNS[name][0])]) if found is None else found
         if self._rows is None:
-            self._rows = pc.indices_nonzero(pc.is_valid(read["path"]))
+            there = pc.is_valid(read["path"])
+            if "size_bytes" in read and pc.any(pc.and_not(pc.is_valid(read["size_bytes"]), there)).as_py():
+                raise ValueError("a file has a size and no path")
+            self._rows = pc.indices_nonzero(there)
         # a snapshot is used by several threads: what they see of it is whole
         self._read.update({name: cast_column(self._live(column), COLUMNS[name][0]) for name, column in read.items()})
 
@@ -173,7 +198,7 @@ class CheckpointPart(Part):
             return self._parsed_texts(request)
         except GONE:
             raise
-        except (OSError, pa.ArrowException):
+        except UNREADABLE:
             return no_statistics(self.num_rows, request)
 
     def _parsed_texts(self, request: StatisticsRequest) -> pa.Table:
@@ -192,16 +217,21 @@ class CheckpointPart(Part):
         self.column("path")
         rows = np.asarray(self._rows)
         start = 0
-        for batch in self._columns.batches("add", [*(name for _, name, _ in COLUMNS.values()), STATS_PARSED], BATCH_ROWS):
-            inside = rows[slice(*np.searchsorted(rows, [start, start + len(batch)]))] - start
-            start += len(batch)
-            yield _batch_table(batch, inside)
+        try:
+            for batch in self._columns.batches("add", [*(name for _, name, _ in COLUMNS.values()), STATS_PARSED], BATCH_ROWS):
+                inside = rows[slice(*np.searchsorted(rows, [start, start + len(batch)]))] - start
+                start += len(batch)
+                yield _batch_table(batch, inside)
+        except GONE:
+            raise
+        except UNREADABLE as error:
+            raise CorruptCheckpointError(table=self._columns.url, file=self._columns.key, detail=str(error)) from error
 
     def take(self, rows: pa.Array) -> CheckpointPart:
         self.column("path")
         assert self._rows is not None
         smaller = CheckpointPart(self._columns, self._rows.take(rows))
-        smaller._read = {name: column.take(rows) for name, column in self._read.items()}
+        smaller._read = {name: taken(column, rows) for name, column in self._read.items()}
         smaller._statistics = self._statistics.take(rows)
         return smaller
 
@@ -221,10 +251,10 @@ class ReorderedPart(Part):
         return len(self._order)
 
     def column(self, name: str) -> pa.ChunkedArray:
-        return self._live.column(name).take(self._order)
+        return reordered(self._live.column(name), self._order)
 
     def statistics(self, request: StatisticsRequest) -> pa.Table:
-        return self._live.statistics(request).take(self._order)
+        return reordered_table(self._live.statistics(request), self._order)
 
     def batches(self) -> Iterator[pa.Table]:
         """In another order, in which nothing need be held."""
@@ -249,7 +279,7 @@ def _selected(column: pa.ChunkedArray, rows: npt.NDArray[np.integer[Any]]) -> pa
     """Some rows of a column, which are sorted. Files mostly lie one behind the other in a checkpoint, and then nothing is copied."""
     if len(rows) and rows[-1] - rows[0] == len(rows) - 1:
         return column.slice(int(rows[0]), len(rows))
-    return column.take(pa.array(rows, pa.int64()))
+    return taken(column, rows)
 
 
 def cast_column(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
@@ -390,22 +420,22 @@ def _joined(parts: list[Part]) -> list[Part]:
     memory = [part for part in parts if isinstance(part, MemoryPart) and part.num_rows]
     if len(memory) <= MEMORY_PARTS_MAX:
         return parts
-    joined = MemoryPart(pa.concat_tables([part.table for part in memory]).combine_chunks())
+    joined = MemoryPart(joined_table([part.table for part in memory]))
     return [joined, *(part for part in parts if not isinstance(part, MemoryPart))]
 
 
 def without(part: Part, seen: Set[FileKey], canonical: Callable[[str], str]) -> Part:
     """The part without the files that newer actions have named."""
     paths = part.column("path")
-    names = {path for path, _ in seen}
+    names = {path for path, _ in seen if is_text(path)}  # one that is none has escapes in the log, and is looked at below
     suspects = pc.or_(pc.is_in(paths, value_set=pa.array(sorted(names), pa.string())), part.ambiguous)
     candidates = pc.indices_nonzero(suspects)
     if not len(candidates):
         return part
-    vectors = part.column("deletion_vector").take(candidates).to_pylist()
+    vectors = taken(part.column("deletion_vector"), candidates).to_pylist()
     gone = [
         position
-        for position, path, vector in zip(candidates.to_pylist(), paths.take(candidates).to_pylist(), vectors, strict=True)
+        for position, path, vector in zip(candidates.to_pylist(), taken(paths, candidates).to_pylist(), vectors, strict=True)
         if (canonical(path), _unique_id(vector)) in seen
     ]
     if not gone:

@@ -16,12 +16,12 @@ from tahoe.errors import InvalidTimeTravelError, MissingActionError, TimestampOu
 from tahoe.protocol import log_files
 from tahoe.protocol.actions import CommitInfo
 from tahoe.protocol.log_files import LogFile
+from tahoe.protocol.properties import IN_COMMIT_TIMESTAMPS_FROM_TIME as FROM_TIME
+from tahoe.protocol.properties import IN_COMMIT_TIMESTAMPS_FROM_VERSION as FROM_VERSION
 from tahoe.table.log import Log
-from tahoe.table.snapshot import ENABLEMENT, Snapshot, in_commit_timestamps_enabled
+from tahoe.table.snapshot import Snapshot, in_commit_timestamps_enabled
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-_ENABLEMENT_VERSION, _ENABLEMENT_TIMESTAMP = ENABLEMENT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +72,7 @@ def timeline(snapshot: Snapshot) -> Timeline:
     while start > 0 and commits[start - 1].version == commits[start].version - 1:
         start -= 1
     enabled = in_commit_timestamps_enabled(snapshot.protocol, snapshot.metadata)
-    return Timeline(log, commits[max(start, 0) :], int(snapshot.properties.get(_ENABLEMENT_VERSION, 0)) if enabled else None)
+    return Timeline(log, commits[max(start, 0) :], (FROM_VERSION.get(snapshot.properties, table=log.url) or 0) if enabled else None)
 
 
 def history(snapshot: Snapshot, limit: int | None = None) -> Iterator[CommitSummary]:
@@ -123,7 +123,7 @@ def version_from(snapshot: Snapshot, timestamp_ms: int) -> int:
 def _position_at(line: Timeline, snapshot: Snapshot, first: int, timestamp_ms: int) -> int:
     """The last commit at or before a time that is not before the `first`."""
     low, high = first, len(line.commits) - 1
-    boundary = int(snapshot.properties.get(_ENABLEMENT_TIMESTAMP, 0))
+    boundary = FROM_TIME.get(snapshot.properties, table=line.log.url) or 0
     if line.in_commit_from is not None and line.in_commit_from > line.commits[first].version:
         split = next((i for i, c in enumerate(line.commits) if c.version >= line.in_commit_from), high + 1)
         low, high = (split, high) if timestamp_ms >= boundary else (first, split - 1)

@@ -5,19 +5,31 @@ Protocol: "Delta Log Entries", "Last Checkpoint File". It knows names and action
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Callable, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, tzinfo
+from typing import TypeVar
 
-from tahoe.errors import CommitGoneError, MissingVersionError, NotADeltaTableError, TableNotFoundError, VersionNotFoundError
+from tahoe.errors import (
+    CommitGoneError,
+    CorruptCheckpointError,
+    CorruptCompactedLogError,
+    DeltaLogError,
+    MissingVersionError,
+    NotADeltaTableError,
+    TableNotFoundError,
+    VersionNotFoundError,
+)
 from tahoe.protocol import log_files
 from tahoe.protocol.actions import Action, CommitInfo, decode_commit
 from tahoe.protocol.last_checkpoint import LastCheckpoint, parse_last_checkpoint
 from tahoe.protocol.log_files import LogFile, Segment
 from tahoe.protocol.partitions import canonical_key
-from tahoe.protocol.replay import check_commit
+from tahoe.protocol.replay import check_commit, check_reconciled
 from tahoe.storage.env import Env, Store
+
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +94,39 @@ class Log:
             raise self._no_table()
         return log_files.plan_segment(files, version, table=self.url, unusable=unusable)
 
+    def from_segment(self, version: int | None, read: Callable[[Segment], Result]) -> Result:
+        """What `read` makes of the files that rebuild a version, the newest if None.
+
+        A checkpoint or a compacted file that `read` finds broken is passed over for what else tells the same: that costs time, never
+        correctness. Where nothing else does, it is what is wrong.
+
+        Raises:
+            what `segment` and `read` raise.
+        """
+        unusable: frozenset[str] = frozenset()
+        broken: DeltaLogError | None = None
+        gone: CommitGoneError | None = None
+        while True:
+            try:
+                segment = self.segment(version, unusable=unusable)
+            except (DeltaLogError, VersionNotFoundError) as error:
+                if broken is None:
+                    raise
+                raise broken from error
+            try:
+                return read(segment)
+            except CommitGoneError as error:  # by cleanup since the log was listed: a newer checkpoint is there
+                if gone is not None and gone.parameters == error.parameters:
+                    raise
+                gone = error
+            except CorruptCheckpointError as error:
+                assert segment.checkpoint is not None
+                broken = broken or error
+                unusable |= {file.name for file in segment.checkpoint.files}
+            except CorruptCompactedLogError as error:
+                broken = broken or error
+                unusable |= {str(error.parameters["file"])}
+
     def _no_table(self) -> TableNotFoundError | NotADeltaTableError:
         anything = next(iter(self.env.store.walk()), None)
         return TableNotFoundError(table=self.url) if anything is None else NotADeltaTableError(table=self.url)
@@ -90,17 +135,31 @@ class Log:
         """The actions of a commit or compacted file, checked against the rules of a commit.
 
         Raises:
-            InvalidLogFileError, InvalidCommitError: the file is broken, or breaks the protocol.
-            CommitGoneError: the file is gone.
+            InvalidLogFileError, InvalidCommitError: the commit is broken, or breaks the protocol.
+            CommitGoneError: the commit is gone.
+            CorruptCompactedLogError: the compacted file is gone, is broken, or breaks the protocol.
         """
+        return self._read_compacted(file) if file.kind is log_files.Kind.COMPACTED else self._read_commit(file)
+
+    def _read_compacted(self, file: LogFile) -> list[Action]:
+        detail: str | None
+        try:
+            actions = list(decode_commit(self.env.store.get(file.key), table=self.url, file=file.name))
+            detail = check_reconciled(actions, self.canonical, path_once=True)
+        except (FileNotFoundError, DeltaLogError) as error:
+            raise CorruptCompactedLogError(table=self.url, file=file.name, detail=str(error)) from error
+        if detail is not None:
+            raise CorruptCompactedLogError(table=self.url, file=file.name, detail=detail)
+        return actions
+
+    def _read_commit(self, file: LogFile) -> list[Action]:
         try:
             data = self.env.store.get(file.key)
         except FileNotFoundError as error:
             detail = f"{file.name} disappeared while it was read"
             raise CommitGoneError(table=self.url, version=file.version, detail=detail) from error
         actions = list(decode_commit(data, table=self.url, file=file.name))
-        if file.kind is log_files.Kind.COMMIT:  # a compacted file may name one path with the vectors of several versions
-            check_commit(actions, self.canonical, table=self.url, file=file.name)
+        check_commit(actions, self.canonical, table=self.url, file=file.name)
         return actions
 
     def commit_file(self, version: int) -> LogFile | None:

@@ -13,12 +13,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tahoe._cached import cached_property
+from tahoe.protocol.log_files import LOG_FOLDER
 from tahoe.storage.env import FileInfo, FileReplacedError, Store
 
 LOCAL_SCHEME = "file://"
 
 # Files of so few rows are read sooner than threads are started.
-_IN_ONE_GO_ROWS_MAX = 10_000
+IN_ONE_GO_ROWS_MAX = 10_000
+
+# What Arrow raises for bytes that are no Parquet, or not what they say, by the layer that finds out.
+UNREADABLE = (OSError, ValueError, TypeError, LookupError, AttributeError, NotImplementedError, MemoryError, pa.ArrowException)
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -43,6 +47,7 @@ def open_parquet(store: Store, key: str, metadata: pq.FileMetaData | None = None
         pre_buffer=not is_local,  # each read of an object store is a request: near ones are joined
         coerce_int96_timestamp_unit="us",
         arrow_extensions_enabled=False,
+        page_checksum_verification=key.startswith(LOG_FOLDER),  # what is in the log decides which rows there are
     )
 
 
@@ -85,6 +90,14 @@ class NestedColumns:
     def __init__(self, store: Store, key: str) -> None:
         self._store, self._key = store, key
 
+    @property
+    def url(self) -> str:
+        return self._store.url
+
+    @property
+    def key(self) -> str:
+        return self._key
+
     @cached_property
     def _footer(self) -> tuple[FileInfo, pq.FileMetaData]:
         known = self._store.head(self._key)
@@ -114,7 +127,7 @@ class NestedColumns:
         """The fields at these paths, null where any struct around them is; None for a field that the file does not have."""
         dotted = [".".join(path) for path in paths]
         found = [self._has(name) for name in dotted]
-        if self.num_rows <= _IN_ONE_GO_ROWS_MAX:
+        if self.num_rows <= IN_ONE_GO_ROWS_MAX:
             file = self._open()
             table = file.read(columns=[name for name, there in zip(dotted, found, strict=True) if there], use_threads=False)
             return [_inside_of(table.column(path[0]), path) if there else None for path, there in zip(paths, found, strict=True)]
@@ -129,6 +142,20 @@ class NestedColumns:
         file = self._open()
         for batch in file.iter_batches(rows, columns=leaves) if leaves else ():
             yield batch.column(0)
+
+    def has(self, path: tuple[str, ...]) -> bool:
+        """Whether the file has a field at a path."""
+        return self._has(".".join(path))
+
+    def type_of(self, path: tuple[str, ...]) -> pa.DataType | None:
+        """The type of a field; None where the file does not have it, or not inside structs."""
+        kind: pa.DataType = pa.struct(list(self._metadata.schema.to_arrow_schema()))
+        for name in path:
+            position = kind.get_field_index(name) if pa.types.is_struct(kind) else -1
+            if position < 0:
+                return None
+            kind = kind.field(position).type
+        return kind
 
     def _has(self, name: str) -> bool:
         return any(leaf == name or leaf.startswith(name + ".") for leaf in self._leaves)

@@ -38,6 +38,7 @@ from tahoe.protocol.predicate import (
 )
 from tahoe.protocol.row_tracking import BASE_ROW_ID, METADATA, METADATA_FIELDS, ROW_COMMIT_VERSION, ROW_ID
 from tahoe.protocol.schema import LONG, VARIANT, Array, DataType, Field, Map, Struct
+from tahoe.table.chunks import one_array
 from tahoe.table.parquet import open_parquet
 from tahoe.table.types import arrow_field, arrow_type
 from tahoe.table.vectors import deleted_rows, load_deletion_vector
@@ -130,11 +131,11 @@ class _File:
 
 def _files(scan: Scan) -> Iterator[_File]:
     files = scan.files
-    partitions = files.column("partition").combine_chunks()
+    partitions = dict(zip(scan.snapshot.partition_columns, files.column("partition").flatten(), strict=True))
     names = ("url", "deletion_vector", "base_row_id", "default_row_commit_version")
     rows = zip(scan.column("path").to_pylist(), *(files.column(name).to_pylist() for name in names), strict=True)
     for position, (path, url, vector, *tracked) in enumerate(rows):
-        values = {name: partitions.field(i)[position] for i, name in enumerate(scan.snapshot.partition_columns)}
+        values = {name: column[position] for name, column in partitions.items()}
         yield _File(url, path, values, decode_deletion_vector(vector), *tracked)
 
 
@@ -256,7 +257,7 @@ def _by_vector(snapshot: Snapshot, table: pa.Table, file: _File, rows: int, *, m
     listed = load_deletion_vector(snapshot.log, file.vector, file.path, rows=rows)
     kept = np.full(rows, not marked)
     kept[listed] = marked
-    return table.take(pa.array(np.flatnonzero(kept)))
+    return table.filter(pa.array(kept))
 
 
 # --- from a file's columns to the table's
@@ -335,12 +336,12 @@ def _unsliced(values: pa.Array) -> pa.Array:
 
 def evaluate(predicate: Predicate, table: pa.Table) -> pa.Array:
     """The predicate's value for each row; null is SQL's NULL, which a filter treats as false."""
-    return _evaluate(predicate, lambda column: _column_values(table, column), table.num_rows)
+    return one_array(_evaluate(predicate, lambda column: _column_values(table, column), table.num_rows))
 
 
-def _column_values(table: pa.Table, column: Column) -> pa.Array:
+def _column_values(table: pa.Table, column: Column) -> pa.ChunkedArray:
     names = {name.lower(): name for name in table.column_names}
-    values = table.column(names[column.path[0].lower()]).combine_chunks()
+    values = table.column(names[column.path[0].lower()])
     for name in column.path[1:]:
         fields = {f.name.lower(): i for i, f in enumerate(values.type)}
         values = values.flatten()[fields[name.lower()]]

@@ -17,12 +17,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tahoe._cached import cached_property
+from tahoe.errors import InvalidActionError
 from tahoe.protocol.actions import Add
 from tahoe.protocol.column_mapping import stored_name
 from tahoe.protocol.partitions import parse_partition_value, resolve_path
 from tahoe.protocol.predicate import Predicate
 from tahoe.protocol.schema import DataType, Field
 from tahoe.table.arguments import FILE_COLUMN, POSITIONS, takes
+from tahoe.table.chunks import replaced, taken
 from tahoe.table.files import AMBIGUOUS, COLUMNS, to_adds
 from tahoe.table.skipping import keep
 from tahoe.table.statistics import StatisticsRequest
@@ -64,7 +66,7 @@ class Scan:
     def column(self, name: str) -> pa.ChunkedArray:
         """A column of `tahoe.table.files.COLUMNS` for the files kept."""
         column = self.snapshot.live.column(name)
-        return column if self.rows is None else column.take(self.rows)
+        return column if self.rows is None else taken(column, self.rows)
 
     def adds(self) -> Iterator[Add]:
         """The files kept as actions, for those who need few of them."""
@@ -104,15 +106,17 @@ class Scan:
         )
 
     @cached_property
-    def partition(self) -> pa.Array:
+    def partition(self) -> pa.ChunkedArray:
         """Typed partition values of the files kept, a struct with logical names."""
         fields = [_partition_field(self.snapshot, name) for name in self.snapshot.partition_columns]
         if not fields:
-            return pa.StructArray.from_arrays([], fields=[]) if not self.kept_files else pa.array([{}] * self.kept_files, pa.struct([]))
+            return pa.chunked_array([pa.array([{}] * self.kept_files, pa.struct([]))], pa.struct([]))
         texts = self.column("partition_values")
         mode, zone = self.snapshot.column_mapping_mode, self.snapshot.log.zone
-        columns = [typed_partition_values(texts, stored_name(f, mode), f.type, zone).combine_chunks() for f in fields]
-        return pa.StructArray.from_arrays(columns, fields=[pa.field(f.name, arrow_type(f.type)) for f in fields])
+        columns = [typed_partition_values(texts, stored_name(f, mode), f.type, zone) for f in fields]
+        kind = pa.struct([pa.field(f.name, arrow_type(f.type)) for f in fields])
+        rows = zip(*(column.chunks for column in columns), strict=True)  # a chunk of each for a chunk of the texts
+        return pa.chunked_array([pa.StructArray.from_arrays(list(chunks), fields=list(kind)) for chunks in rows], type=kind)
 
     def listing(self) -> pa.Table:
         """The files for people and programs.
@@ -132,7 +136,7 @@ class Scan:
                 "size_bytes": self.column("size_bytes"),
                 "modification_time": self.column("modification_time_ms").cast(pa.timestamp("ms", "UTC")),
                 "partition_values": self.partition,
-                "num_records": num_records if self.rows is None else num_records.take(self.rows),
+                "num_records": num_records if self.rows is None else taken(num_records, self.rows),
                 "deleted_records": pc.fill_null(cardinality, 0),
                 "base_row_id": self.column("base_row_id"),
                 "default_row_commit_version": self.column("default_row_commit_version"),
@@ -143,7 +147,9 @@ class Scan:
 
 def _partition_field(snapshot: Snapshot, name: str) -> Field:
     field = snapshot.schema.find(name)
-    assert field is not None, f"partition column {name} is not in the schema"
+    if field is None:
+        detail = f"the table is partitioned by {name}, and its schema has no such column"
+        raise InvalidActionError(table=snapshot.url, action="metaData", detail=detail)
     return field
 
 
@@ -157,11 +163,12 @@ def plan_scan(snapshot: Snapshot, predicate: Predicate | None) -> Scan:
 
 def resolve_urls(paths: pa.ChunkedArray, odd: pa.ChunkedArray, table_url: str) -> pa.ChunkedArray:
     """Absolute, unescaped urls for paths as they are in the log; in one go but for the odd ones."""
-    plain = pc.binary_join_element_wise(table_url, paths, "/")
-    if not pc.any(odd).as_py():
-        return plain
-    resolved = [resolve_path(path, table_url) for path in paths.filter(odd).to_pylist()]
-    return pa.chunked_array([pc.replace_with_mask(plain.combine_chunks(), odd.combine_chunks(), pa.array(resolved, pa.string()))])
+    return replaced(
+        paths,
+        odd,
+        lambda path: resolve_path(path, table_url),
+        others=lambda piece: pc.binary_join_element_wise(table_url, piece, "/"),
+    )
 
 
 def typed_partition_values(values: pa.ChunkedArray, name: str, data_type: DataType, zone: tzinfo) -> pa.ChunkedArray:

@@ -31,6 +31,7 @@ from tahoe.protocol.skipping import (
     paths_in,
     skipping_test,
 )
+from tahoe.table.chunks import one_array
 from tahoe.table.rows import compare, evaluate
 from tahoe.table.statistics import Path, StatisticsRequest, column_name
 
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from tahoe.table.snapshot import Snapshot
 
 
-def keep(snapshot: Snapshot, predicate: Predicate, partition: Callable[[], pa.Array]) -> pa.Array | None:
+def keep(snapshot: Snapshot, predicate: Predicate, partition: Callable[[], pa.ChunkedArray]) -> pa.Array | None:
     """Which files may hold a row for which the predicate is true, as a mask over the snapshot's files; None for all of them.
 
     Args:
@@ -49,7 +50,7 @@ def keep(snapshot: Snapshot, predicate: Predicate, partition: Callable[[], pa.Ar
         return None
     request = StatisticsRequest(_types(snapshot, paths_in(test)))
     statistics = snapshot.live.statistics(request) if request.columns else None
-    return _Evaluator(len(snapshot.live), statistics, partition).test(test)
+    return one_array(_Evaluator(len(snapshot.live), statistics, partition).test(test))
 
 
 def _types(snapshot: Snapshot, paths: frozenset[Path]) -> dict[Path, DataType]:
@@ -66,7 +67,7 @@ def _type_at(schema: Struct, path: Path) -> DataType:
 class _Evaluator:
     """Evaluates one test; every answer is a mask without nulls."""
 
-    def __init__(self, rows: int, statistics: pa.Table | None, partition: Callable[[], pa.Array]) -> None:
+    def __init__(self, rows: int, statistics: pa.Table | None, partition: Callable[[], pa.ChunkedArray]) -> None:
         self._rows, self._statistics, self._partition = rows, statistics, partition
 
     def test(self, test: StatTest) -> pa.Array:
@@ -96,18 +97,17 @@ class _Evaluator:
             case Bound(bound, path, operator, value):
                 return compare(operator, self._column(bound, path), value)
 
-    def _column(self, kind: str, path: Path = ()) -> pa.Array:
+    def _column(self, kind: str, path: Path = ()) -> pa.ChunkedArray:
         assert self._statistics is not None
         name = column_name(kind, path)
-        column: pa.ChunkedArray = self._statistics.column(name)
-        return column.combine_chunks()
+        return self._statistics.column(name)
 
 
-def _is_in(column: pa.Array, values: frozenset[Any]) -> pa.Array:
+def _is_in(column: pa.ChunkedArray, values: frozenset[Any]) -> pa.Array:
     """Null where the column is, unlike Arrow's own."""
     found = pc.is_in(column, value_set=pa.array(sorted(values), column.type))
     return pc.if_else(pc.is_valid(column), found, pa.scalar(None, pa.bool_()))
 
 
-def _as_table(partition: pa.StructArray) -> pa.Table:
+def _as_table(partition: pa.ChunkedArray) -> pa.Table:
     return pa.table(partition.flatten(), names=[f.name for f in partition.type])

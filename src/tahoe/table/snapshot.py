@@ -13,7 +13,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tahoe._cached import cached_property
-from tahoe.errors import CommitGoneError, CorruptCheckpointError, DeltaAnalysisError, DeltaLogError, MissingActionError, MissingVersionError
+from tahoe.errors import (
+    CommitGoneError,
+    CorruptCheckpointError,
+    DeltaAnalysisError,
+    DeltaLogError,
+    InvalidActionError,
+    MissingActionError,
+    MissingVersionError,
+    UnsupportedDataTypeError,
+)
 from tahoe.protocol import clustering, log_files
 from tahoe.protocol.actions import Action, CommitInfo, DomainMetadata, Metadata, Protocol, Txn
 from tahoe.protocol.clustering import clustering_columns
@@ -24,11 +33,12 @@ from tahoe.protocol.predicate import Predicate
 from tahoe.protocol.properties import ENABLE_IN_COMMIT_TIMESTAMPS
 from tahoe.protocol.replay import State, apply
 from tahoe.protocol.row_tracking import RowTracking, enabled_row_tracking
-from tahoe.protocol.schema import Struct
+from tahoe.protocol.schema import Struct, check_readable_names
 from tahoe.protocol.version_checksum import parse_version_checksum
 from tahoe.sql.predicates import parse_predicate
 from tahoe.table.arguments import FILTER, NAMES, TEXT, takes
 from tahoe.table.checkpoint import read_checkpoint
+from tahoe.table.chunks import one_array
 from tahoe.table.files import LiveFiles, MemoryPart, Part, ReorderedPart, to_table
 from tahoe.table.log import Log
 from tahoe.table.rows import read_rows
@@ -159,7 +169,7 @@ def in_commit_timestamps_enabled(protocol: Protocol, metadata: Metadata) -> bool
 def load_snapshot(log: Log, version: int | None = None, *, by_checksum: bool = True) -> Snapshot:
     """Rebuild a version (the newest if None) from the log.
 
-    A checkpoint that turns out to be broken is passed over: that costs time, never correctness.
+    A checkpoint or a compacted file that turns out to be broken is passed over: that costs time, never correctness.
 
     Args:
         by_checksum: a small version may be taken as its version checksum lists it, without a look at what led to it.
@@ -169,24 +179,7 @@ def load_snapshot(log: Log, version: int | None = None, *, by_checksum: bool = T
         DeltaLogError: the log breaks the protocol or has lost a file.
         DeltaProtocolError: the table needs a reader that knows more.
     """
-    unusable: frozenset[str] = frozenset()
-    broken: CorruptCheckpointError | None = None
-    gone: CommitGoneError | None = None
-    while True:
-        try:
-            segment = log.segment(version, unusable=unusable)
-        except DeltaLogError as error:
-            raise (broken or error) from error
-        try:
-            return (_from_checksum(log, segment) if by_checksum else None) or _load(log, segment)
-        except CommitGoneError as error:  # by cleanup since the log was listed: a newer checkpoint is there
-            if gone is not None and gone.parameters == error.parameters:
-                raise
-            gone = error
-        except CorruptCheckpointError as error:
-            broken = broken or error
-            assert segment.checkpoint is not None
-            unusable |= {file.name for file in segment.checkpoint.files}
+    return log.from_segment(version, lambda segment: (_from_checksum(log, segment) if by_checksum else None) or _load(log, segment))
 
 
 def _load(log: Log, segment: Segment) -> Snapshot:
@@ -195,7 +188,12 @@ def _load(log: Log, segment: Segment) -> Snapshot:
         actions, parts = read_checkpoint(log.env.store, segment.checkpoint)
         apply(state, actions, log.canonical)
         live = LiveFiles(parts)
-        _check_complete(log, state, segment.checkpoint.version, ", ".join(f.name for f in segment.checkpoint.files))
+        names = ", ".join(f.name for f in segment.checkpoint.files)
+        _check_complete(log, state, segment.checkpoint.version, names)
+        try:
+            _check_schema(log, state)
+        except InvalidActionError as error:
+            raise CorruptCheckpointError(table=log.url, file=names, detail=str(error)) from error
     commits = [log.read(file) for file in segment.deltas]
     for actions in commits:
         apply(state, _without_files(actions), log.canonical)
@@ -214,7 +212,7 @@ def _from_checksum(log: Log, segment: Segment) -> Snapshot | None:
         found = parse_version_checksum(log.env.store.get(segment.checksum.key))
     except FileNotFoundError:
         return None
-    if found is None or found.files is None or found.txns is None or found.domains is None:
+    if found is None or found.files is None or found.txns is None or found.domains is None or not found.is_whole:
         return None
     info = next((a for a in log.read(segment.commit) if isinstance(a, CommitInfo)), CommitInfo({}))
     if info.txn_id is None or info.txn_id != found.txn_id or "tahoe/" not in str(info.fields.get("engineInfo")):
@@ -235,6 +233,7 @@ def _without_files(actions: Iterable[Action]) -> list[Action]:
 
 def _checked(log: Log, state: State, live: LiveFiles, version: int, commit: LogFile | None) -> Snapshot:
     _check_complete(log, state, version, log_files.commit_name(version))
+    _check_schema(log, state)
     assert state.protocol is not None
     assert state.metadata is not None
     check_readable(state.protocol, state.metadata, table=log.url)
@@ -262,7 +261,7 @@ def _find_again(log: Log, version: int, paths: pa.ChunkedArray) -> Part:
     if order.null_count:
         detail = f"its checkpoint was deleted, and version {version} has no file {paths.filter(order.is_null())[0]} now"
         raise MissingVersionError(table=log.url, version=version, detail=detail)
-    return ReorderedPart(again, order.combine_chunks())
+    return ReorderedPart(again, one_array(order))
 
 
 def _check_complete(log: Log, state: State, version: int, file: str) -> None:
@@ -270,6 +269,15 @@ def _check_complete(log: Log, state: State, version: int, file: str) -> None:
     for name, found in (("protocol", state.protocol), ("metaData", state.metadata)):
         if found is None:
             raise MissingActionError(table=log.url, version=version, action=name, file=file)
+
+
+def _check_schema(log: Log, state: State) -> None:
+    """The schema is read now and not when it is first looked at, so that an error names the table."""
+    assert state.metadata is not None
+    try:
+        check_readable_names(state.metadata.schema, table=log.url)
+    except (InvalidActionError, UnsupportedDataTypeError) as error:
+        raise type(error)(**{**error.parameters, "table": log.url}) from error
 
 
 def refresh(snapshot: Snapshot) -> Snapshot:

@@ -17,8 +17,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
 
+from tahoe.protocol.json_text import load_json
 from tahoe.protocol.schema import DataType, Decimal, Primitive, Struct
 from tahoe.protocol.stats import Statistics, encode_statistics
+from tahoe.table.chunks import one_array, taken_table
 from tahoe.table.parquet import NestedColumns, child, in_parallel
 from tahoe.table.types import arrow_type
 
@@ -113,7 +115,7 @@ class KeptStatistics:
     def take(self, rows: pa.Array) -> KeptStatistics:
         """Those of some of the files."""
         with self._lock:
-            return KeptStatistics({path: table.take(rows) for path, table in self._kept.items()})
+            return KeptStatistics({path: taken_table(table, rows) for path, table in self._kept.items()})
 
 
 def _names(path: Path, request: StatisticsRequest) -> list[str]:
@@ -208,7 +210,7 @@ def _at(table: pa.Table, path: Path) -> pa.ChunkedArray:
 def _lenient(text: str, request: StatisticsRequest) -> dict[str, Any]:
     """One text alone: what is there and fits its type."""
     try:
-        value = json.loads(text)
+        value = load_json(text)
     except ValueError:
         return {}
     if not isinstance(value, dict):
@@ -249,15 +251,15 @@ def parsed_statistics(texts: pa.ChunkedArray, columns: Mapping[Path, DataType]) 
     Args:
         columns: the physical paths of the columns that have statistics, with their types.
     """
-    flat = parse_statistics(texts, StatisticsRequest(columns)).combine_chunks()
+    flat = parse_statistics(texts, StatisticsRequest(columns))
     leaves: dict[Path, pa.Array] = {("numRecords",): flat["num_records"], ("tightBounds",): flat["tight_bounds"]}
     for field, name in _BOUNDS.items():
         for path, kind in columns.items():
             if bound_type(kind):
                 leaves[(field, *path)] = _narrowed(flat[column_name(name, path)], arrow_type(kind))
     leaves |= {("nullCount", *path): flat[column_name("null_count", path)] for path in columns}
-    arrays = {path: pa.array([], values.type) if not len(values) else values.combine_chunks() for path, values in leaves.items()}
-    return pa.chunked_array([_struct(arrays, pc.is_null(pa.chunked_array(texts.chunks, texts.type).combine_chunks()))])
+    arrays = {path: one_array(values) for path, values in leaves.items()}
+    return pa.chunked_array([_struct(arrays, one_array(pc.is_null(texts)))])
 
 
 def _narrowed(values: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:

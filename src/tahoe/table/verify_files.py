@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from tahoe.errors import DeletionVectorError, DeltaError, InvalidPartitionValueError, PathOutsideTableError
+from tahoe.errors import DeletionVectorError, DeltaError, InvalidPartitionValueError, InvalidPathError, PathOutsideTableError
 from tahoe.protocol.actions import DeletionVectorDescriptor, decode_deletion_vector
 from tahoe.protocol.column_mapping import physical_schema, stored_name
 from tahoe.protocol.partitions import resolve_path
@@ -25,6 +25,7 @@ from tahoe.protocol.row_tracking import DOMAIN, enabled_row_tracking, high_water
 from tahoe.protocol.schema import BOOLEAN, STRING, TIMESTAMP, TIMESTAMP_NTZ, DataType, Primitive, Struct
 from tahoe.protocol.stats import Statistics, parse_statistics
 from tahoe.storage.env import FileInfo, byte_order, is_temporary
+from tahoe.table.chunks import one_array, sorted_table
 from tahoe.table.findings import Finding, Kind, finding, of_error
 from tahoe.table.footers import footer_statistics
 from tahoe.table.parquet import open_parquet
@@ -125,12 +126,12 @@ def _check_row_ids(snapshot: Snapshot) -> Iterator[Finding]:
     for path in snapshot.live.column("path").filter(pc.is_null(first)).to_pylist():
         yield finding(Kind.WRONG_ROW_IDS, file=path, version=snapshot.version, detail="it has no base row id, and the table tracks rows")
     columns = {"path": snapshot.live.column("path"), "first": first, "after": pc.add(first, rows)}
-    ranges = pa.table(columns).drop_null().sort_by("first")
+    ranges = sorted_table(pa.table(columns).drop_null(), ["first"])
     if not ranges.num_rows:
         return
     given = high_water_mark(snapshot.domains.get(DOMAIN)) + 1
-    ends = ranges.column("after").combine_chunks()
-    overlaps = pc.fill_null(pc.greater(ends, pa.concat_arrays([ranges.column("first").combine_chunks()[1:], pa.array([given])])), False)
+    ends = one_array(ranges.column("after"))
+    overlaps = pc.fill_null(pc.greater(ends, pa.concat_arrays([one_array(ranges.column("first"))[1:], pa.array([given])])), False)
     for row in ranges.filter(overlaps).to_pylist():
         detail = f"its row ids end before {row['after']}, and others begin, or the mark of the table is reached, before that"
         yield finding(Kind.WRONG_ROW_IDS, file=row["path"], version=snapshot.version, detail=detail)
@@ -155,19 +156,19 @@ def _located(snapshot: Snapshot) -> tuple[pa.Table, list[Finding]]:
     paths, illegal = snapshot.live.column("path"), []
     try:
         urls = resolve_urls(paths, snapshot.live.ambiguous, snapshot.url)
-    except PathOutsideTableError:
+    except (PathOutsideTableError, InvalidPathError):
         found = [_resolved(snapshot, path) for path in paths.to_pylist()]
         illegal = [url for url in found if isinstance(url, Finding)]
         urls = pa.chunked_array([[None if isinstance(url, Finding) else url for url in found]], pa.string())
     names = ("path", "size_bytes", "stats", "deletion_vector")
     table = pa.table({"url": urls, **{name: snapshot.live.column(name) for name in names}})
-    return table.filter(pc.is_valid(urls)).sort_by("url"), illegal
+    return sorted_table(table.filter(pc.is_valid(urls)), ["url"]), illegal
 
 
 def _resolved(snapshot: Snapshot, path: str) -> str | Finding:
     try:
         return resolve_path(path, snapshot.url)
-    except PathOutsideTableError as error:
+    except (PathOutsideTableError, InvalidPathError) as error:
         return of_error(Kind.ILLEGAL_PATH, path, snapshot.version, error)
 
 

@@ -6,7 +6,6 @@ commits are replayed from the first one on, and what every checkpoint holds is c
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -18,10 +17,12 @@ from tahoe.errors import CorruptCheckpointError, DeltaError, DeltaLogError
 from tahoe.protocol import log_files
 from tahoe.protocol.actions import Action, Add, CommitInfo, DomainMetadata, Metadata, Protocol, Txn
 from tahoe.protocol.column_mapping import mapping_mode, stored_name
+from tahoe.protocol.json_text import is_text, load_json
 from tahoe.protocol.last_checkpoint import parse_last_checkpoint
 from tahoe.protocol.log_files import Checkpoint, Kind, LogFile
 from tahoe.protocol.replay import State, apply, replay
 from tahoe.table.checkpoint import read_checkpoint
+from tahoe.table.chunks import replaced, sorted_table
 from tahoe.table.files import AMBIGUOUS, LiveFiles
 from tahoe.table.findings import Finding, Severity, finding, of_error
 from tahoe.table.findings import Kind as Wrong
@@ -50,7 +51,7 @@ def check_checksum_file(snapshot: Snapshot) -> Iterator[Finding]:
     """Whether the version checksum file, where there is one, counts the files as they are."""
     name = log_files.checksum_name(snapshot.version)
     try:
-        body = json.loads(snapshot.log.env.store.get(f"{log_files.LOG_FOLDER}/{name}"))
+        body = load_json(snapshot.log.env.store.get(f"{log_files.LOG_FOLDER}/{name}"))
     except FileNotFoundError:
         return
     except ValueError:
@@ -181,6 +182,8 @@ def _from_checkpoint(log: Log, checkpoint: Checkpoint) -> _Replay:
     for name, action in (("protocol", found.state.protocol), ("metaData", found.state.metadata)):
         if action is None:
             raise CorruptCheckpointError(table=log.url, file=_name(checkpoint), detail=f"it has no {name} action")
+    assert found.state.metadata is not None
+    _ = found.state.metadata.schema  # which raises what is wrong with it
     return found
 
 
@@ -195,7 +198,6 @@ def _name(checkpoint: Checkpoint) -> str:
 def _differences(commits: _Replay, checkpoint: _Replay) -> Iterator[str]:
     """What a checkpoint says otherwise than the commits up to its version."""
     mine, theirs = commits.state, checkpoint.state
-    assert mine.metadata is not None or mine.protocol is None
     if _protocol(mine.protocol) != _protocol(theirs.protocol):
         yield f"its protocol is {theirs.protocol}, and the commits have {mine.protocol}"
     if _metadata(mine.metadata) != _metadata(theirs.metadata):
@@ -223,7 +225,15 @@ def _protocol(protocol: Protocol | None) -> object:
 def _metadata(metadata: Metadata | None) -> object:
     if metadata is None:
         return None
-    return (metadata.id, metadata.schema, metadata.partition_columns, dict(metadata.configuration))
+    return (metadata.id, _schema(metadata), metadata.partition_columns, dict(metadata.configuration))
+
+
+def _schema(metadata: Metadata) -> object:
+    """The schema; its text where that is none."""
+    try:
+        return metadata.schema
+    except DeltaError:
+        return metadata.schema_string
 
 
 def _comparable(live: LiveFiles, log: Log, partition_columns: Sequence[str]) -> pa.Table:
@@ -238,7 +248,7 @@ def _comparable(live: LiveFiles, log: Log, partition_columns: Sequence[str]) -> 
         chunks = [pc.map_lookup(chunk, pa.scalar(name), "last") for chunk in values.chunks]
         texts = pa.chunked_array(chunks, pa.string())
         columns[f"partition {name}"] = pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)
-    return pa.table(columns).sort_by([("path", "ascending"), ("vector", "ascending")]).combine_chunks()
+    return sorted_table(pa.table(columns), ["path", "vector"])
 
 
 def canonical_paths(paths: pa.ChunkedArray, log: Log) -> pa.ChunkedArray:
@@ -246,8 +256,13 @@ def canonical_paths(paths: pa.ChunkedArray, log: Log) -> pa.ChunkedArray:
     odd = pc.match_substring_regex(paths, AMBIGUOUS)
     if not pc.any(odd).as_py():
         return paths
-    spelled = pa.array([log.canonical(path) for path in paths.filter(odd).to_pylist()], pa.string())
-    return pa.chunked_array([pc.replace_with_mask(paths.combine_chunks(), odd.combine_chunks(), spelled)])
+    return replaced(paths, odd, lambda path: _spelled(path, log))
+
+
+def _spelled(path: str, log: Log) -> str:
+    """The one spelling of a path; the path as it is where that is no text."""
+    spelling = log.canonical(path)
+    return spelling if is_text(spelling) else path
 
 
 def _vector_ids(vectors: pa.StructArray) -> pa.Array:
@@ -281,7 +296,7 @@ def _check_compacted(log: Log, file: LogFile) -> Iterator[Finding]:
         commits = [log.read_version(version) for version in range(file.version, file.end_version + 1)]
     except DeltaLogError as error:
         if error.parameters.get("file") == file.name:  # the commits have been read before: what is wrong with them is known
-            yield of_error(Wrong.ILLEGAL_LOG_FILE, file.name, file.end_version, error)
+            yield of_error(Wrong.WRONG_COMPACTED_LOG, file.name, file.end_version, error)
         return
     expected = replay(commits, log.canonical)
     for detail in _compaction_differences(expected, compacted, commits):

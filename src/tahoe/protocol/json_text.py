@@ -1,0 +1,61 @@
+"""JSON of a log, whose bytes anybody may have written.
+
+What comes out is not nested deeper than Python can follow, and whatever is wrong with a text is a ValueError.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+# A struct inside a struct takes three levels of a schema's text, so that a hundred fit into each other; each level may take a frame of
+# Python's stack when it is walked, of which there are a thousand.
+DEPTH_MAX = 300
+
+
+def load_json(text: str | bytes, **hooks: Any) -> Any:
+    """The value of a JSON text; `hooks` are those of `json.loads`.
+
+    Raises:
+        ValueError: it is no JSON, no UTF-8, or nested deeper than `DEPTH_MAX`.
+    """
+    try:
+        decoded = text if isinstance(text, str) else text.decode("utf-8-sig")
+        value = json.loads(decoded, **hooks)
+    except RecursionError:
+        raise too_deep() from None
+    if decoded.count("[") + decoded.count("{") > DEPTH_MAX and _is_too_deep(value):
+        raise too_deep()
+    return value
+
+
+def too_deep() -> ValueError:
+    return ValueError(f"it is nested more than {DEPTH_MAX} levels deep")
+
+
+def _is_too_deep(value: Any) -> bool:
+    level = [value]
+    for _ in range(DEPTH_MAX + 1):
+        level = [child for outer in level for child in _children(outer)]
+        if not level:
+            return False
+    return True
+
+
+def _children(value: Any) -> Any:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
+
+
+def is_text(value: Any) -> bool:
+    """Whether a value is text that can be written: JSON can escape halves of characters, which are none."""
+    if not isinstance(value, str):
+        return False
+    if value.isascii():
+        return True
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -1,0 +1,117 @@
+"""Columns of more text than one Arrow array can hold.
+
+The offsets of an array of texts have four bytes, so that more than two gigabytes do not fit into it, and Arrow fails where it has to put
+the chunks of a column together: in `take`, in `sort_by` and in `combine_chunks`. What grows with the number of files or rows goes
+through here, chunk by chunk. Knows nothing of Delta.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+# What one array is given to hold: half of what it could, as a path grows when it becomes a url.
+TEXT_BYTES_MAX = 1 << 30
+
+# Rows that are looked at together where each may become longer.
+_PIECE_ROWS = 1 << 18
+
+# Rows that are put into another order together.
+_SORTED_ROWS = 1 << 16
+
+
+def one_array(column: pa.ChunkedArray | pa.Array) -> pa.Array:
+    """The values of a column as one array: numbers and truth values of any number of files, and texts of a batch.
+
+    Raises:
+        OverflowError: there is more text in it than one array may hold; whoever asks has to go chunk by chunk.
+    """
+    if isinstance(column, pa.Array):
+        return column
+    if not _is_fixed(column.type) and column.nbytes > TEXT_BYTES_MAX:
+        raise OverflowError(f"{column.nbytes} bytes of {column.type} do not fit into one array")
+    return column.combine_chunks()
+
+
+def _is_fixed(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_primitive(kind) or pa.types.is_decimal(kind))
+
+
+def taken(column: pa.ChunkedArray, rows: pa.Array | npt.NDArray[np.integer]) -> pa.ChunkedArray:
+    """Some rows of a column, by positions in rising order; every chunk gives its own."""
+    if column.num_chunks == 1:
+        return pa.chunked_array([column.chunk(0).take(pa.array(rows))], type=column.type)
+    positions = np.asarray(rows)
+    chunks, start = [], 0
+    for chunk in column.chunks:
+        low, high = np.searchsorted(positions, [start, start + len(chunk)])
+        if high > low:
+            chunks.append(chunk.take(pa.array(positions[low:high] - start)))
+        start += len(chunk)
+    return pa.chunked_array(chunks, type=column.type)
+
+
+def taken_table(table: pa.Table, rows: pa.Array | npt.NDArray[np.integer]) -> pa.Table:
+    """Some rows of a table, by positions in rising order."""
+    if not table.num_columns:
+        return table.take(rows)
+    return pa.table([taken(column, rows) for column in table.columns], schema=table.schema)
+
+
+def joined_table(tables: Sequence[pa.Table]) -> pa.Table:
+    """The rows of several tables in as few chunks as their texts fit into."""
+    return pa.concat_tables(tables).combine_chunks()
+
+
+def reordered(column: pa.ChunkedArray, rows: pa.Array) -> pa.ChunkedArray:
+    """Some rows of a column, by positions in any order."""
+    return reordered_table(pa.table({"": column}), rows).column(0)
+
+
+def reordered_table(table: pa.Table, rows: pa.Array | npt.NDArray[np.integer]) -> pa.Table:
+    """Some rows of a table, by positions in any order."""
+    order = np.asarray(rows)
+    pieces = [_in_order(table, order[start : start + _SORTED_ROWS]) for start in range(0, len(order), _SORTED_ROWS)]
+    return pa.concat_tables(pieces) if pieces else table.slice(0, 0)
+
+
+def sorted_table(table: pa.Table, keys: Sequence[str]) -> pa.Table:
+    """The rows in the order of some columns, rising. Rows that are alike stay in their order."""
+    return reordered_table(table, pc.sort_indices(table, sort_keys=[(key, "ascending") for key in keys]))
+
+
+def _in_order(table: pa.Table, rows: npt.NDArray[np.integer]) -> pa.Table:
+    rising = np.sort(rows)
+    piece = taken_table(table, rising)
+    if piece.nbytes > TEXT_BYTES_MAX and len(rows) > 1:
+        half = len(rows) // 2
+        return pa.concat_tables([_in_order(table, rows[:half]), _in_order(table, rows[half:])])
+    return piece.take(pa.array(np.searchsorted(rising, rows)))
+
+
+def replaced(
+    column: pa.ChunkedArray,
+    mask: pa.ChunkedArray,
+    change: Callable[[str], str | None],
+    others: Callable[[pa.Array], pa.Array] | None = None,
+) -> pa.ChunkedArray:
+    """The texts with those under a mask changed one by one, and all others by `others` in one go, where it is given."""
+    chunks, start = [], 0
+    for piece in _pieces(column):
+        changed = piece if others is None else others(piece)
+        odd = one_array(mask.slice(start, len(piece)))
+        if pc.any(odd).as_py():
+            changed = pc.replace_with_mask(changed, odd, pa.array([change(text) for text in piece.filter(odd).to_pylist()], pa.string()))
+        chunks.append(changed)
+        start += len(piece)
+    return pa.chunked_array(chunks, type=pa.string())
+
+
+def _pieces(column: pa.ChunkedArray) -> Iterator[pa.Array]:
+    for chunk in column.chunks:
+        for start in range(0, len(chunk), _PIECE_ROWS):
+            yield chunk.slice(start, _PIECE_ROWS)
