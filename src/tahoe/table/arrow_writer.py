@@ -136,6 +136,7 @@ def _partitions(data: pa.Table, plan: WritePlan) -> Iterator[_Part]:
 def _write_part(plan: WritePlan, part: _Part) -> WrittenFile:
     env = plan.table.env
     values = _serialised(plan, part)
+    plan.check_replaced(values)
     folder = partition_folder(plan.physical_partition_columns, values)
     name = f"part-00000-{env.new_id()}-c000.{_CODEC}.parquet"
     key = f"{folder}/{name}" if folder else name
