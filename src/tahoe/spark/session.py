@@ -31,6 +31,14 @@ NO_PARSER = (
     "tahoe.sql(spark, text), and not with spark.sql(text)."
 )
 
+# A Spark whose analyser is built otherwise refuses what it has no rule for; what it reads and appends needs none of these.
+NO_RULES = "The analyser of this Spark session has no {field} that could be added to, so that Spark refuses {statements} on Delta tables."
+STATEMENTS_OF_RULES = {
+    "hintResolutionRules": "ALTER TABLE ... ADD CONSTRAINT ... CHECK",
+    "extendedResolutionRules": "MERGE, INSERT ... REPLACE USING and REPLACE ON, and session variables in UPDATE",
+    "postHocResolutionRules": "DELETE, UPDATE, MERGE, SET NOT NULL and SHOW PARTITIONS",
+}
+
 
 def enable(spark: SparkSession) -> SparkSession:
     """Make Delta tables work in a session, and in those that are made from it: `spark = tahoe.enable(spark)`.
@@ -73,7 +81,8 @@ def is_connect(spark: object) -> bool:
 
 def _install_rules(gateway: Gateway) -> None:
     """The rules of analysis and optimisation, here and in sessions made from this one."""
-    gateway.java_class("delta.Rules").install(gateway.session)
+    for field in gateway.java_class("delta.Rules").install(gateway.session):
+        warnings.warn(NO_RULES.format(field=field, statements=STATEMENTS_OF_RULES[field]), stacklevel=3)
 
 
 def _install_parser(gateway: Gateway) -> None:
