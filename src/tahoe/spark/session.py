@@ -55,9 +55,10 @@ def enable(spark: SparkSession) -> SparkSession:
         ReferenceJarPresentError: the class path has another source called delta.
     """
     if is_connect(spark):
-        from tahoe.spark import connect  # noqa: PLC0415 - what a session with a JVM never needs
+        from tahoe.spark import connect, connect_commands  # noqa: PLC0415 - what a session with a JVM never needs
 
         connect.register(spark)
+        connect_commands.watch(spark)
         warnings.warn(connect.SLOWER, stacklevel=2)
         return spark
     gateway = Gateway(spark)
