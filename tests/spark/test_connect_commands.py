@@ -11,6 +11,7 @@ from tahoe.errors import OperationNotYetSupportedError, UnsupportedOperationErro
 
 proto = pytest.importorskip("pyspark.sql.connect.proto", reason="PySpark's Connect needs packages that are not here", exc_type=ImportError)
 
+from tahoe.spark.connect import DeltaSource  # noqa: E402
 from tahoe.spark.connect_commands import as_sent, watch  # noqa: E402 - after the packages that it needs
 
 SETTINGS = {
@@ -129,6 +130,8 @@ def test_a_stream_is_refused():
     command.write_stream_operation_start.format = "delta"
     with pytest.raises(OperationNotYetSupportedError, match="writeStream"):
         as_sent(command, session())
+    with pytest.raises(OperationNotYetSupportedError, match="readStream"):
+        DeltaSource({"path": "/t"}).streamReader(None)
 
 
 def test_buckets_are_refused():
