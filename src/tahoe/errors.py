@@ -692,6 +692,12 @@ class UnsupportedOperationError(DeltaAnalysisError):
     todo = "{remedy}"
 
 
+# What Arrow leaves to Spark's engine is left to it over Spark Connect as well, where rows pass through Arrow.
+WITH_SPARKS_ENGINE = (
+    'Do it with format("delta") in a Spark session with a JVM of its own, SparkSession.builder.master(...), after tahoe.enable(spark).'
+)
+
+
 class OperationNotYetSupportedError(DeltaAnalysisError):
     """What was asked for is understood, and a later version of tahoe will do it."""
 
@@ -1042,8 +1048,11 @@ class PySparkMissingError(DeltaSessionError, ImportError):
 
 class NoGatewayError(DeltaSessionError):
     condition = "DELTA_NO_GATEWAY"
-    what = "tahoe.enable needs a classic Spark session, and this one ({session}) has no JVM gateway."
-    todo = "Use SparkSession.builder.master(...).getOrCreate(), or read with tahoe.Table(path).to_arrow()."
+    what = "This needs a Spark session with a JVM of its own, and the one that was given ({session}) has none."
+    todo = (
+        "Use SparkSession.builder.master(...).getOrCreate(). Without a JVM, a Spark Connect session reads and writes with "
+        'format("delta"), and tahoe.Table(path) without Spark.'
+    )
 
 
 class UnsupportedSparkVersionError(DeltaSessionError):

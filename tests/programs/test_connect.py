@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
     folder = tmp_path_factory.mktemp("connect")
-    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1", "PYTHONPATH": str(ROOT)}
+    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1", "PYTHONPATH": f"{ROOT}/src:{ROOT}"}
     command = [sys.executable, "-m", "tests.programs.with_connect", str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment, cwd=ROOT, check=False)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
@@ -55,6 +55,20 @@ def test_a_write_with_an_identity_is_done_once(found):
 def test_deletion_vectors_are_applied(found):
     assert found["marked"] == 101
     assert found["files that a filter leaves"] == 1
+
+
+def test_every_mode_writes_what_it_should(found):
+    made, exists, ignored, mismatch, replaced, dynamic = found["writes"]
+    assert (made, ignored, replaced, dynamic) == ([0, 1, 2, 3], [0, 1, 2, 3], [0, 1, 3], [0, 1])
+    assert "DELTA_TABLE_ALREADY_EXISTS" in exists
+    assert "DELTA_REPLACE_WHERE_MISMATCH" in mismatch
+
+
+def test_what_cannot_work_is_refused_before_a_name_is_made(found):
+    *named, of_path, made = found["names"]
+    assert all("no statement could use the name" in error for error in named)
+    assert "JVM of its own" in of_path
+    assert made == 0
 
 
 def test_a_change_feed_is_read(found):

@@ -31,7 +31,7 @@ def main(folder: str) -> None:
         tahoe.enable(spark)
     path = f"{folder}/t"
     rows = spark.range(0, 100, 1, 2).selectExpr("id", "id % 2 as p", "concat('s', id) as s", "timestamp'2026-01-01 00:00:00' as ts")
-    rows.write.format("delta").option("partitionBy", "p").mode("append").option("userMetadata", "from afar").save(path)
+    rows.write.format("delta").partitionBy("p").option("userMetadata", "from afar").save(path)
     spark.range(100, 103).selectExpr("id", "0L as p", "'x' as s", "cast(null as timestamp) as ts").write.format("delta").mode(
         "append"
     ).save(path)
@@ -90,9 +90,43 @@ def main(folder: str) -> None:
         _error(lambda: tahoe.sql(spark, f"REORG TABLE delta.`{fed}` APPLY (PURGE)")),
         _error(lambda: tahoe.sql(spark, f"DESCRIBE HISTORY '{folder}/none'")),
     ]
+    found["writes"] = _writes(spark, f"{folder}/written")
+    found["names"] = _names(spark, path)
     found["left"] = pa.table(table.to_arrow()).num_rows
     print("FOUND " + json.dumps(found))
     spark.stop()
+
+
+def _writes(spark: SparkSession, path: str) -> list[object]:
+    """By every mode and option that says which rows go: what is there afterwards, or what is refused."""
+    rows = spark.range(4).selectExpr("id", "id % 2 AS p").coalesce(1)
+
+    def write(mode: str, kept: str, **options: str) -> object:
+        refused = _error(lambda: rows.where(kept).write.format("delta").mode(mode).options(**options).save(path))
+        return refused or sorted(row.id for row in spark.read.format("delta").load(path).collect())
+
+    found = [
+        write("error", "true", partitionBy="p"),
+        write("error", "true"),
+        write("ignore", "true"),
+        write("overwrite", "id < 2", replaceWhere="p = 0"),
+        write("overwrite", "id = 0", replaceWhere="p = 0"),
+    ]
+    spark.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")
+    found.append(write("overwrite", "id = 1"))
+    spark.conf.unset("spark.sql.sources.partitionOverwriteMode")
+    return found
+
+
+def _names(spark: SparkSession, path: str) -> list[object]:
+    """What makes names is refused, and none is there."""
+    return [
+        _error(lambda: spark.sql("CREATE TABLE made (id BIGINT) USING delta")),
+        _error(lambda: spark.range(1).write.format("delta").saveAsTable("made")),
+        _error(lambda: spark.catalog.createTable("made", source="delta", path=path)),
+        _error(lambda: tahoe.DeltaTable.forPath(spark, path).toDF()),
+        spark.sql("SHOW TABLES").count(),
+    ]
 
 
 def _error(action: object) -> str:

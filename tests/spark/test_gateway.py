@@ -56,3 +56,15 @@ def test_the_gateway_of_a_session_is_that_sessions(spark, gateway):
 def test_classes_are_compiled_once(gateway, tmp_path):
     (tmp_path / "Broken.java").write_text("this is no Java")
     gateway.compile(tmp_path)  # the source's classes are there, so that nothing is compiled
+
+
+def test_a_loader_that_prefers_the_users_classes_takes_folders_too(gateway):
+    # spark.driver.userClassPathFirst=true: its class is below the one that Spark has otherwise
+    thread = gateway.jvm.java.lang.Thread.currentThread()
+    before = thread.getContextClassLoader()
+    loader = gateway.java_class("org.apache.spark.util.ChildFirstURLClassLoader")(gateway.array(gateway.jvm.java.net.URL, []), before)
+    thread.setContextClassLoader(loader)
+    try:
+        assert gateway.loader.equals(loader)
+    finally:
+        thread.setContextClassLoader(before)

@@ -10,12 +10,14 @@ from concurrent.futures import ThreadPoolExecutor
 import pyarrow as pa
 import pytest
 from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import Row, SparkSession
 
 import tahoe
 from tahoe.errors import NoGatewayError, ReferenceJarPresentError, TableNotFoundError, UnsupportedSparkVersionError
 from tahoe.spark import planning
 from tahoe.spark.gateway import Gateway
+from tahoe.spark.session import STATEMENTS_OF_RULES
 from tests.spark.foreign import mark
 
 
@@ -91,6 +93,69 @@ def test_the_users_own_rules_stay(spark, marked):
         assert own.equals(experimental.extraOptimizations().apply(0))
     finally:
         getattr(experimental, "extraOptimizations_$eq")(before)
+
+
+def test_a_field_is_found_in_whichever_class_has_it(spark):
+    analyzer = spark._jsparkSession.sessionState().analyzer()
+    fields = Gateway(spark).java_class("delta.Fields")
+    own = analyzer.getClass().getName()
+    assert fields.of(analyzer, "extendedResolutionRules").getDeclaringClass().getName() == own  # the one above is not read
+    assert fields.of(analyzer, "catalogManager").getDeclaringClass().getName() != own
+    with pytest.raises(Exception, match=r"NoSuchFieldException: .*\.nosuch"):
+        fields.of(analyzer, "nosuch")
+
+
+def test_an_analyser_that_takes_no_rules_is_told(spark, monkeypatch):
+    asked = Gateway.java_class
+
+    class Closed:
+        install = staticmethod(lambda session: ["hintResolutionRules", "postHocResolutionRules"])
+
+    monkeypatch.setattr(Gateway, "java_class", lambda self, name: Closed if name == "delta.Rules" else asked(self, name))
+    with pytest.warns(UserWarning, match="analyser") as said:
+        tahoe.enable(spark)
+    assert ["ADD CONSTRAINT" in str(warning.message) for warning in said] == [True, False]
+    assert ["DELETE" in str(warning.message) for warning in said] == [False, True]
+
+
+def without_rules(session) -> SparkSession:
+    """The session, with an analyser of which we have none of the rules."""
+    analyzer = session._jsparkSession.sessionState().analyzer()
+    gateway = Gateway(session)
+    for name in STATEMENTS_OF_RULES:
+        field = gateway.java_class("delta.Fields").of(analyzer, name)
+        kept = [rule for rule in gateway.items(field.get(analyzer).iterator()) if not rule.getClass().getName().startswith("delta.")]
+        field.set(analyzer, gateway.seq(kept))
+    return session
+
+
+def test_rules_that_a_new_session_was_made_without_are_there_at_its_first_statement(spark, marked):
+    # Spark 4.1.0 and 4.2.0 make the analyser of a session with a Hive metastore without the extensions' first rules
+    new = without_rules(spark.newSession())
+    new.sql(f"ALTER TABLE delta.`{marked}` ADD CONSTRAINT positive CHECK (id > 0)")
+    assert new.sql(f"DELETE FROM delta.`{marked}` WHERE id = 2").collect() == [Row(1)]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "DELETE FROM {table} WHERE id = 2",
+        "UPDATE {table} SET id = 5 WHERE id = 2",
+        "MERGE INTO {table} t USING (SELECT 2L AS id) s ON t.id = s.id WHEN MATCHED THEN DELETE",
+        "MERGE INTO {table} t USING (SELECT 9L AS id) s ON t.id = s.id WHEN NOT MATCHED THEN INSERT *",
+        "MERGE INTO {table} t USING (SELECT 2L AS id) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET *",
+        "ALTER TABLE {table} ADD CONSTRAINT positive CHECK (id > 0)",
+        "ALTER TABLE {table} ALTER COLUMN id SET NOT NULL",
+    ],
+)
+def test_what_has_no_rule_is_refused(spark, marked, statement):
+    new = spark.newSession()
+    new.sql("SELECT 1")
+    without_rules(new)
+    version = tahoe.Table(marked).version
+    with pytest.raises(PySparkException):
+        new.sql(statement.format(table=f"delta.`{marked}`")).collect()
+    assert tahoe.Table(marked).version == version
 
 
 def test_another_session_catalog_is_left_in_place(spark, monkeypatch):

@@ -1,13 +1,14 @@
 """Delta tables in a Spark Connect session, which has no JVM at hand: a Python data source, Spark's public way.
 
-The same `format("delta")` reads, change feeds too, writes (modes append and overwrite) and travels in time, with files skipped by the
-filters that Spark hands over. Rows pass through Python, and there are no names in SQL. Spark takes no `partitionBy` to such a source: it
-is an option, with the columns' names between commas. The server's Python must have tahoe installed.
+The same `format("delta")` reads, change feeds too, writes and travels in time, with files skipped by the filters that Spark hands over.
+Rows pass through Python, and there are no names in SQL. What Spark does not hand to such a source of a write, `connect_commands` puts into
+options. The server's Python must have tahoe installed.
 """
 
 from __future__ import annotations
 
 import functools
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,12 +18,13 @@ import pyarrow as pa
 import pyspark.sql.datasource as ds
 from pyspark.sql.types import StructType
 
-from tahoe.errors import InvalidOptionError, UnsupportedOperationError
+from tahoe._version import VERSION
+from tahoe.errors import InvalidOptionError, OperationNotYetSupportedError, UnsupportedOperationError
 from tahoe.protocol import predicate as p
 from tahoe.spark.change_feed import asked_range, check_not_pinned, is_asked_for
 from tahoe.spark.time_travel import Target, iso_moment, target_of_options
 from tahoe.spark.types import delta_schema, spark_schema
-from tahoe.spark.write_options import WriteOptions, parse_options
+from tahoe.spark.write_options import MODE, SETTINGS, WriteOptions, parse_options
 from tahoe.storage.background import finish_background
 from tahoe.table.arrow_writer import commit_files, delete_files, write_files
 from tahoe.table.change_feed import PART_NAMES, ChangeFeed, FeedRange, PartName, load_feed, plan_feed
@@ -30,7 +32,7 @@ from tahoe.table.rows import read_rows
 from tahoe.table.scan import Scan
 from tahoe.table.snapshot import Snapshot
 from tahoe.table.table import Table
-from tahoe.table.writing import WriteRequest, WrittenFile, plan_write
+from tahoe.table.writing import Mode, WriteRequest, WrittenFile, plan_write
 
 # A task reads files of so many bytes together, and writes a file once it has so many rows.
 TASK_BYTES = 128 << 20
@@ -38,8 +40,8 @@ FILE_ROWS = 1 << 20
 
 SLOWER = (
     "This is a Spark Connect session: Delta tables are read and written through Python, several times slower than in a session with a JVM "
-    'of its own, and only with format("delta") and the modes append and overwrite: there are no table names in SQL, no DeltaTable, and '
-    'partitionBy is an option, .option("partitionBy", "a,b"). DESCRIBE HISTORY and DESCRIBE DETAIL are run by tahoe.sql(spark, text).'
+    'of its own, and only with format("delta") and a path: there are no table names in SQL and no DeltaTable. DESCRIBE HISTORY and '
+    "DESCRIBE DETAIL are run by tahoe.sql(spark, text)."
 )
 
 
@@ -92,11 +94,16 @@ class DeltaSource(ds.DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> ds.DataSourceWriter:
         table = self._table(self._target().location)
-        options = parse_options(dict(self.options), {}, table=table.url)
+        options = parse_options(dict(self.options), json.loads(self.options.get(SETTINGS, "{}")), table=table.url)
         _check_options(options, table.url)
         names = self.options.get("partitionBy")
-        partition_by = None if names is None else tuple(name.strip() for name in names.split(",") if name.strip())
-        return _Writer(table, _request(table, schema, options, partition_by, overwrite=overwrite))
+        if options.partition_by is None and names is not None:
+            options = replace(options, partition_by=tuple(name.strip() for name in names.split(",") if name.strip()))
+        mode: Mode = "overwrite" if overwrite else _MODES[self.options.get(MODE, "append")]
+        return _Writer(table, _request(table, schema, options, mode))
+
+    def streamReader(self, schema: StructType) -> ds.DataSourceStreamReader:  # noqa: ARG002, N802  PySpark's signature
+        raise OperationNotYetSupportedError(operation="readStream", table=self._target().location, tahoe_version=VERSION)
 
 
 # --- reading
@@ -237,6 +244,8 @@ _OPERATORS: Mapping[type[Any], p.Operator] = {
 
 # --- writing
 
+_MODES: Mapping[str, Mode] = {"append": "append", "error": "error", "ignore": "ignore"}
+
 
 def _check_options(options: WriteOptions, table: str) -> None:
     """Refuse what needs Spark's engine: to leave it aside would replace other rows than the user meant."""
@@ -250,14 +259,15 @@ def _check_options(options: WriteOptions, table: str) -> None:
             )
 
 
-def _request(
-    table: Table, schema: StructType, options: WriteOptions, partition_by: tuple[str, ...] | None, *, overwrite: bool
-) -> WriteRequest:
+def _request(table: Table, schema: StructType, options: WriteOptions, mode: Mode) -> WriteRequest:
+    overwrite = mode == "overwrite"
     return WriteRequest(
-        mode="overwrite" if overwrite else "append",
+        mode=mode,
         schema=delta_schema(schema, table=table.url),
-        partition_by=partition_by,
+        partition_by=options.partition_by,
+        cluster_by=options.cluster_by,
         properties=options.properties,
+        default_properties=options.default_properties,
         merge_schema=options.merge_schema,
         overwrite_schema=options.overwrite_schema and overwrite,
         replace_where=options.replace_where,

@@ -218,7 +218,7 @@ class Gateway:
         thread = self.jvm.java.lang.Thread.currentThread()
         loader = thread.getContextClassLoader()
         while loader is not None:
-            if loader.getClass().getName() == "org.apache.spark.util.MutableURLClassLoader":
+            if "org.apache.spark.util.MutableURLClassLoader" in class_names(loader):
                 return loader
             loader = loader.getParent()
         raise NoGatewayError(session="a JVM whose class loader takes no folders")

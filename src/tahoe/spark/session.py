@@ -31,6 +31,14 @@ NO_PARSER = (
     "tahoe.sql(spark, text), and not with spark.sql(text)."
 )
 
+# A Spark whose analyser is built otherwise refuses what it has no rule for; what it reads and appends needs none of these.
+NO_RULES = "The analyser of this Spark session has no {field} that could be added to, so that Spark refuses {statements} on Delta tables."
+STATEMENTS_OF_RULES = {
+    "hintResolutionRules": "ALTER TABLE ... ADD CONSTRAINT ... CHECK",
+    "extendedResolutionRules": "MERGE, INSERT ... REPLACE USING and REPLACE ON, and session variables in UPDATE",
+    "postHocResolutionRules": "DELETE, UPDATE, MERGE, SET NOT NULL and SHOW PARTITIONS",
+}
+
 
 def enable(spark: SparkSession) -> SparkSession:
     """Make Delta tables work in a session, and in those that are made from it: `spark = tahoe.enable(spark)`.
@@ -47,9 +55,10 @@ def enable(spark: SparkSession) -> SparkSession:
         ReferenceJarPresentError: the class path has another source called delta.
     """
     if is_connect(spark):
-        from tahoe.spark import connect  # noqa: PLC0415 - what a session with a JVM never needs
+        from tahoe.spark import connect, connect_commands  # noqa: PLC0415 - what a session with a JVM never needs
 
         connect.register(spark)
+        connect_commands.watch(spark)
         warnings.warn(connect.SLOWER, stacklevel=2)
         return spark
     gateway = Gateway(spark)
@@ -73,7 +82,8 @@ def is_connect(spark: object) -> bool:
 
 def _install_rules(gateway: Gateway) -> None:
     """The rules of analysis and optimisation, here and in sessions made from this one."""
-    gateway.java_class("delta.Rules").install(gateway.session)
+    for field in gateway.java_class("delta.Rules").install(gateway.session):
+        warnings.warn(NO_RULES.format(field=field, statements=STATEMENTS_OF_RULES[field]), stacklevel=3)
 
 
 def _install_parser(gateway: Gateway) -> None:

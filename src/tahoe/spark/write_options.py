@@ -16,7 +16,12 @@ from tahoe.protocol.properties import parse_column_list
 PARTITION_COLUMNS = "__partition_columns"
 CLUSTERING_COLUMNS = "__clustering_columns"
 
+# In these a Spark Connect session sends what Spark does not hand to a Python data source.
+MODE = "__mode"
+SETTINGS = "__settings"
+
 _SETTING = "spark.databricks.delta."
+_OVERWRITE_SETTING = "spark.sql.sources.partitionOverwriteMode"
 _DEFAULT_PROPERTY = _SETTING + "properties.defaults."
 
 # Options for the storage and for Parquet's own writer: they go into Hadoop's configuration.
@@ -64,6 +69,11 @@ class WriteOptions:
     default_properties: Mapping[str, str] = field(default_factory=dict)
     writer: Mapping[str, str] = field(default_factory=dict)
     hadoop: Mapping[str, str] = field(default_factory=dict)
+
+
+def is_setting(name: str) -> bool:
+    """Whether `parse_options` looks at a session's setting of this name."""
+    return name.startswith(_SETTING) or name == _OVERWRITE_SETTING
 
 
 def parse_options(options: Mapping[str, str], settings: Mapping[str, str], *, table: str) -> WriteOptions:
@@ -140,7 +150,7 @@ class _Options:
         """
         text = self.text("partitionOverwriteMode")
         if text is None:
-            return not whole and settings.get("spark.sql.sources.partitionOverwriteMode", "static").lower() == "dynamic"
+            return not whole and settings.get(_OVERWRITE_SETTING, "static").lower() == "dynamic"
         if text.strip().lower() not in ("static", "dynamic"):
             raise self._invalid("partitionOverwriteMode", "it is static or dynamic")
         return text.strip().lower() == "dynamic"

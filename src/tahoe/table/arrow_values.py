@@ -9,7 +9,13 @@ from datetime import tzinfo
 
 import pyarrow as pa
 
-from tahoe.errors import CheckConstraintViolatedError, DeltaError, GeneratedValueMismatchError, UnsupportedOperationError
+from tahoe.errors import (
+    WITH_SPARKS_ENGINE,
+    CheckConstraintViolatedError,
+    DeltaError,
+    GeneratedValueMismatchError,
+    UnsupportedOperationError,
+)
 from tahoe.protocol.column_values import ColumnValues, Identity, check_given
 from tahoe.protocol.constraints import Constraint
 from tahoe.protocol.predicate import Comparison, IsNull
@@ -90,8 +96,8 @@ def _quoted(name: str) -> str:
 
 def _needs_spark(table: str, detail: str) -> UnsupportedOperationError:
     return UnsupportedOperationError(
-        operation="Writing without Spark",
+        operation="Writing without Spark's engine",
         table=table,
         detail=f"{detail}, which only Spark can compute",
-        remedy='Write with tahoe.enable(spark) and format("delta").',
+        remedy=WITH_SPARKS_ENGINE,
     )

@@ -141,6 +141,7 @@ def _indices(encoded: pa.ChunkedArray) -> pa.ChunkedArray:
 def _write_part(plan: WritePlan, part: _Part) -> WrittenFile:
     env = plan.table.env
     values = _serialised(plan, part)
+    plan.check_replaced(values)
     folder = partition_folder(plan.physical_partition_columns, values)
     codec = arrow_codec(plan.metadata.configuration, table=plan.url)
     name = f"part-00000-{env.new_id()}-c000.{'' if codec == 'none' else f'{codec}.'}parquet"

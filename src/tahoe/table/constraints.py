@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tahoe.errors import CheckConstraintViolatedError, InvalidPredicateError, UnsupportedOperationError
+from tahoe.errors import WITH_SPARKS_ENGINE, CheckConstraintViolatedError, InvalidPredicateError, UnsupportedOperationError
 from tahoe.protocol.constraints import Constraint
 from tahoe.protocol.predicate import columns_of
 from tahoe.protocol.schema import Struct
@@ -32,10 +32,10 @@ def check_rows(rows: pa.Table, constraints: Iterable[Constraint], schema: Struct
             predicate = parse_predicate(constraint.expression, schema, table=table, zone=zone)
         except InvalidPredicateError as error:
             raise UnsupportedOperationError(
-                operation="Writing without Spark",
+                operation="Writing without Spark's engine",
                 table=table,
                 detail=f"the constraint {constraint.name} ({constraint.expression}) can only be evaluated by Spark",
-                remedy='Write with tahoe.enable(spark) and format("delta").',
+                remedy=WITH_SPARKS_ENGINE,
             ) from error
         kept = pc.fill_null(evaluate(predicate, rows), False)
         broken = np.flatnonzero(~np.asarray(kept))

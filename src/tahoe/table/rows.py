@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tahoe.errors import ColumnNotFoundError, DataFileMissingError, InvalidDataFileError, UnsupportedOperationError
+from tahoe.errors import WITH_SPARKS_ENGINE, ColumnNotFoundError, DataFileMissingError, InvalidDataFileError, UnsupportedOperationError
 from tahoe.protocol.actions import DeletionVectorDescriptor, FileAction, decode_deletion_vector
 from tahoe.protocol.column_mapping import column_id, stored_name
 from tahoe.protocol.conflict import RowIndexes
@@ -203,10 +203,10 @@ def _check_calendar(raw: pa.Table | None, footer: Mapping[bytes, bytes], snapsho
         first = next((moment for is_kind, moment in _GREGORIAN_FROM if is_kind(column.type)), None)
         if first is not None and pc.any(pc.less(column, pa.scalar(first).cast(column.type))).as_py():
             raise UnsupportedOperationError(
-                operation=f"Reading {file.path} without Spark",
+                operation=f"Reading {file.path} without Spark's engine",
                 table=snapshot.url,
                 detail=f"its column {name} has days before 1582-10-15 in the Julian calendar",
-                remedy='Read it with tahoe.enable(spark) and format("delta").',
+                remedy=WITH_SPARKS_ENGINE,
             )
 
 

@@ -19,6 +19,7 @@ from tahoe.errors import (
     InvalidPredicateError,
     PartitionMismatchError,
     PathIsNotEmptyError,
+    ReplaceWhereMismatchError,
     SchemaMismatchError,
     TableExistsError,
     UnsupportedDataTypeError,
@@ -286,6 +287,21 @@ class WritePlan:
 
     # --- what an overwrite replaces
 
+    def check_replaced(self, partition_values: Mapping[str, str | None]) -> None:
+        """Refuse a file, by its partition values as they are stored, for whose rows `replace_where` does not hold.
+
+        A predicate over other columns is for the engine that finds rows.
+
+        Raises:
+            ReplaceWhereMismatchError: with the values.
+        """
+        if self.replace_where is None or not _is_about(self.replace_where, self.partition_columns):
+            return
+        row = self._typed(partition_values)
+        if evaluate(self.replace_where, row) is not True:
+            text = self.request.replace_where or ""
+            raise ReplaceWhereMismatchError(table=self.url, predicate=text, detail=f"for example {row}")
+
     def _removes(self, adds: Sequence[Add], now_ms: int) -> tuple[list[Remove], Intent]:
         app_ids = frozenset({self.request.txn[0]}) if self.request.txn else frozenset()
         everything: Reads | None = EVERYTHING if self.request.reads_target else None
@@ -317,7 +333,9 @@ class WritePlan:
 
     def _partition_row(self, file: Add | Remove) -> dict[str, Any]:
         """Typed values by logical name, so that two spellings of one value are one partition."""
-        values = file.partition_values or {}
+        return self._typed(file.partition_values or {})
+
+    def _typed(self, values: Mapping[str, str | None]) -> dict[str, Any]:
         fields = [f for f in (self.schema.find(name) for name in self.partition_columns) if f is not None]
         mode = self.column_mapping_mode
         return {f.name: parse_partition_value(values.get(stored_name(f, mode)), f.type, zone=self.table.log.zone) for f in fields}
@@ -653,7 +671,7 @@ def _replace_where(table: Table, request: WriteRequest, metadata: Metadata) -> P
     if not request.finds_rows and not _is_about(predicate, metadata.partition_columns):
         allowed = ", ".join(metadata.partition_columns) or "there are none"
         others = sorted({".".join(c.path) for c in columns_of(predicate)})
-        detail = f"without Spark it may only name partition columns ({allowed}), and names {', '.join(others)}"
+        detail = f"without Spark's engine it may only name partition columns ({allowed}), and names {', '.join(others)}"
         raise InvalidOptionError(option="replaceWhere", value=request.replace_where, table=table.url, detail=detail)
     return predicate
 

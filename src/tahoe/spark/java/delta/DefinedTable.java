@@ -89,7 +89,8 @@ public class DefinedTable implements SupportsPartitionManagement, V2TableWithV1F
   private Files files() {
     scala.collection.immutable.Map options = (scala.collection.immutable.Map) scala.collection.immutable.Map$.MODULE$.empty();
     options = (scala.collection.immutable.Map) options.updated("path", url);
-    return (Files) ((Relation) Ask.answer(Ask.python.relation(SparkSession.active(), CollectionConverters.asJava(options), options))).location();
+    Object relation = Ask.answer(Ask.python.relation(SparkSession.active(), CollectionConverters.asJava(options), options));
+    return ((Files) ((Relation) relation).location()).withoutRows();
   }
 
   private static scala.collection.immutable.Seq nothing() { return CollectionConverters.asScala(new ArrayList()).toSeq(); }

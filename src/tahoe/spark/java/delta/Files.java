@@ -88,6 +88,9 @@ public class Files implements FileIndex {
   public String within() { return within; }
   public boolean planned() { return selection != null; }
 
+  /** The same for whoever looks at the files alone: rows that vectors mark are left out by the plan of a query, and nobody reads rows here. */
+  Files withoutRows() { return new Files(table, metadata, version, pinned, "", within, partitions, bytes, label); }
+
   /** Whether a query reads a table, in its subqueries too, other than as it was: what a past version holds no writer can change. */
   public static boolean areRead(LogicalPlan plan, String table) {
     if (areInLeaves(plan, table)) return true;

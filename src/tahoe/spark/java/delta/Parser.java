@@ -22,13 +22,19 @@ public class Parser implements InvocationHandler {
       new HashSet(Arrays.asList(new String[] {"VACUUM", "OPTIMIZE", "GENERATE", "CONVERT", "RESTORE", "REORG"}));
   private static final Set MODES = new HashSet(Arrays.asList(new String[] {"EXTENDED", "CODEGEN", "COST", "FORMATTED"}));
 
+  private final SparkSession session;
   private final ParserInterface beneath;
+  private boolean isComplete = false;
 
-  private Parser(ParserInterface beneath) { this.beneath = beneath; }
+  private Parser(SparkSession session, ParserInterface beneath) {
+    this.session = session;
+    this.beneath = beneath;
+  }
 
   public Object invoke(Object proxy, Method method, Object[] arguments) throws Throwable {
     boolean isPlan = method.getName().equals("parsePlan") || method.getName().equals("parsePlanWithParameters");
     String text = isPlan ? (String) arguments[0] : null;
+    if (isPlan) complete();
     if (isPlan && mayBeOurs(text)) {
       Object ours = ask(text, arguments);
       if (ours != null) return ours;
@@ -41,6 +47,12 @@ public class Parser implements InvocationHandler {
     }
   }
 
+  /** The first statement of a session finds the rules in its analyser, whatever Spark took of the extensions. */
+  private synchronized void complete() {
+    if (!isComplete) Rules.analyse(session);
+    isComplete = true;
+  }
+
   private Object ask(String text, Object[] arguments) {
     return Ask.answer(Ask.python.statement(beneath, text, arguments.length > 1 ? arguments[1] : null));
   }
@@ -48,9 +60,10 @@ public class Parser implements InvocationHandler {
   // which parser
 
   /** The parser that asks Python before this one; the same where it does so already. */
-  static ParserInterface around(ParserInterface parser) {
+  static ParserInterface around(SparkSession session, ParserInterface parser) {
     if (isOurs(parser)) return parser;
-    return (ParserInterface) Proxy.newProxyInstance(Parser.class.getClassLoader(), new Class[] {ParserInterface.class}, new Parser(parser));
+    Parser ours = new Parser(session, parser);
+    return (ParserInterface) Proxy.newProxyInstance(Parser.class.getClassLoader(), new Class[] {ParserInterface.class}, ours);
   }
 
   private static boolean isOurs(ParserInterface parser) {
@@ -62,16 +75,13 @@ public class Parser implements InvocationHandler {
   /** Gives a running session the parser. Its state has no way to exchange one but the field. */
   public static void install(SparkSession session) throws ReflectiveOperationException {
     Object state = session.sessionState();
-    Class holder = state.getClass();
-    while (!holder.getName().equals("org.apache.spark.sql.internal.SessionState")) holder = holder.getSuperclass();
-    Field field = holder.getDeclaredField("sqlParser");
-    field.setAccessible(true);
-    field.set(state, around((ParserInterface) field.get(state)));
+    Field field = Fields.of(state, "sqlParser");
+    field.set(state, around(session, (ParserInterface) field.get(state)));
   }
 
   /** Gives it to the sessions that are made from one. */
   public static class Injected extends AbstractFunction2 {
-    public Object apply(Object session, Object parser) { return around((ParserInterface) parser); }
+    public Object apply(Object session, Object parser) { return around((SparkSession) session, (ParserInterface) parser); }
   }
 
   // which statements

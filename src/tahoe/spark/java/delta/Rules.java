@@ -15,17 +15,25 @@ import scala.runtime.AbstractFunction1;
 public class Rules {
   private Rules() { }
 
-  /** The session, and through the extensions that they share, each that is made from it. To do it again changes nothing. */
-  public static void install(SparkSession session) {
+  /**
+   * The session, and through the extensions that they share, each that is made from it. To do it again changes nothing.
+   *
+   * @return the lists of rules that the session's analyser does not let us add to
+   */
+  public static ArrayList install(SparkSession session) {
     if (!has(session.experimental().extraOptimizations(), Rewrite.class)) inject(session.extensions());
     optimise(session);
+    return analyse(session);
+  }
+
+  /** Adds the rules of the analysis that are not there. Spark's builders leave some of the extensions' out, which depends on the version. */
+  static synchronized ArrayList analyse(SparkSession session) {
     Object analyzer = session.sessionState().analyzer();
-    add(analyzer, "hintResolutionRules", new Definitions.Early(session));
-    add(analyzer, "extendedResolutionRules", new Merges(session));
-    add(analyzer, "extendedResolutionRules", new Inserts());
-    add(analyzer, "extendedResolutionRules", new Variables(session));
-    add(analyzer, "postHocResolutionRules", new Statements(session));
-    add(analyzer, "postHocResolutionRules", new Definitions.Late());
+    ArrayList closed = new ArrayList();
+    add(analyzer, "hintResolutionRules", new Rule[] {new Definitions.Early(session)}, closed);
+    add(analyzer, "extendedResolutionRules", new Rule[] {new Merges(session), new Inserts(), new Variables(session)}, closed);
+    add(analyzer, "postHocResolutionRules", new Rule[] {new Statements(session), new Definitions.Late()}, closed);
+    return closed;
   }
 
   private static void inject(SparkSessionExtensions extensions) {
@@ -56,14 +64,15 @@ public class Rules {
   }
 
   /** A session makes its analyser when it is first used, and never again; its rules are where only reflection comes. */
-  private static void add(Object analyzer, String name, Rule rule) {
+  private static void add(Object analyzer, String name, Rule[] rules, ArrayList closed) {
     try {
-      Field field = analyzer.getClass().getDeclaredField(name);
-      field.setAccessible(true);
-      Seq rules = (Seq) field.get(analyzer);
-      if (!has(rules, rule.getClass())) field.set(analyzer, rules.appended(rule));
-    } catch (ReflectiveOperationException error) {
-      throw new IllegalStateException("Spark's analyser takes no further rule: " + error, error);
+      Field field = Fields.of(analyzer, name);
+      for (int i = 0; i < rules.length; i++) {
+        Seq found = (Seq) field.get(analyzer);
+        if (!has(found, rules[i].getClass())) field.set(analyzer, found.appended(rules[i]));
+      }
+    } catch (Exception error) {  // the field is elsewhere, or is something else
+      closed.add(name);
     }
   }
 

@@ -1,0 +1,62 @@
+"""Statements of every kind answer the same in every kind of session, over every kind of catalog, on the Spark that runs the tests."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyspark
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SUBMIT = Path(pyspark.__file__).parent / "bin" / "spark-submit"
+HIVE = list((Path(pyspark.__file__).parent / "jars").glob("spark-hive_*.jar"))
+STARTS = ("configured", "running", "submitted")
+KEPT = [12, 16, 12]  # of the databases that the process before has left: rows of a table times rows of a view of it
+
+
+def settings(folder: Path, catalog: str) -> dict[str, str]:
+    return {
+        "spark.master": "local[2]",
+        "spark.ui.enabled": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.log.level": "ERROR",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": "1",
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.sql.catalogImplementation": catalog,  # what enableHiveSupport() sets
+        "spark.hadoop.javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={folder}/metastore;create=true",
+        "spark.driver.extraJavaOptions": f"-Dderby.system.home={folder} -XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+    }
+
+
+def run(folder: Path, catalog: str, name: str, start: str) -> dict[str, Any]:
+    """What the program says, in a process of its own."""
+    chosen = settings(folder, catalog)
+    (folder / "settings.json").write_text(json.dumps(chosen))
+    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1", "PYTHONPATH": f"{ROOT}/src:{ROOT}"}
+    program = ROOT / "tests" / "programs" / "every_statement.py"
+    submit = [str(SUBMIT), *(part for setting in chosen.items() for part in ("--conf", "=".join(setting)))]
+    command = [*(submit if start == "submitted" else [sys.executable]), str(program), str(folder), name, start]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=900, env=environment, cwd=folder, check=False)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
+    (line,) = [line for line in done.stdout.splitlines() if line.startswith("FOUND ")]
+    found: dict[str, Any] = json.loads(line.removeprefix("FOUND "))
+    return found
+
+
+@pytest.mark.parametrize("start", STARTS)
+def test_without_a_metastore(start: str, tmp_path: Path) -> None:
+    assert run(tmp_path, "in-memory", "one", start) == {"otherwise": [], "kept": []}
+
+
+@pytest.mark.parametrize(("first", "second"), zip(STARTS, (*STARTS[1:], STARTS[0]), strict=True))
+def test_with_a_metastore_that_is_new_and_one_of_another_process(first: str, second: str, tmp_path: Path) -> None:
+    if not HIVE:
+        pytest.skip("NOT RUN: this PySpark has no spark-hive among its jars, and so no metastore that lasts")
+    assert run(tmp_path, "hive", "one", first) == {"otherwise": [], "kept": []}
+    assert run(tmp_path, "hive", "two", second) == {"otherwise": [], "kept": KEPT}
