@@ -10,7 +10,15 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, tzinfo
 
-from tahoe.errors import CommitGoneError, MissingVersionError, NotADeltaTableError, TableNotFoundError, VersionNotFoundError
+from tahoe.errors import (
+    CommitGoneError,
+    DeltaError,
+    MissingVersionError,
+    NotADeltaTableError,
+    PathIsFileError,
+    TableNotFoundError,
+    VersionNotFoundError,
+)
 from tahoe.protocol import log_files
 from tahoe.protocol.actions import Action, CommitInfo, decode_commit
 from tahoe.protocol.last_checkpoint import LastCheckpoint, parse_last_checkpoint
@@ -18,6 +26,7 @@ from tahoe.protocol.log_files import LogFile, Segment
 from tahoe.protocol.partitions import canonical_key
 from tahoe.protocol.replay import check_commit
 from tahoe.storage.env import Env, Store
+from tahoe.storage.locations import split_file, split_url
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +67,15 @@ class Log:
     def exists(self) -> bool:
         return any(_makes_a_table(log_files.parse_name(_name(info.key))) for info in self.env.store.list_from(log_files.LOG_FOLDER))
 
+    def is_file(self) -> bool:
+        """Whether there is a file where the table's folder would be."""
+        if not split_url(self.url)[2]:
+            return False
+        folder, name = split_file(self.url)
+        with suppress(DeltaError):  # the table's folder may be all that one may look at
+            return self.env.store_at(folder).head(name) is not None
+        return False
+
     def last_checkpoint(self) -> LastCheckpoint | None:
         try:
             return parse_last_checkpoint(self.env.store.get(log_files.LAST_CHECKPOINT))
@@ -83,6 +101,8 @@ class Log:
         return log_files.plan_segment(files, version, table=self.url, unusable=unusable)
 
     def _no_table(self) -> TableNotFoundError | NotADeltaTableError:
+        if self.is_file():
+            return PathIsFileError(table=self.url)
         anything = next(iter(self.env.store.walk()), None)
         return TableNotFoundError(table=self.url) if anything is None else NotADeltaTableError(table=self.url)
 
