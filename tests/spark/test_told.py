@@ -71,7 +71,7 @@ def test_a_table_that_cannot_be_replaced_stays_as_it_is(spark: SparkSession, t: 
 
 
 def test_the_cause_of_a_failure_to_write_is_told(spark: SparkSession, path: str) -> None:
-    with pytest.raises(WriteFailedError, match="It was caused by java.io.IOException: Mkdirs failed"):
+    with pytest.raises(WriteFailedError, match=r"It was caused by java\.io\.IOException: Mkdirs failed"):
         spark.range(1).select("id", F.lit("x" * 300).alias("p")).write.format("delta").partitionBy("p").save(path)
 
 
