@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from tahoe.errors import InvalidOptionError
 from tahoe.protocol.partitions import parse_timestamp
-from tahoe.protocol.time_zones import SHORT_IDS, zone_of
-from tahoe.table.table import Table
+from tahoe.protocol.time_zones import SHORT_IDS, zone_asked_for, zone_of
 
 
 def offset(name: str, year: int, month: int) -> timedelta | None:
@@ -47,9 +46,9 @@ def test_what_java_has_no_zone_for_is_none_here(name: str) -> None:
         zone_of(name)
 
 
-def test_a_table_says_which_zone_it_does_not_know() -> None:
-    with pytest.raises(InvalidOptionError, match="time_zone cannot be Nowhere"):
-        Table("/tmp/t", time_zone="Nowhere")
+def test_a_zone_that_is_none_is_told_with_the_setting_that_names_it() -> None:
+    with pytest.raises(InvalidOptionError, match=r"the\.zone cannot be Nowhere for t"):
+        zone_asked_for("the.zone", "Nowhere", table="t")
 
 
 def test_a_zone_in_the_text_of_a_value_is_read_alike() -> None:

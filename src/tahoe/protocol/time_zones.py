@@ -89,5 +89,5 @@ def zone_asked_for(option: str, name: str, *, table: str) -> tzinfo:
     try:
         return zone_of(name)
     except ValueError as error:
-        detail = "Python knows no such time zone (where it has no time zone database at all, pip install tzdata helps)"
+        detail = "there is no such time zone in Python's time zone database"
         raise InvalidOptionError(option=option, value=name, table=table, detail=detail) from error
