@@ -3,7 +3,7 @@
     DeltaError
     ├── DeltaAnalysisError            what the user asked for cannot be done to this table
     │   ├── TableNotFoundError, NotADeltaTableError, TableExistsError, PathIsNotEmptyError, PathOutsideTableError; below the first
-    │   │   TableNameNotFoundError, below the second NameOfAnotherKindError
+    │   │   TableNameNotFoundError, below the second NameOfAnotherKindError, PathIsFileError
     │   ├── VersionNotFoundError, TimestampOutOfRangeError, InvalidTimeTravelError, SchemaChangedError
     │   ├── ChangeBoundaryNullError, ChangeStartMissingError, ChangeBoundaryTwiceError, ChangeStartTooLateError,
     │   │   InvalidChangeRangeError, ChangesNotRecordedError,
@@ -30,7 +30,8 @@
     │   ├── InvalidArgumentError          a method was given a value of another kind
     │   ├── ConflictingAssignmentsError, InvalidMergeError, MultipleSourceRowsError
     │   ├── StatementSyntaxError          the SQL cannot be read
-    │   └── UnsupportedOperationError, OperationNotYetSupportedError, AppendOnlyTableError
+    │   └── UnsupportedOperationError, OperationNotYetSupportedError, AppendOnlyTableError; below the first
+    │       OperationNotAllowedError, below the second StreamNotYetSupportedError
     ├── DeltaProtocolError            the table asks for more than this version of tahoe can do
     │   ├── UnsupportedReaderFeatureError, UnsupportedWriterFeatureError, UnsupportedProtocolVersionError,
     │   │   UnsupportedTypeChangeError, UnsupportedFileFormatError, WriteNotImplementedError
@@ -136,6 +137,12 @@ class NameOfAnotherKindError(NotADeltaTableError):
     sqlstate = "0AKDD"
     what = "{table} is not a Delta table: the catalog says that it is {kind}."
     todo = "Name a table that was created USING delta, or one by its folder: delta.`/path`."
+
+
+class PathIsFileError(NotADeltaTableError):
+    condition = "DELTA_PATH_IS_FILE"
+    what = "{table} is not a Delta table: it is a file, and a table is a folder."
+    todo = "Name the folder that holds _delta_log, or read the file in its own format."
 
 
 class TableExistsError(DeltaAnalysisError):
@@ -698,6 +705,11 @@ WITH_SPARKS_ENGINE = (
 )
 
 
+class OperationNotAllowedError(UnsupportedOperationError):
+    condition = "DELTA_OPERATION_NOT_ALLOWED_DETAIL"
+    sqlstate = "0AKDC"
+
+
 class OperationNotYetSupportedError(DeltaAnalysisError):
     """What was asked for is understood, and a later version of tahoe will do it."""
 
@@ -705,6 +717,12 @@ class OperationNotYetSupportedError(DeltaAnalysisError):
     sqlstate = "0A000"
     what = "tahoe {tahoe_version} cannot do {operation} yet, and has not touched {table}."
     todo = "Leave it out, or do it with another writer: the table stays one that tahoe reads and writes."
+
+
+class StreamNotYetSupportedError(OperationNotYetSupportedError):
+    condition = "DELTA_STREAM_NOT_YET_SUPPORTED"
+    what = "tahoe {tahoe_version} cannot {operation} {table} as a stream yet, and has not touched it."
+    todo = "{remedy}"
 
 
 class StatementSyntaxError(DeltaAnalysisError):

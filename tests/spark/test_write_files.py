@@ -55,6 +55,17 @@ IN_A_TASK = """An error occurred while calling o1.write.
 in stage 3.0 (TID 6) (10.0.0.1 executor driver): java.io.IOException: disk full
 	at org.apache.hadoop.fs"""
 
+WHILE_WRITING = """Job aborted due to stage failure: Task 0 failed 1 times, most recent failure: Lost task 0.0 in stage 3.0 (TID 6) \
+(10.0.0.1 executor driver): org.apache.spark.SparkException: [TASK_WRITE_FAILED] no.
+	at org.apache.spark.sql
+Caused by: java.lang.RuntimeException: x
+	at y
+Caused by: java.io.IOException: File name too long
+	... 10 more
+
+Driver stacktrace:
+Caused by: org.apache.spark.SparkException: of the driver"""
+
 IN_PYTHON = """An exception was thrown from the Python worker:
 Traceback (most recent call last):
   File x
@@ -69,6 +80,10 @@ ValueError: boom
         ("[DIVIDE_BY_ZERO] Division by zero. SQLSTATE: 22012\n== SQL ==\nselect", "[DIVIDE_BY_ZERO] Division by zero. SQLSTATE: 22012."),
         (IN_PYTHON, "ValueError: boom."),
         (IN_A_TASK, "java.io.IOException: disk full."),
+        (
+            WHILE_WRITING,
+            "org.apache.spark.SparkException: [TASK_WRITE_FAILED] no. It was caused by java.io.IOException: File name too long.",
+        ),
         ("An error occurred while calling o1.write.\n: java.lang.RuntimeException: no\n\tat x", "java.lang.RuntimeException: no."),
         ("", "no reason was given."),
     ],

@@ -5,13 +5,14 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from tahoe.errors import AtomicCreateUnsupportedError, StorageUnavailableError
 from tahoe.storage import open_store
-from tahoe.storage.local import LocalStore
+from tahoe.storage.local import LocalStore, no_new_folder_left
 
 
 @pytest.fixture
@@ -170,3 +171,36 @@ def test_names_that_are_no_utf8_are_listed_and_read(store: LocalStore) -> None:
     found = [f.key for f in store.list_from("a")]
     assert found == ["a/z", "a/\udcff"]
     assert store.get(found[1]) == b"odd"
+
+
+# --- what a failure leaves
+
+
+def failing(folder: Path, *made: str) -> None:
+    with suppress(ZeroDivisionError), no_new_folder_left(folder.as_uri()):
+        for key in made:
+            (folder / key).parent.mkdir(parents=True, exist_ok=True)
+            if not key.endswith("/"):
+                (folder / key).write_text("x")
+            else:
+                (folder / key).mkdir()
+        raise ZeroDivisionError
+
+
+def test_a_new_folder_goes_where_nothing_came_of_it(tmp_path: Path) -> None:
+    failing(tmp_path / "t", "p=1/", "p=2/q=3/", "_delta_log/")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_another_writer_has_put_into_a_new_folder_stays(tmp_path: Path) -> None:
+    failing(tmp_path / "t", "p=1/", "_delta_log/00000000000000000000.json")
+    assert sorted(map(str, (tmp_path / "t").rglob("*"))) == [
+        f"{tmp_path}/t/_delta_log",
+        f"{tmp_path}/t/_delta_log/00000000000000000000.json",
+    ]
+
+
+def test_a_folder_that_was_there_stays_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "t" / "mine").mkdir(parents=True)
+    failing(tmp_path / "t", "p=1/")
+    assert {path.name for path in (tmp_path / "t").iterdir()} == {"mine", "p=1"}

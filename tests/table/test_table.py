@@ -22,6 +22,7 @@ from tahoe.errors import (
     InvalidTimeTravelError,
     NotNullViolationError,
     PartitionMismatchError,
+    PathIsFileError,
     PathIsNotEmptyError,
     SchemaMismatchError,
     UnsupportedDataTypeError,
@@ -31,6 +32,7 @@ from tahoe.errors import (
 from tahoe.protocol.actions import Add, DomainMetadata, Protocol
 from tahoe.protocol.predicate import Column, Comparison, Literal
 from tahoe.protocol.schema import LONG, STRING, Array, Field, Map, Struct
+from tahoe.storage import env_of
 from tahoe.table.writing import WriteRequest, create_table
 from tests.table.builders import memory_env, put_commit
 
@@ -324,6 +326,20 @@ def test_a_folder_with_other_files_is_not_taken_over(table):
     table.env.store.delete("old.csv")
     table.env.store.put("_SUCCESS", b"")
     assert table.append(ROWS) == 0
+
+
+@pytest.mark.parametrize("storage", ["disk", "memory"])
+def test_a_file_is_no_table_and_not_made_one(table, tmp_path, storage):
+    if storage == "disk":
+        (tmp_path / "rows.parquet").write_bytes(b"x")
+        file = tahoe.Table(tmp_path / "rows.parquet")
+    else:
+        table.env.store.put("rows.parquet", b"x")
+        file = tahoe.Table("", env=env_of(f"{table.url}/rows.parquet", table.env.store_at))
+    with pytest.raises(PathIsFileError):
+        file.snapshot()
+    with pytest.raises(PathIsFileError):
+        file.append(ROWS)
 
 
 def test_a_write_that_was_recorded_is_not_done_twice(table):

@@ -11,16 +11,16 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Callable, Iterable, Mapping
-from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
+from datetime import UTC, date, datetime, timedelta, tzinfo
 from decimal import ROUND_HALF_UP, Context, InvalidOperation
 from decimal import Decimal as PyDecimal
 from typing import Any
 from urllib.parse import unquote
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from tahoe.errors import InvalidPartitionValueError, InvalidPathError, PathOutsideTableError, UnsupportedOperationError
 from tahoe.protocol.json_text import is_text
 from tahoe.protocol.schema import BINARY, DECIMAL_PRECISION_MAX, STRING, DataType, Decimal, Primitive
+from tahoe.protocol.time_zones import zone_of
 
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 
@@ -37,7 +37,6 @@ _EARLY_CYCLE, _LATE_CYCLE = 400, 9200
 
 _DATE = re.compile(r"([+-]?\d{4,7})-(\d{1,2})-(\d{1,2})")
 _TIMESTAMP = re.compile(_DATE.pattern + r"(?:[ T](\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,9}))?)?)?\s*([A-Za-z+-].*)?")
-_OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d{2}))?(?::?(\d{2}))?", re.IGNORECASE)
 _ESCAPED_BYTES = re.compile(r"(?:\\u00[0-9A-Fa-f]{2})+")
 
 
@@ -202,7 +201,7 @@ def parse_timestamp(text: str, zone: tzinfo) -> datetime | int:
         ValueError: no timestamp.
     """
     naive, suffix = _local_micros(text)
-    return from_micros(naive - _offset_micros(naive, _zone(suffix) if suffix else zone), UTC)
+    return from_micros(naive - _offset_micros(naive, zone_of(suffix) if suffix else zone), UTC)
 
 
 def parse_timestamp_ntz(text: str) -> datetime | int:
@@ -231,18 +230,6 @@ def _days(year: int, month: int, day: int) -> int:
         return date(year, month, day).toordinal() - _EPOCH_DAY
     inside = year % _CYCLE_YEARS + _EARLY_CYCLE
     return date(inside, month, day).toordinal() - _EPOCH_DAY + (year - inside) // _CYCLE_YEARS * _CYCLE_DAYS
-
-
-def _zone(name: str) -> tzinfo:
-    if name.upper() in ("Z", "UTC", "GMT", "UT"):
-        return UTC
-    if found := _OFFSET.fullmatch(name):
-        amount = timedelta(hours=int(found[2]), minutes=int(found[3] or 0), seconds=int(found[4] or 0))
-        return timezone(amount if found[1] == "+" else -amount)
-    try:
-        return ZoneInfo(name)
-    except (ZoneInfoNotFoundError, OSError) as error:
-        raise ValueError(f"{name} is no time zone") from error
 
 
 def _offset_micros(naive_micros: int, zone: tzinfo) -> int:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tahoe.errors import UnsupportedOperationError
+from tahoe.errors import OperationNotAllowedError, UnsupportedOperationError
 from tahoe.spark import alterations, guard, planning, resolved, shown, table_like, write
 from tahoe.spark.alterations import altered
 from tahoe.spark.creation import NewTable, make_table, make_table_of, qualified_name
@@ -32,8 +32,11 @@ _RESERVED = frozenset(
         "table_type",
         "schema",
         "clusteringcolumns",
+        "path",
     }
 )
+
+# Spark hands over the options of a statement among its properties, and once more with this before their names.
 _OPTION = "option."
 
 
@@ -104,7 +107,8 @@ def run(gateway: Gateway, plan: JavaObject) -> JavaObject:
     if name == "OverwriteByExpression" or matching is not None:
         options = {"partitionOverwriteMode": "static", **options}
     if target.getClass().getName() == "delta.Staged":
-        make_table_of(gateway, _described(gateway, target), rows, options, replaces=target.mode() != "create")
+        new = _described(gateway, target)
+        make_table_of(gateway, new, rows, {**new.options, **options}, replaces=target.mode() != "create")
         target.setMade()
         return gateway.seq([])
     predicate = _predicate(gateway, plan) if name == "OverwriteByExpression" else None
@@ -196,13 +200,29 @@ def _described(gateway: Gateway, staged: JavaObject) -> NewTable:
         schema=delta_schema(gateway.schema(schema), table=table),
         partition_by=_partition_columns(staged, table),
         cluster_by=_clustering_columns(staged),
-        properties={n: v for n, v in properties.items() if n.lower() not in _RESERVED and not n.startswith(_OPTION)},
+        properties=_own_properties(properties),
         comment=properties.get("comment"),
-        options={n.removeprefix(_OPTION): v for n, v in properties.items() if n.startswith(_OPTION)},
+        options={n: v for n, v in _options(properties).items() if n.lower() != "path"},
     )
 
 
+def _options(properties: Mapping[str, str]) -> dict[str, str]:
+    return {name.removeprefix(_OPTION): value for name, value in properties.items() if name.startswith(_OPTION)}
+
+
+def _own_properties(properties: Mapping[str, str]) -> dict[str, str]:
+    """Those of the table: of the options, which say where and how it is written, only `delta.*` ones are properties too."""
+    options = {name for name in _options(properties) if not name.lower().startswith("delta.")}
+    return {
+        name: value
+        for name, value in properties.items()
+        if name.lower() not in _RESERVED and not name.startswith(_OPTION) and name not in options
+    }
+
+
 _CLUSTER_BY = "cluster_by"
+_BUCKETS = ("bucket", "sorted_bucket")
+_INSTEAD_OF_BUCKETS = "Leave bucketBy and sortBy (in SQL: INTO BUCKETS) out, and cluster the table by these columns: clusterBy, CLUSTER BY."
 
 
 def _clustering_columns(staged: JavaObject) -> tuple[tuple[str, ...], ...]:
@@ -215,9 +235,13 @@ def _partition_columns(staged: JavaObject, table: str) -> tuple[str, ...]:
     for transform in staged.partitioning():
         if transform.name() == _CLUSTER_BY:
             continue
+        if transform.name() in _BUCKETS:
+            raise OperationNotAllowedError(
+                operation="Bucketing", table=table, detail="its files are not arranged by hashes of columns", remedy=_INSTEAD_OF_BUCKETS
+            )
         if transform.name() != "identity":
             raise UnsupportedOperationError(
-                operation=f"Partitioning by {transform.describe()}",
+                operation=f"Partitioning by {transform}",
                 table=table,
                 detail="a Delta table is partitioned by the values of columns",
                 remedy="Partition by a column that holds the value.",

@@ -40,6 +40,7 @@ from tahoe.spark.opened import open_table
 from tahoe.spark.types import delta_schema
 from tahoe.spark.write import create_as_select
 from tahoe.spark.write_options import parse_options
+from tahoe.storage.local import no_new_folder_left
 from tahoe.table.snapshot import Snapshot
 from tahoe.table.table import Table
 from tahoe.table.writing import WriteRequest, create_table
@@ -91,7 +92,8 @@ def make_table(gateway: Gateway, new: NewTable, *, replaces: bool) -> None:
     else:
         operation = "CREATE TABLE" if not replaces else "CREATE OR REPLACE TABLE"
         request = _request(gateway, table, new, operation)
-        create_table(table, replace(request, is_managed=not place.is_external), replace_existing=replaces)
+        with no_new_folder_left(table.url):
+            create_table(table, replace(request, is_managed=not place.is_external), replace_existing=replaces)
     _enter(gateway, new, place)
 
 

@@ -11,10 +11,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  PySpark's users know it by this name
 
-from tahoe.errors import DeltaError, WriteFailedError
+from tahoe.errors import WriteFailedError
 from tahoe.protocol.change_feed import CHANGE_TYPE
 from tahoe.protocol.column_mapping import column_id
 from tahoe.protocol.column_values import check_given
@@ -25,7 +26,7 @@ from tahoe.protocol.schema import BINARY, STRING, DataType, Field, Struct, as_nu
 from tahoe.spark.column_rules import Completed, complete
 from tahoe.spark.file_writer import NewFile, WriterSettings, delete_files, write_files
 from tahoe.spark.fitting import Refusals, enforce, fit, quoted, require, without_void
-from tahoe.spark.gateway import Gateway
+from tahoe.spark.gateway import JVM_ERRORS, Gateway, is_wrong_call
 from tahoe.spark.partition_columns import changed_when_stored, check_partition_columns
 from tahoe.spark.write_options import WriteOptions
 from tahoe.table.footers import FileStatistics, read_statistics
@@ -135,28 +136,37 @@ def _file_metadata(field: Field) -> dict[str, int]:
 
 @contextmanager
 def failures_told(plan: WritePlan, refusals: Refusals) -> Iterator[None]:
-    """Spark's failures while rows are computed and written, as errors of ours."""
+    """Spark's failures while rows are computed and written, as errors of ours. What Spark cannot understand, and a mistake made here, is no
+    failure of a job, and stays what it is.
+    """
     try:
         yield
-    except DeltaError:
+    except AnalysisException:
         raise
-    except Exception as error:
+    except JVM_ERRORS as error:
+        if is_wrong_call(error):
+            raise
         raise refusals.recognise(str(error)) or WriteFailedError(table=plan.url, detail=cause(str(error))) from error
 
 
-# What Spark puts in front of the exception that made a task fail.
-_LOST_TASK = re.compile(r"most recent failure: Lost task [^\n]*?executor [^)]*\): ([^\n]*)")
+# What Spark puts in front of the exception that made a task fail, and what follows its trace.
+_LOST_TASK = re.compile(r"most recent failure: Lost task [^\n]*?executor [^)]*\): ([^\n]*)(.*?)(?:\n\s*Driver stacktrace:|\Z)", re.DOTALL)
+_CAUSED_BY = re.compile(r"^Caused by: (.*)$", re.MULTILINE)
 
 
 def cause(message: str) -> str:
-    """The line of Spark's message that tells a person what happened, as a sentence."""
-    line = _telling_line(message)
-    return line if line.endswith((".", "!", "?")) else line + "."
+    """What of Spark's message tells a person what happened, in sentences."""
+    told = _LOST_TASK.search(message)
+    line, trace = (told[1], told[2]) if told else (_telling_line(message), message)
+    causes = [found for found in _CAUSED_BY.findall(trace) if found not in line]
+    return " ".join(map(_sentence, [line, *(f"It was caused by {found}" for found in causes[-1:])]))
+
+
+def _sentence(text: str) -> str:
+    return text if text.endswith((".", "!", "?")) else text + "."
 
 
 def _telling_line(message: str) -> str:
-    if found := _LOST_TASK.search(message):
-        return found[1]
     lines = [line.strip() for line in message.splitlines() if line.strip()]
     if lines and lines[0].startswith("An exception was thrown from the Python worker"):
         return lines[-1]

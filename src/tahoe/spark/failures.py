@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import re
 import threading
 import traceback
 from collections import OrderedDict
@@ -71,11 +72,44 @@ def install() -> None:
     @functools.wraps(convert)
     def convert_or_give_back(exception: JavaObject) -> Any:
         ours = _ours(exception)
-        return _with_note_of_sql(convert(exception), exception) if ours is None else _with_note_of_cause(ours)
+        return _with_note_of_sql(_of_the_users(convert(exception)), exception) if ours is None else _with_note_of_cause(ours)
 
     convert_or_give_back.gives_back_ours = True  # type: ignore[attr-defined]
     # what is raised need not be one of PySpark's
     captured.convert_exception = convert_or_give_back  # type: ignore[assignment]
+
+
+# A column of ours among those that Spark suggests, with what stands before it.
+_OUR_COLUMN = re.compile(r"(?:`(?:[^`]|``)+`\.)*`__tahoe_[^`]*`(?:, )?")
+_PLAN = ";\n"
+
+
+class _OfTheUsers(captured.AnalysisException):
+    """Spark's error about a query of ours, which says nothing of the columns that only we have in it."""
+
+    def getMessage(self) -> str:  # noqa: N802  PySpark's name
+        return without_our_columns(super().getMessage())
+
+    def getMessageParameters(self) -> dict[str, str] | None:  # noqa: N802  PySpark's name
+        return {name: without_our_columns(value) for name, value in (super().getMessageParameters() or {}).items()}
+
+
+_OfTheUsers.__name__ = _OfTheUsers.__qualname__ = captured.AnalysisException.__name__
+_OfTheUsers.__module__ = captured.AnalysisException.__module__
+
+
+def _of_the_users(converted: Any) -> Any:
+    if type(converted) is captured.AnalysisException and "__tahoe_" in converted._desc:
+        converted._desc = without_our_columns(converted._desc)
+        converted.__class__ = _OfTheUsers
+    return converted
+
+
+def without_our_columns(message: str) -> str:
+    """Spark's message without columns of ours among those that it suggests, and without its plan where that is a plan of ours."""
+    told, mark, plan = message.partition(_PLAN)
+    told = _OUR_COLUMN.sub("", told).replace("`, ]", "`]")
+    return told if "__tahoe_" in plan else told + mark + plan
 
 
 def _with_note_of_sql(converted: Any, exception: JavaObject) -> Any:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -28,12 +29,18 @@ BOUND_BYTES_MAX = 1024
 _SESSION_SETTINGS: Mapping[str, str] = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
+    "spark.sql.parquet.int96RebaseModeInWrite": "CORRECTED",
     "spark.sql.parquet.writeLegacyFormat": "false",
     "spark.sql.parquet.fieldId.write.enabled": "true",
     "spark.sql.variant.writeShredding.enabled": "false",
     "spark.sql.variant.inferShreddingSchema": "false",
     "spark.sql.parquet.variant.annotateLogicalType.enabled": "false",
+    # the manifest is a list of files in one piece, whatever the session's streams do with theirs
+    "spark.sql.streaming.fileSink.log.compactInterval": "10",
 }
+
+# What the session's streams use for their own checkpoints, and the manifest is none.
+_NOT_FOR_FILES = ("spark.sql.streaming.checkpointFileManagerClass",)
 
 _DATASOURCES = "org.apache.spark.sql.execution.datasources."
 _STREAMING = "org.apache.spark.sql.execution.streaming."
@@ -107,13 +114,27 @@ def _write(gateway: Gateway, query: JavaObject, url: str, settings: WriterSettin
     spec = gateway.java_class(_DATASOURCES + "FileFormatWriter$OutputSpec")(url, gateway.scala_map({}), gateway.seq(columns))
     options = gateway.scala_map({"timeZone": "UTC", **settings.options})
     committer = gateway.java_class(_STREAMING + "ManifestFileCommitProtocol")("tahoe", url)
-    committer.setupManifestOptions(_manifest_log(gateway, manifest), 0)
+    committer.setupManifestOptions(_manifest_log(gateway, session, manifest), 0)
     parquet = gateway.java_class(_DATASOURCES + "parquet.ParquetFileFormat")()
     hadoop = _configuration(session, {"parquet.statistics.truncate.length": str(BOUND_BYTES_MAX), **settings.hadoop})
     none, nothing = gateway.option(None), gateway.seq([])
     writer = gateway.module(_DATASOURCES + "FileFormatWriter")
     given = (session, plan, parquet, committer, spec, hadoop, partitions, none, nothing, options)
-    writer.write(*given, *_defaults(gateway, writer, "write", len(given)))
+    with _in_tasks(session.sparkContext(), _SESSION_SETTINGS):
+        writer.write(*given, *_defaults(gateway, writer, "write", len(given)))
+
+
+@contextmanager
+def _in_tasks(context: JavaObject, settings: Mapping[str, str]) -> Iterator[None]:
+    """Tasks see these settings, and not those of the session whose query they run."""
+    before = {name: context.getLocalProperty(name) for name in settings}
+    for name, value in settings.items():
+        context.setLocalProperty(name, value)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            context.setLocalProperty(name, value)
 
 
 def _configuration(session: JavaObject, settings: Mapping[str, str]) -> JavaObject:
@@ -127,14 +148,17 @@ def _configuration(session: JavaObject, settings: Mapping[str, str]) -> JavaObje
 def _session_for_files(gateway: Gateway) -> JavaObject:
     """A copy of the session with the settings of the files, so that the user's session and its other threads never see them."""
     session = gateway.session.cloneSession()
+    settings = session.sessionState().conf()
     for name, value in _SESSION_SETTINGS.items():
-        session.sessionState().conf().setConfString(name, value)
+        settings.setConfString(name, value)
+    for name in _NOT_FOR_FILES:
+        settings.unsetConf(name)
     return session
 
 
-def _manifest_log(gateway: Gateway, folder: str) -> JavaObject:
+def _manifest_log(gateway: Gateway, session: JavaObject, folder: str) -> JavaObject:
     log = gateway.java_class(_STREAMING + "sinks.FileStreamSinkLog")
-    return log(1, gateway.session, Path(folder, "log").as_uri(), gateway.option(None))
+    return log(1, session, Path(folder, "log").as_uri(), gateway.option(None))
 
 
 def _as_in_files(gateway: Gateway, output: JavaObject, schema: str) -> list[JavaObject]:

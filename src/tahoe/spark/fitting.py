@@ -32,6 +32,9 @@ from tahoe.sql.predicates import columns_named
 # Spark keeps the declared char(n) or varchar(n) of a column, whose type is string otherwise, under this key.
 CHAR_VARCHAR = "__CHAR_VARCHAR_TYPE_STRING"
 
+# How the reason of every refusal begins: by it Spark's own log knows that the user is told otherwise.
+REFUSED = "tahoe refuses a row: "
+
 # How much of a value an error shows.
 _SHOWN_CHARACTERS = 100
 
@@ -47,15 +50,15 @@ class Refusals:
         """An expression that fails the job where it is evaluated.
 
         Args:
-            reason: a sentence that no other refusal has; Spark's own logs show it.
+            reason: a sentence that no other refusal has; the logs of executors show it.
             error: makes the user's error from the text of what was found.
             found: the offending value.
         """
         self._errors[reason] = error
         if found is None:
-            return F.raise_error(F.lit(reason))
+            return F.raise_error(F.lit(REFUSED + reason))
         shown = F.coalesce(F.substring(found.cast("string"), 1, _SHOWN_CHARACTERS), F.lit("null"))
-        return F.raise_error(F.concat(F.lit(reason + " Found: "), shown))
+        return F.raise_error(F.concat(F.lit(f"{REFUSED}{reason} Found: "), shown))
 
     def recognise(self, message: str) -> DeltaError | None:
         """The error for Spark's message, if one of these refusals caused it."""

@@ -332,6 +332,11 @@ def java_error(error: BaseException) -> JavaObject | None:
     return error._origin if isinstance(error, CapturedException) else None
 
 
+def is_wrong_call(error: BaseException) -> bool:
+    """Whether the JVM was asked for what it does not have, such as a method: a mistake of ours, and no failure of Spark's."""
+    return type(error) is Py4JError
+
+
 def class_names(thing: JavaObject) -> Iterator[str]:
     """The name of an object's class, and of those above it."""
     found = thing.getClass()

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from tahoe.errors import UnsupportedOperationError
+from tahoe._version import VERSION
+from tahoe.errors import StreamNotYetSupportedError, UnsupportedOperationError
 from tahoe.spark.catalog import defined_table, is_delta
 from tahoe.spark.gateway import Gateway, JavaObject
 from tahoe.spark.opened import open_table
@@ -120,6 +121,29 @@ def _check_is_no_delta_table(gateway: Gateway, refusal: _Refusal, identifier: Ja
 
 def _is_identifier(part: JavaObject) -> bool:
     return bool(part.getClass().getSimpleName() == "TableIdentifier")
+
+
+# --- streams
+
+_WITHOUT_STREAMS: Mapping[str, str] = {
+    "read": "Read what is new with readChangeFeed and startingVersion, or with table_changes, as often as it is wanted.",
+    "write": 'Write with foreachBatch: each batch with rows.write.format("delta").mode("append"), and the options txnAppId (a name of the '
+    "stream's) and txnVersion (the batch's number), so that none is written twice.",
+}
+
+
+def refuse_stream(operation: str, table: str | None) -> None:
+    """Refuse to read or to write a table as a stream.
+
+    Args:
+        table: its path or name, if there is one.
+
+    Raises:
+        StreamNotYetSupportedError: with what to do instead.
+    """
+    raise StreamNotYetSupportedError(
+        tahoe_version=VERSION, operation=operation, table=table or "a Delta table", remedy=_WITHOUT_STREAMS[operation]
+    )
 
 
 # --- folders

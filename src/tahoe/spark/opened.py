@@ -13,15 +13,15 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from datetime import timedelta, timezone, tzinfo
+from datetime import tzinfo
 from functools import partial
 from typing import Generic, TypeVar
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pyspark.sql import SparkSession
 
 from tahoe.errors import SessionNotEnabledError
 from tahoe.protocol.predicate import TRUE, Predicate
+from tahoe.protocol.time_zones import zone_asked_for
 from tahoe.spark.gateway import SOURCE_CLASS, Gateway
 from tahoe.spark.hadoop_store import HadoopStore, is_hadoops, qualified
 from tahoe.storage import env_of, open_store
@@ -39,6 +39,8 @@ TABLES_MAX = 1000
 SNAPSHOTS_MAX = 16
 SCANS_MAX = 64
 FEEDS_MAX = 16
+
+TIME_ZONE = "spark.sql.session.timeZone"
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -101,7 +103,7 @@ def open_table(spark: SparkSession, location: str, options: Mapping[str, str] | 
     gateway = Gateway(spark)
     url = qualified(gateway, location)
     given = {name: value for name, value in (options or {}).items() if name.startswith(("fs.", "dfs."))}
-    settings, zone = {**_storage_settings(gateway, url), **given}, session_zone(spark)
+    settings, zone = {**_storage_settings(gateway, url), **given}, session_zone(spark, url)
     known = _tables.get(url)
     if known is not None and known.settings == settings and known.table.log.zone == zone:
         return known.table
@@ -135,20 +137,9 @@ def recache(gateway: Gateway, url: str) -> None:
         _logger.warning("DataFrames that read %s are cached no more, because one of them cannot be computed anew: %s", url, error)
 
 
-def session_zone(spark: SparkSession) -> tzinfo:
+def session_zone(spark: SparkSession, table: str) -> tzinfo:
     """Where times without a zone are: partition values of early writers, for instance."""
-    name = str(spark.conf.get("spark.sql.session.timeZone"))
-    try:
-        return ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError):
-        offset = timedelta(seconds=_java_offset(spark, name))
-        return timezone(offset)
-
-
-def _java_offset(spark: SparkSession, name: str) -> int:
-    """The seconds east of Greenwich of a zone that only Java has a name for, such as +05:30."""
-    zone = Gateway(spark).jvm.java.time.ZoneId.of(name)
-    return int(zone.getRules().getStandardOffset(Gateway(spark).jvm.java.time.Instant.EPOCH).getTotalSeconds())
+    return zone_asked_for(TIME_ZONE, str(spark.conf.get(TIME_ZONE)), table=table)
 
 
 _HADOOP_PREFIXES = {"s3": "fs.s3a.", "s3a": "fs.s3a.", "s3n": "fs.s3a.", "abfs": "fs.azure.", "abfss": "fs.azure.", "gs": "fs.gs."}

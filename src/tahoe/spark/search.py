@@ -20,6 +20,7 @@ from tahoe.spark.gateway import Gateway, JavaObject
 from tahoe.spark.positions import Positions, are_few, gathered, gathered_from, gathering
 from tahoe.spark.row_changes import PLACE, RowChange
 from tahoe.spark.scan import Selection
+from tahoe.sql.queries import only_query
 from tahoe.table.read_set import RowsRead
 from tahoe.table.rows import partition_row
 
@@ -146,6 +147,15 @@ def predicate_read(gateway: Gateway, query: DataFrame, url: str) -> Predicate:
     return parts[0] if len(parts) == 1 else Or(parts) if parts else Constant(False)
 
 
+def condition_text(gateway: Gateway, expression: JavaObject) -> str:
+    """A condition that Spark has analysed as SQL; the queries in it as the user wrote them."""
+    if not gateway.has_subquery(expression):
+        return str(gateway.java_class("delta.Literals").sql(expression))
+    subqueries = gateway.java_class("delta.Subqueries")
+    queries = [only_query(str(text)) for text in subqueries.origins(expression)]
+    return str(subqueries.sql(expression, gateway.list(queries)))
+
+
 @dataclass(frozen=True, slots=True)
 class Checked:
     """A condition that Spark has analysed, and its text as SQL."""
@@ -164,7 +174,7 @@ def checked_condition(gateway: Gateway, frame: DataFrame, node: Literal["Filter"
     while plan.getClass().getSimpleName() != node:
         plan = plan.children().apply(0)
     expression = plan.condition().get() if node == "Join" else plan.condition()
-    text = str(gateway.java_class("delta.Literals").sql(expression))
+    text = condition_text(gateway, expression)
     if not expression.deterministic():
         raise InvalidPredicateError(table=table, predicate=text, detail="it is not the same each time that it is evaluated")
     return Checked(expression, text)

@@ -6,11 +6,13 @@ Nothing of PySpark is replaced but the function that converts Java's exceptions 
 from __future__ import annotations
 
 import warnings
+from contextlib import suppress
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
 from tahoe.spark import failures
+from tahoe.spark.fitting import REFUSED
 from tahoe.spark.gateway import JVM_ERRORS, Gateway
 from tahoe.spark.source import Source
 from tahoe.spark.table_functions import FUNCTIONS
@@ -68,11 +70,18 @@ def enable(spark: SparkSession) -> SparkSession:
     gateway.start_callbacks()
     gateway.set_static("delta.Ask", "python", Source(gateway.jvm))
     failures.install()
+    _install_quiet(gateway)
     _install_rules(gateway)
     _install_catalogs(gateway)
     _install_parser(gateway)
     _install_functions(gateway)
     return spark
+
+
+def _install_quiet(gateway: Gateway) -> None:
+    """Spark's log leaves out the traces of what the user is told in a sentence; where the log is not Spark's own, it says all."""
+    with suppress(*JVM_ERRORS):
+        gateway.java_class("delta.Quiet").install(REFUSED)
 
 
 def is_connect(spark: object) -> bool:

@@ -9,7 +9,7 @@ import functools
 from collections.abc import Callable
 from typing import Any, ClassVar, TypeVar
 
-from tahoe.spark import catalog, change_feed, commands, data_files, planning, scan, shown, statements, table_changes, table_functions
+from tahoe.spark import catalog, change_feed, commands, data_files, guard, planning, scan, shown, statements, table_changes, table_functions
 from tahoe.spark.failures import to_java
 from tahoe.spark.gateway import Gateway, JavaObject
 from tahoe.spark.opened import opened
@@ -88,6 +88,10 @@ class Source:
     def save(self, session: JavaObject, mode: str, options: JavaObject, given: JavaObject, data: JavaObject) -> JavaObject:
         gateway = Gateway.of(session)
         return commands.save(gateway, mode, gateway.texts(options), given, data)
+
+    @_answering
+    def stream(self, operation: str, table: str | None) -> None:
+        guard.refuse_stream(operation, table)
 
     @_answering
     def insert(self, session: JavaObject, files: JavaObject, data: JavaObject, overwrite: bool) -> None:

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TypeAlias
-from zoneinfo import ZoneInfo
 
 from tahoe.errors import InvalidTimeTravelError
+from tahoe.protocol.time_zones import zone_asked_for
 from tahoe.spark.gateway import Gateway
 from tahoe.table.snapshot import Snapshot
 from tahoe.table.table import Table
@@ -102,10 +102,9 @@ def session_moment(gateway: Gateway) -> MomentOf:
 
 
 def _session_timestamp(gateway: Gateway, text: str, path: str) -> datetime:
-    jvm = gateway.jvm
-    zone = jvm.java.time.ZoneId.of(gateway.spark.conf.get("spark.sql.session.timeZone"))
     times = gateway.module("org.apache.spark.sql.catalyst.util.DateTimeUtils")
-    micros = times.stringToTimestamp(jvm.org.apache.spark.unsafe.types.UTF8String.fromString(text), zone)
+    zone = times.getZoneId(gateway.spark.conf.get("spark.sql.session.timeZone"))
+    micros = times.stringToTimestamp(gateway.jvm.org.apache.spark.unsafe.types.UTF8String.fromString(text), zone)
     if micros.isEmpty():
         raise InvalidTimeTravelError(table=path, detail=f"{text!r} is no timestamp")
     return _EPOCH + timedelta(microseconds=micros.get())
@@ -113,12 +112,14 @@ def _session_timestamp(gateway: Gateway, text: str, path: str) -> datetime:
 
 def iso_moment(zone: str) -> MomentOf:
     """Timestamps as ISO 8601 writes them; without a zone they are in the given one."""
-    return partial(_iso_timestamp, ZoneInfo(zone))
+    return partial(_iso_timestamp, zone)
 
 
-def _iso_timestamp(zone: ZoneInfo, text: str, path: str) -> datetime:
+def _iso_timestamp(zone: str, text: str, path: str) -> datetime:
     try:
         moment = datetime.fromisoformat(text.strip())
     except ValueError as error:
         raise InvalidTimeTravelError(table=path, detail=f"{text!r} is no timestamp") from error
-    return moment if moment.tzinfo is not None else moment.replace(tzinfo=zone)
+    if moment.tzinfo is not None:
+        return moment
+    return moment.replace(tzinfo=zone_asked_for("spark.sql.session.timeZone", zone, table=path))

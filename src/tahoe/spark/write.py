@@ -27,6 +27,7 @@ from tahoe.spark.gateway import engine_of
 from tahoe.spark.opened import open_table
 from tahoe.spark.replace import Matching, replace_rows
 from tahoe.spark.write_options import WriteOptions
+from tahoe.storage.local import no_new_folder_left
 from tahoe.table.table import Table
 from tahoe.table.writing import WRITE, Mode, WritePlan, WriteRequest, plan_replacement, plan_write
 
@@ -185,6 +186,11 @@ def _write(
         return None
     if plan.replaces_rows:
         return replace_rows(plan, options, frame, matching, given)
+    with no_new_folder_left(plan.url):
+        return _write_files(plan, options, frame)
+
+
+def _write_files(plan: WritePlan, options: WriteOptions, frame: DataFrame) -> int | None:
     refusals = Refusals(plan.url)
     with failures_told(plan, refusals):
         rows = rows_for_files(plan, frame, refusals, checks_replace_where=options.replace_where_is_checked)

@@ -22,7 +22,7 @@ from typing import BinaryIO
 
 from tahoe.errors import AtomicCreateUnsupportedError, StorageRefusedError, StorageUnavailableError
 from tahoe.storage.env import TEMPORARY_SUFFIX, FileInfo, FileReplacedError, byte_order, is_temporary
-from tahoe.storage.locations import local_path
+from tahoe.storage.locations import LOCAL_SCHEME, local_path, split_url
 
 # What `link` answers where the file system cannot do it. EPERM is also what a mount without the right to link says.
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV})
@@ -235,3 +235,25 @@ def _sync_folder(path: str) -> None:
             raise
     finally:
         os.close(descriptor)
+
+
+@contextmanager
+def no_new_folder_left(url: str) -> Iterator[None]:
+    """Where what is done fails, a folder that was not there before goes, with the empty ones in it. Files stay, and so do the folders that
+    they are in: another writer may have made its table there meanwhile, and what it has put there is never touched. A folder in another
+    storage than a local disk is left alone: object stores have none.
+    """
+    path = local_path(url) if split_url(url)[0] == LOCAL_SCHEME else None
+    is_new = path is not None and not os.path.lexists(path)
+    try:
+        yield
+    except BaseException:
+        if path is not None and is_new:
+            _remove_empty(path)
+        raise
+
+
+def _remove_empty(folder: str) -> None:
+    for inside, _, _ in os.walk(folder, topdown=False):
+        with suppress(OSError):  # removes a folder only while it is empty, in one step
+            os.rmdir(inside)

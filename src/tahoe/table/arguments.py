@@ -17,7 +17,6 @@ from dataclasses import dataclass, replace
 from datetime import date, datetime
 from functools import wraps
 from typing import Any, Protocol, TypeVar, get_args
-from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 
@@ -25,6 +24,7 @@ from tahoe.errors import DeltaError, InvalidArgumentError, InvalidTimeTravelErro
 from tahoe.protocol.column_changes import ColumnChange, NewColumn
 from tahoe.protocol.predicate import Predicate
 from tahoe.protocol.schema import Struct
+from tahoe.protocol.time_zones import zone_of
 from tahoe.storage.env import Env
 from tahoe.table.files import COLUMNS
 
@@ -215,8 +215,8 @@ def _location(value: Any) -> str:
 def _zone(value: Any) -> str:
     name = _text(value)
     try:
-        ZoneInfo(name)
-    except (KeyError, ValueError, OSError) as error:
+        zone_of(name)
+    except ValueError as error:
         raise Unfit(str(error)) from error
     return name
 

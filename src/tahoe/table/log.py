@@ -15,9 +15,11 @@ from tahoe.errors import (
     CommitGoneError,
     CorruptCheckpointError,
     CorruptCompactedLogError,
+    DeltaError,
     DeltaLogError,
     MissingVersionError,
     NotADeltaTableError,
+    PathIsFileError,
     TableNotFoundError,
     VersionNotFoundError,
 )
@@ -28,6 +30,7 @@ from tahoe.protocol.log_files import LogFile, Segment
 from tahoe.protocol.partitions import canonical_key
 from tahoe.protocol.replay import check_commit, check_reconciled
 from tahoe.storage.env import Env, Store
+from tahoe.storage.locations import split_file, split_url
 
 Result = TypeVar("Result")
 
@@ -69,6 +72,15 @@ class Log:
 
     def exists(self) -> bool:
         return any(_makes_a_table(log_files.parse_name(_name(info.key))) for info in self.env.store.list_from(log_files.LOG_FOLDER))
+
+    def is_file(self) -> bool:
+        """Whether there is a file where the table's folder would be."""
+        if not split_url(self.url)[2]:
+            return False
+        folder, name = split_file(self.url)
+        with suppress(DeltaError):  # the table's folder may be all that one may look at
+            return self.env.store_at(folder).head(name) is not None
+        return False
 
     def last_checkpoint(self) -> LastCheckpoint | None:
         try:
@@ -128,6 +140,8 @@ class Log:
                 unusable |= {str(error.parameters["file"])}
 
     def _no_table(self) -> TableNotFoundError | NotADeltaTableError:
+        if self.is_file():
+            return PathIsFileError(table=self.url)
         anything = next(iter(self.env.store.walk()), None)
         return TableNotFoundError(table=self.url) if anything is None else NotADeltaTableError(table=self.url)
 

@@ -10,7 +10,6 @@ import os
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 
@@ -18,6 +17,7 @@ from tahoe.errors import InvalidTimeTravelError, NotADeltaTableError, TableNotFo
 from tahoe.protocol.actions import Protocol
 from tahoe.protocol.predicate import Predicate
 from tahoe.protocol.schema import Struct
+from tahoe.protocol.time_zones import zone_of
 from tahoe.storage import system_env
 from tahoe.storage.env import Env
 from tahoe.table.arguments import (
@@ -71,7 +71,7 @@ class Table:
         env: Env | None = None,
     ) -> None:
         self.env = env or system_env(location, storage_options)
-        self.log = Log(self.env, ZoneInfo(time_zone))
+        self.log = Log(self.env, zone_of(time_zone))
         self._newest: Snapshot | None = None
 
     @property

@@ -18,6 +18,7 @@ from tahoe.errors import (
     InvalidOptionError,
     InvalidPredicateError,
     PartitionMismatchError,
+    PathIsFileError,
     PathIsNotEmptyError,
     ReplaceWhereMismatchError,
     SchemaMismatchError,
@@ -411,6 +412,8 @@ def _properties(table: Table, request: WriteRequest) -> dict[str, str]:
 
 def _check_folder_is_free(table: Table) -> None:
     """A folder with files of another format is not taken over silently: its rows would seem to be lost."""
+    if table.log.is_file():
+        raise PathIsFileError(table=table.url)
     for info in table.env.store.walk():
         if not any(part.startswith(("_", ".")) for part in info.key.split("/")):
             raise PathIsNotEmptyError(table=table.url)

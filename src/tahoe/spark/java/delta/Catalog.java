@@ -83,6 +83,7 @@ public class Catalog implements StagingTableCatalog, SupportsNamespaces {
   }
 
   private static Staged stage(String mode, Identifier table, Column[] columns, Transform[] partitions, Map properties) {
+    SessionCatalog.checkNoStream(table);
     return new Staged(mode, table.name(), table, columns, partitions, properties);
   }
 

@@ -10,14 +10,22 @@ import org.apache.spark.sql.catalyst.util.CaseInsensitiveMap;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.SupportsV1OverwriteWithSaveAsTable;
 import org.apache.spark.sql.connector.expressions.Transform;
+import org.apache.spark.sql.execution.streaming.Sink;
+import org.apache.spark.sql.execution.streaming.Source;
 import org.apache.spark.sql.sources.BaseRelation;
 import org.apache.spark.sql.sources.CreatableRelationProvider;
 import org.apache.spark.sql.sources.DataSourceRegister;
 import org.apache.spark.sql.sources.RelationProvider;
 import org.apache.spark.sql.sources.SchemaRelationProvider;
+import org.apache.spark.sql.sources.StreamSinkProvider;
+import org.apache.spark.sql.sources.StreamSourceProvider;
+import org.apache.spark.sql.streaming.OutputMode;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+import scala.Option;
+import scala.Tuple2;
+import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
@@ -26,7 +34,8 @@ import scala.jdk.javaapi.CollectionConverters;
  * and say which replacement is a saveAsTable.
  */
 public class DefaultSource
-    implements SupportsV1OverwriteWithSaveAsTable, RelationProvider, SchemaRelationProvider, CreatableRelationProvider, DataSourceRegister {
+    implements SupportsV1OverwriteWithSaveAsTable, RelationProvider, SchemaRelationProvider, CreatableRelationProvider, DataSourceRegister,
+        StreamSourceProvider, StreamSinkProvider {
   public String shortName() { return "delta"; }
 
   public BaseRelation createRelation(SQLContext context, scala.collection.immutable.Map options) {
@@ -41,6 +50,29 @@ public class DefaultSource
 
   public BaseRelation createRelation(SQLContext context, SaveMode mode, scala.collection.immutable.Map options, Dataset data) {
     return (BaseRelation) Ask.answer(Ask.python.save(context.sparkSession(), mode.name(), asWritten(options), options, data));
+  }
+
+  // streams, which Python refuses, before anything is made
+
+  public Tuple2 sourceSchema(SQLContext context, Option schema, String provider, scala.collection.immutable.Map options) {
+    stream("read", options);
+    return null;
+  }
+
+  public Source createSource(
+      SQLContext context, String checkpoint, Option schema, String provider, scala.collection.immutable.Map options) {
+    stream("read", options);
+    return null;
+  }
+
+  public Sink createSink(SQLContext context, scala.collection.immutable.Map options, Seq partitions, OutputMode mode) {
+    stream("write", options);
+    return null;
+  }
+
+  private static void stream(String operation, scala.collection.immutable.Map options) {
+    Option path = options.get("path");
+    Ask.answer(Ask.python.stream(operation, path.isDefined() ? (String) path.get() : null));
   }
 
   /** Whatever it is: Python refuses what Delta does not have, with the name of the column. */

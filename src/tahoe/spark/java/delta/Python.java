@@ -69,6 +69,9 @@ public interface Python {
   /** {@code DataFrameWriter.save}: the answer is the relation written to. */
   Object save(SparkSession session, String mode, Map options, scala.collection.immutable.Map given, Dataset data);
 
+  /** {@code read} or {@code write} a table as a stream, by its path or its name, which may be null. */
+  Object stream(String operation, String table);
+
   /** {@code INSERT INTO} a temporary view over a table. */
   Object insert(SparkSession session, Files files, Dataset data, boolean overwrite);
 

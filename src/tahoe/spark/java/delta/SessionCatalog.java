@@ -103,10 +103,17 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
   }
 
   /** Whether the caller resolves a relation. Others want to know what a table is, or whether there is one. */
-  static boolean isForQuery() {
+  static boolean isForQuery() { return isCalledBy(".RelationResolution"); }
+
+  /** A stream that is to be written to a table makes the table before it looks whether it can be written so. */
+  static void checkNoStream(Identifier name) {
+    if (isCalledBy(".DataStreamWriter")) Ask.answer(Ask.python.stream("write", name.toString()));
+  }
+
+  private static boolean isCalledBy(String name) {
     StackTraceElement[] callers = Thread.currentThread().getStackTrace();
     for (int i = 0; i < callers.length; i++) {
-      if (callers[i].getClassName().endsWith(".RelationResolution")) return true;
+      if (callers[i].getClassName().endsWith(name)) return true;
     }
     return false;
   }
@@ -164,6 +171,7 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
   }
 
   private static Staged stage(String mode, Identifier name, Column[] columns, Transform[] partitions, Map properties) {
+    checkNoStream(name);
     return new Staged(mode, null, name, columns, partitions, properties);
   }
 
