@@ -57,7 +57,7 @@ def enable(spark: SparkSession) -> SparkSession:
     gateway.check_no_reference()
     gateway.compile(JAVA_SOURCES)
     gateway.start_callbacks()
-    gateway.set_static("delta.Ask", "python", Source(gateway.jvm))
+    gateway.java_class("delta.Ask").install(Source(gateway.jvm), gateway.server)
     failures.install()
     _install_rules(gateway)
     _install_catalogs(gateway)
