@@ -11,7 +11,7 @@ import pytest
 
 from tahoe.spark.gateway import Gateway
 
-# A run over night asks for 10000.
+# See docs/TESTING.md.
 QUERIES = int(os.environ.get("TAHOE_THREADS", "20"))
 
 # How many connections may wait for the next thread, with a thread of Python's each, and one more for what else goes on in the suite.
