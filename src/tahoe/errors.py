@@ -50,7 +50,7 @@
     │   ├── UnsupportedStorageError, CommitOutcomeUnknownError, CommitAttemptsExceededError
     └── DeltaSessionError             the Spark session cannot be used
         └── PySparkMissingError, NoGatewayError, UnsupportedSparkVersionError, ReferenceJarPresentError, SessionNotEnabledError,
-            WriteFailedError
+            WriteFailedError, CommandCancelledError
 
 A class holds a condition (the reference's name where it has one), an SQLSTATE, and two templates: what happened, and what to do next.
 It is raised with the keyword parameters that the templates name. Under Spark it is an exception of PySpark's as well, such as
@@ -1089,6 +1089,13 @@ class SessionNotEnabledError(DeltaSessionError):
     condition = "DELTA_SESSION_NOT_ENABLED"
     what = "This Spark session does not know Delta tables yet."
     todo = "Call tahoe.enable(spark) once, before the first use."
+
+
+class CommandCancelledError(DeltaSessionError):
+    condition = "OPERATION_CANCELED"  # Spark's own
+    sqlstate = "HY008"
+    what = "The command was cancelled before it committed: {reason}."
+    todo = "The table is as it was; run the command again if that was not meant."
 
 
 class WriteFailedError(DeltaSessionError):

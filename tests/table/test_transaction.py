@@ -6,9 +6,11 @@ from dataclasses import replace
 
 import pyarrow as pa
 import pytest
+from pyroaring import BitMap64
 
 import tahoe
 from tahoe.errors import (
+    CommandCancelledError,
     ConcurrentAppendException,
     ConcurrentDeleteDeleteException,
     ConcurrentDeleteReadException,
@@ -19,8 +21,10 @@ from tahoe.errors import (
 )
 from tahoe.protocol.actions import CommitInfo, DomainMetadata, Remove, Txn
 from tahoe.protocol.conflict import EVERYTHING, Intent
+from tahoe.storage.env import Watch
 from tahoe.storage.memory import Effect, Fault, FaultPlan, Operation
 from tahoe.table import arrow_writer, writing
+from tahoe.table.marks import Mark
 from tahoe.table.snapshot import load_snapshot
 from tahoe.table.transaction import Transaction
 from tests.table.builders import METADATA, PROTOCOL, add, make_log, memory_env, put_commit
@@ -267,3 +271,51 @@ def test_under_write_serializable_a_change_of_schema_does_not_go_behind_an_appen
     Transaction(log=log, base=base, actions=[add("theirs")], operation="WRITE").commit()
     with pytest.raises(ConcurrentAppendException):
         mine.commit()
+
+
+class Watched(Watch):
+    """Lets the first so many puts go ahead, and tells what was made."""
+
+    def __init__(self, puts: int) -> None:
+        self.puts = puts
+        self.made: list[int] = []
+
+    def before_put(self) -> None:
+        self.puts -= 1
+        if self.puts < 0:
+            raise CommandCancelledError(reason="nobody wants it")
+
+    def committed(self, url: str, version: int) -> None:
+        self.made.append(version)
+
+
+def watched(log, puts):
+    watch = Watched(puts)
+    return replace(log, env=replace(log.env, watch=watch)), watch
+
+
+def test_a_commit_that_is_not_wanted_any_more_is_not_put():
+    log, watch = watched(make_log([[add("a")]]), 0)
+    with pytest.raises(CommandCancelledError, match="nobody wants it"):
+        append(log, "mine").commit()
+    assert paths(log) == ["a"]
+    assert watch.made == []
+
+
+def test_a_commit_is_asked_about_again_when_it_goes_behind_a_winner():
+    log, watch = watched(make_log([[add("a")], [add("b")]]), 1)
+    with pytest.raises(CommandCancelledError):
+        append(log, "mine").commit()
+    assert paths(log) == ["a", "b"]
+    log, watch = watched(log, 2)
+    assert append(log, "mine").commit() == 2
+    assert watch.made == [2]
+
+
+def test_a_commit_that_is_not_wanted_leaves_no_vectors_behind():
+    log, _ = watched(make_log([[add("a", stats='{"numRecords":10}')]]), 0)
+    marks = {"a": Mark(file=add("a", stats='{"numRecords":10}'), rows=BitMap64([1]))}
+    transaction = Transaction(log=log, base=load_snapshot(log), actions=[], marks=marks, operation="DELETE")
+    with pytest.raises(CommandCancelledError):
+        transaction.commit()
+    assert [file.key for file in log.env.store.walk() if not file.key.startswith("_delta_log")] == []

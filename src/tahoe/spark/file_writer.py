@@ -18,6 +18,7 @@ from urllib.parse import unquote
 
 from pyspark.sql import DataFrame
 
+from tahoe.spark.cancellation import check
 from tahoe.spark.failures import to_java
 from tahoe.spark.gateway import Gateway, JavaObject
 
@@ -83,8 +84,10 @@ def write_files(frame: DataFrame, url: str, settings: WriterSettings) -> list[Ne
         url: the folder, absolute and unescaped, as Hadoop knows it.
 
     Raises:
+        CommandCancelledError: the command that does it was cancelled before; nothing is written.
         Exception: what Spark raised.
     """
+    check()
     gateway = Gateway(frame.sparkSession)
     manifest = tempfile.mkdtemp(prefix="tahoe-manifest-")
     try:

@@ -17,7 +17,8 @@ from typing import Any, TypeAlias
 
 import pyspark
 from py4j.java_gateway import JavaClass
-from py4j.protocol import Py4JError, Py4JJavaError
+from py4j.java_gateway import JavaObject as NamedObject
+from py4j.protocol import GATEWAY_SERVER_OBJECT_ID, Py4JError, Py4JJavaError
 from pyspark.errors.exceptions.captured import CapturedException
 from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -277,6 +278,11 @@ class Gateway:
     def start_callbacks(self) -> None:
         """Let the JVM call Python."""
         ensure_callback_server_started(self.java)  # type: ignore[no-untyped-call]
+
+    @property
+    def server(self) -> JavaObject:
+        """The JVM's end of py4j."""
+        return NamedObject(GATEWAY_SERVER_OBJECT_ID, self.java._gateway_client)
 
     # --- what a session may be
 

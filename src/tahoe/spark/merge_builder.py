@@ -8,11 +8,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  PySpark's users know it by this name
 
 from tahoe.errors import DeltaError
 from tahoe.spark.assignments import Assignment, assignment
+from tahoe.spark.cancellation import cancellable
 from tahoe.spark.failures import for_user
 from tahoe.spark.gateway import Gateway
 from tahoe.spark.merge import Clause, Kind, Merge, merge
@@ -93,7 +94,7 @@ class DeltaMergeBuilder:
             MultipleSourceRowsError: several rows of the source would change one row of the target.
             DeltaConcurrentModificationException: another writer was first, and it matters.
         """
-        found = raising_for_user(lambda: merge(self._command))
+        found = run_for_user(self._command.target.spark, lambda: merge(self._command))
         counts = (found.affected, found.updated, found.deleted, found.inserted)
         return answered(self._command.target.spark, COUNTS_OF_MERGE, counts)
 
@@ -116,8 +117,13 @@ class DeltaMergeBuilder:
         return None if given is None else own_columns(self._command.target, condition_of(given), self._command.source)
 
 
+def run_for_user(spark: SparkSession, command: Callable[[], T]) -> T:
+    """What a command gives that may be cancelled; its errors as users of Spark expect them."""
+    return raising_for_user(cancellable(Gateway(spark))(command))
+
+
 def raising_for_user(command: Callable[[], T]) -> T:
-    """What a command gives; its errors as users of Spark expect them."""
+    """What a call gives; its errors as users of Spark expect them."""
     try:
         return command()
     except DeltaError as error:

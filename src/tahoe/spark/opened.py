@@ -22,6 +22,7 @@ from pyspark.sql import SparkSession
 from tahoe.errors import SessionNotEnabledError
 from tahoe.protocol.predicate import TRUE, Predicate
 from tahoe.protocol.time_zones import zone_asked_for
+from tahoe.spark.cancellation import CommandWatch
 from tahoe.spark.gateway import SOURCE_CLASS, Gateway
 from tahoe.spark.hadoop_store import HadoopStore, is_hadoops, qualified
 from tahoe.storage import env_of, open_store
@@ -109,7 +110,7 @@ def open_table(spark: SparkSession, location: str, options: Mapping[str, str] | 
         return known.table
     if is_hadoops(url) and not gateway.has_class(SOURCE_CLASS):
         raise SessionNotEnabledError()
-    table = Table(url, env=env_of(url, partial(_store_at, settings)))
+    table = Table(url, env=env_of(url, partial(_store_at, settings), CommandWatch()))
     table.log = replace(table.log, zone=zone)
     _tables.put(url, _Opened(table=table, given=given, settings=settings))
     return table

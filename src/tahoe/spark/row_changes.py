@@ -38,6 +38,7 @@ from tahoe.protocol.properties import ENABLE_CHANGE_DATA_FEED, ENABLE_DELETION_V
 from tahoe.protocol.row_tracking import METADATA, ROW_COMMIT_VERSION, ROW_ID
 from tahoe.protocol.schema import LONG, Field, Struct
 from tahoe.spark.assignments import unlike_fields
+from tahoe.spark.cancellation import is_surely_not_put
 from tahoe.spark.column_rules import Completed
 from tahoe.spark.data_writer import Written, failures_told, rows_for_files, write_changes, write_rows
 from tahoe.spark.fitting import Refusals, fit, quoted, without_void
@@ -159,7 +160,8 @@ class RowChange:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
         self._let_go()
-        may_be_there = self._is_sent and (not isinstance(error, DeltaError) or isinstance(error, CommitOutcomeUnknownError))
+        is_of_commit = not isinstance(error, DeltaError) or isinstance(error, CommitOutcomeUnknownError)
+        may_be_there = self._is_sent and is_of_commit and not is_surely_not_put()
         if error is not None and not may_be_there:
             for written in self._written:
                 written.discard()

@@ -68,7 +68,7 @@ def enable(spark: SparkSession) -> SparkSession:
     gateway.check_no_reference()
     gateway.compile(JAVA_SOURCES)
     gateway.start_callbacks()
-    gateway.set_static("delta.Ask", "python", Source(gateway.jvm))
+    gateway.java_class("delta.Ask").install(Source(gateway.jvm), gateway.server)
     failures.install()
     _install_quiet(gateway)
     _install_rules(gateway)

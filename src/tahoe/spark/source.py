@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar, TypeVar
 
 from tahoe.spark import catalog, change_feed, commands, data_files, guard, planning, scan, shown, statements, table_changes, table_functions
+from tahoe.spark.cancellation import cancellable, interruptible
 from tahoe.spark.failures import to_java
 from tahoe.spark.gateway import Gateway, JavaObject
 from tahoe.spark.opened import opened
@@ -23,7 +24,8 @@ def _answering(method: M) -> M:
     @functools.wraps(method)
     def answer(self: Source, *arguments: Any) -> Any:
         try:
-            return method(self, *arguments)
+            with interruptible():
+                return method(self, *arguments)
         except BaseException as error:
             return to_java(self.jvm, error)
 
@@ -82,12 +84,13 @@ class Source:
 
     @_answering
     def run(self, session: JavaObject, plan: JavaObject) -> JavaObject:
-        return commands.run(Gateway.of(session), plan)
+        with cancellable(gateway := Gateway.of(session)):
+            return commands.run(gateway, plan)
 
     @_answering
     def save(self, session: JavaObject, mode: str, options: JavaObject, given: JavaObject, data: JavaObject) -> JavaObject:
-        gateway = Gateway.of(session)
-        return commands.save(gateway, mode, gateway.texts(options), given, data)
+        with cancellable(gateway := Gateway.of(session)):
+            return commands.save(gateway, mode, gateway.texts(options), given, data)
 
     @_answering
     def stream(self, operation: str, table: str | None) -> None:
@@ -95,7 +98,8 @@ class Source:
 
     @_answering
     def insert(self, session: JavaObject, files: JavaObject, data: JavaObject, overwrite: bool) -> None:
-        commands.insert(Gateway.of(session), files, data, overwrite)
+        with cancellable(gateway := Gateway.of(session)):
+            commands.insert(gateway, files, data, overwrite)
 
     @_answering
     def properties(self, session: JavaObject, table: JavaObject) -> JavaObject:
@@ -103,11 +107,13 @@ class Source:
 
     @_answering
     def alter(self, session: JavaObject, table: JavaObject, changes: JavaObject) -> None:
-        table_changes.alter(Gateway.of(session), table, changes)
+        with cancellable(gateway := Gateway.of(session)):
+            table_changes.alter(gateway, table, changes)
 
     @_answering
     def create(self, session: JavaObject, staged: JavaObject) -> None:
-        commands.create(Gateway.of(session), staged)
+        with cancellable(gateway := Gateway.of(session)):
+            commands.create(gateway, staged)
 
     @_answering
     def statement(self, beneath: JavaObject, text: str, parameters: JavaObject | None) -> JavaObject | None:
@@ -115,7 +121,8 @@ class Source:
 
     @_answering
     def perform(self, session: JavaObject, text: str, values: JavaObject, condition: JavaObject | None) -> JavaObject:
-        return statements.perform(Gateway.of(session), text, values, condition)
+        with cancellable(gateway := Gateway.of(session)):
+            return statements.perform(gateway, text, values, condition)
 
     @_answering
     def rowsOf(self, session: JavaObject, function: str, arguments: JavaObject) -> JavaObject:  # noqa: N802  Java's name

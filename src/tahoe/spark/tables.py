@@ -37,6 +37,7 @@ from tahoe._version import VERSION
 from tahoe.errors import DeltaError, InvalidOptionError, OperationNotYetSupportedError, TableExistsError, TableNotFoundError
 from tahoe.protocol.features import supported_features
 from tahoe.protocol.properties import parse_column_list
+from tahoe.spark.cancellation import cancellable
 from tahoe.spark.catalog import location_of, name_not_found, path_in, qualified_name
 from tahoe.spark.creation import NewTable, declared_schema, make_table, place_of, table_identifier
 from tahoe.spark.failures import for_user
@@ -45,7 +46,7 @@ from tahoe.spark.gateway import Gateway, engine_of
 from tahoe.spark.identity import sync_identity
 from tahoe.spark.layout import LAYOUT, purged_row
 from tahoe.spark.merge import Merge
-from tahoe.spark.merge_builder import DeltaMergeBuilder, assignments_of, condition_of, own_columns, raising_for_user
+from tahoe.spark.merge_builder import DeltaMergeBuilder, assignments_of, condition_of, own_columns, raising_for_user, run_for_user
 from tahoe.spark.opened import open_table
 from tahoe.spark.reorg import Purge, Purged
 from tahoe.spark.reorg import purge as purge_files
@@ -295,7 +296,7 @@ class DeltaTable:
 
     def _purged(self, condition: Column | None, deleted_share: float = 0.0) -> Purged:
         command = Purge(target=self._target(), condition=condition, deleted_share=deleted_share)
-        return raising_for_user(lambda: purge_files(command))
+        return run_for_user(self._spark, lambda: purge_files(command))
 
     def _reorganised(self, condition: Column | None) -> DataFrame:
         """REORG TABLE ... APPLY (PURGE), with the columns of its result."""
@@ -313,7 +314,7 @@ class DeltaTable:
         Raises:
             NotAnIdentityColumnError: it is no identity column.
         """
-        raising_for_user(lambda: sync_identity(self._target(), TEXT(columnName, "columnName", table=self._table.url)))
+        run_for_user(self._spark, lambda: sync_identity(self._target(), TEXT(columnName, "columnName", table=self._table.url)))
 
     def upgradeTableProtocol(self, readerVersion: int, writerVersion: int) -> None:
         """Raise the table's protocol to at least these versions. It is never lowered.
@@ -350,7 +351,7 @@ class DeltaTable:
         _verify(featureName, str, "featureName", "a string")
         if truncateHistory is not None:
             _verify(truncateHistory, bool, "truncateHistory", "a boolean")
-        raising_for_user(lambda: drop_feature(self._target(), featureName, truncate_history=bool(truncateHistory)))
+        run_for_user(self._spark, lambda: drop_feature(self._target(), featureName, truncate_history=bool(truncateHistory)))
 
     def vacuum(self, retentionHours: float | None = None) -> DataFrame:
         """Delete files that no version within the retention needs. It is still to come.
@@ -438,7 +439,7 @@ class DeltaTable:
             with self._table.transaction(engine=engine_of(self._spark)) as changes:
                 change(changes)
 
-        raising_for_user(run)
+        run_for_user(self._spark, run)
 
     def _target(self) -> Target:
         parts = [] if self._name is None or self._alias is not None else qualified_name(self._spark, self._name)
@@ -449,7 +450,7 @@ class DeltaTable:
         return None if given is None else own_columns(self._target(), condition_of(given))
 
     def _affected(self, command: Callable[[], int]) -> DataFrame:
-        count = raising_for_user(command)
+        count = run_for_user(self._spark, command)
         return answered(self._spark, COUNT, [count])
 
     def history(self, limit: int | None = None) -> DataFrame:
@@ -708,7 +709,8 @@ class DeltaTableBuilder:
             DeltaAnalysisError: the columns or properties are none that a table can have.
         """
         try:
-            return self._execute()
+            with cancellable(Gateway(self._spark)):
+                return self._execute()
         except DeltaError as error:
             raise for_user(error) from None
 

@@ -20,6 +20,7 @@ from tahoe.errors import (
     WriteAlreadyRecordedError,
 )
 from tahoe.protocol.column_values import column_values
+from tahoe.spark.cancellation import is_surely_not_put
 from tahoe.spark.data_writer import failures_told, rows_for_files, write_rows
 from tahoe.spark.fitting import Refusals
 from tahoe.spark.frames import reads_table, table_schema, write_options
@@ -199,8 +200,10 @@ def _write_files(plan: WritePlan, options: WriteOptions, frame: DataFrame) -> in
         return plan.commit(written.files, written.metrics)
     except CommitOutcomeUnknownError:
         raise
-    except DeltaError as error:  # any other exception may come after the commit, when readers already count on the files
-        written.discard()
+    except BaseException as error:
+        # any that is none of ours may come after the commit, when readers already count on the files
+        if isinstance(error, DeltaError) or is_surely_not_put():
+            written.discard()
         if isinstance(error, WriteAlreadyRecordedError):
             return None
         raise

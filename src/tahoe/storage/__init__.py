@@ -15,7 +15,7 @@ from functools import partial
 
 from tahoe.storage.background import in_background
 from tahoe.storage.coordinated import CoordinatedStore
-from tahoe.storage.env import Env, FileInfo, Store
+from tahoe.storage.env import Env, FileInfo, Store, Watch
 from tahoe.storage.local import LocalStore
 from tahoe.storage.locations import LOCAL_SCHEME, MEMORY_SCHEME, normalise, split_url
 from tahoe.storage.memory import MemoryStore
@@ -58,7 +58,7 @@ def system_env(url: str | os.PathLike[str], storage_options: Mapping[str, str] |
     return env_of(os.fspath(url), partial(open_store, storage_options=storage_options))
 
 
-def env_of(url: str, store_at: Callable[[str], Store]) -> Env:
+def env_of(url: str, store_at: Callable[[str], Store], watch: Watch | None = None) -> Env:
     """The real world around a folder that something else opens, as it opens every other folder that the table needs."""
     return Env(
         store=store_at(url),
@@ -68,6 +68,7 @@ def env_of(url: str, store_at: Callable[[str], Store]) -> Env:
         random=_random,
         store_at=store_at,
         background=in_background,
+        watch=watch or Watch(),
     )
 
 

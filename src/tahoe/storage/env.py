@@ -12,7 +12,7 @@ below the url with `/` between its segments, unescaped as well, and is the name 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import BinaryIO, Protocol, TypeAlias
 
 Identity: TypeAlias = tuple[int, str]
@@ -120,6 +120,20 @@ class Store(Protocol):
         """Afterwards the key is gone; one that was not there is no error."""
 
 
+class Watch:
+    """Is told of commits by the code that makes them, in the thread that does. This one lets all of them go ahead."""
+
+    def before_put(self) -> None:
+        """A commit is about to be put; each time that it is tried.
+
+        Raises:
+            DeltaError: it is not wanted any more. Nothing is put then.
+        """
+
+    def committed(self, url: str, version: int) -> None:
+        """A version of a table was made. It must not raise."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Env:
     """All that the table ring knows of the outside. Replace a field, and the same code runs in a simulation.
@@ -132,6 +146,7 @@ class Env:
         random: a number from 0 up to 1.
         store_at: opens another folder by its url, with the same credentials.
         background: does some work later, one after the other, without its caller waiting; what it raises is lost.
+        watch: is told of commits, and may stop them.
     """
 
     store: Store
@@ -141,6 +156,7 @@ class Env:
     random: Callable[[], float]
     store_at: Callable[[str], Store]
     background: Callable[[Callable[[], None]], None]
+    watch: Watch = field(default_factory=Watch)
 
 
 def byte_order(key: str) -> bytes:

@@ -125,9 +125,11 @@ class Transaction:
         actions = self._stamped(version, [*self.actions, *marked.actions])
         check_commit(actions, self.log.canonical, table=self.log.url, file=log_files.commit_name(version))
         data = encode_commit(actions)
+        env.watch.before_put()
         match put_commit(env, version, data):
             case Committed():
                 self._check_follows(version, data)
+                env.watch.committed(self.log.url, version)
                 after_commit(self.log, self.base, version, actions, len(data))
                 return True
             case Lost():
