@@ -1,7 +1,7 @@
 # make help   lists what there is. Every target makes the environment it needs first, and again when the locked versions change.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench interop interop-s3 interop-hdfs corpus explore sim processes lock clean java
+.PHONY: help demo test lint bench everything interop interop-s3 interop-hdfs corpus explore sim processes lock clean java
 
 # What is started below must be this checkout's, whatever is set outside.
 unexport PYTHONPATH SPARK_HOME PYSPARK_DRIVER_PYTHON PYSPARK_SUBMIT_ARGS
@@ -30,7 +30,10 @@ bench: java .venv/installed .venv-reference/installed .cache/reference-jars/inst
 	.venv/bin/python -m benchmarks.run $(ONLY)
 
 interop: java .venv/installed .venv-reference/installed .cache/reference-jars/installed .venv-4.1/installed .venv-4.2/installed ## against the reference implementation, and on the older Spark versions
-	scripts/interop $(TESTS)
+	scripts/suites interop $(TESTS)
+
+everything: java .venv/installed .venv-reference/installed .cache/reference-jars/installed .venv-4.1/installed .venv-4.2/installed ## test and interop in one go; JOBS=2 for two suites at a time
+	scripts/suites everything
 
 interop-s3: java .venv/installed .cache/s3-jars/installed ## Spark on S3: hadoop-aws, which is 690 MB, against a server on loopback (two minutes)
 	TAHOE_HADOOP=required .venv/bin/python -m pytest tests/hadoop/test_s3.py $(TESTS)
