@@ -22,6 +22,9 @@ from tests.interop.rows import assert_same
 ROWS = """SELECT id, IF(id % 7 = 6, null, string(id * id)) AS v, int(id * 10) AS n, named_struct('x', id, 'y', string(id)) AS s,
     date_add(date'2024-01-10', int(id)) AS d, id % 3 AS p FROM range(0, 20, 1, 2)"""
 
+NESTED = """(SELECT explode(array(4L, 5L, 400L)) AS id, named_struct('x', 7, 'z', 8, 'in', named_struct('a', 1L, 'b', 'b')) AS s,
+    9 AS w, array(named_struct('q', 1)) AS l, map('k', named_struct('r', 2)) AS m, 0 AS unused) s"""
+
 SCRIPTS: Mapping[str, Sequence[str]] = {
     "delete": (
         "DELETE FROM {t} WHERE id = 3",
@@ -86,6 +89,12 @@ SCRIPTS: Mapping[str, Sequence[str]] = {
         "MERGE WITH SCHEMA EVOLUTION INTO {t} t USING (SELECT 2L AS id, 5 AS other, 6 AS unused) s ON t.id = s.id "
         "WHEN MATCHED THEN UPDATE SET other = s.other + 1 WHEN NOT MATCHED THEN INSERT (id, other) VALUES (s.id, 7)",
         "MERGE WITH SCHEMA EVOLUTION INTO {t} t USING (SELECT 3L AS id) s ON t.id = s.id WHEN MATCHED THEN DELETE",
+        f"MERGE WITH SCHEMA EVOLUTION INTO {{t}} t USING {NESTED} ON t.id = s.id "
+        "WHEN MATCHED AND t.id = 4 THEN UPDATE SET s.z = s.s.z WHEN MATCHED AND t.id = 5 THEN UPDATE SET t.s.z = 3, v = 'x' "
+        "WHEN NOT MATCHED THEN INSERT (id, w, p) VALUES (s.id, s.w, 1)",
+        f"MERGE WITH SCHEMA EVOLUTION INTO {{t}} t USING {NESTED} ON t.id = s.id AND t.id < 6 "
+        "WHEN MATCHED THEN UPDATE SET s.in.a = t.id, l = s.l WHEN NOT MATCHED THEN INSERT (id, s, m) VALUES (s.id, s.s, s.m)",
+        f"MERGE WITH SCHEMA EVOLUTION INTO {{t}} t USING {NESTED} ON t.id = s.id WHEN MATCHED THEN UPDATE SET s = s.s, m = s.m, l = s.l",
     ),
     "insert": (
         "INSERT INTO {t} VALUES (100, 'a', 1, named_struct('x', 1L, 'y', 'b'), date'2024-01-01', 1)",
@@ -98,6 +107,7 @@ SCRIPTS: Mapping[str, Sequence[str]] = {
         "INSERT INTO {t} PARTITION (p) SELECT 107, 'dynamic', 2, null, null, 8",
         "INSERT INTO {t} TABLE {t}",
         "WITH x AS (SELECT 108L AS id) INSERT INTO {t} (id) SELECT id FROM x",
+        "INSERT INTO {t} VALUES ('109', 5, '7', null, '2024-02-03', 1L)",
     ),
     "overwrite": (
         "INSERT INTO {t} REPLACE WHERE p = 1 SELECT * FROM {t} WHERE p = 1 AND id > 4",
@@ -182,6 +192,11 @@ REFUSED = (
     "UPDATE {t} SET v = max(v)",
     "UPDATE {t} SET n = array(1)",
     "UPDATE {t} SET n = 'abc' WHERE id = 1",
+    "UPDATE {t} SET n = 1 WHERE rand() < 2",
+    "MERGE INTO {t} t USING {t} s ON t.id = s.id AND rand() < 2 WHEN MATCHED THEN DELETE",
+    "MERGE WITH SCHEMA EVOLUTION INTO {t} t USING {t} s ON t.id = s.id WHEN MATCHED THEN UPDATE SET s.nosuch = 1",
+    "MERGE WITH SCHEMA EVOLUTION INTO {t} t USING {t} s ON t.id = s.id "
+    "WHEN MATCHED THEN UPDATE SET s = named_struct('x', 1L, 'y', '', 'z', 1)",
     "MERGE INTO {t} t USING {t} s ON t.id = s.id",
     "MERGE INTO {t} t USING {t} s ON id = 1 WHEN MATCHED THEN DELETE",
     "MERGE INTO {t} t USING {t} s ON t.nosuch = s.id WHEN MATCHED THEN DELETE",

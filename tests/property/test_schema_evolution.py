@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tahoe.protocol.evolution import merge_schemas, new_columns
+from tahoe.protocol.evolution import merge_schemas, new_columns, taken_in
 from tahoe.protocol.schema import INTEGER, LONG, STRING, Array, Field, Map, Struct, walk_fields
 
 
@@ -37,3 +37,31 @@ def test_known_columns_keep_their_place_type_and_metadata(table, data):
 @given(SCHEMAS, SCHEMAS)
 def test_after_merging_nothing_is_new(table, data):
     assert not list(new_columns(merge_schemas(table, data), data))
+
+
+def begins(path, start):
+    return path[: len(start)] == start
+
+
+def struct_paths(schema, prefix=()):
+    """Every column, and every field of structs."""
+    for field in schema:
+        yield (*prefix, field.name)
+        if isinstance(field.type, Struct):
+            yield from struct_paths(field.type, (*prefix, field.name))
+
+
+@given(SCHEMAS, SCHEMAS, st.data())
+def test_only_what_is_assigned_to_is_taken_in(table, data, draw):
+    paths = list(struct_paths(data))
+    assigned = draw.draw(st.lists(st.sampled_from(paths), unique=True))
+    taken = {path for path, _ in new_columns(table, taken_in(table, data, assigned))}
+    for path, _ in new_columns(table, data):
+        whole, part = any(begins(path, one) for one in assigned), any(begins(one, path) for one in assigned)
+        assert (path in taken) == (whole or part)
+
+
+@given(SCHEMAS, SCHEMAS)
+def test_all_is_taken_in_where_all_is_assigned_to(table, data):
+    everything = taken_in(table, data, [(name.upper(),) for name in data.names])
+    assert merge_schemas(table, everything) == merge_schemas(table, data)

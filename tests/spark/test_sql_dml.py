@@ -6,7 +6,7 @@ What the commands do with rows is tested in test_rewrite.py and test_merge.py, a
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -554,6 +554,128 @@ def test_a_time_zone_in_a_partition_counts(spark: SparkSession, table_name: str)
     spark.sql(f"CREATE TABLE {table_name} (id INT, p TIMESTAMP) USING delta PARTITIONED BY (p)")
     spark.sql(f"INSERT OVERWRITE {table_name} PARTITION (p = timestamp'2020-01-01 00:00:00-05:00') SELECT 2")
     assert spark.sql(f"SELECT id FROM {table_name} WHERE p = timestamp'2020-01-01 05:00:00Z'").collect() == [Row(id=2)]
+
+
+# --- values of chance
+
+
+CHANCE = "TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true', 'delta.enableDeletionVectors' = '{vectors}')"
+
+
+@pytest.mark.parametrize("vectors", ["true", "false"])
+@pytest.mark.parametrize("layout", ["", "PARTITIONED BY (p)"])
+def test_each_row_gets_its_own_value_of_chance_once(spark: SparkSession, table_name: str, layout: str, vectors: str) -> None:
+    """The rows, a column that is generated of the value, and the change feed all show the same."""
+    columns = "id BIGINT, p INT, v STRING, r DOUBLE, g STRING GENERATED ALWAYS AS (upper(v))"
+    spark.sql(f"CREATE TABLE {table_name} ({columns}) USING delta {layout} {CHANCE.format(vectors=vectors)}")
+    spark.sql(f"INSERT INTO {table_name} (id, p, v) SELECT id, id % 2, string(id) FROM range(8)")
+    clauses = (
+        "WHEN MATCHED THEN UPDATE SET v = concat('m', uuid()) WHEN NOT MATCHED THEN INSERT (id, p, v, r) VALUES (s.id, 0, uuid(), rand()) "
+        "WHEN NOT MATCHED BY SOURCE AND t.id < 2 THEN UPDATE SET v = uuid(), r = rand(7)"
+    )
+    spark.sql(f"MERGE INTO {table_name} t USING (SELECT id FROM range(5, 12)) s ON t.id = s.id {clauses}")
+    spark.sql(f"UPDATE {table_name} SET v = concat('u', uuid()), r = rand() WHERE id IN (2, 3)")
+    found = {row.id: row for row in spark.table(table_name).collect()}
+    changed = [row for id, row in found.items() if id != 4]
+    assert [len(row.v) - 36 for _, row in sorted(found.items()) if row.id != 4] == [0, 0, 1, 1, 1, 1, 1, 0, 0, 0, 0]
+    assert len({row.v for row in changed}) == 11
+    assert len({row.r for row in changed if row.r is not None}) == 8
+    assert all(row.g == row.v.upper() for row in found.values())
+    after = spark.sql(f"SELECT * FROM table_changes('{table_name}', 2) WHERE _change_type IN ('insert', 'update_postimage')")
+    assert {row.id: (row.v, row.r, row.g) for row in after.collect()} == {row.id: (row.v, row.r, row.g) for row in changed}
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE {t} SET v = uuid() WHERE rand() < 2",
+        "MERGE INTO {t} t USING {t} s ON t.id = s.id AND rand() < 2 WHEN MATCHED THEN DELETE",
+        "MERGE INTO {t} t USING {t} s ON t.id = s.id WHEN MATCHED AND rand() < 2 THEN UPDATE SET v = uuid()",
+    ],
+)
+def test_conditions_of_chance_stay_refused(spark: SparkSession, t: str, statement: str) -> None:
+    with pytest.raises(AnalysisException, match=r"deterministic|each time"):
+        spark.sql(statement.format(t=t))
+
+
+# --- MERGE WITH SCHEMA EVOLUTION whose clauses name columns
+
+EVOLVING: Mapping[str, tuple[str, str, dict[int, Any]]] = {
+    "a field": ("MATCHED THEN UPDATE SET s.z = s.s.z", "s:struct<x:bigint,y:string,z:int>", {1: (1, "q", 8), 2: (2, "q", None)}),
+    "a field by the table's name": ("MATCHED THEN UPDATE SET t.s.z = 1", "s:struct<x:bigint,y:string,z:int>", {1: (1, "q", 1)}),
+    "a struct": (
+        "MATCHED THEN UPDATE SET s = s.s",
+        "s:struct<x:bigint,y:string,z:int,in:struct<a:int,b:int>>",
+        {1: (7, None, 8, (1, 2)), 2: (2, "q", None, None)},
+    ),
+    "a field of a field": ("MATCHED THEN UPDATE SET s.in.b = 5", "s:struct<x:bigint,y:string,in:struct<b:int>>", {1: (1, "q", (5,))}),
+    "clauses for different fields": (
+        "MATCHED AND t.id = 1 THEN UPDATE SET s.z = 3 WHEN MATCHED THEN UPDATE SET s.in.a = 4",
+        "s:struct<x:bigint,y:string,z:int,in:struct<a:int>>",
+        {1: (1, "q", 3, None)},
+    ),
+    "an inserted struct": (
+        "NOT MATCHED THEN INSERT (id, s, w) VALUES (s.id, s.s, s.w)",
+        "s:struct<x:bigint,y:string,z:int,in:struct<a:int,b:int>>,w:int",
+        {1: (1, "q", None, None), 9: (7, None, 8, (1, 2))},
+    ),
+    "what the source has and nobody names": ("MATCHED THEN UPDATE SET s.x = s.w", "s:struct<x:bigint,y:string>", {1: (5, "q")}),
+}
+INTO_STRUCTS = "(SELECT {id} AS id, named_struct('x', 7, 'z', 8, 'in', named_struct('a', 1, 'b', 2)) AS s, 5 AS w) s"
+
+
+def plain(value: Any) -> Any:
+    return tuple(map(plain, value)) if isinstance(value, Row) else value
+
+
+@pytest.mark.parametrize("allowed_by", ["statement", "session"])
+@pytest.mark.parametrize("case", EVOLVING)
+def test_what_clauses_name_is_taken_in(spark: SparkSession, t: str, case: str, allowed_by: str) -> None:
+    clauses, schema, expected = EVOLVING[case]
+    source = INTO_STRUCTS.format(id="9L" if clauses.startswith("NOT") else "1L")
+    statement = f"INTO {t} t USING {source} ON t.id = s.id WHEN {clauses}"
+    if allowed_by == "statement":
+        spark.sql(f"MERGE WITH SCHEMA EVOLUTION {statement}")
+    else:
+        with_settings(spark, {"spark.databricks.delta.schema.autoMerge.enabled": "true"}, lambda: spark.sql(f"MERGE {statement}"))
+    assert spark.table(t).drop("v").schema.simpleString() == f"struct<id:bigint,{schema}>"
+    found = {row.id: plain(row.s) for row in spark.table(t).collect()}
+    assert {id: found[id] for id in expected} == expected
+
+
+def with_settings(spark: SparkSession, settings: Mapping[str, str], run: Callable[[], Any]) -> None:
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    try:
+        run()
+    finally:
+        for name in settings:
+            spark.conf.unset(name)
+
+
+def test_structs_in_arrays_and_maps_are_taken_in(spark: SparkSession, table_name: str) -> None:
+    spark.sql(f"CREATE TABLE {table_name} (id INT, l ARRAY<STRUCT<x: INT>>, m MAP<STRING, STRUCT<x: INT>>) USING delta")
+    spark.sql(f"INSERT INTO {table_name} VALUES (1, array(named_struct('x', 1)), null)")
+    item = "named_struct('z', 2, 'x', 3L)"
+    source = f"(SELECT explode(array(1, 2)) AS id, array({item}) AS l, map('k', {item}) AS m) s"
+    clauses = "WHEN MATCHED THEN UPDATE SET l = s.l WHEN NOT MATCHED THEN INSERT (id, m) VALUES (id, s.m)"
+    spark.sql(f"MERGE WITH SCHEMA EVOLUTION INTO {table_name} t USING {source} ON t.id = s.id {clauses}")
+    both = Row(x=3, z=2)
+    assert spark.table(table_name).orderBy("id").collect() == [Row(id=1, l=[both], m=None), Row(id=2, l=None, m={"k": both})]
+
+
+def test_what_neither_side_has_is_refused(spark: SparkSession, t: str) -> None:
+    start = f"MERGE WITH SCHEMA EVOLUTION INTO {t} t USING (SELECT 1L AS id, 2 AS w) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET"
+    for assignment in ("nosuch = 1", "s.nosuch = 1", "s = named_struct('x', 1, 'y', '', 'nosuch', 1)", "id.nosuch = 1"):
+        with pytest.raises(AnalysisException, match="nosuch"):
+            spark.sql(f"{start} {assignment}")
+    assert versions(spark, t) == 0
+
+
+def test_a_view_that_renames_is_merged_into(spark: SparkSession, t: str) -> None:
+    spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW renaming AS SELECT id AS k, v AS id, s AS v FROM {t}")
+    spark.sql("MERGE INTO renaming r USING (SELECT 1L AS k) n ON r.k = n.k WHEN MATCHED THEN UPDATE SET id = 'new', r.v.x = 9")
+    assert spark.table(t).where("id = 1").collect() == [Row(id=1, v="new", s=Row(x=9, y="q"))]
 
 
 # --- where rows are stored

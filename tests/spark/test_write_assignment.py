@@ -1,30 +1,43 @@
-"""Which types may be stored as which: the same rule as Spark's INSERT, and what never fails never does."""
+"""Which types may be stored as which, by every way to write rows: what Spark casts under the session's policy, and no value lost unsaid.
+
+tests/interop/test_store_assignment.py asks the reference the same.
+"""
 
 from __future__ import annotations
 
+import datetime
 import itertools
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from decimal import Decimal as Number
+from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import Row, SparkSession
 
-from tahoe.errors import SchemaMismatchError
+from tahoe import DeltaTable
+from tahoe.errors import NotNullViolationError, SchemaMismatchError, WriteFailedError
 from tahoe.protocol.schema import Array, DataType, Decimal, Field, Map, Primitive, Struct, encode_type
-from tahoe.spark.assignment import always_fits, check_assignable, conforms_inside, storable
+from tahoe.spark.assignment import Policy, always_fits, check_assignable, conforms_inside, storable
 
 NAMES = (
     *("string", "long", "integer", "short", "byte", "float", "double", "boolean", "binary"),
     *("date", "timestamp", "timestamp_ntz", "variant", "void"),
 )
-TYPES: list[DataType] = [*map(Primitive, NAMES), Decimal(10, 2), Decimal(10, 4), Decimal(38, 0)]
-LONG, STRING = Primitive("long"), Primitive("string")
+TYPES: list[DataType] = [*map(Primitive, NAMES), *itertools.starmap(Decimal, [(2, 0), (3, 0), (5, 0), (10, 0), (10, 2), (10, 4), (38, 0)])]
+LONG, STRING, BINARY = Primitive("long"), Primitive("string"), Primitive("binary")
+NESTED: list[DataType] = [Array(element=LONG), Map(key=STRING, value=LONG), Struct((Field(name="x", type=LONG),))]
 
 
-def test_types_may_be_stored_as_in_sparks_insert(spark: SparkSession) -> None:
+def test_types_may_be_stored_as_spark_casts_them(spark: SparkSession) -> None:
     cast = spark._jvm.org.apache.spark.sql.catalyst.expressions.Cast
-    java = {kind: spark._jsparkSession.parseDataType(f'"{encode_type(kind)}"') for kind in TYPES}
-    for given, wanted in itertools.product(TYPES, TYPES):
-        if wanted != Primitive("void"):
-            assert storable(given, wanted) == cast.canANSIStoreAssign(java[given], java[wanted]), (given, wanted)
+    can: Mapping[Policy, Any] = {"ANSI": cast.canAnsiCast, "LEGACY": cast.canCast, "STRICT": cast.canUpCast}
+    java = {str(kind): spark._jsparkSession.parseDataType(json.dumps(encode_type(kind))) for kind in (*TYPES, *NESTED)}
+    for given, wanted in itertools.product([*TYPES, *NESTED], repeat=2):
+        if wanted != Primitive("void") and (given in TYPES or wanted in TYPES):
+            for policy in can:
+                assert storable(given, wanted, policy) == can[policy](java[str(given)], java[str(wanted)]), (given, wanted, policy)
 
 
 def test_a_cast_that_always_fits_does_for_the_ends_of_the_range(spark: SparkSession) -> None:
@@ -52,7 +65,7 @@ def test_every_mismatch_is_told_with_its_path() -> None:
             field("m", Map(key=STRING, value=LONG)),
         )
     )
-    data = Struct((field("A", STRING), field("S", Struct((field("X", Array(element=STRING)),))), field("m", Map(key=STRING, value=STRING))))
+    data = Struct((field("A", BINARY), field("S", Struct((field("X", Array(element=BINARY)),))), field("m", Map(key=STRING, value=BINARY))))
     with pytest.raises(SchemaMismatchError) as caught:
         check_assignable(data, table, table="t")
     for told in ("column a is long", "column s.x.element is long", "column s.y is NOT NULL", "column m.value is long"):
@@ -69,3 +82,130 @@ def test_what_conforms_needs_no_expression() -> None:
     assert not conforms_inside(table, Struct((field("a", LONG, nullable=False), table.fields[1])))
     assert not conforms_inside(Array(element=LONG), Array(element=LONG, contains_null=False))
     assert not conforms_inside(Map(key=STRING, value=LONG), Map(key=STRING, value=LONG, value_contains_null=False))
+
+
+# --- by every way to write rows
+
+Way = Callable[[SparkSession, str, str], Any]
+"""Stores what a query gives as `c` in the column `c` of a table with a row of the id 1."""
+
+
+def appended(spark: SparkSession, table: str, query: str) -> None:
+    spark.sql(query).write.format("delta").mode("append").save(location(spark, table))
+
+
+def merged_by_builder(spark: SparkSession, table: str, query: str) -> None:
+    merge = DeltaTable.forName(spark, table).alias("t").merge(spark.sql(query).alias("s"), "false")
+    merge.whenNotMatchedInsert(values={"id": "s.id", "c": "s.c"}).execute()
+
+
+def merge(clause: str) -> Way:
+    return lambda spark, table, query: spark.sql(f"MERGE INTO {table} t USING ({query}) s ON t.id = s.id - 1 {clause}")
+
+
+ADDING: Mapping[str, Way] = {
+    "INSERT": lambda spark, table, query: spark.sql(f"INSERT INTO {table} {query}"),
+    "INSERT (columns)": lambda spark, table, query: spark.sql(f"INSERT INTO {table} (c, id) SELECT c, id FROM ({query})"),
+    "INSERT BY NAME": lambda spark, table, query: spark.sql(f"INSERT INTO {table} BY NAME {query}"),
+    "INSERT REPLACE WHERE": lambda spark, table, query: spark.sql(f"INSERT INTO {table} REPLACE WHERE id = 2 {query}"),
+    "save": appended,
+    "saveAsTable": lambda spark, table, query: spark.sql(query).write.format("delta").mode("append").saveAsTable(table),
+    "insertInto": lambda spark, table, query: spark.sql(query).write.insertInto(table),
+    "writeTo": lambda spark, table, query: spark.sql(query).writeTo(table).append(),
+    "MERGE INSERT *": merge("WHEN NOT MATCHED THEN INSERT *"),
+    "MERGE INSERT": merge("WHEN NOT MATCHED THEN INSERT (id, c) VALUES (s.id, s.c)"),
+    "DeltaTable.merge": merged_by_builder,
+}
+CHANGING: Mapping[str, Way] = {
+    "UPDATE": lambda spark, table, query: spark.sql(f"UPDATE {table} SET id = 2, c = (SELECT c FROM ({query}))"),
+    "MERGE UPDATE": merge("WHEN MATCHED THEN UPDATE SET id = s.id, c = s.c"),
+    "MERGE UPDATE *": merge("WHEN MATCHED THEN UPDATE SET *"),
+}
+WAYS = {**ADDING, **CHANGING}
+
+
+def location(spark: SparkSession, table: str) -> str:
+    return str(DeltaTable.forName(spark, table).detail().head()["location"])  # type: ignore[index]
+
+
+@contextmanager
+def settings(spark: SparkSession, values: Mapping[str, str]) -> Iterator[None]:
+    before = {name: spark.conf.get(name, None) for name in values}
+    for name, value in values.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, old in before.items():
+            spark.conf.unset(name) if old is None else spark.conf.set(name, old)
+
+
+def stored(spark: SparkSession, table: str, way: str, query: str, kind: str) -> Any:
+    """What a way of writing stores in a column of a type."""
+    spark.sql(f"DROP TABLE IF EXISTS {table}")
+    spark.sql(f"CREATE TABLE {table} (id INT, c {kind}) USING delta")
+    if way in CHANGING:
+        spark.sql(f"INSERT INTO {table} VALUES (1, null)")
+    WAYS[way](spark, table, query)
+    (row,) = spark.sql(f"SELECT c FROM {table} WHERE id = 2").collect()
+    return row.c
+
+
+DAY = datetime.date(2024, 1, 31)
+MANY = """named_struct('d', '2024-01-31', 'n', '1.25', 'i', 7L, 'l', array('1', null), 'm', map('k', '2.5'),
+    's', named_struct('x', true), 'b', 'b')"""
+INTO = "struct<d: date, n: decimal(5, 2), i: tinyint, l: array<int>, m: map<string, double>, s: struct<x: int>, b: binary>"
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_every_way_casts_alike(spark: SparkSession, table_name: str, way: str) -> None:
+    with settings(spark, {"spark.sql.ansi.enabled": "false"} if way in ("INSERT", "UPDATE", "MERGE INSERT") else {}):
+        found = stored(spark, table_name, way, f"SELECT 2 AS id, {MANY} AS c", INTO)
+        assert found == Row(d=DAY, n=Number("1.25"), i=7, l=[1, None], m={"k": 2.5}, s=Row(x=1), b=bytearray(b"b"))
+        with pytest.raises(WriteFailedError, match=r"the value soon for column c.* does not fit in date"):
+            stored(spark, table_name, way, "SELECT 2 AS id, array('2024-01-31', 'soon') AS c", "array<date>")
+
+
+@pytest.mark.parametrize("way", ["INSERT", "writeTo", "UPDATE", "MERGE INSERT", "MERGE UPDATE *"])
+def test_the_sessions_policy_counts(spark: SparkSession, table_name: str, way: str) -> None:
+    with settings(spark, {"spark.sql.storeAssignmentPolicy": "LEGACY"}):
+        fits = "SELECT 2 AS id, named_struct('i', 4294967297L, 'd', 'soon', 'n', 123.45, 'l', array('x', '1')) AS c"
+        found = stored(spark, table_name, way, fits, "struct<i: int, d: date, n: decimal(4, 2), l: array<int>>")
+        assert found == Row(i=1, d=None, n=None, l=[None, 1])
+        assert stored(spark, table_name, way, "SELECT 2 AS id, 1 AS c", "binary") == bytearray(b"\0\0\0\1")
+        with pytest.raises(NotNullViolationError):
+            stored(spark, table_name, way, "SELECT 2 AS id, named_struct('i', 'x') AS c", "struct<i: int NOT NULL>")
+    with settings(spark, {"spark.sql.storeAssignmentPolicy": "STRICT"}):
+        assert stored(spark, table_name, way, "SELECT 2 AS id, named_struct('x', 7) AS c", "struct<x: bigint>") == Row(x=7)
+        with pytest.raises(SchemaMismatchError, match="STRICT"):
+            stored(spark, table_name, way, "SELECT 2 AS id, 7L AS c", "int")
+
+
+@pytest.mark.parametrize(("way", "is_legacy"), [("INSERT", False), ("UPDATE", True), ("MERGE INSERT", True)])
+def test_updates_may_follow_the_ansi_mode_instead(spark: SparkSession, table_name: str, way: str, is_legacy: bool) -> None:
+    follows = {"spark.databricks.delta.updateAndMergeCastingFollowsAnsiEnabledFlag": "true", "spark.sql.ansi.enabled": "false"}
+    query = "SELECT 2 AS id, 'x' AS c"
+    with settings(spark, follows):
+        if is_legacy:
+            assert stored(spark, table_name, way, query, "int") is None
+        else:
+            with pytest.raises(WriteFailedError, match="the value x for column c"):
+                stored(spark, table_name, way, query, "int")
+
+
+DEFAULTS = "TBLPROPERTIES ('delta.feature.allowColumnDefaults' = 'supported')"
+
+
+def test_a_default_is_cast_whatever_the_policy(spark: SparkSession, table_name: str) -> None:
+    spark.sql(f"CREATE TABLE {table_name} (id INT, c TINYINT DEFAULT 1) USING delta {DEFAULTS}")
+    with settings(spark, {"spark.sql.storeAssignmentPolicy": "STRICT"}):
+        spark.sql(f"INSERT INTO {table_name} (id) VALUES (1)")
+    assert spark.table(table_name).collect() == [Row(id=1, c=1)]
+
+
+def test_what_a_variant_holds_is_stored(spark: SparkSession, table_name: str) -> None:
+    variant = "SELECT 2 AS id, parse_json('{}') AS c"
+    assert stored(spark, table_name, "INSERT", variant.format('{"x": 7}'), "struct<x: int>") == Row(x=7)
+    assert stored(spark, table_name, "INSERT", variant.format("null"), "int") is None
+    with pytest.raises(WriteFailedError, match="does not fit in integer"):
+        stored(spark, table_name, "INSERT", variant.format('"seven"'), "int")

@@ -40,6 +40,26 @@ def test_the_option_goes_before_the_session() -> None:
     assert found == WriteOptions(merge_schema=False, user_metadata="mine")
 
 
+ASSIGNS = "spark.sql.storeAssignmentPolicy"
+FOLLOWS_ANSI = "spark.databricks.delta.updateAndMergeCastingFollowsAnsiEnabledFlag"
+
+
+@pytest.mark.parametrize(
+    ("settings", "assigns", "updates"),
+    [
+        ({}, "ANSI", "ANSI"),
+        ({"spark.sql.ansi.enabled": "false"}, "ANSI", "ANSI"),
+        ({ASSIGNS: "strict"}, "STRICT", "STRICT"),
+        ({ASSIGNS: "LEGACY", FOLLOWS_ANSI: "false"}, "LEGACY", "LEGACY"),
+        ({ASSIGNS: "STRICT", FOLLOWS_ANSI: "true"}, "STRICT", "ANSI"),
+        ({FOLLOWS_ANSI: "true", "spark.sql.ansi.enabled": "false"}, "ANSI", "LEGACY"),
+    ],
+)
+def test_what_becomes_of_values_of_other_types(settings: dict[str, str], assigns: str, updates: str) -> None:
+    found = parse({}, settings)
+    assert (found.assigns, found.updates) == (assigns, updates)
+
+
 def test_delta_options_are_properties_and_session_defaults_are_for_new_tables() -> None:
     found = parse(
         {"delta.appendOnly": "true", "DELTA.enableX": "1"},

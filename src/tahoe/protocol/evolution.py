@@ -6,7 +6,7 @@ and may be null; a type is widened where the table allows it, which its column r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -67,6 +67,27 @@ def merge_types(known: DataType, given: DataType, widens: Widens | None = None) 
             return as_nullable(given)
         case _:
             return given if known != given and (widens or _never)(known, given) else known
+
+
+def taken_in(table: Struct, data: Struct, paths: Iterable[Sequence[str]], widens: Widens | None = None) -> Struct:
+    """What of the data's columns, and of the fields of its structs, a table is to take in where only some are assigned to: those that are,
+    with types that the table's can become.
+
+    Args:
+        paths: what is assigned to, at every depth. Names are compared without regard to case.
+    """
+    return Struct(tuple(_taken_in(table, data, [tuple(part.lower() for part in path) for path in paths], widens)))
+
+
+def _taken_in(table: Struct, data: Struct, paths: Sequence[tuple[str, ...]], widens: Widens | None) -> Iterator[Field]:
+    for given in data:
+        known = table.find(given.name)
+        below = [path[1:] for path in paths if path[0] == given.name.lower()]
+        if () in below:
+            yield given if known is None else replace(given, type=merge_types(known.type, given.type, widens))
+        elif below and isinstance(given.type, Struct):
+            inside = known.type if known is not None and isinstance(known.type, Struct) else Struct(())
+            yield replace(given, type=Struct(tuple(_taken_in(inside, given.type, below, widens))))
 
 
 def losses(table: Struct, data: Struct) -> Iterator[tuple[tuple[str, ...], DataType, DataType]]:

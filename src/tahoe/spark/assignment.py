@@ -1,15 +1,19 @@
-"""Which data may be stored in which column: the rules of ANSI store assignment, as Spark's INSERT has them.
+"""Which data may be stored in which column: one rule for whatever writes rows, as the reference has it for INSERT, UPDATE and MERGE.
 
-Pure: it compares types and touches no Spark. Columns and fields are matched by name without regard to case, at every depth.
+What may be stored is what Spark casts, under the session's policy (`spark.sql.storeAssignmentPolicy`). Pure: it compares types and touches
+no Spark. Columns and fields are matched by name without regard to case, at every depth.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 from tahoe.errors import SchemaMismatchError
 from tahoe.protocol.schema import (
+    BINARY,
+    BOOLEAN,
     BYTE,
     DATE,
     DOUBLE,
@@ -20,19 +24,64 @@ from tahoe.protocol.schema import (
     STRING,
     TIMESTAMP,
     TIMESTAMP_NTZ,
+    VARIANT,
     VOID,
     Array,
     DataType,
     Decimal,
     Field,
     Map,
-    Primitive,
     Struct,
 )
 
+Policy: TypeAlias = Literal["ANSI", "STRICT", "LEGACY"]
+"""What is done with values of another type than the column's.
+
+- ANSI: whatever Spark's ANSI mode casts is cast, whatever mode the session is in; a value that does not fit is refused.
+- STRICT: only casts are done that lose nothing; all others are refused before any work.
+- LEGACY: a value that does not fit is stored as null, or cut off, as Spark did before it had ANSI.
+"""
+
 # Each holds, at least roughly, whatever those before it hold, so that a cast to the right of itself never fails.
 _WIDENING: tuple[DataType, ...] = (BYTE, SHORT, INTEGER, LONG, FLOAT, DOUBLE)
+_INTEGERS = _WIDENING[:4]
 _TIMES = frozenset({DATE, TIMESTAMP, TIMESTAMP_NTZ})
+
+_Kind: TypeAlias = Literal[
+    "string", "integer", "fraction", "boolean", "binary", "date", "timestamp", "timestamp_ntz", "variant", "array", "map", "struct", "void"
+]
+
+_NUMBERS: frozenset[_Kind] = frozenset({"integer", "fraction"})
+_CALENDAR: frozenset[_Kind] = frozenset({"date", "timestamp", "timestamp_ntz"})
+_ATOMS: frozenset[_Kind] = _NUMBERS | _CALENDAR | {"string", "boolean", "binary", "variant"}
+
+# What Spark casts from which kind of type to which others, in its ANSI mode.
+_CASTS: Mapping[_Kind, frozenset[_Kind]] = {
+    "string": _ATOMS,
+    "integer": _NUMBERS | {"string", "boolean", "timestamp", "variant"},
+    "fraction": _NUMBERS | {"string", "boolean", "timestamp", "variant"},
+    "boolean": _NUMBERS | {"string", "boolean", "variant"},
+    "binary": frozenset({"string", "binary", "variant"}),
+    "date": _CALENDAR | {"string", "variant"},
+    "timestamp": _CALENDAR | _NUMBERS | {"string", "variant"},
+    "timestamp_ntz": _CALENDAR | {"string", "variant"},
+    "variant": _ATOMS | {"array", "map", "struct"},
+    "array": frozenset({"string", "variant"}),
+    "map": frozenset({"string"}),
+    "struct": frozenset({"string"}),
+    "void": _ATOMS | {"array", "map", "struct"},
+}
+
+# And what it casts beyond that in its old mode.
+_LEGACY_CASTS: Mapping[_Kind, frozenset[_Kind]] = {
+    "integer": frozenset({"binary"}),
+    "boolean": frozenset({"timestamp"}),
+    "date": _NUMBERS | {"boolean"},
+    "timestamp": frozenset({"boolean"}),
+}
+
+# How many digits an integer may have.
+_DIGITS: Mapping[DataType, int] = {BYTE: 3, SHORT: 5, INTEGER: 10, LONG: 20}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,67 +92,126 @@ class Mismatch:
     remedy: str
 
 
-def check_assignable(given: Struct, wanted: Struct, *, table: str) -> None:
+def check_assignable(given: Struct, wanted: Struct, *, table: str, policy: Policy = "ANSI") -> None:
     """Refuse data that does not fit a table's columns.
 
     Raises:
         SchemaMismatchError: with every column that does not fit, both its types, and what would allow it.
     """
-    found = list(mismatches(given, wanted))
+    found = list(mismatches(given, wanted, policy))
     if found:
         raise SchemaMismatchError(table=table, detail="; ".join(m.detail for m in found), remedy=found[0].remedy)
 
 
-def mismatches(given: Struct, wanted: Struct, prefix: tuple[str, ...] = ()) -> Iterator[Mismatch]:
+def mismatches(given: Struct, wanted: Struct, policy: Policy, prefix: tuple[str, ...] = ()) -> Iterator[Mismatch]:
     """What keeps a struct from being stored as another. Columns that are not wanted are not looked at."""
     for column in wanted:
         path = (*prefix, column.name)
         source = given.find(column.name)
         if source is not None:
-            yield from _inside(source.type, column.type, path)
+            yield from _inside(source.type, column.type, policy, path)
         elif not column.nullable:
             yield Mismatch(
                 detail=f"column {'.'.join(path)} is NOT NULL, and the data does not have it", remedy="Give the column a value in the data."
             )
 
 
-def _inside(given: DataType, wanted: DataType, path: tuple[str, ...]) -> Iterator[Mismatch]:
+def _inside(given: DataType, wanted: DataType, policy: Policy, path: tuple[str, ...]) -> Iterator[Mismatch]:
     match given, wanted:
         case Struct(), Struct():
-            yield from mismatches(given, wanted, path)
+            yield from mismatches(given, wanted, policy, path)
         case Array(), Array():
-            yield from _inside(given.element, wanted.element, (*path, "element"))
+            yield from _inside(given.element, wanted.element, policy, (*path, "element"))
         case Map(), Map():
-            yield from _inside(given.key, wanted.key, (*path, "key"))
-            yield from _inside(given.value, wanted.value, (*path, "value"))
-        case _ if not storable(given, wanted):
-            yield Mismatch(
-                detail=f"column {'.'.join(path)} is {wanted}, and the data has {given}",
-                remedy="Cast the column in the data, or give the table the data's schema with mode overwrite and option "
-                "overwriteSchema=true.",
-            )
+            yield from _inside(given.key, wanted.key, policy, (*path, "key"))
+            yield from _inside(given.value, wanted.value, policy, (*path, "value"))
+        case _ if not storable(given, wanted, policy):
+            yield _mismatch(given, wanted, policy, path)
 
 
-def storable(given: DataType, wanted: DataType) -> bool:
-    """Whether values of one type that is no struct, array or map may be stored as another, with a cast that may fail for some."""
-    if given in (wanted, VOID):
+def _mismatch(given: DataType, wanted: DataType, policy: Policy, path: tuple[str, ...]) -> Mismatch:
+    detail = f"column {'.'.join(path)} is {wanted}, and the data has {given}"
+    if policy == "STRICT" and storable(given, wanted, "ANSI"):
+        return Mismatch(
+            detail=f"{detail}, which spark.sql.storeAssignmentPolicy=STRICT does not cast as a value may not fit",
+            remedy="Cast the column in the data, or set spark.sql.storeAssignmentPolicy=ANSI.",
+        )
+    remedy = "Cast the column in the data, or give the table the data's schema with mode overwrite and option overwriteSchema=true."
+    return Mismatch(detail=detail, remedy=remedy)
+
+
+def storable(given: DataType, wanted: DataType, policy: Policy) -> bool:
+    """Whether values of one type may be stored as another, with a cast that may fail for some. Two structs, two arrays and two maps are
+    not compared here, but what is inside of them.
+    """
+    if given == wanted:
         return True
-    if wanted == STRING:
-        return isinstance(given, Primitive | Decimal)
-    if is_numeric(given):
-        return is_numeric(wanted)
-    return given in _TIMES and wanted in _TIMES
+    if policy == "STRICT":
+        return _loses_nothing(given, wanted)
+    if isinstance(given, Array) and wanted == VARIANT:
+        return storable(given.element, VARIANT, policy)
+    wanted_kind, kind = _kind(wanted), _kind(given)
+    return wanted_kind in _CASTS[kind] or (policy == "LEGACY" and wanted_kind in _LEGACY_CASTS.get(kind, ()))
+
+
+def _kind(data_type: DataType) -> _Kind:
+    match data_type:
+        case Struct():
+            return "struct"
+        case Array():
+            return "array"
+        case Map():
+            return "map"
+        case Decimal():
+            return "fraction"
+        case _ if data_type in _INTEGERS:
+            return "integer"
+        case _:
+            return _KINDS[data_type]
+
+
+_KINDS: Mapping[DataType, _Kind] = {
+    STRING: "string",
+    FLOAT: "fraction",
+    DOUBLE: "fraction",
+    BOOLEAN: "boolean",
+    BINARY: "binary",
+    DATE: "date",
+    TIMESTAMP: "timestamp",
+    TIMESTAMP_NTZ: "timestamp_ntz",
+    VARIANT: "variant",
+    VOID: "void",
+}
+
+
+def _loses_nothing(given: DataType, wanted: DataType) -> bool:
+    """Whether Spark takes a cast for one that is safe whatever the value."""
+    match given, wanted:
+        case _ if given == VOID:
+            return True
+        case _ if wanted == STRING:
+            return given != VARIANT and _kind(given) in _ATOMS
+        case Decimal(), Decimal():
+            return given.scale <= wanted.scale and given.precision - given.scale <= wanted.precision - wanted.scale
+        case _, Decimal():
+            return given in _DIGITS and _DIGITS[given] <= wanted.precision - wanted.scale
+        case Decimal(), _:
+            return wanted in _DIGITS and given.scale == 0 and given.precision < _DIGITS[wanted]
+        case _ if given in _WIDENING and wanted in _WIDENING:
+            return _WIDENING.index(given) <= _WIDENING.index(wanted)
+        case _ if {given, wanted} == {LONG, TIMESTAMP}:
+            return True
+        case _:
+            return given in _TIMES and wanted in (TIMESTAMP, TIMESTAMP_NTZ)
 
 
 def always_fits(given: DataType, wanted: DataType) -> bool:
-    """Whether the cast from one type to another, that may be stored as it, succeeds for every value."""
-    if wanted == STRING or given == VOID:
+    """Whether the cast from one type to another, that may be stored as it, succeeds for every value, and is the same in each mode."""
+    if given == VOID:
         return True
+    if wanted == STRING:
+        return given != VARIANT
     return given in _WIDENING and wanted in _WIDENING and _WIDENING.index(given) <= _WIDENING.index(wanted)
-
-
-def is_numeric(data_type: DataType) -> bool:
-    return isinstance(data_type, Decimal) or data_type in _WIDENING
 
 
 def conforms(given: Field, wanted: Field) -> bool:

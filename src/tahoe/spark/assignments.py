@@ -17,6 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812  PySpark's users know it by
 
 from tahoe.errors import ColumnNotFoundError, ConflictingAssignmentsError, UnsupportedOperationError
 from tahoe.protocol.schema import VOID, Array, DataType, Field, Map, Struct
+from tahoe.spark.fitting import spark_type
 from tahoe.spark.gateway import Gateway
 
 # How many names an error shows where there are many.
@@ -105,22 +106,28 @@ def column_not_found(column: str, schema: Struct, table: str) -> ColumnNotFoundE
     return ColumnNotFoundError(table=table, column=column, columns=", ".join([*names, *rest]))
 
 
-def new_values(values: Mapping[tuple[str, ...], Column], schema: Struct, current: Callable[[str], Column]) -> list[Column]:
+def new_values(values: Mapping[tuple[str, ...], Column], schema: Struct, own: Struct, current: Callable[[str], Column]) -> list[Column]:
     """One column for each of a schema's: the assigned value, or else the current one.
 
     Args:
         values: as from `resolved`.
+        own: the columns of rows as they are, which the schema may have taken more into.
         current: the column of a row as it is.
     """
-    return [_new_value(values, (field.name,), field, current(field.name)).alias(field.name) for field in schema]
+    return [_new_value(values, (field.name,), field, own.find(field.name), current(field.name)).alias(field.name) for field in schema]
 
 
-def _new_value(values: Mapping[tuple[str, ...], Column], path: tuple[str, ...], field: Field, current: Column) -> Column:
+def _new_value(values: Mapping[tuple[str, ...], Column], path: tuple[str, ...], field: Field, own: Field | None, current: Column) -> Column:
     if path in values:
         return values[path]
     if not isinstance(field.type, Struct) or not any(other[: len(path)] == path for other in values):
         return current
-    inside = [_new_value(values, (*path, f.name), f, current.getField(f.name)).alias(f.name) for f in field.type]
+    known = own.type if own is not None and isinstance(own.type, Struct) else Struct(())
+    inside = []
+    for part in field.type:
+        before = known.find(part.name)
+        now = F.lit(None).cast(spark_type(part.type)) if before is None else current.getField(before.name)
+        inside.append(_new_value(values, (*path, part.name), part, before, now).alias(part.name))
     return F.struct(*inside)
 
 
@@ -143,22 +150,22 @@ def completed(value: Column, given: DataType, wanted: DataType, current: Column)
     return F.when(value.isNotNull() | reduce(or_, own), F.struct(*inside))
 
 
-def unlike_fields(given: DataType, wanted: DataType, path: tuple[str, ...] = ()) -> Iterator[str]:
-    """The fields of structs, at any depth, that only one of two types has."""
+def unlike_fields(given: DataType, wanted: DataType, path: tuple[str, ...] = (), *, may_lack: bool = False) -> Iterator[str]:
+    """The fields of structs, at any depth, that only one of two types has; where the given one may lack some, that only it has."""
     match given, wanted:
         case Struct(), Struct():
             for field in wanted:
                 source = given.find(field.name)
-                if source is None:
+                if source is not None:
+                    yield from unlike_fields(source.type, field.type, (*path, field.name), may_lack=may_lack)
+                elif not may_lack:
                     yield f"{'.'.join((*path, field.name))} is missing"
-                else:
-                    yield from unlike_fields(source.type, field.type, (*path, field.name))
             yield from (f"the table has no {'.'.join((*path, field.name))}" for field in given if wanted.find(field.name) is None)
         case Array(), Array():
-            yield from unlike_fields(given.element, wanted.element, (*path, "element"))
+            yield from unlike_fields(given.element, wanted.element, (*path, "element"), may_lack=may_lack)
         case Map(), Map():
-            yield from unlike_fields(given.key, wanted.key, (*path, "key"))
-            yield from unlike_fields(given.value, wanted.value, (*path, "value"))
+            yield from unlike_fields(given.key, wanted.key, (*path, "key"), may_lack=may_lack)
+            yield from unlike_fields(given.value, wanted.value, (*path, "value"), may_lack=may_lack)
 
 
 def first_parts(paths: Iterable[Sequence[str]]) -> set[str]:

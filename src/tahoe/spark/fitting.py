@@ -24,8 +24,9 @@ from tahoe.errors import (
 from tahoe.protocol import predicate as p
 from tahoe.protocol.constraints import Constraint
 from tahoe.protocol.partitions import format_partition_value
-from tahoe.protocol.schema import VOID, Array, DataType, Field, Map, Primitive, Struct
-from tahoe.spark.assignment import always_fits, check_assignable, conforms, conforms_inside
+from tahoe.protocol.schema import VARIANT, VOID, Array, DataType, Field, Map, Primitive, Struct, as_nullable
+from tahoe.spark.assignment import Policy, always_fits, check_assignable, conforms, conforms_inside
+from tahoe.spark.gateway import Gateway
 from tahoe.spark.types import delta_schema, spark_schema
 from tahoe.sql.predicates import columns_named
 
@@ -40,10 +41,14 @@ _SHOWN_CHARACTERS = 100
 
 
 class Refusals:
-    """The rows that a plan refuses while it runs, and what to tell the user when Spark reports one."""
+    """The rows that a plan refuses while it runs, and what to tell the user when Spark reports one.
 
-    def __init__(self, table: str) -> None:
-        self.table = table
+    Attributes:
+        policy: what becomes of values of other types than their columns'.
+    """
+
+    def __init__(self, table: str, policy: Policy = "ANSI") -> None:
+        self.table, self.policy = table, policy
         self._errors: dict[str, Callable[[str], DeltaError]] = {}
 
     def column(self, reason: str, error: Callable[[str], DeltaError], found: Column | None = None) -> Column:
@@ -95,25 +100,29 @@ def fit(frame: DataFrame, wanted: Struct, refusals: Refusals, keep: Iterable[str
     """
     others = list(keep)
     given = _schema_of(frame, lambda name: name not in others, refusals)
-    check_assignable(given, wanted, table=refusals.table)
+    check_assignable(given, wanted, table=refusals.table, policy=refusals.policy)
     if not others and conforms_inside(given, wanted) and not any(CHAR_VARCHAR in f.metadata for f in wanted):
         return frame
-    return _fitted(frame, given, wanted, set(wanted.names), others, refusals)
+    return _fitted(frame, given, wanted, set(wanted.names), others, refusals, refusals.policy)
 
 
 def fit_some(frame: DataFrame, wanted: Struct, names: Set[str], refusals: Refusals, keep: Iterable[str] = ()) -> DataFrame:
-    """The same of data that has every wanted column, of which all but those named fit already."""
+    """The same of data that has every wanted column, of which all but those named fit already. What is named was made by a rule of the
+    table's and not by a user, so that the session's policy does not matter.
+    """
     given = _schema_of(frame, set(wanted.names).__contains__, refusals)
     check_assignable(given, Struct(tuple(f for f in wanted if f.name in names)), table=refusals.table)
-    return _fitted(frame, given, wanted, names, keep, refusals)
+    return _fitted(frame, given, wanted, names, keep, refusals, "ANSI")
 
 
 def _schema_of(frame: DataFrame, has: Callable[[str], bool], refusals: Refusals) -> Struct:
     return delta_schema(StructType([f for f in frame.schema if has(f.name)]), table=refusals.table)
 
 
-def _fitted(frame: DataFrame, given: Struct, wanted: Struct, names: Set[str], keep: Iterable[str], refusals: Refusals) -> DataFrame:
-    fitter = _Fitter(refusals)
+def _fitted(
+    frame: DataFrame, given: Struct, wanted: Struct, names: Set[str], keep: Iterable[str], refusals: Refusals, policy: Policy
+) -> DataFrame:
+    fitter = _Fitter(refusals, policy, Gateway(frame.sparkSession))
 
     def at(name: str) -> Column:
         return F.col(quoted(name))
@@ -130,8 +139,8 @@ def quoted(name: str) -> str:
 class _Fitter:
     """Builds the expression for one column after the other; `path` is where in the table it stands."""
 
-    def __init__(self, refusals: Refusals) -> None:
-        self.refusals = refusals
+    def __init__(self, refusals: Refusals, policy: Policy, gateway: Gateway) -> None:
+        self.refusals, self.policy, self._gateway = refusals, policy, gateway
 
     def field(
         self, at: Callable[[str], Column], given: Struct, wanted: Field, path: tuple[str, ...], declared: SparkType | None = None
@@ -158,9 +167,15 @@ class _Fitter:
     ) -> Column:
         """The value converted, and refused where it is null and may not be."""
         value = column if declared is None and conforms_inside(given, wanted) else self.converted(column, given, wanted, path, declared)
-        if given_nullable and not wanted_nullable:
-            return F.when(column.isNull(), self.refusals.null(path)).otherwise(value)
-        return value
+        becomes_null = self._becomes_null(given, wanted)
+        if wanted_nullable or not (given_nullable or becomes_null):
+            return value
+        return F.when((value if becomes_null else column).isNull(), self.refusals.null(path)).otherwise(value)
+
+    def _becomes_null(self, given: DataType, wanted: DataType) -> bool:
+        """Whether a value that is not null may be converted to null."""
+        is_legacy = self.policy == "LEGACY" and given != wanted and not always_fits(given, wanted)
+        return (is_legacy or given == VARIANT != wanted) and not (type(given) is type(wanted) and isinstance(given, Struct | Array | Map))
 
     def converted(self, column: Column, given: DataType, wanted: DataType, path: tuple[str, ...], declared: SparkType | None) -> Column:
         match given, wanted:
@@ -177,6 +192,9 @@ class _Fitter:
                 )
             case Map(), Map():
                 return self._converted_map(column, given, wanted, path, declared)
+            case _, Struct() | Array() | Map() if given == VARIANT:  # what it becomes is looked at as if it had been given
+                loose = as_nullable(wanted)
+                return self.converted(self._cast(column, given, loose, path), loose, wanted, path, declared)
             case _:
                 cast = self._cast(column, given, wanted, path)
                 return cast if declared is None else self._limited(cast, declared, path)
@@ -186,19 +204,21 @@ class _Fitter:
         nulls = given.value_contains_null, wanted.value_contains_null
         result = column
         if of_key is not None or not conforms_inside(given.key, wanted.key):
-            result = F.transform_keys(result, lambda key, _: self.converted(key, given.key, wanted.key, (*path, "key"), of_key))
+            result = F.transform_keys(result, lambda key, _: self.checked(key, given.key, False, wanted.key, False, (*path, "key"), of_key))
         return F.transform_values(
             result, lambda _, value: self.checked(value, given.value, nulls[0], wanted.value, nulls[1], (*path, "value"), of_value)
         )
 
     def _cast(self, column: Column, given: DataType, wanted: DataType, path: tuple[str, ...]) -> Column:
-        """The ANSI cast whatever the session's mode is: a value that does not fit is refused, and named."""
+        """The cast that the policy asks for, whatever the session's mode is; with ANSI a value that does not fit is refused, and named."""
         if given == wanted:
             return column
         if always_fits(given, wanted):
             return column.cast(spark_type(wanted))
-        refused = F.when(column.isNotNull(), self.refusals.value(path, str(wanted), column))
-        return F.coalesce(column.try_cast(spark_type(wanted)), refused)
+        if self.policy == "LEGACY":
+            return self._gateway.column_of(self._gateway.java_class("delta.Columns").castAsOfOld(column._jc, spark_type(wanted).json()))
+        has_value = column.isNotNull() & ~F.is_variant_null(column) if given == VARIANT else column.isNotNull()
+        return F.coalesce(column.try_cast(spark_type(wanted)), F.when(has_value, self.refusals.value(path, str(wanted), column)))
 
     def _limited(self, column: Column, declared: SparkType, path: tuple[str, ...]) -> Column:
         """Text of a limited length: blanks beyond the limit are cut off, anything else is refused; char is padded."""

@@ -13,7 +13,7 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import partial, reduce
 from typing import Literal, TypeAlias
 
 import pyarrow as pa
@@ -24,6 +24,7 @@ from tahoe.errors import InvalidMergeError, MultipleSourceRowsError
 from tahoe.protocol.change_feed import CHANGE_TYPE
 from tahoe.protocol.column_values import check_assigned
 from tahoe.protocol.conflict import EVERYTHING, Reads
+from tahoe.protocol.evolution import taken_in, widening_of
 from tahoe.protocol.predicate import TRUE, Or, Predicate
 from tahoe.protocol.schema import STRING, Field, Struct
 from tahoe.spark.assignments import Assignment, column_not_found, completed, first_parts, new_values, paths_in, resolved
@@ -36,6 +37,7 @@ from tahoe.spark.positions import LISTED_ROWS_MAX, MATCHES, Positions, are_few, 
 from tahoe.spark.row_changes import PLACE, RowChange, Target, Touched, columns_of, given_by_update
 from tahoe.spark.search import checked_condition, predicate_read
 from tahoe.table.read_set import RowsRead
+from tahoe.table.snapshot import Snapshot
 
 MERGE = "MERGE"
 
@@ -117,7 +119,7 @@ def merge(command: Merge) -> Merged:
     """
     _check_clauses(command)
     only_inserts = all(clause.kind == "insert" for clause in command.clauses)
-    with RowChange(command.target, removes_data=not only_inserts, grown=lambda schema, evolves: _grown(command, schema, evolves)) as change:
+    with RowChange(command.target, removes_data=not only_inserts, grown=partial(_grown, command)) as change:
         analysed = _Analysed(command, change)
         if change.is_recorded:
             return Merged()
@@ -139,16 +141,23 @@ def _check_clauses(command: Merge) -> None:
             )
 
 
-def _grown(command: Merge, schema: Struct, evolves: bool) -> Struct:
-    """What the table takes in: where it may, the source's columns that a clause assigns."""
+def _grown(command: Merge, snapshot: Snapshot, evolves: bool) -> Struct:
+    """What the table takes in: where it may, the source's columns, and fields of its structs, that a clause assigns."""
     if not (evolves or command.evolves):
-        return schema
-    source = table_schema(command.source, table=command.target.table.url)
-    if any(clause.kind != "delete" and clause.assignments is None for clause in command.clauses):
+        return snapshot.schema
+    table, clauses = command.target.table.url, (*command.matched, *command.not_matched)
+    source = table_schema(command.source, table=table)
+    if any(clause.kind != "delete" and clause.assignments is None for clause in clauses):
         return source
-    written = [given.path for clause in command.clauses for given in clause.assignments or ()]
-    named = {path[0].lower() for given in written for path in paths_in(given, command.target.name) if len(path) == 1}
-    return Struct(tuple(field for field in source if field.name.lower() in named and schema.find(field.name) is None))
+    meant = [_meant(given.path, snapshot.schema, source, command.target.name) for clause in clauses for given in clause.assignments or ()]
+    widens = widening_of(snapshot.protocol, snapshot.metadata, table=table)
+    return taken_in(snapshot.schema, source, [path for path in meant if path], widens)
+
+
+def _meant(written: tuple[str, ...], own: Struct, source: Struct, name: Sequence[str]) -> tuple[str, ...] | None:
+    """The path that a written one stands for: in the table, or else in what it may take in from the source."""
+    paths = list(paths_in(written, name))
+    return next((path for schema in (own, source) for path in paths if schema.find(path[0])), None)
 
 
 # --- analysis
@@ -296,7 +305,7 @@ class _Analysed:
 
     def old_rows(self, rows: DataFrame) -> DataFrame:
         """Rows of the target as they were, with the columns that the table has now."""
-        return self.change.as_they_are(rows.select(*new_values({}, self.change.plan.schema, self._current_value)))
+        return self.change.as_they_are(rows.select(*new_values({}, self.change.plan.schema, self.change.schema, self._current_value)))
 
     def _assigned(self, clause: Clause, rows: DataFrame) -> DataFrame:
         """What a clause says that rows become.
@@ -306,7 +315,7 @@ class _Analysed:
         """
         change, values = self.change, self._values(clause)
         if clause.kind == "update":
-            return rows.select(*new_values(values, change.plan.schema, self._current_value), *change.kept_by_update())
+            return rows.select(*new_values(values, change.plan.schema, change.schema, self._current_value), *change.kept_by_update())
         known = {a.number for a in _attributes(self._gateway, rows)}
         alone = rows.select(*[a.column for a in self._given if a.number in known])
         return alone.select(*[value.alias(path[0]) for path, value in values.items()], *change.new_row())

@@ -150,7 +150,7 @@ Values: TypeAlias = Mapping[tuple[str, ...], Column]
 
 def _updated(change: RowChange, rows: DataFrame, values: Values) -> DataFrame:
     """The rows with their new values, their positions, and where a change feed asks for them, their old values."""
-    columns = new_values(values, change.schema, lambda name: F.col(quoted(name)))
+    columns = new_values(values, change.schema, change.schema, lambda name: F.col(quoted(name)))
     old = [F.struct(*columns_of(without_void(change.schema))).alias(_OLD)] if change.has_feed else []
     return rows.select(*columns, *change.kept_by_update(), F.col(PLACE), *old)
 

@@ -119,7 +119,7 @@ class RowChange:
         *,
         removes_data: bool = True,
         data_change: bool = True,
-        grown: Callable[[Struct, bool], Struct] = lambda own, _: own,
+        grown: Callable[[Snapshot, bool], Struct] = lambda snapshot, _: snapshot.schema,
         plan: WritePlan | None = None,
         options: WriteOptions | None = None,
     ) -> None:
@@ -128,7 +128,7 @@ class RowChange:
         Args:
             removes_data: whether rows may go, which not every table allows.
             data_change: whether the table's rows are others afterwards; else they are only written in another way.
-            grown: of the table's schema, and of whether the session lets tables grow, a schema whose columns the table takes in.
+            grown: of the version, and of whether the session lets tables grow, a schema whose columns the table takes in.
             plan, options: of a write that is planned already, on a table that is there.
         """
         self.target, self.spark = target, target.spark
@@ -138,13 +138,14 @@ class RowChange:
         self.snapshot: Snapshot = target.table.snapshot() if known is None else known
         snapshot = self.snapshot
         check_writable(snapshot.protocol, snapshot.metadata, table=target.table.url, removes_data=removes_data)
-        wanted = grown(snapshot.schema, self.options.merge_schema)
+        wanted = grown(snapshot, self.options.merge_schema)
         self.evolves = wanted is not snapshot.schema
         request = WriteRequest(mode="append", schema=wanted, merge_schema=self.evolves, data_change=data_change)
         self.plan: WritePlan = plan_existing(target.table, request, snapshot) if plan is None else plan
         self.has_vectors = setting(ENABLE_DELETION_VECTORS, snapshot.protocol, snapshot.properties, table=target.table.url)
         self.has_feed = setting(ENABLE_CHANGE_DATA_FEED, snapshot.protocol, snapshot.properties, table=target.table.url)
-        self.refusals = Refusals(target.table.url)
+        # a write that is planned already adds rows; else what the command changes are the table's own
+        self.refusals = Refusals(target.table.url, self.options.updates if plan is None else self.options.assigns)
         self.num_written = 0
         self._touched: list[Touched] = []
         self._written: list[Written] = []
@@ -267,16 +268,17 @@ class RowChange:
         if are_new:
             check_given(self.values, given, table=self.snapshot.url)
         wanted = Struct(tuple(field for field in without_void(self.plan.schema) if field.name.lower() in given))
-        if not self.evolves:
-            self._check_fields(rows, wanted)
-        fit(rows, wanted, Refusals(self.snapshot.url))
+        self._check_fields(rows, wanted)
+        fit(rows, wanted, Refusals(self.snapshot.url, self.refusals.policy))
 
     def _check_fields(self, rows: DataFrame, wanted: Struct) -> None:
-        """A struct must have the fields that the table's has: what it lacks would be null without anybody's having said so."""
+        """A struct must have the fields that the table's has: what it lacks would be null without anybody's having said so, unless the
+        table takes in columns. What only it has would be lost.
+        """
         values = table_schema(rows, table=self.snapshot.url)
         for field in wanted:
             value = values.find(field.name)
-            unlike = None if value is None else next(unlike_fields(value.type, field.type, (field.name,)), None)
+            unlike = None if value is None else next(unlike_fields(value.type, field.type, (field.name,), may_lack=self.evolves), None)
             if value is not None and unlike is not None:
                 detail = f"column {field.name} is {field.type}, and the value for it is {value.type}: {unlike}"
                 remedy = "Give each field a value, or let a MERGE change the schema: withSchemaEvolution()."

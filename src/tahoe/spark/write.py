@@ -192,7 +192,7 @@ def _write(
 
 
 def _write_files(plan: WritePlan, options: WriteOptions, frame: DataFrame) -> int | None:
-    refusals = Refusals(plan.url)
+    refusals = Refusals(plan.url, options.assigns)
     with failures_told(plan, refusals):
         rows = rows_for_files(plan, frame, refusals, checks_replace_where=options.replace_where_is_checked)
     written = write_rows(plan, options, rows, refusals)

@@ -8,9 +8,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import cast
 
 from tahoe.errors import InvalidOptionError
 from tahoe.protocol.properties import parse_column_list
+from tahoe.spark.assignment import Policy
 
 # Under these names Spark's writer hands over what partitionBy and clusterBy were given, as JSON.
 PARTITION_COLUMNS = "__partition_columns"
@@ -50,6 +52,8 @@ class WriteOptions:
         default_properties: what the session gives to every new table.
         writer: options of Spark's Parquet writer.
         hadoop: settings of Parquet's own writer and of the storage.
+        assigns: what becomes of values of other types than their columns', in rows that are added.
+        updates: the same in UPDATE and MERGE.
     """
 
     partition_by: tuple[str, ...] | None = None
@@ -69,6 +73,8 @@ class WriteOptions:
     default_properties: Mapping[str, str] = field(default_factory=dict)
     writer: Mapping[str, str] = field(default_factory=dict)
     hadoop: Mapping[str, str] = field(default_factory=dict)
+    assigns: Policy = "ANSI"
+    updates: Policy = "ANSI"
 
 
 def is_setting(name: str) -> bool:
@@ -110,7 +116,20 @@ def parse_options(options: Mapping[str, str], settings: Mapping[str, str], *, ta
         },
         writer={name: value for name in _WRITER if (value := given.text(name)) is not None},
         hadoop={name: value for name, value in options.items() if name.lower().startswith(_HADOOP)},
+        assigns=_policy(settings),
+        updates=_policy_of_updates(settings),
     )
+
+
+def _policy(settings: Mapping[str, str]) -> Policy:
+    """Spark takes no other text for this setting."""
+    return cast(Policy, settings.get("spark.sql.storeAssignmentPolicy", "ANSI").upper())
+
+
+def _policy_of_updates(settings: Mapping[str, str]) -> Policy:
+    if not _is_true(settings.get(_SETTING + "updateAndMergeCastingFollowsAnsiEnabledFlag")):
+        return _policy(settings)
+    return "LEGACY" if _is_false(settings.get("spark.sql.ansi.enabled")) else "ANSI"
 
 
 def _is_true(text: str | None) -> bool:

@@ -6,10 +6,14 @@ import org.apache.spark.sql.Column;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.AttributeReference;
+import org.apache.spark.sql.catalyst.expressions.Cast$;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.classic.ExpressionUtils$;
+import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.types.DataType;
 import scala.Function1;
+import scala.Option;
 import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.AbstractPartialFunction;
 
@@ -34,6 +38,13 @@ public class Columns extends AbstractPartialFunction {
     Expression given = ((Dataset) frames.get(0)).sparkSession().expression(column);
     Columns names = new Columns(frames, source, qualifier);
     return ExpressionUtils$.MODULE$.column((Expression) given.transform(names));
+  }
+
+  /** The cast of Spark's old mode, whatever the session's is: what does not fit is null, or cut off. */
+  public static Object castAsOfOld(Column column, String type) {
+    SparkSession session = (SparkSession) SparkSession.active();
+    Expression given = session.expression(column);
+    return ExpressionUtils$.MODULE$.column(Cast$.MODULE$.apply(given, DataType.fromJson(type), Option.empty(), false));
   }
 
   public boolean isDefinedAt(Object node) {

@@ -32,7 +32,8 @@ import scala.runtime.AbstractPartialFunction;
 /**
  * MERGE before Spark resolves it. Spark leaves it alone on tables that accept any schema, as ours do for INSERT, so that it gets one that does
  * not. What Spark would resolve otherwise than is meant is written so that it does not see it: stars, which take the columns that
- * there are, and, where the table may take in columns, names of columns that it does not have.
+ * there are, and the columns that get values, as Spark would cast the values by other rules than ours, and know none that the table is
+ * only to take in.
  */
 public class Merges extends Rule {
   /** What stands for the columns and the values of UPDATE SET * and INSERT *. */
@@ -68,11 +69,10 @@ public class Merges extends Rule {
   private Object action(MergeIntoTable merge, Object action, boolean grows) {
     if (action instanceof UpdateStarAction) return built("UpdateAction", ((UpdateStarAction) action).condition(), star());
     if (action instanceof InsertStarAction) return built("InsertAction", ((InsertStarAction) action).condition(), star());
-    boolean assigns = action instanceof UpdateAction || action instanceof InsertAction;
-    if (!grows || !assigns) return action;
+    if (!(action instanceof UpdateAction) && !(action instanceof InsertAction)) return action;
     Seq given = action instanceof UpdateAction ? ((UpdateAction) action).assignments() : ((InsertAction) action).assignments();
     ArrayList assignments = new ArrayList();
-    for (Iterator it = given.iterator(); it.hasNext(); ) assignments.add(assignment(merge, (Assignment) it.next()));
+    for (Iterator it = given.iterator(); it.hasNext(); ) assignments.add(assignment(merge, (Assignment) it.next(), grows));
     Seq all = CollectionConverters.asScala(assignments).toSeq();
     return Cases.changed((Product) action, Collections.singletonMap("assignments", all));
   }
@@ -88,15 +88,21 @@ public class Merges extends Rule {
     return CollectionConverters.asScala(Collections.singletonList(new Assignment(STAR, STAR))).toSeq();
   }
 
-  /** A column that only the source has is called by a constant. */
-  private Assignment assignment(MergeIntoTable merge, Assignment given) {
-    if (!(given.key() instanceof UnresolvedAttribute)) return given;
+  /** An assignment whose column is called by a constant, as {@link Target#paths} reads it; as it is where Spark is to tell what is wrong. */
+  private Assignment assignment(MergeIntoTable merge, Assignment given, boolean grows) {
+    if (!(given.key() instanceof UnresolvedAttribute) || isDefault(given.value())) return given;
     Seq parts = ((UnresolvedAttribute) given.key()).nameParts();
-    Names resolver = new Names(session);
-    if (parts.size() > 2 || resolver.find(merge.targetTable(), parts)) return given;
-    Attribute found = resolver.named(merge.sourceTable(), (String) parts.last());
-    if (found == null) return given;
-    return new Assignment(new Literal(UTF8String.fromString(found.name()), StringType$.MODULE$), given.value());
+    Names names = new Names(session);
+    String path = names.inTarget(merge.targetTable(), parts, grows);
+    if (path == null && grows) path = names.inSource(merge, parts);
+    return path == null ? given : new Assignment(new Literal(UTF8String.fromString(path), StringType$.MODULE$), given.value());
+  }
+
+  /** Whether this is the word for a column's default value, which Spark looks for in the column. */
+  private static boolean isDefault(Object value) {
+    if (!(value instanceof UnresolvedAttribute)) return false;
+    Seq parts = ((UnresolvedAttribute) value).nameParts();
+    return parts.size() == 1 && "DEFAULT".equalsIgnoreCase((String) parts.head());
   }
 
   /** Names as the session compares them. */
@@ -105,12 +111,56 @@ public class Merges extends Rule {
 
     Names(SparkSession session) { same = session.sessionState().conf().resolver(); }
 
-    boolean find(LogicalPlan plan, Seq parts) { return plan.resolve(parts, same).isDefined(); }
+    /** The path to a column of the target, or to a field of one; null where there is none. A field may be missing where the table grows. */
+    String inTarget(LogicalPlan target, Seq parts, boolean grows) {
+      if (!grows && resolved(target, parts) == null) return null;
+      for (int length = parts.size(); length > 0; length--) {
+        Object found = resolved(target, (Seq) parts.take(length));
+        if (found instanceof Attribute) return Target.IDENTITY + ((Attribute) found).exprId().id() + fields(parts, length);
+      }
+      return null;
+    }
 
-    Attribute named(LogicalPlan plan, String name) {
+    /** The path to a column that only the source has, or to a field of one; null where there is none. */
+    String inSource(MergeIntoTable merge, Seq parts) {
+      Seq target = merge.targetTable().output();
+      Seq qualifier = target.isEmpty() ? null : ((Attribute) target.head()).qualifier();
+      for (int start = parts.size() - 1; start >= 0; start--) {
+        if (start > 0 && (qualifier == null || !areSame((Seq) qualifier.takeRight(start), (Seq) parts.take(start)))) continue;
+        Attribute found = named(merge.sourceTable(), (String) parts.apply(start));
+        if (found != null) return found.name() + fields(parts, start + 1);
+      }
+      return null;
+    }
+
+    private static String fields(Seq parts, int start) {
+      StringBuilder path = new StringBuilder();
+      for (int i = start; i < parts.size(); i++) path.append('\u0000').append(parts.apply(i));
+      return path.toString();
+    }
+
+    /** What a name means; null where it means nothing, or several things. */
+    private Object resolved(LogicalPlan plan, Seq parts) {
+      try {
+        Option found = plan.resolve(parts, same);
+        return found.isDefined() ? found.get() : null;
+      } catch (Exception error) {
+        return null;
+      }
+    }
+
+    private boolean areSame(Seq left, Seq right) {
+      if (left.size() != right.size()) return false;
+      for (int i = 0; i < left.size(); i++) if (!isSame(left.apply(i), right.apply(i))) return false;
+      return true;
+    }
+
+    private boolean isSame(Object left, Object right) { return ((Boolean) same.apply(left, right)).booleanValue(); }
+
+    private Attribute named(LogicalPlan plan, String name) {
       for (Iterator output = plan.output().iterator(); output.hasNext(); ) {
         Attribute attribute = (Attribute) output.next();
-        if (((Boolean) same.apply(attribute.name(), name)).booleanValue()) return attribute;
+        if (isSame(attribute.name(), name)) return attribute;
       }
       return null;
     }

@@ -6,7 +6,10 @@ import java.util.HashMap;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
 import org.apache.spark.sql.catalyst.catalog.UnresolvedCatalogRelation;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.SubqueryExpression;
+import org.apache.spark.sql.catalyst.plans.logical.Assignment;
 import org.apache.spark.sql.catalyst.plans.logical.DeleteFromTable;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.MergeIntoTable;
@@ -40,8 +43,36 @@ public class Statements extends Rule {
     Object command = Ask.answer(Ask.python.command(session, plan.getClass().getSimpleName(), readable(plan)));
     if (command == null) return tree;
     // Spark checks what it will run, and so not what it does not see any more; a plan that is checked counts as analysed
-    session.sessionState().analyzer().checkAnalysis((LogicalPlan) plan.clone());
+    session.sessionState().analyzer().checkAnalysis((LogicalPlan) ((LogicalPlan) plan.clone()).transformExpressions(new Settled()));
     return (LogicalPlan) command;
+  }
+
+  /**
+   * Assignments whose values are the same each time, for Spark's check: it allows no others in the statements that it runs itself. Each row
+   * gets its value once, so that ours may have them. Conditions are evaluated more than once, and stay as they are.
+   */
+  private static class Settled extends AbstractPartialFunction {
+    public boolean isDefinedAt(Object node) { return node instanceof Assignment && !((Assignment) node).value().deterministic(); }
+
+    public Object applyOrElse(Object node, Function1 otherwise) {
+      if (!isDefinedAt(node)) return otherwise.apply(node);
+      Assignment assignment = (Assignment) node;
+      return new Assignment(assignment.key(), (Expression) assignment.value().transform(new OfChance()));
+    }
+  }
+
+  /** A function that is another one each time, with its arguments, is null of its type instead. */
+  private static class OfChance extends AbstractPartialFunction {
+    public boolean isDefinedAt(Object node) {
+      if (((Expression) node).deterministic()) return false;
+      for (Iterator parts = ((Expression) node).children().iterator(); parts.hasNext(); )
+        if (!((Expression) parts.next()).deterministic()) return false;
+      return true;
+    }
+
+    public Object applyOrElse(Object node, Function1 otherwise) {
+      return isDefinedAt(node) ? new Literal(null, ((Expression) node).dataType()) : otherwise.apply(node);
+    }
   }
 
   /**

@@ -28,9 +28,6 @@ import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.Column;
 import org.apache.spark.sql.Dataset;
-import org.apache.spark.sql.types.AtomicType;
-import org.apache.spark.sql.types.DataType;
-import org.apache.spark.sql.types.StringType;
 import org.apache.spark.sql.types.StructType;
 import scala.Function1;
 import scala.Option;
@@ -44,6 +41,9 @@ import scala.runtime.AbstractPartialFunction;
  * columns. The statement's expressions know columns by the identities that they have here.
  */
 public class Target {
+  /** What a constant begins with that stands for a column of the target: its identity follows, and then the names of fields. */
+  static final String IDENTITY = "\u0001";
+
   private final String url;
   private final ArrayList columns;  // what the statement sees, under the names that the table has for it
 
@@ -154,16 +154,26 @@ public class Target {
 
   /**
    * What assignments are for: the path of each one's column, joined by zero characters; null for {@link Merges#STAR}; a path that begins
-   * with an empty name for what is no column, nor a field of one.
+   * with an empty name for what is no column, nor a field of one. A MERGE calls columns by constants, see {@link Merges}.
    */
   public ArrayList paths(Seq assignments) {
     ArrayList paths = new ArrayList();
     for (Iterator it = assignments.iterator(); it.hasNext(); ) {
       Expression key = ((Assignment) it.next()).key();
-      if (key instanceof Literal) paths.add(((Literal) key).value() == null ? null : ((Literal) key).value().toString());
+      if (key instanceof Literal) paths.add(((Literal) key).value() == null ? null : told(((Literal) key).value().toString()));
       else paths.add(path(key));
     }
     return paths;
+  }
+
+  private String told(String path) {
+    if (!path.startsWith(IDENTITY)) return path;
+    int end = path.indexOf('\u0000') < 0 ? path.length() : path.indexOf('\u0000');
+    for (int i = 0; i < columns.size(); i++) {
+      Attribute column = (Attribute) columns.get(i);
+      if (String.valueOf(column.exprId().id()).equals(path.substring(1, end))) return column.name() + path.substring(end);
+    }
+    throw new IllegalStateException("the target of a statement has lost the column " + path.substring(1));
   }
 
   private String path(Expression key) {
@@ -180,18 +190,11 @@ public class Target {
 
   /**
    * The values, as Columns, and as the user gave them: Spark casts some to the types of their columns, by other rules than those for rows
-   * that are written. Only text is cast here, which a statement may give for a date or a number, and rows that are written may not.
+   * that are written.
    */
   public static ArrayList values(Seq assignments) {
     ArrayList values = new ArrayList();
-    for (Iterator it = assignments.iterator(); it.hasNext(); ) {
-      Assignment assignment = (Assignment) it.next();
-      Expression value = given(assignment.value());
-      DataType wanted = assignment.key().dataType();
-      boolean isText = value.dataType() instanceof StringType && !(wanted instanceof StringType);
-      boolean isCast = isText && wanted instanceof AtomicType && !(assignment.key() instanceof Literal);
-      values.add(column(isCast ? Cast$.MODULE$.apply(value, wanted, true) : value, true));
-    }
+    for (Iterator it = assignments.iterator(); it.hasNext(); ) values.add(column(given(((Assignment) it.next()).value()), true));
     return values;
   }
 
