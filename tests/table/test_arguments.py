@@ -20,7 +20,6 @@ from tahoe.errors import (
     InvalidPredicateError,
     InvalidTimeTravelError,
     NoColumnsError,
-    SchemaMismatchError,
     UnsupportedDataTypeError,
 )
 from tahoe.protocol.column_changes import ColumnChange, NewColumn
@@ -326,11 +325,17 @@ def test_what_no_file_can_hold_is_told(env: Env) -> None:
     for data in (pd.DataFrame({"v": [{}, {}]}), pa.table({"v": pa.array([[{}]], pa.list_(pa.struct([])))})):
         with pytest.raises(UnsupportedDataTypeError, match=r"column v .* a struct without fields"):
             table.append(data)
-    far = pa.array([10**7], pa.int32()).cast(pa.date32())
-    with pytest.raises(SchemaMismatchError, match=r"partition column p has a date .* years 1 to 9999"):
-        table.append(pa.table({"p": far, "n": [1]}), partition_by=["p"])
     assert not table.exists()
-    assert table.append(pa.table({"p": far})) == 0
+
+
+def test_dates_beyond_the_calendar_of_python_partition_a_table(env: Env) -> None:
+    table = Table(env.store.url, env=env)
+    days = pa.array([10**7, -(10**6)], pa.int32()).cast(pa.date32())
+    moments = pa.array([2**59, -(2**59)], pa.int64()).cast(pa.timestamp("us", "UTC"))
+    table.append(pa.table({"d": days, "t": moments, "n": [1, 2]}), partition_by=["d", "t"])
+    assert "d=+29349-01-26" in " ".join(table.files().column("path").to_pylist())
+    found = table.to_arrow().sort_by("n")
+    assert (found["d"].combine_chunks(), found["t"].combine_chunks()) == (days, moments)
 
 
 @pytest.mark.parametrize("data", [[{"n": 1}], {"n": [1]}, "rows", pd.Series([1]), pa.array([1]), None])

@@ -19,7 +19,6 @@ from tahoe.errors import (
     DeltaError,
     MetadataChangedException,
     NoColumnsError,
-    SchemaMismatchError,
     UnsupportedDataTypeError,
     WriteAlreadyRecordedError,
 )
@@ -146,16 +145,16 @@ def _partitions(data: pa.Table, plan: WritePlan) -> Iterator[_Part]:
         mask = pa.repeat(pa.scalar(True), data.num_rows)
         for name, code in combination.items():
             mask = pc.and_(mask, pc.equal(codes.column(name), code))
-        values = {name: _value(plan, name, encoded[i].chunk(0).dictionary[combination[str(i)]]) for i, name in enumerate(names)}
+        values = {name: _value(encoded[i].chunk(0).dictionary[combination[str(i)]]) for i, name in enumerate(names)}
         yield _Part(values, data.select(rest).filter(mask))
 
 
-def _value(plan: WritePlan, name: str, value: pa.Scalar) -> Any:
+def _value(value: pa.Scalar) -> Any:
+    """As Python's value; a date or a time that Python's calendar lacks is the number that Arrow keeps."""
     try:
         return value.as_py()
-    except (OverflowError, ValueError) as error:
-        detail = f"the partition column {name} has a date or a time that is not in the years 1 to 9999"
-        raise SchemaMismatchError(table=plan.url, detail=detail, remedy="Leave such rows out, or write them with Spark.") from error
+    except (OverflowError, ValueError):
+        return value.value
 
 
 def _indices(encoded: pa.ChunkedArray) -> pa.ChunkedArray:
