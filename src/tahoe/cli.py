@@ -7,17 +7,21 @@ could not be answered.
 
 from __future__ import annotations
 
+import io
 import json
 import math
+import os
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, date, datetime
-from typing import Annotated, Any
+from typing import IO, Annotated, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import typer
+from rich.cells import cell_len
 from rich.console import Console
 from rich.filesize import decimal as size_text
 from rich.markup import escape
@@ -26,8 +30,9 @@ from rich.table import Table as RichTable
 from tahoe import errors
 from tahoe._version import VERSION
 from tahoe.protocol.column_mapping import physical_path
+from tahoe.protocol.partitions import format_partition_value
 from tahoe.protocol.predicate import columns_of
-from tahoe.protocol.schema import DataType, Struct
+from tahoe.protocol.schema import DATE, TIMESTAMP, TIMESTAMP_NTZ, DataType, Struct
 from tahoe.table.chunks import taken_table
 from tahoe.table.findings import Finding, Severity
 from tahoe.table.scan import Scan
@@ -39,8 +44,14 @@ from tahoe.table.verify import check_table
 # A table of more rows says nothing to a person; --json has them all.
 ROWS_SHOWN_MAX = 100
 
-# What output that goes into a file or a pipe is laid out for.
-_PLAIN_WIDTH = 200
+# What output that goes into a file or a pipe is laid out for: whoever reads it can cut lines, and cannot join them.
+_PLAIN_WIDTH = 1_000_000
+
+# A table is shown row below row where the terminal has not this much for each column that could use it.
+_READABLE_WIDTH = 12
+
+# Controls, ends of lines, marks that turn the direction of text, and halves of characters.
+_STEERING = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help="Look into Delta tables, without Spark.")
 
@@ -59,7 +70,23 @@ Options = Annotated[list[str] | None, typer.Option("--option", metavar="KEY=VALU
 
 def main() -> None:
     """The entry point `tahoe`."""
-    app()
+    _prepare_output()
+    try:
+        app()
+    except OSError as error:  # a pipe that was closed is dealt with by typer; this is a disk that is full
+        print(f"tahoe: {error}", file=sys.stderr)
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115  what is left cannot be written at the end either
+        raise SystemExit(2) from error
+
+
+def _prepare_output() -> None:
+    """What a terminal has no character for is shown by its number, and a stream that was closed takes everything."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115  for the life of the process
+        elif isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _print_version(wanted: bool) -> None:
@@ -87,10 +114,10 @@ def show(path: Location, version: Version = None, as_json: AsJson = False, optio
     if as_json:
         _print_json(facts)
         return
-    grid = RichTable.grid(padding=(0, 2))
+    grid = _upright()
     for name, value in facts.items():
         if value not in (None, [], {}):
-            grid.add_row(f"[bold]{name.replace('_', ' ')}[/]", escape(_fact_text(name, value)))
+            grid.add_row(name.replace("_", " "), _told(_fact_text(name, value), lines=True))
     _console().print(grid)
 
 
@@ -153,10 +180,10 @@ def changes(
     with _errors_told():
         rows = _open(path, option).changes(start_version=start, end_version=end, filter=where).slice(0, limit)
     if as_json:
-        _print_json(rows.to_pylist())
+        _print_json(_plain_rows(rows))
         return
     shown = rows.slice(0, ROWS_SHOWN_MAX)
-    cells = [[_cell(value) for value in row.values()] for row in shown.to_pylist()]
+    cells = [[_cell(value) for value in row.values()] for row in _plain_rows(shown)]
     numbers = [field.name for field in rows.schema if pa.types.is_integer(field.type)]
     _print_table(rows.column_names, cells, right=numbers, more=rows.num_rows - shown.num_rows)
 
@@ -172,7 +199,7 @@ def check(path: Location, version: Version = None, as_json: AsJson = False, opti
         for found in check_table(_open(path, option).log, version):
             counts[found.severity] += 1
             if as_json:
-                print(json.dumps(_finding_json(found), ensure_ascii=False), flush=True)
+                _print_json(_finding_json(found), indent=None)
             else:
                 _print_finding(found)
     if not as_json:
@@ -201,7 +228,7 @@ def _errors_told() -> Iterator[None]:
     try:
         yield
     except errors.DeltaError as error:
-        Console(stderr=True, width=None if sys.stderr.isatty() else _PLAIN_WIDTH).print(f"[bold red]{escape(str(error))}[/]")
+        _console(sys.stderr).print(f"[bold red]{_told(str(error), lines=True)}[/]")
         raise typer.Exit(2) from error
 
 
@@ -231,12 +258,12 @@ def _facts(snapshot: Snapshot) -> dict[str, Any]:
 
 def _file_rows(scan: Scan, limit: int | None) -> list[dict[str, Any]]:
     """The files kept, and of each the bounds of the columns that the filter names."""
-    rows: list[dict[str, Any]] = scan.listing().drop_columns(["stats"]).slice(0, limit).to_pylist()
+    rows: list[dict[str, Any]] = _plain_rows(scan.listing().drop_columns(["stats"]).slice(0, limit))
     columns = _predicate_columns(scan)
     if not columns:
         return rows
     statistics = scan.snapshot.live.statistics(StatisticsRequest(dict(columns.values())))
-    kept = (statistics if scan.rows is None else taken_table(statistics, scan.rows)).slice(0, limit).to_pylist()
+    kept = _plain_rows((statistics if scan.rows is None else taken_table(statistics, scan.rows)).slice(0, limit))
     for row, found in zip(rows, kept, strict=True):
         row["statistics"] = {
             name: {bound: found.get(column_name(bound, path)) for bound in ("min", "max")} for name, (path, _) in columns.items()
@@ -271,21 +298,57 @@ def _schema_rows(schema: Struct, partition_columns: Sequence[str]) -> Iterator[t
 # --- printing
 
 
-def _console() -> Console:
-    """Of the present standard output, which may be a pipe."""
-    return Console(width=None if sys.stdout.isatty() else _PLAIN_WIDTH, highlight=False)
+def _console(file: IO[str] | None = None) -> Console:
+    """Of the present standard output, or of a file. What goes into a pipe is laid out without an end of lines, and never cut."""
+    file = sys.stdout if file is None else file
+    return Console(file=file, width=None if file.isatty() else _PLAIN_WIDTH, highlight=False)
+
+
+def _told(text: str, *, lines: bool = False) -> str:
+    """Text of a table as a terminal may have it: no markup, and characters that would steer the terminal by their numbers."""
+    return escape(_STEERING.sub(lambda found: found[0] if lines and found[0] == "\n" else ascii(found[0])[1:-1], text))
+
+
+def _upright() -> RichTable:
+    """Names, and their values beside them."""
+    grid = RichTable.grid(padding=(0, 2))
+    grid.add_column(style="bold", no_wrap=True)
+    grid.add_column(overflow="fold")
+    return grid
 
 
 def _print_table(headings: Sequence[str], rows: Iterable[Sequence[Any]], *, right: Sequence[str] = (), more: int = 0) -> None:
-    table = RichTable(header_style="bold", row_styles=["", "dim"])
-    for heading in headings:
-        table.add_column(escape(heading), justify="right" if heading in right else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*(escape("" if cell is None else str(cell)) for cell in row))
     console = _console()
-    console.print(table)
+    names = [_told(heading) for heading in headings]
+    cells = [[_told("" if cell is None else str(cell)) for cell in row] for row in rows]
+    if _fits(console.width, names, cells):
+        table = RichTable(header_style="bold", row_styles=["", "dim"])
+        for heading, name in zip(headings, names, strict=True):
+            table.add_column(name, justify="right" if heading in right else "left", overflow="fold")
+        for row in cells:
+            table.add_row(*row)
+        console.print(table)
+    else:
+        _print_upright(console, names, cells)
     if more:
         console.print(f"and {more} more; --json has them all")
+
+
+def _fits(width: int, names: Sequence[str], cells: Sequence[Sequence[str]]) -> bool:
+    """Whether every column would have a place in which it can be read."""
+    longest = [max(map(cell_len, column)) for column in zip(names, *cells, strict=True)]
+    return sum(min(length, _READABLE_WIDTH) + 3 for length in longest) < width
+
+
+def _print_upright(console: Console, names: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
+    """One row below the other."""
+    for number, row in enumerate(cells):
+        grid = _upright()
+        for name, cell in zip(names, row, strict=True):
+            grid.add_row(name, cell)
+        if number:
+            console.print()
+        console.print(grid)
 
 
 def _file_cells(row: Mapping[str, Any], partition_columns: Sequence[str], columns: Sequence[str]) -> list[Any]:
@@ -295,11 +358,17 @@ def _file_cells(row: Mapping[str, Any], partition_columns: Sequence[str], column
 
 
 def _cell(value: Any) -> str:
-    return "null" if value is None else _moment(value) if isinstance(value, datetime) else str(value)
+    """A value as a person reads it."""
+    if isinstance(value, datetime):
+        return _moment(value)
+    plain = _plain(value)
+    return plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)
 
 
 def _moment(value: datetime) -> str:
-    return value.isoformat(sep=" ", timespec="milliseconds").replace("+00:00", "Z")
+    """To the millisecond, which is what the log has; and to the microsecond if there is one."""
+    timespec = "microseconds" if value.microsecond % 1000 else "milliseconds"
+    return value.isoformat(sep=" ", timespec=timespec).replace("+00:00", "Z")
 
 
 def _flat(value: Any) -> str:
@@ -322,8 +391,8 @@ def _print_finding(found: Finding) -> None:
     color = "red" if found.severity is Severity.ERROR else "yellow"
     where = " ".join(part for part in (found.file, None if found.version is None else f"(version {found.version})") if part)
     console = _console()
-    console.print(f"[bold {color}]{found.severity.value}[/] [bold]{found.kind.value}[/] {escape(where)}")
-    console.print(f"  {escape(found.detail)}\n  [dim]{escape(found.next_step)}[/]")
+    console.print(f"[bold {color}]{found.severity.value}[/] [bold]{found.kind.value}[/] {_told(where)}")
+    console.print(f"  {_told(found.detail)}\n  [dim]{_told(found.next_step)}[/]")
 
 
 def _finding_json(found: Finding) -> dict[str, Any]:
@@ -337,8 +406,10 @@ def _finding_json(found: Finding) -> dict[str, Any]:
     }
 
 
-def _print_json(value: Any) -> None:
-    print(json.dumps(_plain(value), indent=2, ensure_ascii=False))
+def _print_json(value: Any, *, indent: int | None = 2) -> None:
+    """Characters that the output lacks are told in JSON's own way."""
+    has_all = (sys.stdout.encoding or "").lower().startswith("utf")
+    print(json.dumps(_plain(value), indent=indent, ensure_ascii=not has_all), flush=True)
 
 
 def _plain(value: Any) -> Any:
@@ -351,10 +422,45 @@ def _plain(value: Any) -> Any:
         case None | bool() | int() | str():
             return value
         case float():
-            return value if math.isfinite(value) else str(value)
+            return value if math.isfinite(value) else "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
         case date():
             return value.isoformat()
         case bytes():
             return value.hex()
         case _:
             return str(value)
+
+
+# --- Arrow's values
+
+
+def _plain_rows(table: pa.Table) -> list[dict[str, Any]]:
+    columns = [_values(column) for column in table.columns]
+    return [dict(zip(table.column_names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def _values(column: pa.ChunkedArray) -> list[Any]:
+    if not pa.types.is_nested(column.type):
+        with suppress(OverflowError, ValueError):  # a date that Python's calendar lacks
+            values: list[Any] = column.to_pylist()
+            return values
+    return [_value(scalar) for scalar in column]
+
+
+def _value(scalar: pa.Scalar) -> Any:
+    """As Python's value; a map is a dictionary by the texts of its keys, and a date that Python's calendar lacks is a text."""
+    kind = scalar.type
+    if not scalar.is_valid:
+        return None
+    if pa.types.is_map(kind):
+        return {_cell(_value(entry["key"])): _value(entry["value"]) for entry in scalar.values}
+    if pa.types.is_struct(kind):
+        return {name: _value(item) for name, item in scalar.items()}
+    if pa.types.is_list(kind):
+        return [_value(item) for item in scalar.values]
+    try:
+        return scalar.as_py()
+    except (OverflowError, ValueError):
+        if pa.types.is_date(kind):
+            return format_partition_value(scalar.value, DATE)
+        return format_partition_value(scalar.value, TIMESTAMP if kind.tz else TIMESTAMP_NTZ)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
+import decimal
+import errno
+import io
 import json
 import re
 import subprocess
@@ -142,7 +145,163 @@ def test_many_files_are_cut_short_for_people_and_not_for_programs(path: str, mon
 def test_values_that_json_does_not_have_are_texts(tmp_path: Path) -> None:
     data = pa.table({"p": [float("nan")], "b": [b"\x01"], "id": [1]})
     tahoe.Table(str(tmp_path)).append(data, partition_by=["p"])
-    assert run_json("files", str(tmp_path))["files"][0]["partition_values"] == {"p": "nan"}
+    assert run_json("files", str(tmp_path))["files"][0]["partition_values"] == {"p": "NaN"}
+
+
+FED = {"delta.enableChangeDataFeed": "true", "delta.columnMapping.mode": "name"}
+
+ODD = pa.table(
+    {
+        "a b": [decimal.Decimal("1.10")],
+        "[red]x[/]": [float("-inf")],
+        "new\nline": ["\x1b[31mred\u202e"],
+        "ü€": ["日本"],
+        "b": [b"\x00\xff"],
+        "map": pa.array([[("k", dt.date(2026, 1, 1))]], pa.map_(pa.string(), pa.date32())),
+        "days": pa.array([[(dt.date(2026, 1, 1), [None])]], pa.map_(pa.date32(), pa.list_(pa.int8()))),
+        "struct": [{"x": True, "y": None}],
+        "at": [dt.datetime(2026, 1, 1, 12, 0, 0, 123456)],
+        "far": pa.array([2**59], pa.int64()).cast(pa.timestamp("us", "UTC")),
+    }
+)
+
+
+@pytest.fixture
+def odd(tmp_path: Path) -> str:
+    """A row of odd values under odd names."""
+    tahoe.Table(tmp_path / "odd").append(ODD, properties=FED)
+    return str(tmp_path / "odd")
+
+
+def test_values_of_every_type_are_json(odd: str) -> None:
+    """A map is an object, and a date beyond Python's calendar no traceback."""
+    (row,) = run_json("changes", odd, "--from", "0")
+    assert {name: row[name] for name in ODD.column_names} == {
+        "a b": "1.10",
+        "[red]x[/]": "-Infinity",
+        "new\nline": "\x1b[31mred\u202e",
+        "ü€": "日本",
+        "b": "00ff",
+        "map": {"k": "2026-01-01"},
+        "days": {"2026-01-01": [None]},
+        "struct": {"x": True, "y": None},
+        "at": "2026-01-01T12:00:00.123456",
+        "far": "+20237-04-25T10:45:03.423488Z",
+    }
+
+
+def test_values_are_shown_in_one_line_that_steers_no_terminal(odd: str) -> None:
+    lines = run("changes", odd, "--from", "0").stdout.splitlines()
+    assert len(lines) == 5
+    for shown in (
+        r"\x1b[31mred\u202e",
+        '{"k": "2026-01-01"}',
+        '{"2026-01-01": [null]}',
+        '{"x": true, "y": null}',
+        " 12:00:00.123456 ",
+        " 00ff ",
+    ):
+        assert shown in lines[3]
+    assert r" new\nline " in lines[1]
+    assert "[red]x[/]" in lines[1]
+    assert "\x1b" not in "".join(lines)
+    assert r"new\nline" in run("schema", odd).stdout
+
+
+# --- terminals, pipes and disks
+
+
+def run_main(
+    monkeypatch: pytest.MonkeyPatch, output: io.TextIOWrapper | None, *arguments: str, errors: io.TextIOWrapper | None = None
+) -> int:
+    """The entry point, with a standard output of its own; gives the exit code."""
+    with monkeypatch.context() as patched:
+        patched.setattr(sys, "argv", ["tahoe", *arguments])
+        patched.setattr(sys, "stdout", output)
+        patched.setattr(sys, "stderr", errors if errors else io.StringIO())
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+    return int(ended.value.code or 0)
+
+
+class Terminal(io.TextIOWrapper):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_pipe_gets_whole_lines_and_no_escapes(tmp_path: Path, path: str) -> None:
+    wide = pa.table({f"column_{i}": ["x" * 50] for i in range(300)})
+    tahoe.Table(tmp_path / "wide").append(wide, properties=FED)
+    lines = run("changes", str(tmp_path / "wide"), "--from", "0").stdout.splitlines()
+    assert len(lines) == 5
+    assert lines[3].count("x" * 50) == 300
+    refused = run("show", str(tmp_path / ("long" * 60)))
+    assert refused.stderr.count("\n") == 1
+    for arguments in (["show", path], ["files", path, "--where", "id = 1"], ["history", path], ["schema", path]):
+        assert "\x1b" not in run(*arguments).stdout
+
+
+def test_a_narrow_terminal_gets_row_below_row_and_nothing_cut(fed: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Columns of a letter or two cannot be read."""
+    file = tahoe.Table(fed).files().column("path")[0].as_py()
+    shown = {}
+    for width, arguments in ((40, ["files", fed]), (40, ["show", fed]), (40, ["changes", fed, "--from", "2"]), (200, ["files", fed])):
+        output = Terminal(io.BytesIO(), encoding="utf-8")
+        monkeypatch.setenv("COLUMNS", str(width))
+        monkeypatch.setenv("TERM", "xterm")
+        assert run_main(monkeypatch, output, *arguments) == 0
+        output.flush()
+        text = re.sub(r"\x1b\[[0-9;]*m", "", output.buffer.getvalue().decode())  # type: ignore[attr-defined]
+        assert max(map(len, text.splitlines())) <= width
+        assert "…" not in text
+        shown[width, arguments[0]] = text
+    assert file in re.sub(r"\s", "", shown[40, "files"])
+    assert re.search(r"^size +\d", shown[40, "files"], re.MULTILINE)
+    assert re.search(r"^_change_type +insert", shown[40, "changes"], re.MULTILINE)
+    assert re.search(r"┃ +size ┃", shown[200, "files"])
+
+
+def test_a_terminal_that_lacks_characters_gets_their_numbers(odd: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for arguments in (
+        ["changes", odd, "--from", "0"],
+        ["schema", odd],
+        ["schema", odd, "--json"],
+        ["changes", odd, "--from", "0", "--json"],
+    ):
+        output = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+        assert run_main(monkeypatch, output, *arguments) == 0
+        output.flush()
+        text = output.buffer.getvalue().decode("ascii")  # type: ignore[attr-defined]
+        assert r"\u20ac" in text
+        if "--json" in arguments:
+            assert "ü€" in str(json.loads(text))
+
+
+def test_an_output_that_takes_nothing_is_told_without_a_traceback(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Full(io.RawIOBase):
+        def writable(self) -> bool:
+            return True
+
+        def write(self, data: object) -> int:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    for arguments in (["files", path], ["files", path, "--json"]):
+        errors = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+        assert run_main(monkeypatch, io.TextIOWrapper(Full(), encoding="utf-8", write_through=True), *arguments, errors=errors) == 2
+        errors.flush()
+        assert errors.buffer.getvalue() == b"tahoe: [Errno 28] No space left on device\n"  # type: ignore[attr-defined]
+    assert run_main(monkeypatch, None, "files", path) == 0
+
+
+def test_a_pipe_that_is_closed_ends_it_quietly(path: str) -> None:
+    program = "import sys; from tahoe.cli import main; main()"
+    writer = subprocess.Popen([sys.executable, "-c", program, "show", path], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert writer.stdout is not None
+    assert writer.stderr is not None
+    writer.stdout.close()
+    with writer.stderr:
+        assert writer.stderr.read() == ""
+    assert writer.wait(60) == 1
 
 
 def test_check_ends_with_0_where_nothing_is_wrong(path: str) -> None:

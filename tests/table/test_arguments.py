@@ -14,7 +14,14 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from tahoe.errors import DeltaError, InvalidArgumentError, InvalidPredicateError, InvalidTimeTravelError, NoColumnsError
+from tahoe.errors import (
+    DeltaError,
+    InvalidArgumentError,
+    InvalidPredicateError,
+    InvalidTimeTravelError,
+    NoColumnsError,
+    UnsupportedDataTypeError,
+)
 from tahoe.protocol.column_changes import ColumnChange, NewColumn
 from tahoe.protocol.predicate import Column, IsNull
 from tahoe.protocol.schema import STRING, Field
@@ -224,6 +231,9 @@ class Frame:
         return self.data.__arrow_c_stream__(requested_schema)
 
 
+CATEGORIES_OF_POLARS = pa.DictionaryArray.from_arrays(
+    pa.array([0, 1], pa.uint32()), ROWS["carrier"].combine_chunks().cast(pa.string_view())
+)
 VIEWS = pa.schema([("carrier", pa.string_view()), ("n", pa.int64())])
 LARGE = pa.schema([("carrier", pa.large_string()), ("n", pa.int64())])
 CATEGORIES = pa.schema([("carrier", pa.dictionary(pa.uint32(), pa.large_string())), ("n", pa.int64())])
@@ -240,9 +250,23 @@ CATEGORIES = pa.schema([("carrier", pa.dictionary(pa.uint32(), pa.large_string()
         Frame(ROWS),
         Frame(ROWS.cast(VIEWS)),
         Frame(ROWS.cast(LARGE)),
+        Frame(pa.table({"carrier": CATEGORIES_OF_POLARS, "n": ROWS["n"]})),
+        type("Subclass", (pd.DataFrame,), {})(ROWS.to_pandas()),
         Frame(pa.table([ROWS["carrier"].dictionary_encode().cast(CATEGORIES.field(0).type), ROWS["n"]], schema=CATEGORIES)),
     ],
-    ids=["a batch", "batches", "pandas", "categories of pandas", "an index", "a frame", "views", "large text", "categories"],
+    ids=[
+        "a batch",
+        "batches",
+        "pandas",
+        "categories of pandas",
+        "an index",
+        "a frame",
+        "views",
+        "large text",
+        "categories of polars",
+        "a subclass",
+        "categories",
+    ],
 )
 def test_rows_come_from_any_library(env: Env, data: Any) -> None:
     table = Table(env.store.url, env=env)
@@ -258,6 +282,60 @@ def test_an_index_without_a_name_is_no_data(env: Env) -> None:
     table, frame = Table(env.store.url, env=env), ROWS.to_pandas()
     table.append(frame[frame.n > 1])
     assert table.to_arrow().to_pylist() == [{"carrier": "B6", "n": 2}]
+
+
+def test_only_levels_of_an_index_that_have_names_are_data(env: Env) -> None:
+    table = Table(env.store.url, env=env)
+    table.append(pd.DataFrame({"n": [1]}, index=pd.MultiIndex.from_tuples([("AA", 7)], names=["carrier", None])))
+    table.append(pd.DataFrame({"n": [2]}, index=pd.RangeIndex(1, name="carrier").astype(str)))
+    assert sorted(table.to_arrow().to_pylist(), key=lambda row: row["n"]) == [{"n": 1, "carrier": "AA"}, {"n": 2, "carrier": "0"}]
+    with pytest.raises(InvalidArgumentError, match="its index and a column are both called n"):
+        table.append(pd.DataFrame({"n": [1]}, index=pd.Index(["x"], name="n")))
+
+
+def test_a_reader_that_a_failed_attempt_has_read_is_no_empty_table(env: Env) -> None:
+    """It hands out its batches once, and none and no error afterwards: the rows would be gone without a word."""
+    table, reader = made(env), ROWS.append_column("more", pa.array([1, 2])).to_reader()
+    with pytest.raises(DeltaError, match="more"):
+        table.append(reader)
+    for attempt in (lambda: table.append(reader, merge_schema=True), lambda: table.transaction().append(reader)):
+        with pytest.raises(InvalidArgumentError, match=r"an earlier call has read its batches.*read_all\(\)"):
+            attempt()
+    assert table.version == 1
+
+
+def test_what_breaks_in_the_source_of_rows_is_told(env: Env) -> None:
+    class Broken(Frame):
+        def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+            raise RuntimeError("the source broke")
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        yield from ROWS.to_batches()
+        raise RuntimeError("the source broke")
+
+    for data in (Broken(ROWS), pa.RecordBatchReader.from_batches(ROWS.schema, batches())):
+        with pytest.raises(InvalidArgumentError, match="the source broke") as raised:
+            Table(env.store.url, env=env).append(data)
+        assert "Traceback" not in str(raised.value)
+    assert not Table(env.store.url, env=env).exists()
+
+
+def test_what_no_file_can_hold_is_told(env: Env) -> None:
+    table = Table(env.store.url, env=env)
+    for data in (pd.DataFrame({"v": [{}, {}]}), pa.table({"v": pa.array([[{}]], pa.list_(pa.struct([])))})):
+        with pytest.raises(UnsupportedDataTypeError, match=r"column v .* a struct without fields"):
+            table.append(data)
+    assert not table.exists()
+
+
+def test_dates_beyond_the_calendar_of_python_partition_a_table(env: Env) -> None:
+    table = Table(env.store.url, env=env)
+    days = pa.array([10**7, -(10**6)], pa.int32()).cast(pa.date32())
+    moments = pa.array([2**59, -(2**59)], pa.int64()).cast(pa.timestamp("us", "UTC"))
+    table.append(pa.table({"d": days, "t": moments, "n": [1, 2]}), partition_by=["d", "t"])
+    assert "d=+29349-01-26" in " ".join(table.files().column("path").to_pylist())
+    found = table.to_arrow().sort_by("n")
+    assert (found["d"].combine_chunks(), found["t"].combine_chunks()) == (days, moments)
 
 
 @pytest.mark.parametrize("data", [[{"n": 1}], {"n": [1]}, "rows", pd.Series([1]), pa.array([1]), None])

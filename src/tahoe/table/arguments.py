@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from datetime import date, datetime
 from functools import wraps
 from typing import Any, Protocol, TypeVar, get_args
+from weakref import WeakSet
 
 import pyarrow as pa
 
@@ -234,18 +235,46 @@ def _path(value: Any) -> tuple[str, ...]:
     return names
 
 
+# Readers of batches that were read: they would hand out no rows a second time, and no error.
+_read: WeakSet[pa.RecordBatchReader] = WeakSet()
+
+
 def _rows(value: Any) -> pa.Table:
     if isinstance(value, pa.Table):
         return value
     try:
-        if type(value).__module__.startswith("pandas.") and hasattr(value, "columns"):
-            # An index without a name is the number of a row, and no data.
-            return pa.Table.from_pandas(value, preserve_index=any(name is not None for name in value.index.names))
+        if _is_pandas_frame(value):
+            return _from_pandas(value)
+        if isinstance(value, pa.RecordBatchReader):
+            return _read_once(value)
         if hasattr(value, "__arrow_c_stream__") or hasattr(value, "__arrow_c_array__"):
             return pa.table(value)
-    except (pa.ArrowException, TypeError, ValueError) as error:
-        raise Unfit(str(error)) from error
+    except Unfit:
+        raise
+    except Exception as error:  # of whatever library it is
+        raise Unfit(str(error).partition(". Detail: Python exception: Traceback")[0]) from error
     raise Unfit
+
+
+def _is_pandas_frame(value: Any) -> bool:
+    return any(f"{kind.__module__.partition('.')[0]}.{kind.__name__}" == "pandas.DataFrame" for kind in type(value).__mro__)
+
+
+def _from_pandas(frame: Any) -> pa.Table:
+    """A level of the index that has a name is a column; one without is the number of a row, and no data."""
+    names = frame.index.names
+    if twice := [name for name in names if name is not None and name in frame.columns]:
+        raise Unfit(f"its index and a column are both called {twice[0]}")
+    unnamed = [level for level, name in enumerate(names) if name is None]
+    rows = frame.reset_index(level=unnamed, drop=True) if unnamed else frame
+    return pa.Table.from_pandas(rows, preserve_index=len(unnamed) < len(names))
+
+
+def _read_once(reader: pa.RecordBatchReader) -> pa.Table:
+    if reader in _read:
+        raise Unfit("an earlier call has read its batches, and it hands them out once: make it anew, or give the table of its read_all()")
+    _read.add(reader)
+    return pa.table(reader)
 
 
 # --- the rules

@@ -65,9 +65,16 @@ def _as_stored(values: pa.Array) -> pa.Array:
     return pc.if_else(pc.equal(pc.binary_length(values), 0), pa.scalar(None, values.type), values)
 
 
+def _without_views(values: pa.Array) -> pa.Array:
+    """Categories that Arrow can take by their numbers: it has no way to take views."""
+    if pa.types.is_string_view(values.type):
+        return values.cast(pa.large_string())
+    return values.cast(pa.large_binary()) if pa.types.is_binary_view(values.type) else values
+
+
 def _fitted(values: pa.Array, wanted: DataType, path: Sequence[str], table: str) -> pa.Array:
     if pa.types.is_dictionary(values.type):
-        return _fitted(values.dictionary_decode(), wanted, path, table)
+        return _fitted(pc.take(_without_views(values.dictionary), values.indices), wanted, path, table)
     given = values.type
     match wanted:
         case Struct(fields) if pa.types.is_struct(given):

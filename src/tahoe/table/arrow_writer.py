@@ -14,11 +14,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from tahoe.errors import CommitOutcomeUnknownError, DeltaError, MetadataChangedException, NoColumnsError, WriteAlreadyRecordedError
+from tahoe.errors import (
+    CommitOutcomeUnknownError,
+    DeltaError,
+    MetadataChangedException,
+    NoColumnsError,
+    UnsupportedDataTypeError,
+    WriteAlreadyRecordedError,
+)
 from tahoe.protocol.column_mapping import column_id
 from tahoe.protocol.constraints import constraints_of
 from tahoe.protocol.partitions import format_partition_value, partition_folder
-from tahoe.protocol.schema import VOID, Array, DataType, Field, Map, Struct
+from tahoe.protocol.schema import VOID, Array, DataType, Field, Map, Struct, types_in, walk_fields
 from tahoe.table.arrow_fitting import fit_arrow
 from tahoe.table.arrow_values import check_generated, completed, minted_in
 from tahoe.table.compression import arrow_codec
@@ -75,6 +82,7 @@ def write_files(plan: WritePlan, data: pa.Table, *, are_new: bool = True) -> lis
         DeltaAnalysisError: the data does not fit the table, or lacks what only Spark can compute.
     """
     plan.check_writes_files()
+    _check_structs(plan)
     schema, url, zone, values = plan.schema, plan.url, plan.table.log.zone, plan.column_values
     minted = minted_in(data, schema, values) if are_new else []
     rows = completed(data, schema, values, table=url, zone=zone) if are_new else data
@@ -117,6 +125,13 @@ def delete_files(plan: WritePlan, files: Sequence[WrittenFile]) -> None:
 # --- files
 
 
+def _check_structs(plan: WritePlan) -> None:
+    """A Parquet file has no place for a struct without fields."""
+    for path, column in walk_fields(plan.schema):
+        if Struct(()) in types_in(column.type):
+            raise UnsupportedDataTypeError(table=plan.url, column=".".join(path), type="a struct without fields, or holds one")
+
+
 def _partitions(data: pa.Table, plan: WritePlan) -> Iterator[_Part]:
     names = list(plan.partition_columns)
     others = [name for name in data.column_names if name not in names]
@@ -130,8 +145,16 @@ def _partitions(data: pa.Table, plan: WritePlan) -> Iterator[_Part]:
         mask = pa.repeat(pa.scalar(True), data.num_rows)
         for name, code in combination.items():
             mask = pc.and_(mask, pc.equal(codes.column(name), code))
-        values = {name: encoded[i].chunk(0).dictionary[combination[str(i)]].as_py() for i, name in enumerate(names)}
+        values = {name: _value(encoded[i].chunk(0).dictionary[combination[str(i)]]) for i, name in enumerate(names)}
         yield _Part(values, data.select(rest).filter(mask))
+
+
+def _value(value: pa.Scalar) -> Any:
+    """As Python's value; a date or a time that Python's calendar lacks is the number that Arrow keeps."""
+    try:
+        return value.as_py()
+    except (OverflowError, ValueError):
+        return value.value
 
 
 def _indices(encoded: pa.ChunkedArray) -> pa.ChunkedArray:

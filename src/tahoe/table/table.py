@@ -227,7 +227,8 @@ class Table:
 
         Args:
             data: an Arrow table, or a frame of pandas, polars or another library that hands out Arrow data. It fits in memory: Spark
-                writes the rest. Of a pandas frame, an index that has a name is a column.
+                writes the rest. Of a pandas frame, an index that has a name is a column. A RecordBatchReader hands out its rows once: for
+                another attempt, make it anew.
             partition_by: names of columns; must be those of the table where it is there.
             properties: of a new table.
             merge_schema: add columns that the table does not have.
