@@ -16,17 +16,19 @@ settings.load_profile("quick")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """With TAHOE_EVERY=3, a third of the cases of each test: every test runs, and not every case."""
+    """With TAHOE_EVERY=3, a third of the cases of each test: every test runs, and not every case. With TAHOE_TURN=1/2, every second test of
+    tests/spark, and with 2/2 the others: two runs share them.
+    """
     every = int(os.environ.get("TAHOE_EVERY", "1"))
-    seen: Counter[str] = Counter()
-    left_out = []
+    turn, turns = map(int, os.environ.get("TAHOE_TURN", "1/1").split("/"))
+    numbers: dict[str, int] = {}
+    cases: Counter[str] = Counter()
+    kept, left_out = [], []
     for item in items:
-        if "[" in item.nodeid:
-            test = item.nodeid.partition("[")[0]
-            if seen[test] % every:
-                left_out.append(item)
-            seen[test] += 1
+        test = item.nodeid.partition("[")[0]
+        is_its_turn = not test.startswith("tests/spark/") or numbers.setdefault(test, len(numbers)) % turns == turn - 1
+        (kept if is_its_turn and cases[test] % every == 0 else left_out).append(item)
+        cases[test] += 1
     if left_out:
         config.hook.pytest_deselected(items=left_out)
-        gone = set(left_out)
-        items[:] = [item for item in items if item not in gone]
+        items[:] = kept
