@@ -26,7 +26,7 @@ ENVIRONMENT = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON"
 
 
 def run(*command: str | Path, cwd: Path) -> str:
-    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=500, env=ENVIRONMENT, cwd=cwd, check=False)
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=900, env=ENVIRONMENT, cwd=cwd, check=False)
     assert done.returncode == 0, f"{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
     return done.stdout
 

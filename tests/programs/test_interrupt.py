@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def test_ctrl_c(handler: str, tmp_path: Path) -> None:
     environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1", "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
     command = [sys.executable, str(ROOT / "tests" / "programs" / "interrupted.py"), str(tmp_path), handler]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment, cwd=tmp_path, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=900, env=environment, cwd=tmp_path, check=False)
     assert done.returncode == 0, done.stderr[-4000:]
     (line,) = [line for line in done.stdout.splitlines() if line.startswith("FOUND ")]
     stopped = ["KeyboardInterrupt", 0, 0, 2, 0]
