@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import io
+import os
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -22,8 +25,11 @@ from tahoe.errors import (
 )
 from tahoe.protocol.log_files import classic_checkpoint_name, commit_key
 from tahoe.storage.env import Env
+from tahoe.storage.local import LocalStore
+from tahoe.storage.locations import local_path
 from tahoe.storage.memory import Effect, Fault, FaultPlan, MemoryStore, Operation
 from tahoe.table.arrow_writer import commit_files, write_files
+from tahoe.table.checkpoint_writer import write_checkpoint
 from tahoe.table.snapshot import Snapshot
 from tahoe.table.table import Table
 from tahoe.table.types import delta_schema
@@ -247,6 +253,75 @@ def test_a_base_that_only_a_checkpoint_is_left_of_can_be_written_on():
     drop_and_make_anew(table)
     with pytest.raises(DeltaConcurrentModificationException):
         a_domain(replace_snapshot(late))()
+
+
+# --- a table that was copied, restored or moved while a handle was open is the same table
+
+
+def on_disk(folder: Path) -> Table:
+    table = Table(str(folder / "table"))
+    table.append(rows(0), properties={"delta.checkpointInterval": "100"})
+    table.append(rows(1))
+    return another(table)
+
+
+def copy(table: Table) -> None:
+    """What `cp -r` and rsync leave behind: the same bytes in other files, with other times."""
+    folder = local_path(table.url)
+    os.rename(folder, folder + ".old")
+    shutil.copytree(folder + ".old", folder, copy_function=shutil.copyfile)
+    shutil.rmtree(folder + ".old")
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+def test_a_write_goes_on_where_its_table_was_copied(writer, tmp_path):
+    table = on_disk(tmp_path)
+    commit = writer(table)
+    copy(table)
+    assert commit() == 2
+    assert len(ids(another(table))) == {an_append: 3, a_delete: 1, a_domain: 2}[writer]
+
+
+@pytest.mark.parametrize("has_winner", [False, True])
+def test_a_table_that_is_copied_while_a_version_is_put_keeps_the_version(has_winner, tmp_path, monkeypatch):
+    """The commit is there, so it must not be taken away and called a conflict."""
+    table = on_disk(tmp_path)
+    commit = an_append(table)
+    if has_winner:
+        another(table).append(rows(2))
+    put = LocalStore.put_if_absent
+
+    def put_and_copy(store: LocalStore, key: str, data: bytes) -> bool:
+        done = put(store, key, data)
+        if key == commit_key(2 + has_winner):
+            copy(table)
+        return done
+
+    monkeypatch.setattr(LocalStore, "put_if_absent", put_and_copy)
+    assert commit() == 2 + has_winner
+    assert len(ids(another(table))) == 3 + has_winner
+
+
+def test_a_copied_table_gets_its_checkpoint(tmp_path):
+    table = on_disk(tmp_path)
+    snapshot = table.snapshot()
+    copy(table)
+    write_checkpoint(snapshot)
+    assert os.path.exists(os.path.join(local_path(table.url), "_delta_log", classic_checkpoint_name(1)))
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+def test_another_commit_of_the_same_size_is_another_version(writer):
+    """A table that was restored to an earlier version and went another way has the same id, and a commit of as many bytes."""
+    table = make()
+    table.append(rows(1))
+    commit = writer(table)
+    data = table.env.store.get(commit_key(1))
+    path = next(add.path for add in another(table).snapshot().live.adds() if add.path.encode() in data)
+    table.env.store.put(commit_key(1), data.replace(path.encode(), path[:-9].encode() + b"z.parquet"[-9:]))
+    with pytest.raises(MetadataChangedException, match="version 1 is another one now"):
+        commit()
+    assert table.env.store.head(commit_key(2)) is None
 
 
 def replace_snapshot(table: Table) -> Table:

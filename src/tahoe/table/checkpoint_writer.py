@@ -152,10 +152,14 @@ class _Writer:
         gone = MissingVersionError(
             table=snapshot.url, version=snapshot.version, detail="it is not there any more, so it gets no checkpoint"
         )
-        if snapshot.commit is not None and not is_current(snapshot):
+        if snapshot.commit is None:
+            store.put(key, data)
+            return
+        commit = snapshot.log.commit_file(snapshot.version)
+        if commit is None or not is_current(snapshot):
             raise gone
         store.put(key, data)
-        if snapshot.commit is not None and self._stands_elsewhere(snapshot.commit, key):
+        if self._stands_elsewhere(commit, key):
             store.delete(key)
             raise gone
 

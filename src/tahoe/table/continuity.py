@@ -10,8 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tahoe.errors import ConcurrentWriteException, DeltaConcurrentModificationException, DeltaStorageError, MetadataChangedException
+from tahoe.errors import (
+    ConcurrentWriteException,
+    DeltaConcurrentModificationException,
+    DeltaError,
+    DeltaLogError,
+    DeltaStorageError,
+    MetadataChangedException,
+)
 from tahoe.protocol import log_files
+from tahoe.protocol.actions import Action
 from tahoe.protocol.log_files import Kind, LogFile
 from tahoe.table.log import Log
 from tahoe.table.snapshot import Snapshot, is_current
@@ -41,12 +49,15 @@ def check_base(log: Log, base: Snapshot | None) -> None:
         raise gone(log, base.version)
 
 
-def check_follows(log: Log, version: int, data: bytes, *, base: Snapshot | None, winner: LogFile | None) -> None:
+def check_follows(
+    log: Log, version: int, data: bytes, *, base: Snapshot | None, winner: LogFile | None, won: Sequence[Action] = ()
+) -> None:
     """After a version was put: the one before is there, and is the one that it was put behind. Otherwise it is taken away again.
 
     Args:
         data: of the version that was put.
         winner: the commit that it was put behind, as the storage had it; None where that is the base.
+        won: the actions of that commit.
 
     Raises:
         ConcurrentWriteException, MetadataChangedException: it was not; nothing of it is left.
@@ -54,10 +65,10 @@ def check_follows(log: Log, version: int, data: bytes, *, base: Snapshot | None,
     """
     for attempt in range(1, LOOKS_MAX + 1):
         try:
-            if _follows(log, version, base, winner):
+            if _follows(log, version, base, winner, won):
                 return
             break
-        except DeltaStorageError as error:
+        except (DeltaError, OSError) as error:
             if attempt == LOOKS_MAX:
                 raise StandsElsewhere(f"whether version {version - 1} is still there could not be found out: {error}") from error
             log.env.sleep(_PAUSE_SECONDS * attempt)
@@ -67,14 +78,22 @@ def check_follows(log: Log, version: int, data: bytes, *, base: Snapshot | None,
         raise StandsElsewhere(f"version {version - 1} is gone, and what became of it could not be found out: {error}") from error
 
 
-def _follows(log: Log, version: int, base: Snapshot | None, winner: LogFile | None) -> bool:
+def _follows(log: Log, version: int, base: Snapshot | None, winner: LogFile | None, won: Sequence[Action]) -> bool:
     if winner is not None:
         found = log.commit_file(winner.version)
-        return found is not None and found.identity == winner.identity
+        return found is not None and (found.identity == winner.identity or _says(log, found, won))
     if base is not None:
         return is_current(base)
     later = [number for number in _versions(log.list_files()) if number > version]
     return not later or min(later) == version + 1
+
+
+def _says(log: Log, file: LogFile, actions: Sequence[Action]) -> bool:
+    """Whether a commit is one that is known, though the storage tells it differently: tables are copied, restored and moved."""
+    try:
+        return log.read(file) == list(actions)
+    except DeltaLogError:
+        return False
 
 
 def _taken_away(log: Log, version: int, data: bytes) -> DeltaConcurrentModificationException:

@@ -38,8 +38,8 @@ from tahoe.protocol.version_checksum import parse_version_checksum
 from tahoe.sql.predicates import parse_predicate
 from tahoe.table.arguments import FILTER, NAMES, TEXT, takes
 from tahoe.table.checkpoint import read_checkpoint
-from tahoe.table.chunks import one_array
-from tahoe.table.files import LiveFiles, MemoryPart, Part, ReorderedPart, to_table
+from tahoe.table.chunks import one_array, sorted_table
+from tahoe.table.files import GONE, LiveFiles, MemoryPart, Part, ReorderedPart, to_table
 from tahoe.table.log import Log
 from tahoe.table.rows import read_rows
 from tahoe.table.scan import Scan, plan_scan
@@ -299,11 +299,37 @@ def refresh(snapshot: Snapshot) -> Snapshot:
 
 
 def is_current(snapshot: Snapshot) -> bool:
-    """Whether the log still has the version of a snapshot, and it is this one: a table can be dropped, and another made in its place."""
-    if snapshot.commit is not None:
+    """Whether the log still has the version of a snapshot, and it is this one: a table can be dropped, and another made in its place.
+
+    A table that was copied, restored or moved to another disk is the same one, though its storage tells its files differently.
+
+    Raises:
+        DeltaStorageError: the storage does not answer.
+    """
+    known = snapshot.commit
+    if known is not None:
         found = snapshot.log.commit_file(snapshot.version)
-        return found is not None and found.identity == snapshot.commit.identity
-    try:  # metadata cleanup has left the checkpoint alone, which may be written again at any time
-        return load_snapshot(snapshot.log, snapshot.version).metadata.id == snapshot.metadata.id
-    except (DeltaLogError, DeltaAnalysisError):
+        if found is None or found.size_bytes != known.size_bytes:
+            return False
+        if found.identity == known.identity:
+            return True
+    try:
+        return _adds_up_to_the_same(load_snapshot(snapshot.log, snapshot.version, by_checksum=False), snapshot)
+    except (DeltaLogError, DeltaAnalysisError, *GONE):
         return False
+
+
+# What decides which rows a version has.
+_TELLING = ("path", "size_bytes", "modification_time_ms", "base_row_id", "default_row_commit_version")
+
+
+def _adds_up_to_the_same(one: Snapshot, other: Snapshot) -> bool:
+    stated = [(s.protocol, s.metadata, dict(s.txns), dict(s.domains), len(s.live)) for s in (one, other)]
+    return stated[0] == stated[1] and _telling(one.live).equals(_telling(other.live))
+
+
+def _telling(live: LiveFiles) -> pa.Table:
+    """What tells the files of a version from those of another, in an order of its own."""
+    vectors = live.column("deletion_vector")
+    marked = {name: pc.struct_field(vectors, name) for name in ("pathOrInlineDv", "offset")}
+    return sorted_table(pa.table({name: live.column(name) for name in _TELLING} | marked), ("path", *marked))

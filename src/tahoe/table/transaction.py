@@ -139,7 +139,8 @@ class Transaction:
 
     def _check_follows(self, version: int, data: bytes) -> None:
         try:
-            check_follows(self.log, version, data, base=self.base, winner=self.behind_file)
+            won = () if self.behind is None else self.behind.actions
+            check_follows(self.log, version, data, base=self.base, winner=self.behind_file, won=won)
         except StandsElsewhere as error:
             raise self._in_doubt(version, error) from error
 
