@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import urlsplit
 
@@ -318,3 +319,12 @@ def test_a_server_that_is_down_is_given_up_and_named(monkeypatch: pytest.MonkeyP
     options = {"endpoint": "http://127.0.0.1:9", "access_key_id": "x", "secret_access_key": "y"}
     with pytest.raises(StorageUnavailableError, match=r"127\.0\.0\.1:9"):
         open_store("s3://bucket/down", options).get("k")
+
+
+def test_without_tags_a_file_is_the_same_in_a_listing_and_by_itself():
+    """Listings of S3 have the milliseconds of a time, and all other answers whole seconds: else nothing could ever be committed there."""
+    listed = datetime(2026, 1, 1, 12, 0, 0, 123_000, UTC)
+    alone = listed.replace(microsecond=0)
+    infos = [cloud._info("key", {"size": 1, "last_modified": time, "e_tag": None}) for time in (listed, alone)]
+    assert infos[0].identity == infos[1].identity
+    assert cloud._info("key", {"size": 1, "last_modified": listed, "e_tag": '"tag"'}).modified_ms % 1000 == 123

@@ -271,7 +271,10 @@ def _open_bucket(scheme: str, authority: str, options: tuple[tuple[str, str], ..
 
 
 def _info(key: str, meta: Mapping[str, Any]) -> FileInfo:
-    return FileInfo(key, meta["size"], int(meta["last_modified"].timestamp() * 1000), (meta.get("e_tag") or "").strip('"'))
+    """Where there is no tag, a file is known again by its time, of which listings have the milliseconds and other answers have not."""
+    etag = (meta.get("e_tag") or "").strip('"')
+    modified = meta["last_modified"].timestamp()
+    return FileInfo(key, meta["size"], int(modified * 1000) if etag else int(modified) * 1000, etag)
 
 
 def _without_folders(files: list[FileInfo]) -> list[FileInfo]:
