@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import io
+from collections.abc import Callable
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from tahoe.errors import (
@@ -22,11 +27,12 @@ from tahoe.protocol.last_checkpoint import LastCheckpoint, encode_last_checkpoin
 from tahoe.protocol.log_files import commit_key
 from tahoe.storage.memory import Operation
 from tahoe.table.checkpoint_writer import write_checkpoint
+from tahoe.table.files import DELETION_VECTOR
 from tahoe.table.findings import Kind
 from tahoe.table.log import Log
 from tahoe.table.snapshot import load_snapshot, refresh
 from tahoe.table.verify_log import check_log
-from tests.table.builders import METADATA, PROTOCOL, add, make_log, memory_env, parquet_bytes, put_commit
+from tests.table.builders import CHECKPOINT_SCHEMA, METADATA, PROTOCOL, add, make_log, memory_env, parquet_bytes, put_commit
 
 VECTOR = DeletionVectorDescriptor(storage_type="i", path_or_inline="v", size_bytes=1, cardinality=1)
 CHECKPOINT = f"{log_files.LOG_FOLDER}/{log_files.classic_checkpoint_name(2)}"
@@ -222,3 +228,92 @@ def test_a_table_that_was_made_anew_in_the_same_place_is_not_mixed_with_the_old_
     put_commit(log.env, 0, [PROTOCOL, Metadata(id="new", schema_string=METADATA.schema_string), add("z")])
     put_commit(log.env, 1, [add("y")])
     assert sorted(refresh(snapshot).live.column("path").to_pylist()) == ["y", "z"]
+
+
+# --- what other writers do differently, and no reader should mind
+
+
+@pytest.mark.parametrize("stats", ['{"numRecords":1}', "1", "[]", '"\\ud83d"'])
+def test_statistics_that_are_no_text_tell_nothing(stats):
+    """They may be left out: a table is not lost with them."""
+    log = make_log([[add("a")]])
+    line = '{"add":{"path":"b","size":1,"modificationTime":1,"dataChange":true,"stats":STATS}}'.replace("STATS", stats)
+    log.env.store.put(commit_key(1), line.encode())
+    snapshot = load_snapshot(log)
+    assert len(snapshot.scan("id = 1").listing()) == 2
+    assert sorted(snapshot.live.column("path").to_pylist()) == ["a", "b"]
+
+
+def with_types(data: bytes, change: Callable[[pa.Table], pa.Table]) -> bytes:
+    out = io.BytesIO()
+    pq.write_table(change(pq.read_table(io.BytesIO(data))), out)
+    return out.getvalue()
+
+
+def test_a_vector_that_is_a_struct_of_nulls_is_none():
+    """Some writers have no null structs. A file that is removed later must be found without a vector."""
+
+    def without_null_structs(table: pa.Table) -> pa.Table:
+        adds = table.column("add").combine_chunks()
+        empty = pa.StructArray.from_arrays([pa.nulls(len(adds), f.type) for f in DELETION_VECTOR], fields=list(DELETION_VECTOR))
+        columns = [empty if f.name == "deletionVector" else adds.field(f.name) for f in adds.type]
+        full = pa.StructArray.from_arrays(columns, fields=list(adds.type), mask=adds.is_null())
+        return table.set_column(table.schema.get_field_index("add"), "add", full)
+
+    log = table_with_checkpoint()
+    log.env.store.put(CHECKPOINT, with_types(log.env.store.get(CHECKPOINT), without_null_structs))
+    for version in range(3):
+        log.env.store.delete(commit_key(version))
+    snapshot = load_snapshot(log)
+    assert sorted(snapshot.live.column("path").to_pylist()) == ["b", "c"]
+    assert not snapshot.has_deletion_vectors
+
+
+def _views(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_struct(kind):
+        return pa.struct([pa.field(f.name, _views(f.type)) for f in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(_views(kind.key_type), _views(kind.item_type))
+    if pa.types.is_list(kind):
+        return pa.list_(_views(kind.value_type))
+    return pa.string_view() if pa.types.is_string(kind) else kind
+
+
+def test_a_checkpoint_whose_texts_are_views_is_read():
+    """Arrow keeps its own types in a file, and cannot select rows of all of them; DataFusion's texts are views."""
+    log = make_log([[add("a", stats='{"numRecords":3,"minValues":{"id":5},"maxValues":{"id":6}}'), Txn(app_id="q", version=4)], []])
+    actions = [PROTOCOL, METADATA, Txn(app_id="q", version=4), *load_snapshot(log).live.adds(), add("b"), Remove(path="c")]
+    views = pa.schema(list(_views(pa.struct(list(CHECKPOINT_SCHEMA)))))
+    changed = with_types(parquet_bytes(actions), lambda table: pa.Table.from_pylist(table.to_pylist(), views))
+    log.env.store.put(f"{log_files.LOG_FOLDER}/{log_files.classic_checkpoint_name(1)}", changed)
+    for version in range(2):
+        log.env.store.delete(commit_key(version))
+    snapshot = load_snapshot(log)
+    assert snapshot.txn_version("q") == 4
+    assert snapshot.files("id = 1").column("path").to_pylist() == ["b"]
+    put_commit(log.env, 2, [add("d")])
+    write_checkpoint(load_snapshot(log))
+    assert paths(log) == ["a", "b", "d"]
+
+
+def test_parts_of_a_checkpoint_may_repeat_what_the_whole_has():
+    log = make_log([[add("a")], [add("b")]])
+    for part, path in enumerate(("a", "b"), start=1):
+        key = f"{log_files.LOG_FOLDER}/{log_files.multi_part_checkpoint_name(1, part, 2)}"
+        log.env.store.put(key, parquet_bytes([PROTOCOL, METADATA, Txn(app_id="q", version=4), add(path)]))
+    for version in range(2):
+        log.env.store.delete(commit_key(version))
+    assert paths(log) == ["a", "b"]
+
+
+def test_parts_of_a_checkpoint_may_not_contradict_each_other():
+    log = make_log([[add("a")], [add("b")]])
+    for part, version in enumerate((4, 5), start=1):
+        key = f"{log_files.LOG_FOLDER}/{log_files.multi_part_checkpoint_name(1, part, 2)}"
+        log.env.store.put(
+            key, parquet_bytes([*([PROTOCOL, METADATA] if part == 1 else []), Txn(app_id="q", version=version), add(f"{part}")])
+        )
+    for version in range(2):
+        log.env.store.delete(commit_key(version))
+    with pytest.raises(CorruptCheckpointError):
+        load_snapshot(log)

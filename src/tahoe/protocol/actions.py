@@ -226,6 +226,11 @@ def _text(value: Any) -> str:
     return found
 
 
+def _statistics(value: Any) -> str | None:
+    """Statistics may be left out, and what is no text tells no reader anything: it costs time, never correctness."""
+    return value if is_text(value) else None
+
+
 def _boolean(value: Any) -> bool:
     if not isinstance(value, bool):
         raise ValueError("true or false was expected")  # noqa: TRY004 - what is wrong is the log
@@ -315,7 +320,7 @@ _SHAPES: Mapping[str, tuple[type[Any], _Shape]] = {
             ("size", "size_bytes", _count),
             ("modificationTime", "modification_time_ms", _long),
             ("dataChange", "data_change", _boolean),
-            ("stats", "stats", _text),
+            ("stats", "stats", _statistics),
             ("tags", "tags", _optional_texts),
             ("deletionVector", "deletion_vector", decode_deletion_vector),
             ("baseRowId", "base_row_id", _long),
@@ -332,7 +337,7 @@ _SHAPES: Mapping[str, tuple[type[Any], _Shape]] = {
             ("extendedFileMetadata", "extended_file_metadata", _boolean),
             ("partitionValues", "partition_values", _optional_texts),
             ("size", "size_bytes", _long),
-            ("stats", "stats", _text),
+            ("stats", "stats", _statistics),
             ("tags", "tags", _optional_texts),
             ("deletionVector", "deletion_vector", decode_deletion_vector),
             ("baseRowId", "base_row_id", _long),

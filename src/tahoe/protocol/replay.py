@@ -105,20 +105,22 @@ def check_commit(actions: Iterable[Action], canonical: Callable[[str], str], *, 
 def check_reconciled(actions: Iterable[Action], canonical: Callable[[str], str], *, path_once: bool = False) -> str | None:
     """Why the actions cannot be the last word on what they speak of, as a compacted file or a checkpoint has it; None where they can.
 
+    What is said twice in the same words, and names no file, does no harm: some parts of a checkpoint repeat what the whole has.
+
     Args:
         path_once: whether a path may be live with one vector only, as the protocol has it; commits that do not keep to that are read all
             the same, and so is a checkpoint of what they add up to.
     """
     live: set[str] = set()
-    seen: set[tuple[object, ...]] = set()
+    seen: dict[tuple[object, ...], Action] = {}
     for action in actions:
         key = _reconciled_key(action, canonical)
-        if key is None:
+        if key is None or (seen.get(key) == action and not isinstance(action, Add | Remove)):
             continue
         path = canonical(action.path) if path_once and isinstance(action, Add) else None
         if key in seen or path in live:
             return f"it has more than one action for {action.path if isinstance(action, Add | Remove) else ' '.join(map(str, key))}"
-        seen.add(key)
+        seen[key] = action
         if path is not None:
             live.add(path)
     return None

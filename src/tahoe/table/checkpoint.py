@@ -7,7 +7,6 @@ the snapshot turns to an older one.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -228,8 +227,7 @@ def _groups_with(metadata: pq.FileMetaData, names: Sequence[str]) -> list[int]:
 
 def _decode_column(table: pa.Table, name: str) -> Iterator[Action]:
     column = table.column(name)
-    rows: Sequence[Any] = column.filter(pc.is_valid(column)).to_pylist(maps_as_pydicts="lossy")
-    for row in rows:
-        action = decode_action({name: row})
+    for position in pc.indices_nonzero(column.is_valid()).to_pylist():  # they are few, and Arrow cannot filter every type
+        action = decode_action({name: column[position].as_py(maps_as_pydicts="lossy")})
         if action is not None:
             yield action

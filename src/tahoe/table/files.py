@@ -179,7 +179,7 @@ class CheckpointPart(Part):
                 raise ValueError("a file has a size and no path")
             self._rows = pc.indices_nonzero(there)
         # a snapshot is used by several threads: what they see of it is whole
-        self._read.update({name: cast_column(self._live(column), COLUMNS[name][0]) for name, column in read.items()})
+        self._read.update({name: self._live(cast_column(column, COLUMNS[name][0])) for name, column in read.items()})
 
     def _live(self, column: pa.ChunkedArray) -> pa.ChunkedArray:
         """The rows of this part, of a column with all rows of the file."""
@@ -208,7 +208,7 @@ class CheckpointPart(Part):
 
         def parse(start: int, texts: pa.ChunkedArray) -> pa.Table:
             inside = rows[slice(*np.searchsorted(rows, [start, start + len(texts)]))] - start
-            return parse_statistics(_selected(texts, inside), request)
+            return parse_statistics(_selected(cast_column(texts, pa.string()), inside), request)
 
         parsed = self._columns.map_row_groups(("add", "stats"), parse)
         return pa.concat_tables(parsed) if parsed else no_statistics(len(rows), request)
@@ -269,7 +269,7 @@ def _batch_table(adds: pa.StructArray, rows: npt.NDArray[np.integer[Any]]) -> pa
     there = {field.name: pa.chunked_array([values]) for field, values in zip(adds.type, adds.flatten(), strict=True)}
     columns = {}
     for name, (kind, field, _) in COLUMNS.items():
-        columns[name] = cast_column(_selected(there[field], rows), kind) if field in there else pa.nulls(len(rows), kind)
+        columns[name] = _selected(cast_column(there[field], kind), rows) if field in there else pa.nulls(len(rows), kind)
     if STATS_PARSED in there:
         columns[STATS_PARSED] = _selected(there[STATS_PARSED], rows)
     return pa.table(columns)
@@ -283,11 +283,11 @@ def _selected(column: pa.ChunkedArray, rows: npt.NDArray[np.integer[Any]]) -> pa
 
 
 def cast_column(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
-    """A field of a checkpoint's action as what it should be, whatever its writer made of it."""
-    if column.type == kind:
-        return column
+    """A field of a checkpoint's action as what it should be, whatever its writer made of it: Arrow cannot select rows of every type."""
     if kind == DELETION_VECTOR:
         return _conform_vectors(column)
+    if column.type == kind:
+        return column
     if pa.types.is_map(kind) and not pa.types.is_map(column.type):  # a checkpoint without partitions may hold an empty group
         return pa.chunked_array([pa.nulls(len(column), kind)], type=kind)
     return column.cast(kind)
@@ -295,6 +295,8 @@ def cast_column(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
 
 def _conform_vectors(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Some writers leave out a field of the descriptor's struct; a descriptor without a storage type is none at all."""
+    if column.type == DELETION_VECTOR and pc.struct_field(column, "storageType").null_count == column.null_count:
+        return column
     chunks = []
     for chunk in column.chunks:
         fields = {field.name: values for field, values in zip(chunk.type, chunk.flatten(), strict=True)}
