@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import BinaryIO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -308,6 +309,40 @@ def test_a_copied_table_gets_its_checkpoint(tmp_path):
     copy(table)
     write_checkpoint(snapshot)
     assert os.path.exists(os.path.join(local_path(table.url), "_delta_log", classic_checkpoint_name(1)))
+
+
+class Late(MemoryStore):
+    """A store in which others do something just before a checkpoint is put."""
+
+    others: Callable[[], object] | None = None
+
+    def put(self, key: str, data: bytes | BinaryIO) -> None:
+        if "checkpoint" in key and self.others is not None:
+            others, self.others = self.others, None
+            others()
+        super().put(key, data)
+
+
+@pytest.mark.parametrize("is_made_anew", [False, True])
+def test_a_checkpoint_of_a_table_that_was_dropped_does_not_bring_it_back(is_made_anew):
+    """What other late writers put beside it, or a new table that has not come as far, must not be taken for the table."""
+    table = make()
+    table.append(rows(1))
+    snapshot = table.snapshot()
+
+    def others() -> None:
+        drop(table)
+        if is_made_anew:
+            another(table).append(pa.table({"name": ["new"]}), properties={"delta.checkpointInterval": "100"})
+        table.env.store.put("part-of-a-late-writer.parquet", b"")
+
+    store = Late(table.url, clock_ms=table.env.clock_ms)
+    store.others = others
+    log = replace(snapshot.log, env=replace(table.env, store=store))
+    with pytest.raises(MissingVersionError, match="not there any more"):
+        write_checkpoint(replace(snapshot, log=log))
+    assert another(table).exists() == is_made_anew
+    assert not [file for file in table.log.list_files() if file.is_checkpoint]
 
 
 @pytest.mark.parametrize("writer", WRITERS)

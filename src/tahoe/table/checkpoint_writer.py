@@ -23,7 +23,8 @@ from tahoe.protocol.actions import Action, Add, CheckpointMetadata, Remove, Side
 from tahoe.protocol.column_mapping import physical_path, physical_schema, stored_name
 from tahoe.protocol.features import setting
 from tahoe.protocol.last_checkpoint import LastCheckpoint, encode_last_checkpoint
-from tahoe.protocol.log_files import Checkpoint, LogFile, Segment, parse_name
+from tahoe.protocol.log_files import Checkpoint, Kind, LogFile, Segment, parse_name
+from tahoe.protocol.partitions import resolve_path
 from tahoe.protocol.replay import FileKey, file_key
 from tahoe.protocol.schema import DataType
 from tahoe.protocol.stats import statistics_columns
@@ -159,18 +160,31 @@ class _Writer:
         if commit is None or not is_current(snapshot):
             raise gone
         store.put(key, data)
-        if self._stands_elsewhere(commit, key):
+        if self._stands_elsewhere(commit):
             store.delete(key)
             raise gone
 
-    def _stands_elsewhere(self, commit: LogFile, key: str) -> bool:
-        """Whether what was put is in another table's log, or all else in the folder is gone. Where only the commit is gone, the version was
-        cleaned up, and depends on its checkpoint.
+    def _stands_elsewhere(self, commit: LogFile) -> bool:
+        """Whether what was put is in another table's log, or alone where the table was. Where only older commits are gone, the version was
+        cleaned up, and may depend on its checkpoint.
         """
-        found = self.snapshot.log.commit_file(commit.version)
+        log = self.snapshot.log
+        found = log.commit_file(commit.version)
         if found is not None:
             return found.identity != commit.identity
-        return all(info.key == key for info in self.snapshot.log.env.store.walk())
+        versions = [file.version for file in log.list_files() if file.kind is Kind.COMMIT]
+        if versions:  # cleanup leaves later ones, and a table that was made anew has not come as far
+            return max(versions) < commit.version
+        return self._has_lost_its_files()
+
+    def _has_lost_its_files(self) -> bool:
+        """What others have put since proves nothing: they may be late as well."""
+        log = self.snapshot.log
+        paths = self.snapshot.live.column("path")
+        if not len(paths):
+            return False
+        store, key = log.locate(resolve_path(paths[0].as_py(), log.url))
+        return store.head(key) is None
 
     # --- what it holds
 

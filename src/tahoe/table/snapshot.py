@@ -27,7 +27,7 @@ from tahoe.protocol import clustering, log_files
 from tahoe.protocol.actions import Action, CommitInfo, DomainMetadata, Metadata, Protocol, Txn
 from tahoe.protocol.clustering import clustering_columns
 from tahoe.protocol.column_mapping import mapping_mode
-from tahoe.protocol.features import check_readable, setting
+from tahoe.protocol.features import check_readable, setting, supported_features
 from tahoe.protocol.log_files import LogFile, Segment
 from tahoe.protocol.predicate import Predicate
 from tahoe.protocol.properties import ENABLE_IN_COMMIT_TIMESTAMPS
@@ -306,26 +306,36 @@ def is_current(snapshot: Snapshot) -> bool:
     Raises:
         DeltaStorageError: the storage does not answer.
     """
-    known = snapshot.commit
+    known, same = snapshot.commit, _is_the_same_table  # where cleanup has left only the checkpoint, that may be written again at any time
     if known is not None:
-        found = snapshot.log.commit_file(snapshot.version)
+        found, same = snapshot.log.commit_file(snapshot.version), _has_the_same_files
         if found is None or found.size_bytes != known.size_bytes:
             return False
         if found.identity == known.identity:
             return True
     try:
-        return _adds_up_to_the_same(load_snapshot(snapshot.log, snapshot.version, by_checksum=False), snapshot)
+        return same(load_snapshot(snapshot.log, snapshot.version, by_checksum=False), snapshot)
     except (DeltaLogError, DeltaAnalysisError, *GONE):
         return False
 
 
+def _is_the_same_table(one: Snapshot, other: Snapshot) -> bool:
+    return one.metadata.id == other.metadata.id
+
+
+def _has_the_same_files(one: Snapshot, other: Snapshot) -> bool:
+    """Also where one was read from commits and the other from a checkpoint, whose writers keep no more than they must."""
+    return _stated(one) == _stated(other) and len(one.live) == len(other.live) and _telling(one.live).equals(_telling(other.live))
+
+
+def _stated(snapshot: Snapshot) -> tuple[object, ...]:
+    metadata = snapshot.metadata
+    named = metadata.id, metadata.schema, metadata.partition_columns, dict(metadata.configuration)
+    return *named, supported_features(snapshot.protocol), dict(snapshot.domains)
+
+
 # What decides which rows a version has.
 _TELLING = ("path", "size_bytes", "modification_time_ms", "base_row_id", "default_row_commit_version")
-
-
-def _adds_up_to_the_same(one: Snapshot, other: Snapshot) -> bool:
-    stated = [(s.protocol, s.metadata, dict(s.txns), dict(s.domains), len(s.live)) for s in (one, other)]
-    return stated[0] == stated[1] and _telling(one.live).equals(_telling(other.live))
 
 
 def _telling(live: LiveFiles) -> pa.Table:
