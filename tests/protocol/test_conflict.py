@@ -13,6 +13,7 @@ from tahoe.errors import (
     ConcurrentDeleteReadException,
     ConcurrentTransactionException,
     DeltaConcurrentModificationException,
+    InvalidActionError,
     MetadataChangedException,
     ProtocolChangedException,
 )
@@ -101,6 +102,12 @@ def test_files_behind_a_new_clustering_have_statistics_of_its_columns(intent, do
     if lacking is not None:
         assert type(found) is MetadataChangedException
         assert re.search(lacking, str(found))
+
+
+@pytest.mark.parametrize("text", ["null", "[]", "{", '{"clusteringColumns":[1]}'])
+def test_a_clustering_that_makes_no_sense_is_an_error_of_the_log(text):
+    with pytest.raises(InvalidActionError):
+        conflict(adding(a=0), DomainMetadata(domain="delta.clustering", configuration=text))
 
 
 # --- deletion vectors

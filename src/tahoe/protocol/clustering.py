@@ -58,7 +58,7 @@ def clustering_domain(columns: tuple[tuple[str, ...], ...], schema: Struct, mode
 
 def columns_without_statistics(domain: DomainMetadata, files: Iterable[Add]) -> list[str]:
     """The columns that a domain names and of which one of the files has no statistics, by their names in the files."""
-    columns = [] if domain.removed else [tuple(column) for column in json.loads(domain.configuration).get(_COLUMNS, ())]
+    columns = [] if domain.removed else _stored(domain)
     known = [counted_columns(file.stats, columns) for file in files] if columns else []
     return [".".join(column) for column in columns if not all(column in counted for counted in known)]
 
