@@ -7,7 +7,6 @@ import os
 
 import pytest
 
-from tahoe.protocol import conflict
 from tahoe.table import transaction
 from tahoe.table.committer import Committed
 from tests.simulation.__main__ import report
@@ -38,11 +37,10 @@ def test_a_seed_is_one_life() -> None:
     ("target", "attribute", "mutant"),
     [
         (transaction, "find_conflict", lambda *_, **__: None),
-        (conflict, "_about_removed", lambda *_: iter(())),
         (transaction, "put_commit", lambda env, version, data: (env.store.put_if_absent(_key(version), data), Committed())[1]),
         (transaction, "check_follows", lambda *_, **__: None),
     ],
-    ids=["no conflict check", "removes are ignored", "every put has won", "no look at the version before"],
+    ids=["no conflict check", "every put has won", "no look at the version before"],
 )
 def test_what_is_broken_is_seen(target: object, attribute: str, mutant: object, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(target, attribute, mutant)
