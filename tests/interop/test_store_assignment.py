@@ -169,8 +169,8 @@ def test_what_fits_is_stored_alike(both: Both, way: str) -> None:
     assert both.store(way, SAFE, {POLICY: "STRICT"}) == (None, None, True)
 
 
-# Each pair is asked of two ways, and each way of some pairs.
-EACH = [(list(WAYS)[(number + turn) % len(WAYS)], pair, "ANSI") for number, pair in enumerate([*UNFIT, *REFUSED]) for turn in (0, 5)]
+# Each pair is asked of one way, and each way of some pairs.
+EACH = [(list(WAYS)[number % len(WAYS)], pair, "ANSI") for number, pair in enumerate([*UNFIT, *REFUSED])]
 EACH += [(list(WAYS)[(2 * number) % len(WAYS)], pair, "STRICT") for number, pair in enumerate(UNSAFE)]
 
 
