@@ -4,11 +4,13 @@ import java.util.ArrayList;
 import java.util.Collections;
 import java.util.HashMap;
 import java.util.HashSet;
+import java.util.Map;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.AttributeReference;
 import org.apache.spark.sql.catalyst.expressions.Cast;
 import org.apache.spark.sql.catalyst.expressions.Cast$;
+import org.apache.spark.sql.catalyst.expressions.ExprId;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.GetStructField;
 import org.apache.spark.sql.catalyst.expressions.Literal;
@@ -46,10 +48,12 @@ public class Target {
 
   private final String url;
   private final ArrayList columns;  // what the statement sees, under the names that the table has for it
+  private final HashMap names;  // of these and of what they are made of, by identity
 
-  private Target(String url, ArrayList columns) {
+  private Target(String url, ArrayList columns, HashMap names) {
     this.url = url;
     this.columns = columns;
+    this.names = names;
   }
 
   public String url() { return url; }
@@ -67,7 +71,7 @@ public class Target {
       if (name == null || !seen.add(name)) return null;
       columns.add(attribute.withName(name));
     }
-    return new Target(url, columns);
+    return new Target(url, columns, names);
   }
 
   private static String url(LogicalPlan plan, HashMap names) {
@@ -166,12 +170,13 @@ public class Target {
     return paths;
   }
 
+  /** Spark may have given a column of type CHAR another identity since the constant was made, and pads its values with blanks. */
   private String told(String path) {
     if (!path.startsWith(IDENTITY)) return path;
     int end = path.indexOf('\u0000') < 0 ? path.length() : path.indexOf('\u0000');
-    for (int i = 0; i < columns.size(); i++) {
-      Attribute column = (Attribute) columns.get(i);
-      if (String.valueOf(column.exprId().id()).equals(path.substring(1, end))) return column.name() + path.substring(end);
+    for (java.util.Iterator it = names.entrySet().iterator(); it.hasNext(); ) {
+      Map.Entry column = (Map.Entry) it.next();
+      if (String.valueOf(((ExprId) column.getKey()).id()).equals(path.substring(1, end))) return column.getValue() + path.substring(end);
     }
     throw new IllegalStateException("the target of a statement has lost the column " + path.substring(1));
   }
