@@ -505,3 +505,28 @@ def test_a_handle_whose_table_was_made_anew_does_not_mix_the_two():
     with pytest.raises(MissingVersionError, match="has no file"):
         stats_of(old)
     assert len(table.to_arrow()) == INTERVAL + 1
+
+
+def test_a_commit_in_a_gap_that_cannot_be_looked_into_is_in_doubt(monkeypatch):
+    """Whatever fails once the version is put, it may be there: its files must stay."""
+    table = make()
+    late = between(table, write_and_clean)
+    commit = an_append(late)
+    monkeypatch.setattr("tahoe.table.continuity._taken_away", lambda *_: (_ for _ in ()).throw(OSError("no more descriptors")))
+    with pytest.raises(CommitOutcomeUnknownError, match="no more descriptors"):
+        commit()
+
+
+def test_a_winner_that_is_gone_before_it_is_looked_at_is_a_conflict():
+    """Without its file nobody could tell later whether the version before ours is that one."""
+    table = make()
+    commit = an_append(table)
+    another(table).append(rows(50))
+
+    class Vanished(MemoryStore):
+        def head(self, key: str):
+            return None if key == commit_key(1) else super().head(key)
+
+    table.env.store.__class__ = Vanished
+    with pytest.raises(DeltaConcurrentModificationException):
+        commit()

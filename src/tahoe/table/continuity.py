@@ -15,7 +15,6 @@ from tahoe.errors import (
     DeltaConcurrentModificationException,
     DeltaError,
     DeltaLogError,
-    DeltaStorageError,
     MetadataChangedException,
 )
 from tahoe.protocol import log_files
@@ -73,9 +72,10 @@ def check_follows(
                 raise StandsElsewhere(f"whether version {version - 1} is still there could not be found out: {error}") from error
             log.env.sleep(_PAUSE_SECONDS * attempt)
     try:
-        raise _taken_away(log, version, data)
-    except DeltaStorageError as error:
+        conflict = _taken_away(log, version, data)
+    except (DeltaError, OSError) as error:
         raise StandsElsewhere(f"version {version - 1} is gone, and what became of it could not be found out: {error}") from error
+    raise conflict
 
 
 def _follows(log: Log, version: int, base: Snapshot | None, winner: LogFile | None, won: Sequence[Action]) -> bool:

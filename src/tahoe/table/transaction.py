@@ -183,7 +183,8 @@ class Transaction:
         """
         lost = self._next_version
         newest = max([lost, *(f.version for f in self.log.list_files(lost) if f.kind is log_files.Kind.COMMIT)])
-        file = self.log.commit_file(newest)
+        if (file := self.log.commit_file(newest)) is None:
+            raise gone(self.log, newest)
         mine = replace(self, behind_file=file)
         for version in range(lost, newest + 1):
             mine = mine._go_behind(self._winner(version))
