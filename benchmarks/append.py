@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 import tahoe
 from benchmarks.measure import FOLDER, Comparison, compare, report, start_spark
-from tahoe.spark.opened import open_table
+from tahoe.spark.jvm.table_cache import open_table
 from tahoe.storage.env import FileInfo, Store
 
 APPENDS = 10

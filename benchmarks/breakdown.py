@@ -14,7 +14,9 @@ from types import ModuleType
 from typing import Any
 
 from benchmarks.measure import FOLDER, screen, start_spark
-from tahoe.spark import commands, planning, scan, source, write
+from tahoe.spark.api import commands, source
+from tahoe.spark.dml import write
+from tahoe.spark.reading import planning, scan
 
 RUNS = 40
 

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from benchmarks.peak_memory import peak_megabytes
 from tahoe.protocol.schema import LONG
-from tahoe.table.statistics import StatisticsRequest, column_name
+from tahoe.table.arrow.statistics import StatisticsRequest, column_name
 from tahoe.table.table import Table
 
 path, column = sys.argv[1:]

@@ -23,21 +23,21 @@ from tahoe._version import VERSION as _VERSION
 
 if _TYPE_CHECKING:
     from tahoe import exceptions, tables
-    from tahoe.spark.session import configure, enable
-    from tahoe.spark.sql import sql
-    from tahoe.spark.tables import DeltaTable, DeltaTableBuilder
-    from tahoe.table.snapshot import Snapshot
+    from tahoe.spark.api.delta_table import DeltaTable, DeltaTableBuilder
+    from tahoe.spark.api.session import configure, enable
+    from tahoe.spark.api.sql import sql
+    from tahoe.table.reading.snapshot import Snapshot
     from tahoe.table.table import Table
 
 __version__ = _VERSION
 
 _FOUND_IN = {
-    "Snapshot": "tahoe.table.snapshot",
+    "Snapshot": "tahoe.table.reading.snapshot",
     "Table": "tahoe.table.table",
-    "configure": "tahoe.spark.session",
-    "enable": "tahoe.spark.session",
-    "DeltaTable": "tahoe.spark.tables",
-    "DeltaTableBuilder": "tahoe.spark.tables",
+    "configure": "tahoe.spark.api.session",
+    "enable": "tahoe.spark.api.session",
+    "DeltaTable": "tahoe.spark.api.delta_table",
+    "DeltaTableBuilder": "tahoe.spark.api.delta_table",
 }
 
 _MODULES = ("errors", "exceptions", "tables")
@@ -76,7 +76,7 @@ class _Sql(_ModuleType):
     """The package `tahoe.sql`, which is also the function `tahoe.sql(spark, text)`: one name cannot hold both otherwise."""
 
     def __call__(self, spark: _Any, sqlQuery: str, args: _Any = None) -> _Any:  # noqa: N803  PySpark's name
-        return _import_module("tahoe.spark.sql").sql(spark, sqlQuery, args)
+        return _import_module("tahoe.spark.api.sql").sql(spark, sqlQuery, args)
 
 
 _sys.modules[_sql.__name__].__class__ = _Sql

@@ -33,13 +33,13 @@ from tahoe.protocol.column_mapping import physical_path
 from tahoe.protocol.partitions import format_partition_value
 from tahoe.protocol.predicate import columns_of
 from tahoe.protocol.schema import DATE, TIMESTAMP, TIMESTAMP_NTZ, DataType, Struct
-from tahoe.table.chunks import taken_table
-from tahoe.table.findings import Finding, Severity
-from tahoe.table.scan import Scan
-from tahoe.table.snapshot import Snapshot
-from tahoe.table.statistics import StatisticsRequest, column_name
+from tahoe.table.arrow.chunks import taken_table
+from tahoe.table.arrow.statistics import StatisticsRequest, column_name
+from tahoe.table.reading.scan import Scan
+from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.table import Table
-from tahoe.table.verify import check_table
+from tahoe.table.verify.check import check_table
+from tahoe.table.verify.findings import Finding, Severity
 
 # A table of more rows says nothing to a person; --json has them all.
 ROWS_SHOWN_MAX = 100

@@ -1,7 +1,7 @@
 """The names of the reference's module `delta.tables`: `from tahoe.tables import DeltaTable`."""
 
-from tahoe.spark.merge_builder import DeltaMergeBuilder
-from tahoe.spark.tables import DeltaOptimizeBuilder, DeltaTable, DeltaTableBuilder, IdentityGenerator
+from tahoe.spark.api.delta_table import DeltaOptimizeBuilder, DeltaTable, DeltaTableBuilder, IdentityGenerator
+from tahoe.spark.api.merge_builder import DeltaMergeBuilder
 
 __all__ = ["DeltaMergeBuilder", "DeltaOptimizeBuilder", "DeltaTable", "DeltaTableBuilder", "IdentityGenerator"]
 

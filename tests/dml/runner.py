@@ -17,7 +17,7 @@ import pyarrow as pa
 
 import tahoe
 from tahoe.protocol.actions import Add
-from tahoe.table.verify import Severity, check
+from tahoe.table.verify.check import Severity, check
 from tests.dml.calls import Call, arrow, as_code, call_of, write_source
 from tests.dml.generator import Generator, Shape
 from tests.dml.model import Merge, Outcome, Refusal, Row, Schema, Source, Statement, Update, Verb, counted, frozen, run

@@ -19,11 +19,11 @@ from tahoe.protocol.actions import Action, Add, CommitInfo, FileAction, Metadata
 from tahoe.protocol.conflict import EVERYTHING, FilesRead, Intent, Reads, RowIndexes
 from tahoe.storage.env import Env, Store
 from tahoe.storage.memory import MemoryStore
-from tahoe.table.log import Log
-from tahoe.table.marks import Mark
-from tahoe.table.snapshot import Snapshot, load_snapshot
-from tahoe.table.transaction import Transaction
-from tahoe.table.vectors import deleted_rows
+from tahoe.table.commit.row_deletions import Mark
+from tahoe.table.commit.transaction import Transaction
+from tahoe.table.log.deletion_vectors import deleted_rows
+from tahoe.table.log.delta_log import Log
+from tahoe.table.reading.snapshot import Snapshot, load_snapshot
 from tests.exploration.explorer import Acknowledge, Check, Explored, Program, Writer, explore
 from tests.table.builders import METADATA, memory_env
 

@@ -16,7 +16,7 @@ from tahoe.storage.commit_service import CommitEntry
 from tahoe.storage.coordinated import CoordinatedStore
 from tahoe.storage.env import Env, Store
 from tahoe.storage.memory import MemoryCommitService, MemoryStore
-from tahoe.table.committer import Committed, put_commit
+from tahoe.table.log.committer import Committed, put_commit
 from tests.exploration.explorer import Acknowledge, Explored, Program, Writer, explore
 
 _numbers = itertools.count()

@@ -17,8 +17,8 @@ from tahoe.protocol import conflict
 from tahoe.protocol.actions import Action, Add, Remove
 from tahoe.protocol.conflict import Intent, Winner, find_conflict
 from tahoe.protocol.log_files import Kind
-from tahoe.table import transaction
-from tahoe.table.transaction import Transaction
+from tahoe.table.commit import transaction
+from tahoe.table.commit.transaction import Transaction
 from tests.exploration.model import Op, Row, in_some_order, run, stamps_rise
 
 ALL_SCOPES = os.environ.get("TAHOE_EXPLORE") == "all"

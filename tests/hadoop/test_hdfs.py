@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tahoe.errors import StorageRefusedError
-from tahoe.spark.hadoop_store import HadoopStore
+from tahoe.spark.jvm.hadoop_store import HadoopStore
 from tahoe.storage.env import Store
 from tests.hadoop.conftest import jars, session
 from tests.spark.test_in_any_storage import *  # noqa: F403  what every storage must do

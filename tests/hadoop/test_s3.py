@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 import tahoe
 from tahoe import DeltaTable
 from tahoe.errors import StorageUnavailableError
-from tahoe.spark import opened
+from tahoe.spark.jvm import table_cache
 from tahoe.storage import cloud
 from tests.hadoop.conftest import jars, session
 from tests.spark.test_in_any_storage import *  # noqa: F403  what every storage must do
@@ -111,9 +111,9 @@ def test_renewed_credentials_reach_a_table_that_was_opened_before(spark: SparkSe
     other = spark.newSession()
     other.conf.set("fs.s3a.endpoint", NOWHERE)
     with pytest.raises(StorageUnavailableError):
-        opened.open_table(other, url).snapshot()
+        table_cache.open_table(other, url).snapshot()
     other.conf.unset("fs.s3a.endpoint")
     other.conf.set("fs.s3a.session.token", "renewed")
-    table = opened.open_table(other, url)
+    table = table_cache.open_table(other, url)
     assert table.snapshot().version == 0
     assert table.env.store.options["fs.s3a.session.token"] == "renewed"

@@ -11,8 +11,8 @@ from pyspark.sql import DataFrame, SparkSession
 import tahoe
 from tahoe.protocol import log_files
 from tahoe.storage.background import finish_background
-from tahoe.table.checkpoint_writer import write_checkpoint
-from tahoe.table.verify import check_table
+from tahoe.table.commit.checkpoint_writer import write_checkpoint
+from tahoe.table.verify.check import check_table
 from tests.interop.reference import Reference
 from tests.interop.rows import assert_same, spark_rows
 from tests.interop.tables import ALL_TYPES, NESTED, NUMBERED

@@ -21,8 +21,8 @@ import pytest
 
 import tahoe
 from tahoe.storage.background import finish_background
-from tahoe.table.findings import Severity
-from tahoe.table.verify import check
+from tahoe.table.verify.check import check
+from tahoe.table.verify.findings import Severity
 from tests.storage.servers import s3_server
 
 EVERYTHING = os.environ.get("TAHOE_PROCESSES") == "all"

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 import tahoe
 from tahoe import DeltaTable
-from tahoe.table import transaction
+from tahoe.table.commit import transaction
 
 ROWS = 60
 

@@ -8,7 +8,7 @@ import sys
 from pyspark.sql import SparkSession
 
 import tahoe
-from tahoe.spark import vectors
+from tahoe.spark.reading import deletion_vectors
 from tests.spark.foreign import larger_files, mark
 
 
@@ -36,8 +36,8 @@ def main(master: str, folder: str) -> None:
     first, second = larger_files(path, 125)[:2]
     mark(path, {first: range(100), second: [3]}, stored=True)
     found["marked"] = answer()
-    vectors.BROADCAST_BYTES_MAX = 0
-    vectors._kept = vectors.Recent(1)
+    deletion_vectors.BROADCAST_BYTES_MAX = 0
+    deletion_vectors._kept = deletion_vectors.Recent(1)
     found["marked, vectors loaded by executors"] = answer()
     found["arrow"] = [tahoe.Table(path).to_arrow(filter="p = 0").num_rows]
     print("FOUND " + json.dumps(found))

@@ -25,10 +25,10 @@ from tahoe.errors import DeltaError, NotADeltaTableError, TableNotFoundError, Ve
 from tahoe.protocol import log_files
 from tahoe.protocol.log_files import LOG_FOLDER
 from tahoe.storage.env import Env
-from tahoe.table import vectors
-from tahoe.table.log import Log
-from tahoe.table.upkeep import compact_log
-from tahoe.table.verify import check_table
+from tahoe.table.commit.post_commit_hooks import compact_log
+from tahoe.table.log import deletion_vectors
+from tahoe.table.log.delta_log import Log
+from tahoe.table.verify.check import check_table
 from tests.table.builders import memory_env
 
 Files: TypeAlias = Mapping[str, bytes]
@@ -124,11 +124,11 @@ def _written(name: str, properties: Mapping[str, str], finish: Callable[[tahoe.T
 
 @lru_cache(maxsize=1)
 def corpus() -> tuple[Example, ...]:
-    inline, vectors.INLINE_BYTES_MAX = vectors.INLINE_BYTES_MAX, 0  # vectors of a few rows go to files as well
+    inline, deletion_vectors.INLINE_BYTES_MAX = deletion_vectors.INLINE_BYTES_MAX, 0  # vectors of a few rows go to files as well
     try:
         stored = _written("stored vectors", _VECTORS, lambda table: table.create_checkpoint())
     finally:
-        vectors.INLINE_BYTES_MAX = inline
+        deletion_vectors.INLINE_BYTES_MAX = inline
     return (
         _written("commits and checksums", _PLAIN, lambda table: None),
         _written("checkpoint", {**_PLAIN, "delta.checkpointInterval": "4"}, lambda table: None),

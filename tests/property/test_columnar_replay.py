@@ -20,8 +20,8 @@ from tahoe.protocol.actions import (
     encode_commit,
 )
 from tahoe.protocol.replay import State, replay
-from tahoe.table.snapshot import Snapshot, load_snapshot, refresh
-from tahoe.table.upkeep import compact_log
+from tahoe.table.commit.post_commit_hooks import compact_log
+from tahoe.table.reading.snapshot import Snapshot, load_snapshot, refresh
 from tests.table.builders import METADATA, PROTOCOL, add, make_log, memory_env, parquet_bytes, put_commit, state_actions
 
 # Spellings of few files, so that actions meet: relative, escaped, absolute.

@@ -15,8 +15,8 @@ from tahoe.protocol.predicate import And, Column, Comparison, Constant, In, IsNu
 from tahoe.protocol.schema import DATE, DOUBLE, FLOAT, INTEGER, LONG, STRING, TIMESTAMP, TIMESTAMP_NTZ, Decimal, Field, Struct
 from tahoe.protocol.skipping import may_match, skipping_test
 from tahoe.protocol.stats import parse_statistics
-from tahoe.table.log import Log
-from tahoe.table.snapshot import load_snapshot
+from tahoe.table.log.delta_log import Log
+from tahoe.table.reading.snapshot import load_snapshot
 from tests.table.builders import PROTOCOL, add, memory_env, put_commit
 
 UTC = UTC

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from tahoe.errors import DeltaConcurrentModificationException
 from tahoe.storage.memory import MemoryStore
-from tahoe.table.arrow_writer import write_arrow
+from tahoe.table.arrow.types import delta_schema
 from tahoe.table.table import Table
-from tahoe.table.types import delta_schema
-from tahoe.table.writing import WriteRequest
+from tahoe.table.writing.arrow_writer import write_arrow
+from tahoe.table.writing.write_plan import WriteRequest
 from tests.table.builders import memory_env
 
 _numbers = itertools.count()

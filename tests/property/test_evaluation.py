@@ -16,8 +16,8 @@ from tahoe.protocol.actions import Metadata
 from tahoe.protocol.predicate import Column, Comparison, In, Literal, Not
 from tahoe.protocol.predicate import evaluate as evaluate_row
 from tahoe.protocol.schema import DATE, DOUBLE, FLOAT, INTEGER, LONG, STRING, TIMESTAMP, Decimal, Field, Struct
-from tahoe.table.rows import evaluate
-from tahoe.table.types import arrow_type
+from tahoe.table.arrow.types import arrow_type
+from tahoe.table.reading.evaluation import evaluate
 from tests.table.builders import PROTOCOL, memory_env, put_commit
 
 NAN = float("nan")

@@ -30,8 +30,8 @@ from tahoe.protocol.stats import num_records_of
 from tahoe.protocol.stats import parse_statistics as parse_text
 from tahoe.protocol.type_widening import check_type_changes
 from tahoe.protocol.version_checksum import parse_version_checksum
-from tahoe.table.snapshot import load_snapshot
-from tahoe.table.statistics import StatisticsRequest, parse_statistics
+from tahoe.table.arrow.statistics import StatisticsRequest, parse_statistics
+from tahoe.table.reading.snapshot import load_snapshot
 from tests.table.builders import METADATA, PROTOCOL, make_log, put_commit
 
 TEXT = st.text(max_size=20) | st.sampled_from(["..", "../x", "a/../../x", "%00", "%FF", "\0", "\ud800", "file:///x", "1e99999", "x" * 300])

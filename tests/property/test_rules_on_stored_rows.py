@@ -17,8 +17,8 @@ from tahoe.protocol.actions import Metadata, Protocol
 from tahoe.protocol.partitions import HIVE_NULL, format_partition_value, parse_partition_value
 from tahoe.protocol.schema import BINARY, STRING, Field, Primitive, Struct
 from tahoe.protocol.schema import Decimal as DecimalType
-from tahoe.table.arrow_fitting import fit_arrow
-from tahoe.table.types import arrow_type
+from tahoe.table.arrow.types import arrow_type
+from tahoe.table.writing.arrow_assignment import fit_arrow
 from tests.table.builders import memory_env, put_commit
 
 VALUES: dict[Any, st.SearchStrategy[Any]] = {

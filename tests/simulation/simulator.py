@@ -39,14 +39,14 @@ from tahoe.protocol.log_files import LAST_CHECKPOINT, LOG_FOLDER, Kind, parse_na
 from tahoe.protocol.stats import num_records_of
 from tahoe.storage.env import Env, FileInfo
 from tahoe.storage.memory import MemoryStore
-from tahoe.table.arrow_writer import write_files
-from tahoe.table.findings import Severity
-from tahoe.table.snapshot import load_snapshot
+from tahoe.table.commit.post_commit_hooks import clean_log
+from tahoe.table.commit.transaction import Transaction
+from tahoe.table.reading.snapshot import load_snapshot
 from tahoe.table.table import Table
-from tahoe.table.transaction import Transaction
-from tahoe.table.upkeep import clean_log
-from tahoe.table.verify import check
-from tahoe.table.writing import WriteRequest, plan_existing
+from tahoe.table.verify.check import check
+from tahoe.table.verify.findings import Severity
+from tahoe.table.writing.arrow_writer import write_files
+from tahoe.table.writing.write_plan import WriteRequest, plan_existing
 from tests.gated import Gated, Killed
 
 ACCOUNTS = 12

@@ -7,8 +7,8 @@ import os
 
 import pytest
 
-from tahoe.table import transaction
-from tahoe.table.committer import Committed
+from tahoe.table.commit import transaction
+from tahoe.table.log.committer import Committed
 from tests.simulation.__main__ import report
 from tests.simulation.simulator import live
 

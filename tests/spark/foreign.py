@@ -16,7 +16,7 @@ from tahoe.protocol import log_files
 from tahoe.protocol.actions import Action, Add, DeletionVectorDescriptor, Protocol, Remove, encode_commit
 from tahoe.protocol.deletion_vector import encode_bitmap, encode_vector_file, inline_descriptor, stored_descriptor, vector_file_path
 from tahoe.protocol.schema import Struct
-from tahoe.table.snapshot import Snapshot
+from tahoe.table.reading.snapshot import Snapshot
 
 
 def commit(path: str, *actions: Action) -> int:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from tahoe.spark.gateway import Gateway
+from tahoe.spark.jvm.gateway import Gateway
 
 SYSTEM = "strict.StrictFileSystem"
 

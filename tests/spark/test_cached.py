@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from tahoe import Table
-from tahoe.table.verify import check
+from tahoe.table.verify.check import check
 from tests.spark.test_rewrite import COPIES, VECTORS, make
 
 STATEMENTS: Mapping[str, str] = {

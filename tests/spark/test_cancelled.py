@@ -14,9 +14,9 @@ import pytest
 
 from tahoe import DeltaTable
 from tahoe.errors import CommandCancelledError
-from tahoe.spark import row_changes, write
-from tahoe.spark.cancellation import CommandWatch
-from tahoe.table import transaction
+from tahoe.spark.dml import row_changes, write
+from tahoe.spark.jvm.cancellation import CommandWatch
+from tahoe.table.commit import transaction
 
 GROUP, TAG = "cancelled group", "cancelled-tag"
 

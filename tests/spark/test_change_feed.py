@@ -28,7 +28,7 @@ from tahoe.errors import (
 )
 from tahoe.protocol.deletion_vector import inline_descriptor
 from tahoe.protocol.schema import INTEGER, LONG, STRING, Field, Struct
-from tahoe.spark import planning, vectors
+from tahoe.spark.reading import deletion_vectors, planning
 from tahoe.storage import system_env
 from tests.table.feeds import Fed, gone, metadata
 
@@ -126,12 +126,12 @@ def test_what_changed_in_numbers(spark, plain):
 def test_vectors_of_every_size(spark, plain, monkeypatch, budget):
     """Bitmaps go to the executors as one array, by keys, or not at all; marked and unmarked rows must come out alike."""
     if budget != "array":
-        monkeypatch.setattr(vectors, "ARRAY_BYTES_MAX", 0)
+        monkeypatch.setattr(deletion_vectors, "ARRAY_BYTES_MAX", 0)
     if budget == "none":
-        monkeypatch.setattr(vectors, "BROADCAST_BYTES_MAX", 0)
-    vectors._kept._entries.clear()
+        monkeypatch.setattr(deletion_vectors, "BROADCAST_BYTES_MAX", 0)
+    deletion_vectors._kept._entries.clear()
     same(load(spark, plain, startingVersion=2, endingVersion=5), plain, 2, end_version=5)
-    vectors._kept._entries.clear()
+    deletion_vectors._kept._entries.clear()
 
 
 @pytest.mark.parametrize(

@@ -34,13 +34,13 @@ from tahoe.errors import (
     WriteFailedError,
 )
 from tahoe.protocol.column_values import LONG_MAX, Identity, identity_columns
-from tahoe.spark.column_rules import complete
-from tahoe.spark.data_writer import rows_for_files
-from tahoe.spark.fitting import Refusals
-from tahoe.spark.tables import IdentityGenerator
-from tahoe.spark.types import delta_schema
-from tahoe.table.verify import check
-from tahoe.table.writing import WritePlan, WriteRequest, plan_write
+from tahoe.spark.api.delta_table import IdentityGenerator
+from tahoe.spark.jvm.types import delta_schema
+from tahoe.spark.writing.column_rules import complete
+from tahoe.spark.writing.data_writer import rows_for_files
+from tahoe.spark.writing.store_assignment import Refusals
+from tahoe.table.verify.check import check
+from tahoe.table.writing.write_plan import WritePlan, WriteRequest, plan_write
 
 DEFAULTS_ALLOWED = "tblproperties ('delta.feature.allowColumnDefaults' = 'supported')"
 

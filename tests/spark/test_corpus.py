@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import tahoe
-from tahoe.spark import vectors
+from tahoe.spark.reading import deletion_vectors
 from tests.spark.foreign import mark
 
 ALL = os.environ.get("TAHOE_CORPUS") == "all"
@@ -161,8 +161,8 @@ def normal(frame: DataFrame) -> list[str]:
 @contextmanager
 def setting(spark: SparkSession, name: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     if name in VECTORS:
-        monkeypatch.setattr(vectors, VECTORS[name], 0)
-        vectors._kept = type(vectors._kept)(vectors.KEPT_MAX)
+        monkeypatch.setattr(deletion_vectors, VECTORS[name], 0)
+        deletion_vectors._kept = type(deletion_vectors._kept)(deletion_vectors.KEPT_MAX)
     before = {key: spark.conf.get(key, None) for key in SETTINGS[name]}
     for key, value in SETTINGS[name].items():
         spark.conf.set(key, value)

@@ -13,11 +13,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tahoe import DeltaTable, Table
-from tahoe.spark import data_writer
-from tahoe.spark.data_writer import Written
+from tahoe.spark.writing import data_writer
+from tahoe.spark.writing.data_writer import Written
 from tahoe.storage.background import finish_background
 from tahoe.storage.local import LocalStore
-from tahoe.table.verify import check
+from tahoe.table.verify.check import check
 from tests.spark.test_rewrite import COPIES, VECTORS, make
 
 FEED = {"delta.enableChangeDataFeed": "true", "delta.enableRowTracking": "true"}

@@ -39,8 +39,8 @@ from tahoe.errors import (
     TableNotFoundError,
     UnsupportedDataTypeError,
 )
-from tahoe.spark.failures import for_user
-from tahoe.spark.tables import IdentityGenerator
+from tahoe.spark.api.delta_table import IdentityGenerator
+from tahoe.spark.jvm.failures import for_user
 
 
 def write(spark: SparkSession, path: str, **options: Any) -> None:

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 import tahoe
 from tahoe.errors import SchemaMismatchError, WriteFailedError
 from tahoe.protocol.type_widening import TYPE_CHANGES
-from tahoe.table.verify import check
+from tahoe.table.verify.check import check
 
 WIDENS = {"delta.enableTypeWidening": "true"}
 

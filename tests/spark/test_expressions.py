@@ -9,7 +9,7 @@ from decimal import Decimal
 import pytest
 
 from tahoe.protocol.predicate import TRUE, And, Column, Comparison, In, Literal, Not, Or, Unknown, evaluate, has_unknown
-from tahoe.spark.expressions import predicate_of
+from tahoe.spark.reading.filters import predicate_of
 
 COLUMNS = """id int, big long, small tinyint, f float, d double, dec decimal(10,2), s string, flag boolean, day date, ts timestamp,
              ntz timestamp_ntz, bin binary, st struct<x: int, Y: struct<z: string>>, arr array<int>"""

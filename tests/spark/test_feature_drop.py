@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 from tahoe import DeltaTable, Table
 from tahoe.errors import DeltaAnalysisError, FeatureInUseError, FeatureNotPresentError, InvalidColumnNameError
 from tahoe.protocol.features import supported_features
-from tahoe.spark.row_changes import RowChange
-from tahoe.table.verify import check
+from tahoe.spark.dml.row_changes import RowChange
+from tahoe.table.verify.check import check
 from tests.spark.test_rewrite import VECTORS, make
 
 

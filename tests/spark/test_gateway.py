@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pyspark.errors import IllegalArgumentException
 
-from tahoe.spark.gateway import Gateway
+from tahoe.spark.jvm.gateway import Gateway
 
 
 @pytest.fixture(scope="module")

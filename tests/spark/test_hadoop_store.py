@@ -13,8 +13,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tahoe.errors import AtomicCreateUnsupportedError, StorageRefusedError, StorageUnavailableError
-from tahoe.spark.gateway import Gateway
-from tahoe.spark.hadoop_store import HadoopStore, qualified
+from tahoe.spark.jvm.gateway import Gateway
+from tahoe.spark.jvm.hadoop_store import HadoopStore, qualified
 from tahoe.storage.env import Store
 from tests.spark.hadoop_file_systems import install, set_fault
 from tests.storage.test_contract import *  # noqa: F403  the suite over all stores

@@ -13,7 +13,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tahoe import DeltaTable
 from tahoe.errors import TableNotFoundError, UnsupportedOperationError
-from tahoe.spark import opened, vectors
+from tahoe.spark.jvm import table_cache
+from tahoe.spark.reading import deletion_vectors
 from tahoe.storage.background import finish_background
 from tahoe.table.table import Table
 from tests.golden import tables as golden
@@ -49,7 +50,7 @@ def append(frame: DataFrame, url: str) -> None:
 
 def without_spark(spark: SparkSession, url: str) -> Table:
     """The table, read by nothing that has been read before."""
-    return Table(url, env=opened.open_table(spark, url).env)
+    return Table(url, env=table_cache.open_table(spark, url).env)
 
 
 def test_what_is_written_is_read_and_every_version_stays(spark: SparkSession, url: str) -> None:
@@ -103,7 +104,7 @@ def test_checkpoints_are_written_and_read(spark: SparkSession, url: str) -> None
     for number in range(1, 6):
         append(spark.range(number, number + 1), url)
     finish_background()
-    store = opened.open_table(spark, url).env.store
+    store = table_cache.open_table(spark, url).env.store
     names = [info.key.rpartition("/")[2] for info in store.list_from("_delta_log")]
     assert f"{4:020d}.checkpoint.parquet" in names
     assert f"{5:020d}.crc" in names
@@ -149,13 +150,15 @@ def test_sparks_own_writers_are_kept_out(spark: SparkSession, url: str) -> None:
 def test_another_writers_deletion_vectors_are_read(spark: SparkSession, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     golden.require_folder()
     name = "dv-partitioned-with-checkpoint"
-    store, source = opened.open_table(spark, url).env.store, Path(golden.path(name))
+    store, source = table_cache.open_table(spark, url).env.store, Path(golden.path(name))
     for file in sorted(path for path in source.rglob("*") if path.is_file()):
         store.put(file.relative_to(source).as_posix(), file.read_bytes())
     expected = golden.sortable(golden.expected_rows(name).to_pylist())
     assert golden.sortable([row.asDict() for row in load(spark, url).collect()]) == expected
-    monkeypatch.setattr(vectors, "BROADCAST_BYTES_MAX", vectors.CHUNK_BYTES)  # as if they were too large for Spark to send
-    monkeypatch.setattr(vectors, "_kept", vectors.Recent(1))
+    monkeypatch.setattr(
+        deletion_vectors, "BROADCAST_BYTES_MAX", deletion_vectors.CHUNK_BYTES
+    )  # as if they were too large for Spark to send
+    monkeypatch.setattr(deletion_vectors, "_kept", deletion_vectors.Recent(1))
     frame = load(spark, url)
     assert "ArrowEval" in frame._jdf.queryExecution().executedPlan().toString()
     assert golden.sortable([row.asDict() for row in frame.collect()]) == expected

@@ -22,10 +22,10 @@ from tahoe.errors import (
     MultipleSourceRowsError,
     SchemaMismatchError,
 )
-from tahoe.spark import keys
-from tahoe.spark.row_changes import RowChange
-from tahoe.spark.tables import IdentityGenerator
-from tahoe.table.verify import check
+from tahoe.spark.api.delta_table import IdentityGenerator
+from tahoe.spark.dml import join_keys
+from tahoe.spark.dml.row_changes import RowChange
+from tahoe.table.verify.check import check
 from tests.spark.test_rewrite import COPIES, VECTORS, data_files, ids, make
 
 
@@ -97,7 +97,7 @@ def test_an_insert_only_merge_touches_no_file_that_is_there(spark: SparkSession,
 
 
 def test_many_keys_are_found_by_their_hashes(spark: SparkSession, path: str, mode: Mapping[str, str], monkeypatch: Any) -> None:
-    monkeypatch.setattr(keys, "LISTED_MAX", 3)
+    monkeypatch.setattr(join_keys, "LISTED_MAX", 3)
     table = make(spark.range(0, 5000, 1, 2).selectExpr("id", "string(id) as name", "0L as amount"), path, mode).alias("t")
     every_third = spark.range(0, 6000, 3).selectExpr("id", "string(id) as name", "id as amount").alias("s")
     merge = table.merge(every_third, "t.id = s.id and t.name = s.name").whenMatchedUpdateAll().whenNotMatchedInsertAll()
@@ -146,7 +146,7 @@ def test_null_equals_null_only_where_it_is_asked_for(
     ],
 )
 def test_keys_of_each_type(spark: SparkSession, path: str, kind: str, values: str, listed: int, monkeypatch: Any) -> None:
-    monkeypatch.setattr(keys, "LISTED_MAX", listed)
+    monkeypatch.setattr(join_keys, "LISTED_MAX", listed)
     frame = spark.sql(f"select explode(array({values})) as k").selectExpr(f"cast(k as {kind}) k", "0 as v")
     table = make(frame, path, {**VECTORS}).alias("t")
     zeros = frame.selectExpr("if(string(k) = '-0.0', abs(k), k) as k" if kind == "double" else "k", "1 as v").alias("s")
@@ -156,7 +156,7 @@ def test_keys_of_each_type(spark: SparkSession, path: str, kind: str, values: st
 
 @pytest.mark.parametrize("listed", [300, 0])
 def test_keys_of_different_types(spark: SparkSession, path: str, listed: int, monkeypatch: Any) -> None:
-    monkeypatch.setattr(keys, "LISTED_MAX", listed)
+    monkeypatch.setattr(join_keys, "LISTED_MAX", listed)
     table = make(spark.range(10).selectExpr("int(id) as id", "0 as v"), path, VECTORS).alias("t")
     wider = spark.range(8, 12).selectExpr("id", "1 as v").alias("s")
     assert table.merge(wider, "t.id = s.id").whenMatchedUpdate(set={"v": "s.v"}).execute().collect()[0].num_updated_rows == 2
@@ -431,7 +431,7 @@ def test_rows_keep_their_numbers_and_new_ones_get_others(spark: SparkSession, pa
 
 @pytest.mark.parametrize("listed", [300, 0])
 def test_merges_of_other_rows_of_the_same_file_both_succeed(spark: SparkSession, path: str, listed: int, monkeypatch: Any) -> None:
-    monkeypatch.setattr(keys, "LISTED_MAX", listed)
+    monkeypatch.setattr(join_keys, "LISTED_MAX", listed)
     table = make(spark.range(0, 100, 1, 1).selectExpr("id", "0L as amount"), path, VECTORS).alias("t")
 
     def upsert(first: int) -> None:
@@ -453,7 +453,7 @@ def test_merges_of_other_rows_of_the_same_file_both_succeed(spark: SparkSession,
 
 @pytest.mark.parametrize("listed", [300, 0])
 def test_a_row_that_another_merge_has_changed_is_a_conflict(spark: SparkSession, path: str, listed: int, monkeypatch: Any) -> None:
-    monkeypatch.setattr(keys, "LISTED_MAX", listed)
+    monkeypatch.setattr(join_keys, "LISTED_MAX", listed)
     table, commit = accounts(spark, path), RowChange.commit
 
     def after_another(self: RowChange, *arguments: Any, **named: Any) -> int | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tahoe.spark.opened import open_table
+from tahoe.spark.jvm.table_cache import open_table
 from tahoe.storage.cloud import CloudStore
 from tahoe.storage.coordinated import CoordinatedStore
 from tahoe.storage.dynamodb import DynamoDBCommitService

@@ -27,7 +27,7 @@ from tahoe.errors import (
     VersionNotFoundError,
 )
 from tahoe.protocol.schema import INTEGER, LONG, STRING, VOID, Field, Struct
-from tahoe.spark import planning, scan
+from tahoe.spark.reading import planning, scan
 from tahoe.storage.background import finish_background
 from tests.spark.foreign import change_schema, mark
 

@@ -11,8 +11,8 @@ from pyspark.sql import functions as F  # noqa: N812  PySpark's users know it by
 
 from tahoe import DeltaTable, Table
 from tahoe.errors import ConcurrentAppendException, ReplaceWhereMismatchError
-from tahoe.spark.row_changes import RowChange
-from tahoe.table.verify import check
+from tahoe.spark.dml.row_changes import RowChange
+from tahoe.table.verify.check import check
 from tests.spark.test_rewrite import COPIES, VECTORS, data_files, ids, make
 
 

@@ -25,10 +25,10 @@ from tahoe.errors import (
     NotNullViolationError,
     WriteFailedError,
 )
-from tahoe.spark import positions
-from tahoe.spark.row_changes import RowChange
-from tahoe.table import transaction
-from tahoe.table.verify import check
+from tahoe.spark.dml.row_changes import RowChange
+from tahoe.spark.reading import positions
+from tahoe.table.commit import transaction
+from tahoe.table.verify.check import check
 
 VECTORS = {"delta.enableDeletionVectors": "true"}
 COPIES: Mapping[str, str] = {}

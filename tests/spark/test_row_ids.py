@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import tahoe
 from tahoe.errors import ColumnNotFoundError, SchemaChangedError
-from tahoe.spark import vectors
+from tahoe.spark.reading import deletion_vectors
 from tests.spark.foreign import KEPT_ID, KEPT_VERSION, change_schema, mark, track
 
 ROWS = 20
@@ -177,7 +177,9 @@ def test_one_of_two_files_has_a_vector(spark, path):
 
 
 @pytest.mark.parametrize(
-    "limits", [{"ARRAY_BYTES_MAX": 0}, {"BROADCAST_BYTES_MAX": vectors.CHUNK_BYTES}], ids=["joined bitmaps", "a function of executors"]
+    "limits",
+    [{"ARRAY_BYTES_MAX": 0}, {"BROADCAST_BYTES_MAX": deletion_vectors.CHUNK_BYTES}],
+    ids=["joined bitmaps", "a function of executors"],
 )
 def test_larger_vectors(spark, table, path, monkeypatch, limits):
     original, rows = table
@@ -185,8 +187,8 @@ def test_larger_vectors(spark, table, path, monkeypatch, limits):
     mark(path, {0: [0, 4], 1: [9]})
     gone = {low + index for low, index in zip([*first_ids(path)[:1] * 2, first_ids(path)[1]], (0, 4, 9), strict=True)}
     for name, value in limits.items():
-        monkeypatch.setattr(vectors, name, value)
-    monkeypatch.setattr(vectors, "_kept", vectors.Recent(1))
+        monkeypatch.setattr(deletion_vectors, name, value)
+    monkeypatch.setattr(deletion_vectors, "_kept", deletion_vectors.Recent(1))
     frame = spark.read.format("delta").load(path)
     assert by_id(frame.selectExpr(*ASKED)) == {i: row for i, row in rows.items() if i not in gone}
 

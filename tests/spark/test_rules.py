@@ -13,7 +13,7 @@ import tahoe
 from tahoe.errors import CheckConstraintViolatedError, GeneratedValueMismatchError, NotNullViolationError, ReplaceWhereMismatchError
 from tahoe.protocol.actions import Metadata, Protocol, encode_commit
 from tahoe.protocol.schema import INTEGER, Field, Struct
-from tahoe.table.verify import check
+from tahoe.table.verify.check import check
 
 
 def append(frame: DataFrame, path: str, **options: Any) -> None:

@@ -15,9 +15,9 @@ from pyspark.sql import Row, SparkSession
 
 import tahoe
 from tahoe.errors import NoGatewayError, ReferenceJarPresentError, TableNotFoundError, UnsupportedSparkVersionError
-from tahoe.spark import planning
-from tahoe.spark.gateway import Gateway
-from tahoe.spark.session import STATEMENTS_OF_RULES
+from tahoe.spark.api.session import STATEMENTS_OF_RULES
+from tahoe.spark.jvm.gateway import Gateway
+from tahoe.spark.reading import planning
 from tests.spark.foreign import mark
 
 

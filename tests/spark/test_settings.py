@@ -13,8 +13,8 @@ from pyspark.sql import SparkSession
 import tahoe
 from tahoe.errors import TimestampOutOfRangeError
 from tahoe.protocol.time_zones import SHORT_IDS
-from tahoe.spark.gateway import Gateway
-from tahoe.spark.opened import session_zone
+from tahoe.spark.jvm.gateway import Gateway
+from tahoe.spark.jvm.table_cache import session_zone
 
 # One of each kind of name that Spark takes for a time zone, besides the short ones.
 ZONES = ("Z", "GMT+8", "UTC+5", "UT-03:30", "+05:30", "+7:30", "-08:5", "+0130", "Etc/GMT+8", "Europe/Paris", "EST5EDT")

@@ -26,7 +26,7 @@ from tahoe.errors import (
     TableNotFoundError,
     UnsupportedOperationError,
 )
-from tahoe.spark import resolved
+from tahoe.spark.dml import resolved_plans
 
 MERGED = ("num_affected_rows", "num_updated_rows", "num_deleted_rows", "num_inserted_rows")
 
@@ -470,7 +470,7 @@ def test_a_member_of_an_array_cannot_be_assigned(spark: SparkSession, table_name
 
 def test_a_table_that_has_changed_since_the_analysis_is_not_misread(spark: SparkSession, t: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another writer replaces the table while Spark plans: the statement must not take one column for another."""
-    run = resolved.run
+    run = resolved_plans.run
 
     def after_another(*arguments: Any) -> Any:
         monkeypatch.undo()
@@ -479,7 +479,7 @@ def test_a_table_that_has_changed_since_the_analysis_is_not_misread(spark: Spark
         ).save(location(spark, t))
         return run(*arguments)
 
-    monkeypatch.setattr(resolved, "run", after_another)
+    monkeypatch.setattr(resolved_plans, "run", after_another)
     with pytest.raises(MetadataChangedException):
         spark.sql(f"DELETE FROM {t} WHERE id > 1")
     assert spark.table(t).count() == 3

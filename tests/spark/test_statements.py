@@ -11,8 +11,8 @@ from pyspark.errors import AnalysisException, IllegalArgumentException, ParseExc
 
 import tahoe
 from tahoe.errors import InvalidOptionError, NotAnIdentityColumnError, OperationNotYetSupportedError, StatementSyntaxError
-from tahoe.spark.layout import LAYOUT
-from tahoe.spark.tables import DETAIL, HISTORY
+from tahoe.spark.api.delta_table import DETAIL, HISTORY
+from tahoe.spark.dml.reorg_metrics import LAYOUT
 from tahoe.sql import statements
 from tahoe.tables import IdentityGenerator
 from tests.sql import test_statements as corpus
@@ -280,7 +280,7 @@ def test_tahoe_sql_runs_the_same(spark, table):
 
 
 def test_tahoe_sql_needs_no_parser_in_the_session(spark, table, monkeypatch):
-    monkeypatch.setattr("tahoe.spark.sql.has_parser", lambda gateway: False)
+    monkeypatch.setattr("tahoe.spark.api.sql.has_parser", lambda gateway: False)
     assert versions(tahoe.sql(spark, "DESCRIBE HISTORY IDENTIFIER(:t) LIMIT :n", args={"t": f"delta.`{table}`", "n": 1})) == [2]
     assert versions(tahoe.sql(spark, "DESCRIBE HISTORY IDENTIFIER(?) LIMIT ?", args=[f"delta.`{table}`", 2])) == [2, 1]
     assert tahoe.sql(spark, "SELECT :x AS x", args={"x": 1}).head().x == 1

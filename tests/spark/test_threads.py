@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tahoe.spark.gateway import Gateway
+from tahoe.spark.jvm.gateway import Gateway
 
 # See docs/TESTING.md.
 QUERIES = int(os.environ.get("TAHOE_THREADS", "20"))

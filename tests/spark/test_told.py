@@ -26,10 +26,10 @@ from tahoe.errors import (
     WriteFailedError,
 )
 from tahoe.protocol.schema import LONG, Field, Struct
-from tahoe.spark.data_writer import failures_told
-from tahoe.spark.fitting import Refusals
-from tahoe.spark.gateway import Gateway
-from tahoe.table.writing import WriteRequest, plan_write
+from tahoe.spark.jvm.gateway import Gateway
+from tahoe.spark.writing.data_writer import failures_told
+from tahoe.spark.writing.store_assignment import Refusals
+from tahoe.table.writing.write_plan import WriteRequest, plan_write
 
 FAILS = "if(id = 2, raise_error('boom'), id)"
 

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame
 
 import tahoe
 from tahoe.errors import DeletionVectorError, SessionNotEnabledError
-from tahoe.spark import vectors
+from tahoe.spark.reading import deletion_vectors
 from tests.spark.foreign import mark
 
 pytestmark = pytest.mark.usefixtures("tables")
@@ -128,9 +128,9 @@ def test_filters_reach_the_scan(spark):
 
 def test_files_are_skipped_before_their_vectors_are_loaded(spark, monkeypatch):
     loaded = []
-    load = vectors.load_deletion_vector
-    monkeypatch.setattr(vectors, "load_deletion_vector", lambda *args: loaded.append(args) or load(*args))
-    monkeypatch.setattr(vectors, "_kept", vectors.Recent(1))
+    load = deletion_vectors.load_deletion_vector
+    monkeypatch.setattr(deletion_vectors, "load_deletion_vector", lambda *args: loaded.append(args) or load(*args))
+    monkeypatch.setattr(deletion_vectors, "_kept", deletion_vectors.Recent(1))
     assert spark.sql("select count(*) from t where part = 0").collect()[0][0] == 97
     assert len(loaded) == 1
 
@@ -152,8 +152,8 @@ def unadapted(spark):
 @pytest.mark.parametrize(("kept_in", "reused"), [("array", "ReusedSubquery"), ("bitmaps", "ReusedExchange")])
 def test_what_is_sent_is_reused(spark, monkeypatch, kept_in, reused):
     if kept_in == "bitmaps":
-        monkeypatch.setattr(vectors, "ARRAY_BYTES_MAX", 0)
-        monkeypatch.setattr(vectors, "_kept", vectors.Recent(1))
+        monkeypatch.setattr(deletion_vectors, "ARRAY_BYTES_MAX", 0)
+        monkeypatch.setattr(deletion_vectors, "_kept", deletion_vectors.Recent(1))
     assert reused in executed(spark.sql("select s, sum(id) from t group by s union all select s, sum(d) from t group by s"))
 
 
@@ -216,8 +216,8 @@ def test_a_damaged_vector_is_an_error_and_brings_no_row_back(spark, path):
 
 
 def test_past_the_array_bitmaps_are_joined(spark, tables, monkeypatch):
-    monkeypatch.setattr(vectors, "ARRAY_BYTES_MAX", 0)
-    monkeypatch.setattr(vectors, "_kept", vectors.Recent(1))
+    monkeypatch.setattr(deletion_vectors, "ARRAY_BYTES_MAX", 0)
+    monkeypatch.setattr(deletion_vectors, "_kept", deletion_vectors.Recent(1))
     frame = spark.read.format("delta").load(tables[0]).selectExpr("sum(a.y)", "count(*)", "max(_metadata.row_index)")
     assert "BroadcastHashJoin" in executed(frame)
     same(spark, "select sum(a.y), count(*) from {t} where part = 0")
@@ -225,8 +225,8 @@ def test_past_the_array_bitmaps_are_joined(spark, tables, monkeypatch):
 
 
 def test_past_the_broadcast_a_function_in_the_executors_answers(spark, tables, monkeypatch):
-    monkeypatch.setattr(vectors, "BROADCAST_BYTES_MAX", vectors.CHUNK_BYTES)
-    monkeypatch.setattr(vectors, "_kept", vectors.Recent(1))
+    monkeypatch.setattr(deletion_vectors, "BROADCAST_BYTES_MAX", deletion_vectors.CHUNK_BYTES)
+    monkeypatch.setattr(deletion_vectors, "_kept", deletion_vectors.Recent(1))
     frame = spark.read.format("delta").load(tables[0]).selectExpr("sum(a.y)", "count(*)", "max(_metadata.row_index)")
     assert "ArrowEval" in executed(frame)
     same(spark, "select sum(a.y), count(*) from {t} where part = 0")
@@ -246,11 +246,11 @@ def test_without_the_rule_a_table_with_vectors_is_refused(spark, tables):
 
 def test_bitmaps_hold_exactly_the_rows():
     rows = np.array([0, 1, 63, 64, 65_535, 65_536, 5 * 65_536 + 7, (1 << 40) + 3], dtype=np.int64)
-    chunks, words = vectors.bitmaps(rows)
+    chunks, words = deletion_vectors.bitmaps(rows)
     assert chunks.tolist() == [0, 1, 5, 1 << 24]
     found = [
         (int(chunk) << 16) | (word << 6) | bit
-        for (chunk, line), word in itertools.product(zip(chunks, words, strict=True), range(vectors.CHUNK_WORDS))
+        for (chunk, line), word in itertools.product(zip(chunks, words, strict=True), range(deletion_vectors.CHUNK_WORDS))
         for bit in range(64)
         if int(line[word]) >> bit & 1
     ]
@@ -259,11 +259,11 @@ def test_bitmaps_hold_exactly_the_rows():
 
 def test_an_array_has_as_many_words_for_each_file_and_a_last_one_that_marks_nothing(monkeypatch):
     marked = [np.array([3, 70_000]), np.array([], dtype=np.int64), np.array([64])]
-    found = [vectors.bitmaps(rows) for rows in marked]
+    found = [deletion_vectors.bitmaps(rows) for rows in marked]
     keys = np.concatenate([(number << 32) | chunks for number, (chunks, _) in enumerate(found)])
-    chunks = vectors.Chunks(keys, np.concatenate([words for _, words in found]).view(np.int64))
+    chunks = deletion_vectors.Chunks(keys, np.concatenate([words for _, words in found]).view(np.int64))
     lines = chunks.flat(len(marked))
     assert lines.shape == (3, 70_000 // 64 + 2)
     assert [np.flatnonzero(np.unpackbits(line.view(np.uint8), bitorder="little")).tolist() for line in lines] == [[3, 70_000], [], [64]]
-    monkeypatch.setattr(vectors, "ARRAY_BYTES_MAX", lines.nbytes - 1)
+    monkeypatch.setattr(deletion_vectors, "ARRAY_BYTES_MAX", lines.nbytes - 1)
     assert chunks.flat(len(marked)) is None

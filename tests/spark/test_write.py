@@ -42,8 +42,8 @@ from tahoe.errors import (
     WriteNotImplementedError,
 )
 from tahoe.protocol.actions import Add, CommitInfo, Txn, decode_commit
-from tahoe.spark import write
-from tahoe.table.writing import WritePlan
+from tahoe.spark.dml import write
+from tahoe.table.writing.write_plan import WritePlan
 
 NAN = float("nan")
 

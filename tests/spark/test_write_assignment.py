@@ -19,7 +19,7 @@ from pyspark.sql import Row, SparkSession
 from tahoe import DeltaTable
 from tahoe.errors import NotNullViolationError, SchemaMismatchError, WriteFailedError
 from tahoe.protocol.schema import Array, DataType, Decimal, Field, Map, Primitive, Struct, encode_type
-from tahoe.spark.assignment import Policy, always_fits, check_assignable, conforms_inside, storable
+from tahoe.spark.writing.assignment_rules import Policy, always_fits, check_assignable, conforms_inside, storable
 
 NAMES = (
     *("string", "long", "integer", "short", "byte", "float", "double", "boolean", "binary"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tahoe.errors import InvalidOptionError
-from tahoe.spark.write_options import WriteOptions, parse_options
+from tahoe.spark.writing.write_options import WriteOptions, parse_options
 
 
 def parse(options: dict[str, str] | None = None, settings: dict[str, str] | None = None) -> WriteOptions:

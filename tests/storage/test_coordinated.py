@@ -15,7 +15,7 @@ from tahoe.storage.commit_service import CommitEntry
 from tahoe.storage.coordinated import CoordinatedStore
 from tahoe.storage.env import Store
 from tahoe.storage.memory import Effect, Fault, FaultPlan, MemoryCommitService, MemoryStore, Operation
-from tahoe.table.committer import Committed, put_commit
+from tahoe.table.log.committer import Committed, put_commit
 from tests.table.builders import memory_env
 
 _names = itertools.count()

@@ -15,8 +15,8 @@ from tahoe.protocol.replay import State
 from tahoe.protocol.schema import LONG, Field, Struct
 from tahoe.storage.env import Env
 from tahoe.storage.memory import FaultPlan, MemoryStore
-from tahoe.table.files import DELETION_VECTOR
-from tahoe.table.log import Log
+from tahoe.table.log.delta_log import Log
+from tahoe.table.log.live_files import DELETION_VECTOR
 
 SCHEMA = Struct((Field(name="id", type=LONG),))
 PROTOCOL = Protocol(reader_version=1, writer_version=2)

@@ -15,7 +15,7 @@ from tahoe.protocol.deletion_vector import inline_descriptor
 from tahoe.protocol.partitions import encode_path
 from tahoe.protocol.schema import STRING, Field, Struct
 from tahoe.storage.env import Env
-from tahoe.table.types import arrow_type
+from tahoe.table.arrow.types import arrow_type
 from tests.table.builders import put_commit
 
 ENABLED = {"delta.enableChangeDataFeed": "true"}

@@ -26,10 +26,10 @@ from tahoe.protocol.column_changes import ColumnChange, NewColumn
 from tahoe.protocol.predicate import Column, IsNull
 from tahoe.protocol.schema import STRING, Field
 from tahoe.storage import Env
-from tahoe.table.changes import Changes
-from tahoe.table.scan import Scan
-from tahoe.table.snapshot import Snapshot
+from tahoe.table.reading.scan import Scan
+from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.table import Table
+from tahoe.table.writing.transaction_builder import Changes
 from tests.table.builders import memory_env
 
 ROWS = pa.table({"carrier": ["AA", "B6"], "n": [1, 2]})

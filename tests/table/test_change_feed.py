@@ -28,7 +28,7 @@ from tahoe.protocol.actions import CommitInfo, Remove
 from tahoe.protocol.deletion_vector import inline_descriptor
 from tahoe.protocol.schema import INTEGER, LONG, STRING, Field, Struct
 from tahoe.storage.memory import MemoryStore, Operation
-from tahoe.table.change_feed import AskedRange, load_feed, plan_feed
+from tahoe.table.reading.change_feed import AskedRange, load_feed, plan_feed
 from tests.table.builders import memory_env
 from tests.table.feeds import Fed, gone, metadata
 

@@ -31,11 +31,11 @@ from tahoe.protocol.deletion_vector import inline_descriptor
 from tahoe.protocol.predicate import And, Column, Comparison, Literal, Unknown
 from tahoe.protocol.schema import LONG, STRING, Field, Struct
 from tahoe.storage.memory import Effect, Fault, FaultPlan, MemoryStore, Operation
-from tahoe.table.alter import set_properties
-from tahoe.table.arrow_writer import write_arrow
-from tahoe.table.snapshot import load_snapshot
-from tahoe.table.verify import check
-from tahoe.table.writing import WriteRequest
+from tahoe.table.reading.snapshot import load_snapshot
+from tahoe.table.verify.check import check
+from tahoe.table.writing.alter import set_properties
+from tahoe.table.writing.arrow_writer import write_arrow
+from tahoe.table.writing.write_plan import WriteRequest
 from tests.table.builders import memory_env, put_commit
 
 WITH_VECTORS = {"delta.enableDeletionVectors": "true"}
@@ -464,7 +464,7 @@ def test_an_interruption_ends_a_transaction(monkeypatch):
     kept = [info.key for info in table.env.store.walk()]
     with pytest.raises(KeyboardInterrupt), table.transaction() as changes:
         changes.delete("id = 0 or id = 20")
-        monkeypatch.setattr("tahoe.table.changes.Transaction", lambda **_: (_ for _ in ()).throw(KeyboardInterrupt))
+        monkeypatch.setattr("tahoe.table.writing.transaction_builder.Transaction", lambda **_: (_ for _ in ()).throw(KeyboardInterrupt))
         changes.commit()
     assert [info.key for info in table.env.store.walk()] == kept
     with pytest.raises(UnsupportedOperationError, match="it is over"):

@@ -15,12 +15,12 @@ from tahoe.protocol.actions import DeletionVectorDescriptor, DomainMetadata, Met
 from tahoe.protocol.last_checkpoint import parse_last_checkpoint
 from tahoe.protocol.schema import Struct, parse_schema
 from tahoe.storage.memory import Effect, Fault, FaultPlan, Operation
-from tahoe.table import checkpoint_writer
-from tahoe.table.checkpoint import read_checkpoint, read_tombstones
-from tahoe.table.checkpoint_writer import write_checkpoint
-from tahoe.table.log import Log
-from tahoe.table.snapshot import Snapshot, load_snapshot
-from tahoe.table.verify_log import check_log
+from tahoe.table.commit import checkpoint_writer
+from tahoe.table.commit.checkpoint_writer import write_checkpoint
+from tahoe.table.log.checkpoint import read_checkpoint, read_tombstones
+from tahoe.table.log.delta_log import Log
+from tahoe.table.reading.snapshot import Snapshot, load_snapshot
+from tahoe.table.verify.log import check_log
 from tests.table.builders import METADATA, PROTOCOL, add, make_log, memory_env, put_commit
 
 WEEK_MS = int(timedelta(days=7).total_seconds() * 1000)
@@ -108,7 +108,7 @@ def test_tombstones_pass_from_checkpoint_to_checkpoint(log: Log) -> None:
 
 def test_sidecars_are_of_a_bounded_size(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checkpoint_writer, "SIDECAR_FILES_MAX", 10)
-    monkeypatch.setattr("tahoe.table.files.BATCH_ROWS", 4)
+    monkeypatch.setattr("tahoe.table.log.live_files.BATCH_ROWS", 4)
     env = memory_env()
     metadata = Metadata(id="test", schema_string=METADATA.schema_string, configuration={"delta.checkpointPolicy": "v2"})
     put_commit(env, 0, [V2, metadata, *(add(f"f{n}") for n in range(33))])
@@ -221,7 +221,7 @@ def test_the_hint_goes_forward_only(log: Log) -> None:
 @pytest.mark.parametrize("nth", range(1, 7))
 def test_a_crash_between_any_two_writes_leaves_a_readable_table(nth: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checkpoint_writer, "SIDECAR_FILES_MAX", 1)
-    monkeypatch.setattr("tahoe.table.files.BATCH_ROWS", 1)
+    monkeypatch.setattr("tahoe.table.log.live_files.BATCH_ROWS", 1)
     writes = 5  # three sidecars, the checkpoint, the hint
     env = memory_env(faults=FaultPlan(Fault(effect=Effect.RAISE_BEFORE, operation=Operation.PUT, nth=nth, times=99)))
     metadata = Metadata(id="test", schema_string=METADATA.schema_string, configuration={"delta.checkpointPolicy": "v2"})

@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 
 import tahoe
 from tahoe.protocol.actions import Remove
-from tahoe.table import checkpoint, chunks, files, statistics
-from tahoe.table.chunks import one_array, replaced, sorted_table, taken
-from tahoe.table.files import COLUMNS, LiveFiles, MemoryPart, to_table
-from tahoe.table.verify import check_table
+from tahoe.table.arrow import chunks, statistics
+from tahoe.table.arrow.chunks import one_array, replaced, sorted_table, taken
+from tahoe.table.log import checkpoint, live_files
+from tahoe.table.log.live_files import COLUMNS, LiveFiles, MemoryPart, to_table
+from tahoe.table.verify.check import check_table
 from tests.table.builders import add, make_log, memory_env
 
 SOURCES = Path(tahoe.__file__).parent
@@ -77,7 +78,7 @@ def test_lists_scans_and_checks_put_no_texts_of_all_files_together(monkeypatch):
     monkeypatch.setattr(chunks, "_PIECE_ROWS", 2)
     monkeypatch.setattr(chunks, "_SORTED_ROWS", 4)
     monkeypatch.setattr(statistics, "_SLICE_ROWS", 2)
-    monkeypatch.setattr(files, "BATCH_ROWS", 1)
+    monkeypatch.setattr(live_files, "BATCH_ROWS", 1)
     monkeypatch.setattr(checkpoint, "BATCH_ROWS", 1)
     env = memory_env()
     table = tahoe.Table("memory://given", env=env)

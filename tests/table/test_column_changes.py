@@ -38,7 +38,7 @@ from tahoe.errors import (
 from tahoe.protocol.column_changes import TEXT_TYPE, ColumnChange, NewColumn, Position, dotted
 from tahoe.protocol.column_mapping import column_id
 from tahoe.protocol.schema import INTEGER, LONG, STRING, Array, Field, Map, Struct
-from tahoe.table.changes import Changes
+from tahoe.table.writing.transaction_builder import Changes
 from tests.table.builders import memory_env
 
 ROWS = pa.table(

@@ -9,7 +9,7 @@ import pytest
 from tahoe.errors import StorageRefusedError
 from tahoe.protocol.log_files import commit_key
 from tahoe.storage.memory import Effect, Fault, FaultPlan, Operation
-from tahoe.table.committer import Committed, Lost, Unknown, put_commit
+from tahoe.table.log.committer import Committed, Lost, Unknown, put_commit
 from tests.table.builders import memory_env
 
 

@@ -29,13 +29,13 @@ from tahoe.storage.env import Env
 from tahoe.storage.local import LocalStore
 from tahoe.storage.locations import local_path
 from tahoe.storage.memory import Effect, Fault, FaultPlan, MemoryStore, Operation
-from tahoe.table.arrow_writer import commit_files, write_files
-from tahoe.table.checkpoint_writer import write_checkpoint
-from tahoe.table.snapshot import Snapshot
+from tahoe.table.arrow.types import delta_schema
+from tahoe.table.commit.checkpoint_writer import write_checkpoint
+from tahoe.table.commit.post_commit_hooks import clean_log
+from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.table import Table
-from tahoe.table.types import delta_schema
-from tahoe.table.upkeep import clean_log
-from tahoe.table.writing import WriteRequest, plan_write
+from tahoe.table.writing.arrow_writer import commit_files, write_files
+from tahoe.table.writing.write_plan import WriteRequest, plan_write
 from tests.table.builders import memory_env
 
 INTERVAL = 4
@@ -512,7 +512,7 @@ def test_a_commit_in_a_gap_that_cannot_be_looked_into_is_in_doubt(monkeypatch):
     table = make()
     late = between(table, write_and_clean)
     commit = an_append(late)
-    monkeypatch.setattr("tahoe.table.continuity._taken_away", lambda *_: (_ for _ in ()).throw(OSError("no more descriptors")))
+    monkeypatch.setattr("tahoe.table.commit.continuity._taken_away", lambda *_: (_ for _ in ()).throw(OSError("no more descriptors")))
     with pytest.raises(CommitOutcomeUnknownError, match="no more descriptors"):
         commit()
 

@@ -25,7 +25,7 @@ from tahoe.protocol.actions import Protocol
 from tahoe.protocol.features import supported_features
 from tahoe.protocol.log_files import Kind
 from tahoe.storage.memory import MemoryStore
-from tahoe.table.verify import check
+from tahoe.table.verify.check import check
 from tests.table.builders import memory_env, put_commit
 
 DAY_MS = 86_400_000

@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 from tahoe.protocol.actions import Metadata
 from tahoe.protocol.schema import Struct, parse_schema
 from tahoe.storage import open_store
-from tahoe.table.footers import FileStatistics, read_statistics
-from tahoe.table.types import delta_schema
+from tahoe.table.arrow.types import delta_schema
+from tahoe.table.writing.footers import FileStatistics, read_statistics
 
 NAN = float("nan")
 

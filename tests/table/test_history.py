@@ -8,9 +8,9 @@ from tahoe.errors import InvalidTimeTravelError, MissingActionError, TimestampOu
 from tahoe.protocol import log_files
 from tahoe.protocol.actions import CommitInfo, Metadata, Protocol, encode_commit
 from tahoe.storage.memory import MemoryStore
-from tahoe.table.history import history, parse_timestamp, version_at
-from tahoe.table.log import Log
-from tahoe.table.snapshot import load_snapshot
+from tahoe.table.log.delta_log import Log
+from tahoe.table.reading.history import history, parse_timestamp, version_at
+from tahoe.table.reading.snapshot import load_snapshot
 from tests.table.builders import METADATA, PROTOCOL, SCHEMA, add, memory_env, put_commit
 
 STAMPED = Protocol(reader_version=1, writer_version=7, writer_features=frozenset({"inCommitTimestamp"}))

@@ -12,12 +12,13 @@ from tahoe.errors import TimestampOutOfRangeError
 from tahoe.protocol.actions import Metadata
 from tahoe.protocol.schema import LONG, Field, Struct
 from tahoe.storage.memory import MemoryStore
-from tahoe.table.alter import set_properties, unset_properties
-from tahoe.table.history import version_at
-from tahoe.table.snapshot import ENABLEMENT, load_snapshot
-from tahoe.table.transaction import Transaction
-from tahoe.table.verify_log import check_log
-from tahoe.table.writing import WriteRequest, plan_write
+from tahoe.table.commit.transaction import Transaction
+from tahoe.table.reading.history import version_at
+from tahoe.table.reading.snapshot import load_snapshot
+from tahoe.table.reading.snapshot_state import ENABLEMENT
+from tahoe.table.verify.log import check_log
+from tahoe.table.writing.alter import set_properties, unset_properties
+from tahoe.table.writing.write_plan import WriteRequest, plan_write
 from tests.table.builders import add, memory_env
 
 ENABLE = {"delta.enableInCommitTimestamps": "true"}

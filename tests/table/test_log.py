@@ -26,12 +26,12 @@ from tahoe.protocol.actions import DeletionVectorDescriptor, Metadata, Protocol,
 from tahoe.protocol.last_checkpoint import LastCheckpoint, encode_last_checkpoint
 from tahoe.protocol.log_files import commit_key
 from tahoe.storage.memory import Operation
-from tahoe.table.checkpoint_writer import write_checkpoint
-from tahoe.table.files import DELETION_VECTOR
-from tahoe.table.findings import Kind
-from tahoe.table.log import Log
-from tahoe.table.snapshot import load_snapshot, refresh
-from tahoe.table.verify_log import check_log
+from tahoe.table.commit.checkpoint_writer import write_checkpoint
+from tahoe.table.log.delta_log import Log
+from tahoe.table.log.live_files import DELETION_VECTOR
+from tahoe.table.reading.snapshot import load_snapshot, refresh
+from tahoe.table.verify.findings import Kind
+from tahoe.table.verify.log import check_log
 from tests.table.builders import CHECKPOINT_SCHEMA, METADATA, PROTOCOL, add, make_log, memory_env, parquet_bytes, put_commit
 
 VECTOR = DeletionVectorDescriptor(storage_type="i", path_or_inline="v", size_bytes=1, cardinality=1)

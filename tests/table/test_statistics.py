@@ -5,8 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 
 from tahoe.protocol.schema import LONG, STRING
-from tahoe.table import statistics
-from tahoe.table.statistics import KeptStatistics, StatisticsRequest, parse_statistics
+from tahoe.table.arrow import statistics
+from tahoe.table.arrow.statistics import KeptStatistics, StatisticsRequest, parse_statistics
 
 TEXTS = pa.chunked_array(
     [

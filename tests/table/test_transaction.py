@@ -23,10 +23,10 @@ from tahoe.protocol.actions import CommitInfo, DomainMetadata, Remove, Txn
 from tahoe.protocol.conflict import EVERYTHING, Intent
 from tahoe.storage.env import Watch
 from tahoe.storage.memory import Effect, Fault, FaultPlan, Operation
-from tahoe.table import arrow_writer, writing
-from tahoe.table.marks import Mark
-from tahoe.table.snapshot import load_snapshot
-from tahoe.table.transaction import Transaction
+from tahoe.table.commit.row_deletions import Mark
+from tahoe.table.commit.transaction import Transaction
+from tahoe.table.reading.snapshot import load_snapshot
+from tahoe.table.writing import arrow_writer, write_plan
 from tests.table.builders import METADATA, PROTOCOL, add, make_log, memory_env, put_commit
 
 
@@ -247,7 +247,7 @@ def test_an_append_that_was_sent_twice_at_once_is_there_once(monkeypatch):
     table = tahoe.Table(env.store.url, env=env)
     rows = pa.table({"id": [1]})
     table.append(rows)
-    plan = writing.plan_write
+    plan = write_plan.plan_write
 
     def overtaken(*args):
         planned = plan(*args)

@@ -20,14 +20,14 @@ from tahoe.protocol.version_checksum import parse_version_checksum
 from tahoe.storage.background import finish_background, in_background
 from tahoe.storage.env import Env
 from tahoe.storage.memory import Effect, Fault, FaultPlan, MemoryStore, Operation
-from tahoe.table import checkpoint_writer
-from tahoe.table.checkpoint_writer import write_checkpoint
-from tahoe.table.files import CheckpointPart
-from tahoe.table.log import Log
-from tahoe.table.snapshot import Snapshot, load_snapshot
-from tahoe.table.transaction import Transaction
-from tahoe.table.upkeep import checksum_of, clean_log, compact_log
-from tahoe.table.verify_log import check_log
+from tahoe.table.commit import checkpoint_writer
+from tahoe.table.commit.checkpoint_writer import write_checkpoint
+from tahoe.table.commit.post_commit_hooks import checksum_of, clean_log, compact_log
+from tahoe.table.commit.transaction import Transaction
+from tahoe.table.log.delta_log import Log
+from tahoe.table.log.live_files import CheckpointPart
+from tahoe.table.reading.snapshot import Snapshot, load_snapshot
+from tahoe.table.verify.log import check_log
 from tests.table.builders import METADATA, PROTOCOL, add, make_log, memory_env, put_commit
 
 DAY_MS = 86_400_000

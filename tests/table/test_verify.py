@@ -30,8 +30,8 @@ from tahoe.protocol.last_checkpoint import LastCheckpoint, encode_last_checkpoin
 from tahoe.protocol.replay import replay
 from tahoe.storage.env import Env
 from tahoe.storage.memory import MemoryStore, Operation
-from tahoe.table.log import Log
-from tahoe.table.verify import Finding, Kind, Severity, check, check_table
+from tahoe.table.log.delta_log import Log
+from tahoe.table.verify.check import Finding, Kind, Severity, check, check_table
 from tests.golden.tables import FOLDER, path, require_folder
 from tests.table.builders import METADATA, add, make_log, memory_env, parquet_bytes, put_commit, state_actions
 

@@ -12,8 +12,8 @@ from tahoe.errors import ChangesNotRecordedError, SchemaMismatchError
 from tahoe.protocol.actions import Metadata, Protocol
 from tahoe.protocol.properties import PROPERTIES, FeatureProperty
 from tahoe.protocol.schema import INTEGER, Field, Struct
-from tahoe.table.log import Log
-from tahoe.table.verify import check
+from tahoe.table.log.delta_log import Log
+from tahoe.table.verify.check import check
 from tests.table.builders import PROTOCOL, memory_env, put_commit
 
 SCHEMA = Struct((Field(name="id", type=INTEGER),))

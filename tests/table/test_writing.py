@@ -23,10 +23,10 @@ from tahoe.errors import (
 from tahoe.protocol.actions import Action, Add, DomainMetadata, Format, Metadata, Protocol
 from tahoe.protocol.column_mapping import column_id, physical_name
 from tahoe.protocol.schema import DOUBLE, LONG, STRING, VOID, Array, Field, Map, Struct
-from tahoe.table.arrow_writer import write_arrow
-from tahoe.table.types import delta_schema
-from tahoe.table.verify import check
-from tahoe.table.writing import WriteRequest, create_table, plan_write
+from tahoe.table.arrow.types import delta_schema
+from tahoe.table.verify.check import check
+from tahoe.table.writing.arrow_writer import write_arrow
+from tahoe.table.writing.write_plan import WriteRequest, create_table, plan_write
 from tests.table.builders import METADATA, PROTOCOL, memory_env, put_commit
 
 ROWS = pa.table({"id": [1, 2], "v": [1.0, 2.0]})

@@ -1,6 +1,6 @@
 """Action reconciliation over values: the reference by which the columnar replay is measured.
 
-Protocol: "Action Reconciliation". Small and slow on purpose; `tahoe.table.files` does the same for a million files.
+Protocol: "Action Reconciliation". Small and slow on purpose; `tahoe.table.log.live_files` does the same for a million files.
 """
 
 from __future__ import annotations

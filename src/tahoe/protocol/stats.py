@@ -1,6 +1,6 @@
 """The statistics of a data file, as a value and as JSON text.
 
-Protocol: "Per-file Statistics". Columns are named by their physical paths. Knows one file at a time; `tahoe.table.statistics` reads
+Protocol: "Per-file Statistics". Columns are named by their physical paths. Knows one file at a time; `tahoe.table.arrow.statistics` reads
 those of a million, and `tahoe.protocol.skipping` says what they prove.
 """
 

@@ -1,0 +1,1 @@
+"""What users and Spark call: sessions, sources, statements, `DeltaTable`."""

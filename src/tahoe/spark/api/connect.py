@@ -1,0 +1,337 @@
+"""Delta tables in a Spark Connect session, which has no JVM at hand: a Python data source, Spark's public way.
+
+The same `format("delta")` reads, change feeds too, writes and travels in time, with files skipped by the filters that Spark hands over.
+Rows pass through Python, and there are no names in SQL. What Spark does not hand to such a source of a write, `connect_commands` puts into
+options. The server's Python must have tahoe installed.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyspark.sql.datasource as ds
+from pyspark.sql.types import StructType
+
+from tahoe._version import VERSION
+from tahoe.errors import InvalidOptionError, OperationNotYetSupportedError, UnsupportedOperationError
+from tahoe.protocol import predicate as p
+from tahoe.spark.jvm.time_travel import Target, iso_moment, target_of_options
+from tahoe.spark.jvm.types import delta_schema, spark_schema
+from tahoe.spark.reading.change_feed import asked_range, check_not_pinned, is_asked_for
+from tahoe.spark.writing.write_options import MODE, SETTINGS, WriteOptions, parse_options
+from tahoe.storage.background import finish_background
+from tahoe.table.reading.change_feed import PART_NAMES, ChangeFeed, FeedRange, PartName, load_feed, plan_feed
+from tahoe.table.reading.rows import read_rows
+from tahoe.table.reading.scan import Scan
+from tahoe.table.reading.snapshot import Snapshot
+from tahoe.table.table import Table
+from tahoe.table.writing.arrow_writer import commit_files, delete_files, write_files
+from tahoe.table.writing.write_plan import Mode, WriteRequest, WrittenFile, plan_write
+
+# A task reads files of so many bytes together, and writes a file once it has so many rows.
+TASK_BYTES = 128 << 20
+FILE_ROWS = 1 << 20
+
+SLOWER = (
+    "This is a Spark Connect session: Delta tables are read and written through Python, several times slower than in a session with a JVM "
+    'of its own, and only with format("delta") and a path: there are no table names in SQL and no DeltaTable. DESCRIBE HISTORY and '
+    "DESCRIBE DETAIL are run by tahoe.sql(spark, text)."
+)
+
+
+def register(spark: Any) -> None:
+    """Make `format("delta")` work in a Connect session."""
+    zone = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    spark.dataSource.register(type("DeltaSource", (DeltaSource,), {"zone": zone}))
+
+
+class DeltaSource(ds.DataSource):
+    """What Spark's server makes for each read and write."""
+
+    zone = "UTC"
+
+    @classmethod
+    def name(cls) -> str:
+        return "delta"
+
+    def _target(self) -> Target:
+        path = self.options.get("path")
+        if not path:
+            raise InvalidOptionError(option="path", value="missing", table="the table", detail="a Delta table is read from one path")
+        return target_of_options(iso_moment(self.zone), path, dict(self.options))
+
+    def _table(self, location: str) -> Table:
+        credentials = {name: value for name, value in self.options.items() if name.startswith("fs.")}
+        return Table(location, credentials, time_zone=self.zone)
+
+    def _feed(self, target: Target) -> ChangeFeed | None:
+        """The change feed that the options ask for; None where they ask for rows."""
+        by_name = {name.lower(): value for name, value in dict(self.options).items()}
+        if not is_asked_for(by_name, target.location):
+            return None
+        check_not_pinned(target)
+        return plan_feed(self._table(target.location).snapshot(), asked_range(by_name, iso_moment(self.zone), target.location))
+
+    def schema(self) -> StructType:
+        target = self._target()
+        feed = self._feed(target)
+        return spark_schema(target.snapshot(self._table(target.location)).schema if feed is None else feed.schema)
+
+    def reader(self, schema: StructType) -> ds.DataSourceReader:  # noqa: ARG002  PySpark's signature
+        target = self._target()
+        table = self._table(target.location)
+        feed = self._feed(target)
+        if feed is not None:
+            return _FeedReader(table, feed)
+        return _Reader(table, target.snapshot(table).version)
+
+    def writer(self, schema: StructType, overwrite: bool) -> ds.DataSourceWriter:
+        table = self._table(self._target().location)
+        options = parse_options(dict(self.options), json.loads(self.options.get(SETTINGS, "{}")), table=table.url)
+        _check_options(options, table.url)
+        names = self.options.get("partitionBy")
+        if options.partition_by is None and names is not None:
+            options = replace(options, partition_by=tuple(name.strip() for name in names.split(",") if name.strip()))
+        mode: Mode = "overwrite" if overwrite else _MODES[self.options.get(MODE, "append")]
+        return _Writer(table, _request(table, schema, options, mode))
+
+    def streamReader(self, schema: StructType) -> ds.DataSourceStreamReader:  # noqa: ARG002, N802  PySpark's signature
+        raise OperationNotYetSupportedError(operation="readStream", table=self._target().location, tahoe_version=VERSION)
+
+
+# --- reading
+
+
+@dataclass
+class _Files(ds.InputPartition):
+    """The positions of some files in the snapshot."""
+
+    numbers: tuple[int, ...]
+
+
+class _Reader(ds.DataSourceReader):
+    def __init__(self, table: Table, version: int) -> None:
+        self._location = table.url
+        self._env = table.env
+        self._zone = str(table.log.zone)
+        self._version = version
+        self._predicate: p.Predicate = p.TRUE
+
+    def pushFilters(self, filters: list[ds.Filter]) -> Iterable[ds.Filter]:  # noqa: N802  PySpark's name
+        """Filters leave files out; Spark applies all of them to the rows again."""
+        self._predicate = p.And(tuple(_predicate(f) for f in filters)) if filters else p.TRUE
+        return filters
+
+    def _snapshot(self) -> Snapshot:
+        return _snapshot(self._location, self._zone, self._version, self._env)
+
+    def partitions(self) -> Sequence[ds.InputPartition]:
+        return [_Files(numbers) for numbers in self._groups(self._snapshot())]
+
+    def _groups(self, snapshot: Snapshot) -> list[tuple[int, ...]]:
+        """The files that may match, by their positions, as tasks read them together; one group at least."""
+        listing = snapshot.scan(None if self._predicate == p.TRUE else self._predicate).files
+        groups: list[list[int]] = [[]]
+        size = 0
+        for number, size_bytes in zip(listing["number"].to_pylist(), listing["size_bytes"].to_pylist(), strict=True):
+            if groups[-1] and size + size_bytes > TASK_BYTES:
+                groups.append([])
+                size = 0
+            groups[-1].append(number)
+            size += size_bytes
+        return [tuple(group) for group in groups]
+
+    def read(self, partition: ds.InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, _Files)
+        snapshot = self._snapshot()
+        for number in partition.numbers:
+            one = Scan(snapshot, None, pa.array(np.array([number])))
+            yield from read_rows(one).to_batches()
+
+
+@dataclass
+class _FeedFiles(ds.InputPartition):
+    """The positions of some files in a part of a feed."""
+
+    part: PartName
+    numbers: tuple[int, ...]
+
+
+class _FeedReader(_Reader):
+    """A change feed, part by part."""
+
+    def __init__(self, table: Table, feed: ChangeFeed) -> None:
+        super().__init__(table, feed.snapshot.version)
+        self._range = feed.range
+
+    def _feed(self) -> ChangeFeed:
+        _ENVS[self._location] = self._env
+        return _loaded_feed(self._location, self._zone, self._range)
+
+    def partitions(self) -> Sequence[ds.InputPartition]:
+        feed = self._feed()
+        return [_FeedFiles(part, numbers) for part in PART_NAMES for numbers in self._groups(feed.part(part))]
+
+    def read(self, partition: ds.InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, _FeedFiles)
+        snapshot = self._feed().part(partition.part)
+        for number in partition.numbers:
+            one = Scan(snapshot, None, pa.array(np.array([number])))
+            yield from read_rows(one, marked=partition.part == "remarked").to_batches()
+
+
+_ENVS: dict[str, Any] = {}
+
+
+def _snapshot(location: str, zone: str, version: int, env: Any) -> Snapshot:
+    """A worker process reads the log once for all tasks of a version."""
+    _ENVS[location] = env
+    return _loaded(location, zone, version)
+
+
+@functools.lru_cache(maxsize=4)
+def _loaded(location: str, zone: str, version: int) -> Snapshot:
+    return Table(location, time_zone=zone, env=_ENVS[location]).snapshot(version)
+
+
+@functools.lru_cache(maxsize=4)
+def _loaded_feed(location: str, zone: str, versions: FeedRange) -> ChangeFeed:
+    return load_feed(_loaded(location, zone, versions.schema_version), versions)
+
+
+def _predicate(given: ds.Filter) -> p.Predicate:
+    """What a filter of Spark's says, as far as files can be left out by it."""
+    match given:
+        case ds.Not(child):
+            return p.Not(_predicate(child))
+        case ds.IsNull(column):
+            return p.IsNull(p.Column(tuple(column)))
+        case ds.IsNotNull(column):
+            return p.Not(p.IsNull(p.Column(tuple(column))))
+        case ds.In(column, values):
+            return p.In(p.Column(tuple(column)), tuple(values))
+        case ds.StringStartsWith(column, prefix):
+            return p.StartsWith(p.Column(tuple(column)), prefix)
+        case (
+            ds.EqualTo(column, value)
+            | ds.EqualNullSafe(column, value)
+            | ds.LessThan(column, value)
+            | ds.LessThanOrEqual(column, value)
+            | ds.GreaterThan(column, value)
+            | ds.GreaterThanOrEqual(column, value)
+        ):
+            return p.Comparison(_OPERATORS[type(given)], p.Column(tuple(column)), p.Literal(value))
+        case _:
+            return p.Unknown(type(given).__name__)
+
+
+_OPERATORS: Mapping[type[Any], p.Operator] = {
+    ds.EqualTo: "=",
+    ds.EqualNullSafe: "<=>",
+    ds.LessThan: "<",
+    ds.LessThanOrEqual: "<=",
+    ds.GreaterThan: ">",
+    ds.GreaterThanOrEqual: ">=",
+}
+
+
+# --- writing
+
+_MODES: Mapping[str, Mode] = {"append": "append", "error": "error", "ignore": "ignore"}
+
+
+def _check_options(options: WriteOptions, table: str) -> None:
+    """Refuse what needs Spark's engine: to leave it aside would replace other rows than the user meant."""
+    for name, value in (("replaceUsing", options.replace_using), ("replaceOn", options.replace_on)):
+        if value is not None:
+            raise UnsupportedOperationError(
+                operation=f"The option {name}",
+                table=table,
+                detail="a Spark Connect session writes through Python, which does not find rows by others",
+                remedy="Say with replaceWhere, on partition columns, which rows are replaced.",
+            )
+
+
+def _request(table: Table, schema: StructType, options: WriteOptions, mode: Mode) -> WriteRequest:
+    overwrite = mode == "overwrite"
+    return WriteRequest(
+        mode=mode,
+        schema=delta_schema(schema, table=table.url),
+        partition_by=options.partition_by,
+        cluster_by=options.cluster_by,
+        properties=options.properties,
+        default_properties=options.default_properties,
+        merge_schema=options.merge_schema,
+        overwrite_schema=options.overwrite_schema and overwrite,
+        replace_where=options.replace_where,
+        dynamic_partitions=options.dynamic_partitions and overwrite,
+        txn=options.txn,
+        user_metadata=options.user_metadata,
+        data_change=options.data_change,
+        engine="Apache-Spark-Connect",
+    )
+
+
+@dataclass
+class _Written(ds.WriterCommitMessage):
+    files: list[WrittenFile]
+    rows: int
+
+
+class _Writer(ds.DataSourceArrowWriter):
+    """Planned once, in the server; tasks write files, and the server commits them."""
+
+    def __init__(self, table: Table, request: WriteRequest) -> None:
+        plan = plan_write(table, request)
+        snapshot = None if plan is None else plan.snapshot
+        self._version = None if snapshot is None else snapshot.version
+        # tasks get the plan without the snapshot's files
+        self._plan = None if plan is None else replace(plan, snapshot=None, table=_bare(table))
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> ds.WriterCommitMessage:
+        files: list[WrittenFile] = []
+        rows = 0
+        if self._plan is not None:
+            for data in _tables(iterator):
+                files.extend(write_files(self._plan, data))
+                rows += data.num_rows
+        return _Written(files, rows)
+
+    def commit(self, messages: list[ds.WriterCommitMessage | None]) -> None:
+        if self._plan is None:
+            return
+        table = self._plan.table
+        snapshot = None if self._version is None else table.snapshot(self._version)
+        commit_files(replace(self._plan, snapshot=snapshot), _files(messages), sum(m.rows for m in messages if isinstance(m, _Written)))
+        finish_background()  # the worker's process may be gone right after this
+
+    def abort(self, messages: list[ds.WriterCommitMessage | None]) -> None:
+        if self._plan is not None:
+            delete_files(self._plan, _files(messages))
+
+
+def _bare(table: Table) -> Table:
+    return Table(table.url, time_zone=str(table.log.zone), env=table.env)
+
+
+def _files(messages: Sequence[ds.WriterCommitMessage | None]) -> list[WrittenFile]:
+    return [file for message in messages if isinstance(message, _Written) for file in message.files]
+
+
+def _tables(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Batches, put together to the size of a file."""
+    waiting: list[pa.RecordBatch] = []
+    for batch in batches:
+        waiting.append(batch)
+        if sum(b.num_rows for b in waiting) >= FILE_ROWS:
+            yield pa.Table.from_batches(waiting)
+            waiting = []
+    if waiting and any(b.num_rows for b in waiting):
+        yield pa.Table.from_batches(waiting)

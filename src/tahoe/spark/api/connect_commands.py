@@ -1,0 +1,170 @@
+"""What a Spark Connect session asks of Delta tables, on its way to the server.
+
+Spark gives a Python data source two modes, no partition columns and none of the session's settings. So a write travels as one that Spark
+takes, with what else was said in options, by which the source (`connect`) writes as was asked. What would make a name in the
+catalog is refused here: Spark makes the name, and then no statement can use it. This is done for one session, in the two methods of its
+client through which commands go; it knows no JVM.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeAlias
+
+from pyspark.sql.connect.proto import Command, WriteOperation
+
+from tahoe._version import VERSION
+from tahoe.errors import DeltaError, OperationNotYetSupportedError, UnsupportedOperationError
+from tahoe.spark.jvm.failures import for_user
+from tahoe.spark.writing.write_options import CLUSTERING_COLUMNS, MODE, PARTITION_COLUMNS, SETTINGS, is_setting
+from tahoe.sql.tokens import Token, tokens_of
+
+SOURCE = "delta"
+
+_MODES = {
+    WriteOperation.SAVE_MODE_UNSPECIFIED: "error",
+    WriteOperation.SAVE_MODE_ERROR_IF_EXISTS: "error",
+    WriteOperation.SAVE_MODE_IGNORE: "ignore",
+}
+
+Message: TypeAlias = Any
+"""A message of Spark Connect's protocol, whose classes are made when they are imported."""
+
+
+def watch(spark: Any) -> None:
+    """Let the commands of a session pass through here. To do it again changes nothing."""
+    client = spark.client
+    if getattr(client.execute_command, "knows_delta", False):
+        return
+    client.execute_command = _after(lambda command: as_sent(command, spark), client.execute_command)
+    client.to_table = _after(_checked, client.to_table)
+
+
+def _after(look: Callable[[Message], Message], send: Callable[..., Any]) -> Callable[..., Any]:
+    """A method of the client, which is given what a look at its first argument makes of it."""
+
+    @functools.wraps(send)
+    def looked_at(message: Message, *further: Any, **named: Any) -> Any:
+        try:
+            message = look(message)
+        except DeltaError as error:
+            raise for_user(error) from None
+        return send(message, *further, **named)
+
+    looked_at.knows_delta = True  # type: ignore[attr-defined]
+    return looked_at
+
+
+def as_sent(command: Message, spark: Any) -> Message:
+    """The command that the server is given for one of the session's.
+
+    Raises:
+        UnsupportedOperationError: it would make what no statement can use.
+        OperationNotYetSupportedError: it is a stream.
+    """
+    kind = command.WhichOneof("command_type")
+    if kind == "write_operation" and command.write_operation.source.lower() == SOURCE:
+        return _write_as_sent(command, _settings(spark))
+    if kind == "write_operation_v2" and command.write_operation_v2.provider.lower() == SOURCE:
+        raise _no_name(f"writeTo(...).using({SOURCE!r})", command.write_operation_v2.table_name)
+    if kind == "write_stream_operation_start" and command.write_stream_operation_start.format.lower() == SOURCE:
+        stream = command.write_stream_operation_start
+        raise OperationNotYetSupportedError(operation="writeStream", table=stream.path or stream.table_name, tahoe_version=VERSION)
+    if kind == "sql_command":
+        name = _table_made_by(command.sql_command.input.sql.query or command.sql_command.sql)
+        if name is not None:
+            raise _no_name("CREATE TABLE ... USING delta", name)
+    return command
+
+
+def _checked(plan: Message) -> Message:
+    """The plan of a call of `spark.catalog`, unless it makes a name for a table of ours."""
+    if plan.WhichOneof("op_type") != "root" or plan.root.WhichOneof("rel_type") != "catalog":
+        return plan
+    kind = plan.root.catalog.WhichOneof("cat_type")
+    if kind in ("create_table", "create_external_table"):
+        asked = getattr(plan.root.catalog, kind)
+        if asked.source.lower() == SOURCE:
+            raise _no_name("spark.catalog.createTable", asked.table_name)
+    return plan
+
+
+def _settings(spark: Any) -> dict[str, str]:
+    return {name: value for name, value in spark.conf.getAll.items() if is_setting(name)}
+
+
+def _write_as_sent(command: Message, settings: Mapping[str, str]) -> Message:
+    if command.write_operation.WhichOneof("save_type") == "table":
+        raise _no_name("saveAsTable", command.write_operation.table.table_name)
+    sent = Command()
+    sent.CopyFrom(command)
+    write = sent.write_operation
+    if write.HasField("bucket_by") or write.sort_column_names:
+        raise UnsupportedOperationError(
+            operation="bucketBy or sortBy",
+            table=write.path or write.options.get("path", ""),
+            detail="Delta tables have no buckets",
+            remedy="Leave it out; clusterBy keeps rows with similar values together.",
+        )
+    for option, columns in ((PARTITION_COLUMNS, write.partitioning_columns), (CLUSTERING_COLUMNS, write.clustering_columns)):
+        if columns:
+            write.options[option] = json.dumps(list(columns))
+            del columns[:]
+    if write.mode in _MODES:
+        write.options[MODE] = _MODES[write.mode]
+        write.mode = WriteOperation.SAVE_MODE_APPEND
+    if settings:
+        write.options[SETTINGS] = json.dumps(settings)
+    return sent
+
+
+def _no_name(operation: str, name: str) -> UnsupportedOperationError:
+    return UnsupportedOperationError(
+        operation=operation,
+        table=name,
+        detail="in a Spark Connect session whose server has not enabled tahoe, no statement could use the name, so that none was made",
+        remedy='Write to a path, df.write.format("delta").save(path), or make the name in a session with a JVM of its own.',
+    )
+
+
+# --- statements that make a table of ours
+
+
+def _table_made_by(text: str) -> str | None:
+    """The name of the table that a statement would make as one of Delta's; None where it would make none."""
+    tokens = [token for token in tokens_of(text) if token.kind != "end"]
+    words = iter(tokens)
+    if not _begins_with_create(words):
+        return None
+    using = next((i for i, token in enumerate(tokens) if token.is_word("USING") and _is_source(tokens[i + 1 : i + 2])), None)
+    if using is None:
+        return None
+    name = [token for token in words if not token.is_word("IF", "NOT", "EXISTS")]
+    return text[name[0].start : _end_of_name(name)] if name else None
+
+
+def _begins_with_create(words: Iterator[Token]) -> bool:
+    """Whether a statement begins as one that makes a table; what is left is its name and what follows."""
+    first = next(words, None)
+    if first is None or not first.is_word("CREATE", "REPLACE"):
+        return False
+    for word in words:
+        if word.is_word("TABLE"):
+            return True
+        if not word.is_word("OR", "REPLACE", "EXTERNAL"):
+            return False
+    return False
+
+
+def _is_source(tokens: list[Token]) -> bool:
+    return any(token.value.lower() == SOURCE for token in tokens)
+
+
+def _end_of_name(tokens: list[Token]) -> int:
+    """Where a name ends: parts with dots between them."""
+    end = 0
+    while end + 2 < len(tokens) and tokens[end + 1].is_symbol("."):
+        end += 2
+    return tokens[end].end

@@ -1,0 +1,134 @@
+"""What the Java side asks of Python, one method each, as `delta.Python` declares them.
+
+A method answers with a value or with a Java exception that stands for what was raised; nothing is decided here.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, ClassVar, TypeVar
+
+from tahoe.spark.api import commands, statements, table_functions
+from tahoe.spark.ddl import alter_table, catalog, guard, show_describe
+from tahoe.spark.jvm.cancellation import cancellable, interruptible
+from tahoe.spark.jvm.failures import to_java
+from tahoe.spark.jvm.gateway import Gateway, JavaObject
+from tahoe.spark.jvm.table_cache import opened
+from tahoe.spark.reading import change_feed, data_files, planning, scan
+
+M = TypeVar("M", bound=Callable[..., Any])
+
+
+def _answering(method: M) -> M:
+    """Errors become answers."""
+
+    @functools.wraps(method)
+    def answer(self: Source, *arguments: Any) -> Any:
+        try:
+            with interruptible():
+                return method(self, *arguments)
+        except BaseException as error:
+            return to_java(self.jvm, error)
+
+    return answer  # type: ignore[return-value]
+
+
+class Source:
+    """The implementation of `delta.Python`. It holds the JVM and no session: each question comes with its own."""
+
+    def __init__(self, jvm: JavaObject) -> None:
+        self.jvm = jvm
+
+    @_answering
+    def relation(self, session: JavaObject, options: JavaObject, given: JavaObject) -> JavaObject:
+        gateway = Gateway.of(session)
+        return planning.relation(gateway, gateway.texts(options), given)
+
+    @_answering
+    def plan(
+        self, session: JavaObject, table: str, metadata: str, partitions: str, name: str, within: str | None, version: int, *query: str
+    ) -> JavaObject:
+        return planning.plan(Gateway.of(session), planning.Analysed(table, metadata, partitions, name, within), version, *query)
+
+    @_answering
+    def changes(self, session: JavaObject, table: str, versions: str, name: str, *query: str) -> JavaObject:
+        return change_feed.plan(Gateway.of(session), table, versions, name, *query)
+
+    @_answering
+    def files(self, table: str, version: int, pinned: bool, selection: str | None, columns: str, filters: str) -> bytes | str:
+        asked = scan.Asked(table, version if pinned else None, selection, tuple(columns.split("\0")) if columns else ())
+        return scan.files_message(Gateway.active(), asked, filters)
+
+    @_answering
+    def inputs(self, table: str, version: int, pinned: bool, selection: str | None) -> str:
+        return "\0".join(scan.input_files(Gateway.active(), scan.Asked(table, version if pinned else None, selection, ())))
+
+    @_answering
+    def newest(self, table: str) -> int:
+        return opened(Gateway.active().spark, table).version
+
+    @_answering
+    def physical(self, described: str, required: str) -> str:
+        return data_files.physical(described, required)
+
+    @_answering
+    def entry(self, session: JavaObject, location: str, at: str) -> JavaObject:
+        return catalog.entry(Gateway.of(session), location, at)
+
+    @_answering
+    def exists(self, session: JavaObject, path: str) -> bool:
+        return catalog.path_exists(Gateway.of(session), path)
+
+    @_answering
+    def command(self, session: JavaObject, name: str, plan: JavaObject) -> JavaObject | None:
+        return commands.instead_of(Gateway.of(session), name, plan)
+
+    @_answering
+    def run(self, session: JavaObject, plan: JavaObject) -> JavaObject:
+        with cancellable(gateway := Gateway.of(session)):
+            return commands.run(gateway, plan)
+
+    @_answering
+    def save(self, session: JavaObject, mode: str, options: JavaObject, given: JavaObject, data: JavaObject) -> JavaObject:
+        with cancellable(gateway := Gateway.of(session)):
+            return commands.save(gateway, mode, gateway.texts(options), given, data)
+
+    @_answering
+    def stream(self, operation: str, table: str | None) -> None:
+        guard.refuse_stream(operation, table)
+
+    @_answering
+    def insert(self, session: JavaObject, files: JavaObject, data: JavaObject, overwrite: bool) -> None:
+        with cancellable(gateway := Gateway.of(session)):
+            commands.insert(gateway, files, data, overwrite)
+
+    @_answering
+    def properties(self, session: JavaObject, table: JavaObject) -> JavaObject:
+        return show_describe.properties(Gateway.of(session), table)
+
+    @_answering
+    def alter(self, session: JavaObject, table: JavaObject, changes: JavaObject) -> None:
+        with cancellable(gateway := Gateway.of(session)):
+            alter_table.alter(gateway, table, changes)
+
+    @_answering
+    def create(self, session: JavaObject, staged: JavaObject) -> None:
+        with cancellable(gateway := Gateway.of(session)):
+            commands.create(gateway, staged)
+
+    @_answering
+    def statement(self, beneath: JavaObject, text: str, parameters: JavaObject | None) -> JavaObject | None:
+        return statements.plan(Gateway.active(), beneath, text, parameters)
+
+    @_answering
+    def perform(self, session: JavaObject, text: str, values: JavaObject, condition: JavaObject | None) -> JavaObject:
+        with cancellable(gateway := Gateway.of(session)):
+            return statements.perform(gateway, text, values, condition)
+
+    @_answering
+    def rowsOf(self, session: JavaObject, function: str, arguments: JavaObject) -> JavaObject:  # noqa: N802  Java's name
+        return table_functions.rows_of(Gateway.of(session), function, arguments)._jdf
+
+    class Java:
+        implements: ClassVar = ["delta.Python"]

@@ -1,0 +1,159 @@
+"""`tahoe.sql`: what `spark.sql` runs, and Delta's own statements, in sessions whose parser knows nothing of them.
+
+In an enabled session with a JVM, `spark.sql` knows them all. It is for the others: a Spark Connect session, and a Spark whose internals
+have moved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  PySpark's users know it by this name
+
+from tahoe.errors import InvalidOptionError, NameOfAnotherKindError, UnsupportedOperationError
+from tahoe.spark.api import statements as running
+from tahoe.spark.api.delta_table import DETAIL, HISTORY, described, detail_row, history_row
+from tahoe.spark.api.merge_builder import raising_for_user
+from tahoe.spark.api.session import is_connect
+from tahoe.spark.ddl.catalog import path_of
+from tahoe.spark.jvm.gateway import Gateway, JavaObject, engine_of
+from tahoe.spark.writing.store_assignment import quoted
+from tahoe.sql import statements
+from tahoe.sql.statements import Expression, Name, Statement
+from tahoe.sql.tokens import tokens_of
+from tahoe.table.table import Table
+
+Args = Mapping[str, Any] | Sequence[Any] | None
+
+_PARAMETERS = "org.apache.spark.sql.catalyst.parser."
+
+
+def sql(spark: SparkSession, sqlQuery: str, args: Args = None) -> DataFrame:  # noqa: N803  PySpark's name
+    """Run a statement of SQL, Spark's or Delta's own.
+
+    Args:
+        sqlQuery: the statement.
+        args: its parameters, by name or by position, as `spark.sql` takes them.
+
+    Returns:
+        as `spark.sql`: the rows of a query, or the result of a command that has been run.
+
+    Raises:
+        StatementSyntaxError: it begins as a statement of Delta's, and is none.
+        UnsupportedOperationError: in a Spark Connect session, a statement that needs Spark's JVM.
+    """
+    if is_connect(spark):
+        return raising_for_user(lambda: _over_connect(spark, sqlQuery, args))
+    gateway = Gateway(spark)
+    if has_parser(gateway):
+        return spark.sql(sqlQuery, args=args)  # type: ignore[arg-type]
+    parser = gateway.session.sessionState().sqlParser()
+    plan = running.plan(gateway, parser, sqlQuery, _parameters(gateway, args))
+    return spark.sql(sqlQuery, args=args) if plan is None else gateway.dataframe_of_plan(plan)  # type: ignore[arg-type]
+
+
+def has_parser(gateway: Gateway) -> bool:
+    """Whether the session's own parser knows Delta's statements."""
+    return bool(gateway.java_class("delta.Parser").installed(gateway.session))
+
+
+def _parameters(gateway: Gateway, args: Args) -> JavaObject | None:
+    """Arguments as Spark's parser takes them."""
+    if not args:
+        return None
+    if isinstance(args, Mapping):
+        named = dict(zip(args, _literals(gateway, list(args.values())), strict=True))
+        return gateway.java_class(_PARAMETERS + "NamedParameterContext")(gateway.scala_map(named))
+    return gateway.java_class(_PARAMETERS + "PositionalParameterContext")(gateway.seq(_literals(gateway, args)))
+
+
+def _literals(gateway: Gateway, values: Sequence[Any]) -> list[JavaObject]:
+    """Values as Spark's literals."""
+    rows = gateway.spark.range(0).select([F.lit(value).alias("v") for value in values])
+    return [column.child() for column in gateway.items(rows._jdf.queryExecution().analyzed().projectList().iterator())]
+
+
+# --- Spark Connect
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A statement with its parameters, in a session whose values only the server can compute."""
+
+    spark: SparkSession
+    text: str
+    args: Args
+
+    def value(self, expression: Expression) -> Any:
+        """What an expression is, as the server computes it."""
+        row = self.spark.sql(f"SELECT {expression.text}", args=self._args_in(expression)).head()  # type: ignore[arg-type]
+        assert row is not None  # there is one row
+        return row[0]
+
+    def _args_in(self, expression: Expression) -> Args:
+        """The parameters that stand in an expression; those that have no names go by their order in the statement."""
+        if self.args is None or isinstance(self.args, Mapping):
+            return self.args
+        places = [token.start for token in tokens_of(self.text) if token.is_symbol("?")]
+        end = expression.start + len(expression.text)
+        return [value for place, value in zip(places, self.args, strict=False) if expression.start <= place < end] or None
+
+    def count(self, expression: Expression) -> int:
+        """The whole number from 0 that an expression is."""
+        found = self.value(expression)
+        if not isinstance(found, int) or isinstance(found, bool) or found < 0:
+            raise InvalidOptionError(option="LIMIT", value=expression.text, table="the statement", detail="it is a whole number from 0")
+        return found
+
+    def table(self, name: Name) -> Table:
+        """The table that the statement names.
+
+        Raises:
+            AnalysisException, NameOfAnotherKindError: there is none.
+        """
+        zone = self.spark.conf.get("spark.sql.session.timeZone") or "UTC"
+        if name.expression is not None:
+            return self.table(statements.parse_name(str(self.value(name.expression))))
+        if name.path is not None:
+            return Table(name.path, time_zone=zone)
+        path = path_of(name.parts)
+        if path is not None:
+            return Table(path, time_zone=zone)
+        rows = self.spark.sql("DESCRIBE TABLE EXTENDED " + ".".join(quoted(part) for part in name.parts)).collect()
+        location = next((row["data_type"] for row in rows if row["col_name"] == "Location"), None)
+        if location is None:
+            raise NameOfAnotherKindError(table=".".join(name.parts), kind="a view")
+        return Table(location, time_zone=zone)
+
+
+def _over_connect(spark: SparkSession, text: str, args: Args) -> DataFrame:
+    parsed = statements.parse(text)
+    if parsed is None:
+        return spark.sql(text, args=args)  # type: ignore[arg-type]
+    asked, statement = _Asked(spark, text, args), parsed.statement
+    match statement:
+        case statements.DescribeHistory():
+            limit = None if statement.limit is None else asked.count(statement.limit)
+            return described(spark, [history_row(commit) for commit in asked.table(statement.table).history(limit)], HISTORY)
+        case statements.DescribeDetail():
+            table = asked.table(statement.table)
+            return described(spark, [detail_row(table.snapshot(), ".".join(statement.table.parts) or None)], DETAIL)
+        case statements.AddFeature():
+            with asked.table(statement.table).transaction(engine=engine_of(spark)) as changes:
+                changes.upgrade_protocol(features=[statement.feature])
+            return spark.createDataFrame([], running.NOTHING)
+        case _:
+            raise _unsupported(statement)
+
+
+def _unsupported(statement: Statement) -> UnsupportedOperationError:
+    name = getattr(statement, "table", None) or getattr(statement, "source")  # noqa: B009  every statement has one of the two
+    return UnsupportedOperationError(
+        operation=running.name_of(statement),
+        table=name.path or ".".join(name.parts) or name.expression.text,
+        detail="a Spark Connect session has no JVM at hand, and this statement needs it",
+        remedy="Run it in a classic session, SparkSession.builder.master(...).",
+    )

@@ -1,0 +1,293 @@
+"""Running the statements that Spark's parser does not know: from SQL text to a plan of Spark's, and from there to rows.
+
+When a statement is parsed, it becomes a `delta.Statement`, which holds its text and, as expressions of Spark's, its values and its
+condition. Spark resolves the values with the plan and runs it once, as any command; then the text is read again, and done. What is never
+run, such as a statement that is explained, has left nothing here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql.types import IntegralType, StringType, StructType
+
+from tahoe._version import VERSION
+from tahoe.errors import InvalidOptionError, OperationNotYetSupportedError, StatementSyntaxError
+from tahoe.spark.api.delta_table import DETAIL, HISTORY, DeltaTable
+from tahoe.spark.ddl.catalog import path_in
+from tahoe.spark.dml.reorg_metrics import LAYOUT
+from tahoe.spark.jvm.failures import for_user
+from tahoe.spark.jvm.gateway import JVM_ERRORS, Gateway, JavaObject, java_error
+from tahoe.spark.jvm.values import Value, values
+from tahoe.spark.writing.store_assignment import quoted
+from tahoe.sql import statements
+from tahoe.sql.statements import Expression, Name, Parsed, Statement
+
+_ANALYSIS = "org.apache.spark.sql.catalyst.analysis."
+_PLANS = "org.apache.spark.sql.catalyst.plans.logical."
+
+NOTHING = StructType()
+
+
+# --- parsing
+
+
+def plan(gateway: Gateway, beneath: JavaObject, text: str, parameters: JavaObject | None) -> JavaObject | None:
+    """The plan of a statement of ours.
+
+    Args:
+        beneath: the parser that knows everything else.
+        parameters: those of the query, a `ParameterContext`.
+
+    Returns:
+        None for any other SQL; what the parser beneath makes of a text that begins as a statement of ours, is none, and is its.
+
+    Raises:
+        StatementSyntaxError: nobody can read it.
+    """
+    written = _substituted(gateway, text)
+    try:
+        parsed = statements.parse(written)
+    except StatementSyntaxError as error:
+        try:
+            return beneath.parsePlan(text) if parameters is None else beneath.parsePlanWithParameters(text, parameters)
+        except JVM_ERRORS:
+            raise for_user(error) from None
+    if parsed is None:
+        _refuse_in_script(written)
+        return None
+    node = _node(gateway, beneath, written, parsed, parameters)
+    return node if parsed.explain is None else _explained(gateway, node, parsed.explain)
+
+
+def _substituted(gateway: Gateway, text: str) -> str:
+    """The text with the session's settings in place of ${...}, as Spark's own parser reads it."""
+    if "${" not in text:
+        return text
+    return str(gateway.java_class("org.apache.spark.sql.internal.VariableSubstitution")().substitute(text))
+
+
+def _refuse_in_script(text: str) -> None:
+    """Say of a script that Spark cannot parse why, if it is for a statement of ours that stands in it."""
+    found = statements.statement_in_script(text)
+    if found is not None:
+        words = found.text.split()
+        expected = f"EXECUTE IMMEDIATE with the statement as a string: a script, BEGIN ... END, cannot hold {' '.join(words[:2])}"
+        raise for_user(StatementSyntaxError.at(text, found.start, words[0], expected))
+
+
+def _node(gateway: Gateway, beneath: JavaObject, text: str, parsed: Parsed, parameters: JavaObject | None) -> JavaObject:
+    standing = list(statements.values_of(parsed.statement))
+    condition = statements.condition_of(parsed.statement)
+    given = [_expression(beneath, text, e) for e in (standing if condition is None else [*standing, condition])]
+    bound = _bound(gateway, given, parameters)
+    how = _HOW[type(parsed.statement)]
+    return gateway.java_class("delta.Statement")(
+        f"Delta {how.name}",
+        text,
+        gateway.seq(bound[: len(standing)]),
+        None if condition is None else gateway.column(bound[-1])._jc,
+        gateway.module("org.apache.spark.sql.catalyst.types.DataTypeUtils").toAttributes(gateway.struct(how.columns)),
+    )
+
+
+def _expression(beneath: JavaObject, text: str, expression: Expression) -> JavaObject:
+    """An expression as Spark parses it. Blanks in place of what is before it make Spark's errors point at its place in the statement."""
+    blanks = re.sub(r"[^\n]", " ", text[: expression.start])
+    try:
+        return beneath.parseExpression(blanks + expression.text)
+    except JVM_ERRORS as error:
+        java = java_error(error)
+        if java is None or java.getClass().getSimpleName() != "ParseException":
+            raise
+        raise for_user(StatementSyntaxError.at(text, *_place(java, expression), "an expression")) from None
+
+
+def _place(error: JavaObject, expression: Expression) -> tuple[int, str]:
+    """Where Spark cannot read an expression, as near as it tells, and what stands there."""
+    near = str(error.getMessageParameters().get("error") or "").strip("'")
+    inside = expression.text.find(near) if near and near != "end of input" else -1
+    return (expression.start + inside, near) if inside >= 0 else (expression.start + len(expression.text), "")
+
+
+def _bound(gateway: Gateway, expressions: Sequence[JavaObject], parameters: JavaObject | None) -> list[JavaObject]:
+    """The expressions with the query's parameters in their places, by Spark's own rule."""
+    if parameters is None or not expressions or not _parameter_values(parameters):
+        return list(expressions)
+    carrier = gateway.java_class(_PLANS + "OneRowRelation")()
+    for expression in reversed(expressions):  # a Filter takes any expression
+        carrier = gateway.java_class(_PLANS + "Filter")(expression, carrier)
+    match parameters.getClass().getSimpleName():
+        case "NamedParameterContext":
+            given = gateway.dict(parameters.params())
+            query = gateway.java_class(_ANALYSIS + "NameParameterizedQuery")(carrier, gateway.seq(given), gateway.seq(given.values()))
+        case "PositionalParameterContext":
+            query = gateway.java_class(_ANALYSIS + "PosParameterizedQuery")(carrier, parameters.params())
+        case _:  # of EXECUTE IMMEDIATE, which may give some of them names
+            fields = [parameters.productElement(n) for n in range(2)]
+            query = gateway.java_class(_ANALYSIS + "GeneralParameterizedQuery")(carrier, *fields)
+    carrier = gateway.module(_ANALYSIS + "BindParameters").apply(query)
+    bound: list[JavaObject] = []
+    while len(bound) < len(expressions):
+        bound.append(carrier.condition())
+        carrier = carrier.child()
+    return bound
+
+
+def _parameter_values(parameters: JavaObject) -> bool:
+    """Whether a query has parameters at all."""
+    return bool(parameters.productElement(0).nonEmpty())
+
+
+def _explained(gateway: Gateway, node: JavaObject, mode: str) -> JavaObject:
+    how = gateway.java_class("org.apache.spark.sql.execution.ExplainMode").fromString(mode)
+    return gateway.java_class("org.apache.spark.sql.execution.command.ExplainCommand")(node, how)
+
+
+# --- running
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A statement that runs: its session, the values of its expressions, and its condition."""
+
+    gateway: Gateway
+    values: Mapping[Expression, Value]
+    condition: Column | None = None
+
+    def table(self, name: Name) -> DeltaTable:
+        """The table that a statement names.
+
+        Raises:
+            TableNotFoundError, NotADeltaTableError: there is no such table.
+        """
+        if name.path is not None:
+            return DeltaTable.forPath(self.gateway.spark, name.path)
+        if name.expression is not None:
+            return DeltaTable.forName(self.gateway.spark, self.text(name.expression, "IDENTIFIER"))
+        written = ".".join(part if part.isidentifier() else quoted(part) for part in name.parts)
+        path = path_in(written)
+        return DeltaTable.forName(self.gateway.spark, written) if path is None else DeltaTable.forPath(self.gateway.spark, path)
+
+    def text(self, expression: Expression, what: str) -> str:
+        """The text that an expression is.
+
+        Raises:
+            InvalidOptionError: it is none.
+        """
+        found = self.values[expression]
+        if not isinstance(found.type, StringType) or found.value is None:
+            raise InvalidOptionError(option=what, value=expression.text, table="the statement", detail="it is a string, and not null")
+        return str(found.value)
+
+    def count(self, expression: Expression, what: str) -> int:
+        """The whole number from 0 that an expression is.
+
+        Raises:
+            InvalidOptionError: it is none.
+        """
+        found = self.values[expression]
+        if not isinstance(found.type, IntegralType) or found.value is None or found.value < 0:
+            raise InvalidOptionError(option=what, value=expression.text, table="the statement", detail="it is a whole number from 0")
+        return int(found.value)
+
+
+def perform(gateway: Gateway, text: str, resolved: JavaObject, condition: JavaObject | None) -> JavaObject:
+    """Run a statement: its rows, as a Seq of Spark's.
+
+    Args:
+        text, resolved, condition: of a `delta.Statement`.
+    """
+    parsed = statements.parse(text)
+    assert parsed is not None  # it was parsed before
+    found = values(gateway, gateway.items(resolved.iterator()))
+    given = Given(
+        gateway,
+        dict(zip(statements.values_of(parsed.statement), found, strict=True)),
+        None if condition is None else gateway.column_of(condition),
+    )
+    rows = run(parsed.statement, given)
+    if rows is None:
+        return gateway.seq([])
+    return gateway.module("scala.jdk.javaapi.CollectionConverters").asScala(rows._jdf.collectAsList()).toSeq()
+
+
+def run(statement: Statement, given: Given) -> DataFrame | None:
+    """Run a statement. Returns its rows; None where it has no columns.
+
+    Raises:
+        OperationNotYetSupportedError: what it asks for is still to come.
+        DeltaAnalysisError: the table does not allow it.
+    """
+    return _HOW[type(statement)].run(statement, given)
+
+
+def _history(statement: statements.DescribeHistory, given: Given) -> DataFrame:
+    limit = None if statement.limit is None else given.count(statement.limit, "LIMIT")
+    return given.table(statement.table).history(limit)
+
+
+def _detail(statement: statements.DescribeDetail, given: Given) -> DataFrame:
+    return given.table(statement.table).detail()
+
+
+def _purge(statement: statements.ReorgPurge, given: Given) -> DataFrame:
+    return given.table(statement.table)._reorganised(given.condition)
+
+
+def _drop_feature(statement: statements.DropFeature, given: Given) -> None:
+    given.table(statement.table).dropFeatureSupport(statement.feature, statement.truncate_history)
+
+
+def _add_feature(statement: statements.AddFeature, given: Given) -> None:
+    given.table(statement.table).addFeatureSupport(statement.feature)
+
+
+def _sync_identity(statement: statements.SyncIdentity, given: Given) -> None:
+    given.table(statement.table).syncIdentity(".".join(statement.column))
+
+
+def _later(statement: Statement, given: Given) -> None:
+    """Say that it is still to come; where a statement needs a Delta table, it must be there."""
+    name = getattr(statement, "table", None) or getattr(statement, "source")  # noqa: B009  every statement has one of the two
+    how = _HOW[type(statement)]
+    if isinstance(statement, statements.ConvertToDelta | statements.Clone):  # whose tables need not be Delta tables yet
+        table = name.path or ".".join(name.parts) or name.expression.text
+    else:
+        table = given.table(name)._table.url
+    raise for_user(OperationNotYetSupportedError(operation=how.name, table=table, tahoe_version=VERSION))
+
+
+@dataclass(frozen=True, slots=True)
+class _How:
+    """How a statement is called, the columns of its result, and who runs it."""
+
+    name: str
+    columns: StructType
+    run: Callable[[Any, Given], DataFrame | None]
+
+
+_HOW: Mapping[type[Any], _How] = {
+    statements.DescribeHistory: _How("DESCRIBE HISTORY", HISTORY, _history),
+    statements.DescribeDetail: _How("DESCRIBE DETAIL", DETAIL, _detail),
+    statements.ReorgPurge: _How("REORG", LAYOUT, _purge),
+    statements.DropFeature: _How("DROP FEATURE", NOTHING, _drop_feature),
+    statements.AddFeature: _How("ADD FEATURE", NOTHING, _add_feature),
+    statements.SyncIdentity: _How("SYNC IDENTITY", NOTHING, _sync_identity),
+    statements.Vacuum: _How("VACUUM", NOTHING, _later),
+    statements.Optimize: _How("OPTIMIZE", NOTHING, _later),
+    statements.Generate: _How("GENERATE", NOTHING, _later),
+    statements.ConvertToDelta: _How("CONVERT TO DELTA", NOTHING, _later),
+    statements.Restore: _How("RESTORE", NOTHING, _later),
+    statements.Clone: _How("CLONE", NOTHING, _later),
+    statements.ReorgUpgradeUniform: _How("REORG UPGRADE UNIFORM", NOTHING, _later),
+}
+
+
+def name_of(statement: Statement) -> str:
+    """What a statement is called."""
+    return _HOW[type(statement)].name

@@ -1,0 +1,1 @@
+"""Statements that make, change and describe tables, and the names of tables."""

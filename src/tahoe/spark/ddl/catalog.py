@@ -1,0 +1,158 @@
+"""Tables by name: what Spark's catalogs answer for delta.`path` and for the names of Delta tables in the session's catalog.
+
+A catalog holds a table's name and location; schema and partitioning come from the log, of the version that is asked for.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import SparkSession
+
+from tahoe.errors import NameOfAnotherKindError, TableNameNotFoundError
+from tahoe.spark.jvm.gateway import Gateway, JavaObject
+from tahoe.spark.jvm.hadoop_store import url_of_uri
+from tahoe.spark.jvm.table_cache import metadata_identity, open_table, remember
+from tahoe.spark.jvm.time_travel import session_moment, target_of_catalog, target_of_path
+from tahoe.spark.jvm.types import visible_schema
+
+PROVIDER = "delta"
+
+# The version of which the catalog's statistics of a table were made. It is a property of the catalog's entry, not of the table.
+ANALYZED_VERSION = "tahoe.analyzedVersion"
+SESSION_CATALOG = "spark_catalog"
+
+
+def entry(gateway: Gateway, location: str, at: str) -> JavaObject:
+    """A table as its log has it, at a version if one is asked for: a `delta.Entry`, for a path or for an entry of the session's catalog.
+
+    Raises:
+        TableNotFoundError, NotADeltaTableError: raised rather than answered, because Spark would look for files next.
+    """
+    target = target_of_catalog(session_moment(gateway), location, at)
+    snapshot = remember(target.snapshot(open_table(gateway.spark, target.location)))
+    return gateway.java_class("delta.Entry")(
+        snapshot.url,
+        visible_schema(snapshot.schema).to_json(),
+        "\0".join(snapshot.partition_columns),
+        snapshot.version,
+        metadata_identity(snapshot),
+        target.is_pinned,
+        ANALYZED_VERSION,
+    )
+
+
+def path_exists(gateway: Gateway, path: str) -> bool:
+    """Whether delta.`path` is a table."""
+    return open_table(gateway.spark, target_of_path(session_moment(gateway), path).location).exists()
+
+
+# How many names an error shows where there are many.
+_SHOWN_NAMES_MAX = 5
+
+
+@dataclass(frozen=True, slots=True)
+class NamedTable:
+    """A Delta table's place: its name, if it has one, and its location."""
+
+    name: str | None
+    location: str
+
+
+def location_of(spark: SparkSession, name: str) -> str:
+    """The location of a Delta table by what a user calls it: a name of the session's catalog, or delta.`path`.
+
+    Raises:
+        TableNameNotFoundError: there is no such name.
+        NameOfAnotherKindError: it is another kind of table's, or a view's.
+    """
+    gateway = Gateway(spark)
+    parts = name_parts(gateway, name)
+    path = path_of(parts)
+    if path is not None:
+        return path
+    table = catalog_table(gateway, parts)
+    if gateway.session.sessionState().catalog().isTempView(gateway.seq(parts)):
+        raise NameOfAnotherKindError(table=name, kind="a temporary view")
+    if table is None:
+        raise name_not_found(gateway, name)
+    if not is_delta(table):
+        provider = table.provider()
+        kind = f"a table of the format {provider.get()}" if provider.isDefined() else "a view"
+        raise NameOfAnotherKindError(table=name, kind=kind)
+    return url_of_uri(gateway, table.location())
+
+
+def name_not_found(gateway: Gateway, name: str) -> TableNameNotFoundError:
+    """The error for a name that the catalog does not have, with the nearest names of its database."""
+    catalog = gateway.session.sessionState().catalog()
+    parts = name_parts(gateway, name)
+    names = _in_session_catalog(parts) or parts
+    database = names[-2] if len(names) == 2 else catalog.getCurrentDatabase()
+    near: list[str] = []
+    if catalog.databaseExists(database):
+        known = [str(found.table()) for found in gateway.items(catalog.listTables(database).iterator())]
+        near = difflib.get_close_matches(names[-1].lower(), known, n=_SHOWN_NAMES_MAX, cutoff=0.6)
+    return TableNameNotFoundError(table=name, near=f"; it has {', '.join(near)}" if near else "")
+
+
+def name_parts(gateway: Gateway, name: str) -> list[str]:
+    """A name in parts, as the session's parser reads it."""
+    return [str(part) for part in gateway.items(gateway.session.sessionState().sqlParser().parseMultipartIdentifier(name).iterator())]
+
+
+def qualified_name(spark: SparkSession, name: str) -> list[str]:
+    """The catalog, the database and the name of a table; nothing where the name is delta.`path`."""
+    parts = name_parts(Gateway(spark), name)
+    if path_of(parts) is not None:
+        return []
+    database = [spark.catalog.currentDatabase()] if len(parts) == 1 else []
+    return [*([SESSION_CATALOG] if len(parts) < 3 else []), *database, *parts]
+
+
+def catalog_table(gateway: Gateway, parts: list[str]) -> JavaObject | None:
+    """A table or view of the session's catalog, as the catalog describes it; None where there is none of that name."""
+    catalog = gateway.session.sessionState().catalog()
+    names = _in_session_catalog(parts)
+    if names is None:
+        return None
+    identifier = gateway.java_class("org.apache.spark.sql.catalyst.TableIdentifier")
+    name = identifier(names[-1], gateway.option(names[-2] if len(names) > 1 else None))
+    return catalog.getTableMetadata(name) if catalog.tableExists(name) else None
+
+
+def _in_session_catalog(parts: list[str]) -> list[str] | None:
+    """A name without the catalog: of the table, after its database if that is named; None where it is in another catalog."""
+    names = parts[1:] if len(parts) == 3 and parts[0].lower() == SESSION_CATALOG else parts
+    return names if len(names) <= 2 else None
+
+
+def defined_table(gateway: Gateway, plan: JavaObject) -> JavaObject | None:
+    """The `delta.DefinedTable` that a statement is about; None where it is about no table of ours."""
+    for part in gateway.items(plan.productIterator()):
+        if hasattr(part, "getClass") and part.getClass().getSimpleName() == "ResolvedTable":
+            return part.table() if part.table().getClass().getName() == "delta.DefinedTable" else None
+    return None
+
+
+def is_delta(table: JavaObject) -> bool:
+    """Whether a `CatalogTable` is ours."""
+    provider = table.provider()
+    return bool(provider.isDefined() and provider.get().lower() == PROVIDER)
+
+
+_PATH = re.compile(r"delta\.`((?:[^`]|``)+)`", re.IGNORECASE)
+
+
+def path_of(parts: Sequence[str]) -> str | None:
+    """The path of a name in parts, where it is ``delta.`path` ``; None for another name."""
+    return parts[1] if len(parts) == 2 and parts[0].lower() == PROVIDER and "/" in parts[1] else None
+
+
+def path_in(identifier: str) -> str | None:
+    """The path of ``delta.`path` ``; None for another identifier."""
+    found = _PATH.fullmatch(identifier.strip())
+    return found[1].replace("``", "`") if found else None

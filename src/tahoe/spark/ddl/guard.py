@@ -1,0 +1,211 @@
+"""Statements of Spark's own that would damage a Delta table, or pretend to change it, are refused before they run.
+
+Spark knows a table's folder as a folder of Parquet files, and the catalog's entry as the table. What writes files there or changes only
+the entry goes past the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from tahoe._version import VERSION
+from tahoe.errors import StreamNotYetSupportedError, UnsupportedOperationError
+from tahoe.spark.ddl.catalog import defined_table, is_delta
+from tahoe.spark.jvm.gateway import Gateway, JavaObject
+from tahoe.spark.jvm.table_cache import open_table
+
+_LOG_FOLDER = "_delta_log"
+
+
+@dataclass(frozen=True, slots=True)
+class _Refusal:
+    operation: str
+    detail: str
+    remedy: str
+
+
+_ENTRY_ONLY = "Spark would change the catalog's entry and not the table"
+_FILES = "Spark would write files of its own into the table's folder"
+
+_LOAD = _Refusal("LOAD DATA", _FILES, "Read the files with spark.read and append them.")
+_REPAIR = _Refusal("MSCK REPAIR TABLE", _ENTRY_ONLY, "The log knows all partitions: nothing needs repair.")
+_ADD_PARTITION = _Refusal("ADD PARTITION", _ENTRY_ONLY, "Partitions appear with their rows.")
+_DROP_PARTITION = _Refusal("DROP PARTITION", _ENTRY_ONLY, "Delete the rows, or overwrite the partition with replaceWhere.")
+_RENAME_PARTITION = _Refusal("RENAME PARTITION", _ENTRY_ONLY, "Change the rows, with UPDATE.")
+_SERDE = _Refusal("SET SERDE", _ENTRY_ONLY, "A Delta table has no serde.")
+
+_STATEMENT = "Use the statement in spark.sql, on the table's name or on delta.`path`."
+
+# Commands on a table by its name, which Spark makes for tables of its own session catalog. Those that are not here do no harm: DROP TABLE,
+# DESCRIBE, ... For most of them our catalogs have an answer of their own, so that only a program that makes such a plan comes here.
+_ON_NAMES: Mapping[str, _Refusal] = {
+    "LoadDataCommand": _LOAD,
+    "RepairTableCommand": _REPAIR,
+    "AlterTableAddPartitionCommand": _ADD_PARTITION,
+    "AlterTableDropPartitionCommand": _DROP_PARTITION,
+    "AlterTableRenamePartitionCommand": _RENAME_PARTITION,
+    "AlterTableAddColumnsCommand": _Refusal("ADD COLUMNS", _ENTRY_ONLY, _STATEMENT),
+    "AlterTableChangeColumnCommand": _Refusal("CHANGE COLUMN", _ENTRY_ONLY, _STATEMENT),
+    "AlterTableReplaceColumnsCommand": _Refusal("REPLACE COLUMNS", _ENTRY_ONLY, _STATEMENT),
+    "AlterTableSetPropertiesCommand": _Refusal("SET TBLPROPERTIES", _ENTRY_ONLY, _STATEMENT),
+    "AlterTableUnsetPropertiesCommand": _Refusal("UNSET TBLPROPERTIES", _ENTRY_ONLY, _STATEMENT),
+    "AlterTableClusterByCommand": _Refusal("CLUSTER BY", _ENTRY_ONLY, _STATEMENT),
+    "TruncateTableCommand": _Refusal("TRUNCATE TABLE", "Spark would delete the table's files and its log", _STATEMENT),
+    "AlterTableSerDePropertiesCommand": _SERDE,
+    "AnalyzePartitionCommand": _Refusal("ANALYZE TABLE", _ENTRY_ONLY, "Statistics are in the log."),
+}
+
+# Plans on what our catalogs answer. Spark itself would refuse most of them, in words about its own interfaces.
+_ON_TABLES: Mapping[str, _Refusal] = {
+    "LoadData": _LOAD,
+    "RepairTable": _REPAIR,
+    "AddPartitions": _ADD_PARTITION,
+    "DropPartitions": _DROP_PARTITION,
+    "RenamePartitions": _RENAME_PARTITION,
+    "SetTableSerDeProperties": _SERDE,
+}
+
+_ANOTHER_FORMAT = _Refusal(
+    "saveAsTable with another format", "Spark would delete the table's files and its log", 'Add format("delta"), or drop the table first.'
+)
+
+_TO_FOLDERS = 'Write with format("delta"), or to another folder.'
+
+
+def check(gateway: Gateway, name: str, plan: JavaObject) -> None:
+    """Refuse a command that would do damage.
+
+    Args:
+        name: the simple name of the command's class.
+
+    Raises:
+        UnsupportedOperationError: with what to do instead.
+    """
+    refusal = _ON_NAMES.get(name)
+    if refusal is not None:
+        _check_named(gateway, refusal, plan)
+        return
+    refusal = _ON_TABLES.get(name)
+    table = defined_table(gateway, plan) if refusal is not None else None
+    if refusal is not None and table is not None:
+        raise UnsupportedOperationError(operation=refusal.operation, table=table.name(), detail=refusal.detail, remedy=refusal.remedy)
+    if name == "SaveAsV1TableCommand" and plan.mode().name() == "Overwrite":  # Spark drops the table before it looks at the folder
+        _check_is_no_delta_table(gateway, _ANOTHER_FORMAT, plan.tableDesc().identifier())
+    find = _FOLDERS.get(name)
+    folder = find(gateway, plan) if find is not None else None
+    if folder is not None:
+        _check_folder(gateway, folder, name)
+
+
+def _check_named(gateway: Gateway, refusal: _Refusal, plan: JavaObject) -> None:
+    """Commands hold the table's name as their first field of that type, under names that differ."""
+    identifier = next(
+        (part for part in gateway.items(plan.productIterator()) if hasattr(part, "getClass") and _is_identifier(part)),
+        None,
+    )
+    if identifier is not None:
+        _check_is_no_delta_table(gateway, refusal, identifier)
+
+
+def _check_is_no_delta_table(gateway: Gateway, refusal: _Refusal, identifier: JavaObject) -> None:
+    catalog = gateway.session.sessionState().catalog()
+    if catalog.isTempView(identifier) or not catalog.tableExists(identifier):
+        return
+    table = catalog.getTableMetadata(identifier)
+    if is_delta(table):
+        raise UnsupportedOperationError(
+            operation=refusal.operation, table=identifier.unquotedString(), detail=refusal.detail, remedy=refusal.remedy
+        )
+
+
+def _is_identifier(part: JavaObject) -> bool:
+    return bool(part.getClass().getSimpleName() == "TableIdentifier")
+
+
+# --- streams
+
+_WITHOUT_STREAMS: Mapping[str, str] = {
+    "read": "Read what is new with readChangeFeed and startingVersion, or with table_changes, as often as it is wanted.",
+    "write": 'Write with foreachBatch: each batch with rows.write.format("delta").mode("append"), and the options txnAppId (a name of the '
+    "stream's) and txnVersion (the batch's number), so that none is written twice.",
+}
+
+
+def refuse_stream(operation: str, table: str | None) -> None:
+    """Refuse to read or to write a table as a stream.
+
+    Args:
+        table: its path or name, if there is one.
+
+    Raises:
+        StreamNotYetSupportedError: with what to do instead.
+    """
+    raise StreamNotYetSupportedError(
+        tahoe_version=VERSION, operation=operation, table=table or "a Delta table", remedy=_WITHOUT_STREAMS[operation]
+    )
+
+
+# --- folders
+
+
+def _output_path(_: Gateway, plan: JavaObject) -> JavaObject | None:
+    return plan.outputPath()
+
+
+def _directory(gateway: Gateway, plan: JavaObject) -> JavaObject | None:
+    return _path_of(gateway, plan.storage().locationUri())
+
+
+def _new_table(gateway: Gateway, plan: JavaObject) -> JavaObject | None:
+    """The folder of a table that a command creates; a new managed table's is checked by Spark to be empty."""
+    return None if is_delta(plan.table()) else _path_of(gateway, plan.table().storage().locationUri())
+
+
+def _new_location(gateway: Gateway, plan: JavaObject) -> JavaObject | None:
+    """Where another table's name is made to point; a Delta table's may only be made to point at another Delta table."""
+    location = gateway.java_class("org.apache.hadoop.fs.Path")(plan.location())
+    name = plan.tableName()
+    if not is_delta(gateway.session.sessionState().catalog().getTableMetadata(name)):
+        return location
+    if not open_table(gateway.spark, location.toString()).exists():
+        detail = f"there is no Delta table at {location}"
+        remedy = "Give the location of a Delta table."
+        raise UnsupportedOperationError(operation="SET LOCATION", table=name.unquotedString(), detail=detail, remedy=remedy)
+    return None
+
+
+def _path_of(gateway: Gateway, uri: JavaObject) -> JavaObject | None:
+    return gateway.java_class("org.apache.hadoop.fs.Path")(uri.get()) if uri.isDefined() else None
+
+
+_FOLDERS: Mapping[str, Callable[[Gateway, JavaObject], JavaObject | None]] = {
+    "InsertIntoHadoopFsRelationCommand": _output_path,
+    "InsertIntoDataSourceDirCommand": _directory,
+    "InsertIntoHiveDirCommand": _directory,
+    "CreateDataSourceTableCommand": _new_table,
+    "CreateDataSourceTableAsSelectCommand": _new_table,
+    "CreateTableCommand": _new_table,
+    "AlterTableSetLocationCommand": _new_location,
+}
+
+
+def _check_folder(gateway: Gateway, folder: JavaObject, name: str) -> None:
+    """Refuse a folder that is a Delta table's or lies inside one."""
+    system = folder.getFileSystem(gateway.session.sessionState().newHadoopConf())
+    here = system.makeQualified(folder)
+    while here is not None:
+        log = gateway.java_class("org.apache.hadoop.fs.Path")(here, _LOG_FOLDER)
+        if system.exists(log):
+            detail = "the folder is a Delta table's, and the log would not know what Spark writes there"
+            raise UnsupportedOperationError(
+                operation=f"{_OPERATIONS.get(name, 'Writing')} to {folder}", table=here.toString(), detail=detail, remedy=_TO_FOLDERS
+            )
+        here = here.getParent()
+
+
+_OPERATIONS: Mapping[str, str] = {
+    "InsertIntoHadoopFsRelationCommand": "Writing files",
+    "InsertIntoDataSourceDirCommand": "INSERT OVERWRITE DIRECTORY",
+    "InsertIntoHiveDirCommand": "INSERT OVERWRITE DIRECTORY",
+}

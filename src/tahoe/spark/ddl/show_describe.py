@@ -1,0 +1,138 @@
+"""What statements tell of a table: its properties, and the statement that makes it again. The log is asked, and the catalog only for what
+the log does not know.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tahoe.protocol.column_values import CURRENT_DEFAULT, GENERATION_EXPRESSION, identity_columns
+from tahoe.protocol.schema import Field
+from tahoe.spark.ddl.catalog import SESSION_CATALOG, is_delta
+from tahoe.spark.ddl.creation import made_with
+from tahoe.spark.jvm.gateway import JVM_ERRORS, Gateway, JavaObject
+from tahoe.spark.jvm.table_cache import open_table
+from tahoe.spark.jvm.types import visible_schema
+from tahoe.spark.writing.store_assignment import quoted
+from tahoe.table.reading.snapshot import Snapshot
+
+_CLUSTERING_COLUMNS = "clusteringColumns"
+
+
+def properties(gateway: Gateway, target: JavaObject) -> JavaObject:
+    """The properties of a table as Spark's statements show them, with the protocol's, and those under which they find what else there is.
+
+    Args:
+        target: a `delta.DefinedTable`.
+    """
+    snapshot = open_table(gateway.spark, target.url()).snapshot()
+    return gateway.java_map({**table_properties(snapshot), **_reserved(target, snapshot)})
+
+
+def table_properties(snapshot: Snapshot) -> dict[str, str]:
+    """The table's own properties, and its protocol as properties."""
+    protocol = snapshot.protocol
+    listed = (protocol.reader_features or frozenset()) | (protocol.writer_features or frozenset())
+    return {
+        **snapshot.properties,
+        "delta.minReaderVersion": str(protocol.reader_version),
+        "delta.minWriterVersion": str(protocol.writer_version),
+        **{f"delta.feature.{name}": "supported" for name in sorted(listed)},
+    }
+
+
+def _reserved(target: JavaObject, snapshot: Snapshot) -> dict[str, str]:
+    entry = target.v1Table()
+    found = {"provider": "delta", "location": snapshot.url}
+    if snapshot.metadata.description is not None:
+        found["comment"] = snapshot.metadata.description
+    if entry.owner():
+        found["owner"] = str(entry.owner())
+    found["is_managed_location" if _is_managed(entry) else "external"] = "true"
+    if snapshot.clustering_columns:
+        found[_CLUSTERING_COLUMNS] = json.dumps(snapshot.clustering_columns, separators=(",", ":"), ensure_ascii=False)
+    return found
+
+
+def _is_managed(entry: JavaObject) -> bool:
+    return str(entry.tableType().name()) == "MANAGED"
+
+
+def tables_extended(gateway: Gateway, plan: JavaObject) -> list[JavaObject]:
+    """The rows of SHOW TABLE EXTENDED: Spark's, with what it tells of our tables put right, of whose columns the catalog has no copy.
+
+    Args:
+        plan: Spark's `ShowTablesCommand`.
+    """
+    catalog = gateway.session.sessionState().catalog()
+    names = gateway.session.sessionState().catalogManager().catalog(SESSION_CATALOG)
+    identifier = gateway.java_class("org.apache.spark.sql.connector.catalog.Identifier")
+    rows = []
+    for row in gateway.items(plan.run(gateway.session).iterator()):
+        namespace, name, is_temporary = row.getString(0), row.getString(1), row.getBoolean(2)
+        table = gateway.java_class("org.apache.spark.sql.catalyst.TableIdentifier")(name, gateway.option(namespace))
+        if not is_temporary and is_delta(catalog.getTableMetadata(table)):
+            try:
+                found = names.loadTable(identifier.of(gateway.array(gateway.jvm.java.lang.String, [namespace]), name))
+            except JVM_ERRORS:  # its folder is gone, which must not hide the other tables
+                rows.append(row)
+                continue
+            row = gateway.row(namespace, name, is_temporary, found.v1Table().simpleString() + "\n")
+        rows.append(row)
+    return rows
+
+
+# --- the statement that makes it
+
+
+def create_statement(gateway: Gateway, target: JavaObject) -> str:
+    """A statement that makes a table like this one, without its rows, where it is run again."""
+    snapshot = open_table(gateway.spark, target.url()).snapshot()
+    entry = target.v1Table()
+    is_named = gateway.session.sessionState().catalog().tableExists(entry.identifier())
+    name = str(entry.identifier().quotedString()) if is_named else f"delta.{quoted(snapshot.url.removeprefix('file://'))}"
+    parts = [f"CREATE TABLE {name} (\n  " + ",\n  ".join(_columns(gateway, snapshot)) + ")", "USING delta"]
+    if snapshot.partition_columns:
+        parts.append(f"PARTITIONED BY ({', '.join(map(quoted, snapshot.partition_columns))})")
+    if snapshot.clustering_columns:
+        parts.append(f"CLUSTER BY ({', '.join('.'.join(map(quoted, path)) for path in snapshot.clustering_columns)})")
+    if is_named and not _is_managed(entry):
+        parts.append(f"LOCATION {text(snapshot.url)}")
+    if snapshot.metadata.description is not None:
+        parts.append(f"COMMENT {text(snapshot.metadata.description)}")
+    kept = sorted(made_with(snapshot).items())
+    if kept:
+        parts.append("TBLPROPERTIES (\n  " + ",\n  ".join(f"{text(key)} = {text(value)}" for key, value in kept) + ")")
+    return "\n".join(parts) + "\n"
+
+
+def text(value: str) -> str:
+    """A text as SQL has it."""
+    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def _columns(gateway: Gateway, snapshot: Snapshot) -> Iterator[str]:
+    strings = gateway.module("org.apache.spark.sql.catalyst.util.CharVarcharUtils")
+    raw = strings.getRawSchema(gateway.struct_of_json(visible_schema(snapshot.schema).to_json()))
+    identity = dict(identity_columns(snapshot.schema))
+    for column, shown in zip(snapshot.schema, raw.fields(), strict=True):
+        yield " ".join(_column(column, str(shown.dataType().sql()), identity))
+
+
+def _column(column: Field, data_type: str, identity: Mapping[str, Any]) -> Iterator[str]:
+    yield quoted(column.name)
+    yield data_type
+    if not column.nullable:
+        yield "NOT NULL"
+    if column.name in identity:
+        numbers = identity[column.name]
+        yield f"GENERATED {'BY DEFAULT' if numbers.is_explicit_allowed else 'ALWAYS'} AS IDENTITY"
+        yield f"(START WITH {numbers.start} INCREMENT BY {numbers.step})"
+    elif GENERATION_EXPRESSION in column.metadata:
+        yield f"GENERATED ALWAYS AS ({column.metadata[GENERATION_EXPRESSION]})"
+    elif CURRENT_DEFAULT in column.metadata:
+        yield f"DEFAULT {column.metadata[CURRENT_DEFAULT]}"
+    if column.metadata.get("comment"):
+        yield f"COMMENT {text(str(column.metadata['comment']))}"

@@ -1,0 +1,140 @@
+"""Statements of Spark's own about a table that bring no rows, run by the log's rules: properties, comments, TRUNCATE, constraints, SHOW
+CREATE TABLE; and ANALYZE, whose statistics stay in Spark's catalog and count for the version that they were made of.
+
+Our catalogs answer such statements with a `delta.DefinedTable`, for which Spark has one class of each. The commands for tables of its own
+session catalog come only where a program makes them itself, and are refused (`guard`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from tahoe.errors import NotPartitionedError, UnsupportedOperationError
+from tahoe.protocol.definition import COMMENT
+from tahoe.spark.ddl import alter_table, show_describe
+from tahoe.spark.ddl.catalog import ANALYZED_VERSION, defined_table
+from tahoe.spark.jvm.gateway import Gateway, JavaObject, engine_of
+from tahoe.spark.jvm.table_cache import open_table
+from tahoe.table.table import Table
+from tahoe.table.writing import alter
+
+
+def altered(gateway: Gateway, name: str, plan: JavaObject) -> JavaObject | None:
+    """The `delta.DefinedTable` that a plan is about; None where it is no such statement, or another table's.
+
+    Args:
+        name: the simple name of the plan's class.
+    """
+    return defined_table(gateway, plan) if name in _STATEMENTS else None
+
+
+def run(gateway: Gateway, name: str, plan: JavaObject) -> tuple[str, JavaObject]:
+    """Run a statement that `altered` has found; the answer is the table's url, and the rows of the result."""
+    target = altered(gateway, name, plan)
+    assert target is not None
+    table = open_table(gateway.spark, target.url())
+    rows = _STATEMENTS[name](gateway, target, table, plan)
+    return table.url, gateway.seq(rows or [])
+
+
+def _set_properties(gateway: Gateway, _: JavaObject, table: Table, plan: JavaObject) -> None:
+    alter.set_properties(table, gateway.dict(plan.properties()), engine=engine_of(gateway.spark))
+
+
+def _unset_properties(gateway: Gateway, _: JavaObject, table: Table, plan: JavaObject) -> None:
+    names = [str(name) for name in gateway.items(plan.propertyKeys().iterator())]
+    alter.unset_properties(table, names, if_exists=plan.ifExists(), engine=engine_of(gateway.spark))
+
+
+def _comment(gateway: Gateway, _: JavaObject, table: Table, plan: JavaObject) -> None:
+    alter.set_properties(table, {COMMENT: plan.comment()}, engine=engine_of(gateway.spark))
+
+
+def _truncate(gateway: Gateway, _: JavaObject, table: Table, __: JavaObject) -> None:
+    alter.truncate(table, engine=engine_of(gateway.spark))
+
+
+def _truncate_partition(gateway: Gateway, target: JavaObject, table: Table, plan: JavaObject) -> None:
+    spec = plan.partitionSpec()
+    where = gateway.java_class("delta.Literals").same(spec.names(), spec.ident(), target.partitionSchema())
+    alter.truncate(table, str(where), engine=engine_of(gateway.spark))
+
+
+def _refresh(gateway: Gateway, target: JavaObject, _: Table, __: JavaObject) -> None:
+    """What is cached of the table is read anew, as after every statement here."""
+    catalog, name = gateway.session.sessionState().catalog(), target.v1Table().identifier()
+    if catalog.tableExists(name):
+        catalog.refreshTable(name)
+
+
+_COMMANDS = "org.apache.spark.sql.execution.command."
+
+
+def _analyze_table(gateway: Gateway, target: JavaObject, table: Table, plan: JavaObject) -> None:
+    name = _name_of(gateway, target)
+    if len(gateway.dict(plan.partitionSpec())):
+        detail = "its statistics are in the log, for each file"
+        raise UnsupportedOperationError(
+            operation="ANALYZE TABLE ... PARTITION", table=table.url, detail=detail, remedy="Leave PARTITION out."
+        )
+    _analyze(gateway, table, gateway.java_class(_COMMANDS + "AnalyzeTableCommand")(name, plan.noScan()))
+
+
+def _analyze_column(gateway: Gateway, target: JavaObject, table: Table, plan: JavaObject) -> None:
+    name = _name_of(gateway, target)
+    command = gateway.java_class(_COMMANDS + "AnalyzeColumnCommand")(name, plan.columnNames(), plan.allColumns())
+    _analyze(gateway, table, command)
+
+
+def _name_of(gateway: Gateway, target: JavaObject) -> JavaObject:
+    name = target.v1Table().identifier()
+    if not gateway.session.sessionState().catalog().tableExists(name):
+        detail = "Spark keeps what it finds with a name of its catalog, and this table is a path"
+        remedy = "Make a name for it: CREATE TABLE ... USING delta LOCATION ..."
+        raise UnsupportedOperationError(operation="ANALYZE TABLE", table=target.url(), detail=detail, remedy=remedy)
+    return name
+
+
+def _analyze(gateway: Gateway, table: Table, plan: JavaObject) -> None:
+    """Spark computes; the size is that of the files that the version has, where Spark counts all that are in the folder."""
+    snapshot = table.snapshot()
+    plan.run(gateway.session)
+    catalog = gateway.session.sessionState().catalog()
+    entry = catalog.getTableMetadata(plan.tableIdent())
+    properties = {**gateway.dict(entry.properties()), ANALYZED_VERSION: str(snapshot.version)}
+    catalog.alterTable(gateway.changed(entry, properties=gateway.scala_map(properties)))
+    if entry.stats().isDefined():
+        statistics = gateway.changed(entry.stats().get(), sizeInBytes=snapshot.live.size_bytes)
+        catalog.alterTableStats(plan.tableIdent(), gateway.option(statistics))
+
+
+def _alter_columns(gateway: Gateway, target: JavaObject, _: Table, plan: JavaObject) -> None:
+    alter_table.alter(gateway, target, gateway.items(plan.changes().iterator()))
+
+
+def _show_partitions(gateway: Gateway, target: JavaObject, table: Table, plan: JavaObject) -> list[JavaObject]:
+    if not table.snapshot().partition_columns:
+        raise NotPartitionedError(table=table.url)
+    spec = plan.pattern()
+    names = list(gateway.items(spec.get().names().iterator())) if spec.isDefined() else []
+    given = gateway.array(gateway.jvm.java.lang.String, names)
+    return list(gateway.items(target.partitions(given, spec.get().ident() if spec.isDefined() else None).iterator()))
+
+
+def _show_create(gateway: Gateway, target: JavaObject, _: Table, __: JavaObject) -> list[JavaObject]:
+    return [gateway.row(show_describe.create_statement(gateway, target))]
+
+
+_STATEMENTS: Mapping[str, Callable[[Gateway, JavaObject, Table, JavaObject], list[JavaObject] | None]] = {
+    "AlterColumns": _alter_columns,
+    "RefreshTable": _refresh,
+    "ShowPartitions": _show_partitions,
+    "ShowCreateTable": _show_create,
+    "TruncatePartition": _truncate_partition,
+    "AnalyzeTable": _analyze_table,
+    "AnalyzeColumn": _analyze_column,
+    "SetTableProperties": _set_properties,
+    "UnsetTableProperties": _unset_properties,
+    "CommentOnTable": _comment,
+    "TruncateTable": _truncate,
+}

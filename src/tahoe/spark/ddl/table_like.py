@@ -1,0 +1,105 @@
+"""CREATE TABLE LIKE: what a plan of Spark's asks for, where a Delta table is to be made.
+
+Spark copies the catalog's entry, which of our tables says nothing, and makes no table.
+"""
+
+from __future__ import annotations
+
+from tahoe.errors import UnsupportedOperationError
+from tahoe.spark.ddl.catalog import PROVIDER, is_delta, path_of
+from tahoe.spark.ddl.creation import NewTable, declared_schema, described_by, make_table_like, qualified_name
+from tahoe.spark.jvm.gateway import Gateway, JavaObject
+from tahoe.spark.jvm.hadoop_store import url_of_uri
+from tahoe.spark.jvm.table_cache import open_table
+
+# The second is where Spark has no class for tables of any catalog, or where the other table is one of its own.
+PLANS = frozenset({"CreateTableLike", "CreateTableLikeCommand"})
+
+
+def is_ours(gateway: Gateway, plan: JavaObject) -> bool:
+    """Whether CREATE TABLE LIKE makes a Delta table: it says so, or says nothing and the other table is one.
+
+    Raises:
+        UnsupportedOperationError: a table of another format that is to be like a Delta table, whose columns Spark would not find.
+    """
+    provider = plan.provider()
+    if provider.isDefined() and provider.get().lower() == PROVIDER:
+        return True
+    source = _source_of(gateway, plan)[0]
+    if source is not None and provider.isDefined():
+        detail = f"Spark does not find the columns of a Delta table for a table of the format {provider.get()}"
+        remedy = "Use CREATE TABLE ... AS SELECT * FROM ... LIMIT 0."
+        raise UnsupportedOperationError(operation="CREATE TABLE LIKE", table=source, detail=detail, remedy=remedy)
+    return source is not None
+
+
+def _source_of(gateway: Gateway, plan: JavaObject) -> tuple[str | None, JavaObject | None]:
+    """What the new table is to be like: the url of a Delta table, or else the `CatalogTable` of another."""
+    if plan.getClass().getSimpleName() == "CreateTableLike":
+        source = plan.source()
+        if source.getClass().getSimpleName() != "ResolvedTable":
+            return None, _named(gateway, source.identifier())
+        table = source.table()
+        if table.getClass().getName() == "delta.DefinedTable":
+            return str(table.url()), None
+        return None, _named(gateway, source.identifier())
+    name = plan.sourceTable()
+    path = _path_of(name)
+    if path is not None:
+        return path, None
+    entry = gateway.session.sessionState().catalog().getTempViewOrPermanentTableMetadata(name)
+    return (url_of_uri(gateway, entry.location()), None) if is_delta(entry) else (None, entry)
+
+
+def _path_of(name: JavaObject) -> str | None:
+    """The path that a `TableIdentifier` is."""
+    return path_of([str(name.database().get()), str(name.table())]) if name.database().isDefined() else None
+
+
+def _named(gateway: Gateway, identifier: JavaObject) -> JavaObject | None:
+    """The `CatalogTable` of a table or view of the session's catalog; None where it is another catalog's."""
+    namespace = list(identifier.namespace())
+    if len(namespace) > 1:
+        return None
+    name = gateway.java_class("org.apache.spark.sql.catalyst.TableIdentifier")(
+        identifier.name(), gateway.option(namespace[-1] if namespace else None)
+    )
+    catalog = gateway.session.sessionState().catalog()
+    return catalog.getTempViewOrPermanentTableMetadata(name) if catalog.isTempView(name) or catalog.tableExists(name) else None
+
+
+def create(gateway: Gateway, plan: JavaObject) -> None:
+    url, entry = _source_of(gateway, plan)
+    if url is not None:
+        source = described_by(open_table(gateway.spark, url).snapshot())
+    elif entry is None:
+        detail = "the other table is not in the session's catalog"
+        remedy = "Use CREATE TABLE ... USING delta AS SELECT * FROM ... LIMIT 0."
+        raise UnsupportedOperationError(operation="CREATE TABLE LIKE", table="the new table", detail=detail, remedy=remedy)
+    else:
+        name = entry.identifier().unquotedString()
+        source = NewTable(
+            schema=declared_schema(gateway, entry.schema(), table=name),
+            partition_by=tuple(str(column) for column in gateway.items(entry.partitionColumnNames().iterator())),
+            properties={n: v for n, v in gateway.dict(entry.properties()).items() if "." not in n or n.startswith("delta.")},
+            comment=entry.comment().get() if entry.comment().isDefined() else None,
+        )
+    make_table_like(gateway, source, _like(gateway, plan), if_not_exists=plan.ifNotExists())
+
+
+def _like(gateway: Gateway, plan: JavaObject) -> NewTable:
+    """The name and place that CREATE TABLE LIKE gives, and its properties."""
+    properties = gateway.dict(plan.properties())
+    if plan.getClass().getSimpleName() == "CreateTableLikeCommand":
+        target, uri = plan.targetTable(), plan.fileFormat().locationUri()
+        location = url_of_uri(gateway, uri.get()) if uri.isDefined() else None
+        path = _path_of(target)
+        if path is not None:
+            return NewTable(location=path, properties=properties)
+        name = gateway.session.sessionState().catalog().qualifyIdentifier(target)
+        return NewTable(name=name, location=location, properties=properties)
+    identifier = plan.name().identifier()
+    if str(plan.name().catalog().name()).lower() == PROVIDER and not list(identifier.namespace()) and "/" in identifier.name():
+        return NewTable(location=str(identifier.name()), properties=properties)
+    location = plan.location().get() if plan.location().isDefined() else None
+    return NewTable(name=qualified_name(gateway, identifier), location=location, properties=properties)

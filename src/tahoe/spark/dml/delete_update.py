@@ -1,0 +1,220 @@
+"""DELETE and UPDATE: the rows for which a condition is true go, or get other values.
+
+The condition is evaluated once, on the columns that it names and in the files that partition values and statistics leave; with deletion
+vectors no other row is written. Paper §4.2; protocol "Deletion Vectors", "Change Data Files".
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812  PySpark's users know it by this name
+
+from tahoe.errors import WriteFailedError
+from tahoe.protocol.actions import Add
+from tahoe.protocol.change_feed import CHANGE_TYPE
+from tahoe.protocol.column_values import check_assigned
+from tahoe.protocol.conflict import EVERYTHING, Reads
+from tahoe.protocol.predicate import TRUE
+from tahoe.spark.dml.row_changes import MARK, PLACE, RowChange, Target, Touched, columns_of, given_by_update
+from tahoe.spark.dml.set_clauses import Assignment, first_parts, new_values, resolved
+from tahoe.spark.dml.touched_rows import Search
+from tahoe.spark.reading.positions import Positions
+from tahoe.spark.writing.column_rules import Completed
+from tahoe.spark.writing.store_assignment import quoted, without_void
+from tahoe.spark.writing.write_inputs import reads_table
+from tahoe.table.commit.row_deletions import alive_records
+from tahoe.table.reading.read_set import RowsRead
+
+DELETE, UPDATE = "DELETE", "UPDATE"
+
+_OLD = "__tahoe_old"
+
+# Rows with new values are kept between finding and writing them, which saves to find them twice, where they cannot be many for those who
+# compute: the files that may hold them have at most so many bytes for each core.
+_KEPT_BYTES_PER_CORE = 2 << 30
+
+# They come from everywhere, and so would make a small file for each part of the table that was read.
+_ROWS_PER_TASK = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delete:
+    """DELETE FROM target WHERE condition; all rows where there is none."""
+
+    target: Target
+    condition: Column | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Update:
+    """UPDATE target SET assignments WHERE condition; all rows where there is none."""
+
+    target: Target
+    assignments: tuple[Assignment, ...]
+    condition: Column | None = None
+
+
+# --- DELETE
+
+
+def delete(command: Delete) -> int:
+    """Delete rows.
+
+    Returns:
+        how many were deleted; -1 where whole files went of which the log does not tell how many rows they had.
+
+    Raises:
+        AnalysisException, DeltaAnalysisError: before any work, where the condition or the table does not allow it.
+        DeltaConcurrentModificationException: another writer was first, and it matters.
+    """
+    with RowChange(command.target) as change:
+        if change.is_recorded:
+            return 0
+        if command.condition is None:
+            everything = RowsRead(change.snapshot, TRUE, "the whole table")
+            return _delete_files(change, list(change.snapshot.live.adds()), everything, [])
+        search = Search(change, command.condition)
+        if search.is_about_partitions:
+            return _delete_files(change, search.whole_files(), search.reads, [search.text])
+        return _delete_rows(change, search)
+
+
+def _delete_files(change: RowChange, files: list[Add], reads: Reads, predicates: list[str]) -> int:
+    """Remove whole files, which their statistics tell the rows of."""
+    change.remove(files)
+    counts = [alive_records(file) for file in files]
+    deleted = -1 if None in counts else sum(count for count in counts if count is not None)
+    known = {"numDeletedRows": deleted} if deleted >= 0 else {}
+    version = change.commit(DELETE, _parameters(predicates), _file_metrics(change) | known, reads, is_exact=True)
+    return 0 if version is None else deleted
+
+
+def _delete_rows(change: RowChange, search: Search) -> int:
+    began = time.monotonic()
+    positions = search.positions()
+    found = time.monotonic()
+    touched = change.touch(positions)
+    copied = 0
+    if not change.has_vectors:
+        copied = change.write_others(positions, [t for t in touched if not t.is_whole])
+        if change.has_feed and not all(t.is_whole for t in touched):
+            deleted = change.marked(change.rows([t.number for t in touched]), positions).where(F.col(MARK))
+            change.write_changes(deleted.withColumn(CHANGE_TYPE, F.lit("delete")))
+    metrics = _file_metrics(change) | _times(began, found) | {"numDeletedRows": positions.count, "numCopiedRows": copied}
+    version = change.commit(DELETE, _parameters([search.text]), metrics, search.reads, is_exact=search.is_exact)
+    return 0 if version is None else positions.count
+
+
+# --- UPDATE
+
+
+def update(command: Update) -> int:
+    """Give rows other values.
+
+    Returns:
+        how many rows got them, those among them whose values were the same before.
+
+    Raises:
+        AnalysisException, DeltaAnalysisError: before any work, where the condition, a value or the table does not allow it.
+        DeltaConcurrentModificationException: another writer was first, and it matters.
+    """
+    with RowChange(command.target) as change:
+        search = Search(change, F.lit(True) if command.condition is None else command.condition)
+        values = resolved(command.assignments, change.schema, command.target.name, change.snapshot.url)
+        planned = _updated(change, search.rows, values)
+        check_assigned(change.values, first_parts(values), table=change.snapshot.url)
+        change.check(planned)
+        if change.is_recorded:
+            return 0
+        reads_more = reads_table(planned, command.target.table)
+        began = time.monotonic()
+        rows, positions = _found(change, search, planned, values)
+        found = time.monotonic()
+        touched = change.touch(positions)
+        copied = 0 if rows is None else _write_updated(change, rows, positions, touched)
+        metrics = _file_metrics(change) | _times(began, found) | {"numUpdatedRows": positions.count, "numCopiedRows": copied}
+        reads = EVERYTHING if reads_more else search.reads
+        predicates = [] if command.condition is None else [search.text]
+        version = change.commit(UPDATE, _parameters(predicates), metrics, reads, is_exact=not reads_more)
+        return 0 if version is None else positions.count
+
+
+Values: TypeAlias = Mapping[tuple[str, ...], Column]
+
+
+def _updated(change: RowChange, rows: DataFrame, values: Values) -> DataFrame:
+    """The rows with their new values, their positions, and where a change feed asks for them, their old values."""
+    columns = new_values(values, change.schema, change.schema, lambda name: F.col(quoted(name)))
+    old = [F.struct(*columns_of(without_void(change.schema))).alias(_OLD)] if change.has_feed else []
+    return rows.select(*columns, *change.kept_by_update(), F.col(PLACE), *old)
+
+
+def _found(change: RowChange, search: Search, planned: DataFrame, values: Values) -> tuple[Completed | None, Positions]:
+    """The rows with new values, None where there are none, and where they are."""
+    is_cheap = search.is_ruled_out or search.is_about_partitions
+    stored = None if is_cheap else _stored(change, planned, values)
+    if stored is not None and 0 < search.size_bytes(stored.rows) <= _KEPT_BYTES_PER_CORE * change.parallelism:
+        rows = _once(change, stored)
+        with change.failures_told():
+            positions = search.positions(rows.rows)
+        few = rows.rows.coalesce(max(change.parallelism, positions.count // _ROWS_PER_TASK))
+        return replace(rows, rows=few) if positions.rows else None, positions
+    positions = search.positions()
+    if not positions.rows:
+        return None, positions
+    again = change.marked(search.again(sorted(positions.rows)), positions).where(F.col(MARK))
+    rows = _stored(change, _updated(change, again, values), values)
+    # an expression may give another value when it is evaluated again
+    return _once(change, rows) if change.has_feed else rows, positions
+
+
+def _stored(change: RowChange, rows: DataFrame, values: Values) -> Completed:
+    """The same as the table will hold them."""
+    return change.stored(rows, given=given_by_update(change, values), beside=[PLACE, *([_OLD] if change.has_feed else [])])
+
+
+def _once(change: RowChange, rows: Completed) -> Completed:
+    return replace(rows, rows=change.once(rows.rows))
+
+
+def _write_updated(change: RowChange, rows: Completed, positions: Positions, touched: list[Touched]) -> int:
+    """Write the rows that have new values, and the others of their files where these are written again. Returns how many others."""
+    if change.has_feed:
+        columns = columns_of(without_void(change.schema))
+        before = rows.rows.select(f"{_OLD}.*", F.lit("update_preimage").alias(CHANGE_TYPE))
+        after = rows.rows.select(*columns, F.lit("update_postimage").alias(CHANGE_TYPE))
+        change.write_changes(before.unionAll(after))
+    written = change.write(replace(rows, rows=rows.rows.drop(PLACE, _OLD)))
+    if written.num_records != positions.count:
+        detail = f"{positions.count} rows were to get values, and {written.num_records} were written"
+        raise WriteFailedError(table=change.snapshot.url, detail=f"{detail}: the table's files do not hold the same rows each time.")
+    return 0 if change.has_vectors else change.write_others(positions, [t for t in touched if not t.is_whole])
+
+
+# --- what the history tells
+
+
+def _parameters(predicates: Sequence[str]) -> dict[str, Any]:
+    return {"predicate": json.dumps(predicates)}
+
+
+def _times(began: float, found: float) -> dict[str, int]:
+    return {"scanTimeMs": round((found - began) * 1000), "rewriteTimeMs": round((time.monotonic() - found) * 1000)}
+
+
+def _file_metrics(change: RowChange) -> dict[str, int]:
+    removed, added = change.removed_files, change.added_files
+    return {
+        "numRemovedFiles": len(removed),
+        "numRemovedBytes": sum(file.size_bytes for file in removed),
+        "numAddedFiles": len(added),
+        "numAddedBytes": sum(file.size_bytes for file in added),
+        "numAddedChangeFiles": len(change.change_files),
+        **change.vector_metrics("num"),
+    }

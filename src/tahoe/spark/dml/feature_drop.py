@@ -1,0 +1,129 @@
+"""What files have of a feature that a table gives up: they are written again without it.
+
+Protocol: "Deletion Vectors", "Column Mapping", "Type Widening". No row changes by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import TypeAlias
+
+import numpy as np
+
+from tahoe.errors import DeltaError, FeatureInUseError
+from tahoe.protocol.actions import Add, Metadata
+from tahoe.protocol.column_mapping import MAX_COLUMN_ID, MODE, physical_schema, without_mapping
+from tahoe.protocol.conflict import EVERYTHING
+from tahoe.protocol.features import Feature
+from tahoe.protocol.partitions import resolve_path
+from tahoe.protocol.properties import ENABLE_DELETION_VECTORS, ENABLE_TYPE_WIDENING
+from tahoe.protocol.schema import map_fields
+from tahoe.protocol.type_widening import TYPE_CHANGES, recorded_changes
+from tahoe.spark.dml.reorg import REORG, Purge, purge
+from tahoe.spark.dml.row_changes import RowChange, Target
+from tahoe.spark.jvm.gateway import engine_of
+from tahoe.table.arrow.parquet import open_parquet
+from tahoe.table.arrow.types import delta_schema
+from tahoe.table.reading.snapshot import Snapshot
+from tahoe.table.writing import feature_drop
+from tahoe.table.writing.transaction_builder import Changes
+from tahoe.table.writing.write_plan import WriteRequest, check_schema, plan_existing
+
+# Footers are small: the time goes into waiting for the storage.
+_THREADS_MAX = 16
+
+
+def drop_feature(target: Target, feature: str, *, truncate_history: bool) -> None:
+    """Take a feature from a table, with all that the table has of it; see `tahoe.table.writing.feature_drop`.
+
+    Raises:
+        FeatureDropError: it does not exist, or not here; or something of the table needs it.
+        DeltaConcurrentModificationException: another writer was there meanwhile.
+    """
+
+    def clear(found: Feature) -> bool:
+        known = _CLEARED_BY.get(found.name)
+        return known is not None and known(target)
+
+    engine = engine_of(target.spark)
+    feature_drop.drop_feature(target.table, feature, truncate_history=truncate_history, engine=engine, clear=clear)
+
+
+def _clear_deletion_vectors(target: Target) -> bool:
+    table = target.table
+    was_on = ENABLE_DELETION_VECTORS.name in table.snapshot().properties
+    if was_on:  # so that no writer makes others meanwhile
+        with Changes(table, engine=engine_of(target.spark)) as changes:
+            changes.unset_properties([ENABLE_DELETION_VECTORS.name])
+    return bool(purge(Purge(target=target)).removed) or was_on
+
+
+def _clear_column_mapping(target: Target) -> bool:
+    """Files get the columns' own names."""
+    snapshot = target.table.snapshot()
+    before, schema = snapshot.metadata, without_mapping(snapshot.schema)
+    configuration = {key: value for key, value in before.configuration.items() if key not in (MODE, MAX_COLUMN_ID)}
+    after = replace(before, schema_string=schema.to_json(), configuration=configuration)
+    if after == before:
+        return False
+    if snapshot.clustering_columns:
+        detail, remedy = "the table is clustered, by names that files have", "Give that up first: ALTER TABLE ... CLUSTER BY NONE."
+        raise FeatureInUseError(feature="columnMapping", table=snapshot.url, detail=detail, remedy=remedy)
+    check_schema(schema, "none", table=snapshot.url)
+    _write_again(target, snapshot, after, range(len(snapshot.live)), "REMOVE COLUMN MAPPING")
+    return True
+
+
+def _clear_type_widening(target: Target) -> bool:
+    """Files get the types that their columns have now."""
+    snapshot = target.table.snapshot()
+    changed = {path.split(".")[0] for path, _, _ in recorded_changes(snapshot.schema)}
+    schema = map_fields(snapshot.schema, lambda f: replace(f, metadata={k: v for k, v in f.metadata.items() if k != TYPE_CHANGES}))
+    configuration = {key: value for key, value in snapshot.properties.items() if key != ENABLE_TYPE_WIDENING.name}
+    after = replace(snapshot.metadata, schema_string=schema.to_json(), configuration=configuration)
+    if after == snapshot.metadata:
+        return False
+    _write_again(target, snapshot, after, _of_other_types(snapshot, changed) if changed else [], REORG)
+    return True
+
+
+def _of_other_types(snapshot: Snapshot, columns: set[str]) -> list[int]:
+    """The numbers of the files in which one of these columns has another type than in the table."""
+    pairs = zip(snapshot.schema, physical_schema(snapshot.schema, snapshot.column_mapping_mode), strict=True)
+    physical = {stored.name: stored.type for field, stored in pairs if field.name in columns}
+
+    def is_other(add: Add) -> bool:
+        store, key = snapshot.log.locate(resolve_path(add.path, snapshot.url))
+        try:
+            found = delta_schema(open_parquet(store, key).schema_arrow, table=snapshot.url)
+        except DeltaError:  # of a type that no column of a table has: it is written again as the one that it is read as
+            return True
+        return any((field := found.find(name)) is not None and field.type != wanted for name, wanted in physical.items())
+
+    with ThreadPoolExecutor(_THREADS_MAX) as threads:
+        others = list(threads.map(is_other, snapshot.live.adds()))
+    return [int(number) for number in np.flatnonzero(others)]
+
+
+def _write_again(target: Target, snapshot: Snapshot, metadata: Metadata, numbers: Sequence[int], operation: str) -> None:
+    """Commit other metadata, and files, by their numbers, as it wants them."""
+    request = WriteRequest(mode="append", schema=snapshot.schema, data_change=False)
+    plan = replace(plan_existing(target.table, request, snapshot), metadata=metadata)
+    with RowChange(target, removes_data=False, plan=plan) as change:
+        if len(numbers):
+            wanted = set(numbers)
+            change.remove([add for number, add in enumerate(snapshot.live.adds()) if number in wanted])
+            change.write_again(change.rows(numbers))
+        metrics = {"numRemovedFiles": len(change.removed_files), "numAddedFiles": len(change.added_files)}
+        change.commit(operation, {}, metrics, EVERYTHING)
+
+
+_Clear: TypeAlias = Callable[[Target], bool]
+
+_CLEARED_BY: Mapping[str, _Clear] = {
+    "deletionVectors": _clear_deletion_vectors,
+    "columnMapping": _clear_column_mapping,
+    "typeWidening": _clear_type_widening,
+}

@@ -1,0 +1,34 @@
+"""SYNC IDENTITY: after rows brought values of their own, an identity column counts on behind the farthest of them.
+
+Protocol: "Identity Columns".
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import functions as F  # noqa: N812  PySpark's users know it by this name
+
+from tahoe.errors import NotAnIdentityColumnError
+from tahoe.protocol.column_values import identity_columns
+from tahoe.spark.dml.row_changes import Target
+from tahoe.spark.jvm.gateway import engine_of
+from tahoe.spark.writing.store_assignment import quoted
+from tahoe.table.writing.transaction_builder import Changes
+
+
+def sync_identity(target: Target, column: str) -> None:
+    """Move an identity column's mark to the farthest value that the table has in it. It never goes back.
+
+    Raises:
+        NotAnIdentityColumnError: it is no identity column.
+        DeltaConcurrentModificationException: another writer was first, and it matters.
+    """
+    table, spark = target.table, target.spark
+    with Changes(table, engine=engine_of(spark)) as changes:
+        found = dict(identity_columns(changes.snapshot.schema, table=table.url))
+        name = next((name for name in found if name.lower() == column.lower()), None)
+        if name is None:
+            raise NotAnIdentityColumnError(table=table.url, column=column)
+        farthest = F.max if found[name].step > 0 else F.min
+        rows = spark.read.format("delta").option("versionAsOf", changes.snapshot.version).load(table.url)
+        row = rows.agg(farthest(quoted(name))).head()
+        changes.sync_identity(name, None if row is None else row[0])

@@ -1,0 +1,255 @@
+"""What the source of a MERGE says of its own keys, and so of the rows of the target that may match.
+
+A few keys are listed. Of many, the smallest and the largest leave out files, and a bitmap of their hashes leaves out rows: of n bits a
+key, two for each hash, it lets through a foreign row with a chance of (2 / n)². What it lets through is dropped by the join.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812  PySpark's users know it by this name
+
+from tahoe._cached import cached_property
+from tahoe.errors import DeltaError
+from tahoe.protocol.predicate import And, In, Predicate
+from tahoe.protocol.predicate import Column as ColumnPath
+from tahoe.protocol.schema import BYTE, DATE, INTEGER, LONG, SHORT, STRING, TIMESTAMP, TIMESTAMP_NTZ, DataType, Decimal, parse_type
+from tahoe.spark.jvm.gateway import Gateway, JavaObject
+from tahoe.spark.writing.store_assignment import typed_literal
+
+# So many keys are listed one by one: each is a call into the JVM.
+LISTED_MAX = 300
+
+# Equal values of these have equal hashes. Floating point numbers have two zeros, and of text with a collation many are equal.
+_HASHED = frozenset({BYTE, SHORT, INTEGER, LONG, STRING, DATE, TIMESTAMP, TIMESTAMP_NTZ})
+
+# What Python compares as Spark does, in the type of the column as in that of the key.
+_TOLD = frozenset({BYTE, SHORT, INTEGER, LONG, STRING})
+
+_WHOLE_NUMBERS = frozenset({"tinyint", "smallint", "int", "bigint"})
+
+# Keys that Spark expects to be no larger are fetched with their hashes, and what else is asked of them is known then.
+_FETCHED_BYTES_MAX = 64 << 20
+
+# Past this many the bitmap is larger than a cache, and so many keys leave out little.
+HASHED_MAX = 1 << 22
+_BITS_PER_KEY = 16
+_LOGS_OF_BITS = range(16, 27)
+
+# What a row takes in a file, roughly.
+_ROW_BYTES = 32
+
+_HASH, _BITMAP = "__tahoe_hash", "__tahoe_bitmap"
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """Two sides of one type that a condition asks to be equal.
+
+    Attributes:
+        is_null_safe: null equals null.
+        path: the target's column whose own values the key has; None where they are turned into others, such as text.
+    """
+
+    target: Column
+    source: Column
+    type: DataType
+    is_null_safe: bool
+    path: tuple[str, ...] | None
+
+
+def keys_of(gateway: Gateway, condition: JavaObject, target: JavaObject, source: JavaObject) -> list[Key]:
+    """The keys in the analysed condition of a join.
+
+    Args:
+        target, source: the attributes of the two sides.
+    """
+    found = []
+    for part in _conjuncts(condition):
+        kind = part.getClass().getSimpleName()
+        if kind not in ("EqualTo", "EqualNullSafe"):
+            continue
+        left, right = part.left(), part.right()
+        if left.references().isEmpty() or right.references().isEmpty():
+            continue
+        if left.references().subsetOf(source) and right.references().subsetOf(target):
+            left, right = right, left
+        if not (left.references().subsetOf(target) and right.references().subsetOf(source)):
+            continue
+        if not (_never_fails(gateway, left) and _never_fails(gateway, right)):
+            continue
+        data_type = _hashed_type(left.dataType())
+        if data_type is not None:
+            found.append(Key(gateway.column(left), gateway.column(right), data_type, kind == "EqualNullSafe", _path(left)))
+    return found
+
+
+def _path(expression: JavaObject) -> tuple[str, ...] | None:
+    """The column, or the field of one, whose values an expression that never fails has; whole numbers may be wider in it."""
+    match expression.getClass().getSimpleName():
+        case "Cast":
+            is_whole = {expression.dataType().simpleString(), expression.child().dataType().simpleString()} <= _WHOLE_NUMBERS
+            return _path(expression.child()) if is_whole else None
+        case "GetStructField":
+            parent = _path(expression.child())
+            return None if parent is None else (*parent, str(expression.extractFieldName()))
+        case _:
+            return (str(expression.name()),)
+
+
+def _never_fails(gateway: Gateway, expression: JavaObject) -> bool:
+    """Whether an expression has a value for each row: a cast may be guarded by another part of the condition."""
+    kind = expression.getClass().getSimpleName()
+    if kind == "Cast":
+        widens = gateway.module("org.apache.spark.sql.catalyst.expressions.Cast").canUpCast
+        return bool(widens(expression.child().dataType(), expression.dataType())) and _never_fails(gateway, expression.child())
+    return kind == "AttributeReference" or (kind == "GetStructField" and _never_fails(gateway, expression.child()))
+
+
+def _hashed_type(kind: JavaObject) -> DataType | None:
+    """The type of a key by whose values and hashes rows may be left out; None for any other."""
+    if kind.simpleString().startswith("string "):  # with a collation, which the JSON does not tell
+        return None
+    try:
+        data_type = parse_type(kind.json())
+    except DeltaError:
+        return None
+    return data_type if data_type in _HASHED or isinstance(data_type, Decimal) else None
+
+
+def _conjuncts(condition: JavaObject) -> Iterator[JavaObject]:
+    if condition.getClass().getSimpleName() == "And":
+        yield from _conjuncts(condition.left())
+        yield from _conjuncts(condition.right())
+    else:
+        yield condition
+
+
+class Keys:
+    """The keys of a source, which is read for them when they are first asked for: once, where they are not many."""
+
+    def __init__(self, keys: Sequence[Key], source: DataFrame, target_bytes: int) -> None:
+        self._keys, self._target_bytes = keys, target_bytes
+        self._names = [f"__tahoe_key_{number}" for number in range(len(keys))]
+        self._source = source.select(*[key.source.alias(name) for key, name in zip(keys, self._names, strict=True)])
+
+    @cached_property
+    def _fetched(self) -> pa.Table | None:
+        """All keys with their hashes; None where there are none, or they may be too many."""
+        if not self._keys:
+            return None
+        expected = int(str(self._source._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()))
+        return self._hashed.toArrow() if expected <= _FETCHED_BYTES_MAX else None
+
+    @property
+    def _hashed(self) -> DataFrame:
+        return self._source.withColumn(_HASH, F.xxhash64(*self._names))
+
+    @cached_property
+    def _first(self) -> pa.Table:
+        """All keys where they are few, else some more than are listed."""
+        if self._fetched is not None:
+            return self._fetched
+        return self._source.limit(LISTED_MAX + 1).toArrow() if self._keys else pa.table({})
+
+    @property
+    def _are_listed(self) -> bool:
+        return bool(self._keys) and self._first.num_rows <= LISTED_MAX
+
+    @cached_property
+    def _told(self) -> pa.Table:
+        """What Spark says of keys that are not fetched, in a row."""
+        bounds = [column for name in self._names for column in (F.min(name).alias(f"min {name}"), F.max(name).alias(f"max {name}"))]
+        return self._source.agg(F.count(F.lit(1)).alias("rows"), *bounds).toArrow()
+
+    def _bounds(self, name: str) -> tuple[Any, Any]:
+        """The smallest and the largest value of a key; None where it has none."""
+        if self._fetched is None:
+            return _value(self._told[f"min {name}"][0]), _value(self._told[f"max {name}"][0])
+        found = pc.min_max(self._fetched[name])
+        return _value(found["min"]), _value(found["max"])
+
+    @cached_property
+    def rows(self) -> int:
+        """How many rows the source has."""
+        return self._first.num_rows if self._fetched is not None or self._are_listed else int(self._told["rows"][0].as_py())
+
+    def predicate(self) -> Predicate:
+        """Which rows of the target the keys may be those of: of several keys in one row, each by itself."""
+        found = (self._source.toArrow() if self._keys else pa.table({})) if self._fetched is None else self._fetched
+        parts = [self._members(key, found[name]) for key, name in zip(self._keys, self._names, strict=True)]
+        return And(tuple(part for part in parts if part is not None))
+
+    def _members(self, key: Key, values: pa.ChunkedArray) -> Predicate | None:
+        """Null where that cannot be told in Python, or would not be compared as Spark does."""
+        if key.is_null_safe or key.path is None or key.type not in _TOLD:
+            return None
+        return In(ColumnPath(key.path), tuple(pc.unique(values.drop_null()).to_pylist()))
+
+    def of_target(self) -> list[Column]:
+        """The target's side of each key."""
+        return [key.target for key in self._keys]
+
+    def narrowed(self, target: DataFrame) -> DataFrame:
+        """The rows of the target that may match: all that do, and few others."""
+        for key, name in zip(self._keys, self._names, strict=True):
+            if not key.is_null_safe:
+                target = target.where(self._listed(key, name) if self._are_listed else self._between(key, name))
+        return target if self._are_listed or not self._keys or self.rows > HASHED_MAX else self._probed(target)
+
+    def _listed(self, key: Key, name: str) -> Column:
+        values = [_value(value) for value in pc.unique(self._first[name].drop_null())]
+        if _UNTOLD in values:
+            return F.lit(True)
+        return key.target.isin([typed_literal(value, key.type) for value in values]) if values else F.lit(False)
+
+    def _between(self, key: Key, name: str) -> Column:
+        low, high = self._bounds(name)
+        if low is None:
+            return F.lit(False)
+        if _UNTOLD in (low, high):
+            return F.lit(True)
+        return (key.target >= typed_literal(low, key.type)) & (key.target <= typed_literal(high, key.type))
+
+    def _probed(self, target: DataFrame) -> DataFrame:
+        """The rows whose hash has both its bits in the bitmap of the source's."""
+        log = _log_of_bits(self.rows, self._target_bytes / _ROW_BYTES)
+        found = self._hashed.select(_HASH).toArrow() if self._fetched is None else self._fetched
+        hashes = found[_HASH].to_numpy().view(np.uint64)
+        bits = np.zeros(1 << log, np.uint8)
+        for slots in (hashes >> np.uint64(64 - log), hashes & np.uint64((1 << log) - 1)):
+            bits[slots.astype(np.int64)] = 1
+        words = np.packbits(bits, bitorder="little").view("<i8")
+        bitmap = target.sparkSession.createDataFrame(pa.table({_BITMAP: pa.ListArray.from_arrays([0, len(words)], pa.array(words))}))
+        probed = target.withColumn(_HASH, F.xxhash64(*[key.target for key in self._keys])).crossJoin(F.broadcast(bitmap))
+        upper, lower = f"shiftrightunsigned({_HASH}, {64 - log})", f"({_HASH} & {(1 << log) - 1})"
+        return probed.where(f"{_has_bit(upper)} and {_has_bit(lower)}").drop(_HASH, _BITMAP)
+
+
+def _log_of_bits(keys: int, rows: float) -> int:
+    """How large a bitmap is, as a power of two: so that of the rows about as many foreign ones pass as there are keys, or fewer."""
+    bits = max(1, keys * _BITS_PER_KEY, 2 * math.sqrt(keys * rows))
+    return min(max(math.ceil(math.log2(bits)), _LOGS_OF_BITS.start), _LOGS_OF_BITS.stop - 1)
+
+
+def _has_bit(slot: str) -> str:
+    return f"getbit({_BITMAP}[cast(shiftright({slot}, 6) as int)], cast({slot} & 63 as int)) = 1"
+
+
+# A value that Python cannot hold: a date after the year 9999.
+_UNTOLD = object()
+
+
+def _value(found: pa.Scalar) -> Any:
+    try:
+        return found.as_py()
+    except (OverflowError, ValueError):
+        return _UNTOLD

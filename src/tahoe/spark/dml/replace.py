@@ -1,0 +1,147 @@
+"""Overwriting some rows: those for which a condition on any column is true, or for which there is one among the rows that are written.
+It is DELETE and append, in one version.
+
+Where a condition is about partitions alone, whole files are replaced, and `tahoe.table.writing.write_plan` plans it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812  PySpark's users know it by this name
+
+from tahoe.errors import ColumnNotFoundError
+from tahoe.protocol.change_feed import CHANGE_TYPE
+from tahoe.protocol.conflict import EVERYTHING
+from tahoe.spark.dml.row_changes import MARK, RowChange, Target, columns_of
+from tahoe.spark.dml.touched_rows import Search
+from tahoe.spark.jvm.gateway import Gateway
+from tahoe.spark.writing.column_rules import Completed
+from tahoe.spark.writing.data_writer import failures_told, rows_for_files
+from tahoe.spark.writing.store_assignment import quoted, without_void
+from tahoe.spark.writing.write_options import WriteOptions
+from tahoe.table.writing.write_plan import WritePlan
+
+# What conditions call the table whose rows are replaced, where the user has no name for it.
+_TABLE = "__tahoe_table"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Matching:
+    """By which of its rows the data replaces rows of the table: those with the same values in some columns, or those for which a condition
+    holds that may name the columns of both; one that both have is the data's.
+
+    Attributes:
+        text: as SQL has it, for the history.
+        alias: what the condition calls the table.
+    """
+
+    text: str
+    using: tuple[str, ...] = ()
+    on: Column | None = None
+    alias: str | None = None
+
+    @classmethod
+    def of(cls, options: WriteOptions) -> Matching | None:
+        """What a writer's options say of it."""
+        if options.replace_using is not None:
+            return cls.of_columns(options.replace_using)
+        if options.replace_on is None:
+            return None
+        return cls(text=options.replace_on, on=F.expr(options.replace_on), alias=options.target_alias)
+
+    @classmethod
+    def of_columns(cls, names: Sequence[str]) -> Matching:
+        return cls(text=f"({', '.join(names)})", using=tuple(names), alias=_TABLE)
+
+
+def replace_rows(
+    plan: WritePlan, options: WriteOptions, frame: DataFrame, matching: Matching | None = None, given: DataFrame | None = None
+) -> int | None:
+    """Delete the rows that the plan's `replaceWhere` holds for, or those that rows of the data match, and add those of a DataFrame.
+
+    Args:
+        given: the same rows as the user named them, for a condition on both.
+
+    Returns:
+        the version that was made; None where another writer has recorded this very write meanwhile.
+
+    Raises:
+        AnalysisException: Spark does not understand the condition.
+        ColumnNotFoundError: the data or the table does not have a column that both must have.
+        DeltaConcurrentModificationException: another writer was first, and it matters.
+    """
+    target = Target(spark=frame.sparkSession, table=plan.table, alias=None if matching is None else matching.alias)
+    with RowChange(target, plan=plan, options=options) as change:
+        if matching is None:
+            condition = F.expr(plan.request.replace_where or "")
+        else:
+            names = frame.columns
+            kept = change.once(frame if given is None else given)  # the data may be others when they are computed again
+            frame = kept.toDF(*names)
+            condition = _condition(matching, plan, kept, frame)
+        search = Search(change, condition)
+        with failures_told(plan, change.refusals):
+            rows = rows_for_files(plan, frame, change.refusals, checks_replace_where=options.replace_where_is_checked)
+        return _replace(change, search, rows, _told(plan, matching))
+
+
+def _told(plan: WritePlan, matching: Matching | None) -> dict[str, str]:
+    """What is replaced, as the history has it, under the reference's names."""
+    if matching is None:
+        return {"predicate": plan.request.replace_where or ""}
+    return {"replaceOnCond" if matching.on is not None else "replaceUsingCols": matching.text}
+
+
+def _condition(matching: Matching, plan: WritePlan, given: DataFrame, named: DataFrame) -> Column:
+    """A condition on the table's rows: there is one among those that are written which replaces them."""
+    if matching.on is not None:
+        return _exists(given, matching.on)
+    for where, has in ((plan.url, plan.schema.names), ("the data", named.columns)):
+        known = {name.lower() for name in has}
+        missing = next((name for name in matching.using if name.lower() not in known), None)
+        if missing is not None:
+            raise ColumnNotFoundError(table=where, column=missing, columns=", ".join(has))
+    same = [F.col(quoted(name)) == F.col(f"{_TABLE}.{quoted(name)}") for name in matching.using]
+    return _exists(named, reduce(lambda left, right: left & right, same))
+
+
+def _exists(rows: DataFrame, condition: Column) -> Column:
+    """Whether there is a row for which a condition holds that may name the columns of both sides; those of these rows come first."""
+    gateway = Gateway(rows.sparkSession)
+    return gateway.column_of(gateway.java_class("delta.Target").exists(rows._jdf, condition._jc))
+
+
+def _replace(change: RowChange, search: Search, rows: Completed, told: Mapping[str, str]) -> int | None:
+    plan = change.plan
+    positions = search.positions()
+    touched = change.touch(positions)
+    others = [] if change.has_vectors else [t for t in touched if not t.is_whole]
+    if others and change.has_feed:
+        kept = change.once(rows.rows)  # the data may be others when they are computed again
+        written = change.write(replace(rows, rows=kept))
+        columns = columns_of(without_void(plan.schema))
+        marked = change.marked(change.rows([t.number for t in touched]), positions).where(F.col(MARK))
+        gone = change.as_they_are(marked.select(*columns_of(without_void(change.schema))))
+        before = gone.select(*columns, F.lit("delete").alias(CHANGE_TYPE))
+        change.write_changes(before.unionAll(kept.select(*columns, F.lit("insert").alias(CHANGE_TYPE))))
+    else:
+        written = change.write(rows)
+    copied = change.write_others(positions, others)
+    removed = change.removed_files
+    metrics = {
+        **written.metrics,
+        "numRemovedFiles": len(removed),
+        "numRemovedBytes": sum(file.size_bytes for file in removed),
+        "numDeletedRows": positions.count,
+        "numCopiedRows": copied,
+        "numAddedChangeFiles": len(change.change_files),
+        **change.vector_metrics("num"),
+    }
+    reads = EVERYTHING if plan.request.reads_target else search.reads
+    is_exact = search.is_exact and not plan.request.reads_target
+    parameters = {"mode": "Overwrite", "partitionBy": list(plan.partition_columns), **told}
+    return change.commit(plan.request.operation, parameters, metrics, reads, is_exact=is_exact)

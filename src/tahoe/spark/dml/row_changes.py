@@ -1,0 +1,480 @@
+"""Changing rows of one version of a table: what DELETE, UPDATE and MERGE have in common.
+
+A command finds the positions of the rows that it deletes or replaces, writes rows, and commits both in one version. Where the table has
+deletion vectors (`delta.enableDeletionVectors`), rows are marked; else their files are written again without them, by the same code.
+
+Protocol: "Writer Requirements for Deletion Vectors", "Change Data Files", "Writer Requirements for Row Tracking".
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import Any
+
+import pyarrow as pa
+from pyroaring import BitMap64
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  PySpark's users know it by this name
+
+from tahoe.errors import (
+    CommitOutcomeUnknownError,
+    DeltaError,
+    MetadataChangedException,
+    SchemaMismatchError,
+    UnsupportedOperationError,
+    WriteAlreadyRecordedError,
+)
+from tahoe.protocol.actions import Action, Add, Cdc, Metadata, Protocol, Txn, remove_of
+from tahoe.protocol.change_feed import CHANGE_TYPE
+from tahoe.protocol.column_values import ColumnValues, check_given
+from tahoe.protocol.conflict import Intent, Reads
+from tahoe.protocol.features import check_writable, setting
+from tahoe.protocol.partitions import encode_path
+from tahoe.protocol.properties import ENABLE_CHANGE_DATA_FEED, ENABLE_DELETION_VECTORS
+from tahoe.protocol.row_tracking import METADATA, ROW_COMMIT_VERSION, ROW_ID
+from tahoe.protocol.schema import LONG, Field, Struct
+from tahoe.spark.dml.set_clauses import unlike_fields
+from tahoe.spark.jvm.cancellation import is_surely_not_put
+from tahoe.spark.jvm.gateway import JVM_ERRORS, Gateway, JavaObject, engine_of
+from tahoe.spark.jvm.table_cache import hold, recache, release
+from tahoe.spark.reading.positions import Positions, position, positioned_rows, with_marks
+from tahoe.spark.writing.column_rules import Completed
+from tahoe.spark.writing.data_writer import Written, failures_told, rows_for_files, write_changes, write_rows
+from tahoe.spark.writing.store_assignment import Refusals, fit, quoted, without_void
+from tahoe.spark.writing.write_inputs import table_schema, write_options
+from tahoe.spark.writing.write_options import WriteOptions
+from tahoe.table.commit.row_deletions import Mark, num_records
+from tahoe.table.commit.transaction import Transaction
+from tahoe.table.reading.scan import Scan
+from tahoe.table.reading.snapshot import Snapshot
+from tahoe.table.reading.table_reader import TableReader
+from tahoe.table.writing.write_plan import WritePlan, WriteRequest, WrittenFile, marked, plan_existing
+
+# Columns beside the table's, while a command works.
+PLACE = "__tahoe_place"
+KEPT_ROW_ID = "__tahoe_row_id"
+KEPT_ROW_VERSION = "__tahoe_row_commit_version"
+MARK = "__tahoe_is_marked"
+
+
+# Nodes of a plan that make other rows than those they get.
+_OVER_ROWS = frozenset({"Aggregate", "Generate", "Window"})
+
+# The number of a file that is removed whatever rows it has.
+_WHOLE = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """The table of a command, and how its expressions call it.
+
+    Attributes:
+        alias: a name before those of columns.
+        qualifier: what may stand before that name: a catalog and a database.
+        frames: DataFrames of the table whose columns may stand in its conditions and values.
+        seen: for a statement that Spark has resolved, the table as its expressions know it: a `delta.Target`.
+    """
+
+    spark: SparkSession
+    table: TableReader
+    alias: str | None = None
+    qualifier: tuple[str, ...] = ()
+    frames: tuple[DataFrame, ...] = ()
+    seen: JavaObject | None = None
+
+    @property
+    def name(self) -> tuple[str, ...]:
+        """The parts that may stand before a column, of which any number of the first may be left out."""
+        return () if self.alias is None else (*self.qualifier, self.alias)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Touched:
+    """A file with rows to be deleted. `is_whole` says that no row of it is left."""
+
+    number: int
+    mark: Mark
+    is_whole: bool
+
+
+class RowChange:
+    """A command at work on the newest version of its table. Where it fails, what it has written goes.
+
+    Attributes:
+        snapshot: the version that it reads.
+        plan: what the table looks like afterwards.
+        has_vectors: whether rows are marked; else the files that they are in are written again.
+        has_feed: whether the table asks for a change data feed.
+        evolves: whether the table takes in columns.
+        num_written: how many rows were written.
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        *,
+        removes_data: bool = True,
+        data_change: bool = True,
+        grown: Callable[[Snapshot, bool], Struct] = lambda snapshot, _: snapshot.schema,
+        plan: WritePlan | None = None,
+        options: WriteOptions | None = None,
+    ) -> None:
+        """Begin.
+
+        Args:
+            removes_data: whether rows may go, which not every table allows.
+            data_change: whether the table's rows are others afterwards; else they are only written in another way.
+            grown: of the version, and of whether the session lets tables grow, a schema whose columns the table takes in.
+            plan, options: of a write that is planned already, on a table that is there.
+        """
+        self.target, self.spark = target, target.spark
+        self.began = time.monotonic()
+        self.options = write_options(target.spark, {}, target.table) if options is None else options
+        known = None if plan is None else plan.snapshot
+        self.snapshot: Snapshot = target.table.snapshot() if known is None else known
+        snapshot = self.snapshot
+        check_writable(snapshot.protocol, snapshot.metadata, table=target.table.url, removes_data=removes_data)
+        wanted = grown(snapshot, self.options.merge_schema)
+        self.evolves = wanted is not snapshot.schema
+        request = WriteRequest(mode="append", schema=wanted, merge_schema=self.evolves, data_change=data_change)
+        self.plan: WritePlan = plan_existing(target.table, request, snapshot) if plan is None else plan
+        self.has_vectors = setting(ENABLE_DELETION_VECTORS, snapshot.protocol, snapshot.properties, table=target.table.url)
+        self.has_feed = setting(ENABLE_CHANGE_DATA_FEED, snapshot.protocol, snapshot.properties, table=target.table.url)
+        # a write that is planned already adds rows; else what the command changes are the table's own
+        self.refusals = Refusals(target.table.url, self.options.updates if plan is None else self.options.assigns)
+        self.num_written = 0
+        self._touched: list[Touched] = []
+        self._written: list[Written] = []
+        self._files: list[WrittenFile] = []
+        self._adds: list[Add] = []
+        self._changes: list[Cdc] = []
+        self._kept: list[DataFrame] = []
+        self._is_sent = False  # from then on, any exception but one of ours may come after the commit
+        self._held = hold(self.snapshot)
+
+    def __enter__(self) -> RowChange:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        self._let_go()
+        is_of_commit = not isinstance(error, DeltaError) or isinstance(error, CommitOutcomeUnknownError)
+        may_be_there = self._is_sent and is_of_commit and not is_surely_not_put()
+        if error is not None and not may_be_there:
+            for written in self._written:
+                written.discard()
+
+    @property
+    def schema(self) -> Struct:
+        """The table's, before the command."""
+        return self.snapshot.schema
+
+    @property
+    def parallelism(self) -> int:
+        """How many tasks the session runs at a time."""
+        return int(self.spark.sparkContext.defaultParallelism)
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether this very command, known by the session's `txnAppId` and `txnVersion`, was committed before."""
+        txn = self.options.txn
+        recorded = None if txn is None else self.snapshot.txn_version(txn[0])
+        return txn is not None and recorded is not None and recorded >= txn[1]
+
+    @property
+    def values(self) -> ColumnValues:
+        """Where values come from that rows do not bring."""
+        return self.plan.column_values
+
+    # --- reading
+
+    def rows(self, within: Sequence[int] | None = None) -> DataFrame:
+        """The table's rows, with their positions and what row tracking gave them, under the target's alias.
+
+        Args:
+            within: the numbers of the only files that count.
+        """
+        rows = positioned_rows(self.spark, self.snapshot, self._held, within)
+        stored = rows.metadataColumn(METADATA)  # the table may have a column of that name
+        frame = rows.select("*", position(stored).alias(PLACE), *self._tracked(stored), *self._metadata(stored))
+        if self.target.seen is not None:
+            frame = self._as_seen(frame)
+        return frame if self.target.alias is None else Gateway(self.spark).aliased(frame, self.target.alias, self.target.qualifier)
+
+    def _as_seen(self, frame: DataFrame) -> DataFrame:
+        """Rows whose columns a resolved statement's expressions know."""
+        rows = self.target.seen.rows(frame._jdf)  # type: ignore[union-attr]
+        if rows is None:
+            winner = f"version {self.snapshot.version}"
+            detail = "the table has not the columns any more that the statement was analysed with"
+            raise MetadataChangedException(table=self.snapshot.url, winner=winner, detail=detail)
+        return DataFrame(rows, self.spark)
+
+    def _metadata(self, stored: Column) -> list[Column]:
+        """Where rows are stored, for a resolved statement that asks for it."""
+        fields = [] if self.target.seen is None else list(self.target.seen.metadata())
+        return [F.struct(*[stored.getField(name) for name in fields]).alias(METADATA)] if fields else []
+
+    def _tracked(self, stored: Column) -> list[Column]:
+        if self.snapshot.row_tracking is None:
+            return []
+        return [stored.getField(ROW_ID).alias(KEPT_ROW_ID), stored.getField(ROW_COMMIT_VERSION).alias(KEPT_ROW_VERSION)]
+
+    @property
+    def kept_names(self) -> tuple[str, ...]:
+        """The columns of `rows` that row tracking has filled."""
+        return () if self.snapshot.row_tracking is None else (KEPT_ROW_ID, KEPT_ROW_VERSION)
+
+    def kept_by_update(self) -> list[Column]:
+        """What a row that gets other values takes along: it stays the same row, and its version is the one that is made."""
+        return [] if self.snapshot.row_tracking is None else [F.col(KEPT_ROW_ID), F.lit(None).cast("long").alias(KEPT_ROW_VERSION)]
+
+    def new_row(self) -> list[Column]:
+        """The same for a row that is new."""
+        nothing = F.lit(None).cast("long")
+        return [] if self.snapshot.row_tracking is None else [nothing.alias(KEPT_ROW_ID), nothing.alias(KEPT_ROW_VERSION)]
+
+    # --- changing
+
+    def touch(self, positions: Positions) -> list[Touched]:
+        """Delete rows. Returns the files that they are in."""
+        numbers = sorted(positions.rows)
+        files = Scan(self.snapshot, None, pa.array(numbers, pa.uint64())).adds()
+        found = [self._touch(number, Mark(file=file, rows=positions.rows[number])) for number, file in zip(numbers, files, strict=True)]
+        self._touched += found
+        return found
+
+    def _touch(self, number: int, mark: Mark) -> Touched:
+        vector = mark.file.deletion_vector
+        total = num_records(self.snapshot.log, mark.file, self.snapshot.version)
+        return Touched(number=number, mark=mark, is_whole=len(mark.rows) >= total - (vector.cardinality if vector else 0))
+
+    def remove(self, files: Sequence[Add]) -> None:
+        """Remove whole files, with all that is left in them."""
+        self._touched += [Touched(number=_WHOLE, mark=Mark(file=file, rows=BitMap64()), is_whole=True) for file in files]
+
+    def check(self, rows: DataFrame, *, are_new: bool = False) -> None:
+        """Refuse rows whose columns do not fit the table; nothing runs.
+
+        Raises:
+            SchemaMismatchError: a type does not fit.
+            IdentityValueGivenError: new rows bring numbers for a column that makes them itself.
+        """
+        given = {name.lower() for name in rows.columns}
+        self._check_one_by_one(rows)
+        if are_new:
+            check_given(self.values, given, table=self.snapshot.url)
+        wanted = Struct(tuple(field for field in without_void(self.plan.schema) if field.name.lower() in given))
+        self._check_fields(rows, wanted)
+        fit(rows, wanted, Refusals(self.snapshot.url, self.refusals.policy))
+
+    def _check_fields(self, rows: DataFrame, wanted: Struct) -> None:
+        """A struct must have the fields that the table's has: what it lacks would be null without anybody's having said so, unless the
+        table takes in columns. What only it has would be lost.
+        """
+        values = table_schema(rows, table=self.snapshot.url)
+        for field in wanted:
+            value = values.find(field.name)
+            unlike = None if value is None else next(unlike_fields(value.type, field.type, (field.name,), may_lack=self.evolves), None)
+            if value is not None and unlike is not None:
+                detail = f"column {field.name} is {field.type}, and the value for it is {value.type}: {unlike}"
+                remedy = "Give each field a value, or let a MERGE change the schema: withSchemaEvolution()."
+                raise SchemaMismatchError(table=self.snapshot.url, detail=detail, remedy=remedy)
+
+    def _check_one_by_one(self, rows: DataFrame) -> None:
+        """Values must be made of a row alone: else there would be more rows than those that get values, or fewer."""
+        plan = rows._jdf.queryExecution().analyzed()
+        kinds = [plan.getClass().getSimpleName()]
+        while kinds[-1] == "Project":
+            plan = plan.children().apply(0)
+            kinds.append(plan.getClass().getSimpleName())
+        if len(kinds) == 1 or kinds[-1] in _OVER_ROWS:
+            raise UnsupportedOperationError(
+                operation="Assigning a value that is made of several rows, or is several",
+                table=self.snapshot.url,
+                detail="an aggregate, a window function or a generator stands in it",
+                remedy="Compute it first, and MERGE the result; or take it from a subquery: (SELECT max(x) FROM t).",
+            )
+
+    def stored(self, rows: DataFrame, *, given: Mapping[str, Column | None] | None = None, beside: Sequence[str] = ()) -> Completed:
+        """Rows as the table will hold them; each is checked while it is written.
+
+        Args:
+            given: which columns the rows bring, as `rows_for_files` has it.
+            beside: columns that stay besides.
+        """
+        keep = [name for name in (*self.kept_names, *beside) if name in rows.columns]
+        with self.failures_told():
+            return rows_for_files(self.plan, rows, self.refusals, given=given, keep=keep)
+
+    def failures_told(self) -> AbstractContextManager[None]:
+        """Spark's failures while rows are computed, as errors of ours."""
+        return failures_told(self.plan, self.refusals)
+
+    def once(self, rows: DataFrame, *, now: bool = False) -> DataFrame:
+        """Rows that are computed once and used several times, until the command ends. Where an executor is lost that holds some of them,
+        the command fails: to compute them again might give others.
+
+        Args:
+            now: compute them at once; else when they are used first.
+        """
+        kept = rows.localCheckpoint(eager=now)
+        self._kept.append(kept)
+        return kept
+
+    def _let_go(self) -> None:
+        release(self._held)
+        with suppress(*JVM_ERRORS):  # a session that has stopped keeps nothing, and what was written must still be looked after
+            context: JavaObject = self.target.spark.sparkContext._jsc.sc()
+            for rows in self._kept:  # RDD.unpersist would warn the user that these cannot be computed again
+                context.unpersistRDD(rows._jdf.queryExecution().analyzed().rdd().id(), False)
+        self._kept.clear()
+
+    def write(self, rows: Completed) -> Written:
+        """Write rows as new files of the table; rows that come from others have the columns of their ids, and new ones need none."""
+        tracking, hidden, renamed = self.snapshot.row_tracking, list[Field](), rows.rows
+        if tracking is not None and KEPT_ROW_ID in renamed.columns:
+            names = {KEPT_ROW_ID: tracking.row_id_column, KEPT_ROW_VERSION: tracking.row_commit_version_column}
+            for column, stored in names.items():
+                renamed = renamed.drop(column) if stored is None else renamed.withColumnRenamed(column, stored)
+                hidden += [] if stored is None else [Field(name=stored, type=LONG)]
+        written = write_rows(self.plan, self.options, replace(rows, rows=renamed), self.refusals, hidden)
+        self._written.append(written)
+        self._files += written.files
+        self._adds += [self.plan.add(file) for file in written.files]
+        self.num_written += written.num_records
+        return written
+
+    def marked(self, rows: DataFrame, positions: Positions) -> DataFrame:
+        """Rows with a column `MARK` that tells those at some positions."""
+        return with_marks(rows, positions, PLACE, MARK)
+
+    def write_others(self, positions: Positions, touched: Sequence[Touched]) -> int:
+        """Write the rows of touched files again that are not at some positions. Returns how many there are."""
+        if not touched:
+            return 0
+        rows = self.marked(self.rows([t.number for t in touched]), positions).where(~F.col(MARK))
+        return self.write_again(rows)
+
+    def write_again(self, rows: DataFrame) -> int:
+        """Write rows of the table as they are. Returns how many there are."""
+        names = [*without_void(self.schema).names, *self.kept_names]
+        stored = self.as_they_are(rows.select(*[F.col(quoted(name)) for name in names]))
+        return self.write(Completed(rows=stored)).num_records
+
+    def as_they_are(self, rows: DataFrame) -> DataFrame:
+        """Rows of the table with the columns that it has now; no rule is applied to what is there."""
+        columns = Struct(tuple(replace(field, nullable=True, metadata={}) for field in without_void(self.plan.schema)))
+        return fit(rows, columns, self.refusals, keep=[name for name in self.kept_names if name in rows.columns])
+
+    def write_changes(self, rows: DataFrame) -> None:
+        """Write change data files: the table's columns, and `_change_type`."""
+        columns = [F.col(quoted(name)) for name in (*without_void(self.plan.schema).names, CHANGE_TYPE)]
+        written = write_changes(self.plan, self.options, rows.select(*columns), self.refusals)
+        self._written.append(written)
+        self._changes += [
+            Cdc(path=encode_path(file.key), partition_values=file.partition_values, size_bytes=file.size_bytes) for file in written.files
+        ]
+
+    # --- the end
+
+    def commit(
+        self, operation: str, parameters: Mapping[str, Any], metrics: Mapping[str, int], reads: Reads | None, *, is_exact: bool = False
+    ) -> int | None:
+        """Commit everything in one version, or nothing where there is nothing to do.
+
+        Returns:
+            the version, or the one that was read where there is nothing to do; None where another writer has recorded this very command
+            meanwhile, so that it has changed nothing.
+
+        Args:
+            reads: the rows that were read.
+            is_exact: see `Intent`.
+
+        Raises:
+            DeltaConcurrentModificationException: another writer was first, and it matters.
+        """
+        log, now_ms = self.snapshot.log, self.snapshot.log.env.clock_ms()
+        marked = [t for t in self._touched if self.has_vectors and t.number != _WHOLE]
+        removed = [t.mark.file for t in self._touched if not self.has_vectors or t.number == _WHOLE]
+        removes = [remove_of(file, now_ms, data_change=self.plan.request.data_change) for file in removed]
+        files: list[Action] = [*removes, *self._adds, *self._changes]
+        definition = [a for a, known in self._definition() if a != known]
+        txn = self.options.txn
+        if not files and not marked and not definition and not txn:
+            return self.snapshot.version
+        txns = [Txn(app_id=txn[0], version=txn[1], last_updated_ms=now_ms)] if txn else []
+        transaction = Transaction(
+            log=log,
+            base=self.snapshot,
+            actions=[*definition, *txns, *files],
+            marks={log.canonical(t.mark.file.path): t.mark for t in marked},
+            operation=operation,
+            intent=Intent(
+                reads=reads,
+                is_exact=is_exact,
+                removed_paths=frozenset(log.canonical(file.path) for file in removed),
+                app_ids=frozenset({txn[0]} if txn else ()),
+            ),
+            parameters=parameters,
+            metrics={**metrics, "executionTimeMs": round((time.monotonic() - self.began) * 1000)},
+            user_metadata=self.options.user_metadata,
+            engine=engine_of(self.spark),
+            once=txn[0] if txn else None,
+        )
+        self._is_sent = True
+        try:
+            version = transaction.commit()
+        except WriteAlreadyRecordedError:
+            for written in self._written:
+                written.discard()
+            return None
+        self._written.clear()  # the table counts on them now, whatever comes
+        recache(Gateway(self.spark), self.snapshot.url)
+        return version
+
+    def _definition(self) -> list[tuple[Protocol | Metadata, Protocol | Metadata]]:
+        return [(self.plan.protocol, self.snapshot.protocol), (marked(self.plan.metadata, self._files), self.snapshot.metadata)]
+
+    # --- what the history tells
+
+    @property
+    def removed_files(self) -> list[Add]:
+        """The files that are in the table no more."""
+        return [t.mark.file for t in self._touched if t.is_whole or not self.has_vectors]
+
+    @property
+    def added_files(self) -> Sequence[Add]:
+        return self._adds
+
+    @property
+    def change_files(self) -> Sequence[Cdc]:
+        return self._changes
+
+    def vector_metrics(self, prefix: str) -> dict[str, int]:
+        """How many vectors come and go, as the reference counts: one that is replaced is removed and added."""
+        if not self.has_vectors:
+            return {f"{prefix}DeletionVectors{what}": 0 for what in ("Added", "Removed", "Updated")}
+        had = [t for t in self._touched if t.mark.file.deletion_vector is not None]
+        updated = sum(not t.is_whole for t in had)
+        added = sum(not t.is_whole for t in self._touched)
+        return {
+            f"{prefix}DeletionVectorsAdded": added,
+            f"{prefix}DeletionVectorsRemoved": len(had),
+            f"{prefix}DeletionVectorsUpdated": updated,
+        }
+
+
+def columns_of(schema: Struct) -> list[Column]:
+    """A table's columns as they are."""
+    return [F.col(quoted(name)) for name in schema.names]
+
+
+def given_by_update(change: RowChange, assigned: Iterable[tuple[str, ...]]) -> dict[str, Column | None]:
+    """The columns, in lower case, that rows bring when some get other values: generated ones are computed anew unless they get one."""
+    named = {path[0].lower() for path in assigned}
+    brought = (name for name in change.plan.schema.names if name not in change.values.generated or name.lower() in named)
+    return dict.fromkeys(map(str.lower, brought))

@@ -1,0 +1,237 @@
+"""Writes from Spark: rows that fit the table, data files, and one commit.
+
+Protocol: "Add File and Remove File". What a write does to the table is planned by `write_plan`; Spark writes the rows. Either
+everything is committed, or what was written is removed again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from pyspark.sql import DataFrame, SparkSession
+
+from tahoe.errors import (
+    CommitOutcomeUnknownError,
+    DeltaError,
+    InvalidOptionError,
+    NoColumnsError,
+    SchemaMismatchError,
+    WriteAlreadyRecordedError,
+)
+from tahoe.protocol.column_values import column_values
+from tahoe.spark.dml.replace import Matching, replace_rows
+from tahoe.spark.jvm.cancellation import is_surely_not_put
+from tahoe.spark.jvm.gateway import engine_of
+from tahoe.spark.jvm.table_cache import open_table
+from tahoe.spark.writing.data_writer import failures_told, rows_for_files, write_rows
+from tahoe.spark.writing.store_assignment import Refusals
+from tahoe.spark.writing.write_inputs import reads_table, table_schema, write_options
+from tahoe.spark.writing.write_options import WriteOptions
+from tahoe.storage.local import no_new_folder_left
+from tahoe.table.table import Table
+from tahoe.table.writing.write_plan import WRITE, Mode, WritePlan, WriteRequest, plan_replacement, plan_write
+
+# With this option Spark marks what `saveAsTable` asks for with mode overwrite.
+_SAVE_AS_TABLE_OVERWRITE = "__v1_save_as_table_overwrite"
+
+_MODES: Mapping[str, Mode] = {"append": "append", "overwrite": "overwrite", "errorifexists": "error", "error": "error", "ignore": "ignore"}
+
+
+def save(spark: SparkSession, mode: str, options: Mapping[str, str], dataframe: DataFrame) -> int | None:
+    """What `df.write.format("delta").mode(...).save()` does.
+
+    Args:
+        mode: Spark's SaveMode: Append, Overwrite, ErrorIfExists, Ignore.
+        options: with `path`, and what partitionBy said.
+
+    Returns:
+        the version that was made; None where there was nothing to do.
+
+    Raises:
+        DeltaAnalysisError: before any work, where the data or the options do not fit the table.
+        WriteFailedError: the job failed; nothing was committed, and what was written is gone.
+        DeltaConcurrentModificationException: another writer was first, and it matters.
+    """
+    path = next((value for name, value in options.items() if name.lower() == "path"), None)
+    if path is None:
+        raise InvalidOptionError(option="path", value="missing", table="the new table", detail="a Delta table is in a folder")
+    table = open_table(spark, path, options)
+    parsed = write_options(spark, options, table)
+    return _write(
+        plan_write(table, _request(spark, table, _MODES[mode.lower()], parsed, dataframe)), parsed, dataframe, Matching.of(parsed)
+    )
+
+
+def insert(
+    spark: SparkSession,
+    url: str,
+    dataframe: DataFrame,
+    *,
+    overwrite: bool,
+    predicate: str | None = None,
+    dynamic: bool = False,
+    matching: Matching | None = None,
+    by_position: bool = False,
+    options: Mapping[str, str] | None = None,
+) -> int | None:
+    """What INSERT, `insertInto`, `writeTo` and `saveAsTable` do to a table that is there.
+
+    Args:
+        overwrite: replace rows: all of them, unless one of the next two says which.
+        predicate: SQL text; only matching rows are replaced, and the new ones must match.
+        dynamic: only the partitions that the data has are replaced.
+        matching: only rows that rows of the data match are replaced.
+        by_position: the data's columns are the table's, whatever their names.
+        options: of the writer.
+
+    Returns, Raises:
+        as `save`; SchemaMismatchError also where there are too many or too few columns.
+    """
+    table = open_table(spark, url, options)
+    parsed = write_options(spark, options or {}, table)
+    matching, given = matching or Matching.of(parsed), dataframe
+    if predicate is not None:
+        parsed = replace(parsed, replace_where=predicate, dynamic_partitions=False)
+    elif dynamic and matching is None:
+        parsed = replace(parsed, dynamic_partitions=True)
+    if by_position:
+        dataframe = _named_by_position(dataframe, table, may_grow=parsed.merge_schema or parsed.overwrite_schema)
+        _check_places(matching.using if matching is not None else (), given.columns, dataframe.columns, table.url)
+    asked = _request(spark, table, "overwrite" if overwrite else "append", parsed, dataframe)
+    request = asked if matching is None else replace(asked, matching=matching.text)
+    return _write(plan_write(table, request), parsed, dataframe, matching, given)
+
+
+def create_as_select(
+    spark: SparkSession,
+    url: str,
+    dataframe: DataFrame,
+    *,
+    replaces: bool,
+    operation: str,
+    is_managed: bool = False,
+    partition_by: Sequence[str] = (),
+    cluster_by: Sequence[tuple[str, ...]] = (),
+    properties: Mapping[str, str] | None = None,
+    comment: str | None = None,
+    options: Mapping[str, str] | None = None,
+) -> int | None:
+    """What CREATE TABLE AS SELECT, its REPLACE forms and `saveAsTable` of a new table do: the table and its rows in one commit.
+
+    `saveAsTable` with mode overwrite comes as a replacement too, but a table that is there only gets other rows then: its columns and
+    partitioning stay unless overwriteSchema is set.
+
+    Args:
+        replaces: a table that is there is made anew, keeping its history; without it, a table that is there is an error.
+        operation, is_managed: for the history.
+
+    Returns, Raises:
+        as `save`.
+    """
+    table = open_table(spark, url, options)
+    parsed = write_options(spark, options or {}, table)
+    parsed = replace(
+        parsed,
+        partition_by=tuple(partition_by) or None,
+        cluster_by=tuple(cluster_by) or None,
+        properties={**parsed.properties, **(properties or {})},
+    )
+    asked = _request(spark, table, "overwrite" if replaces else "error", parsed, dataframe, operation)
+    if replaces and (options or {}).get(_SAVE_AS_TABLE_OVERWRITE) == "true" and table.exists():
+        return _write(plan_write(table, asked), parsed, dataframe, Matching.of(parsed))
+    if asked.matching is not None and table.exists():
+        detail = "the statement makes the table anew, and none of its rows stays"
+        raise InvalidOptionError(option="replaceUsing or replaceOn", value=asked.matching, table=table.url, detail=detail)
+    request = replace(asked, comment=comment, is_managed=is_managed, replace_where=None, matching=None, dynamic_partitions=False)
+    return _write(plan_replacement(table, request) if replaces else plan_write(table, request), parsed, dataframe)
+
+
+def _named_by_position(frame: DataFrame, table: Table, *, may_grow: bool) -> DataFrame:
+    """The data with the table's column names. Further columns keep theirs, where the table may take them in; the table's last columns
+    may be missing, where each has a rule that makes its values.
+    """
+    snapshot, given = table.snapshot(), frame.columns
+    names = snapshot.schema.names
+    values = column_values(snapshot.protocol, snapshot.schema, table=table.url)
+    is_short = len(given) < len(names) and not all(map(values.has, names[len(given) :]))
+    if is_short or (len(given) > len(names) and not may_grow):
+        raise SchemaMismatchError(
+            table=table.url,
+            detail=f"the data has {len(given)} columns ({', '.join(given)}), and the table {len(names)} ({', '.join(names)})",
+            remedy="Give a value for each column, or name the columns: INSERT INTO t (a, b) ..., INSERT INTO t BY NAME ...",
+        )
+    return frame.toDF(*names[: len(given)], *given[len(names) :])
+
+
+def _check_places(columns: Sequence[str], given: Sequence[str], named: Sequence[str], table: str) -> None:
+    """Refuse data whose columns are taken by their places, where a column that decides what is replaced is in another place there."""
+    for column in columns:
+        places = [
+            [name.lower() for name in names].index(column.lower()) for names in (given, named) if column.lower() in map(str.lower, names)
+        ]
+        if len(set(places)) > 1:
+            detail = f"the data's column {column} is in another place than the table's, and columns are taken by their places here"
+            raise InvalidOptionError(option="replaceUsing", value=", ".join(columns), table=table, detail=detail)
+
+
+def _write(
+    plan: WritePlan | None, options: WriteOptions, frame: DataFrame, matching: Matching | None = None, given: DataFrame | None = None
+) -> int | None:
+    """Write the rows of a plan and commit them; None where there is nothing to do.
+
+    Args:
+        given: the rows as the user named them.
+    """
+    if plan is None:
+        return None
+    if plan.replaces_rows:
+        return replace_rows(plan, options, frame, matching, given)
+    with no_new_folder_left(plan.url):
+        return _write_files(plan, options, frame)
+
+
+def _write_files(plan: WritePlan, options: WriteOptions, frame: DataFrame) -> int | None:
+    refusals = Refusals(plan.url, options.assigns)
+    with failures_told(plan, refusals):
+        rows = rows_for_files(plan, frame, refusals, checks_replace_where=options.replace_where_is_checked)
+    written = write_rows(plan, options, rows, refusals)
+    try:
+        return plan.commit(written.files, written.metrics)
+    except CommitOutcomeUnknownError:
+        raise
+    except BaseException as error:
+        # any that is none of ours may come after the commit, when readers already count on the files
+        if isinstance(error, DeltaError) or is_surely_not_put():
+            written.discard()
+        if isinstance(error, WriteAlreadyRecordedError):
+            return None
+        raise
+
+
+def _request(
+    spark: SparkSession, table: Table, mode: Mode, options: WriteOptions, frame: DataFrame, operation: str = WRITE
+) -> WriteRequest:
+    overwrite, matching = mode == "overwrite", Matching.of(options)
+    if not frame.columns:
+        raise NoColumnsError(table=table.url)
+    return WriteRequest(
+        mode=mode,
+        schema=table_schema(frame, table=table.url),
+        partition_by=options.partition_by,
+        cluster_by=options.cluster_by,
+        properties=options.properties,
+        default_properties=options.default_properties,
+        merge_schema=options.merge_schema,
+        overwrite_schema=options.overwrite_schema and overwrite,
+        replace_where=options.replace_where,
+        matching=None if matching is None else matching.text,
+        dynamic_partitions=options.dynamic_partitions and overwrite,
+        txn=options.txn,
+        user_metadata=options.user_metadata,
+        data_change=options.data_change,
+        reads_target=reads_table(frame, table),
+        finds_rows=True,
+        operation=operation,
+        engine=engine_of(spark),
+    )

@@ -1,0 +1,229 @@
+"""Errors on their way between Python and the JVM, so that what tahoe raises while Spark works is what the user catches.
+
+An error of a callback is given to Java as a value that names it, travels up as a Java exception, and is turned back into the very same
+Python exception where PySpark converts Java exceptions. That place is the one thing of PySpark that is replaced.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import re
+import threading
+import traceback
+from collections import OrderedDict
+from typing import Any
+
+import pyspark.errors
+from pyspark.errors import ParseException
+from pyspark.errors.exceptions import captured
+
+from tahoe.errors import DataFileMissingError, DeltaError, InvalidDataFileError, StatementSyntaxError
+from tahoe.spark.jvm.gateway import JavaObject, java_error
+from tahoe.spark.jvm.table_cache import owner_of
+from tahoe.sql.statements import parse
+
+JAVA_CLASS = "delta.PythonError"
+
+# What Spark raises for a file that it cannot read.
+SPARK_CLASS = "org.apache.spark.SparkException"
+UNREADABLE = "FAILED_READ_FILE"
+
+# Spark may keep an exception for as long as a query, and raise it again; older ones than this many are told by their message alone.
+KEPT_MAX = 1000
+
+# How deep an exception of ours may be wrapped in others.
+CAUSES_MAX = 20
+
+_kept: OrderedDict[int, BaseException] = OrderedDict()
+_next_id = itertools.count(1)
+_lock = threading.Lock()
+
+
+# --- Python to Java
+
+
+def to_java(jvm: JavaObject, error: BaseException) -> JavaObject:
+    """The Java exception that stands for a Python one: Spark's own where there is one behind it, else ours."""
+    origin = java_error(error)
+    if origin is not None:
+        return origin
+    with _lock:
+        number = next(_next_id)
+        _kept[number] = error
+        while len(_kept) > KEPT_MAX:
+            _kept.popitem(last=False)
+    if isinstance(error, DeltaError):
+        parameters = {name: str(value) for name, value in error.parameters.items()}
+        return jvm.delta.PythonError(str(error), number, error.condition, error.sqlstate, parameters)
+    text = "".join(traceback.format_exception(error))
+    return jvm.delta.PythonError(f"{type(error).__name__}: {error}\n{text}", number, None, None, {})
+
+
+# --- Java to Python
+
+
+def install() -> None:
+    """Let PySpark give back our errors where it converts Java's; done once for the process."""
+    convert = captured.convert_exception
+    if getattr(convert, "gives_back_ours", False):
+        return
+
+    @functools.wraps(convert)
+    def convert_or_give_back(exception: JavaObject) -> Any:
+        ours = _ours(exception)
+        return _with_note_of_sql(_of_the_users(convert(exception)), exception) if ours is None else _with_note_of_cause(ours)
+
+    convert_or_give_back.gives_back_ours = True  # type: ignore[attr-defined]
+    # what is raised need not be one of PySpark's
+    captured.convert_exception = convert_or_give_back  # type: ignore[assignment]
+
+
+# A column of ours among those that Spark suggests, with what stands before it.
+_OUR_COLUMN = re.compile(r"(?:`(?:[^`]|``)+`\.)*`__tahoe_[^`]*`(?:, )?")
+_PLAN = ";\n"
+
+
+class _OfTheUsers(captured.AnalysisException):
+    """Spark's error about a query of ours, which says nothing of the columns that only we have in it."""
+
+    def getMessage(self) -> str:  # noqa: N802  PySpark's name
+        return without_our_columns(super().getMessage())
+
+    def getMessageParameters(self) -> dict[str, str] | None:  # noqa: N802  PySpark's name
+        return {name: without_our_columns(value) for name, value in (super().getMessageParameters() or {}).items()}
+
+
+_OfTheUsers.__name__ = _OfTheUsers.__qualname__ = captured.AnalysisException.__name__
+_OfTheUsers.__module__ = captured.AnalysisException.__module__
+
+
+def _of_the_users(converted: Any) -> Any:
+    if type(converted) is captured.AnalysisException and "__tahoe_" in converted._desc:
+        converted._desc = without_our_columns(converted._desc)
+        converted.__class__ = _OfTheUsers
+    return converted
+
+
+def without_our_columns(message: str) -> str:
+    """Spark's message without columns of ours among those that it suggests, and without its plan where that is a plan of ours."""
+    told, mark, plan = message.partition(_PLAN)
+    told = _OUR_COLUMN.sub("", told).replace("`, ]", "`]")
+    return told if "__tahoe_" in plan else told + mark + plan
+
+
+def _with_note_of_sql(converted: Any, exception: JavaObject) -> Any:
+    """Spark's parser has met a statement of ours: that is so where the session's parser could not be exchanged."""
+    if isinstance(converted, ParseException) and exception.getClass().getSimpleName() == "ParseException":
+        text = exception.command()
+        if text.isDefined() and _is_statement(str(text.get())):
+            converted.add_note("This session's parser does not know this statement of Delta's: run it with tahoe.sql(spark, text).")
+    return converted
+
+
+def _is_statement(text: str) -> bool:
+    try:
+        return parse(text) is not None
+    except StatementSyntaxError:
+        return True
+
+
+def _with_note_of_cause(error: BaseException) -> BaseException:
+    """PySpark raises what it converts "from None", so that the cause must be told otherwise."""
+    caught, cause = for_user(error), error.__cause__
+    if cause is not None:
+        caught.add_note(f"Caused by {type(cause).__name__}: {cause}")
+    return caught
+
+
+def _ours(exception: JavaObject) -> BaseException | None:
+    """The error of ours that a Java exception stands for, however Spark has wrapped it."""
+    for _ in range(CAUSES_MAX):
+        if exception is None:
+            return None
+        kind = exception.getClass().getName()
+        if kind == JAVA_CLASS:
+            return _kept.get(exception.id())
+        if kind == SPARK_CLASS and (error := _data_error(exception)) is not None:
+            return error
+        exception = exception.getCause()
+    return None
+
+
+def _data_error(exception: JavaObject) -> DeltaError | None:
+    """What became of a data file that Spark cannot read, if it is one of a table of ours."""
+    condition = exception.getCondition()
+    if condition is None or not condition.startswith(UNREADABLE):
+        return None
+    file = str(exception.getMessageParameters().get("path"))
+    found = owner_of(file)
+    if found is None:
+        return None
+    url, version = found
+    if condition == UNREADABLE + ".FILE_NOT_EXIST":
+        return DataFileMissingError(table=url, file=file, version=version)
+    cause = exception.getCause()
+    detail = str(exception.getMessage() if cause is None or cause.getMessage() is None else cause.getMessage())
+    return InvalidDataFileError(table=url, file=file, detail=detail.splitlines()[0].rstrip("."))
+
+
+# --- what a user of Spark catches
+
+
+def for_user(error: BaseException) -> BaseException:
+    """The error as users of Spark expect it: an exception of PySpark's too, such as `AnalysisException`."""
+    if not isinstance(error, DeltaError) or isinstance(error, _Both):
+        return error
+    both = _as_both(type(error), error.parameters)
+    both.__cause__, both.__traceback__ = error.__cause__, error.__traceback__
+    return both
+
+
+def _as_both(kind: type[DeltaError], parameters: dict[str, Any]) -> BaseException:
+    return _both_of(kind)(**parameters)
+
+
+_classes: dict[str, type[DeltaError]] = {}
+
+
+def _both_of(kind: type[DeltaError]) -> type[DeltaError]:
+    """A class below the error's own and PySpark's, with the methods of the latter answered by the former."""
+    if kind.__name__ not in _classes:
+        members = {"__doc__": kind.__doc__, "__module__": kind.__module__}
+        _classes[kind.__name__] = type(kind.__name__, (_Both, kind, getattr(pyspark.errors, kind.pyspark_class)), members)
+    return _classes[kind.__name__]
+
+
+class _Both(DeltaError):
+    """PySpark's questions to an exception, for one of ours."""
+
+    _message: str  # where PySpark's constructor, the next in line, leaves the text
+
+    def __init__(self, **parameters: Any) -> None:
+        super().__init__(**parameters)
+        self.args = (self._message,)
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+    def __reduce__(self) -> Any:
+        kind = type(self).__mro__[2]
+        return (_as_both, (kind, self.parameters))
+
+    def getCondition(self) -> str:  # noqa: N802  PySpark's name
+        return self.condition
+
+    def getErrorClass(self) -> str:  # noqa: N802  PySpark's name
+        return self.condition
+
+    def getSqlState(self) -> str:  # noqa: N802  PySpark's name
+        return self.sqlstate
+
+    def getMessageParameters(self) -> dict[str, str]:  # noqa: N802  PySpark's name
+        return {name: str(value) for name, value in self.parameters.items()}
+
+    def getMessage(self) -> str:  # noqa: N802  PySpark's name
+        return str(self)
+
+    def getQueryContext(self) -> list[Any]:  # noqa: N802  PySpark's name
+        return []

@@ -1,0 +1,242 @@
+"""Folders of the file systems that only Hadoop knows: HDFS, viewfs, and whatever else the session's configuration names a class for.
+
+A file is written under a temporary name in its own folder, forced to the disks, and renamed without overwriting, which HDFS decides in one
+step: that is "Creation of New Log Entries", as the reference does it. Not every file system that has Hadoop's interface has such a rename:
+those that are known to copy, or to replace what is there, are refused.
+
+Only the process that has started the JVM gets there. What is pickled is the url and the settings, and in another process, such as
+a Python worker of Spark's, every request is refused.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import uuid
+from collections.abc import Iterator, Mapping, Set
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from typing import BinaryIO, cast
+
+from tahoe.errors import AtomicCreateUnsupportedError, NoGatewayError, StorageRefusedError, StorageUnavailableError
+from tahoe.spark.jvm.gateway import JVM_ERRORS, Gateway, JavaObject, class_names, java_error, running_class
+from tahoe.storage.env import TEMPORARY_SUFFIX, FileInfo, FileReplacedError, byte_order, is_temporary
+from tahoe.storage.locations import KNOWN_SCHEMES, LOCAL_SCHEME, join, normalise, scheme_of, spelled, split_url
+from tahoe.storage.ranges import RangeFile
+
+# What is written goes to the JVM in pieces, each of which is held there and here in a few copies.
+_PIECE_BYTES = 1 << 20
+
+# Object stores whose rename copies and then deletes, so that two writers can both rename to one name.
+_COPYING_SCHEMES = frozenset({"bos", "cosn", "ks3", "obs", "oss", "swift"})
+
+_NO_ATOMIC_CREATE = frozenset({"java.lang.UnsupportedOperationException", "org.apache.hadoop.fs.UnsupportedFileSystemException"})
+
+# Answers after which nothing will come of the request any more; whatever is below one of them counts as it.
+_REFUSALS = _NO_ATOMIC_CREATE | {
+    "java.lang.IllegalArgumentException",
+    "java.nio.file.AccessDeniedException",
+    "org.apache.hadoop.fs.FileAlreadyExistsException",
+    "org.apache.hadoop.fs.InvalidPathException",
+    "org.apache.hadoop.fs.ParentNotDirectoryException",
+    "org.apache.hadoop.fs.PathIsNotEmptyDirectoryException",
+    "org.apache.hadoop.hdfs.protocol.ClusterStorageCapacityExceededException",
+    "org.apache.hadoop.hdfs.protocol.QuotaExceededException",
+    "org.apache.hadoop.security.AccessControlException",
+}
+
+_MISSING = "java.io.FileNotFoundException"
+
+
+def qualified(gateway: Gateway, location: str) -> str:
+    """The url of a folder as the session understands its location: a path without a scheme is in Hadoop's default file system.
+
+    Spark must reach the data files by the url, compares it with those of what it has cached, and keeps it in its catalog.
+
+    Raises:
+        UnsupportedStorageError: neither tahoe nor the session's Hadoop configuration knows the scheme.
+        InvalidOptionError: the location names nothing.
+    """
+    scheme = scheme_of(location)
+    if scheme in KNOWN_SCHEMES or not location:
+        return hadoop_url(gateway, normalise(location))
+    hadoop = gateway.session.sessionState().newHadoopConf()
+    if scheme is None and scheme_of(hadoop.get("fs.defaultFS") or "") in (LOCAL_SCHEME, None):
+        return normalise(location)  # relative to this process, which Java does not follow
+    path = gateway.java_class("org.apache.hadoop.fs.Path")(location)
+    try:
+        system = path.getFileSystem(hadoop)
+    except Exception as error:
+        if _is_any(error, {"org.apache.hadoop.fs.UnsupportedFileSystemException"}):
+            return normalise(location)
+        raise StorageUnavailableError(table=location, operation="be opened", detail=_detail(error)) from error
+    return spelled(str(path.makeQualified(system.getUri(), system.getWorkingDirectory()).toString()))
+
+
+def hadoop_url(gateway: Gateway, url: str) -> str:
+    """The url under the scheme by which Hadoop knows the storage: S3 is `s3a` there, unless the session says otherwise."""
+    scheme, colon, rest = url.partition(":")
+    if scheme != "s3" or gateway.session.sessionState().newHadoopConf().get("fs.s3.impl") is not None:
+        return url
+    return "s3a" + colon + rest
+
+
+def url_of_uri(gateway: Gateway, uri: JavaObject) -> str:
+    """The url of a folder that Spark's catalog has a URI of, which is escaped."""
+    return qualified(gateway, str(gateway.java_class("org.apache.hadoop.fs.Path")(uri).toString()))
+
+
+def is_hadoops(url: str) -> bool:
+    """Whether a url, as `qualified` makes it, is in a storage that tahoe has only Hadoop for."""
+    return split_url(url)[0] not in KNOWN_SCHEMES
+
+
+@dataclass(frozen=True, slots=True)
+class HadoopStore:
+    """A `Store` over a folder of a file system of Hadoop's.
+
+    Args:
+        url: as `qualified` makes it.
+        settings: those of Hadoop's that go before the running Spark's; they may hold secrets and are not printed.
+    """
+
+    url: str
+    settings: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    def list_from(self, prefix: str, start_after: str = "") -> Iterator[FileInfo]:
+        folder, after = f"{prefix}/" if prefix else "", byte_order(start_after)
+        name = start_after.removeprefix(folder) if start_after.startswith(folder) else ""
+        with self._translated("list", prefix):
+            found = _files(folder, self._storage().list(self._path(prefix), name))
+        return (info for info in found if byte_order(info.key) > after and not is_temporary(info.key))
+
+    def walk(self, prefix: str = "") -> Iterator[FileInfo]:
+        with self._translated("list", prefix):
+            return iter(_files(f"{prefix}/" if prefix else "", self._storage().walk(self._path(prefix))))
+
+    def get(self, key: str) -> bytes:
+        with self._translated("read", key, missing_passes=True):
+            return bytes(self._storage().read(self._path(key)))
+
+    def get_range(self, key: str, start: int, length: int) -> bytes:
+        with self._translated("read", key, missing_passes=True):
+            return bytes(self._storage().readRange(self._path(key), start, length))
+
+    def head(self, key: str) -> FileInfo | None:
+        with self._translated("look at", key):
+            found = _files(f"{folder}/" if (folder := key.rpartition("/")[0]) else "", self._storage().status(self._path(key)))
+        return found[0] if found else None
+
+    def open(self, key: str, known: FileInfo | None = None) -> BinaryIO:
+        """HDFS keeps what is open: a file that is replaced fails, and is never mixed with the one that took its place."""
+        found = self.head(key)
+        if found is None:
+            raise self._missing(key)
+        if known is not None and found.identity != known.identity:
+            raise FileReplacedError(errno.ESTALE, "the file was replaced", join(self.url, key))
+        with self._translated("read", key, missing_passes=True):
+            stream = self._storage().open(self._path(key))
+        return cast(BinaryIO, RangeFile(found.size_bytes, partial(self._part, key, stream), stream.close))
+
+    def put_if_absent(self, key: str, data: bytes) -> bool:
+        scheme = split_url(self.url)[0]
+        if scheme in _COPYING_SCHEMES:
+            detail = f"a rename in {scheme}:// is a copy"
+            raise AtomicCreateUnsupportedError(table=self.url, operation=f"create {key}", detail=detail)
+        with self._translated("create", key), self._temporary(key, data) as (storage, temporary):
+            return bool(storage.rename(temporary, self._path(key)))
+
+    def put(self, key: str, data: bytes | BinaryIO) -> None:
+        with self._translated("write", key), self._temporary(key, data) as (storage, temporary):
+            storage.replace(temporary, self._path(key))
+
+    def delete(self, key: str) -> None:
+        with self._translated("delete", key):
+            self._storage().delete(self._path(key))
+
+    # --- the steps
+
+    def _storage(self) -> JavaObject:
+        scheme, authority, _ = split_url(self.url)
+        settings = "".join(f"{name}\0{value}\0" for name, value in sorted(self.settings.items()))
+        return running_class("delta.Storage").of(scheme, authority, settings)
+
+    def _path(self, key: str) -> str:
+        """The key in the file system."""
+        return "/" + "/".join(part for part in (split_url(self.url)[2], key) if part)
+
+    def _part(self, key: str, stream: JavaObject, start: int, length: int) -> bytes:
+        with self._translated("read", key):
+            return bytes(running_class("delta.Storage").part(stream, start, length))
+
+    @contextmanager
+    def _temporary(self, key: str, data: bytes | BinaryIO) -> Iterator[tuple[JavaObject, str]]:
+        """A file with the content, safe on the disks, next to where the key will be; gone afterwards if it still has that name."""
+        storage, folder = self._storage(), self._path(key).rpartition("/")[0]
+        path = f"{folder}/.{uuid.uuid4().hex}{TEMPORARY_SUFFIX}"
+        out = storage.create(path)
+        try:
+            try:
+                for piece in _pieces(data):
+                    out.write(piece)
+            except BaseException:
+                with suppress(Exception):
+                    out.close()
+                raise
+            storage.finish(out)
+            yield storage, path
+        except BaseException:
+            with suppress(Exception):
+                storage.delete(path)
+            raise
+
+    def _missing(self, key: str) -> FileNotFoundError:
+        return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), join(self.url, key))
+
+    @contextmanager
+    def _translated(self, operation: str, key: str, *, missing_passes: bool = False) -> Iterator[None]:
+        """What Java throws, as an error of ours; for a reader, a missing file stays what it is."""
+        asked = f"{operation} {key or 'the folder'}"
+        try:
+            yield
+        except NoGatewayError as error:
+            detail = "only the process that has started Spark's JVM gets there"
+            raise StorageRefusedError(table=self.url, operation=asked, detail=detail) from error
+        except JVM_ERRORS as error:
+            if missing_passes and _is_any(error, {_MISSING}):
+                raise self._missing(key) from error
+            is_certain = _is_any(error, _REFUSALS)
+            kind = StorageRefusedError if is_certain else StorageUnavailableError
+            if operation == "create" and _is_any(error, _NO_ATOMIC_CREATE):
+                kind = AtomicCreateUnsupportedError
+            raise kind(table=self.url, operation=asked, detail=_detail(error)) from error
+
+
+def _files(folder: str, listing: str) -> list[FileInfo]:
+    """What `delta.Storage` lists below a folder, which ends with a slash, in byte order."""
+    parts = listing.split("\0")
+    triples = zip(parts[0::3], parts[1::3], parts[2::3], strict=False)  # behind the last one is an empty text
+    return sorted((FileInfo(folder + name, int(size), int(time)) for name, size, time in triples), key=lambda f: byte_order(f.key))
+
+
+def _pieces(data: bytes | BinaryIO) -> Iterator[bytes]:
+    if isinstance(data, bytes):
+        for start in range(0, len(data), _PIECE_BYTES):
+            yield data[start : start + _PIECE_BYTES]
+    else:
+        while piece := data.read(_PIECE_BYTES):
+            yield piece
+
+
+def _is_any(error: BaseException, names: Set[str]) -> bool:
+    """Whether a Java exception with one of these classes is behind an error."""
+    found = java_error(error)
+    return found is not None and any(name in names for name in class_names(found))
+
+
+def _detail(error: BaseException) -> str:
+    """The first line of what Java says, with the exception's class, without which many messages say nothing."""
+    found = java_error(error)
+    text = str(error) if found is None else f"{found.getClass().getSimpleName()}: {found.getMessage()}"
+    return text.partition("\n")[0].rstrip(".")

@@ -1,0 +1,125 @@
+"""Which version of a table a reader asks for: by options, by a suffix of the path, or by a catalog.
+
+`path@v3` and `path@20260131120000000` are what the reference understands; a timestamp without a zone is in the session's.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import TypeAlias
+
+from tahoe.errors import InvalidTimeTravelError
+from tahoe.protocol.time_zones import zone_asked_for
+from tahoe.spark.jvm.gateway import Gateway
+from tahoe.table.reading.snapshot import Snapshot
+from tahoe.table.table import Table
+
+VERSION_OPTION = "versionAsOf"
+TIMESTAMP_OPTION = "timestampAsOf"
+
+_SUFFIX = re.compile(r"(?P<path>.+)@(?:[vV](?P<version>\d+)|(?P<moment>\d{17}))")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+MomentOf: TypeAlias = Callable[[str, str], datetime]
+"""The moment that a text says, for the table at a path. Raises InvalidTimeTravelError."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """A table's location, and the version or the moment that is asked for; neither means the newest."""
+
+    location: str
+    version: int | None = None
+    timestamp: datetime | None = None
+
+    @property
+    def is_pinned(self) -> bool:
+        return self.version is not None or self.timestamp is not None
+
+    def snapshot(self, table: Table) -> Snapshot:
+        return table.snapshot(self.version, self.timestamp)
+
+
+def target_of_options(moment_of: MomentOf, path: str, options: Mapping[str, str]) -> Target:
+    """What a reader asks for.
+
+    Raises:
+        InvalidTimeTravelError: more than one version is asked for, or one that is none.
+    """
+    by_name = {name.lower(): value for name, value in options.items()}
+    version, timestamp = by_name.get(VERSION_OPTION.lower()), by_name.get(TIMESTAMP_OPTION.lower())
+    given = [f"{name} {value}" for name, value in ((VERSION_OPTION, version), (TIMESTAMP_OPTION, timestamp)) if value is not None]
+    target = target_of_path(moment_of, path)
+    if len(given) + target.is_pinned > 1:
+        asked = " and ".join([*given, *([f"the path {path}"] if target.is_pinned else [])])
+        raise InvalidTimeTravelError(table=target.location, detail=f"{asked} ask for versions of their own")
+    if version is not None:
+        return Target(location=path, version=_version(version, path))
+    if timestamp is not None:
+        return Target(location=path, timestamp=moment_of(timestamp, path))
+    return target
+
+
+def target_of_path(moment_of: MomentOf, path: str) -> Target:
+    """A path that may have a version or a moment as its suffix."""
+    found = _SUFFIX.fullmatch(path)
+    if found is None:
+        return Target(location=path)
+    if found["version"] is not None:
+        return Target(location=found["path"], version=int(found["version"]))
+    digits = found["moment"]
+    text = f"{digits[:4]}-{digits[4:6]}-{digits[6:8]} {digits[8:10]}:{digits[10:12]}:{digits[12:14]}.{digits[14:]}"
+    return Target(location=found["path"], timestamp=moment_of(text, path))
+
+
+def target_of_catalog(moment_of: MomentOf, path: str, at: str) -> Target:
+    """What a catalog was asked for: `version 3`, `timestamp 1700000000000000` (microseconds), or nothing."""
+    target = target_of_path(moment_of, path)
+    kind, _, value = at.partition(" ")
+    if not kind:
+        return target
+    if target.is_pinned:
+        raise InvalidTimeTravelError(table=target.location, detail=f"the path {path} and {kind} {value} ask for versions of their own")
+    if kind == "version":
+        return Target(location=path, version=_version(value, path))
+    return Target(location=path, timestamp=_EPOCH + timedelta(microseconds=int(value)))
+
+
+def _version(text: str, path: str) -> int:
+    if not re.fullmatch(r"\s*\d+\s*", text):
+        raise InvalidTimeTravelError(table=path, detail=f"{text!r} is no version")
+    return int(text)
+
+
+def session_moment(gateway: Gateway) -> MomentOf:
+    """Timestamps as Spark reads them in a session: without a zone they are in `spark.sql.session.timeZone`."""
+    return partial(_session_timestamp, gateway)
+
+
+def _session_timestamp(gateway: Gateway, text: str, path: str) -> datetime:
+    times = gateway.module("org.apache.spark.sql.catalyst.util.DateTimeUtils")
+    zone = times.getZoneId(gateway.spark.conf.get("spark.sql.session.timeZone"))
+    micros = times.stringToTimestamp(gateway.jvm.org.apache.spark.unsafe.types.UTF8String.fromString(text), zone)
+    if micros.isEmpty():
+        raise InvalidTimeTravelError(table=path, detail=f"{text!r} is no timestamp")
+    return _EPOCH + timedelta(microseconds=micros.get())
+
+
+def iso_moment(zone: str) -> MomentOf:
+    """Timestamps as ISO 8601 writes them; without a zone they are in the given one."""
+    return partial(_iso_timestamp, zone)
+
+
+def _iso_timestamp(zone: str, text: str, path: str) -> datetime:
+    try:
+        moment = datetime.fromisoformat(text.strip())
+    except ValueError as error:
+        raise InvalidTimeTravelError(table=path, detail=f"{text!r} is no timestamp") from error
+    if moment.tzinfo is not None:
+        return moment
+    return moment.replace(tzinfo=zone_asked_for("spark.sql.session.timeZone", zone, table=path))

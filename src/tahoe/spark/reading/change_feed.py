@@ -1,0 +1,167 @@
+"""The change feed as a source of Spark's: `spark.read.format("delta").option("readChangeFeed", "true")`, by path and by name.
+
+When a DataFrame is made, its range is resolved and its files are listed: an open end is the newest version of that moment, so that the
+schema, which may be that of the end, fits the rows, and every action on the DataFrame sees the same changes. A commit never changes, and
+so a feed is planned once and skipped through by each query. What Spark analyses is a `delta.Changes`, which only says which feed it is; the
+rule that plans every table of ours asks `plan` for its rows, a union of at most three scans however many versions there are.
+`table.change_feed` says what the three are: each is scanned as a table with more partition columns, so that predicates on versions, times
+and kinds of change leave files out as those on partitions do.
+
+Protocol: "Reader Requirements for AddCDCFile".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import reduce
+
+from pyspark.sql import DataFrame
+
+from tahoe.errors import InvalidOptionError, UnsupportedOperationError
+from tahoe.protocol.predicate import Predicate
+from tahoe.spark.jvm.gateway import Gateway, JavaObject
+from tahoe.spark.jvm.table_cache import feed_of, metadata_identity, open_table, opened, remember, remember_feed, scan_of
+from tahoe.spark.jvm.time_travel import MomentOf, Target, session_moment, target_of_options
+from tahoe.spark.jvm.types import visible_schema
+from tahoe.spark.reading.deletion_vectors import marked_rows, unmarked_rows
+from tahoe.spark.reading.filters import predicate_of
+from tahoe.spark.reading.metadata_columns import Output, output_of
+from tahoe.spark.reading.scan import Reader, Selection, partition_schema
+from tahoe.table.reading.change_feed import (
+    PART_NAMES,
+    SCHEMA_MODES,
+    AskedRange,
+    ChangeFeed,
+    FeedPart,
+    FeedRange,
+    PartName,
+    SchemaMode,
+    plan_feed,
+)
+
+ENABLED_OPTIONS = ("readChangeFeed", "readChangeData")
+START_VERSION, START_TIMESTAMP = "startingVersion", "startingTimestamp"
+END_VERSION, END_TIMESTAMP = "endingVersion", "endingTimestamp"
+
+# Settings of the reference, and their defaults there.
+SCHEMA_MODE = "spark.databricks.delta.changeDataFeed.defaultSchemaModeForColumnMappingTable"
+CLIPS = "spark.databricks.delta.changeDataFeed.timestampOutOfRange.enabled"
+
+
+def is_asked_for(options: Mapping[str, str], table: str) -> bool:
+    """Whether a reader's options, by names in small letters, ask for changes.
+
+    Raises:
+        InvalidOptionError: an option says neither true nor false.
+    """
+    for name in ENABLED_OPTIONS:
+        value = options.get(name.lower(), "false")
+        if value.lower() not in ("true", "false"):
+            raise InvalidOptionError(option=name, value=value, table=table, detail="it is true or false")
+    return any(options.get(name.lower(), "false").lower() == "true" for name in ENABLED_OPTIONS)
+
+
+def asked_range(options: Mapping[str, str], moment_of: MomentOf, table: str) -> AskedRange:
+    """The range that a reader's options, by names in small letters, ask for.
+
+    Raises:
+        InvalidOptionError, InvalidTimeTravelError: a version or a time that is none.
+    """
+    versions = {name: options.get(name.lower()) for name in (START_VERSION, END_VERSION)}
+    for name, text in versions.items():
+        if text is not None and not re.fullmatch(r"\s*[+-]?\d+\s*", text):
+            raise InvalidOptionError(option=name, value=text, table=table, detail="it is a version, a whole number from 0")
+    start, end = (None if text is None else int(text) for text in versions.values())
+    times = (options.get(name.lower()) for name in (START_TIMESTAMP, END_TIMESTAMP))
+    from_time, to_time = (None if text is None else moment_of(text, table) for text in times)
+    return AskedRange(start_version=start, end_version=end, start_timestamp=from_time, end_timestamp=to_time)
+
+
+def check_not_pinned(target: Target) -> None:
+    """Refuse options that ask for changes and for a version of the table at once."""
+    if target.is_pinned:
+        detail = "the changes between versions are not those of one version"
+        remedy = "Leave out versionAsOf and timestampAsOf, and end the range with endingVersion or endingTimestamp."
+        raise UnsupportedOperationError(operation="Reading changes at a version", table=target.location, detail=detail, remedy=remedy)
+
+
+# --- analysis
+
+
+def relation(gateway: Gateway, path: str, options: Mapping[str, str], given: JavaObject) -> JavaObject:
+    """What a reader of changes reads.
+
+    Args:
+        given: the options as Spark gave them, which the relation must keep.
+
+    Raises:
+        DeltaAnalysisError: see `plan_feed`; or the options ask for a version of the table as well.
+    """
+    moment_of = session_moment(gateway)
+    target = target_of_options(moment_of, path, options)
+    check_not_pinned(target)
+    asked = asked_range({name.lower(): value for name, value in options.items()}, moment_of, path)
+    newest = remember(open_table(gateway.spark, target.location, options).snapshot())
+    feed = remember_feed(plan_feed(newest, asked, mode=_schema_mode(gateway, newest.url), clip=_clips(gateway)))
+    changes = gateway.java_class("delta.Changes")(feed.url, feed.range.end, Selection(changes=feed.range).encode(), feed.size_bytes)
+    return gateway.java_class("delta.Relation").ofChanges(gateway.session, changes, visible_schema(feed.schema).to_json(), given)
+
+
+def _schema_mode(gateway: Gateway, table: str) -> SchemaMode:
+    text = str(gateway.spark.conf.get(SCHEMA_MODE, "endVersion"))
+    found = next((mode for mode in SCHEMA_MODES if mode.lower() == text.lower()), None)
+    if found is None:
+        raise InvalidOptionError(option=SCHEMA_MODE, value=text, table=table, detail=f"it is one of {', '.join(SCHEMA_MODES)}")
+    return found
+
+
+def _clips(gateway: Gateway) -> bool:
+    return str(gateway.spark.conf.get(CLIPS, "false")).lower() == "true"
+
+
+# --- planning
+
+
+def plan(gateway: Gateway, table: str, versions: str, name: str, data: str, output: str, filters: str) -> JavaObject:
+    """How one query reads a feed: a `delta.Planned` with rows.
+
+    Args:
+        versions: the selection that `relation` has encoded.
+        name: the table's in a catalog, or nothing.
+        data, output, filters: see `planning.plan`.
+    """
+    selected = Selection.decode(versions).changes
+    assert isinstance(selected, FeedRange)
+    feed = feed_of(opened(gateway.spark, table), selected)
+    remember(feed.snapshot)  # the table whose file it is, should one be missing
+    rows = _rows(gateway, feed, name or feed.url, data, output_of(output, None), predicate_of(filters))
+    return gateway.java_class("delta.Planned")(selected.end, "", "", 0, "", None, rows._jdf)
+
+
+def _rows(gateway: Gateway, feed: ChangeFeed, name: str, data: str, output: Output, predicate: Predicate) -> DataFrame:
+    """A part of which no file is left has no scan, unless none has."""
+    kept = [part for part in PART_NAMES if scan_of(feed.part(part), predicate).kept_files] or [PART_NAMES[0]]
+    frames = [_part_rows(gateway, feed, part, name, data, output, predicate) for part in kept]
+    first, *others = frames
+    return reduce(lambda union, rows: union.unionAll(rows), others, first)
+
+
+def _part_rows(gateway: Gateway, feed: ChangeFeed, part: PartName, name: str, data: str, output: Output, predicate: Predicate) -> DataFrame:
+    snapshot = feed.part(part)
+    scan = scan_of(snapshot, predicate)
+    reader = Reader(
+        gateway=gateway,
+        snapshot=snapshot,
+        name=f"{name} changes from v{feed.range.start} to",
+        identity=metadata_identity(snapshot),
+        partitions=partition_schema(snapshot, visible_schema(snapshot.schema)).to_json(),
+        data=data,
+        predicate=predicate,
+        changes=FeedPart(feed.range, part),
+    )
+    vectors = scan.column("deletion_vector")
+    if part == "remarked" and scan.kept_files:
+        return marked_rows(reader, scan, output)
+    # the table may not support vectors any more, and files of the range have them
+    return unmarked_rows(reader, scan, output) if vectors.null_count < len(vectors) else reader.rows(scan, "all", scan.size_bytes, output)

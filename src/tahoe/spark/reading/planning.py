@@ -1,0 +1,143 @@
+"""What a table is when Spark analyses a query, and what of it the query reads when Spark plans it.
+
+A relation that is not pinned to a version sees the newest one each time a query is planned; one query sees one version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tahoe.errors import InvalidOptionError, SchemaChangedError
+from tahoe.protocol.row_tracking import METADATA
+from tahoe.protocol.schema import Array, DataType, Field, Map, Struct, parse_schema
+from tahoe.spark.jvm.gateway import Gateway, JavaObject
+from tahoe.spark.jvm.table_cache import held_snapshot, metadata_identity, open_table, opened, remember, scan_of, snapshot_of
+from tahoe.spark.jvm.time_travel import session_moment, target_of_options
+from tahoe.spark.jvm.types import visible_schema
+from tahoe.spark.reading import change_feed
+from tahoe.spark.reading.data_files import file_format
+from tahoe.spark.reading.deletion_vectors import unmarked_rows
+from tahoe.spark.reading.filters import predicate_of
+from tahoe.spark.reading.metadata_columns import Output, output_of
+from tahoe.spark.reading.scan import Reader, Selection, has_vectors, label_of, partition_schema, relation_of
+from tahoe.table.reading.snapshot import Snapshot
+
+# --- analysis
+
+
+def relation(gateway: Gateway, options: Mapping[str, str], given: JavaObject) -> JavaObject:
+    """What `spark.read.format("delta").options(...).load(path)` reads, and what a table of a catalog is.
+
+    Args:
+        given: the options as Spark gave them, which the relation must keep.
+
+    Raises:
+        TableNotFoundError, NotADeltaTableError, VersionNotFoundError, ...: there is nothing to read.
+    """
+    by_name = {name.lower(): value for name, value in options.items()}
+    path = by_name.get("path")
+    if not path:
+        raise InvalidOptionError(option="path", value="missing", table="the reader", detail="a Delta table is read from one path")
+    if change_feed.is_asked_for(by_name, path):
+        return change_feed.relation(gateway, path, options, given)
+    target = target_of_options(session_moment(gateway), path, options)
+    snapshot = remember(target.snapshot(open_table(gateway.spark, target.location, options)))
+    return relation_of(gateway, snapshot, given, pinned=target.is_pinned)
+
+
+# --- planning
+
+
+@dataclass(frozen=True, slots=True)
+class Analysed:
+    """A table as a query was analysed with it.
+
+    Attributes:
+        table: its url.
+        metadata: identifies the schema that it had then.
+        partitions: the partition columns of then, a schema as JSON.
+        name: the table's in a catalog, or nothing.
+        within: the only files that count, from `within_text`; None for all.
+    """
+
+    table: str
+    metadata: str
+    partitions: str
+    name: str
+    within: str | None
+
+
+def plan(gateway: Gateway, analysed: Analysed, version: int, data: str, output: str, filters: str) -> JavaObject:
+    """How one query reads a table: a `delta.Planned`.
+
+    Args:
+        version: the one that the query reads already, or -1.
+        data: the schema that the relation was narrowed to, as JSON.
+        output: the columns that the relation gives, `_metadata` among them where it is asked for, as JSON.
+        filters: what holds for every row that is used.
+
+    Raises:
+        SchemaChangedError: the newest version has not the columns that the query was analysed with.
+    """
+    table = opened(gateway.spark, analysed.table)
+    if analysed.within is not None:
+        snapshot = held_snapshot(analysed.within)
+    else:
+        snapshot = remember(table.snapshot()) if version < 0 else snapshot_of(table, version)
+    identity = metadata_identity(snapshot)
+    if identity != analysed.metadata:
+        _check_fits(snapshot, data, analysed.partitions)
+    predicate = predicate_of(filters)
+    scan = scan_of(snapshot, predicate, analysed.within)
+    name = analysed.name or snapshot.url
+    planned = gateway.java_class("delta.Planned")
+    wanted = _output(snapshot, output)
+    is_marked = has_vectors(scan)
+    if not is_marked and not wanted.is_hidden:
+        selection = Selection("all", predicate, analysed.within).encode()
+        return planned(
+            snapshot.version, identity, selection, scan.size_bytes, label_of(name, scan, "all"), file_format(gateway, snapshot), None
+        )
+    reader = Reader(gateway, snapshot, name, identity, analysed.partitions, data, predicate, analysed.within)
+    rows = unmarked_rows(reader, scan, wanted) if is_marked else reader.rows(scan, "all", scan.size_bytes, wanted)
+    return planned(snapshot.version, identity, "", 0, "", None, rows._jdf)
+
+
+def _output(snapshot: Snapshot, output: str) -> Output:
+    """What a query asks for. It may have been analysed before row tracking was switched off."""
+    wanted = output_of(output, snapshot.row_tracking)
+    if wanted.tracked and wanted.tracking is None:
+        raise SchemaChangedError(table=snapshot.url, version=snapshot.version, changed=f"{METADATA}.{wanted.tracked[0]}")
+    return wanted
+
+
+def _check_fits(snapshot: Snapshot, data: str, partitions: str) -> None:
+    """A query that was analysed with an older version's schema can read this one if its columns are all there as they were."""
+    current = visible_schema(snapshot.schema)
+    changed = _first_change(parse_schema(data), current, ())
+    if changed is None and parse_schema(partitions).names != partition_schema(snapshot, current).names:
+        changed = "the partition columns"
+    if changed is not None:
+        raise SchemaChangedError(table=snapshot.url, version=snapshot.version, changed=changed)
+
+
+def _first_change(before: DataType, now: DataType, path: tuple[str, ...]) -> str | None:
+    """What of a type, of which only a part may be in use, is not in another; None where all of it is."""
+    match before, now:
+        case Struct(), Struct():
+            return next((change for f in before if (change := _field_change(f, now.find(f.name), (*path, f.name)))), None)
+        case Array(), Array():
+            inside = _first_change(before.element, now.element, (*path, "element"))
+            return inside or (".".join(path) if now.contains_null and not before.contains_null else None)
+        case Map(), Map():
+            inside = _first_change(before.key, now.key, (*path, "key")) or _first_change(before.value, now.value, (*path, "value"))
+            return inside or (".".join(path) if now.value_contains_null and not before.value_contains_null else None)
+        case _:
+            return None if before == now else ".".join(path)
+
+
+def _field_change(before: Field, now: Field | None, path: tuple[str, ...]) -> str | None:
+    if now is None or (now.nullable and not before.nullable):
+        return ".".join(path)
+    return _first_change(before.type, now.type, path)

@@ -1,0 +1,168 @@
+"""Rows of a version by their positions: how commands find the rows that they change, and find them again.
+
+A position is one long: the number of the row's file in the version, and the row's place in that file. Many of them become bitmaps in
+Spark's own engine, of which each covers a stretch of one file, so that the driver gets one bit for a row and no list of numbers.
+
+Protocol: "Deletion Vectors".
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyroaring import BitMap, BitMap64
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  PySpark's users know it by this name
+
+from tahoe.protocol.stats import num_records_of
+from tahoe.spark.jvm.gateway import Gateway
+from tahoe.spark.jvm.table_cache import within_text
+from tahoe.spark.reading.deletion_vectors import BROADCAST_BYTES_MAX, CHUNK_ROWS, CHUNK_WORDS, KEY, WORDS, Chunks, bitmaps
+from tahoe.spark.reading.metadata_columns import POSITION, ROW_BITS
+from tahoe.spark.reading.scan import relation_of
+from tahoe.table.reading.snapshot import Snapshot
+
+# Spark's own bitmaps: of so many bits each.
+_STRETCH_BITS = 15
+_STRETCH = 1 << _STRETCH_BITS
+
+_CHUNK_BITS = CHUNK_ROWS.bit_length() - 1
+
+# So many positions come to the driver one by one, of a table with at most so many files.
+LISTED_ROWS_MAX = 1 << 22
+_LISTED_FILES_MAX = 1000
+
+# So few are looked for by their values, which takes no join.
+_COMPARED_MAX = 100
+
+# The columns of what is gathered.
+_AT, _BITS, _PLACE, MATCHES = "__tahoe_stretch", "__tahoe_bits", "__tahoe_one_place", "__tahoe_matches"
+
+
+@dataclass(frozen=True, slots=True)
+class Positions:
+    """Rows of a version.
+
+    Attributes:
+        rows: their places, by the numbers of their files.
+        matches: how often they were met: more than there are rows if some were met twice.
+    """
+
+    rows: Mapping[int, BitMap64]
+    matches: int
+
+    @property
+    def count(self) -> int:
+        return sum(len(rows) for rows in self.rows.values())
+
+
+def positioned_rows(spark: SparkSession, snapshot: Snapshot, held: str, within: Iterable[int] | None = None) -> DataFrame:
+    """The rows of a version, with a column `_metadata` that tells their positions.
+
+    Args:
+        held: from `opened.hold`: another snapshot of the same version may number its files otherwise.
+        within: the numbers of the only files that count.
+    """
+    gateway = Gateway(spark)
+    relation = relation_of(gateway, snapshot, None, pinned=True, positioned=True, within=within_text(held, within))
+    return DataFrame(gateway.java_class("delta.Rows").all(relation), spark)
+
+
+def position(metadata: Column) -> Column:
+    """The position of a row of `positioned_rows`."""
+    return metadata.getField(POSITION)
+
+
+def gathering(rows: DataFrame, place: str, *by: str, are_few: bool) -> DataFrame:
+    """The query that gathers the positions in a column, by what stands in other columns; of nulls it counts the rows.
+
+    Args:
+        are_few: the positions themselves may come to the driver, which takes one stage of a query; else they come as bitmaps.
+    """
+    column = F.col(place)
+    if are_few:
+        return rows.select(*by, column.alias(_PLACE), F.lit(1).alias(MATCHES))
+    bit = F.coalesce(column.bitwiseAND(F.lit(_STRETCH - 1)), F.lit(0))
+    return rows.groupBy(*by, F.shiftright(column, _STRETCH_BITS).alias(_AT)).agg(
+        F.bitmap_construct_agg(bit).alias(_BITS), F.count(F.lit(1)).alias(MATCHES)
+    )
+
+
+def gathered_from(kept: DataFrame, place: str, *by: str, are_few: bool) -> pa.Table:
+    """The answer to a query of `gathering` on rows that are kept. Unless they are surely few they are counted first: a list of them takes
+    less time than bitmaps, which Spark makes by sorting.
+    """
+    return gathering(kept, place, *by, are_few=are_few or kept.count() <= LISTED_ROWS_MAX).toArrow()
+
+
+def gathered(found: pa.Table) -> Positions:
+    """The positions that the answer to a query of `gathering` tells."""
+    if _PLACE in found.column_names:
+        return _listed(found[_PLACE].drop_null().to_numpy())
+    placed = found.filter(pc.is_valid(found[_AT]))
+    return Positions(_bitmaps(placed), int(placed[MATCHES].to_numpy().sum()))
+
+
+def are_few(snapshot: Snapshot) -> bool:
+    """Whether all rows of a version are so few that their positions may come to the driver one by one."""
+    if len(snapshot.live) > _LISTED_FILES_MAX:
+        return False
+    records = [num_records_of(text) for text in snapshot.live.column("stats").to_pylist()]
+    return None not in records and sum(count or 0 for count in records) <= LISTED_ROWS_MAX
+
+
+def _listed(places: npt.NDArray[np.int64]) -> Positions:
+    """The rows of each file, from positions in any order."""
+    ordered = np.sort(places)
+    files = ordered >> ROW_BITS
+    starts = np.flatnonzero(np.diff(files, prepend=-1))
+    parts = zip(files[starts].tolist(), np.split(ordered, starts[1:]), strict=True) if len(ordered) else ()
+    return Positions({file: _bitmap(part & ((1 << ROW_BITS) - 1)) for file, part in parts}, len(places))
+
+
+def _bitmaps(found: pa.Table) -> dict[int, BitMap64]:
+    """The rows of each file, from Spark's bitmaps by the file and the stretch of it that each covers."""
+    shift = ROW_BITS - _STRETCH_BITS
+    rows: dict[int, BitMap64] = {}
+    for stretch, bits in zip(found[_AT].to_pylist(), found[_BITS].to_pylist(), strict=True):
+        places = np.flatnonzero(np.unpackbits(np.frombuffer(bits, np.uint8), bitorder="little"))
+        start = (stretch & ((1 << shift) - 1)) << _STRETCH_BITS
+        file = stretch >> shift
+        rows[file] = rows.get(file, BitMap64()) | _bitmap(start + places)
+    return rows
+
+
+def _bitmap(rows: npt.NDArray[np.int64]) -> BitMap64:
+    """Rows that have their upper 32 bits in common as a bitmap: pyroaring would take them one by one."""
+    low = BitMap((rows & 0xFFFFFFFF).astype(np.uint32)).serialize()
+    return BitMap64.deserialize(struct.pack("<QI", 1, int(rows[0]) >> 32) + low)
+
+
+def with_marks(frame: DataFrame, positions: Positions, column: str, mark: str) -> DataFrame:
+    """The frame with a boolean column that tells whether a row's position is among others."""
+    if positions.count <= _COMPARED_MAX:
+        return frame.withColumn(
+            mark, F.col(column).isin([(file << ROW_BITS) | row for file, rows in positions.rows.items() for row in rows])
+        )
+    table = _chunks(positions).table()
+    chunks = frame.sparkSession.createDataFrame(table)
+    if table.nbytes <= BROADCAST_BYTES_MAX:
+        chunks = chunks.hint("broadcast")
+    place = f"`{column}`"
+    word = f"{WORDS}[cast(shiftright({place}, 6) & {CHUNK_WORDS - 1} as int)]"
+    is_marked = F.expr(f"{WORDS} is not null and getbit({word}, cast({place} & 63 as int)) = 1")
+    keyed = frame.withColumn(KEY, F.shiftright(F.col(column), _CHUNK_BITS))
+    return keyed.join(chunks, KEY, "left").withColumn(mark, is_marked).drop(KEY, WORDS)
+
+
+def _chunks(positions: Positions) -> Chunks:
+    """The bitmaps that mark a row, by the upper bits of the positions that each covers."""
+    rows = sorted(positions.rows.items())
+    found = [bitmaps((file << ROW_BITS) | np.fromiter(places, dtype=np.int64, count=len(places))) for file, places in rows]
+    return Chunks(np.concatenate([keys for keys, _ in found]), np.concatenate([words for _, words in found]).view(np.int64))

@@ -1,0 +1,288 @@
+"""Rows as data files of a table: fitted to its columns, completed and checked by its rules, written by Spark, with statistics.
+
+Protocol: "Data Files", "Change Data Files", "Per-file Statistics". Nothing here commits: what is written and never committed is removed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cache
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812  PySpark's users know it by this name
+
+from tahoe.errors import WriteFailedError
+from tahoe.protocol.change_feed import CHANGE_TYPE
+from tahoe.protocol.column_mapping import column_id
+from tahoe.protocol.column_values import check_given
+from tahoe.protocol.constraints import constraints_of
+from tahoe.protocol.partitions import HIVE_NULL, format_partition_value, parse_partition_value
+from tahoe.protocol.properties import PARQUET_COMPRESSION, PARQUET_FORMAT_VERSION
+from tahoe.protocol.schema import BINARY, STRING, DataType, Field, Struct, as_nullable, map_fields
+from tahoe.spark.jvm.gateway import JVM_ERRORS, Gateway, is_wrong_call
+from tahoe.spark.writing.column_rules import Completed, complete
+from tahoe.spark.writing.file_writer import NewFile, WriterSettings, delete_files, write_files
+from tahoe.spark.writing.partition_columns import changed_when_stored, check_partition_columns
+from tahoe.spark.writing.store_assignment import Refusals, enforce, fit, quoted, require, without_void
+from tahoe.spark.writing.write_options import WriteOptions
+from tahoe.table.writing.footers import FileStatistics, read_statistics
+from tahoe.table.writing.write_plan import WritePlan, WrittenFile
+
+# Protocol: "Change Data Files".
+CHANGE_DATA_FOLDER = "_change_data"
+
+
+# --- the rows
+
+
+def rows_for_files(
+    plan: WritePlan,
+    frame: DataFrame,
+    refusals: Refusals,
+    *,
+    given: Mapping[str, Column | None] | None = None,
+    keep: Sequence[str] = (),
+    checks_replace_where: bool = True,
+) -> Completed:
+    """The data as the table will hold it: fitted to its columns, completed by its rules, each row checked, as it is stored, while it is
+    written.
+
+    Args:
+        given: which columns the rows bring, as `complete` has it, for rows of which some were in the table before; its conditions may name
+            any column of the data. None for new rows, which bring the columns that the data has.
+        keep: columns of the data that are none of the table's and stay, behind the others.
+
+    Raises:
+        SchemaMismatchError: the data's types do not fit.
+        UnsupportedDataTypeError: the table has a column that no file can hold.
+        IdentityValueGivenError: new rows bring numbers for a column that always makes them.
+        Exception: what Spark raised, where a part of the query must run before its rows can be numbered.
+    """
+    plan.check_writes_files()
+    values, schema = plan.column_values, without_void(plan.schema)
+    present = {name.lower() for name in frame.columns}
+    if given is None:
+        given = dict.fromkeys(present)
+        check_given(values, present, table=plan.url)
+    lacking = [f.name.lower() for f in schema if f.name.lower() not in present and not values.has(f.name)]
+    given = {**given, **dict.fromkeys(lacking)}  # what no rule makes is null
+    brought = Struct(tuple(f for f in schema if f.name.lower() in given))
+    conditional = any(condition is not None for condition in given.values())
+    named = [name for name in frame.columns if name not in keep and plan.schema.find(name) is None] if conditional else []
+    texts = changed_when_stored(schema, plan.partition_columns)
+    fitted = fit(frame, brought, refusals, keep=[*keep, *named])
+    completed = complete(fitted, schema, values, given, refusals, keep=keep, partitioned_by=texts)
+    return replace(completed, rows=_checked(plan, completed.rows, refusals, checks_replace_where=checks_replace_where))
+
+
+def _checked(plan: WritePlan, rows: DataFrame, refusals: Refusals, *, checks_replace_where: bool) -> DataFrame:
+    if plan.replace_where is not None and checks_replace_where:
+        rows = require(rows, plan.replace_where, plan.request.replace_where or "", plan.schema, refusals)
+    rows = enforce(rows, constraints_of(plan.metadata, table=plan.url), refusals)
+    return check_partition_columns(rows, plan.partition_columns, plan.schema, refusals)
+
+
+def _laid_out(plan: WritePlan, rows: DataFrame) -> DataFrame:
+    """The rows with their columns as the files have them: partition columns, if they are in the files, behind the others."""
+    if not plan.keeps_partitions_in_files:
+        return rows
+    # What becomes folders is a copy, behind all. Under a name of its own, for Spark takes an alias of the same name away, and two columns
+    # that are one are no query above a union.
+    copies = [F.col(quoted(name)).alias(f"{name} of the folder") for name in plan.partition_columns]
+    return rows.select(*map(quoted, _partitions_last(rows.columns, plan.partition_columns)), *copies)
+
+
+def _partitions_last(names: Sequence[str], partitions: Sequence[str]) -> list[str]:
+    return [*(name for name in names if name not in partitions), *partitions]
+
+
+def writer_settings(plan: WritePlan, options: WriteOptions, hidden: Sequence[Field] = ()) -> WriterSettings:
+    """How the files of a table are written, with hidden columns behind the table's.
+
+    The codec is the option's, else the table property's, else the session's own for Parquet.
+    """
+    properties = plan.metadata.configuration
+    codec = PARQUET_COMPRESSION.get(properties, table=plan.url) if PARQUET_COMPRESSION.name in properties else None
+    pages = properties.get(PARQUET_FORMAT_VERSION.name, PARQUET_FORMAT_VERSION.default)
+    columns = Struct((*without_void(plan.physical_schema), *hidden))
+    if plan.keeps_partitions_in_files:
+        fields = {f.name: f for f in columns}
+        partitions = plan.physical_partition_columns
+        columns = Struct(tuple(fields[name] for name in [*_partitions_last(list(fields), partitions), *partitions]))
+    return WriterSettings(
+        schema=_file_schema(columns).to_json(),
+        partition_columns=plan.physical_partition_columns,
+        options={**({"compression": codec} if codec else {}), **options.writer},
+        hadoop={**({"parquet.writer.version": "PARQUET_2_0"} if pages.startswith("2") else {}), **options.hadoop},
+    )
+
+
+def _file_schema(physical: Struct) -> Struct:
+    """The schema of data files: ids where columns are mapped, and never NOT NULL, so that the table's column can be made nullable."""
+    schema = map_fields(physical, lambda field: replace(field, metadata=_file_metadata(field)))
+    nullable = as_nullable(schema)
+    assert isinstance(nullable, Struct)
+    return nullable
+
+
+def _file_metadata(field: Field) -> dict[str, int]:
+    number = column_id(field)
+    return {} if number is None else {"parquet.field.id": number}
+
+
+@contextmanager
+def failures_told(plan: WritePlan, refusals: Refusals) -> Iterator[None]:
+    """Spark's failures while rows are computed and written, as errors of ours. What Spark cannot understand, and a mistake made here, is no
+    failure of a job, and stays what it is.
+    """
+    try:
+        yield
+    except AnalysisException:
+        raise
+    except JVM_ERRORS as error:
+        if is_wrong_call(error):
+            raise
+        raise refusals.recognise(str(error)) or WriteFailedError(table=plan.url, detail=cause(str(error))) from error
+
+
+# What Spark puts in front of the exception that made a task fail, and what follows its trace.
+_LOST_TASK = re.compile(r"most recent failure: Lost task [^\n]*?executor [^)]*\): ([^\n]*)(.*?)(?:\n\s*Driver stacktrace:|\Z)", re.DOTALL)
+_CAUSED_BY = re.compile(r"^Caused by: (.*)$", re.MULTILINE)
+
+
+def cause(message: str) -> str:
+    """What of Spark's message tells a person what happened, in sentences."""
+    told = _LOST_TASK.search(message)
+    line, trace = (told[1], told[2]) if told else (_telling_line(message), message)
+    causes = [found for found in _CAUSED_BY.findall(trace) if found not in line]
+    return " ".join(map(_sentence, [line, *(f"It was caused by {found}" for found in causes[-1:])]))
+
+
+def _sentence(text: str) -> str:
+    return text if text.endswith((".", "!", "?")) else text + "."
+
+
+def _telling_line(message: str) -> str:
+    lines = [line.strip() for line in message.splitlines() if line.strip()]
+    if lines and lines[0].startswith("An exception was thrown from the Python worker"):
+        return lines[-1]
+    if len(lines) > 1 and lines[0].startswith("An error occurred while calling"):
+        return lines[1].removeprefix(": ")
+    return lines[0] if lines else "no reason was given"
+
+
+# --- the files
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """Files that were written and are not committed yet. Where they never will be, `discard` removes them."""
+
+    gateway: Gateway
+    url: str
+    files: Sequence[WrittenFile]
+    num_records: int
+    hadoop: Mapping[str, str]
+
+    @property
+    def metrics(self) -> dict[str, int]:
+        size_bytes = sum(file.size_bytes for file in self.files)
+        return {"numFiles": len(self.files), "numOutputRows": self.num_records, "numOutputBytes": size_bytes}
+
+    def discard(self) -> None:
+        delete_files(self.gateway, self.url, [file.key for file in self.files], self.hadoop)
+
+
+def write_rows(plan: WritePlan, options: WriteOptions, rows: Completed, refusals: Refusals, hidden: Sequence[Field] = ()) -> Written:
+    """Write rows of `rows_for_files` as files of the table, with statistics. Files without rows are deleted.
+
+    Args:
+        hidden: columns of the rows that stand in the files and in no schema, behind the others.
+
+    Raises:
+        DeltaError: a row breaks a rule; nothing of what was written is left.
+        WriteFailedError: the job failed; likewise.
+    """
+    plan.check_writes_files()
+    gateway, settings = Gateway(rows.rows.sparkSession), writer_settings(plan, options, hidden)
+    with failures_told(plan, refusals):
+        files = write_files(_laid_out(plan, rows.rows), plan.url, settings)
+    try:
+        statistics = _statistics(plan, files, rows.minted)
+        empty = {file.key for file in files if statistics[file.key].num_records == 0}
+        delete_files(gateway, plan.url, empty, settings.hadoop)
+        kept = _written_files(plan, [file for file in files if file.key not in empty], statistics)
+    except BaseException:
+        delete_files(gateway, plan.url, [file.key for file in files], settings.hadoop)
+        raise
+    num_records = sum(found.num_records for found in statistics.values())
+    return Written(gateway=gateway, url=plan.url, files=kept, num_records=num_records, hadoop=settings.hadoop)
+
+
+def write_changes(plan: WritePlan, options: WriteOptions, rows: DataFrame, refusals: Refusals) -> Written:
+    """Write change data files. Protocol: "Change Data Files".
+
+    Args:
+        rows: the table's columns with their types, and `_change_type` behind them.
+    """
+    gateway, url = Gateway(rows.sparkSession), f"{plan.url}/{CHANGE_DATA_FOLDER}"
+    settings = writer_settings(plan, options, [Field(name=CHANGE_TYPE, type=STRING)])
+    with failures_told(plan, refusals):
+        files = write_files(_laid_out(plan, rows), url, settings)
+    try:
+        placed = [replace(file, key=f"{CHANGE_DATA_FOLDER}/{file.key}") for file in _written_files(plan, files, {})]
+    except BaseException:
+        delete_files(gateway, url, [file.key for file in files], settings.hadoop)
+        raise
+    return Written(gateway=gateway, url=plan.url, files=placed, num_records=0, hadoop=settings.hadoop)
+
+
+def _statistics(plan: WritePlan, files: Sequence[NewFile], minted: Sequence[str]) -> Mapping[str, FileStatistics]:
+    keys = [file.key for file in files]
+    store, mode = plan.table.env.store, plan.column_mapping_mode
+    return read_statistics(store, keys, plan.metadata, mode, clustering=plan.clustering_columns, minted=minted)
+
+
+def _written_files(plan: WritePlan, files: Sequence[NewFile], statistics: Mapping[str, FileStatistics]) -> list[WrittenFile]:
+    fields = [field for field in (plan.schema.find(name) for name in plan.partition_columns) if field is not None]
+    serialise = [_serialiser(field.type, plan.url) for field in fields]
+    return [
+        WrittenFile(
+            key=file.key,
+            size_bytes=file.size_bytes,
+            modification_time_ms=file.modification_time_ms,
+            partition_values=_partition_values(plan.physical_partition_columns, serialise, file.key),
+            statistics=statistics[file.key].json if file.key in statistics else None,
+            minted=statistics[file.key].minted if file.key in statistics else {},
+        )
+        for file in files
+    ]
+
+
+def _partition_values(names: Sequence[str], serialise: Sequence[Callable[[str], str | None]], key: str) -> dict[str, str | None]:
+    """The values of a file's folders, `column=value` from the outermost in, as the log holds them."""
+    folders = key.split("/")[:-1]
+    return {name: convert(folder.partition("=")[2]) for name, convert, folder in zip(names, serialise, folders, strict=True)}
+
+
+def _serialiser(data_type: DataType, table: str) -> Callable[[str], str | None]:
+    """Spark's text for a value, escaped as a folder name and with times in UTC, to the protocol's."""
+
+    @cache
+    def convert(folder: str) -> str | None:
+        if folder == HIVE_NULL:
+            return None
+        text = unescape_folder(folder)
+        value = text.encode() if data_type == BINARY else parse_partition_value(text, data_type, table=table)
+        return format_partition_value(value, data_type, table=table)
+
+    return convert
+
+
+def unescape_folder(name: str) -> str:
+    """The value in a folder's name, where Spark writes some characters as %XX."""
+    return re.sub(r"%([0-9A-Fa-f]{2})", lambda found: chr(int(found[1], 16)), name)

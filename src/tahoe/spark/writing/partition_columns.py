@@ -1,0 +1,62 @@
+"""Partition columns of rows as the log will hold them, so that every rule is checked on the row as it is stored.
+
+Protocol: "Partition Value Serialization". Partition values are texts: the empty one is null, and so is the name of the folder that Spark
+gives to null. Everything is an expression in the plan that is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812  PySpark's users know it by this name
+
+from tahoe.errors import UnsupportedOperationError
+from tahoe.protocol.partitions import HIVE_NULL, may_be_stored_as_null
+from tahoe.protocol.schema import BINARY, Struct
+from tahoe.spark.writing.store_assignment import Refusals, quoted
+
+
+def as_stored(value: Column) -> Column:
+    """A text or binary value of a partition column as readers will see it."""
+    return F.when(~value.cast("string").isin("", HIVE_NULL), value)
+
+
+def changed_when_stored(schema: Struct, partition_columns: Sequence[str]) -> frozenset[str]:
+    """The partition columns in which a value may be stored as null."""
+    fields = [field for field in (schema.find(name) for name in partition_columns) if field is not None]
+    return frozenset(field.name for field in fields if may_be_stored_as_null(field.type))
+
+
+def with_stored_values(rows: DataFrame, columns: Iterable[str]) -> DataFrame:
+    """Rows with some columns as they will be stored; columns that the rows do not have are none of them."""
+    values = {name: as_stored(F.col(quoted(name))) for name in columns if name in rows.columns}
+    return rows.withColumns(values) if values else rows
+
+
+def check_partition_columns(rows: DataFrame, partition_columns: Sequence[str], schema: Struct, refusals: Refusals) -> DataFrame:
+    """The rows, refused where a partition column that is NOT NULL would be stored as null, or where the log could not hold a value."""
+    for name in sorted(changed_when_stored(schema, partition_columns)):
+        field = schema.find(name)
+        assert field is not None
+        column = value = F.col(quoted(name))
+        if field.type == BINARY:
+            value = F.when(column.isNull() | F.is_valid_utf8(column.cast("string")), column).otherwise(_no_text(name, refusals))
+        if not field.nullable:
+            value = F.when(column.isNull(), refusals.null((name,))).otherwise(value)
+        if value is not column:
+            rows = rows.withColumn(name, value)
+    return rows
+
+
+def _no_text(name: str, refusals: Refusals) -> Column:
+    return refusals.column(
+        f"A value of the binary partition column {name} of {refusals.table} is no UTF-8 text.",
+        lambda value: UnsupportedOperationError(
+            operation=f"Partitioning by the binary column {name}",
+            table=refusals.table,
+            detail=f"the value X'{value}' is no UTF-8 text, and partition values are texts",
+            remedy="Encode the column first, with hex() or base64(), or partition by another column.",
+        ),
+        F.hex(F.col(quoted(name))),
+    )

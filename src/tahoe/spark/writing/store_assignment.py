@@ -1,0 +1,382 @@
+"""A DataFrame made to fit a table: columns by name, cast as INSERT does it, with nulls and lengths checked while the rows are written.
+
+Protocol: "Writer Version Requirements" (column invariants: NOT NULL). The checks are expressions in the plan that is written, so they cost
+no further pass. Only public functions of PySpark are used; the rules on types are in `tahoe.spark.writing.assignment_rules`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Set
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812  PySpark's users know it by this name
+from pyspark.sql.types import ArrayType, CharType, MapType, StringType, StructType, VarcharType
+from pyspark.sql.types import DataType as SparkType
+
+from tahoe.errors import (
+    CheckConstraintViolatedError,
+    DeltaError,
+    NotNullViolationError,
+    ReplaceWhereMismatchError,
+    WriteFailedError,
+)
+from tahoe.protocol import predicate as p
+from tahoe.protocol.constraints import Constraint
+from tahoe.protocol.partitions import format_partition_value
+from tahoe.protocol.schema import VARIANT, VOID, Array, DataType, Field, Map, Primitive, Struct, as_nullable
+from tahoe.spark.jvm.gateway import Gateway
+from tahoe.spark.jvm.types import delta_schema, spark_schema
+from tahoe.spark.writing.assignment_rules import Policy, always_fits, check_assignable, conforms, conforms_inside
+from tahoe.sql.predicates import columns_named
+
+# Spark keeps the declared char(n) or varchar(n) of a column, whose type is string otherwise, under this key.
+CHAR_VARCHAR = "__CHAR_VARCHAR_TYPE_STRING"
+
+# How the reason of every refusal begins: by it Spark's own log knows that the user is told otherwise.
+REFUSED = "tahoe refuses a row: "
+
+# How much of a value an error shows.
+_SHOWN_CHARACTERS = 100
+
+
+class Refusals:
+    """The rows that a plan refuses while it runs, and what to tell the user when Spark reports one.
+
+    Attributes:
+        policy: what becomes of values of other types than their columns'.
+    """
+
+    def __init__(self, table: str, policy: Policy = "ANSI") -> None:
+        self.table, self.policy = table, policy
+        self._errors: dict[str, Callable[[str], DeltaError]] = {}
+
+    def column(self, reason: str, error: Callable[[str], DeltaError], found: Column | None = None) -> Column:
+        """An expression that fails the job where it is evaluated.
+
+        Args:
+            reason: a sentence that no other refusal has; the logs of executors show it.
+            error: makes the user's error from the text of what was found.
+            found: the offending value.
+        """
+        self._errors[reason] = error
+        if found is None:
+            return F.raise_error(F.lit(REFUSED + reason))
+        shown = F.coalesce(F.substring(found.cast("string"), 1, _SHOWN_CHARACTERS), F.lit("null"))
+        return F.raise_error(F.concat(F.lit(f"{REFUSED}{reason} Found: "), shown))
+
+    def recognise(self, message: str) -> DeltaError | None:
+        """The error for Spark's message, if one of these refusals caused it."""
+        for reason, error in self._errors.items():
+            _, at, rest = message.partition(reason)
+            if at:
+                return error(rest.removeprefix(" Found: ").split(" SQLSTATE:")[0].split("\n")[0].strip())
+        return None
+
+    def null(self, path: tuple[str, ...]) -> Column:
+        name = ".".join(path)
+        reason = f"Column {name} of {self.table} is NOT NULL, and the data holds a null in it."
+        return self.column(reason, lambda _: NotNullViolationError(column=name, table=self.table))
+
+    def value(self, path: tuple[str, ...], wanted: str, found: Column) -> Column:
+        name = ".".join(path)
+        reason = f"A value for column {name} of {self.table} does not fit in {wanted}."
+        return self.column(reason, lambda value: self._unfit(f"the value {value} for column {name} does not fit in {wanted}."), found)
+
+    def _unfit(self, detail: str) -> DeltaError:
+        return WriteFailedError(table=self.table, detail=detail)
+
+
+def fit(frame: DataFrame, wanted: Struct, refusals: Refusals, keep: Iterable[str] = ()) -> DataFrame:
+    """The data with exactly the wanted columns, in their order, spelling and types.
+
+    Columns that the data lacks are null; those it has beyond are left out.
+
+    Args:
+        keep: further columns of the data that stay as they are, behind the others.
+
+    Raises:
+        SchemaMismatchError: the data's types do not fit, with every column that does not.
+    """
+    others = list(keep)
+    given = _schema_of(frame, lambda name: name not in others, refusals)
+    check_assignable(given, wanted, table=refusals.table, policy=refusals.policy)
+    if not others and conforms_inside(given, wanted) and not any(CHAR_VARCHAR in f.metadata for f in wanted):
+        return frame
+    return _fitted(frame, given, wanted, set(wanted.names), others, refusals, refusals.policy)
+
+
+def fit_some(frame: DataFrame, wanted: Struct, names: Set[str], refusals: Refusals, keep: Iterable[str] = ()) -> DataFrame:
+    """The same of data that has every wanted column, of which all but those named fit already. What is named was made by a rule of the
+    table's and not by a user, so that the session's policy does not matter.
+    """
+    given = _schema_of(frame, set(wanted.names).__contains__, refusals)
+    check_assignable(given, Struct(tuple(f for f in wanted if f.name in names)), table=refusals.table)
+    return _fitted(frame, given, wanted, names, keep, refusals, "ANSI")
+
+
+def _schema_of(frame: DataFrame, has: Callable[[str], bool], refusals: Refusals) -> Struct:
+    return delta_schema(StructType([f for f in frame.schema if has(f.name)]), table=refusals.table)
+
+
+def _fitted(
+    frame: DataFrame, given: Struct, wanted: Struct, names: Set[str], keep: Iterable[str], refusals: Refusals, policy: Policy
+) -> DataFrame:
+    fitter = _Fitter(refusals, policy, Gateway(frame.sparkSession))
+
+    def at(name: str) -> Column:
+        return F.col(quoted(name))
+
+    columns = [fitter.field(at, given, column, ()) if column.name in names else at(column.name) for column in wanted]
+    return frame.select(*columns, *map(at, keep))
+
+
+def quoted(name: str) -> str:
+    """A column's name as Spark's parser takes it, whatever it holds."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+class _Fitter:
+    """Builds the expression for one column after the other; `path` is where in the table it stands."""
+
+    def __init__(self, refusals: Refusals, policy: Policy, gateway: Gateway) -> None:
+        self.refusals, self.policy, self._gateway = refusals, policy, gateway
+
+    def field(
+        self, at: Callable[[str], Column], given: Struct, wanted: Field, path: tuple[str, ...], declared: SparkType | None = None
+    ) -> Column:
+        """A column, or a field of a struct, under its wanted name."""
+        source, path = given.find(wanted.name), (*path, wanted.name)
+        if source is None:
+            return F.lit(None).cast(spark_type(wanted.type)).alias(wanted.name)
+        declared = declared_text(wanted) or declared
+        column = at(source.name)
+        if declared is None and conforms(source, wanted):
+            return column
+        return self.checked(column, source.type, source.nullable, wanted.type, wanted.nullable, path, declared).alias(wanted.name)
+
+    def checked(
+        self,
+        column: Column,
+        given: DataType,
+        given_nullable: bool,
+        wanted: DataType,
+        wanted_nullable: bool,
+        path: tuple[str, ...],
+        declared: SparkType | None,
+    ) -> Column:
+        """The value converted, and refused where it is null and may not be."""
+        value = column if declared is None and conforms_inside(given, wanted) else self.converted(column, given, wanted, path, declared)
+        becomes_null = self._becomes_null(given, wanted)
+        if wanted_nullable or not (given_nullable or becomes_null):
+            return value
+        return F.when((value if becomes_null else column).isNull(), self.refusals.null(path)).otherwise(value)
+
+    def _becomes_null(self, given: DataType, wanted: DataType) -> bool:
+        """Whether a value that is not null may be converted to null."""
+        is_legacy = self.policy == "LEGACY" and given != wanted and not always_fits(given, wanted)
+        return (is_legacy or given == VARIANT != wanted) and not (type(given) is type(wanted) and isinstance(given, Struct | Array | Map))
+
+    def converted(self, column: Column, given: DataType, wanted: DataType, path: tuple[str, ...], declared: SparkType | None) -> Column:
+        match given, wanted:
+            case Struct(), Struct():
+                inside = [self.field(lambda name: column.getField(name), given, f, path, _declared_field(declared, f.name)) for f in wanted]
+                return F.when(column.isNotNull(), F.struct(*inside))
+            case Array(), Array():
+                element = _declared_part(declared, "elementType")
+                return F.transform(
+                    column,
+                    lambda item: self.checked(
+                        item, given.element, given.contains_null, wanted.element, wanted.contains_null, (*path, "element"), element
+                    ),
+                )
+            case Map(), Map():
+                return self._converted_map(column, given, wanted, path, declared)
+            case _, Struct() | Array() | Map() if given == VARIANT:  # what it becomes is looked at as if it had been given
+                loose = as_nullable(wanted)
+                return self.converted(self._cast(column, given, loose, path), loose, wanted, path, declared)
+            case _:
+                cast = self._cast(column, given, wanted, path)
+                return cast if declared is None else self._limited(cast, declared, path)
+
+    def _converted_map(self, column: Column, given: Map, wanted: Map, path: tuple[str, ...], declared: SparkType | None) -> Column:
+        of_key, of_value = _declared_part(declared, "keyType"), _declared_part(declared, "valueType")
+        nulls = given.value_contains_null, wanted.value_contains_null
+        result = column
+        if of_key is not None or not conforms_inside(given.key, wanted.key):
+            result = F.transform_keys(result, lambda key, _: self.checked(key, given.key, False, wanted.key, False, (*path, "key"), of_key))
+        return F.transform_values(
+            result, lambda _, value: self.checked(value, given.value, nulls[0], wanted.value, nulls[1], (*path, "value"), of_value)
+        )
+
+    def _cast(self, column: Column, given: DataType, wanted: DataType, path: tuple[str, ...]) -> Column:
+        """The cast that the policy asks for, whatever the session's mode is; with ANSI a value that does not fit is refused, and named."""
+        if given == wanted:
+            return column
+        if always_fits(given, wanted):
+            return column.cast(spark_type(wanted))
+        if self.policy == "LEGACY":
+            return self._gateway.column_of(self._gateway.java_class("delta.Columns").castAsOfOld(column._jc, spark_type(wanted).json()))
+        has_value = column.isNotNull() & ~F.is_variant_null(column) if given == VARIANT else column.isNotNull()
+        return F.coalesce(column.try_cast(spark_type(wanted)), F.when(has_value, self.refusals.value(path, str(wanted), column)))
+
+    def _limited(self, column: Column, declared: SparkType, path: tuple[str, ...]) -> Column:
+        """Text of a limited length: blanks beyond the limit are cut off, anything else is refused; char is padded."""
+        if not isinstance(declared, CharType | VarcharType):
+            return column
+        limit = declared.length
+        cut = F.when(F.char_length(F.rtrim(column)) <= limit, F.substring(column, 1, limit))
+        refused = F.when(column.isNotNull(), self.refusals.value(path, declared.simpleString(), column))
+        value = F.when(F.char_length(column) <= limit, column).otherwise(F.coalesce(cut, refused))
+        return F.rpad(value, limit, " ") if isinstance(declared, CharType) else value
+
+
+def declared_text(field: Field) -> SparkType | None:
+    """The char and varchar types in a column's declaration, which the table's schema only holds as strings."""
+    text = field.metadata.get(CHAR_VARCHAR)
+    return None if text is None else SparkType.fromDDL(text)
+
+
+def declares(field: Field) -> bool:
+    """Whether a column is of the type that it was declared with: a column that was computed may carry the declaration of another."""
+    declared = declared_text(field)
+    return declared is not None and _is_like(declared, spark_type(field.type))
+
+
+def _is_like(declared: SparkType, found: SparkType) -> bool:
+    match declared, found:
+        case CharType(), StringType():
+            return True
+        case VarcharType(), StringType():
+            return True
+        case StructType(), StructType():
+            return declared.names == found.names and all(_is_like(a.dataType, b.dataType) for a, b in zip(declared, found, strict=True))
+        case ArrayType(), ArrayType():
+            return _is_like(declared.elementType, found.elementType)
+        case MapType(), MapType():
+            return _is_like(declared.keyType, found.keyType) and _is_like(declared.valueType, found.valueType)
+        case _:
+            return declared == found
+
+
+def _declared_field(declared: SparkType | None, name: str) -> SparkType | None:
+    return declared[name].dataType if isinstance(declared, StructType) and name in declared.names else None
+
+
+def _declared_part(declared: SparkType | None, part: str) -> SparkType | None:
+    return getattr(declared, part) if isinstance(declared, ArrayType | MapType) else None
+
+
+def spark_type(data_type: DataType) -> SparkType:
+    """A Delta type as Spark's."""
+    return spark_schema(Struct((Field(name="x", type=data_type),))).fields[0].dataType
+
+
+def without_void(schema: Struct) -> Struct:
+    """The columns that data files have. Protocol: "Void Type": such a column is in the schema only."""
+    return Struct(tuple(_field_without_void(f) for f in schema if f.type != VOID))
+
+
+def _field_without_void(field: Field) -> Field:
+    if not isinstance(field.type, Struct):
+        return field
+    return Field(name=field.name, type=without_void(field.type), nullable=field.nullable, metadata=field.metadata)
+
+
+# --- conditions on rows
+
+
+def require(frame: DataFrame, predicate: p.Predicate, text: str, schema: Struct, refusals: Refusals) -> DataFrame:
+    """The data, refused where a row does not satisfy a predicate.
+
+    The check stands in a projection and not in a filter: Spark moves filters towards the source, where there are rows that a join or
+    another filter above would have left out.
+    """
+    columns = list(dict.fromkeys(c.path[0] for c in p.columns_of(predicate))) or [schema.names[0]]
+    found = F.to_json(F.struct(*[F.col(quoted(name)) for name in columns]), {"ignoreNullFields": "false"})
+    reason = f"A row for {refusals.table} does not satisfy replaceWhere {text}."
+    refused = refusals.column(
+        reason, lambda row: ReplaceWhereMismatchError(table=refusals.table, predicate=text, detail=f"for example {row}"), found
+    )
+    first = columns[0]
+    return frame.withColumn(first, F.when(predicate_column(predicate, schema), F.col(quoted(first))).otherwise(refused))
+
+
+def enforce(frame: DataFrame, constraints: Iterable[Constraint], refusals: Refusals) -> DataFrame:
+    """The data, refused where a row does not satisfy a constraint: null is not true. As for replaceWhere, the check is a projection."""
+    for constraint in constraints:
+        named = columns_named(constraint.expression)
+        columns = [name for name in frame.columns if name.lower() in named] or frame.columns
+        found = F.to_json(F.struct(*[F.col(quoted(name)) for name in columns]), {"ignoreNullFields": "false"})
+        reason = f"A row for {refusals.table} does not satisfy {constraint.name} {constraint.expression}."
+        refused = refusals.column(reason, _violation(refusals.table, constraint), found)
+        first = F.col(quoted(columns[0]))
+        frame = frame.withColumn(columns[0], F.when(F.expr(constraint.expression), first).otherwise(refused))
+    return frame
+
+
+def _violation(table: str, constraint: Constraint) -> Callable[[str], DeltaError]:
+    return lambda row: CheckConstraintViolatedError(table=table, constraint=constraint.name, expression=constraint.expression, values=row)
+
+
+def predicate_column(predicate: p.Predicate, schema: Struct) -> Column:
+    """A predicate as Spark evaluates it, with the same meaning as `tahoe.protocol.predicate.evaluate` gives it."""
+    match predicate:
+        case p.Constant(value):
+            return F.lit(value).cast("boolean")
+        case p.Not(part):
+            return ~predicate_column(part, schema)
+        case p.And(parts):
+            return _folded(parts, schema, lambda left, right: left & right, True)
+        case p.Or(parts):
+            return _folded(parts, schema, lambda left, right: left | right, False)
+        case p.IsNull(column):
+            return _reference(column).isNull()
+        case p.StartsWith(column, prefix):
+            return _reference(column).startswith(prefix)
+        case p.In(column, values):
+            return _reference(column).isin([_literal(v, column, schema) for v in values])
+        case p.Comparison():
+            return _COMPARISONS[predicate.operator](
+                _reference(predicate.column), _literal(predicate.literal.value, predicate.column, schema)
+            )
+        case p.Unknown(text):
+            return F.expr(text)
+
+
+_COMPARISONS: dict[str, Callable[[Column, Column], Column]] = {
+    "=": lambda left, right: left == right,
+    "<=>": lambda left, right: left.eqNullSafe(right),
+    "<": lambda left, right: left < right,
+    "<=": lambda left, right: left <= right,
+    ">": lambda left, right: left > right,
+    ">=": lambda left, right: left >= right,
+}
+
+
+def _folded(parts: tuple[p.Predicate, ...], schema: Struct, join: Callable[[Column, Column], Column], empty: bool) -> Column:
+    result = F.lit(empty)
+    for position, part in enumerate(parts):
+        column = predicate_column(part, schema)
+        result = column if position == 0 else join(result, column)
+    return result
+
+
+def _reference(column: p.Column) -> Column:
+    result = F.col(quoted(column.path[0]))
+    for name in column.path[1:]:
+        result = result.getField(name)
+    return result
+
+
+def _literal(value: Any, column: p.Column, schema: Struct) -> Column:
+    """A constant of the column's type."""
+    fields = schema.resolve(column.path)
+    return F.lit(value) if not fields else typed_literal(value, fields[-1].type)
+
+
+def typed_literal(value: Any, kind: DataType) -> Column:
+    """A constant of a type; dates and times go as text, which no session's time zone changes."""
+    if isinstance(kind, Primitive) and kind.name in ("date", "timestamp", "timestamp_ntz") and value is not None:
+        return F.lit(format_partition_value(value, kind)).cast(spark_type(kind))
+    return F.lit(value).cast(spark_type(kind))

@@ -1,0 +1,67 @@
+"""What a user's DataFrame and session bring to a write: the schema as a table's, the tables that the query reads, the options.
+
+Protocol: "Schema Serialization Format".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from tahoe.errors import UnsupportedDataTypeError
+from tahoe.protocol.schema import Field, Struct, map_fields, walk_fields
+from tahoe.spark.jvm.gateway import Gateway
+from tahoe.spark.jvm.types import delta_schema
+from tahoe.spark.writing.store_assignment import CHAR_VARCHAR, declares
+from tahoe.spark.writing.write_options import WriteOptions, parse_options
+from tahoe.table.reading.table_reader import TableReader
+
+# Under this key Spark keeps the collations of a column, whose type is string otherwise.
+_COLLATIONS = "__COLLATIONS"
+
+# The session's identity for a write, and whether it counts for one write only.
+_TXN_VERSION = "spark.databricks.delta.write.txnVersion"
+_RESET_TXN_VERSION = _TXN_VERSION + ".autoReset.enabled"
+
+
+def write_options(spark: SparkSession, options: Mapping[str, str], table: TableReader) -> WriteOptions:
+    settings = Gateway(spark).settings()
+    parsed = parse_options(options, settings, table=table.url)
+    if parsed.txn is not None and settings.get(_RESET_TXN_VERSION, "false").lower() == "true":
+        spark.conf.unset(_TXN_VERSION)  # else the session's next write would be taken for this one
+    return parsed
+
+
+def reads_table(frame: DataFrame, table: TableReader) -> bool:
+    """Whether a query reads a table, at whatever place."""
+    plan = frame._jdf.queryExecution().analyzed()
+    return bool(Gateway(frame.sparkSession).java_class("delta.Files").areRead(plan, table.url))
+
+
+def table_schema(frame: DataFrame, *, table: str) -> Struct:
+    """The schema of a table for some data: without the marks of where the data comes from, which are another table's rules and ids.
+
+    Raises:
+        UnsupportedDataTypeError: a type that Delta cannot hold, with the column.
+    """
+    schema = delta_schema(frame.schema, table=table)
+    for path, field in walk_fields(schema):
+        if _COLLATIONS in field.metadata:
+            raise UnsupportedDataTypeError(table=table, column=".".join(path), type=f"string with collations {field.metadata[_COLLATIONS]}")
+    return map_fields(schema, lambda field: replace(field, metadata=_own_metadata(field)))
+
+
+# What Spark and Parquet keep in a column's metadata of the table that it was read from: its default values, and its id in the files.
+_OF_ITS_SOURCE = frozenset({"CURRENT_DEFAULT", "EXISTS_DEFAULT", "parquet.field.id"})
+
+
+def _own_metadata(field: Field) -> dict[str, Any]:
+    is_declared = CHAR_VARCHAR in field.metadata and declares(field)
+    return {name: value for name, value in field.metadata.items() if (is_declared if name == CHAR_VARCHAR else not _is_of_its_source(name))}
+
+
+def _is_of_its_source(name: str) -> bool:
+    return name.startswith(("delta.", "__")) or name in _OF_ITS_SOURCE

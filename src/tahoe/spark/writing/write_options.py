@@ -1,0 +1,212 @@
+"""What the options of a write and the settings of a session ask for.
+
+Pure: texts in, a record out. Names and defaults are those of the reference, so that code which says `format("delta")` stays as it is.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import cast
+
+from tahoe.errors import InvalidOptionError
+from tahoe.protocol.properties import parse_column_list
+from tahoe.spark.writing.assignment_rules import Policy
+
+# Under these names Spark's writer hands over what partitionBy and clusterBy were given, as JSON.
+PARTITION_COLUMNS = "__partition_columns"
+CLUSTERING_COLUMNS = "__clustering_columns"
+
+# In these a Spark Connect session sends what Spark does not hand to a Python data source.
+MODE = "__mode"
+SETTINGS = "__settings"
+
+_SETTING = "spark.databricks.delta."
+_OVERWRITE_SETTING = "spark.sql.sources.partitionOverwriteMode"
+_DEFAULT_PROPERTY = _SETTING + "properties.defaults."
+
+# Options for the storage and for Parquet's own writer: they go into Hadoop's configuration.
+_HADOOP = ("parquet.", "fs.", "dfs.")
+
+# Options that say which rows an overwrite replaces.
+_REPLACEMENTS = ("replaceWhere", "replaceUsing", "replaceOn")
+
+# Options of Spark's Parquet writer that a table of ours leaves to the user.
+_WRITER = ("compression", "maxRecordsPerFile")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteOptions:
+    """What a write was asked for, besides its mode and its rows.
+
+    Attributes:
+        partition_by: None where nothing was said.
+        cluster_by: the paths of the columns that clusterBy was given; None where nothing was said.
+        replace_where_is_checked: whether rows that do not satisfy it are refused.
+        replace_using: columns; a row of the table goes if one of the data has the same values in them.
+        replace_on: SQL text over the columns of the data and of the table; a row of the table goes if it holds for one of the data.
+        target_alias: what `replace_on` calls the table.
+        txn: application id and version.
+        properties: `delta.*` options, for the table.
+        default_properties: what the session gives to every new table.
+        writer: options of Spark's Parquet writer.
+        hadoop: settings of Parquet's own writer and of the storage.
+        assigns: what becomes of values of other types than their columns', in rows that are added.
+        updates: the same in UPDATE and MERGE.
+    """
+
+    partition_by: tuple[str, ...] | None = None
+    cluster_by: tuple[tuple[str, ...], ...] | None = None
+    merge_schema: bool = False
+    overwrite_schema: bool = False
+    replace_where: str | None = None
+    replace_where_is_checked: bool = True
+    replace_using: tuple[str, ...] | None = None
+    replace_on: str | None = None
+    target_alias: str | None = None
+    dynamic_partitions: bool = False
+    txn: tuple[str, int] | None = None
+    user_metadata: str | None = None
+    data_change: bool = True
+    properties: Mapping[str, str] = field(default_factory=dict)
+    default_properties: Mapping[str, str] = field(default_factory=dict)
+    writer: Mapping[str, str] = field(default_factory=dict)
+    hadoop: Mapping[str, str] = field(default_factory=dict)
+    assigns: Policy = "ANSI"
+    updates: Policy = "ANSI"
+
+
+def is_setting(name: str) -> bool:
+    """Whether `parse_options` looks at a session's setting of this name."""
+    return name.startswith(_SETTING) or name == _OVERWRITE_SETTING
+
+
+def parse_options(options: Mapping[str, str], settings: Mapping[str, str], *, table: str) -> WriteOptions:
+    """Read a write's options; where one is missing, the session's setting counts. Unknown options are left aside, as Spark does.
+
+    Args:
+        options: as the user gave them; names are compared without regard to case.
+        settings: the session's.
+
+    Raises:
+        InvalidOptionError: a value that the option cannot have, or options that exclude each other.
+    """
+    given = _Options(options, table)
+    clustering = given.columns(CLUSTERING_COLUMNS)
+    overwrite_schema = given.flag("overwriteSchema", False)
+    replacement = given.replacement()
+    return WriteOptions(
+        partition_by=given.columns(PARTITION_COLUMNS),
+        cluster_by=None if clustering is None else tuple(path for name in clustering for path in parse_column_list(name)),
+        merge_schema=given.flag("mergeSchema", _is_true(settings.get(_SETTING + "schema.autoMerge.enabled"))),
+        overwrite_schema=overwrite_schema,
+        replace_where=given.text("replaceWhere"),
+        replace_where_is_checked=not _is_false(settings.get(_SETTING + "replaceWhere.constraintCheck.enabled")),
+        replace_using=given.names("replaceUsing"),
+        replace_on=given.text("replaceOn"),
+        target_alias=given.text("targetAlias"),
+        dynamic_partitions=given.dynamic_partitions(settings, whole=overwrite_schema or replacement is not None),
+        txn=given.txn(settings),
+        user_metadata=given.text("userMetadata") or settings.get(_SETTING + "commitInfo.userMetadata"),
+        data_change=given.flag("dataChange", True),
+        properties={name: value for name, value in options.items() if name.lower().startswith("delta.")},
+        default_properties={
+            "delta." + name.removeprefix(_DEFAULT_PROPERTY): value for name, value in settings.items() if name.startswith(_DEFAULT_PROPERTY)
+        },
+        writer={name: value for name in _WRITER if (value := given.text(name)) is not None},
+        hadoop={name: value for name, value in options.items() if name.lower().startswith(_HADOOP)},
+        assigns=_policy(settings),
+        updates=_policy_of_updates(settings),
+    )
+
+
+def _policy(settings: Mapping[str, str]) -> Policy:
+    """Spark takes no other text for this setting."""
+    return cast(Policy, settings.get("spark.sql.storeAssignmentPolicy", "ANSI").upper())
+
+
+def _policy_of_updates(settings: Mapping[str, str]) -> Policy:
+    if not _is_true(settings.get(_SETTING + "updateAndMergeCastingFollowsAnsiEnabledFlag")):
+        return _policy(settings)
+    return "LEGACY" if _is_false(settings.get("spark.sql.ansi.enabled")) else "ANSI"
+
+
+def _is_true(text: str | None) -> bool:
+    return text is not None and text.strip().lower() == "true"
+
+
+def _is_false(text: str | None) -> bool:
+    return text is not None and text.strip().lower() == "false"
+
+
+class _Options:
+    """Options by name, whatever the case."""
+
+    def __init__(self, options: Mapping[str, str], table: str) -> None:
+        self._values = {name.lower(): value for name, value in options.items()}
+        self._table = table
+
+    def text(self, name: str) -> str | None:
+        return self._values.get(name.lower())
+
+    def flag(self, name: str, default: bool) -> bool:
+        text = self.text(name)
+        if text is None:
+            return default
+        if text.strip().lower() not in ("true", "false"):
+            raise self._invalid(name, "it is true or false")
+        return _is_true(text)
+
+    def columns(self, name: str) -> tuple[str, ...] | None:
+        text = self.text(name)
+        return None if text is None else tuple(json.loads(text))
+
+    def dynamic_partitions(self, settings: Mapping[str, str], *, whole: bool) -> bool:
+        """Whether only the partitions that the data has are replaced.
+
+        The session's setting is a wish for overwrites in general, and gives way to an option that says what to replace.
+        """
+        text = self.text("partitionOverwriteMode")
+        if text is None:
+            return not whole and settings.get(_OVERWRITE_SETTING, "static").lower() == "dynamic"
+        if text.strip().lower() not in ("static", "dynamic"):
+            raise self._invalid("partitionOverwriteMode", "it is static or dynamic")
+        return text.strip().lower() == "dynamic"
+
+    def txn(self, settings: Mapping[str, str]) -> tuple[str, int] | None:
+        """The write's identity, by which it is done once however often it is tried."""
+        app_id, version = self.text("txnAppId"), self.text("txnVersion")
+        if app_id is None and version is None:
+            app_id, version = settings.get(_SETTING + "write.txnAppId"), settings.get(_SETTING + "write.txnVersion")
+        if app_id is None and version is None:
+            return None
+        for name, value, other in (("txnAppId", app_id, "txnVersion"), ("txnVersion", version, "txnAppId")):
+            if value is None:
+                raise self._invalid(name, f"{other} is given, and one means nothing without the other")
+        assert app_id is not None
+        assert version is not None
+        if not version.strip().isdecimal():
+            raise self._invalid("txnVersion", "it is a whole number from 0")
+        return app_id, int(version)
+
+    def replacement(self) -> str | None:
+        """The option that says which rows an overwrite replaces. Two of them would each replace other rows than the other says."""
+        given = [name for name in _REPLACEMENTS if self.text(name) is not None]
+        if len(given) > 1:
+            raise self._invalid(given[0], f"it cannot be used together with {given[1]}")
+        return given[0] if given else None
+
+    def names(self, name: str) -> tuple[str, ...] | None:
+        """Names of columns, with commas between them."""
+        text = self.text(name)
+        if text is None:
+            return None
+        names = tuple(dict.fromkeys(part.strip() for part in text.split(",")))
+        if "" in names:
+            raise self._invalid(name, "it is names of columns with commas between them")
+        return names
+
+    def _invalid(self, name: str, detail: str) -> InvalidOptionError:
+        value = self.text(name)
+        return InvalidOptionError(option=name, value="missing" if value is None else value, table=self._table, detail=detail)

@@ -1,0 +1,1 @@
+"""Arrow and Parquet, with nothing of a log."""

@@ -1,0 +1,332 @@
+"""Statistics of many files at once: JSON text or `stats_parsed` to typed columns, only those that a predicate names.
+
+Protocol: "Per-file Statistics", "Checkpoints" (`stats_parsed`). A statistic that is missing, or that does not fit the column's type,
+is null: it proves nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from threading import Lock
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json as pj
+
+from tahoe.protocol.json_text import load_json
+from tahoe.protocol.schema import DataType, Decimal, Primitive, Struct
+from tahoe.protocol.stats import Statistics, encode_statistics
+from tahoe.table.arrow.chunks import one_array, taken_table
+from tahoe.table.arrow.parquet import NestedColumns, child, in_parallel
+from tahoe.table.arrow.types import arrow_type
+
+Path: TypeAlias = tuple[str, ...]
+
+# What the parts of a snapshot keep of the statistics that queries asked for, each.
+KEPT_BYTES_MAX = 256 << 20
+
+# Texts parsed at a time: enough to be quick, few enough that all cores have work and little memory is held twice.
+_SLICE_ROWS = 1 << 15
+
+
+@dataclass(frozen=True, slots=True)
+class StatisticsRequest:
+    """The columns whose statistics are wanted, by physical path, with their types."""
+
+    columns: Mapping[Path, DataType]
+
+
+def column_name(kind: str, path: Path = ()) -> str:
+    """The name of a column in a table of statistics: `num_records`, `tight_bounds`, or min, max, null_count of a path."""
+    return kind if not path else kind + ":" + "\x1f".join(path)
+
+
+def bound_type(data_type: DataType) -> pa.DataType | None:
+    """The Arrow type of a column's minimum and maximum; None for types that have none."""
+    if isinstance(data_type, Decimal):
+        return pa.decimal128(data_type.precision, data_type.scale)
+    return _BOUND_TYPES.get(data_type.name) if isinstance(data_type, Primitive) else None
+
+
+_BOUND_TYPES: Mapping[str, pa.DataType] = {
+    "byte": pa.int64(),
+    "short": pa.int64(),
+    "integer": pa.int64(),
+    "long": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "string": pa.string(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us", "UTC"),
+    "timestamp_ntz": pa.timestamp("us"),
+}
+
+# Where the protocol's field is found, our name for it.
+_BOUNDS = {"minValues": "min", "maxValues": "max"}
+
+
+def table_schema(request: StatisticsRequest) -> pa.Schema:
+    fields = [(column_name("num_records"), pa.int64()), (column_name("tight_bounds"), pa.bool_())]
+    for path, data_type in request.columns.items():
+        fields.append((column_name("null_count", path), pa.int64()))
+        if bound := bound_type(data_type):
+            fields.extend((column_name(kind, path), bound) for kind in _BOUNDS.values())
+    return pa.schema(fields)
+
+
+def no_statistics(rows: int, request: StatisticsRequest) -> pa.Table:
+    schema = table_schema(request)
+    return pa.table([pa.nulls(rows, f.type) for f in schema], schema=schema)
+
+
+class KeptStatistics:
+    """The typed statistics of some files that were asked for last, column by column. Safe to use from several threads."""
+
+    def __init__(self, kept: Mapping[Path, pa.Table] | None = None) -> None:
+        self._kept: dict[Path, pa.Table] = dict(kept or {})
+        self._lock = Lock()
+
+    def answer(self, request: StatisticsRequest, read: Callable[[StatisticsRequest], pa.Table]) -> pa.Table:
+        """The statistics, of which only those are read that are not kept."""
+        with self._lock:
+            known = {path: self._kept[path] for path in ((), *request.columns) if path in self._kept}
+        missing = {path: data_type for path, data_type in request.columns.items() if path not in known}
+        if missing or () not in known:
+            found = read(StatisticsRequest(missing))
+            known.update({path: found.select(_names(path, request)) for path in ((), *missing)})
+        self._keep(known)
+        columns = {name: table.column(name) for table in known.values() for name in table.column_names}
+        schema = table_schema(request)
+        return pa.table([columns[f.name] for f in schema], schema=schema)
+
+    def _keep(self, used: Mapping[Path, pa.Table]) -> None:
+        """What was used last stays longest."""
+        with self._lock:
+            for path, table in used.items():
+                self._kept.pop(path, None)
+                self._kept[path] = table
+            while len(self._kept) > 1 and sum(table.nbytes for table in self._kept.values()) > KEPT_BYTES_MAX:
+                self._kept.pop(next(iter(self._kept)))
+
+    def take(self, rows: pa.Array) -> KeptStatistics:
+        """Those of some of the files."""
+        with self._lock:
+            return KeptStatistics({path: taken_table(table, rows) for path, table in self._kept.items()})
+
+
+def _names(path: Path, request: StatisticsRequest) -> list[str]:
+    """The columns of a table of statistics that are about a path; those of the file itself for the empty one."""
+    if not path:
+        return [column_name("num_records"), column_name("tight_bounds")]
+    return list(table_schema(StatisticsRequest({path: request.columns[path]})).names[2:])
+
+
+def parse_statistics(texts: pa.ChunkedArray, request: StatisticsRequest) -> pa.Table:
+    """Typed statistics from JSON, one row a text; null texts give null rows."""
+    slices = [chunk.slice(start, _SLICE_ROWS) for chunk in texts.chunks for start in range(0, len(chunk), _SLICE_ROWS)]
+    if not slices:
+        return no_statistics(0, request)
+    return pa.concat_tables(in_parallel(lambda texts: _parse_slice(texts, request), slices))
+
+
+def _parse_slice(texts: pa.StringArray, request: StatisticsRequest) -> pa.Table:
+    """All texts are parsed in one go; should one of them not fit, each is parsed alone and what does not fit becomes null."""
+    lines = texts
+    if texts.null_count or pc.min(pc.binary_length(texts)).as_py() == 0:
+        lines = pc.if_else(pc.equal(pc.fill_null(texts, ""), ""), "{}", texts)
+    try:
+        if not pc.all(pc.and_(pc.starts_with(lines, "{"), pc.ends_with(lines, "}"))).as_py():
+            raise pa.ArrowInvalid("a text is no JSON object")
+        parsed = _read_json(_text_bytes(lines), pa.schema(_json_fields(request)))
+        if parsed.num_rows != len(texts):
+            raise pa.ArrowInvalid("a text holds more than one object")
+        return _typed(parsed, request)
+    except pa.ArrowInvalid:
+        rows = [_lenient(text, request) for text in lines.to_pylist()]
+        return pa.Table.from_pylist(rows, schema=table_schema(request))
+
+
+def _text_bytes(texts: pa.StringArray) -> pa.Buffer:
+    """The texts one behind the other, as they lie in an Arrow array: JSON objects need nothing between them."""
+    _, offsets, data = texts.buffers()
+    ends = np.frombuffer(offsets, dtype=np.int32)
+    start, end = int(ends[texts.offset]), int(ends[texts.offset + len(texts)])
+    return data.slice(start, end - start)
+
+
+def _read_json(data: pa.Buffer, schema: pa.Schema) -> pa.Table:
+    """JSON objects as rows, in one block, so that none is cut."""
+    return pj.read_json(
+        pa.BufferReader(data),
+        read_options=pj.ReadOptions(block_size=data.size + 1, use_threads=False),
+        parse_options=pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore"),
+    )
+
+
+def _json_fields(request: StatisticsRequest) -> list[pa.Field]:
+    """The shape of the JSON text, reduced to what was asked for."""
+    fields = [pa.field("numRecords", pa.int64()), pa.field("tightBounds", pa.bool_())]
+    if request.columns:
+        fields.append(pa.field("nullCount", _nested(dict.fromkeys(request.columns, pa.int64()))))
+    bounds = {path: _json_type(kind) for path, t in request.columns.items() if (kind := bound_type(t))}
+    if bounds:
+        fields.extend(pa.field(name, _nested(bounds)) for name in _BOUNDS)
+    return fields
+
+
+def _json_type(kind: pa.DataType) -> pa.DataType:
+    return pa.string() if kind == pa.date32() else kind  # pyarrow's JSON reader takes dates as numbers only
+
+
+def _nested(leaves: Mapping[Path, pa.DataType]) -> pa.DataType:
+    """A struct that has each leaf at its path."""
+    groups: dict[str, dict[Path, pa.DataType]] = {}
+    for path, kind in leaves.items():
+        groups.setdefault(path[0], {})[path[1:]] = kind
+    return pa.struct([pa.field(name, inner[()] if () in inner else _nested(inner)) for name, inner in groups.items()])
+
+
+def _typed(parsed: pa.Table, request: StatisticsRequest) -> pa.Table:
+    columns = {"num_records": parsed.column("numRecords"), "tight_bounds": parsed.column("tightBounds")}
+    for path, data_type in request.columns.items():
+        columns[column_name("null_count", path)] = _at(parsed, ("nullCount", *path))
+        if bound := bound_type(data_type):
+            for name, kind in _BOUNDS.items():
+                columns[column_name(kind, path)] = _at(parsed, (name, *path)).cast(bound)
+    return pa.table(columns, schema=table_schema(request))
+
+
+def _at(table: pa.Table, path: Path) -> pa.ChunkedArray:
+    column = table.column(path[0])
+    for name in path[1:]:
+        column = child(column, name)
+    return column
+
+
+def _lenient(text: str, request: StatisticsRequest) -> dict[str, Any]:
+    """One text alone: what is there and fits its type."""
+    try:
+        value = load_json(text)
+    except ValueError:
+        return {}
+    if not isinstance(value, dict):
+        return {}
+    row: dict[str, Any] = {"num_records": _fitting(value.get("numRecords"), pa.int64())}
+    row["tight_bounds"] = _fitting(value.get("tightBounds"), pa.bool_())
+    for path, data_type in request.columns.items():
+        row[column_name("null_count", path)] = _fitting(_dig(value.get("nullCount"), path), pa.int64())
+        if bound := bound_type(data_type):
+            for name, kind in _BOUNDS.items():
+                row[column_name(kind, path)] = _fitting(_dig(value.get(name), path), bound)
+    return row
+
+
+def _dig(value: Any, path: Iterable[str]) -> Any:
+    for name in path:
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
+
+
+def _fitting(value: Any, kind: pa.DataType) -> Any:
+    """The value as its type, by the same reader that takes them all at once; None where it does not fit."""
+    if value is None:
+        return None
+    try:
+        parsed = _read_json(pa.py_buffer(json.dumps({"v": value}).encode()), pa.schema([("v", _json_type(kind))]))
+        return parsed.column("v").cast(kind)[0].as_py()
+    except pa.ArrowInvalid:
+        return None
+
+
+# --- the statistics of a checkpoint as typed columns
+
+
+def parsed_statistics(texts: pa.ChunkedArray, columns: Mapping[Path, DataType]) -> pa.ChunkedArray:
+    """`stats_parsed` for JSON texts, null where there is none; a bound that does not fit its column's type is null.
+
+    Args:
+        columns: the physical paths of the columns that have statistics, with their types.
+    """
+    flat = parse_statistics(texts, StatisticsRequest(columns))
+    leaves: dict[Path, pa.Array] = {("numRecords",): flat["num_records"], ("tightBounds",): flat["tight_bounds"]}
+    for field, name in _BOUNDS.items():
+        for path, kind in columns.items():
+            if bound_type(kind):
+                leaves[(field, *path)] = _narrowed(flat[column_name(name, path)], arrow_type(kind))
+    leaves |= {("nullCount", *path): flat[column_name("null_count", path)] for path in columns}
+    arrays = {path: one_array(values) for path, values in leaves.items()}
+    return pa.chunked_array([_struct(arrays, one_array(pc.is_null(texts)))])
+
+
+def _narrowed(values: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+    """Whole numbers as the type of their column; what does not fit is null."""
+    if not pa.types.is_integer(kind):
+        return values.cast(kind)
+    fits = pc.equal(values.cast(kind, safe=False).cast(values.type), values)
+    return pc.if_else(fits, values, None).cast(kind)
+
+
+def _struct(leaves: Mapping[Path, pa.Array], mask: pa.Array | None = None) -> pa.StructArray:
+    """Arrays at paths as one nested array."""
+    groups: dict[str, dict[Path, pa.Array]] = {}
+    for path, values in leaves.items():
+        groups.setdefault(path[0], {})[path[1:]] = values
+    arrays = [inner[()] if () in inner else _struct(inner) for inner in groups.values()]
+    return pa.StructArray.from_arrays(arrays, names=list(groups), mask=mask)
+
+
+def texts_of_parsed(parsed: pa.ChunkedArray, schema: Struct) -> pa.ChunkedArray:
+    """JSON texts for `stats_parsed`, for checkpoints that have nothing else; null where it is.
+
+    Args:
+        schema: with physical names.
+    """
+    return pa.chunked_array([pa.array([None if row is None else _text(row, schema) for row in parsed.to_pylist()], pa.string())])
+
+
+def _text(row: Mapping[str, Any], schema: Struct) -> str:
+    def values(field: str) -> dict[Path, Any]:
+        found = {path: _dig(row.get(field), path) for path, _ in schema.leaves()}
+        return {path: value for path, value in found.items() if value is not None}
+
+    statistics = Statistics(
+        num_records=row.get("numRecords"),
+        tight_bounds=row.get("tightBounds") is not False,
+        min_values=values("minValues"),
+        max_values=values("maxValues"),
+        null_count=values("nullCount"),
+    )
+    return encode_statistics(statistics, schema, prefix_length=_AS_THEY_ARE)
+
+
+# Texts in a checkpoint were cut when they were taken.
+_AS_THEY_ARE = 1 << 30
+
+
+def read_parsed_statistics(columns: NestedColumns, request: StatisticsRequest) -> pa.Table | None:
+    """The checkpoint's own `stats_parsed`, all rows of the file; None where it is not there or cannot serve the request."""
+    if any("." in name for path in request.columns for name in path):
+        return None  # Parquet's dotted paths would be ambiguous
+    wanted: dict[str, Path] = {"num_records": ("numRecords",), "tight_bounds": ("tightBounds",)}
+    for path, data_type in request.columns.items():
+        wanted[column_name("null_count", path)] = ("nullCount", *path)
+        if bound_type(data_type):
+            wanted.update({column_name(kind, path): (name, *path) for name, kind in _BOUNDS.items()})
+    found = dict(zip(wanted, columns.read([("add", "stats_parsed", *path) for path in wanted.values()]), strict=True))
+    if found["num_records"] is None:
+        return None
+    schema = table_schema(request)
+    return pa.table([_conform(found[f.name], f.type, columns.num_rows) for f in schema], schema=schema)
+
+
+def _conform(column: pa.ChunkedArray | None, kind: pa.DataType, rows: int) -> pa.ChunkedArray:
+    if column is not None:
+        try:
+            return column.cast(kind)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            pass  # another type than the column's: it proves nothing
+    return pa.chunked_array([pa.nulls(rows, kind)], type=kind)

@@ -1,0 +1,377 @@
+"""Writing checkpoints: all that a version consists of, in one file or in a few, so that readers need not replay the log.
+
+Protocol: "Checkpoints", "Checkpoint Specs", "Sidecar Files", "Last Checkpoint File". Files pass through memory some at a time, so that a
+checkpoint of a million takes little of it. A crash leaves files that no reader looks at, or a checkpoint without the hint that names it.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, BinaryIO, Literal, TypeAlias, cast
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from tahoe._cached import cached_property
+from tahoe.errors import CorruptCheckpointError, MissingVersionError
+from tahoe.protocol import log_files, properties
+from tahoe.protocol.actions import Action, Add, CheckpointMetadata, Remove, Sidecar, Txn, action_to_json, encode_commit
+from tahoe.protocol.column_mapping import physical_path, physical_schema, stored_name
+from tahoe.protocol.features import setting
+from tahoe.protocol.last_checkpoint import LastCheckpoint, encode_last_checkpoint
+from tahoe.protocol.log_files import Checkpoint, Kind, LogFile, Segment, parse_name
+from tahoe.protocol.partitions import resolve_path
+from tahoe.protocol.replay import FileKey, file_key
+from tahoe.protocol.schema import DataType
+from tahoe.protocol.stats import statistics_columns
+from tahoe.table.arrow.chunks import one_array
+from tahoe.table.arrow.compression import arrow_codec
+from tahoe.table.arrow.statistics import parsed_statistics, texts_of_parsed
+from tahoe.table.arrow.types import arrow_type
+from tahoe.table.log.checkpoint import TOMBSTONE, read_checkpoint, read_few, read_tombstones, tombstones
+from tahoe.table.log.delta_log import Log
+from tahoe.table.log.live_files import COLUMNS, STATS_PARSED, TEXT_MAP, MemoryPart, without
+from tahoe.table.reading.scan import typed_partition_values
+from tahoe.table.reading.snapshot import Snapshot, is_current
+
+TopLevel: TypeAlias = Literal["json", "parquet"]
+
+# Protocol: a sidecar is read whole, so that it should be of a bounded size; other writers put as many actions in one.
+SIDECAR_FILES_MAX = 50_000
+
+# What is larger goes to a file of the system's on its way to the storage.
+_BUFFERED_BYTES_MAX = 16 << 20
+
+_TEXTS = pa.list_(pa.string())
+_SCHEMAS: Mapping[str, pa.DataType] = {
+    "protocol": pa.struct(
+        [("minReaderVersion", pa.int32()), ("minWriterVersion", pa.int32()), ("readerFeatures", _TEXTS), ("writerFeatures", _TEXTS)]
+    ),
+    "metaData": pa.struct(
+        [
+            ("id", pa.string()),
+            ("name", pa.string()),
+            ("description", pa.string()),
+            ("format", pa.struct([("provider", pa.string()), ("options", TEXT_MAP)])),
+            ("schemaString", pa.string()),
+            ("partitionColumns", _TEXTS),
+            ("createdTime", pa.int64()),
+            ("configuration", TEXT_MAP),
+        ]
+    ),
+    "txn": pa.struct([("appId", pa.string()), ("version", pa.int64()), ("lastUpdated", pa.int64())]),
+    "domainMetadata": pa.struct([("domain", pa.string()), ("configuration", pa.string()), ("removed", pa.bool_())]),
+    "checkpointMetadata": pa.struct([("version", pa.int64()), ("tags", TEXT_MAP)]),
+    "sidecar": pa.struct([("path", pa.string()), ("sizeInBytes", pa.int64()), ("modificationTime", pa.int64()), ("tags", TEXT_MAP)]),
+    "remove": TOMBSTONE,
+}
+_V1_ACTIONS = ("protocol", "metaData", "txn", "domainMetadata")
+_V2_ACTIONS = (*_V1_ACTIONS, "checkpointMetadata", "sidecar")
+
+
+def write_checkpoint(snapshot: Snapshot, *, top_level: TopLevel = "json", classic_name: bool = False) -> Checkpoint:
+    """Write the checkpoint of a version, by the table's `delta.checkpointPolicy`, and the hint that names it.
+
+    Args:
+        top_level: the format of a V2 checkpoint's own file.
+        classic_name: give a V2 checkpoint the name of a classic one, so that readers that do not know V2 find the protocol in it.
+
+    Raises:
+        DeltaLogError: the log has lost the commits that tell which files were removed lately.
+        StorageUnavailableError, StorageRefusedError: nothing that a reader would take for a checkpoint was written.
+    """
+    return _Writer(snapshot).write(top_level, classic_name)
+
+
+@dataclass(frozen=True)
+class _Writer:
+    snapshot: Snapshot
+
+    def write(self, top_level: TopLevel, classic_name: bool) -> Checkpoint:
+        snapshot = self.snapshot
+        few: list[Action] = [snapshot.protocol, snapshot.metadata, *self._txns(), *snapshot.domains.values()]
+        if not self._is_v2:
+            key = f"{log_files.LOG_FOLDER}/{log_files.classic_checkpoint_name(snapshot.version)}"
+            if self._is_there(key):
+                return self._checkpoint(key)
+            size_bytes, rows = self._put_parquet(key, _V1_ACTIONS, few, self._files())
+            return self._finish(key, len(few) + rows, size_bytes)
+        sidecars, rows = self._put_sidecars()
+        top: list[Action] = [CheckpointMetadata(version=snapshot.version), *few, *sidecars]
+        uuid = snapshot.log.env.new_id()
+        if classic_name:
+            name = log_files.classic_checkpoint_name(snapshot.version)
+        else:
+            name = log_files.uuid_checkpoint_name(snapshot.version, uuid, top_level)
+        key = f"{log_files.LOG_FOLDER}/{name}"
+        if name.endswith(".json"):
+            text = encode_commit(top)
+            self._put(key, text)
+            size_bytes = len(text)
+        else:
+            size_bytes, _ = self._put_parquet(key, _V2_ACTIONS, top, ())
+        return self._finish(key, len(top) + rows, size_bytes + sum(sidecar.size_bytes for sidecar in sidecars))
+
+    @cached_property
+    def _is_v2(self) -> bool:
+        snapshot = self.snapshot
+        return setting(properties.CHECKPOINT_POLICY, snapshot.protocol, snapshot.properties, table=snapshot.url) == "v2"
+
+    def _finish(self, key: str, actions: int, all_bytes: int) -> Checkpoint:
+        """The hint goes forward only: another writer's checkpoint may be newer by now."""
+        snapshot = self.snapshot
+        known = snapshot.log.last_checkpoint()
+        newer = any(file.is_checkpoint for file in snapshot.log.list_files(snapshot.version + 1))
+        if not newer and (known is None or known.version <= snapshot.version):
+            hint = LastCheckpoint(version=snapshot.version, size=actions, size_bytes=all_bytes, num_of_add_files=len(snapshot.live))
+            self._put(log_files.LAST_CHECKPOINT, encode_last_checkpoint(hint))
+        return self._checkpoint(key)
+
+    def _checkpoint(self, key: str) -> Checkpoint:
+        file = parse_name(key.rpartition("/")[2])
+        assert file is not None
+        return Checkpoint(version=self.snapshot.version, files=(file,))
+
+    def _is_there(self, key: str) -> bool:
+        """Whether the version has this checkpoint already: readers may have it open, so that it is not written anew unless it is broken."""
+        try:
+            return self.snapshot.log.env.store.head(key) is not None and bool(read_few(self.snapshot.log.env.store, key))
+        except CorruptCheckpointError:
+            return False
+
+    def _put(self, key: str, data: bytes | BinaryIO) -> None:
+        """Put what readers look for. The table may have been dropped, and another made in its place: then it is taken away again.
+
+        Raises:
+            MissingVersionError: the version is not there any more.
+        """
+        snapshot, store = self.snapshot, self.snapshot.log.env.store
+        gone = MissingVersionError(
+            table=snapshot.url, version=snapshot.version, detail="it is not there any more, so it gets no checkpoint"
+        )
+        if snapshot.commit is None:
+            store.put(key, data)
+            return
+        commit = snapshot.log.commit_file(snapshot.version)
+        if commit is None or not is_current(snapshot):
+            raise gone
+        store.put(key, data)
+        if self._stands_elsewhere(commit):
+            store.delete(key)
+            raise gone
+
+    def _stands_elsewhere(self, commit: LogFile) -> bool:
+        """Whether what was put is in another table's log, or alone where the table was. Where only older commits are gone, the version was
+        cleaned up, and may depend on its checkpoint.
+        """
+        log = self.snapshot.log
+        found = log.commit_file(commit.version)
+        if found is not None:
+            return found.identity != commit.identity
+        versions = [file.version for file in log.list_files() if file.kind is Kind.COMMIT]
+        if versions:  # cleanup leaves later ones, and a table that was made anew has not come as far
+            return max(versions) < commit.version
+        return self._has_lost_its_files()
+
+    def _has_lost_its_files(self) -> bool:
+        """What others have put since proves nothing: they may be late as well."""
+        log = self.snapshot.log
+        paths = self.snapshot.live.column("path")
+        if not len(paths):
+            return False
+        store, key = log.locate(resolve_path(paths[0].as_py(), log.url))
+        return store.head(key) is None
+
+    # --- what it holds
+
+    def _txns(self) -> list[Txn]:
+        """Those that `delta.setTransactionRetentionDuration` does not let go."""
+        retention = properties.TXN_RETENTION.get(self.snapshot.properties, table=self.snapshot.url)
+        txns = list(self.snapshot.txns.values())
+        if retention is None:
+            return txns
+        oldest = self.snapshot.log.env.clock_ms() - _ms(retention)
+        return [txn for txn in txns if txn.last_updated_ms is None or txn.last_updated_ms > oldest]
+
+    def _files(self) -> Iterator[tuple[str, pa.StructArray]]:
+        """The live files, and the tombstones that have not expired, some at a time."""
+        for batch in self.snapshot.live.batches():
+            yield "add", self._adds(batch)
+        retention = properties.DELETED_FILE_RETENTION.get(self.snapshot.properties, table=self.snapshot.url)
+        for removes in _unexpired(self.snapshot, self.snapshot.log.env.clock_ms() - _ms(retention)):
+            yield "remove", removes
+
+    def _adds(self, batch: pa.Table) -> pa.StructArray:
+        """Files as the checkpoint has them. That they are there changes nothing any more."""
+        columns = {field: batch[name] for name, (_, field, _) in COLUMNS.items()}
+        if columns["partitionValues"].null_count:  # another writer's checkpoint of a table without partitions
+            columns["partitionValues"] = pa.chunked_array([pa.array([v or [] for v in columns["partitionValues"].to_pylist()], TEXT_MAP)])
+        columns["dataChange"] = pa.chunked_array([pa.nulls(len(batch), pa.bool_()).fill_null(False)])
+        if STATS_PARSED in batch.column_names and columns["stats"].null_count:
+            columns["stats"] = pc.coalesce(columns["stats"], texts_of_parsed(batch[STATS_PARSED], self._physical))
+        if self._as_struct:
+            columns[STATS_PARSED] = parsed_statistics(columns["stats"], self._statistics_columns)
+            columns |= self._typed_partition(columns["partitionValues"])
+        if not properties.WRITE_STATS_AS_JSON.get(self.snapshot.properties):
+            del columns["stats"]
+        arrays = {field.name: one_array(columns[field.name]) for field in self._add_type}
+        return pa.StructArray.from_arrays(list(arrays.values()), fields=list(self._add_type))
+
+    @cached_property
+    def _as_struct(self) -> bool:
+        return bool(properties.WRITE_STATS_AS_STRUCT.get(self.snapshot.properties))
+
+    @cached_property
+    def _physical(self) -> Any:
+        return physical_schema(self.snapshot.schema, self.snapshot.column_mapping_mode)
+
+    @cached_property
+    def _statistics_columns(self) -> dict[tuple[str, ...], DataType]:
+        """The columns that have statistics, by physical path."""
+        snapshot = self.snapshot
+        found = statistics_columns(
+            snapshot.schema, snapshot.partition_columns, snapshot.properties, clustering=snapshot.clustering_columns, table=snapshot.url
+        )
+        paths = ((physical_path(snapshot.schema, path, snapshot.column_mapping_mode), column.type) for path, column in found)
+        return {path: kind for path, kind in paths if path is not None}
+
+    def _typed_partition(self, texts: pa.ChunkedArray) -> dict[str, pa.ChunkedArray]:
+        snapshot = self.snapshot
+        fields = [f for f in (snapshot.schema.find(name) for name in snapshot.partition_columns) if f is not None]
+        if not fields:
+            return {}
+        names = [stored_name(f, snapshot.column_mapping_mode) for f in fields]
+        values = [one_array(typed_partition_values(texts, name, f.type, snapshot.log.zone)) for name, f in zip(names, fields, strict=True)]
+        return {"partitionValues_parsed": pa.chunked_array([pa.StructArray.from_arrays(values, names=names)])}
+
+    @cached_property
+    def _add_type(self) -> pa.DataType:
+        fields = [pa.field("path", pa.string()), pa.field("partitionValues", TEXT_MAP), pa.field("size", pa.int64())]
+        fields += [pa.field("modificationTime", pa.int64()), pa.field("dataChange", pa.bool_())]
+        if properties.WRITE_STATS_AS_JSON.get(self.snapshot.properties):
+            fields.append(pa.field("stats", pa.string()))
+        later = ("tags", "deletion_vector", "base_row_id", "default_row_commit_version", "clustering_provider")
+        fields += [pa.field(COLUMNS[name][1], COLUMNS[name][0]) for name in later]
+        if self._as_struct:
+            if self.snapshot.partition_columns:
+                mode = self.snapshot.column_mapping_mode
+                columns = [f for f in (self.snapshot.schema.find(name) for name in self.snapshot.partition_columns) if f is not None]
+                typed = pa.struct([(stored_name(f, mode), arrow_type(f.type)) for f in columns])
+                fields.append(pa.field("partitionValues_parsed", typed))
+            empty = parsed_statistics(pa.chunked_array([], pa.string()), self._statistics_columns)
+            fields.append(pa.field(STATS_PARSED, empty.type))
+        return pa.struct(fields)
+
+    # --- into the storage
+
+    def _put_sidecars(self) -> tuple[list[Sidecar], int]:
+        """Files in sidecars of a bounded size; and how many files that were."""
+        env, found, rows = self.snapshot.log.env, [], 0
+        for chunk in _bounded(self._files(), SIDECAR_FILES_MAX):
+            name = f"{env.new_id()}.parquet"
+            size_bytes, count = self._put_parquet(f"{log_files.SIDECAR_FOLDER}/{name}", (), (), chunk)
+            found.append(Sidecar(path=name, size_bytes=size_bytes, modification_time_ms=env.clock_ms()))
+            rows += count
+        return found, rows
+
+    def _put_parquet(
+        self, key: str, names: Sequence[str], actions: Sequence[Action], files: Iterable[tuple[str, pa.StructArray]]
+    ) -> tuple[int, int]:
+        """Put a Parquet file with a column for each kind of action; returns its size in bytes, and how many files are in it.
+
+        The reference looks for the columns of files even where all of them are in sidecars.
+        """
+        schema = pa.schema([*((name, _SCHEMAS[name]) for name in names), ("remove", _SCHEMAS["remove"]), ("add", self._add_type)])
+        codec = arrow_codec(self.snapshot.properties, table=self.snapshot.url)
+        rows = 0
+        with tempfile.SpooledTemporaryFile(_BUFFERED_BYTES_MAX) as out:
+            how = {"compression": codec, "use_dictionary": _REPEATED, "write_page_checksum": True}
+            with pq.ParquetWriter(out, schema, **how) as writer:
+                if actions:
+                    writer.write_table(pa.Table.from_pylist([_row(action) for action in actions], schema))
+                for name, array in files:
+                    columns = [array if field.name == name else pa.nulls(len(array), field.type) for field in schema]
+                    writer.write_table(pa.Table.from_arrays(columns, schema=schema))
+                    rows += len(array)
+            size_bytes = out.tell()
+            out.seek(0)
+            self._put(key, cast(BinaryIO, out))
+        return size_bytes, rows
+
+
+# Columns in which the same values come again and again. The texts of paths and statistics are all different.
+_REPEATED = [
+    "add.partitionValues.key_value.key",
+    "add.partitionValues.key_value.value",
+    "add.dataChange",
+    "add.clusteringProvider",
+    "remove.partitionValues.key_value.key",
+    "remove.partitionValues.key_value.value",
+]
+
+
+def _ms(duration: Any) -> int:
+    return int(duration.total_seconds() * 1000)
+
+
+def _row(action: Action) -> dict[str, Any]:
+    """An action as Arrow takes it: maps are lists of pairs."""
+    (name,), (body,) = zip(*action_to_json(action).items(), strict=True)
+    if name == "metaData":
+        body = {**body, "configuration": list(body["configuration"].items())}
+        body["format"] = {**body["format"], "options": list(body["format"]["options"].items())}
+    if "tags" in body:
+        body = {**body, "tags": list(body["tags"].items())}
+    return {name: body}
+
+
+def _bounded(files: Iterator[tuple[str, pa.StructArray]], rows_max: int) -> Iterator[list[tuple[str, pa.StructArray]]]:
+    """Batches together, as many as do not hold more rows than that."""
+    chunk: list[tuple[str, pa.StructArray]] = []
+    for name, array in files:
+        if chunk and sum(len(a) for _, a in chunk) + len(array) > rows_max:
+            yield chunk
+            chunk = []
+        chunk.append((name, array))
+    if chunk:
+        yield chunk
+
+
+# --- tombstones
+
+
+def _unexpired(snapshot: Snapshot, cutoff_ms: int) -> Iterator[pa.StructArray]:
+    """The files that were removed after a time, and are in no version since. VACUUM goes by them."""
+    log = snapshot.log
+    checkpoint, commits = log.from_segment(snapshot.version, partial(_checkpoint_and_commits, log))
+    seen: set[FileKey] = set()
+    newer: list[Remove] = []
+    for actions in reversed(commits):
+        found = [(file_key(a, log.canonical), a) for a in actions if isinstance(a, Add | Remove)]
+        newer.extend(a for key, a in found if isinstance(a, Remove) and key not in seen)
+        seen.update(key for key, _ in found)
+    yield from _later(tombstones(newer), cutoff_ms)
+    for batch in () if checkpoint is None else read_tombstones(log.env.store, checkpoint):
+        for removes in _later(batch, cutoff_ms):
+            named = {"path": removes.field("path"), "deletion_vector": removes.field("deletionVector"), "remove": removes}
+            kept = without(MemoryPart(pa.table(named)), seen, log.canonical)
+            if kept.num_rows:
+                yield one_array(kept.column("remove"))
+
+
+def _checkpoint_and_commits(log: Log, segment: Segment) -> tuple[Checkpoint | None, list[list[Action]]]:
+    """The checkpoint of a version, which can be read, and what came after it, oldest first."""
+    if segment.checkpoint is not None:
+        read_checkpoint(log.env.store, segment.checkpoint)
+    return segment.checkpoint, [log.read(file) for file in segment.deltas]
+
+
+def _later(removes: pa.StructArray, cutoff_ms: int) -> Iterator[pa.StructArray]:
+    """Those after a time, if there are any; one without a time is as old as can be."""
+    kept = removes.filter(pc.greater(pc.fill_null(removes.field("deletionTimestamp"), 0), cutoff_ms))
+    if len(kept):
+        yield kept

@@ -1,0 +1,145 @@
+"""That a commit goes on from the log on which its work was planned.
+
+Protocol: "Creation of New Log Entries", "Metadata Cleanup". Put-if-absent protects only versions that are there. Where metadata cleanup has
+deleted commits, or the table was dropped and made anew, a late writer could still create one: a version that nobody reads, or one in the
+log of another table. So a writer looks for its base before it puts a version, and for the version before it afterwards. A look before alone
+would leave a moment in which either can happen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tahoe.errors import (
+    ConcurrentWriteException,
+    DeltaConcurrentModificationException,
+    DeltaError,
+    DeltaLogError,
+    MetadataChangedException,
+)
+from tahoe.protocol import log_files
+from tahoe.protocol.actions import Action
+from tahoe.protocol.log_files import Kind, LogFile
+from tahoe.table.log.delta_log import Log
+from tahoe.table.reading.snapshot import Snapshot, is_current
+
+# A look that the storage does not answer is repeated: the version is there, and whoever put it waits to hear of it.
+LOOKS_MAX = 3
+_PAUSE_SECONDS = 0.1
+
+
+class StandsElsewhere(Exception):
+    """A version was put, and nobody can say whether the table has it."""
+
+
+def check_base(log: Log, base: Snapshot | None) -> None:
+    """Before a version is put: what the work was planned on is still the table.
+
+    Args:
+        base: None where there was no table.
+
+    Raises:
+        ConcurrentWriteException, MetadataChangedException: it is not.
+    """
+    if base is None:
+        if log.commit_file(0) is None and (found := _versions(log.list_files())):
+            raise _conflict(log, -1, found)
+    elif not is_current(base):
+        raise gone(log, base.version)
+
+
+def check_follows(
+    log: Log, version: int, data: bytes, *, base: Snapshot | None, winner: LogFile | None, won: Sequence[Action] = ()
+) -> None:
+    """After a version was put: the one before is there, and is the one that it was put behind. Otherwise it is taken away again.
+
+    Args:
+        data: of the version that was put.
+        winner: the commit that it was put behind, as the storage had it; None where that is the base.
+        won: the actions of that commit.
+
+    Raises:
+        ConcurrentWriteException, MetadataChangedException: it was not; nothing of it is left.
+        StandsElsewhere: it was not, and may have been read; or the storage does not answer.
+    """
+    for attempt in range(1, LOOKS_MAX + 1):
+        try:
+            if _follows(log, version, base, winner, won):
+                return
+            break
+        except (DeltaError, OSError) as error:
+            if attempt == LOOKS_MAX:
+                raise StandsElsewhere(f"whether version {version - 1} is still there could not be found out: {error}") from error
+            log.env.sleep(_PAUSE_SECONDS * attempt)
+    try:
+        conflict = _taken_away(log, version, data)
+    except (DeltaError, OSError) as error:
+        raise StandsElsewhere(f"version {version - 1} is gone, and what became of it could not be found out: {error}") from error
+    raise conflict
+
+
+def _follows(log: Log, version: int, base: Snapshot | None, winner: LogFile | None, won: Sequence[Action]) -> bool:
+    if winner is not None:
+        found = log.commit_file(winner.version)
+        return found is not None and (found.identity == winner.identity or _says(log, found, won))
+    if base is not None:
+        return is_current(base)
+    later = [number for number in _versions(log.list_files()) if number > version]
+    return not later or min(later) == version + 1
+
+
+def _says(log: Log, file: LogFile, actions: Sequence[Action]) -> bool:
+    """Whether a commit is one that is known, though the storage tells it differently: tables are copied, restored and moved."""
+    try:
+        return log.read(file) == list(actions)
+    except DeltaLogError:
+        return False
+
+
+def _taken_away(log: Log, version: int, data: bytes) -> DeltaConcurrentModificationException:
+    """The conflict, once the version that was put in vain is deleted.
+
+    Raises:
+        StandsElsewhere: others may have read it already, so that it must stay.
+    """
+    if version and log.commit_file(version - 1) is not None:
+        raise StandsElsewhere(f"the table was dropped and made anew while version {version} was put: look for it in the log of the new one")
+    commits = [file for file in log.list_files(version) if file.kind is Kind.COMMIT]
+    mine = next((file for file in commits if file.version == version), None)
+    newer = [file for file in commits if file.version > version]
+    # Cleanup leaves the commit of a newer checkpoint. One that is older than ours was there when ours was put, so that the gap was too.
+    if newer and (mine is None or mine.modified_ms <= newer[0].modified_ms):
+        raise StandsElsewhere(f"the log up to version {newer[0].version} was cleaned up while version {version} was put")
+    conflict = _conflict(log, version - 1, _versions(newer))
+    key = log_files.commit_key(version)
+    try:
+        if log.env.store.get(key) == data:
+            log.env.store.delete(key)
+    except FileNotFoundError:
+        pass
+    return conflict
+
+
+def gone(log: Log, version: int) -> DeltaConcurrentModificationException:
+    """The conflict of a writer that needs a version which is not in the log any more, or is another one now."""
+    return _conflict(log, version, _versions(log.list_files(max(version, 0))))
+
+
+def _conflict(log: Log, version: int, found: Sequence[int]) -> DeltaConcurrentModificationException:
+    """The base of a write is not `version` any more; `found` are the versions that the log has from there on."""
+    if found and version not in found:
+        cleaned = f"version {version}, on which this write is based, was deleted by metadata cleanup"
+        return ConcurrentWriteException(
+            table=log.url,
+            winner=f"the log has versions {min(found)} to {max(found)}",
+            detail=cleaned if version >= 0 else "there was no table when this write began",
+        )
+    return MetadataChangedException(
+        table=log.url,
+        winner=f"version {version} is another one now" if found else f"version {version} is gone",
+        detail="the table was dropped or made anew since this write began",
+    )
+
+
+def _versions(files: Sequence[LogFile]) -> list[int]:
+    return sorted({file.version for file in files if file.kind is Kind.COMMIT or file.is_checkpoint})

@@ -1,0 +1,269 @@
+"""What a log needs after commits: version checksums, checkpoints, compacted files, and an end of what has expired.
+
+Protocol: "Version Checksum File", "Checkpoints", "Log Compaction Files", "Metadata Cleanup". None of it changes what the table holds, so
+that it may fail or be cut short at any point; what is deleted is only what a checkpoint that was read again makes superfluous.
+"""
+
+from __future__ import annotations
+
+import logging
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+
+import pyarrow.compute as pc
+
+from tahoe.errors import CommitGoneError, DeltaError, InvalidOptionError
+from tahoe.protocol import log_files, properties
+from tahoe.protocol.actions import Action, Add, CommitInfo, DomainMetadata, Metadata, Protocol, Remove, Sidecar, Txn, encode_commit
+from tahoe.protocol.features import setting, supports
+from tahoe.protocol.log_files import Checkpoint, Kind, LogFile
+from tahoe.protocol.replay import FileKey, file_key
+from tahoe.protocol.version_checksum import VersionChecksum, encode_version_checksum
+from tahoe.table.commit.checkpoint_writer import write_checkpoint
+from tahoe.table.log.checkpoint import read_checkpoint, read_few, sidecar_key
+from tahoe.table.log.delta_log import Log
+from tahoe.table.log.live_files import LiveFiles
+from tahoe.table.reading.history import timeline
+from tahoe.table.reading.snapshot import Snapshot, is_current, load_snapshot
+from tahoe.table.reading.snapshot_state import in_commit_timestamps_enabled
+
+_logger = logging.getLogger("tahoe")
+
+# Version checksums list what is few, so that a small table can be opened from one file.
+CHECKSUM_FILES_MAX = 50
+CHECKSUM_TXNS_MAX = 100
+CHECKSUM_DOMAINS_MAX = 10
+
+_DAY_MS = 86_400_000
+
+
+def after_commit(log: Log, base: Snapshot | None, version: int, actions: Sequence[Action], size_bytes: int) -> None:
+    """What a new version asks for, outside the writer's way. Whatever goes wrong here goes to the log of the program only.
+
+    Args:
+        base: the snapshot that the writer began with.
+        actions: of the commit, which need not be read again.
+        size_bytes: of the commit, by which it is known again: the table may have been dropped and made anew meanwhile.
+    """
+
+    def work() -> None:
+        try:
+            _after_commit(log, base, version, actions, size_bytes)
+        except Exception as error:
+            _logger.warning(
+                "%s: version %s is committed; what follows a commit failed, and the next one tries again: %s", log.url, version, error
+            )
+
+    log.env.background(work)
+
+
+def _after_commit(log: Log, base: Snapshot | None, version: int, actions: Sequence[Action], size_bytes: int) -> None:
+    commit = log.commit_file(version)
+    if commit is None or commit.size_bytes != size_bytes or (base is not None and not is_current(base)):
+        return  # not the table of then
+    snapshot = _snapshot_after(log, base, commit, actions)
+    write_checksum(snapshot, next(a for a in actions if isinstance(a, CommitInfo)))
+    if version and version % properties.CHECKPOINT_INTERVAL.get(snapshot.properties, table=log.url) == 0:
+        write_checkpoint(snapshot)
+        if properties.ENABLE_EXPIRED_LOG_CLEANUP.get(snapshot.properties, table=log.url):
+            clean_log(snapshot)
+
+
+def _snapshot_after(log: Log, base: Snapshot | None, commit: LogFile, actions: Sequence[Action]) -> Snapshot:
+    if base is None:
+        return load_snapshot(log, commit.version)
+    winners = range(base.version + 1, commit.version)
+    files = {f.version: f for f in log.list_files(base.version + 1) if f.kind is Kind.COMMIT} if winners else {}
+    return base.after([*((files[v], log.read(files[v])) for v in winners), (commit, list(actions))])
+
+
+# --- version checksums
+
+
+def write_checksum(snapshot: Snapshot, info: CommitInfo) -> None:
+    """Write the checksum of a version, unless it has one."""
+    key = f"{log_files.LOG_FOLDER}/{log_files.checksum_name(snapshot.version)}"
+    content = encode_version_checksum(checksum_of(snapshot, info))
+    if is_current(snapshot):
+        snapshot.log.env.store.put_if_absent(key, content)
+
+
+def checksum_of(snapshot: Snapshot, info: CommitInfo) -> VersionChecksum:
+    """What a version adds up to; `info` is its commit's."""
+    live = snapshot.live
+    vectors = live.column("deletion_vector")
+    deleted = sum(pc.sum(chunk.field("cardinality").filter(chunk.is_valid())).as_py() or 0 for chunk in vectors.chunks)
+    txns, domains = tuple(snapshot.txns.values()), tuple(snapshot.domains.values())
+    return VersionChecksum(
+        num_files=len(live),
+        table_size_bytes=live.size_bytes,
+        protocol=snapshot.protocol,
+        metadata=snapshot.metadata,
+        txn_id=info.txn_id,
+        in_commit_timestamp_ms=info.in_commit_timestamp_ms if in_commit_timestamps_enabled(snapshot.protocol, snapshot.metadata) else None,
+        txns=txns if len(txns) <= CHECKSUM_TXNS_MAX else None,
+        domains=domains if len(domains) <= CHECKSUM_DOMAINS_MAX else None,
+        files=tuple(live.adds()) if _can_be_listed(live) else None,
+        num_deleted_records=deleted,
+        num_deletion_vectors=len(vectors) - vectors.null_count,
+    )
+
+
+def _can_be_listed(live: LiveFiles) -> bool:
+    """Few files, all that is known of which is in the columns that are listed: a checkpoint may have statistics as `stats_parsed` alone."""
+    if len(live) > CHECKSUM_FILES_MAX:  # the statistics of many files must not be read for each commit
+        return False
+    return not live.lacks_texts()
+
+
+# --- compacted files
+
+
+def compact_log(log: Log, start: int, end: int) -> LogFile:
+    """Write what the commits from `start` to `end` add up to as one file, which readers take in their place.
+
+    Raises:
+        InvalidOptionError: that is no range.
+        MissingVersionError: the log has not all of these commits.
+    """
+    if not 0 <= start < end:
+        raise InvalidOptionError(
+            option="ending_version", value=end, table=log.url, detail=f"it must be after the starting version, {start}"
+        )
+    last = log.commit_file(end)
+    name = log_files.compacted_name(start, end)
+    log.env.store.put(
+        f"{log_files.LOG_FOLDER}/{name}", encode_commit(_reconciled(log, (log.read_version(v) for v in range(start, end + 1))))
+    )
+    file = log_files.parse_name(name)
+    assert file is not None
+    found = log.commit_file(end)
+    if last is None or found is None or found.identity != last.identity:  # the table was made anew meanwhile
+        log.env.store.delete(file.key)
+        raise CommitGoneError(table=log.url, version=end, detail=f"{log_files.commit_name(end)} disappeared while it was read")
+    return file
+
+
+def _reconciled(log: Log, commits: Iterable[Iterable[Action]]) -> list[Action]:
+    """The last word of the commits on all they speak of. What is gone stays as a tombstone: older files may have it."""
+    last: dict[tuple[str, str | FileKey], Action] = {}
+    for actions in commits:
+        for action in actions:
+            match action:
+                case Protocol() | Metadata():
+                    last[(type(action).__name__, "")] = action
+                case Txn():
+                    last[("Txn", action.app_id)] = action
+                case DomainMetadata():
+                    last[("DomainMetadata", action.domain)] = action
+                case Add() | Remove():
+                    last[("file", file_key(action, log.canonical))] = action
+                case _:
+                    pass
+    return list(last.values())
+
+
+# --- what has expired
+
+
+def clean_log(snapshot: Snapshot, retention: timedelta | None = None) -> list[str]:
+    """Delete the commits and checkpoints that `delta.logRetentionDuration` lets go, and sidecars that no checkpoint names any more.
+
+    Every version since the last one before the cutoff stays readable. Where nothing could be kept safe, nothing is deleted.
+
+    Args:
+        retention: how old a version must be, to the minute; the table's, which goes by whole days, if None.
+
+    Returns:
+        the keys of the files that were deleted.
+    """
+    log = snapshot.log
+    kept, expired = _expired(snapshot, _cutoff_ms(snapshot, retention))
+    staged: list[str] = []
+    if kept is not None and expired:
+        read_checkpoint(log.env.store, kept)  # all later versions will depend on it
+        if _is_v2(snapshot) and not _has_classic_name(log.list_files(), expired):
+            # Protocol, "Handling Backward compatibility while moving to UUID-named v2 Checkpoints"
+            write_checkpoint(snapshot, classic_name=True)
+        staged = _staged_commits(log, kept.version)
+    deleted = [key for file in expired if (key := _delete_if_same(log, file))]
+    for key in (others := [*staged, *_unused_sidecars(log)]):
+        log.env.store.delete(key)
+    return [*deleted, *others]
+
+
+def _delete_if_same(log: Log, file: LogFile) -> str | None:
+    """Delete a file that is the one that was listed: a table that was made anew since then has files of the same names. Returns its key."""
+    found = log.env.store.head(file.key)
+    if found is None or found.identity != file.identity:
+        return None
+    log.env.store.delete(file.key)
+    return file.key
+
+
+def _cutoff_ms(snapshot: Snapshot, retention: timedelta | None) -> int:
+    now_ms = snapshot.log.env.clock_ms()
+    if retention is not None:
+        return now_ms - int(retention.total_seconds() * 1000)
+    of_table = properties.LOG_RETENTION.get(snapshot.properties, table=snapshot.url)
+    return _midnight(now_ms - int(of_table.total_seconds() * 1000))
+
+
+def _expired(snapshot: Snapshot, cutoff_ms: int) -> tuple[Checkpoint | None, list[LogFile]]:
+    """The checkpoint that is kept, and the files that are not."""
+    log = snapshot.log
+    line = timeline(snapshot)
+    before = bisect_right(range(len(line.commits)), cutoff_ms, key=line.timestamp_ms)
+    if before == 0:
+        return None, []
+    protected = setting(properties.PROTECTED_CHECKPOINTS_BEFORE, snapshot.protocol, snapshot.properties, table=log.url)
+    return log_files.expired_files(log.list_files(), line.commits[before - 1].version, protected_before=protected)
+
+
+def _midnight(time_ms: int) -> int:
+    return time_ms - time_ms % _DAY_MS
+
+
+def _is_v2(snapshot: Snapshot) -> bool:
+    return supports(snapshot.protocol, "v2Checkpoint")
+
+
+def _has_classic_name(files: Iterable[LogFile], expired: Iterable[LogFile]) -> bool:
+    gone = {file.name for file in expired}
+    return any(file.kind is Kind.CLASSIC_CHECKPOINT and file.name not in gone for file in files)
+
+
+def _staged_commits(log: Log, version: int) -> list[str]:
+    """Protocol: "delete all the staged commit files having version <=" the checkpoint's that is kept."""
+    return [
+        info.key
+        for info in log.env.store.list_from(log_files.STAGED_FOLDER)
+        if (found := _staged_version(info.key)) is not None and found <= version
+    ]
+
+
+def _staged_version(key: str) -> int | None:
+    digits = key.rpartition("/")[2].partition(".")[0]
+    return int(digits) if len(digits) == 20 and digits.isdigit() else None
+
+
+def _unused_sidecars(log: Log) -> list[str]:
+    """Sidecars of the day before yesterday or older that no checkpoint names; none where a checkpoint cannot be read.
+
+    A writer puts sidecars before the checkpoint that names them. How old they are goes by the storage's clock, as far as the log shows it:
+    the cleaner's may be ahead of it.
+    """
+    store, files = log.env.store, log.list_files()
+    sidecars = list(store.list_from(log_files.SIDECAR_FOLDER))
+    storage_ms = max([0, *(file.modified_ms for file in files), *(info.modified_ms for info in sidecars)])
+    newest_ms = _midnight(min(log.env.clock_ms(), storage_ms) - _DAY_MS)
+    old = [info.key for info in sidecars if info.modified_ms < newest_ms]
+    if not old:
+        return []
+    try:
+        named = {sidecar_key(a) for file in files if file.is_checkpoint for a in read_few(store, file.key) if isinstance(a, Sidecar)}
+    except DeltaError as error:
+        _logger.warning("%s: sidecars are kept, because a checkpoint cannot be read: %s", log.url, error)
+        return []
+    return [key for key in old if key not in named]

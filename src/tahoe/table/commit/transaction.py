@@ -1,0 +1,320 @@
+"""One attempt to change a table: what was read, what is done, and the commit.
+
+Paper §3.2: read a snapshot, write data files, put the next log entry if absent; where another writer was first, check whether it
+matters and try the version after it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from tahoe._cached import cached_property
+from tahoe._version import VERSION
+from tahoe.errors import (
+    CommitAttemptsExceededError,
+    CommitOutcomeUnknownError,
+    DeltaError,
+    InvalidCommitError,
+    MissingVersionError,
+    WriteAlreadyRecordedError,
+)
+from tahoe.protocol import log_files
+from tahoe.protocol.actions import Action, Add, CommitInfo, DomainMetadata, Metadata, Protocol, Remove, Txn, encode_commit
+from tahoe.protocol.column_values import moved_marks
+from tahoe.protocol.conflict import Intent, Isolation, Winner, find_conflict
+from tahoe.protocol.log_files import LogFile
+from tahoe.protocol.properties import ISOLATION_LEVEL
+from tahoe.protocol.replay import check_commit
+from tahoe.protocol.row_tracking import DOMAIN as ROW_TRACKING
+from tahoe.protocol.row_tracking import assigns_row_ids, high_water_mark, with_row_ids
+from tahoe.table.commit.continuity import StandsElsewhere, check_base, check_follows, gone
+from tahoe.table.commit.post_commit_hooks import after_commit
+from tahoe.table.commit.row_deletions import Mark, Marked, follow, mark_files, num_records
+from tahoe.table.log.committer import Committed, Lost, put_commit
+from tahoe.table.log.deletion_vectors import deleted_rows
+from tahoe.table.log.delta_log import Log
+from tahoe.table.reading.snapshot import Snapshot
+from tahoe.table.reading.snapshot_state import ENABLEMENT, in_commit_timestamps_enabled
+
+# Each lost attempt means that another writer got through, so many of them in a row mean a very busy table, not a fault.
+COMMIT_ATTEMPTS_MAX = 1000
+_BACKOFF_SECONDS_MAX = 1.0
+_BACKOFF_SECONDS = 0.01
+
+
+@dataclass(frozen=True, kw_only=True)
+class Transaction:
+    """Everything about a commit but its version.
+
+    Attributes:
+        base: the snapshot that the work is based on; None for a table that was not there.
+        intent: what the conflict check must know of it.
+        actions: all but the `commitInfo` and what `marks` come to.
+        marks: rows to be deleted through vectors, by the canonical paths of their files.
+        operation, parameters, metrics, user_metadata, engine: for the table's history.
+        once: the application whose write this is: where a winner has recorded it, nothing need be committed.
+        txn_id: by which the commit is known again; given when it is committed.
+        behind: the newest winner that was let go first; None for the first attempt.
+        behind_file: its commit as the storage had it.
+        row_id_mark: the highest row id that is given away before this commit; None for what the base says.
+    """
+
+    log: Log
+    base: Snapshot | None
+    actions: Sequence[Action]
+    operation: str
+    marks: Mapping[str, Mark] = field(default_factory=dict)
+    intent: Intent = field(default_factory=Intent)
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    metrics: Mapping[str, int] = field(default_factory=dict)
+    user_metadata: str | None = None
+    engine: str | None = None
+    once: str | None = None
+    txn_id: str = ""
+    behind: Winner | None = None
+    behind_file: LogFile | None = None
+    row_id_mark: int | None = None
+
+    @property
+    def read_version(self) -> int:
+        return -1 if self.base is None else self.base.version
+
+    def commit(self) -> int:
+        """Make the next version, or the one after the winners that do not matter.
+
+        Returns:
+            the version that was made.
+
+        Raises:
+            WriteAlreadyRecordedError: a winner recorded this write's `txn`, or a later one: nothing need be committed.
+            DeltaConcurrentModificationException: a winner did something that matters, or the base is not the table's any more; nothing was
+                committed.
+            InvalidCommitError: a winner broke a rule that this commit would have to build on.
+            CommitOutcomeUnknownError: the storage would not tell whether the commit arrived.
+            CommitAttemptsExceededError: too many others were faster.
+        """
+        mine = replace(self, txn_id=self.log.env.new_id())
+        marked = mark_files(self.log, self.marks.values(), self.read_version)
+        try:
+            for attempt in range(COMMIT_ATTEMPTS_MAX):
+                version = mine._next_version
+                check_base(self.log, self.base)
+                if mine._put(version, marked):
+                    return version
+                marks, mine = mine.marks, mine._rebased()
+                if mine.marks is not marks:
+                    mine._discard(marked)
+                    marked = mark_files(self.log, mine.marks.values(), version)
+                self.log.env.sleep(self.log.env.random() * min(_BACKOFF_SECONDS * 2 ** min(attempt, 10), _BACKOFF_SECONDS_MAX))
+            raise CommitAttemptsExceededError(table=self.log.url, attempts=COMMIT_ATTEMPTS_MAX, version=version)
+        except CommitOutcomeUnknownError:
+            raise
+        except DeltaError:
+            self._discard(marked)
+            raise
+
+    @property
+    def _next_version(self) -> int:
+        return (self.read_version if self.behind is None else self.behind.version) + 1
+
+    def _put(self, version: int, marked: Marked) -> bool:
+        """Try to make a version; False where another writer has it."""
+        env = self.log.env
+        actions = self._stamped(version, [*self.actions, *marked.actions])
+        check_commit(actions, self.log.canonical, table=self.log.url, file=log_files.commit_name(version))
+        data = encode_commit(actions)
+        env.watch.before_put()
+        match put_commit(env, version, data):
+            case Committed():
+                self._check_follows(version, data)
+                env.watch.committed(self.log.url, version)
+                after_commit(self.log, self.base, version, actions, len(data))
+                return True
+            case Lost():
+                return False
+            case unknown:
+                raise self._in_doubt(version, unknown.error) from unknown.error
+
+    def _check_follows(self, version: int, data: bytes) -> None:
+        try:
+            won = () if self.behind is None else self.behind.actions
+            check_follows(self.log, version, data, base=self.base, winner=self.behind_file, won=won)
+        except StandsElsewhere as error:
+            raise self._in_doubt(version, error) from error
+
+    def _in_doubt(self, version: int, reason: Exception) -> CommitOutcomeUnknownError:
+        return CommitOutcomeUnknownError(table=self.log.url, version=version, txn_id=self.txn_id, detail=str(reason))
+
+    def _discard(self, marked: Marked) -> None:
+        for key in marked.keys:
+            self.log.env.store.delete(key)
+
+    @cached_property
+    def isolation(self) -> Isolation:
+        """By `delta.isolationLevel`; a commit that only moves rows need not know what others add."""
+        files = [a for a in self.actions if isinstance(a, Add | Remove)]
+        changes = bool(self.marks) or any(a.data_change for a in files) or any(isinstance(a, Metadata | Protocol) for a in self.actions)
+        if not changes and (files or self.intent.reads is None):
+            return Isolation.SNAPSHOT
+        properties = {} if self.base is None else self.base.properties
+        return Isolation(ISOLATION_LEVEL.get(properties, table=self.log.url))
+
+    @cached_property
+    def _whole_intent(self) -> Intent:
+        """What was read, with what the actions themselves tell."""
+        return replace(
+            self.intent,
+            isolation=self.isolation,
+            marked={path: mark.rows for path, mark in self.marks.items()},
+            domains=frozenset(a.domain for a in self.actions if isinstance(a, DomainMetadata)),
+            metadata=None if self.base is None or any(isinstance(a, Metadata | Protocol) for a in self.actions) else self.base.metadata,
+            added=tuple(a for a in self.actions if isinstance(a, Add)),
+            minted=() if self.base is None else moved_marks(self.base.metadata, self._found(Metadata)),
+        )
+
+    # --- going behind winners
+
+    def _rebased(self) -> Transaction:
+        """The same behind every commit that is there by now, all of which were checked.
+
+        A listing may be late to show the winner, so each version is read by its name and none is passed over unread.
+        """
+        lost = self._next_version
+        newest = max([lost, *(f.version for f in self.log.list_files(lost) if f.kind is log_files.Kind.COMMIT)])
+        if (file := self.log.commit_file(newest)) is None:
+            raise gone(self.log, newest)
+        mine = replace(self, behind_file=file)
+        for version in range(lost, newest + 1):
+            mine = mine._go_behind(self._winner(version))
+        return mine
+
+    def _winner(self, version: int) -> Winner:
+        """
+        Raises:
+            ConcurrentWriteException, MetadataChangedException: its commit is gone, so that nobody can tell whether it mattered.
+        """
+        try:
+            return Winner(version=version, actions=tuple(self.log.read_version(version)))
+        except MissingVersionError as error:
+            raise gone(self.log, version) from error
+
+    def _go_behind(self, winner: Winner) -> Transaction:
+        self._check_not_recorded(winner)
+        conflict = find_conflict(
+            self._whole_intent, winner, self.log.canonical, lambda file: deleted_rows(self.log, file), table=self.log.url
+        )
+        if conflict is not None:
+            raise conflict
+        domain = next((a for a in winner.actions if isinstance(a, DomainMetadata) and a.domain == ROW_TRACKING), None)
+        return replace(
+            self,
+            behind=winner,
+            marks=follow(self.marks, winner.actions, self.log.canonical),
+            row_id_mark=self.row_id_mark if domain is None else high_water_mark(domain),
+        )
+
+    def _check_not_recorded(self, winner: Winner) -> None:
+        """Protocol: "Transaction Identifiers". An application's write may have been sent twice, and the other one was first."""
+        mine = {action.app_id: action.version for action in self.actions if isinstance(action, Txn) and action.app_id == self.once}
+        for action in winner.actions:
+            if isinstance(action, Txn) and action.app_id in mine and action.version >= mine[action.app_id]:
+                detail = f"it recorded version {action.version} of the application {action.app_id}, of which this is {mine[action.app_id]}"
+                raise WriteAlreadyRecordedError(table=self.log.url, winner=str(winner), detail=detail)
+
+    # --- stamps: what depends on the version, and on the one before
+
+    def _stamped(self, version: int, actions: Sequence[Action]) -> list[Action]:
+        return self._with_timestamp(version, self._with_row_ids(version, actions))
+
+    def _with_row_ids(self, version: int, actions: Sequence[Action]) -> Sequence[Action]:
+        """Protocol: "Writer Requirements for Row Tracking"."""
+        protocol, metadata = self._found(Protocol), self._found(Metadata)
+        if protocol is None or metadata is None or not assigns_row_ids(protocol, metadata):
+            return actions
+        mark = self.row_id_mark
+        if mark is None:
+            mark = high_water_mark(None if self.base is None else self.base.domains.get(ROW_TRACKING))
+        return with_row_ids(actions, mark, version, lambda file: num_records(self.log, file, version))
+
+    def _found(self, kind: type[Any]) -> Any:
+        """The table's protocol or metadata once this is committed."""
+        known = None if self.base is None else self.base.protocol if kind is Protocol else self.base.metadata
+        return next((a for a in self.actions if isinstance(a, kind)), known)
+
+    def _with_timestamp(self, version: int, actions: Sequence[Action]) -> list[Action]:
+        """Protocol: "Writer Requirements for In-Commit Timestamps". Where the feature is switched on after the table was made, the
+        properties tell since when; where it is switched off, they go.
+        """
+        now_ms = self.log.env.clock_ms()
+        protocol, metadata = self._found(Protocol), self._found(Metadata)
+        if protocol is None or metadata is None or not in_commit_timestamps_enabled(protocol, metadata):
+            info = self._commit_info(now_ms)
+            return [info, *(_without_enablement(a) if isinstance(a, Metadata) else a for a in actions)]
+        stamp_ms = max(now_ms, self._timestamp_before() + 1)
+        info = self._commit_info(now_ms, stamp_ms)
+        return [info, *(self._with_enablement(a, version, stamp_ms) if isinstance(a, Metadata) else a for a in actions)]
+
+    def _timestamp_before(self) -> int:
+        """The time of the commit that this one is put behind; before the first there is none.
+
+        Raises:
+            InvalidCommitError: its writer left out the timestamp that the table asks for.
+        """
+        if self.behind is None:
+            return -1 if self.base is None else self.base.timestamp_ms
+        stamp_ms = self.behind.info.in_commit_timestamp_ms
+        if stamp_ms is not None:
+            return stamp_ms
+        if self.base is not None and in_commit_timestamps_enabled(self.base.protocol, self.base.metadata):
+            file = log_files.commit_name(self.behind.version)
+            raise InvalidCommitError(
+                table=self.log.url, file=file, detail="it has no inCommitTimestamp, and the table's delta.enableInCommitTimestamps is true"
+            )
+        found = self.log.env.store.head(log_files.commit_key(self.behind.version))
+        return -1 if found is None else found.modified_ms
+
+    def _with_enablement(self, metadata: Metadata, version: int, stamp_ms: int) -> Metadata:
+        configuration = _without_enablement(metadata).configuration
+        if self.base is None:
+            return replace(metadata, configuration=configuration)
+        if in_commit_timestamps_enabled(self.base.protocol, self.base.metadata):
+            since = {name: self.base.properties[name] for name in ENABLEMENT if name in self.base.properties}
+        else:
+            since = dict(zip(ENABLEMENT, (str(version), str(stamp_ms)), strict=True))
+        return replace(metadata, configuration={**configuration, **since})
+
+    # --- what is recorded
+
+    def _commit_info(self, timestamp_ms: int, in_commit_timestamp_ms: int | None = None) -> CommitInfo:
+        fields = {
+            "inCommitTimestamp": in_commit_timestamp_ms,
+            "timestamp": timestamp_ms,
+            "operation": self.operation,
+            "operationParameters": {name: _parameter(value) for name, value in self.parameters.items()},
+            "readVersion": self.read_version if self.read_version >= 0 else None,
+            "isolationLevel": self.isolation.value,
+            "isBlindAppend": self._is_blind_append(),
+            "operationMetrics": {name: str(value) for name, value in self.metrics.items()},
+            "userMetadata": self.user_metadata,
+            "engineInfo": f"{self.engine} tahoe/{VERSION}" if self.engine else f"tahoe/{VERSION}",
+            "txnId": self.txn_id,
+        }
+        return CommitInfo({name: value for name, value in fields.items() if value is not None})
+
+    def _is_blind_append(self) -> bool:
+        """Only files added, and nothing read to know which."""
+        files = [a for a in self.actions if isinstance(a, Add | Remove)]
+        is_append = bool(files) and all(isinstance(a, Add) and a.data_change for a in files)
+        return is_append and self.intent.reads is None and not self.marks
+
+
+def _without_enablement(metadata: Metadata) -> Metadata:
+    return replace(metadata, configuration={name: value for name, value in metadata.configuration.items() if name not in ENABLEMENT})
+
+
+def _parameter(value: Any) -> str:
+    """Operation parameters are text; lists and maps are JSON in it, as other writers do."""
+    return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))

@@ -1,0 +1,233 @@
+"""Reading checkpoints of every kind into a state without files, and parts that hold the files.
+
+Protocol: "Checkpoints", "Sidecar Files", "Checkpoint Schema". A checkpoint that cannot be read raises `CorruptCheckpointError`, for which
+the snapshot turns to an older one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from tahoe.errors import CorruptCheckpointError, DeltaLogError
+from tahoe.protocol import log_files
+from tahoe.protocol.actions import (
+    Action,
+    Add,
+    CheckpointMetadata,
+    Remove,
+    Sidecar,
+    action_to_json,
+    decode_action,
+    decode_commit,
+    decode_deletion_vector,
+)
+from tahoe.protocol.log_files import Checkpoint
+from tahoe.protocol.partitions import canonical_key, decode_path
+from tahoe.protocol.replay import check_reconciled
+from tahoe.storage.env import Store
+from tahoe.table.arrow.chunks import one_array
+from tahoe.table.arrow.parquet import IN_ONE_GO_ROWS_MAX, UNREADABLE, NestedColumns, open_parquet
+from tahoe.table.log.live_files import BATCH_ROWS, DELETION_VECTOR, TEXT_MAP, CheckpointPart, MemoryPart, Part, cast_column, to_table
+
+# What a checkpoint keeps of a file that was removed.
+TOMBSTONE = pa.struct(
+    [
+        ("path", pa.string()),
+        ("deletionTimestamp", pa.int64()),
+        ("dataChange", pa.bool_()),
+        ("extendedFileMetadata", pa.bool_()),
+        ("partitionValues", TEXT_MAP),
+        ("size", pa.int64()),
+        ("deletionVector", DELETION_VECTOR),
+        ("baseRowId", pa.int64()),
+        ("defaultRowCommitVersion", pa.int64()),
+    ]
+)
+
+# The actions of a checkpoint that are few, in columns of their own.
+_FEW = ("protocol", "metaData", "txn", "domainMetadata", "sidecar", "checkpointMetadata")
+
+
+def read_checkpoint(store: Store, checkpoint: Checkpoint) -> tuple[list[Action], list[Part]]:
+    """The checkpoint's actions other than files, and its live files as parts.
+
+    Raises:
+        CorruptCheckpointError: a file of it is missing or broken.
+    """
+    actions: list[Action] = []
+    parts: list[Part] = []
+    for file in checkpoint.files:
+        key = file.key
+        if key.endswith(".json"):
+            found = _read_json(store, key)
+            actions.extend(a for a in found if not isinstance(a, Add))
+            parts.append(MemoryPart(to_table([a for a in found if isinstance(a, Add)])))
+        else:
+            few = read_few(store, key)
+            actions.extend(few)
+            # The files of a V2 checkpoint are in its sidecars; of any other kind one without files is one that has lost them.
+            parts.append(_open_part(store, key, has_files=not any(isinstance(a, CheckpointMetadata) for a in few)))
+    detail = check_reconciled(actions, lambda path: canonical_key(path, store.url))
+    if detail is not None:
+        raise CorruptCheckpointError(table=store.url, file=checkpoint.files[0].name, detail=detail)
+    sidecars = [sidecar_key(a) for a in actions if isinstance(a, Sidecar)]
+    if len(set(sidecars)) != len(sidecars):
+        raise CorruptCheckpointError(table=store.url, file=checkpoint.files[0].name, detail="it names a sidecar more than once")
+    parts.extend(_open_part(store, key, has_files=True) for key in sidecars)
+    if (twice := _named_twice(parts)) is not None:
+        raise CorruptCheckpointError(table=store.url, file=checkpoint.files[0].name, detail=f"it has {twice} more than once")
+    return actions, parts
+
+
+def _named_twice(parts: Sequence[Part]) -> str | None:
+    """A file that is there twice, whose rows would be read twice. Of many files that is left to the check of a table: it takes long."""
+    if sum(part.num_rows for part in parts) > IN_ONE_GO_ROWS_MAX:
+        return None
+    paths = pa.chunked_array([chunk for part in parts for chunk in part.column("path").chunks], pa.string())
+    if pc.count_distinct(paths).as_py() == len(paths):
+        return None
+    vectors = [vector for part in parts for vector in part.column("deletion_vector").to_pylist()]
+    seen: set[tuple[str, str | None]] = set()
+    for path, vector in zip(paths.to_pylist(), vectors, strict=True):
+        descriptor = decode_deletion_vector(vector)
+        key = (path, None if descriptor is None else descriptor.unique_id)
+        if key in seen:
+            return str(path)
+        seen.add(key)
+    return None
+
+
+def read_tombstones(store: Store, checkpoint: Checkpoint) -> Iterator[pa.StructArray]:
+    """The removed files that a checkpoint still knows, as `TOMBSTONE`s, some at a time.
+
+    Raises:
+        CorruptCheckpointError: a file of it is missing or broken.
+    """
+    for file in checkpoint.files:
+        if file.key.endswith(".json"):
+            actions = _read_json(store, file.key)
+            yield tombstones(a for a in actions if isinstance(a, Remove))
+        else:
+            actions = read_few(store, file.key)
+            yield from _parquet_tombstones(store, file.key)
+        for sidecar in actions:
+            if isinstance(sidecar, Sidecar):
+                yield from _parquet_tombstones(store, sidecar_key(sidecar))
+
+
+def _parquet_tombstones(store: Store, key: str) -> Iterator[pa.StructArray]:
+    try:
+        for batch in NestedColumns(store, key).batches("remove", [field.name for field in TOMBSTONE], BATCH_ROWS):
+            there = {field.name: values for field, values in zip(batch.type, batch.flatten(), strict=True)}
+            removed = pc.is_valid(there["path"])
+            columns = [cast_column(pa.chunked_array([there[f.name]]), f.type) if f.name in there else None for f in TOMBSTONE]
+            arrays = [
+                pa.nulls(len(batch), f.type) if column is None else one_array(column) for f, column in zip(TOMBSTONE, columns, strict=True)
+            ]
+            yield pa.StructArray.from_arrays(arrays, fields=list(TOMBSTONE)).filter(removed)
+    except UNREADABLE as error:
+        raise CorruptCheckpointError(table=store.url, file=key, detail=str(error)) from error
+
+
+def tombstones(removes: Iterable[Remove]) -> pa.StructArray:
+    """Actions as `TOMBSTONE`s: a checkpoint keeps neither the statistics nor the tags of a removed file."""
+    rows = []
+    for remove in removes:
+        row = action_to_json(remove)["remove"]
+        values = row.get("partitionValues")
+        rows.append({**row, "dataChange": False, "partitionValues": None if values is None else list(values.items())})
+    return pa.array(rows, TOMBSTONE)
+
+
+def sidecar_key(sidecar: Sidecar) -> str:
+    """Protocol: sidecars "must always reside in the table's own _delta_log/_sidecars directory", so only the name counts."""
+    return f"{log_files.SIDECAR_FOLDER}/{decode_path(sidecar.path).rsplit('/', 1)[-1]}"
+
+
+def _read_json(store: Store, key: str) -> list[Action]:
+    try:
+        actions = list(decode_commit(store.get(key), table=store.url, file=key))
+    except (FileNotFoundError, DeltaLogError) as error:
+        raise CorruptCheckpointError(table=store.url, file=key, detail=str(error)) from error
+    detail = check_reconciled(actions, lambda path: canonical_key(path, store.url))
+    if detail is not None:
+        raise CorruptCheckpointError(table=store.url, file=key, detail=detail)
+    return actions
+
+
+# What every reader needs at once of a checkpoint's files; and what decides which rows there are, which of a few files costs no more.
+_OPENED = ("path", "size_bytes", "deletion_vector")
+_OPENED_WHERE_FEW = (*_OPENED, "partition_values", "modification_time_ms", "base_row_id", "default_row_commit_version")
+
+
+def _open_part(store: Store, key: str, *, has_files: bool) -> Part:
+    """The part with what every reader needs at once in hand, so that a broken file is found now and not later."""
+    columns = NestedColumns(store, key)
+    part = CheckpointPart(columns)
+    try:
+        part.check_types()
+        part.load(_OPENED if columns.num_rows > IN_ONE_GO_ROWS_MAX else _OPENED_WHERE_FEW)
+        detail = _wrong_files(part) if columns.has(("add", "path")) or not has_files else "it has no column add.path"
+    except UNREADABLE as error:
+        raise CorruptCheckpointError(table=store.url, file=key, detail=str(error)) from error
+    if detail is not None:
+        raise CorruptCheckpointError(table=store.url, file=key, detail=detail)
+    return part
+
+
+def _wrong_files(part: Part) -> str | None:
+    """What no writer can have meant by the numbers of a checkpoint's files; None where nothing is wrong with them."""
+    if not _is_counted(part.column("size_bytes")):
+        return "a file has no size, or one below zero"
+    vectors = part.column("deletion_vector").drop_null()
+    if not len(vectors):
+        return None
+    fields = {name: pc.struct_field(vectors, name) for name in ("pathOrInlineDv", "sizeInBytes", "cardinality", "offset")}
+    if fields["pathOrInlineDv"].null_count or not all(_is_counted(fields[name]) for name in ("sizeInBytes", "cardinality")):
+        return "a deletion vector has no place, no size or no cardinality, or one below zero"
+    return None if _is_counted(fields["offset"].drop_null()) else "a deletion vector has an offset below zero"
+
+
+def _is_counted(numbers: pa.ChunkedArray) -> bool:
+    """Whether there is a number in each place, and none is below zero."""
+    return not numbers.null_count and (not len(numbers) or pc.min(numbers).as_py() >= 0)
+
+
+def read_few(store: Store, key: str) -> list[Action]:
+    """The actions of one checkpoint file that are no files: of these there are few.
+
+    Raises:
+        CorruptCheckpointError: it is missing or broken.
+    """
+    if key.endswith(".json"):
+        return [a for a in _read_json(store, key) if not isinstance(a, Add | Remove)]
+    try:
+        file = open_parquet(store, key)
+        names = [name for name in _FEW if name in file.schema_arrow.names]
+        table = file.read_row_groups(_groups_with(file.metadata, names), columns=names)
+        return [action for name in names for action in _decode_column(table, name)]
+    except UNREADABLE as error:
+        raise CorruptCheckpointError(table=store.url, file=key, detail=str(error)) from error
+
+
+def _groups_with(metadata: pq.FileMetaData, names: Sequence[str]) -> list[int]:
+    """The row groups in which one of the columns has a value: in a large checkpoint most hold nothing but files."""
+    leaves = [i for i in range(metadata.num_columns) if metadata.schema.column(i).path.split(".")[0] in names]
+    found = []
+    for group in range(metadata.num_row_groups):
+        columns = [metadata.row_group(group).column(i) for i in leaves]
+        if not all(c.is_stats_set and c.statistics.has_null_count and c.statistics.null_count == c.num_values for c in columns):
+            found.append(group)
+    return found
+
+
+def _decode_column(table: pa.Table, name: str) -> Iterator[Action]:
+    column = table.column(name)
+    for position in pc.indices_nonzero(column.is_valid()).to_pylist():  # they are few, and Arrow cannot filter every type
+        action = decode_action({name: column[position].as_py(maps_as_pydicts="lossy")})
+        if action is not None:
+            yield action

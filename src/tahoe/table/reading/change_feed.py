@@ -1,0 +1,434 @@
+"""The change feed of a table over a range of versions: what to read, under which schema, and the rows in Arrow.
+
+A feed is read as three small tables, its parts, whose files are those of the changes and whose partition columns are the table's and what
+holds for a whole file: version, time and, where the rows do not say it, the kind of change. So whatever knows tables (typed partition
+values, skipping, column mapping, deletion vectors, Spark's plans) knows feeds, and a feed over a thousand versions is three scans.
+
+Protocol: "Change Data Files", "Reader Requirements for AddCDCFile". Ranges and schemas go by the rules of the reference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime
+from typing import Literal, TypeAlias
+
+import pyarrow as pa
+
+from tahoe._cached import cached_property
+from tahoe.errors import (
+    ChangeBoundaryTwiceError,
+    ChangesNotRecordedError,
+    ChangeStartMissingError,
+    ChangeStartTooLateError,
+    ColumnNotFoundError,
+    IncompatibleChangeDataError,
+    IncompatibleChangesError,
+    InvalidChangeRangeError,
+    InvalidCommitError,
+    UnsupportedOperationError,
+    VersionNotFoundError,
+)
+from tahoe.protocol.actions import Action, Add, CommitInfo, Metadata, Protocol
+from tahoe.protocol.change_feed import (
+    CHANGE_TYPE,
+    COMMIT_TIMESTAMP,
+    COMMIT_VERSION,
+    FIELDS,
+    Change,
+    Recorded,
+    Remarked,
+    Whole,
+    changes_of,
+    first_incompatibility,
+)
+from tahoe.protocol.column_mapping import mapping_mode
+from tahoe.protocol.deletion_vector import inline_descriptor
+from tahoe.protocol.features import setting
+from tahoe.protocol.log_files import LogFile, commit_name
+from tahoe.protocol.partitions import format_partition_value
+from tahoe.protocol.predicate import Predicate
+from tahoe.protocol.properties import ENABLE_CHANGE_DATA_FEED
+from tahoe.protocol.schema import TIMESTAMP, Struct
+from tahoe.sql.predicates import parse_predicate
+from tahoe.table.arrow.chunks import sorted_table
+from tahoe.table.arrow.types import arrow_schema
+from tahoe.table.log.deletion_vectors import LOADERS, load_bitmap
+from tahoe.table.log.delta_log import Log
+from tahoe.table.log.live_files import LiveFiles, MemoryPart, to_table
+from tahoe.table.reading.history import Timeline, newest_is_before, parse_timestamp, timeline, version_at, version_from
+from tahoe.table.reading.rows import read_rows
+from tahoe.table.reading.snapshot import Snapshot, load_snapshot
+
+SchemaMode: TypeAlias = Literal["endVersion", "latest", "legacy"]
+"""Of which version a feed of a table with column mapping has the schema: the last of the range, or the newest (`legacy` is the same here).
+Without column mapping it is always the newest, as in the reference."""
+
+SCHEMA_MODES: tuple[SchemaMode, ...] = ("endVersion", "latest", "legacy")
+
+PartName: TypeAlias = Literal["recorded", "whole", "remarked"]
+"""A part of a feed: the change data files; the data files that came or went, with the rows that their vectors leave; the data files whose
+vectors have changed, with the rows that the vectors in the part mark."""
+
+PART_NAMES: tuple[PartName, ...] = ("recorded", "whole", "remarked")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedRange:
+    """What a user asks for. Versions and times are included; an end that is left out is the newest version, when the feed is planned."""
+
+    start_version: int | None = None
+    end_version: int | None = None
+    start_timestamp: str | date | None = None
+    end_timestamp: str | date | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FeedRange:
+    """The versions of a feed, both included, and the one whose schema it has. There are none where `end` is before `start`."""
+
+    start: int
+    end: int
+    schema_version: int
+
+    @property
+    def is_empty(self) -> bool:
+        return self.end < self.start
+
+
+@dataclass(frozen=True, slots=True)
+class FeedPart:
+    """One of the tables that a feed is read as, for those who keep no feed."""
+
+    versions: FeedRange
+    name: PartName
+
+
+@dataclass(frozen=True, slots=True)
+class CommitChanges:
+    """What one version changed."""
+
+    version: int
+    timestamp_ms: int
+    changes: tuple[Change, ...]
+
+
+@dataclass(frozen=True)
+class ChangeFeed:
+    """The changes of a range of versions; nothing of it changes any more. Made by `plan_feed`.
+
+    Attributes:
+        snapshot: the version whose schema the feed has.
+    """
+
+    snapshot: Snapshot
+    range: FeedRange
+    commits: tuple[CommitChanges, ...]
+
+    @property
+    def url(self) -> str:
+        return self.snapshot.url
+
+    @property
+    def schema(self) -> Struct:
+        """The table's columns, and behind them `_change_type`, `_commit_version` and `_commit_timestamp`."""
+        return Struct((*self.snapshot.schema.fields, *FIELDS))
+
+    @cached_property
+    def size_bytes(self) -> int:
+        """Of the files to be read, each as often as it is."""
+        return sum(change.file.size_bytes or 0 for commit in self.commits for change in commit.changes)
+
+    def part(self, name: PartName) -> Snapshot:
+        """One of the tables that the feed is read as; see `PartName`.
+
+        Raises:
+            DeletionVectorError: a vector is missing or damaged.
+        """
+        return {"recorded": self._recorded, "whole": self._whole, "remarked": self._remarked}[name]
+
+    def to_arrow(self, columns: Sequence[str] | None = None, filter: str | Predicate | None = None) -> pa.Table:
+        """The changed rows. Those of one version come before those of the next.
+
+        Args:
+            columns: names of columns of `schema`, in the wanted order; all if None.
+            filter: SQL text or a predicate over the columns of `schema`; exact, with files skipped by version, kind of change and time, by
+                partition values, and by statistics where there are any.
+
+        Raises:
+            ColumnNotFoundError, InvalidPredicateError: what was asked for does not fit the schema.
+            DeltaDataError: a file is not what the log says, or is gone.
+        """
+        zone = self.snapshot.log.zone
+        predicate = parse_predicate(filter, self.schema, table=self.url, zone=zone) if isinstance(filter, str) else filter
+        wanted = self.schema.names if columns is None else [self._name(column) for column in columns]
+        order = [*wanted, *(() if COMMIT_VERSION in wanted else (COMMIT_VERSION,))]
+        empty = arrow_schema(Struct(tuple(f for name in order if (f := self.schema.find(name)) is not None))).empty_table()
+        rows = pa.concat_tables([empty, *(self._rows(name, predicate, order) for name in PART_NAMES)])
+        return sorted_table(rows, [COMMIT_VERSION]).select(wanted)
+
+    def _rows(self, name: PartName, predicate: Predicate | None, columns: Sequence[str]) -> pa.Table:
+        return read_rows(self.part(name).scan(predicate), columns, marked=name == "remarked")
+
+    def _name(self, column: str) -> str:
+        field = self.schema.find(column)
+        if field is None:
+            raise ColumnNotFoundError(table=self.url, column=column, columns=", ".join(self.schema.names))
+        return field.name
+
+    # --- the parts
+
+    @cached_property
+    def _recorded(self) -> Snapshot:
+        files = [
+            _file(commit, change.file.path, change.file.partition_values, change.file.size_bytes)
+            for commit in self.commits
+            for change in commit.changes
+            if isinstance(change, Recorded)
+        ]
+        return self._table("recorded", files)
+
+    @cached_property
+    def _whole(self) -> Snapshot:
+        files = [
+            replace(
+                _file(commit, change.file.path, change.file.partition_values, change.file.size_bytes, kind=change.kind),
+                deletion_vector=change.file.deletion_vector,
+                stats=change.file.stats,
+            )
+            for commit in self.commits
+            for change in commit.changes
+            if isinstance(change, Whole)
+        ]
+        return self._table("whole", files)
+
+    @cached_property
+    def _remarked(self) -> Snapshot:
+        changes = [(commit, change) for commit in self.commits for change in commit.changes if isinstance(change, Remarked)]
+        with ThreadPoolExecutor(LOADERS) as loaders:
+            files = list(loaders.map(lambda given: _remarked_file(self.snapshot.log, *given), changes))
+        return self._table("remarked", [file for file in files if file is not None])
+
+    def _table(self, name: PartName, files: Sequence[Add]) -> Snapshot:
+        metadata, here = self.snapshot.metadata, self.range
+        constants = [f.name for f in FIELDS if name != "recorded" or f.name != CHANGE_TYPE]
+        return Snapshot(
+            log=self.snapshot.log,
+            version=here.end,
+            protocol=self.snapshot.protocol,
+            # an id of its own, because a version of a table is known by both
+            metadata=replace(
+                metadata,
+                id=f"{metadata.id}/changes/{here.start}/{here.end}/{name}",
+                schema_string=self.schema.to_json(),
+                partition_columns=(*metadata.partition_columns, *constants),
+            ),
+            txns={},
+            domains={},
+            live=LiveFiles([MemoryPart(to_table(files))]),
+            commit=None,
+        )
+
+
+def _file(commit: CommitChanges, path: str, values: Mapping[str, str | None] | None, size: int | None, kind: str | None = None) -> Add:
+    """A file of a part. Its size was made sure of when the feed was planned."""
+    moment = format_partition_value(datetime.fromtimestamp(commit.timestamp_ms / 1000, UTC), TIMESTAMP)
+    constants = {COMMIT_VERSION: str(commit.version), COMMIT_TIMESTAMP: moment, **({} if kind is None else {CHANGE_TYPE: kind})}
+    assert size is not None
+    return Add(path=path, partition_values={**(values or {}), **constants}, size_bytes=size, modification_time_ms=commit.timestamp_ms)
+
+
+def _remarked_file(log: Log, commit: CommitChanges, change: Remarked) -> Add | None:
+    """The file with a vector that marks the rows in question; None where these are none."""
+    vector = change.marked
+    if change.unless is not None:
+        rows = load_bitmap(log, change.marked, change.file.path) - load_bitmap(log, change.unless, change.file.path)
+        if not rows:
+            return None
+        vector = inline_descriptor(rows)
+    file = _file(commit, change.file.path, change.file.partition_values, change.file.size_bytes, kind=change.kind)
+    return replace(file, deletion_vector=vector, stats=change.file.stats)
+
+
+# --- planning
+
+
+def plan_feed(newest: Snapshot, asked: AskedRange, *, mode: SchemaMode = "endVersion", clip: bool = False) -> ChangeFeed:
+    """The feed that a user asks for.
+
+    Args:
+        newest: the newest version of the table.
+        mode: whose schema the feed of a table with column mapping has.
+        clip: a start after the newest version is an empty feed, and an end after the newest commit's time is that version.
+
+    Raises:
+        ChangeStartMissingError, ChangeBoundaryTwiceError, ChangeStartTooLateError, InvalidChangeRangeError, TimestampOutOfRangeError,
+        InvalidTimeTravelError: what was asked for is no range of the table's versions.
+        VersionNotFoundError, MissingVersionError: the log does not have the versions any more.
+        ChangesNotRecordedError: the change data feed was not enabled at one of them.
+        IncompatibleChangesError: at one of them the table had a schema that cannot be read by that of the feed.
+    """
+    found = _resolved(newest, asked, clip=clip)
+    if found is None:
+        return ChangeFeed(newest, FeedRange(newest.version + 1, newest.version, newest.version), ())
+    start, end = _snapshot(newest, found[0]), _snapshot(newest, found[1])
+    is_mapped = any(version.column_mapping_mode != "none" for version in (newest, start, end))
+    read = end if is_mapped and mode == "endVersion" else newest
+    return _planned(FeedRange(start.version, end.version, read.version), start, read)
+
+
+def load_feed(newest: Snapshot, versions: FeedRange) -> ChangeFeed:
+    """A feed that was planned before, from the log anew.
+
+    Args:
+        newest: any version of the table.
+
+    Raises:
+        DeltaError: see `plan_feed`.
+    """
+    read = _snapshot(newest, versions.schema_version)
+    return ChangeFeed(read, versions, ()) if versions.is_empty else _planned(versions, _snapshot(newest, versions.start), read)
+
+
+def _snapshot(known: Snapshot, version: int) -> Snapshot:
+    return known if version == known.version else load_snapshot(known.log, version)
+
+
+def _resolved(newest: Snapshot, asked: AskedRange, *, clip: bool) -> tuple[int, int] | None:
+    """The first and the last version; None where there is nothing between them."""
+    url = newest.url
+    for boundary, version, timestamp in (
+        ("starting", asked.start_version, asked.start_timestamp),
+        ("ending", asked.end_version, asked.end_timestamp),
+    ):
+        if version is not None and timestamp is not None:
+            raise ChangeBoundaryTwiceError(table=url, boundary=boundary, version=version, timestamp=timestamp)
+    start, start_ms = asked.start_version, _moment(asked.start_timestamp, url)
+    if start is None:
+        if start_ms is None:
+            raise ChangeStartMissingError(table=url)
+        start = version_from(newest, start_ms)
+        if start > newest.version and not clip:
+            version_at(newest, start_ms)  # says between which times there are commits
+    if start > newest.version:
+        if clip:
+            return None
+        raise ChangeStartTooLateError(table=url, start=start, latest=newest.version)
+    end, end_ms = asked.end_version, _moment(asked.end_timestamp, url)
+    if end_ms is not None:
+        is_late = clip and newest_is_before(newest, end_ms)
+        end = newest.version if is_late else version_at(newest, end_ms)
+    if end is None:
+        return start, newest.version
+    if start_ms is not None and end_ms is not None and start_ms <= end_ms and end == start - 1:
+        return None  # both times are between the same two commits
+    if end < start:
+        raise InvalidChangeRangeError(table=url, start=_told(start, asked.start_timestamp), end=_told(end, asked.end_timestamp))
+    return start, min(end, newest.version)
+
+
+def _moment(timestamp: str | date | None, url: str) -> int | None:
+    return None if timestamp is None else parse_timestamp(timestamp, table=url)
+
+
+def _told(version: int, timestamp: str | date | None) -> str:
+    return f"version {version}" if timestamp is None else f"{timestamp} (version {version})"
+
+
+def _planned(versions: FeedRange, start: Snapshot, read: Snapshot) -> ChangeFeed:
+    _check_names(read)
+    protocol, metadata, commits = start.protocol, start.metadata, []
+    _check(_Here(protocol, metadata, start.version, is_change=False), versions, read)
+    times = timeline(read)
+    files = _commit_files(times, versions)
+    with ThreadPoolExecutor(LOADERS) as loaders:
+        for file, actions in zip(files, loaders.map(read.log.read, files), strict=True):
+            before = protocol, metadata
+            protocol = next((a for a in actions if isinstance(a, Protocol)), protocol)
+            metadata = next((a for a in actions if isinstance(a, Metadata)), metadata)
+            if (protocol, metadata) != before:
+                _check(_Here(protocol, metadata, file.version, is_change=True), versions, read)
+            info = next((a for a in actions if isinstance(a, CommitInfo)), CommitInfo({}))
+            own_ms = info.in_commit_timestamp_ms
+            timestamp_ms = times.file_time_ms(file.version) if own_ms is None else own_ms
+            commits.append(CommitChanges(file.version, timestamp_ms, _completed(read, file.version, actions)))
+    return ChangeFeed(read, versions, tuple(commits))
+
+
+def _commit_files(times: Timeline, versions: FeedRange) -> list[LogFile]:
+    """The commits of a range. A version that can be rebuilt from a checkpoint may have lost its own."""
+    files = [file for file in times.commits if versions.start <= file.version <= versions.end]
+    if len(files) <= versions.end - versions.start:
+        earliest, latest = (times.commits[0].version, times.commits[-1].version) if times.commits else ("none", "none")
+        raise VersionNotFoundError(table=times.log.url, version=versions.start, earliest=earliest, latest=latest)
+    return files
+
+
+def _completed(read: Snapshot, version: int, actions: Sequence[Action]) -> tuple[Change, ...]:
+    """The changes of a commit, with what early writers left out of their tombstones taken from the version before."""
+    log = read.log
+    changes = changes_of(actions, log.canonical)
+    bare = {log.canonical(change.file.path) for change in changes if _is_bare(change)}
+    if not bare:
+        return tuple(changes)
+    known = {path: add for add in load_snapshot(log, version - 1).live.adds() if (path := log.canonical(add.path)) in bare}
+    completed: list[Change] = []
+    for change in changes:
+        if isinstance(change, Whole) and _is_bare(change):
+            add = known.get(log.canonical(change.file.path))
+            if add is None:
+                detail = f"it removes {change.file.path}, which is not in the version before"
+                raise InvalidCommitError(table=log.url, file=commit_name(version), detail=detail)
+            change = replace(change, file=replace(change.file, partition_values=add.partition_values, size_bytes=add.size_bytes))
+        completed.append(change)
+    return tuple(completed)
+
+
+def _is_bare(change: Change) -> bool:
+    return isinstance(change, Whole) and (change.file.size_bytes is None or change.file.partition_values is None)
+
+
+# --- whether the range can be read
+
+
+@dataclass(frozen=True, slots=True)
+class _Here:
+    """What a version says of itself. It is that of the range's start, or a change within the range."""
+
+    protocol: Protocol
+    metadata: Metadata
+    version: int
+    is_change: bool
+
+
+def _check(here: _Here, versions: FeedRange, read: Snapshot) -> None:
+    configuration = here.metadata.configuration
+    if not setting(ENABLE_CHANGE_DATA_FEED, here.protocol, configuration, table=read.url):
+        raise ChangesNotRecordedError(table=read.url, start=versions.start, end=versions.end, version=here.version)
+    changed = first_incompatibility(read.metadata, read.column_mapping_mode, here.metadata, mapping_mode(here.protocol, configuration))
+    if changed is None:
+        return
+    if here.is_change:
+        remedy = f"Read the changes up to version {here.version - 1}, and those from version {here.version} on, by themselves."
+    else:
+        remedy = "Start at a later version, or read the table at the versions themselves."
+    raise (IncompatibleChangesError if here.is_change else IncompatibleChangeDataError)(
+        table=read.url,
+        start=versions.start,
+        end=versions.end,
+        schema_version=read.version,
+        version=here.version,
+        changed=changed,
+        remedy=remedy,
+    )
+
+
+def _check_names(read: Snapshot) -> None:
+    """A writer that knows the feed refuses such columns."""
+    taken = [f.name for f in FIELDS if read.schema.find(f.name) is not None]
+    if taken:
+        detail = f"it has a column {taken[0]} of its own"
+        remedy = "Rename the column, or read the table's versions themselves."
+        raise UnsupportedOperationError(operation="Reading the changes", table=read.url, detail=detail, remedy=remedy)

@@ -1,0 +1,46 @@
+"""Constraints on rows in Arrow, for the small writer.
+
+Protocol: "CHECK Constraints", "Column Invariants". Knows the conditions that `tahoe.sql.predicates` understands; Spark's writer knows all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import tzinfo
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tahoe.errors import WITH_SPARKS_ENGINE, CheckConstraintViolatedError, InvalidPredicateError, UnsupportedOperationError
+from tahoe.protocol.constraints import Constraint
+from tahoe.protocol.predicate import columns_of
+from tahoe.protocol.schema import Struct
+from tahoe.sql.predicates import parse_predicate
+from tahoe.table.reading.evaluation import evaluate
+
+
+def check_rows(rows: pa.Table, constraints: Iterable[Constraint], schema: Struct, *, table: str, zone: tzinfo) -> None:
+    """Refuse rows of which one does not satisfy a constraint: for which it is false, or null.
+
+    Raises:
+        CheckConstraintViolatedError: with the constraint and the values that break it.
+        UnsupportedOperationError: a constraint that cannot be evaluated without Spark.
+    """
+    for constraint in constraints:
+        try:
+            predicate = parse_predicate(constraint.expression, schema, table=table, zone=zone)
+        except InvalidPredicateError as error:
+            raise UnsupportedOperationError(
+                operation="Writing without Spark's engine",
+                table=table,
+                detail=f"the constraint {constraint.name} ({constraint.expression}) can only be evaluated by Spark",
+                remedy=WITH_SPARKS_ENGINE,
+            ) from error
+        kept = pc.fill_null(evaluate(predicate, rows), False)
+        broken = np.flatnonzero(~np.asarray(kept))
+        if len(broken):
+            names = dict.fromkeys(column.path[0].lower() for column in columns_of(predicate))
+            row = rows.slice(int(broken[0]), 1).to_pylist()[0]
+            values = {name: value for name, value in row.items() if name.lower() in names}
+            raise CheckConstraintViolatedError(table=table, constraint=constraint.name, expression=constraint.expression, values=values)

@@ -1,0 +1,125 @@
+"""Predicates over columns of Arrow, in SQL's three-valued logic: exact filters, for rows and for statistics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tahoe.protocol.predicate import (
+    And,
+    Column,
+    Comparison,
+    Constant,
+    In,
+    IsNull,
+    Not,
+    Or,
+    Predicate,
+    StartsWith,
+    Unknown,
+)
+from tahoe.table.arrow.chunks import one_array
+
+
+def evaluate(predicate: Predicate, table: pa.Table) -> pa.Array:
+    """The predicate's value for each row; null is SQL's NULL, which a filter treats as false."""
+    return one_array(_evaluate(predicate, lambda column: _column_values(table, column), table.num_rows))
+
+
+def _column_values(table: pa.Table, column: Column) -> pa.ChunkedArray:
+    names = {name.lower(): name for name in table.column_names}
+    values = table.column(names[column.path[0].lower()])
+    for name in column.path[1:]:
+        fields = {f.name.lower(): i for i, f in enumerate(values.type)}
+        values = values.flatten()[fields[name.lower()]]
+    return values
+
+
+def _evaluate(predicate: Predicate, values: Callable[[Column], pa.Array], rows: int) -> pa.Array:
+    match predicate:
+        case Constant(value):
+            return pa.repeat(pa.scalar(value, pa.bool_()), rows)
+        case Unknown():
+            return pa.nulls(rows, pa.bool_())
+        case Not(part):
+            return pc.invert(_evaluate(part, values, rows))
+        case And(parts) | Or(parts):
+            combine = pc.and_kleene if isinstance(predicate, And) else pc.or_kleene
+            result = pa.repeat(pa.scalar(isinstance(predicate, And)), rows)
+            for part in parts:
+                result = combine(result, _evaluate(part, values, rows))
+            return result
+        case IsNull(column):
+            return pc.is_null(values(column))
+        case StartsWith(column, prefix):
+            return pc.starts_with(values(column), prefix)
+        case In(column, candidates):
+            return _is_in(values(column), candidates)
+        case Comparison():
+            return compare(predicate.operator, values(predicate.column), predicate.literal.value)
+
+
+# A list of more values is looked up, and not compared one by one.
+_COMPARED_MAX = 100
+
+
+def _is_in(values: pa.Array, candidates: Sequence[Any]) -> pa.Array:
+    """`values IN (candidates)`: whether it is looked up or compared, as `compare` has it with each of them."""
+    looked_up, compared = ([], candidates) if len(candidates) <= _COMPARED_MAX else _to_be_looked_up(values.type, candidates)
+    result = pa.repeat(pa.scalar(False), len(values))
+    if looked_up:
+        found, wanted = _one_zero(values), _one_zero(pa.array(looked_up, values.type))
+        result = pc.if_else(pc.is_valid(values), pc.is_in(found, value_set=wanted), pa.scalar(None, pa.bool_()))
+    for candidate in compared:
+        result = pc.or_kleene(result, compare("=", values, candidate))
+    return result
+
+
+def _to_be_looked_up(kind: pa.DataType, candidates: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+    """The candidates that are exactly values of a column's type, and the others: null, NaN, what the type cannot hold."""
+    looked_up: list[Any] = []
+    others: list[Any] = []
+    for candidate in dict.fromkeys(candidates):
+        (others if candidate is None or _literal_type(kind, candidate) is None else looked_up).append(candidate)
+    return looked_up, others
+
+
+def _one_zero(values: pa.Array) -> pa.Array:
+    """The same values, of which -0.0 and 0.0 are one: SQL takes them for equal, and a look-up goes by bits."""
+    return pc.add(values, pa.scalar(0.0, values.type)) if pa.types.is_floating(values.type) else values
+
+
+_COMPARE: dict[str, Callable[[Any, Any], pa.Array]] = {
+    "=": pc.equal,
+    "<": pc.less,
+    "<=": pc.less_equal,
+    ">": pc.greater,
+    ">=": pc.greater_equal,
+}
+_TRUE_FOR_NAN = frozenset({">", ">="})
+
+
+def compare(operator: str, values: pa.Array, literal: Any) -> pa.Array:
+    """`values operator literal`, with NaN equal to itself and above all other numbers."""
+    if operator == "<=>":
+        return pc.is_null(values) if literal is None else pc.fill_null(compare("=", values, literal), False)
+    if literal is None:
+        return pa.nulls(len(values), pa.bool_())
+    floating = pa.types.is_floating(values.type)
+    if floating and isinstance(literal, float) and literal != literal:
+        nan = pc.is_nan(values)
+        return {"=": nan, ">=": nan, "<": pc.invert(nan), "<=": pc.is_valid(nan), ">": pc.less(nan, False)}[operator]
+    result = _COMPARE[operator](values, pa.scalar(literal, _literal_type(values.type, literal)))
+    return pc.or_(result, pc.is_nan(values)) if floating and operator in _TRUE_FOR_NAN else result
+
+
+def _literal_type(kind: pa.DataType, literal: Any) -> pa.DataType | None:
+    """The column's type where the literal is exactly one of its values; its own type otherwise, and Arrow compares in a wider one."""
+    try:
+        as_kind = pa.scalar(literal, kind)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+        return None
+    return kind if as_kind.as_py() == literal else None

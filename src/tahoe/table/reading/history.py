@@ -1,0 +1,168 @@
+"""When versions were committed, and by whom: history and time travel by timestamp.
+
+Protocol: "Commit Provenance Information", "Recommendations for Readers of Tables with In-Commit Timestamps". Without in-commit
+timestamps a commit's time is that of its file, moved forward where a clock went back, so that times rise with versions.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+
+from tahoe._cached import cached_property
+from tahoe.errors import InvalidTimeTravelError, MissingActionError, TimestampOutOfRangeError, VersionNotFoundError
+from tahoe.protocol import log_files
+from tahoe.protocol.actions import CommitInfo
+from tahoe.protocol.log_files import LogFile
+from tahoe.protocol.properties import IN_COMMIT_TIMESTAMPS_FROM_TIME as FROM_TIME
+from tahoe.protocol.properties import IN_COMMIT_TIMESTAMPS_FROM_VERSION as FROM_VERSION
+from tahoe.table.log.delta_log import Log
+from tahoe.table.reading.snapshot import Snapshot
+from tahoe.table.reading.snapshot_state import in_commit_timestamps_enabled
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitSummary:
+    """A version in the table's history."""
+
+    version: int
+    timestamp_ms: int
+    info: CommitInfo
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """The commits that are still in the log, oldest first, and how their times are told."""
+
+    log: Log
+    commits: Sequence[LogFile]
+    in_commit_from: int | None  # the first version with an in-commit timestamp; None where there are none
+
+    def timestamp_ms(self, position: int) -> int:
+        """When the commit at a position of `commits` was made."""
+        commit = self.commits[position]
+        if self.in_commit_from is not None and commit.version >= self.in_commit_from:
+            info = self.log.commit_info(commit.version)
+            if info is None or info.in_commit_timestamp_ms is None:
+                action = "commitInfo with inCommitTimestamp"
+                raise MissingActionError(table=self.log.url, version=commit.version, action=action, file=commit.name)
+            return info.in_commit_timestamp_ms
+        return self._file_times[position]
+
+    def file_time_ms(self, version: int) -> int:
+        """When a version was committed as its file tells: for a commit without an in-commit timestamp, as `timestamp_ms` does."""
+        return self._file_times[version - self.commits[0].version]
+
+    @cached_property
+    def _file_times(self) -> list[int]:
+        times: list[int] = []
+        for commit in self.commits:
+            times.append(commit.modified_ms if not times else max(commit.modified_ms, times[-1] + 1))
+        return times
+
+
+def timeline(snapshot: Snapshot) -> Timeline:
+    """The commits that the log still has without a gap up to the newest. The snapshot tells since when they have their own timestamps."""
+    log = snapshot.log
+    commits = sorted((f for f in log.list_files() if f.kind is log_files.Kind.COMMIT), key=lambda f: f.version)
+    start = len(commits) - 1
+    while start > 0 and commits[start - 1].version == commits[start].version - 1:
+        start -= 1
+    enabled = in_commit_timestamps_enabled(snapshot.protocol, snapshot.metadata)
+    return Timeline(log, commits[max(start, 0) :], (FROM_VERSION.get(snapshot.properties, table=log.url) or 0) if enabled else None)
+
+
+def history(snapshot: Snapshot, limit: int | None = None) -> Iterator[CommitSummary]:
+    """The commits, newest first, also those after the snapshot."""
+    line = timeline(snapshot)
+    positions = range(len(line.commits) - 1, -1, -1)
+    for position in positions if limit is None else positions[:limit]:
+        version = line.commits[position].version
+        info = snapshot.log.commit_info(version) or CommitInfo({})
+        yield CommitSummary(version=version, timestamp_ms=line.timestamp_ms(position), info=info)
+
+
+def version_at(snapshot: Snapshot, timestamp_ms: int) -> int:
+    """The newest version that was committed at or before a time.
+
+    The versions with in-commit timestamps and those before them are two ranges: the time of enablement tells in which to look. In
+    the former the search reads a commit for each halving, not every one.
+
+    Raises:
+        TimestampOutOfRangeError: the time is before the first commit that can be read, or after the last.
+    """
+    line = timeline(snapshot)
+    readable = log_files.readable_versions(snapshot.log.list_files())
+    if readable is None or not line.commits:
+        raise VersionNotFoundError(table=snapshot.url, version=f"as of {_text(timestamp_ms)}", earliest="none", latest="none")
+    first = next(i for i, commit in enumerate(line.commits) if commit.version >= readable[0])
+    last = len(line.commits) - 1
+    if not line.timestamp_ms(first) <= timestamp_ms <= line.timestamp_ms(last):
+        raise _out_of_range(line, first, timestamp_ms)
+    return line.commits[_position_at(line, snapshot, first, timestamp_ms)].version
+
+
+def version_from(snapshot: Snapshot, timestamp_ms: int) -> int:
+    """The oldest version that was committed at or after a time; the one that comes next where none was yet.
+
+    Raises:
+        VersionNotFoundError: the log has no commit.
+    """
+    line = timeline(snapshot)
+    if not line.commits:
+        raise VersionNotFoundError(table=snapshot.url, version=f"from {_text(timestamp_ms)} on", earliest="none", latest="none")
+    if timestamp_ms <= line.timestamp_ms(0):
+        return line.commits[0].version
+    position = _position_at(line, snapshot, 0, timestamp_ms)
+    return line.commits[position].version + (line.timestamp_ms(position) < timestamp_ms)
+
+
+def _position_at(line: Timeline, snapshot: Snapshot, first: int, timestamp_ms: int) -> int:
+    """The last commit at or before a time that is not before the `first`."""
+    low, high = first, len(line.commits) - 1
+    boundary = FROM_TIME.get(snapshot.properties, table=line.log.url) or 0
+    if line.in_commit_from is not None and line.in_commit_from > line.commits[first].version:
+        split = next((i for i, c in enumerate(line.commits) if c.version >= line.in_commit_from), high + 1)
+        low, high = (split, high) if timestamp_ms >= boundary else (first, split - 1)
+    found = bisect_right(range(low, high + 1), timestamp_ms, key=line.timestamp_ms) - 1
+    return low + max(found, 0)
+
+
+def newest_is_before(snapshot: Snapshot, timestamp_ms: int) -> bool:
+    """Whether every commit was made before a time."""
+    line = timeline(snapshot)
+    return not line.commits or line.timestamp_ms(len(line.commits) - 1) < timestamp_ms
+
+
+def _out_of_range(line: Timeline, first: int, timestamp_ms: int) -> TimestampOutOfRangeError:
+    last = len(line.commits) - 1
+    return TimestampOutOfRangeError(
+        table=line.log.url,
+        timestamp=_text(timestamp_ms),
+        earliest=f"version {line.commits[first].version} at {_text(line.timestamp_ms(first))}",
+        latest=f"version {line.commits[last].version} at {_text(line.timestamp_ms(last))}",
+    )
+
+
+def parse_timestamp(value: str | date, *, table: str) -> int:
+    """A user's timestamp as milliseconds since the epoch; one without a zone is in UTC, and a day begins at midnight.
+
+    Raises:
+        InvalidTimeTravelError: the text is no timestamp.
+    """
+    try:
+        if isinstance(value, str):
+            value = datetime.fromisoformat(value.strip())
+        moment = value if isinstance(value, datetime) else datetime.combine(value, time())
+        since_epoch = (moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).astimezone(UTC) - _EPOCH
+        return since_epoch // timedelta(milliseconds=1)  # exact, which a float is not
+    except (ValueError, OverflowError) as error:
+        raise InvalidTimeTravelError(table=table, detail=f"{value!r} is no timestamp") from error
+
+
+def _text(timestamp_ms: int) -> str:
+    return datetime.fromtimestamp(timestamp_ms / 1000, UTC).isoformat(sep=" ", timespec="milliseconds")

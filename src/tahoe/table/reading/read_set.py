@@ -1,0 +1,100 @@
+"""What a transaction has read, by a predicate, and whether a file that a winner changed holds such rows.
+
+Paper §3.2 and §4: partition values and statistics exclude most files; of a small file that they do not, the rows are looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from pyroaring import BitMap64
+
+from tahoe._cached import cached_property
+from tahoe.errors import DeltaError
+from tahoe.protocol.actions import FileAction
+from tahoe.protocol.column_mapping import physical_schema
+from tahoe.protocol.conflict import Reads, RowIndexes
+from tahoe.protocol.predicate import TRUE, And, Predicate, conjuncts, has_unknown
+from tahoe.protocol.skipping import StatTest, may_match, skipping_test
+from tahoe.protocol.stats import parse_statistics
+from tahoe.table.log.deletion_vectors import deleted_rows
+from tahoe.table.reading.rows import matching_rows, partition_row
+from tahoe.table.reading.snapshot import Snapshot
+
+# Rows of larger files are not looked at: a conflict costs its writer one more try, and this many bytes are read in the time of one.
+LOOKED_AT_BYTES_MAX = 64 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class AnyRead:
+    """All that several reads have read."""
+
+    parts: tuple[Reads, ...]
+
+    def __str__(self) -> str:
+        return " or ".join(map(str, self.parts))
+
+    def may_be_in(self, file: FileAction) -> bool:
+        return any(part.may_be_in(file) for part in self.parts)
+
+    def are_in(self, file: FileAction, rows: RowIndexes | None) -> bool:
+        return any(part.may_be_in(file) and part.are_in(file, rows) for part in self.parts)
+
+
+@dataclass(frozen=True)
+class RowsRead:
+    """The rows of a snapshot for which a predicate is true, and those that would have been among them.
+
+    Attributes:
+        text: the predicate, for people.
+        narrower: what is known besides of the rows, and takes long to tell: it is asked where the predicate and statistics leave doubt.
+    """
+
+    snapshot: Snapshot
+    predicate: Predicate
+    text: str
+    narrower: Callable[[], Predicate] = lambda: TRUE
+
+    def __str__(self) -> str:
+        return self.text
+
+    @cached_property
+    def _test(self) -> StatTest:
+        snapshot = self.snapshot
+        return skipping_test(self.predicate, snapshot.schema, snapshot.partition_columns, snapshot.column_mapping_mode)
+
+    @cached_property
+    def _exact(self) -> Predicate:
+        """All that is known, but for parts of a conjunction that are not understood."""
+        known = [part for part in conjuncts(self.predicate) if not has_unknown(part)]
+        narrower = self.narrower()
+        if narrower == TRUE:
+            return self.predicate if len(known) == 0 else And(tuple(known))
+        return And((*known, narrower))
+
+    def may_be_in(self, file: FileAction) -> bool:
+        if self._is_unplaced(file):
+            return True
+        physical = physical_schema(self.snapshot.schema, self.snapshot.column_mapping_mode)
+        return may_match(self._test, parse_statistics(file.stats, physical), partition_row(self.snapshot, file))
+
+    def _is_unplaced(self, file: FileAction) -> bool:
+        """Whether a file's partition is not told: a remove may leave it out."""
+        return file.partition_values is None and bool(self.snapshot.partition_columns)
+
+    def are_in(self, file: FileAction, rows: RowIndexes | None) -> bool:
+        if self._is_unplaced(file):
+            return True
+        if file.size_bytes is None or file.size_bytes > LOOKED_AT_BYTES_MAX:
+            return True
+        try:
+            exact = self._exact
+            if has_unknown(exact):
+                return True
+            found = np.flatnonzero(matching_rows(self.snapshot, file, exact))
+            matching = BitMap64(found.tolist())
+            return bool(matching - deleted_rows(self.snapshot.log, file) if rows is None else matching & rows)
+        except DeltaError:  # the file is gone, or only Spark reads it
+            return True

@@ -1,0 +1,319 @@
+"""Rows in Arrow: data files as the table's schema has them, deletion vectors applied, filtered exactly.
+
+Protocol: "Reader Requirements for Column Mapping", "Reader Requirements for Deletion Vectors", "Reader Requirements for Row Tracking",
+"Consistency Between Table Metadata and Data Files". This is the small reader; Spark reads with its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tahoe.errors import WITH_SPARKS_ENGINE, ColumnNotFoundError, DataFileMissingError, InvalidDataFileError, UnsupportedOperationError
+from tahoe.protocol.actions import DeletionVectorDescriptor, FileAction, decode_deletion_vector
+from tahoe.protocol.column_mapping import column_id, stored_name
+from tahoe.protocol.conflict import RowIndexes
+from tahoe.protocol.partitions import parse_partition_value, resolve_path
+from tahoe.protocol.predicate import (
+    Predicate,
+    columns_of,
+    has_unknown,
+)
+from tahoe.protocol.row_tracking import BASE_ROW_ID, METADATA, METADATA_FIELDS, ROW_COMMIT_VERSION, ROW_ID
+from tahoe.protocol.schema import LONG, VARIANT, Array, DataType, Field, Map, Struct
+from tahoe.table.arrow.parquet import open_parquet
+from tahoe.table.arrow.types import arrow_field, arrow_type
+from tahoe.table.log.deletion_vectors import deleted_rows, load_deletion_vector
+from tahoe.table.reading.evaluation import evaluate
+from tahoe.table.reading.scan import Scan
+from tahoe.table.reading.snapshot_state import SnapshotState
+
+_FIELD_ID = b"PARQUET:field_id"
+
+# The field of a variant whose values are spread over typed columns. Protocol: "Shredded Variant data in Parquet".
+_SHREDDED = "typed_value"
+
+Match: TypeAlias = "Callable[[pa.Schema | pa.StructType, Field], pa.Field | None]"
+
+
+def read_rows(scan: Scan, columns: Sequence[str] | None = None, *, marked: bool = False) -> pa.Table:
+    """The rows of a scan's files for which its predicate is true.
+
+    Args:
+        columns: logical names of top-level columns, and fields of `_metadata` that row tracking gives, in the wanted order; all columns of
+            the table if None.
+        marked: only the rows that deletion vectors mark, in place of those that they leave.
+
+    Raises:
+        ColumnNotFoundError: no such column.
+        DataFileMissingError, InvalidDataFileError, DeletionVectorError: a file is not what the log says.
+    """
+    snapshot = scan.snapshot
+    wanted = _chosen(snapshot, columns)
+    needed = _with_predicate_columns(snapshot, wanted, scan.predicate)
+    schema = pa.schema([arrow_field(f) for f in wanted])
+    tables = [schema.empty_table()]
+    for file in _files(scan):
+        table = _read_file(snapshot, file, needed, marked=marked)
+        if scan.predicate is not None:
+            table = table.filter(evaluate(scan.predicate, table))
+        tables.append(pa.table([table.column(f.name) for f in schema], schema=schema) if wanted else table)
+    return pa.concat_tables(tables) if wanted else _no_columns(sum(table.num_rows for table in tables))
+
+
+def _no_columns(rows: int) -> pa.Table:
+    """Rows of nothing: how many there are is all that can be told of them."""
+    return pa.table({"": pa.nulls(rows)}).select([])
+
+
+def _chosen(snapshot: SnapshotState, columns: Sequence[str] | None) -> list[Field]:
+    if columns is None:
+        return list(snapshot.schema)
+    tracked = {} if snapshot.row_tracking is None else _TRACKED
+    fields = [snapshot.schema.find(name) or tracked.get(name) for name in columns]
+    for name, found in zip(columns, fields, strict=True):
+        if found is None:
+            raise ColumnNotFoundError(table=snapshot.url, column=name, columns=", ".join(snapshot.schema.names))
+    return [f for f in fields if f is not None]
+
+
+# What row tracking tells of a row, under the names by which it is asked for.
+_TRACKED = {f"{METADATA}.{name}": Field(name=f"{METADATA}.{name}", type=LONG) for name in METADATA_FIELDS}
+_ROW_ID, _BASE_ROW_ID, _ROW_COMMIT_VERSION = (f"{METADATA}.{name}" for name in (ROW_ID, BASE_ROW_ID, ROW_COMMIT_VERSION))
+
+
+def _is_tracked(field: Field) -> bool:
+    """Whether a column is one of these, and not the table's own by such a name."""
+    return field is _TRACKED.get(field.name)
+
+
+def _with_predicate_columns(snapshot: SnapshotState, wanted: Sequence[Field], predicate: Predicate | None) -> list[Field]:
+    names = {f.name for f in wanted}
+    if predicate is not None:
+        for column in columns_of(predicate):
+            found = snapshot.schema.resolve(column.path)
+            if found is None:
+                dotted = ".".join(column.path)
+                raise ColumnNotFoundError(table=snapshot.url, column=dotted, columns=", ".join(snapshot.schema.names))
+            names.add(found[0].name)
+    tracked = {f.name: f for f in wanted if _is_tracked(f)}
+    return [*(f for f in snapshot.schema if f.name in names), *tracked.values()]
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    url: str
+    path: str
+    partition: dict[str, Any]
+    vector: DeletionVectorDescriptor | None
+    base_row_id: int | None
+    default_row_commit_version: int | None
+
+
+def _files(scan: Scan) -> Iterator[_File]:
+    files = scan.files
+    partitions = dict(zip(scan.snapshot.partition_columns, files.column("partition").flatten(), strict=True))
+    names = ("url", "deletion_vector", "base_row_id", "default_row_commit_version")
+    rows = zip(scan.column("path").to_pylist(), *(files.column(name).to_pylist() for name in names), strict=True)
+    for position, (path, url, vector, *tracked) in enumerate(rows):
+        values = {name: column[position] for name, column in partitions.items()}
+        yield _File(url, path, values, decode_deletion_vector(vector), *tracked)
+
+
+def _read_file(snapshot: SnapshotState, file: _File, fields: Sequence[Field], *, marked: bool = False) -> pa.Table:
+    """One file's live rows, or those that its vector marks, with logical names and types."""
+    tracked = [f for f in fields if _is_tracked(f)]
+    in_file = [f for f in fields if f.name not in snapshot.partition_columns and not _is_tracked(f)]
+    store, key = snapshot.log.locate(file.url)
+    try:
+        with open_parquet(store, key) as parquet:
+            match = _matcher(snapshot.column_mapping_mode)
+            found = [match(parquet.schema_arrow, f) for f in in_file]
+            kept = {f.name: name for f in tracked if (name := _kept_in(snapshot, f)) in parquet.schema_arrow.names}
+            names = [*(f.name for f in found if f is not None), *kept.values()]
+            raw = parquet.read(columns=names) if names else None
+            rows = parquet.metadata.num_rows
+            _check_calendar(raw, parquet.metadata.metadata or {}, snapshot, file)
+    except FileNotFoundError as error:
+        raise DataFileMissingError(table=snapshot.url, file=file.path, version=snapshot.version) from error
+    except (OSError, pa.ArrowException) as error:
+        raise InvalidDataFileError(table=snapshot.url, file=file.path, detail=str(error)) from error
+    columns: dict[str, pa.ChunkedArray | pa.Array] = {}
+    for field, source in zip(in_file, found, strict=True):
+        if source is None or raw is None:
+            columns[field.name] = pa.nulls(rows, arrow_type(field.type))
+        else:
+            columns[field.name] = _conform(raw, source.name, field, snapshot, file)
+    for field in fields:
+        if field.name in snapshot.partition_columns:
+            columns[field.name] = pa.repeat(file.partition[field.name], rows)
+    for field in tracked:
+        columns[field.name] = _tracked(field, file, raw.column(kept[field.name]) if raw is not None and field.name in kept else None, rows)
+    table = pa.table([columns[f.name] for f in fields], schema=pa.schema([pa.field(f.name, arrow_type(f.type)) for f in fields]))
+    if not fields:
+        table = _no_columns(rows)
+    return table if file.vector is None else _by_vector(snapshot, table, file, rows, marked=marked)
+
+
+def _kept_in(snapshot: SnapshotState, field: Field) -> str | None:
+    """The column of data files with what rows brought with them of a field that row tracking gives."""
+    assert snapshot.row_tracking is not None
+    kept = {_ROW_ID: snapshot.row_tracking.row_id_column, _ROW_COMMIT_VERSION: snapshot.row_tracking.row_commit_version_column}
+    return kept.get(field.name)
+
+
+def _tracked(field: Field, file: _File, kept: pa.ChunkedArray | None, rows: int) -> pa.ChunkedArray | pa.Array:
+    """What row tracking tells of a file's rows: what they brought with them, and else what follows from the file."""
+    constant = file.base_row_id if field.name in (_ROW_ID, _BASE_ROW_ID) else file.default_row_commit_version
+    default = pa.repeat(pa.scalar(constant, pa.int64()), rows)
+    if field.name == _ROW_ID:
+        default = pc.add(default, pa.array(np.arange(rows)))
+    return default if kept is None else pc.coalesce(kept, default)
+
+
+# What Spark writes into a footer where dates and times before the Gregorian calendar are in the Julian one, as Spark 2 counted.
+_JULIAN = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
+_GREGORIAN_FROM = ((pa.types.is_date, date(1582, 10, 15)), (pa.types.is_timestamp, datetime(1582, 10, 15, tzinfo=UTC)))
+
+
+def _check_calendar(raw: pa.Table | None, footer: Mapping[bytes, bytes], snapshot: SnapshotState, file: _File) -> None:
+    """Refuse days that would come out as other ones: only Spark knows how to count them anew, in the zone they were written in."""
+    if raw is None or not any(key in footer for key in _JULIAN):
+        return
+    for name, column in zip(raw.column_names, raw.columns, strict=True):
+        first = next((moment for is_kind, moment in _GREGORIAN_FROM if is_kind(column.type)), None)
+        if first is not None and pc.any(pc.less(column, pa.scalar(first).cast(column.type))).as_py():
+            raise UnsupportedOperationError(
+                operation=f"Reading {file.path} without Spark's engine",
+                table=snapshot.url,
+                detail=f"its column {name} has days before 1582-10-15 in the Julian calendar",
+                remedy=WITH_SPARKS_ENGINE,
+            )
+
+
+def matching_rows(snapshot: SnapshotState, file: FileAction, predicate: Predicate) -> npt.NDArray[np.bool_]:
+    """For every row of a file, those that its vector marks included: whether the predicate is true, or may be where it is not understood.
+
+    Raises:
+        DataFileMissingError, InvalidDataFileError: the file is not what the log says.
+    """
+    fields = _with_predicate_columns(snapshot, (), predicate)
+    found = evaluate(predicate, _read_file(snapshot, _physical(snapshot, file), fields))
+    mask: npt.NDArray[np.bool_] = np.asarray(pc.fill_null(found, has_unknown(predicate)))
+    return mask
+
+
+def read_file(snapshot: SnapshotState, file: FileAction, without: RowIndexes) -> pa.Table:
+    """The live rows of one file, but for those at some positions.
+
+    Raises:
+        DataFileMissingError, InvalidDataFileError, DeletionVectorError: the file is not what the log says.
+    """
+    rows = _read_file(snapshot, _physical(snapshot, file), list(snapshot.schema))
+    kept = np.ones(rows.num_rows, dtype=bool)
+    kept[np.fromiter(without | deleted_rows(snapshot.log, file), dtype=np.int64)] = False
+    return rows.filter(pa.array(kept))
+
+
+def _physical(snapshot: SnapshotState, file: FileAction) -> _File:
+    """A file with all of its rows, those that its vector marks included."""
+    partition = {name: pa.scalar(value, arrow_type(f.type)) for name, (f, value) in _partition_values(snapshot, file).items()}
+    url = resolve_path(file.path, snapshot.url)
+    return _File(url, file.path, partition, None, file.base_row_id, file.default_row_commit_version)
+
+
+def _partition_values(snapshot: SnapshotState, file: FileAction) -> dict[str, tuple[Field, Any]]:
+    values, mode = file.partition_values or {}, snapshot.column_mapping_mode
+    fields = [f for f in (snapshot.schema.find(name) for name in snapshot.partition_columns) if f is not None]
+    return {f.name: (f, parse_partition_value(values.get(stored_name(f, mode)), f.type, zone=snapshot.log.zone)) for f in fields}
+
+
+def partition_row(snapshot: SnapshotState, file: FileAction) -> dict[str, Any]:
+    """Typed partition values of a file by logical name."""
+    return {name: value for name, (_, value) in _partition_values(snapshot, file).items()}
+
+
+def _by_vector(snapshot: SnapshotState, table: pa.Table, file: _File, rows: int, *, marked: bool) -> pa.Table:
+    assert file.vector is not None
+    listed = load_deletion_vector(snapshot.log, file.vector, file.path, rows=rows)
+    kept = np.full(rows, not marked)
+    kept[listed] = marked
+    return table.filter(pa.array(kept))
+
+
+# --- from a file's columns to the table's
+
+
+def _matcher(mode: str) -> Match:
+    """How a field of the table is found among those of a file."""
+
+    def by_name(schema: pa.Schema | pa.StructType, field: Field) -> pa.Field | None:
+        position = schema.get_field_index(stored_name(field, mode))
+        return schema.field(position) if position >= 0 else None
+
+    def by_id(schema: pa.Schema | pa.StructType, field: Field) -> pa.Field | None:
+        wanted = column_id(field)
+        if wanted is None:  # no column of the table, but one that its files have besides
+            return by_name(schema, field)
+        return next((f for f in schema if (f.metadata or {}).get(_FIELD_ID) == str(wanted).encode()), None)
+
+    return by_id if mode == "id" else by_name
+
+
+def _conform(raw: pa.Table, name: str, field: Field, snapshot: SnapshotState, file: _File) -> pa.ChunkedArray:
+    match = _matcher(snapshot.column_mapping_mode)
+    column = raw.column(name)
+    try:
+        return pa.chunked_array([conform(chunk, field.type, match) for chunk in column.chunks], type=arrow_type(field.type))
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
+        detail = f"column {field.name} is {column.type} in it and {field.type} in the table ({error})"
+        raise InvalidDataFileError(table=snapshot.url, file=file.path, detail=detail) from error
+
+
+def conform(values: pa.Array, data_type: DataType, match: Match) -> pa.Array:
+    """Values of a file as the table's type: fields found by physical name or id, missing ones null, narrower numbers widened."""
+    wanted = arrow_type(data_type)
+    if values.type.equals(wanted):
+        return values
+    match data_type:
+        case Struct(fields):
+            children = []
+            for field in fields:
+                source = match(values.type, field)
+                child = None if source is None else values.flatten()[values.type.get_field_index(source.name)]
+                children.append(pa.nulls(len(values), arrow_type(field.type)) if child is None else conform(child, field.type, match))
+            return _struct(children, wanted, values)
+        case Array():
+            values = _unsliced(values)
+            elements = conform(values.values, data_type.element, match)
+            return pa.ListArray.from_arrays(values.offsets, elements, type=wanted, mask=values.is_null())
+        case Map():
+            values = _unsliced(values)
+            keys, items = conform(values.keys, data_type.key, match), conform(values.items, data_type.value, match)
+            rebuilt = pa.MapArray.from_arrays(values.offsets, keys, items, type=wanted)
+            return pc.if_else(values.is_valid(), rebuilt, pa.scalar(None, wanted)) if values.null_count else rebuilt
+        case _ if data_type == VARIANT:
+            if values.type.get_field_index(_SHREDDED) >= 0:
+                raise pa.ArrowNotImplementedError("its variants are shredded, which only Spark reads")
+            children = [values.flatten()[values.type.get_field_index(f.name)].cast(f.type) for f in wanted]
+            return _struct(children, wanted, values)
+        case _:
+            return values.cast(wanted)
+
+
+def _struct(children: Sequence[pa.Array], wanted: pa.StructType, values: pa.StructArray) -> pa.Array:
+    if not children:
+        return pa.array([None if missing else {} for missing in values.is_null().to_pylist()], wanted)
+    return pa.StructArray.from_arrays(children, fields=list(wanted), mask=values.is_null())
+
+
+def _unsliced(values: pa.Array) -> pa.Array:
+    """The same values without an offset, which a list's parts could not be taken out of."""
+    return values.take(pa.array(range(len(values)), pa.int64())) if values.offset else values

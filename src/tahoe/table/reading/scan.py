@@ -1,0 +1,196 @@
+"""Which files of a snapshot a query must read.
+
+Paper §4 and protocol "Per-file Statistics": partition values and statistics leave out files that cannot hold a row for which the
+predicate is true. Everything is columnar; what is kept comes back as an Arrow table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import tzinfo
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tahoe._cached import cached_property
+from tahoe.errors import InvalidActionError
+from tahoe.protocol.actions import Add
+from tahoe.protocol.column_mapping import stored_name
+from tahoe.protocol.partitions import parse_partition_value, resolve_path
+from tahoe.protocol.predicate import Predicate
+from tahoe.protocol.schema import DataType, Field
+from tahoe.table.arguments import FILE_COLUMN, POSITIONS, takes
+from tahoe.table.arrow.chunks import replaced, taken
+from tahoe.table.arrow.statistics import StatisticsRequest
+from tahoe.table.arrow.types import arrow_type
+from tahoe.table.log.live_files import AMBIGUOUS, COLUMNS, to_adds
+from tahoe.table.reading.skipping import keep
+from tahoe.table.reading.snapshot_state import SnapshotState
+
+
+@dataclass(frozen=True)
+class Scan:
+    """The files of a snapshot that may hold rows for which a predicate is true.
+
+    Attributes:
+        rows: the positions of the files in the snapshot; None for all of them.
+        chosen_from: the scan of all files that they were chosen from, which keeps what it has found out.
+    """
+
+    snapshot: SnapshotState
+    predicate: Predicate | None
+    rows: pa.Array | None
+    chosen_from: Scan | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def url(self) -> str:
+        return self.snapshot.url
+
+    @property
+    def everything(self) -> Scan:
+        """The scan of all files of the snapshot."""
+        return self.chosen_from or Scan(self.snapshot, None, None)
+
+    @property
+    def total_files(self) -> int:
+        return len(self.snapshot.live)
+
+    @property
+    def kept_files(self) -> int:
+        return self.total_files if self.rows is None else len(self.rows)
+
+    @takes(numbers=POSITIONS)
+    def within(self, numbers: Sequence[int]) -> Scan:
+        """Those of the files that have one of these numbers."""
+        wanted = pa.array(sorted(numbers), pa.uint64())
+        if self.rows is None:
+            return replace(self, rows=wanted)
+        return replace(self, rows=self.rows.filter(pc.is_in(self.rows.cast(pa.uint64()), value_set=wanted)))
+
+    @takes(name=FILE_COLUMN)
+    def column(self, name: str) -> pa.ChunkedArray:
+        """A column of `tahoe.table.log.live_files.COLUMNS` for the files kept."""
+        column = self.snapshot.live.column(name)
+        return column if self.rows is None else taken(column, self.rows)
+
+    def adds(self) -> Iterator[Add]:
+        """The files kept as actions, for those who need few of them."""
+        return to_adds(pa.table({name: self.column(name) for name in COLUMNS}))
+
+    @cached_property
+    def size_bytes(self) -> int:
+        return int(pc.sum(self.column("size_bytes")).as_py() or 0)
+
+    @cached_property
+    def urls(self) -> pa.ChunkedArray:
+        """Absolute urls, unescaped."""
+        paths = self.column("path")
+        odd = self.snapshot.live.ambiguous if self.rows is None else pc.match_substring_regex(paths, AMBIGUOUS)
+        return resolve_urls(paths, odd, self.snapshot.url)
+
+    @cached_property
+    def files(self) -> pa.Table:
+        """The files kept, one row each.
+
+        Columns: `number` int64, the file's position in the snapshot; `url`, absolute and unescaped; `size_bytes`; `modification_time_ms`;
+        `partition`, a struct of typed values by logical name; `deletion_vector`, the descriptor or null; `base_row_id`;
+        `default_row_commit_version`.
+        """
+        numbers = pa.array(np.arange(self.total_files)) if self.rows is None else self.rows.cast(pa.int64())
+        return pa.table(
+            {
+                "number": numbers,
+                "url": self.urls,
+                "size_bytes": self.column("size_bytes"),
+                "modification_time_ms": self.column("modification_time_ms"),
+                "partition": self.partition,
+                "deletion_vector": self.column("deletion_vector"),
+                "base_row_id": self.column("base_row_id"),
+                "default_row_commit_version": self.column("default_row_commit_version"),
+            }
+        )
+
+    @cached_property
+    def partition(self) -> pa.ChunkedArray:
+        """Typed partition values of the files kept, a struct with logical names."""
+        fields = [_partition_field(self.snapshot, name) for name in self.snapshot.partition_columns]
+        if not fields:
+            return pa.chunked_array([pa.array([{}] * self.kept_files, pa.struct([]))], pa.struct([]))
+        texts = self.column("partition_values")
+        mode, zone = self.snapshot.column_mapping_mode, self.snapshot.log.zone
+        columns = [typed_partition_values(texts, stored_name(f, mode), f.type, zone) for f in fields]
+        kind = pa.struct([pa.field(f.name, arrow_type(f.type)) for f in fields])
+        rows = zip(*(column.chunks for column in columns), strict=True)  # a chunk of each for a chunk of the texts
+        return pa.chunked_array([pa.StructArray.from_arrays(list(chunks), fields=list(kind)) for chunks in rows], type=kind)
+
+    def listing(self) -> pa.Table:
+        """The files for people and programs.
+
+        Columns: `path` as in the log, `url`, `size_bytes`, `modification_time`, `partition_values` (a struct, typed), `num_records` (rows
+        in the file, from its statistics), `deleted_records` (rows that its deletion vector marks), `base_row_id` and
+        `default_row_commit_version` (null where rows are not tracked), `stats` (JSON text).
+        """
+        statistics = self.snapshot.live.statistics(StatisticsRequest({}))
+        num_records = statistics.column("num_records")
+        vectors = self.column("deletion_vector")
+        cardinality = pa.chunked_array([pc.struct_field(chunk, "cardinality") for chunk in vectors.chunks], pa.int64())
+        return pa.table(
+            {
+                "path": self.column("path"),
+                "url": self.urls,
+                "size_bytes": self.column("size_bytes"),
+                "modification_time": self.column("modification_time_ms").cast(pa.timestamp("ms", "UTC")),
+                "partition_values": self.partition,
+                "num_records": num_records if self.rows is None else taken(num_records, self.rows),
+                "deleted_records": pc.fill_null(cardinality, 0),
+                "base_row_id": self.column("base_row_id"),
+                "default_row_commit_version": self.column("default_row_commit_version"),
+                "stats": self.column("stats"),
+            }
+        )
+
+
+def _partition_field(snapshot: SnapshotState, name: str) -> Field:
+    field = snapshot.schema.find(name)
+    if field is None:
+        detail = f"the table is partitioned by {name}, and its schema has no such column"
+        raise InvalidActionError(table=snapshot.url, action="metaData", detail=detail)
+    return field
+
+
+def plan_scan(predicate: Predicate, everything: Scan) -> Scan:
+    """Choose the files that may hold a row for which the predicate is true, of all files of a snapshot."""
+    snapshot = everything.snapshot
+    mask = keep(snapshot, predicate, lambda: everything.partition)
+    return Scan(snapshot, predicate, None if mask is None else pc.indices_nonzero(mask), everything)
+
+
+def resolve_urls(paths: pa.ChunkedArray, odd: pa.ChunkedArray, table_url: str) -> pa.ChunkedArray:
+    """Absolute, unescaped urls for paths as they are in the log; in one go but for the odd ones."""
+    return replaced(
+        paths,
+        odd,
+        lambda path: resolve_path(path, table_url),
+        others=lambda piece: pc.binary_join_element_wise(table_url, piece, "/"),
+    )
+
+
+def typed_partition_values(values: pa.ChunkedArray, name: str, data_type: DataType, zone: tzinfo) -> pa.ChunkedArray:
+    """The values of one partition column: each distinct text is parsed once."""
+    kind = arrow_type(data_type)
+    parse = partial(parse_partition_value, data_type=data_type, zone=zone)
+    return pa.chunked_array([_decode_texts(_lookup(chunk, name), parse, kind) for chunk in values.chunks], type=kind)
+
+
+def _lookup(chunk: pa.MapArray, name: str) -> pa.Array:
+    return pc.map_lookup(chunk, pa.scalar(name), "last")
+
+
+def _decode_texts(texts: pa.Array, parse: Callable[[str | None], Any], kind: pa.DataType) -> pa.Array:
+    encoded = texts.dictionary_encode()
+    distinct = pa.array([parse(text) for text in encoded.dictionary.to_pylist()], kind)
+    return distinct.take(encoded.indices)

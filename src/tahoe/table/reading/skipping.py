@@ -1,0 +1,111 @@
+"""Skipping for a million files at once: a test on statistics, evaluated over columns.
+
+Protocol: "Per-file Statistics". `tahoe.protocol.skipping` says what the test is; this evaluates it as that module does for one file: what
+is not known keeps the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tahoe.protocol.column_mapping import physical_schema
+from tahoe.protocol.predicate import Predicate
+from tahoe.protocol.schema import DataType, Struct
+from tahoe.protocol.skipping import (
+    KEEP,
+    Always,
+    Both,
+    Bound,
+    Either,
+    HasNulls,
+    HasValues,
+    IsVaried,
+    OneOf,
+    OnPartition,
+    StatTest,
+    paths_in,
+    skipping_test,
+)
+from tahoe.table.arrow.chunks import one_array
+from tahoe.table.arrow.statistics import Path, StatisticsRequest, column_name
+from tahoe.table.reading.evaluation import compare, evaluate
+from tahoe.table.reading.snapshot_state import SnapshotState
+
+
+def keep(snapshot: SnapshotState, predicate: Predicate, partition: Callable[[], pa.ChunkedArray]) -> pa.Array | None:
+    """Which files may hold a row for which the predicate is true, as a mask over the snapshot's files; None for all of them.
+
+    Args:
+        partition: gives the typed partition values of all files, should they be needed.
+    """
+    test = skipping_test(predicate, snapshot.schema, snapshot.partition_columns, snapshot.column_mapping_mode)
+    if test == KEEP:
+        return None
+    request = StatisticsRequest(_types(snapshot, paths_in(test)))
+    statistics = snapshot.live.statistics(request) if request.columns else None
+    return one_array(_Evaluator(len(snapshot.live), statistics, partition).test(test))
+
+
+def _types(snapshot: SnapshotState, paths: frozenset[Path]) -> dict[Path, DataType]:
+    physical = physical_schema(snapshot.schema, snapshot.column_mapping_mode)
+    return {path: _type_at(physical, path) for path in sorted(paths)}
+
+
+def _type_at(schema: Struct, path: Path) -> DataType:
+    fields = schema.resolve(path)
+    assert fields is not None, f"no column {path}"
+    return fields[-1].type
+
+
+class _Evaluator:
+    """Evaluates one test; every answer is a mask without nulls."""
+
+    def __init__(self, rows: int, statistics: pa.Table | None, partition: Callable[[], pa.ChunkedArray]) -> None:
+        self._rows, self._statistics, self._partition = rows, statistics, partition
+
+    def test(self, test: StatTest) -> pa.Array:
+        match test:
+            case Always(keep):
+                return pa.repeat(pa.scalar(keep), self._rows)
+            case Both(parts):
+                return reduce(pc.and_, map(self.test, parts))
+            case Either(parts):
+                return reduce(pc.or_, map(self.test, parts))
+            case OnPartition(predicate):
+                return pc.fill_null(evaluate(predicate, _as_table(self._partition())), False)
+            case _:
+                return pc.fill_null(self._leaf(test), True)
+
+    def _leaf(self, test: Bound | OneOf | HasNulls | HasValues | IsVaried) -> pa.Array:
+        match test:
+            case HasNulls(path):
+                return pc.not_equal(self._column("null_count", path), 0)
+            case HasValues(path):
+                return pc.not_equal(self._column("null_count", path), self._column("num_records"))
+            case IsVaried(path, value):
+                same = [compare("=", self._column(bound, path), value) for bound in ("min", "max")]
+                return pc.invert(pc.and_(*same))
+            case OneOf(bound, path, values):
+                return _is_in(self._column(bound, path), values)
+            case Bound(bound, path, operator, value):
+                return compare(operator, self._column(bound, path), value)
+
+    def _column(self, kind: str, path: Path = ()) -> pa.ChunkedArray:
+        assert self._statistics is not None
+        name = column_name(kind, path)
+        return self._statistics.column(name)
+
+
+def _is_in(column: pa.ChunkedArray, values: frozenset[Any]) -> pa.Array:
+    """Null where the column is, unlike Arrow's own."""
+    found = pc.is_in(column, value_set=pa.array(sorted(values), column.type))
+    return pc.if_else(pc.is_valid(column), found, pa.scalar(None, pa.bool_()))
+
+
+def _as_table(partition: pa.ChunkedArray) -> pa.Table:
+    return pa.table(partition.flatten(), names=[f.name for f in partition.type])

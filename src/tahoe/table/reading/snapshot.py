@@ -1,0 +1,274 @@
+"""One version of a table: protocol, metadata, application transactions, domains and live files.
+
+Protocol: "Action Reconciliation". A snapshot never changes; a later one is made from it and the commits in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tahoe._cached import cached_property
+from tahoe.errors import (
+    CommitGoneError,
+    CorruptCheckpointError,
+    DeltaAnalysisError,
+    DeltaLogError,
+    InvalidActionError,
+    MissingActionError,
+    MissingVersionError,
+    UnsupportedDataTypeError,
+)
+from tahoe.protocol import log_files
+from tahoe.protocol.actions import Action, CommitInfo, DomainMetadata, Metadata, Protocol, Txn
+from tahoe.protocol.features import check_readable, supported_features
+from tahoe.protocol.log_files import LogFile, Segment
+from tahoe.protocol.predicate import Predicate
+from tahoe.protocol.replay import State, apply
+from tahoe.protocol.schema import check_readable_names
+from tahoe.protocol.version_checksum import parse_version_checksum
+from tahoe.sql.predicates import parse_predicate
+from tahoe.table.arguments import FILTER, NAMES, takes
+from tahoe.table.arrow.chunks import one_array, sorted_table
+from tahoe.table.log.checkpoint import read_checkpoint
+from tahoe.table.log.delta_log import Log
+from tahoe.table.log.live_files import GONE, LiveFiles, MemoryPart, Part, ReorderedPart, to_table
+from tahoe.table.reading.rows import read_rows
+from tahoe.table.reading.scan import Scan, plan_scan
+from tahoe.table.reading.snapshot_state import SnapshotState
+
+
+@dataclass(frozen=True, kw_only=True)
+class Snapshot(SnapshotState):
+    """A table at one version. Made by `load_snapshot`, or by `Table.snapshot`."""
+
+    @cached_property
+    def everything(self) -> Scan:
+        """The scan of all files; what it finds out is kept as long as the snapshot."""
+        return Scan(self, None, None)
+
+    @takes(filter=FILTER)
+    def scan(self, filter: str | Predicate | None = None) -> Scan:
+        """The files that may hold rows for which the filter, SQL text or a predicate, is true.
+
+        Raises:
+            InvalidPredicateError, ColumnNotFoundError: the text cannot be understood.
+        """
+        if isinstance(filter, str):
+            filter = parse_predicate(filter, self.schema, table=self.url, zone=self.log.zone)
+        return self.everything if filter is None else plan_scan(filter, self.everything)
+
+    @takes(filter=FILTER)
+    def files(self, filter: str | Predicate | None = None) -> pa.Table:
+        """The live files that may hold rows for which the filter is true; see `Scan.listing` for the columns."""
+        return self.scan(filter).listing()
+
+    @takes(columns=NAMES, filter=FILTER)
+    def to_arrow(self, columns: Sequence[str] | None = None, filter: str | Predicate | None = None) -> pa.Table:
+        """The rows, with deletion vectors and column mapping applied.
+
+        Args:
+            columns: logical names, in the wanted order; all if None. Where rows are tracked, also `_metadata.row_id`,
+                `_metadata.row_commit_version`, `_metadata.base_row_id` and `_metadata.default_row_commit_version`.
+            filter: SQL text or a predicate; exact, with files skipped by their statistics.
+
+        Raises:
+            ColumnNotFoundError, InvalidPredicateError: what was asked for does not fit the schema.
+            DeltaDataError: a file is not what the log says.
+        """
+        return read_rows(self.scan(filter), columns)
+
+    def after(self, commits: Iterable[tuple[LogFile, list[Action]]]) -> Snapshot:
+        """The snapshot once more commits, oldest first, are applied."""
+        newer = list(commits)
+        if not newer:
+            return self
+        state = State(protocol=self.protocol, metadata=self.metadata, txns=dict(self.txns), domains=dict(self.domains))
+        for _, actions in newer:
+            apply(state, _without_files(actions), self.log.canonical)
+        last = newer[-1][0]
+        live = self.live.after([actions for _, actions in reversed(newer)], self.log.canonical)
+        return _checked(self.log, state, live, last.end_version, last)
+
+
+def load_snapshot(log: Log, version: int | None = None, *, by_checksum: bool = True) -> Snapshot:
+    """Rebuild a version (the newest if None) from the log.
+
+    A checkpoint or a compacted file that turns out to be broken is passed over: that costs time, never correctness.
+
+    Args:
+        by_checksum: a small version may be taken as its version checksum lists it, without a look at what led to it.
+
+    Raises:
+        TableNotFoundError, NotADeltaTableError, VersionNotFoundError: there is nothing to read.
+        DeltaLogError: the log breaks the protocol or has lost a file.
+        DeltaProtocolError: the table needs a reader that knows more.
+    """
+    return log.from_segment(version, lambda segment: (_from_checksum(log, segment) if by_checksum else None) or _load(log, segment))
+
+
+def _load(log: Log, segment: Segment) -> Snapshot:
+    state, live = State(), LiveFiles(())
+    if segment.checkpoint is not None:
+        actions, parts = read_checkpoint(log.env.store, segment.checkpoint)
+        apply(state, actions, log.canonical)
+        live = LiveFiles(parts)
+        names = ", ".join(f.name for f in segment.checkpoint.files)
+        _check_complete(log, state, segment.checkpoint.version, names)
+        try:
+            _check_schema(log, state)
+        except InvalidActionError as error:
+            raise CorruptCheckpointError(table=log.url, file=names, detail=str(error)) from error
+    commits = [log.read(file) for file in segment.deltas]
+    for actions in commits:
+        apply(state, _without_files(actions), log.canonical)
+    return _checked(log, state, live.after(commits[::-1], log.canonical), segment.version, segment.commit)
+
+
+def _from_checksum(log: Log, segment: Segment) -> Snapshot | None:
+    """A small version as its version checksum lists it, which saves reading what led to it.
+
+    Only a list that tahoe wrote is taken, with the very commit that it stands beside: both name the transaction. What other writers count
+    is compared by `tahoe check`, and not relied upon.
+    """
+    if segment.checksum is None or segment.commit is None or len(segment.deltas) + (segment.checkpoint is not None) < 3:
+        return None
+    try:
+        found = parse_version_checksum(log.env.store.get(segment.checksum.key))
+    except FileNotFoundError:
+        return None
+    if found is None or found.files is None or found.txns is None or found.domains is None or not found.is_whole:
+        return None
+    info = next((a for a in log.read(segment.commit) if isinstance(a, CommitInfo)), CommitInfo({}))
+    if info.txn_id is None or info.txn_id != found.txn_id or "tahoe/" not in str(info.fields.get("engineInfo")):
+        return None
+    state = State(
+        protocol=found.protocol,
+        metadata=found.metadata,
+        txns={txn.app_id: txn for txn in found.txns},
+        domains={domain.domain: domain for domain in found.domains},
+    )
+    return _checked(log, state, LiveFiles([MemoryPart(to_table(found.files))]), segment.version, segment.commit)
+
+
+def _without_files(actions: Iterable[Action]) -> list[Action]:
+    """Files are replayed as columns, by `LiveFiles`."""
+    return [a for a in actions if isinstance(a, Protocol | Metadata | Txn | DomainMetadata)]
+
+
+def _checked(log: Log, state: State, live: LiveFiles, version: int, commit: LogFile | None) -> Snapshot:
+    _check_complete(log, state, version, log_files.commit_name(version))
+    _check_schema(log, state)
+    assert state.protocol is not None
+    assert state.metadata is not None
+    check_readable(state.protocol, state.metadata, table=log.url)
+    return Snapshot(
+        log=log,
+        version=version,
+        protocol=state.protocol,
+        metadata=state.metadata,
+        txns=state.txns,
+        domains=state.domains,
+        live=live.found_by(partial(_find_again, log, version)),
+        commit=commit,
+    )
+
+
+def _find_again(log: Log, version: int, paths: pa.ChunkedArray) -> Part:
+    """Files of a version whose checkpoint is not there any more, as the log has them now.
+
+    Raises:
+        MissingVersionError: the log has another table by now.
+        VersionNotFoundError, DeltaLogError: the version cannot be read any more.
+    """
+    again = load_snapshot(log, version).live
+    order = pc.index_in(paths, value_set=again.column("path"))
+    if order.null_count:
+        detail = f"its checkpoint was deleted, and version {version} has no file {paths.filter(order.is_null())[0]} now"
+        raise MissingVersionError(table=log.url, version=version, detail=detail)
+    return ReorderedPart(again, one_array(order))
+
+
+def _check_complete(log: Log, state: State, version: int, file: str) -> None:
+    """A checkpoint that lacks one of these can be read, so it is no accident: its writer is not to be trusted."""
+    for name, found in (("protocol", state.protocol), ("metaData", state.metadata)):
+        if found is None:
+            raise MissingActionError(table=log.url, version=version, action=name, file=file)
+
+
+def _check_schema(log: Log, state: State) -> None:
+    """The schema is read now and not when it is first looked at, so that an error names the table."""
+    assert state.metadata is not None
+    try:
+        check_readable_names(state.metadata.schema, table=log.url)
+    except (InvalidActionError, UnsupportedDataTypeError) as error:
+        raise type(error)(**{**error.parameters, "table": log.url}) from error
+
+
+def refresh(snapshot: Snapshot) -> Snapshot:
+    """The newest snapshot, made from an earlier one by reading only the commits since; from scratch where the log is not the same."""
+    log = snapshot.log
+    files = log.list_files(snapshot.version)
+    commits = {f.version: f for f in files if f.kind is log_files.Kind.COMMIT}
+    known = commits.get(snapshot.version)
+    if known is None or snapshot.commit is None or known.identity != snapshot.commit.identity:
+        return load_snapshot(log)
+    newest = max(commits)
+    wanted = range(snapshot.version + 1, newest + 1)
+    if any(version not in commits for version in wanted):
+        return load_snapshot(log)
+    try:
+        return snapshot.after([(commits[v], log.read(commits[v])) for v in wanted])
+    except CommitGoneError:
+        return load_snapshot(log)
+
+
+def is_current(snapshot: Snapshot) -> bool:
+    """Whether the log still has the version of a snapshot, and it is this one: a table can be dropped, and another made in its place.
+
+    A table that was copied, restored or moved to another disk is the same one, though its storage tells its files differently.
+
+    Raises:
+        DeltaStorageError: the storage does not answer.
+    """
+    known, same = snapshot.commit, _is_the_same_table  # where cleanup has left only the checkpoint, that may be written again at any time
+    if known is not None:
+        found, same = snapshot.log.commit_file(snapshot.version), _has_the_same_files
+        if found is None or found.size_bytes != known.size_bytes:
+            return False
+        if found.identity == known.identity:
+            return True
+    try:
+        return same(load_snapshot(snapshot.log, snapshot.version, by_checksum=False), snapshot)
+    except (DeltaLogError, DeltaAnalysisError, *GONE):
+        return False
+
+
+def _is_the_same_table(one: Snapshot, other: Snapshot) -> bool:
+    return one.metadata.id == other.metadata.id
+
+
+def _has_the_same_files(one: Snapshot, other: Snapshot) -> bool:
+    """Also where one was read from commits and the other from a checkpoint, whose writers keep no more than they must."""
+    return _stated(one) == _stated(other) and len(one.live) == len(other.live) and _telling(one.live).equals(_telling(other.live))
+
+
+def _stated(snapshot: Snapshot) -> tuple[object, ...]:
+    metadata = snapshot.metadata
+    named = metadata.id, metadata.schema, metadata.partition_columns, dict(metadata.configuration)
+    return *named, supported_features(snapshot.protocol), dict(snapshot.domains)
+
+
+# What decides which rows a version has.
+_TELLING = ("path", "size_bytes", "modification_time_ms", "base_row_id", "default_row_commit_version")
+
+
+def _telling(live: LiveFiles) -> pa.Table:
+    """What tells the files of a version from those of another, in an order of its own."""
+    vectors = live.column("deletion_vector")
+    marked = {name: pc.struct_field(vectors, name) for name in ("pathOrInlineDv", "offset")}
+    return sorted_table(pa.table({name: live.column(name) for name in _TELLING} | marked), ("path", *marked))

@@ -1,0 +1,43 @@
+"""Everything that is wrong with a table, as a stream: the user's check, and the one that tests run after what they did to a table.
+
+Nothing is mended, and nothing is stopped at: each finding says what was expected, what was found, and what to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tahoe.errors import DeltaLogError, DeltaProtocolError
+from tahoe.table.log.delta_log import Log
+from tahoe.table.reading.snapshot import Snapshot, load_snapshot
+from tahoe.table.verify.files import check_files
+from tahoe.table.verify.findings import Finding, Kind, Severity, of_error
+from tahoe.table.verify.log import check_checksum_file, check_log
+
+__all__ = ["Finding", "Kind", "Severity", "check", "check_table"]
+
+
+def check(snapshot: Snapshot) -> Iterator[Finding]:
+    """What is wrong with a version of a table: with the log up to it, with its files, and with what lies around.
+
+    It reads every commit and checkpoint, lists the table's folder, and reads every data file's footer and every deletion vector.
+    """
+    yield from check_table(snapshot.log, snapshot.version)
+
+
+def check_table(log: Log, version: int | None = None) -> Iterator[Finding]:
+    """The same for a table that may be too broken to be read; then that is a finding too, after those that explain it.
+
+    Raises:
+        TableNotFoundError, NotADeltaTableError, VersionNotFoundError: there is nothing to check.
+        StorageUnavailableError: the storage does not let us look.
+    """
+    try:
+        snapshot = load_snapshot(log, version, by_checksum=False)
+    except (DeltaLogError, DeltaProtocolError) as error:
+        yield from check_log(log, version)
+        yield of_error(Kind.UNREADABLE_TABLE, None, version, error)
+        return
+    yield from check_log(log, snapshot.version)
+    yield from check_checksum_file(snapshot)
+    yield from check_files(snapshot)

@@ -1,0 +1,299 @@
+"""Whether the files of a version are there, and are what the log says.
+
+Protocol: "Add File and Remove File", "Per-file Statistics", "Deletion Vectors", "Partition Value Serialization". The table's folder is
+listed once, side by side with the live files in the same order, so that nothing grows with it; then every footer and every vector is read.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, TypeVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from tahoe.errors import DeletionVectorError, DeltaError, InvalidPartitionValueError, InvalidPathError, PathOutsideTableError
+from tahoe.protocol.actions import DeletionVectorDescriptor, decode_deletion_vector
+from tahoe.protocol.column_mapping import physical_schema, stored_name
+from tahoe.protocol.partitions import resolve_path
+from tahoe.protocol.row_tracking import DOMAIN, enabled_row_tracking, high_water_mark
+from tahoe.protocol.schema import BOOLEAN, STRING, TIMESTAMP, TIMESTAMP_NTZ, DataType, Primitive, Struct
+from tahoe.protocol.stats import Statistics, parse_statistics
+from tahoe.storage.env import FileInfo, byte_order, is_temporary
+from tahoe.table.arrow.chunks import one_array, sorted_table
+from tahoe.table.arrow.parquet import open_parquet
+from tahoe.table.arrow.statistics import StatisticsRequest
+from tahoe.table.arrow.types import arrow_type
+from tahoe.table.log.deletion_vectors import load_deletion_vector
+from tahoe.table.reading.scan import resolve_urls, typed_partition_values
+from tahoe.table.reading.snapshot import Snapshot
+from tahoe.table.verify.findings import Finding, Kind, finding, of_error
+from tahoe.table.verify.log import canonical_paths
+from tahoe.table.writing.footers import footer_statistics
+
+# A temporary file younger than this may belong to a writer that is still at work.
+TEMPORARY_AGE_MS = 3_600_000
+
+# Footers are small: the time goes into waiting for the storage.
+_THREADS = 16
+_AHEAD = 4 * _THREADS
+_BATCH_ROWS = 1000
+
+# Some writers cut the texts in a footer off at 64 bytes: one that is shorter is exact.
+_TEXT_EXACT_BYTES = 64
+
+# The log has timestamps in milliseconds.
+_MILLISECOND = timedelta(milliseconds=1)
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+def check_files(snapshot: Snapshot) -> Iterator[Finding]:
+    """What is wrong with the files of a snapshot, and the temporary files that writers have left behind."""
+    yield from _check_partition_values(snapshot)
+    yield from _check_duplicates(snapshot)
+    yield from _check_row_ids(snapshot)
+    examine = _Examination(snapshot)
+    for findings in _in_order(examine, _found_files(snapshot)):
+        yield from findings
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """A live file, where the log says it is, and what is there: None where nothing is."""
+
+    path: str
+    url: str
+    size_bytes: int
+    stats: str | None
+    vector: DeletionVectorDescriptor | None
+    info: FileInfo | None
+
+
+def _in_order(work: Callable[[_File], list[Finding]], items: Iterable[_File | Finding]) -> Iterator[list[Finding]]:
+    """The results of `work` in the order of the items, a few of them under way at a time; a finding is its own result."""
+    waiting: deque[Future[list[Finding]] | list[Finding]] = deque()
+    with ThreadPoolExecutor(_THREADS) as threads:
+        for item in items:
+            waiting.append([item] if isinstance(item, Finding) else threads.submit(work, item))
+            if len(waiting) > _AHEAD:
+                yield _result(waiting.popleft())
+        while waiting:
+            yield _result(waiting.popleft())
+
+
+def _result(found: Future[list[Finding]] | list[Finding]) -> list[Finding]:
+    return found.result() if isinstance(found, Future) else found
+
+
+# --- what the log says by itself
+
+
+def _check_partition_values(snapshot: Snapshot) -> Iterator[Finding]:
+    values = snapshot.live.column("partition_values")
+    for name in snapshot.partition_columns:
+        field = snapshot.schema.find(name)
+        if field is None:
+            detail = f"the table is partitioned by {name}, and its schema has no such column"
+            yield finding(Kind.WRONG_PARTITION_VALUE, file=None, version=snapshot.version, detail=detail)
+            continue
+        try:
+            typed_partition_values(values, stored_name(field, snapshot.column_mapping_mode), field.type, snapshot.log.zone)
+        except InvalidPartitionValueError as error:
+            detail = f"{error.parameters['value']!r} is no value of {name}, whose type is {field.type}"
+            yield finding(Kind.WRONG_PARTITION_VALUE, file=None, version=snapshot.version, detail=detail)
+
+
+def _check_duplicates(snapshot: Snapshot) -> Iterator[Finding]:
+    """Protocol, "Action Reconciliation": a path is live at most once, whatever vectors it has."""
+    counts = pc.value_counts(canonical_paths(snapshot.live.column("path"), snapshot.log))
+    for row in counts.filter(pc.greater(counts.field("counts"), 1)).to_pylist():
+        detail = f"it is in the table {row['counts']} times, with different deletion vectors"
+        yield finding(Kind.DUPLICATE_FILE, file=row["values"], version=snapshot.version, detail=detail)
+
+
+def _check_row_ids(snapshot: Snapshot) -> Iterator[Finding]:
+    """Protocol, "Row Tracking": where it is enabled every file has ids, of which none is given twice or is above the mark."""
+    if enabled_row_tracking(snapshot.protocol, snapshot.properties) is None:
+        return
+    first, rows = snapshot.live.column("base_row_id"), snapshot.live.statistics(StatisticsRequest({})).column("num_records")
+    for path in snapshot.live.column("path").filter(pc.is_null(first)).to_pylist():
+        yield finding(Kind.WRONG_ROW_IDS, file=path, version=snapshot.version, detail="it has no base row id, and the table tracks rows")
+    columns = {"path": snapshot.live.column("path"), "first": first, "after": pc.add(first, rows)}
+    ranges = sorted_table(pa.table(columns).drop_null(), ["first"])
+    if not ranges.num_rows:
+        return
+    given = high_water_mark(snapshot.domains.get(DOMAIN)) + 1
+    ends = one_array(ranges.column("after"))
+    overlaps = pc.fill_null(pc.greater(ends, pa.concat_arrays([one_array(ranges.column("first"))[1:], pa.array([given])])), False)
+    for row in ranges.filter(overlaps).to_pylist():
+        detail = f"its row ids end before {row['after']}, and others begin, or the mark of the table is reached, before that"
+        yield finding(Kind.WRONG_ROW_IDS, file=row["path"], version=snapshot.version, detail=detail)
+
+
+# --- what is in the storage
+
+
+def _found_files(snapshot: Snapshot) -> Iterator[_File | Finding]:
+    """Every live file with what the storage has of it, in the order of their urls, and findings on the way."""
+    table, illegal = _located(snapshot)
+    yield from illegal
+    inside = pc.starts_with(table.column("url"), snapshot.url + "/")
+    yield from _beside_the_listing(snapshot, _rows(table.filter(inside)))
+    for row in _rows(table.filter(pc.invert(inside))):
+        store, key = snapshot.log.locate(row["url"])
+        yield _file(row, store.head(key))
+
+
+def _located(snapshot: Snapshot) -> tuple[pa.Table, list[Finding]]:
+    """The live files with their urls, sorted by these; and the paths that lead nowhere."""
+    paths, illegal = snapshot.live.column("path"), []
+    try:
+        urls = resolve_urls(paths, snapshot.live.ambiguous, snapshot.url)
+    except (PathOutsideTableError, InvalidPathError):
+        found = [_resolved(snapshot, path) for path in paths.to_pylist()]
+        illegal = [url for url in found if isinstance(url, Finding)]
+        urls = pa.chunked_array([[None if isinstance(url, Finding) else url for url in found]], pa.string())
+    names = ("path", "size_bytes", "stats", "deletion_vector")
+    table = pa.table({"url": urls, **{name: snapshot.live.column(name) for name in names}})
+    return sorted_table(table.filter(pc.is_valid(urls)), ["url"]), illegal
+
+
+def _resolved(snapshot: Snapshot, path: str) -> str | Finding:
+    try:
+        return resolve_path(path, snapshot.url)
+    except (PathOutsideTableError, InvalidPathError) as error:
+        return of_error(Kind.ILLEGAL_PATH, path, snapshot.version, error)
+
+
+def _rows(table: pa.Table) -> Iterator[dict[str, Any]]:
+    for batch in table.to_batches(_BATCH_ROWS):
+        yield from batch.to_pylist()
+
+
+def _file(row: dict[str, Any], info: FileInfo | None) -> _File:
+    vector = decode_deletion_vector(row["deletion_vector"])
+    return _File(path=row["path"], url=row["url"], size_bytes=row["size_bytes"], stats=row["stats"], vector=vector, info=info)
+
+
+def _beside_the_listing(snapshot: Snapshot, rows: Iterator[dict[str, Any]]) -> Iterator[_File | Finding]:
+    """Both are in byte order: each is gone through once."""
+    store, home = snapshot.log.env.store, snapshot.url + "/"
+    listing = iter(store.walk())
+    here = next(listing, None)
+    for row in rows:
+        key = row["url"].removeprefix(home)
+        while here is not None and byte_order(here.key) < byte_order(key):
+            yield from _check_leftover(snapshot, here)
+            here = next(listing, None)
+        # What a listing does not show may be there all the same, behind a link to a folder.
+        yield _file(row, here if here is not None and here.key == key else store.head(key))
+    while here is not None:
+        yield from _check_leftover(snapshot, here)
+        here = next(listing, None)
+
+
+def _check_leftover(snapshot: Snapshot, info: FileInfo) -> Iterator[Finding]:
+    age_ms = snapshot.log.env.clock_ms() - info.modified_ms
+    if age_ms > TEMPORARY_AGE_MS and (is_temporary(info.key) or "_temporary" in info.key.split("/")):
+        detail = f"a temporary file of {info.size_bytes} bytes, written {age_ms // 3_600_000} hours ago"
+        yield finding(Kind.ORPHAN_TEMPORARY_FILE, file=info.key, version=None, detail=detail)
+
+
+# --- one file
+
+
+class _Examination:
+    """Compares one file after the other with what the log says of it. Safe to call from several threads."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self._physical = physical_schema(snapshot.schema, snapshot.column_mapping_mode)
+
+    def __call__(self, file: _File) -> list[Finding]:
+        if file.info is None:
+            return [self._finding(Kind.MISSING_DATA_FILE, file, f"there is nothing at {file.url}")]
+        found = []
+        if file.info.size_bytes != file.size_bytes:
+            detail = f"the log says {file.size_bytes} bytes, and it has {file.info.size_bytes}"
+            found.append(self._finding(Kind.WRONG_SIZE, file, detail))
+        try:
+            store, key = self._snapshot.log.locate(file.url)
+            with open_parquet(store, key) as parquet:
+                footer = parquet.metadata
+        except (DeltaError, OSError, pa.ArrowException) as error:
+            return [*found, self._finding(Kind.UNREADABLE_DATA_FILE, file, str(error))]
+        found.extend(self._finding(Kind.WRONG_STATISTICS, file, detail) for detail in self._statistics(file, footer))
+        if file.vector is not None:
+            try:
+                load_deletion_vector(self._snapshot.log, file.vector, file.path, rows=footer.num_rows)
+            except DeletionVectorError as error:
+                found.append(of_error(Kind.BAD_DELETION_VECTOR, file.path, self._snapshot.version, error))
+        return found
+
+    def _finding(self, kind: Kind, file: _File, detail: str) -> Finding:
+        return finding(kind, file=file.path, version=self._snapshot.version, detail=detail)
+
+    def _statistics(self, file: _File, footer: pq.FileMetaData) -> Iterator[str]:
+        if not file.stats:
+            return
+        claimed = parse_statistics(file.stats, self._physical)
+        if claimed is None:
+            yield "its statistics are no JSON object"
+        elif claimed.num_records is not None and claimed.num_records != footer.num_rows:
+            yield f"the log says {claimed.num_records} rows, and it has {footer.num_rows}"
+        else:
+            columns = comparable_columns(footer, self._physical)
+            yield from _contradictions(claimed, footer_statistics(footer, columns), columns)
+
+
+def comparable_columns(footer: pq.FileMetaData, physical: Struct) -> dict[tuple[str, ...], DataType]:
+    """The top-level columns that the file has in exactly the table's type, so that bounds in both mean the same."""
+    schema = footer.schema.to_arrow_schema()
+    columns: dict[tuple[str, ...], DataType] = {}
+    for field in physical:
+        position = schema.get_field_index(field.name)
+        if isinstance(field.type, Struct) or position < 0 or schema.field(position).type != arrow_type(field.type):
+            continue
+        if not any("collation" in key.lower() for key in field.metadata):  # another order than the file's
+            columns[(field.name,)] = field.type
+    return columns
+
+
+def _contradictions(claimed: Statistics, actual: Statistics, columns: dict[tuple[str, ...], DataType]) -> Iterator[str]:
+    """Where the log promises more than the footer holds, so that rows could be skipped that match."""
+    for path, data_type in columns.items():
+        name = ".".join(path)
+        nulls, rows = actual.null_count.get(path), actual.num_records
+        said = claimed.null_count.get(path)
+        if nulls is not None and ((said == 0 and nulls > 0) or (rows and said == rows and nulls < rows)):
+            yield f"the log says {said} nulls in {name}, and it has {nulls}"
+        low, high = (_exact(bounds.get(path), data_type) for bounds in (actual.min_values, actual.max_values))
+        if low is None or high is None:
+            continue
+        slack = _MILLISECOND if data_type in (TIMESTAMP, TIMESTAMP_NTZ) else None
+        said_low, said_high = claimed.min_values.get(path), claimed.max_values.get(path)
+        if _is_above(said_low, low, slack):
+            yield f"the log says that {name} is at least {said_low}, and it has {low}"
+        if _is_above(high, said_high, slack):
+            yield f"the log says that {name} is at most {said_high}, and it has {high}"
+
+
+def _exact(value: Any, data_type: DataType) -> Any:
+    """A bound of the footer where it surely is a value of the file. Floats are none: their zeros have signs, and NaN is left out."""
+    if data_type == STRING:
+        return value if value is not None and len(value.encode()) < _TEXT_EXACT_BYTES else None
+    return None if data_type == BOOLEAN or (isinstance(data_type, Primitive) and data_type.name in ("float", "double", "binary")) else value
+
+
+def _is_above(left: Any, right: Any, slack: timedelta | None) -> bool:
+    if left is None or right is None or type(left) is not type(right):
+        return False
+    above: bool = left - right >= slack if slack is not None and not isinstance(left, int) else left > right
+    return above

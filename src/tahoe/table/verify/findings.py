@@ -1,0 +1,100 @@
+"""What `tahoe.table.verify.check` finds: one value for each thing that is wrong. Knows nothing of how it was found."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from tahoe.errors import DeltaError
+
+
+class Severity(Enum):
+    """An error makes some reader fail, or give wrong rows. A warning costs time or space."""
+
+    ERROR = "error"
+    WARNING = "warning"
+
+
+class Kind(Enum):
+    """What can be wrong with a table."""
+
+    UNREADABLE_TABLE = "unreadable-table"
+    ILLEGAL_LOG_FILE = "illegal-log-file"
+    MISSING_VERSIONS = "missing-versions"
+    BROKEN_CHECKPOINT = "broken-checkpoint"
+    INCOMPLETE_CHECKPOINT = "incomplete-checkpoint"
+    WRONG_CHECKPOINT = "wrong-checkpoint"
+    WRONG_COMPACTED_LOG = "wrong-compacted-log"
+    WRONG_CHECKSUM_FILE = "wrong-checksum-file"
+    BROKEN_HINT = "broken-hint"
+    ILLEGAL_PATH = "illegal-path"
+    DUPLICATE_FILE = "duplicate-file"
+    WRONG_ROW_IDS = "wrong-row-ids"
+    MISSING_DATA_FILE = "missing-data-file"
+    WRONG_SIZE = "wrong-size"
+    UNREADABLE_DATA_FILE = "unreadable-data-file"
+    WRONG_STATISTICS = "wrong-statistics"
+    WRONG_PARTITION_VALUE = "wrong-partition-value"
+    BAD_DELETION_VECTOR = "bad-deletion-vector"
+    ORPHAN_TEMPORARY_FILE = "orphan-temporary-file"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One thing that is wrong.
+
+    Attributes:
+        file: as the log names it, or its key below the table; None where no single file is at fault.
+        version: of the table, in which it is wrong; None where that has no meaning.
+        detail: what was expected, and what was found.
+        next_step: what can be done now.
+    """
+
+    severity: Severity
+    kind: Kind
+    file: str | None
+    version: int | None
+    detail: str
+    next_step: str
+
+
+_RESTORE_DATA = "Restore the file from a copy, read a version without it, or remove it from the table."
+_DROP_CHECKPOINT = "If the commits before it are still there, delete it and _last_checkpoint: the table does not need it then."
+
+# How bad each kind is, and what to do about it.
+_RULES: Mapping[Kind, tuple[Severity, str]] = {
+    Kind.UNREADABLE_TABLE: (Severity.ERROR, "Mend what the log lacks from a copy, or read an older version."),
+    Kind.ILLEGAL_LOG_FILE: (Severity.ERROR, "The writer of that file is at fault; restore it from a copy, or read a version before it."),
+    Kind.MISSING_VERSIONS: (Severity.WARNING, "Restore the missing commits from a copy if these versions matter."),
+    Kind.BROKEN_CHECKPOINT: (Severity.ERROR, _DROP_CHECKPOINT),
+    Kind.INCOMPLETE_CHECKPOINT: (Severity.WARNING, "Its writer did not finish, and readers pass over it; its parts can be deleted."),
+    Kind.WRONG_CHECKPOINT: (Severity.ERROR, _DROP_CHECKPOINT),
+    Kind.WRONG_COMPACTED_LOG: (Severity.ERROR, "Delete it: the commits that it stands for are still there."),
+    Kind.WRONG_CHECKSUM_FILE: (Severity.WARNING, "Delete it: it only saves time."),
+    Kind.BROKEN_HINT: (Severity.WARNING, "Delete it: it only saves a longer listing, and the next checkpoint writes it again."),
+    Kind.ILLEGAL_PATH: (Severity.ERROR, "The writer of that path is at fault; read a version before it."),
+    Kind.DUPLICATE_FILE: (Severity.ERROR, "Its rows are read more than once: remove the file from the table, and add it once."),
+    Kind.WRONG_ROW_IDS: (Severity.ERROR, "The writer of that file is at fault; write its rows anew, and remove it."),
+    Kind.MISSING_DATA_FILE: (Severity.ERROR, _RESTORE_DATA),
+    Kind.WRONG_SIZE: (Severity.ERROR, _RESTORE_DATA),
+    Kind.UNREADABLE_DATA_FILE: (Severity.ERROR, _RESTORE_DATA),
+    Kind.WRONG_STATISTICS: (Severity.ERROR, "Queries may skip rows of it: write the file's rows anew, and remove it."),
+    Kind.WRONG_PARTITION_VALUE: (Severity.ERROR, "Write the rows of its files anew, and remove them."),
+    Kind.BAD_DELETION_VECTOR: (Severity.ERROR, "Restore the vector's file from a copy, or read a version before it."),
+    Kind.ORPHAN_TEMPORARY_FILE: (Severity.WARNING, "A writer was interrupted; nothing refers to the file, and it can be deleted."),
+}
+
+
+def finding(kind: Kind, *, file: str | None, version: int | None, detail: str, severity: Severity | None = None) -> Finding:
+    """A finding with the severity and the next step of its kind."""
+    usual, next_step = _RULES[kind]
+    return Finding(severity=severity or usual, kind=kind, file=file, version=version, detail=detail, next_step=next_step)
+
+
+def of_error(kind: Kind, file: str | None, version: int | None, error: DeltaError) -> Finding:
+    """A finding that an error tells of; what the error says of the place is left out, where it says more than that."""
+    detail = str(error.parameters.get("detail") or error.what.format(**error.parameters))
+    if "line" in error.parameters:
+        detail = f"line {error.parameters['line']}: {detail}"
+    return replace(finding(kind, file=file, version=version, detail=detail), next_step=error.next_step)

@@ -1,0 +1,325 @@
+"""Whether a log is legal, and says the same wherever it says something twice: in commits, checkpoints, compacted files and checksums.
+
+Protocol: "Delta Log Entries", "Checkpoints", "Log Compaction Files", "Version Checksum File", "Last Checkpoint File". The
+commits are replayed from the first one on, and what every checkpoint holds is compared with what they add up to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tahoe.errors import CorruptCheckpointError, DeltaError, DeltaLogError
+from tahoe.protocol import log_files
+from tahoe.protocol.actions import Action, Add, CommitInfo, DomainMetadata, Metadata, Protocol, Txn
+from tahoe.protocol.column_mapping import mapping_mode, stored_name
+from tahoe.protocol.json_text import is_text, load_json
+from tahoe.protocol.last_checkpoint import parse_last_checkpoint
+from tahoe.protocol.log_files import Checkpoint, Kind, LogFile
+from tahoe.protocol.replay import State, apply, replay
+from tahoe.table.arrow.chunks import replaced, sorted_table
+from tahoe.table.log.checkpoint import read_checkpoint
+from tahoe.table.log.delta_log import Log
+from tahoe.table.log.live_files import AMBIGUOUS, LiveFiles
+from tahoe.table.reading.snapshot import Snapshot
+from tahoe.table.reading.snapshot_state import in_commit_timestamps_enabled
+from tahoe.table.verify.findings import Finding, Severity, finding, of_error
+from tahoe.table.verify.findings import Kind as Wrong
+
+# Commits whose files are held back before they are applied together: applying costs a look at every live file.
+_PENDING_MAX = 1000
+
+# Of files that differ, this many are named.
+_NAMED_MAX = 3
+
+
+def check_log(log: Log, version: int | None = None) -> Iterator[Finding]:
+    """What is wrong with the log up to a version, the newest if None. Reads every commit and every checkpoint."""
+    files = [f for f in log.list_files() if version is None or f.end_version <= version]
+    yield from _check_hint(log)
+    yield from _check_completeness(files)
+    yield from _check_contents(log, files)
+    for file in files:
+        if file.kind is Kind.COMPACTED:
+            yield from _check_compacted(log, file)
+
+
+def check_checksum_file(snapshot: Snapshot) -> Iterator[Finding]:
+    """Whether the version checksum file, where there is one, counts the files as they are."""
+    name = log_files.checksum_name(snapshot.version)
+    try:
+        body = load_json(snapshot.log.env.store.get(f"{log_files.LOG_FOLDER}/{name}"))
+    except FileNotFoundError:
+        return
+    except ValueError:
+        body = None
+    if not isinstance(body, dict):
+        yield finding(Wrong.WRONG_CHECKSUM_FILE, file=name, version=snapshot.version, detail="it is no JSON object")
+        return
+    for key, found in (("numFiles", len(snapshot.live)), ("tableSizeBytes", snapshot.live.size_bytes)):
+        if body.get(key, found) != found:
+            detail = f"{key} is {body[key]}, and the log adds up to {found}"
+            yield finding(Wrong.WRONG_CHECKSUM_FILE, file=name, version=snapshot.version, detail=detail)
+
+
+# --- what is there
+
+
+def _check_hint(log: Log) -> Iterator[Finding]:
+    try:
+        hint = parse_last_checkpoint(log.env.store.get(log_files.LAST_CHECKPOINT))
+    except FileNotFoundError:
+        return
+    name = log_files.LAST_CHECKPOINT.rpartition("/")[2]
+    if hint is None:
+        yield finding(Wrong.BROKEN_HINT, file=name, version=None, detail="it is no JSON object with a version, or its checksum is wrong")
+    elif all(c.version != hint.version for c in log_files.complete_checkpoints(log.list_files())):
+        detail = f"it names the checkpoint of version {hint.version}, which is not there or has lost a part"
+        yield finding(Wrong.BROKEN_HINT, file=name, version=hint.version, detail=detail)
+
+
+def _check_completeness(files: Sequence[LogFile]) -> Iterator[Finding]:
+    commits = sorted(f.version for f in files if f.kind is Kind.COMMIT)
+    checkpoints = log_files.complete_checkpoints(files)
+    newest_checkpoint = max((c.version for c in checkpoints), default=-1)
+    for before, after in pairwise(commits):
+        if after > before + 1:
+            lost = f"version {before + 1}" if after == before + 2 else f"versions {before + 1} to {after - 1}"
+            covered = newest_checkpoint >= after - 1
+            consequence = "so that they cannot be read" if covered else "and no checkpoint covers them"
+            detail = f"the commits of {lost} are missing, {consequence}"
+            severity = None if covered else Severity.ERROR
+            yield finding(Wrong.MISSING_VERSIONS, file=None, version=before + 1, detail=detail, severity=severity)
+    whole = {file.name for checkpoint in checkpoints for file in checkpoint.files}
+    for file in files:
+        if file.is_checkpoint and file.name not in whole:
+            detail = f"the multi-part checkpoint that it is part {file.part} of has not all of its {file.parts} parts"
+            yield finding(Wrong.INCOMPLETE_CHECKPOINT, file=file.name, version=file.version, detail=detail)
+
+
+# --- what it says
+
+
+@dataclass(slots=True)
+class _Replay:
+    """What the log adds up to, up to a version. Files are applied a batch of commits at a time."""
+
+    log: Log
+    version: int = -1
+    state: State = field(default_factory=State)
+    live: LiveFiles = field(default_factory=lambda: LiveFiles(()))
+    pending: list[list[Action]] = field(default_factory=list)
+    timestamp_ms: int | None = None  # the last in-commit timestamp
+
+    def add(self, version: int, actions: list[Action]) -> None:
+        self.version = version
+        apply(self.state, [a for a in actions if isinstance(a, Protocol | Metadata | Txn | DomainMetadata)], self.log.canonical)
+        self.pending.append(actions)
+        if len(self.pending) >= _PENDING_MAX:
+            self.settle()
+
+    def settle(self) -> LiveFiles:
+        self.live = self.live.after(self.pending[::-1], self.log.canonical)
+        self.pending = []
+        return self.live
+
+
+def _check_contents(log: Log, files: Sequence[LogFile]) -> Iterator[Finding]:
+    commits = {f.version: f for f in files if f.kind is Kind.COMMIT}
+    checkpoints: dict[int, list[Checkpoint]] = {}
+    for checkpoint in log_files.complete_checkpoints(files):
+        checkpoints.setdefault(checkpoint.version, []).append(checkpoint)
+    running: _Replay | None = _Replay(log)
+    for version in sorted({*commits, *checkpoints}):
+        actions: list[Action] | None = None
+        if version in commits:
+            try:
+                actions = log.read(commits[version])
+            except DeltaLogError as error:
+                yield of_error(Wrong.ILLEGAL_LOG_FILE, commits[version].name, version, error)
+        if running is None or actions is None or running.version != version - 1:
+            running = None  # until a checkpoint tells again what there is
+        else:
+            running.add(version, actions)
+            yield from _check_in_commit_timestamp(running, commits[version], actions)
+        for checkpoint in checkpoints.get(version, ()):
+            try:
+                found = _from_checkpoint(log, checkpoint)
+            except DeltaError as error:
+                yield of_error(Wrong.BROKEN_CHECKPOINT, _name(checkpoint), version, error)
+                continue
+            if running is None:
+                running = found
+                continue
+            for detail in _differences(running, found):
+                yield finding(Wrong.WRONG_CHECKPOINT, file=_name(checkpoint), version=version, detail=detail)
+
+
+def _check_in_commit_timestamp(running: _Replay, commit: LogFile, actions: Iterable[Action]) -> Iterator[Finding]:
+    """Protocol: "In-Commit Timestamps": every commit has one, and they rise."""
+    protocol, metadata = running.state.protocol, running.state.metadata
+    if protocol is None or metadata is None or not in_commit_timestamps_enabled(protocol, metadata):
+        running.timestamp_ms = None
+        return
+    info = next((a for a in actions if isinstance(a, CommitInfo)), None)
+    before, running.timestamp_ms = running.timestamp_ms, info.in_commit_timestamp_ms if info is not None else None
+    if running.timestamp_ms is None:
+        detail = "in-commit timestamps are enabled, and it has none"
+    elif before is not None and running.timestamp_ms <= before:
+        detail = f"its in-commit timestamp {running.timestamp_ms} is not after the one before it, {before}"
+    else:
+        return
+    yield finding(Wrong.ILLEGAL_LOG_FILE, file=commit.name, version=commit.version, detail=detail)
+
+
+def _from_checkpoint(log: Log, checkpoint: Checkpoint) -> _Replay:
+    actions, parts = read_checkpoint(log.env.store, checkpoint)
+    found = _Replay(log, checkpoint.version, live=LiveFiles(parts))
+    apply(found.state, actions, log.canonical)
+    for name, action in (("protocol", found.state.protocol), ("metaData", found.state.metadata)):
+        if action is None:
+            raise CorruptCheckpointError(table=log.url, file=_name(checkpoint), detail=f"it has no {name} action")
+    assert found.state.metadata is not None
+    _ = found.state.metadata.schema  # which raises what is wrong with it
+    return found
+
+
+def _name(checkpoint: Checkpoint) -> str:
+    first, last = checkpoint.files[0].name, checkpoint.files[-1].name
+    return first if first == last else f"{first} to {last}"
+
+
+# --- the same thing said twice
+
+
+def _differences(commits: _Replay, checkpoint: _Replay) -> Iterator[str]:
+    """What a checkpoint says otherwise than the commits up to its version."""
+    mine, theirs = commits.state, checkpoint.state
+    if _protocol(mine.protocol) != _protocol(theirs.protocol):
+        yield f"its protocol is {theirs.protocol}, and the commits have {mine.protocol}"
+    if _metadata(mine.metadata) != _metadata(theirs.metadata):
+        yield "its metaData differs from that of the commits"
+    for app_id, txn in theirs.txns.items():  # a checkpoint may leave out old ones, but not say other things of those it has
+        known = mine.txns.get(app_id)
+        if known is None or known.version != txn.version:
+            yield f"it has version {txn.version} for application {app_id}, and the commits {None if known is None else known.version}"
+    if {d.domain: d.configuration for d in mine.domains.values()} != {d.domain: d.configuration for d in theirs.domains.values()}:
+        yield f"it has the domains {sorted(theirs.domains)}, and the commits {sorted(mine.domains)}, or their configurations differ"
+    if theirs.metadata is not None and theirs.protocol is not None:
+        mode, schema = mapping_mode(theirs.protocol, theirs.metadata.configuration), theirs.metadata.schema
+        columns = [stored_name(f, mode) for name in theirs.metadata.partition_columns if (f := schema.find(name))]
+        told = (_comparable(live, commits.log, columns) for live in (commits.settle(), checkpoint.live))
+        yield from _file_differences(*told)
+
+
+def _protocol(protocol: Protocol | None) -> object:
+    if protocol is None:
+        return None
+    features = (protocol.reader_features or frozenset(), protocol.writer_features or frozenset())
+    return (protocol.reader_version, protocol.writer_version, *features)
+
+
+def _metadata(metadata: Metadata | None) -> object:
+    if metadata is None:
+        return None
+    return (metadata.id, _schema(metadata), metadata.partition_columns, dict(metadata.configuration))
+
+
+def _schema(metadata: Metadata) -> object:
+    """The schema; its text where that is none."""
+    try:
+        return metadata.schema
+    except DeltaError:
+        return metadata.schema_string
+
+
+def _comparable(live: LiveFiles, log: Log, partition_columns: Sequence[str]) -> pa.Table:
+    """The files in one order, by columns in which two tellings of one version must agree."""
+    values = live.column("partition_values")
+    columns = {
+        "path": canonical_paths(live.column("path"), log),
+        "vector": pa.chunked_array([_vector_ids(chunk) for chunk in live.column("deletion_vector").chunks], pa.string()),
+        "size_bytes": live.column("size_bytes"),
+    }
+    for name in partition_columns:
+        chunks = [pc.map_lookup(chunk, pa.scalar(name), "last") for chunk in values.chunks]
+        texts = pa.chunked_array(chunks, pa.string())
+        columns[f"partition {name}"] = pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)
+    return sorted_table(pa.table(columns), ["path", "vector"])
+
+
+def canonical_paths(paths: pa.ChunkedArray, log: Log) -> pa.ChunkedArray:
+    """The one spelling of each path."""
+    odd = pc.match_substring_regex(paths, AMBIGUOUS)
+    if not pc.any(odd).as_py():
+        return paths
+    return replaced(paths, odd, lambda path: _spelled(path, log))
+
+
+def _spelled(path: str, log: Log) -> str:
+    """The one spelling of a path; the path as it is where that is no text."""
+    spelling = log.canonical(path)
+    return spelling if is_text(spelling) else path
+
+
+def _vector_ids(vectors: pa.StructArray) -> pa.Array:
+    """The protocol's unique ids; the empty text where there is no vector."""
+    kind, path, offset = (pc.struct_field(vectors, name) for name in ("storageType", "pathOrInlineDv", "offset"))
+    suffix = pc.fill_null(pc.binary_join_element_wise("@", offset.cast(pa.string()), ""), "")
+    return pc.fill_null(pc.binary_join_element_wise(kind, path, suffix, ""), "")
+
+
+def _file_differences(commits: pa.Table, checkpoint: pa.Table) -> Iterator[str]:
+    if commits.equals(checkpoint):
+        return
+    keys = [_row_keys(table) for table in (commits, checkpoint)]
+    lost, extra = (sorted(mine.keys() - theirs.keys()) for mine, theirs in (keys, keys[::-1]))
+    changed = sorted(key for key in keys[0].keys() & keys[1].keys() if keys[0][key] != keys[1][key])
+    for what, found in (("lacks", lost), ("has files that are not live,", extra), ("tells size or partition otherwise of", changed)):
+        if found:
+            named = ", ".join(path for path, _ in found[:_NAMED_MAX])
+            yield f"it {what} {named}" + (f" and {len(found) - _NAMED_MAX} more" if len(found) > _NAMED_MAX else "")
+
+
+def _row_keys(table: pa.Table) -> dict[tuple[str, str], tuple[object, ...]]:
+    columns = [column.to_pylist() for column in table.columns]
+    return {(path, vector): tuple(rest) for path, vector, *rest in zip(*columns, strict=True)}
+
+
+def _check_compacted(log: Log, file: LogFile) -> Iterator[Finding]:
+    """Whether a compacted file does to any table what its commits do, as far as these are still there."""
+    try:
+        compacted = replay([log.read(file)], log.canonical)
+        commits = [log.read_version(version) for version in range(file.version, file.end_version + 1)]
+    except DeltaLogError as error:
+        if error.parameters.get("file") == file.name:  # the commits have been read before: what is wrong with them is known
+            yield of_error(Wrong.WRONG_COMPACTED_LOG, file.name, file.end_version, error)
+        return
+    expected = replay(commits, log.canonical)
+    for detail in _compaction_differences(expected, compacted, commits):
+        yield finding(Wrong.WRONG_COMPACTED_LOG, file=file.name, version=file.end_version, detail=detail)
+
+
+def _compaction_differences(expected: State, found: State, commits: Iterable[Iterable[Action]]) -> Iterator[str]:
+    if (_protocol(expected.protocol), _metadata(expected.metadata)) != (_protocol(found.protocol), _metadata(found.metadata)):
+        yield "its protocol or metaData differs from that of its commits"
+    if _versions(expected.txns) != _versions(found.txns):
+        yield "its application transactions differ from those of its commits"
+    if _sizes(expected.adds) != _sizes(found.adds):
+        yield "it adds other files than its commits do"
+    made_here = {a.path for actions in commits for a in actions if isinstance(a, Add)}
+    lost = {key for key, remove in expected.removes.items() if remove.path not in made_here} - found.removes.keys()
+    if lost or found.removes.keys() - expected.removes.keys():
+        yield "it removes other files than its commits do"
+
+
+def _versions(txns: Mapping[str, Txn]) -> dict[str, int]:
+    return {app_id: txn.version for app_id, txn in txns.items()}
+
+
+def _sizes(adds: Mapping[tuple[str, str | None], Add]) -> dict[tuple[str, str | None], int]:
+    return {key: add.size_bytes for key, add in adds.items()}

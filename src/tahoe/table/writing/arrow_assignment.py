@@ -1,0 +1,146 @@
+"""Arrow data as the columns of a table: found by name at every depth, cast, and checked before anything is written.
+
+Protocol: "Schema Serialization Format" (what `nullable`, `containsNull` and `valueContainsNull` promise). Names are compared without
+regard to case; what the data does not have is null.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tahoe.errors import NotNullViolationError, SchemaMismatchError, UnsupportedOperationError
+from tahoe.protocol.partitions import may_be_stored_as_null
+from tahoe.protocol.schema import VARIANT, Array, DataType, Field, Map, Struct
+from tahoe.table.arrow.types import arrow_schema, arrow_type
+
+# Spark keeps the declared char(n) or varchar(n) of a column, whose type is string otherwise, under this key.
+_CHAR_VARCHAR = "__CHAR_VARCHAR_TYPE_STRING"
+_LIMITED = re.compile(r"(char|varchar)\((\d+)\)")
+
+
+def fit_arrow(data: pa.Table, schema: Struct, *, table: str, partition_columns: Sequence[str] = ()) -> pa.Table:
+    """The rows with a table's columns, in its order and types, as they will be stored.
+
+    Args:
+        partition_columns: their values are stored as texts, of which the empty one is null.
+
+    Raises:
+        SchemaMismatchError: a value or a type that the column cannot take.
+        NotNullViolationError: a null where the schema has none, at whatever depth.
+        UnsupportedOperationError: text of a limited length inside a nested column.
+    """
+    positions = {name.lower(): position for position, name in enumerate(data.column_names)}
+    texts = {field.name for field in schema if field.name in partition_columns and may_be_stored_as_null(field.type)}
+    columns = [_column(data, positions.get(field.name.lower()), field, table, is_text=field.name in texts) for field in schema]
+    nullable = pa.schema([f.with_nullable(True) for f in arrow_schema(schema)])
+    return pa.table(columns, schema=nullable)
+
+
+def _column(data: pa.Table, position: int | None, field: Field, table: str, *, is_text: bool) -> pa.ChunkedArray:
+    wanted = arrow_type(field.type)
+    if position is None:
+        column = pa.chunked_array([pa.nulls(data.num_rows, wanted)])
+    else:
+        given = data.column(position)
+        try:
+            chunks = [_limited(_fitted(chunk, field.type, (field.name,), table), field, table) for chunk in given.chunks]
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
+            raise SchemaMismatchError(
+                table=table,
+                detail=f"column {field.name} is {given.type}, and the table has {field.type} ({error})",
+                remedy="Cast the column before it is appended.",
+            ) from error
+        column = pa.chunked_array([_as_stored(chunk) for chunk in chunks] if is_text else chunks, type=wanted)
+    if not field.nullable and column.null_count:
+        raise NotNullViolationError(table=table, column=field.name)
+    return column
+
+
+def _as_stored(values: pa.Array) -> pa.Array:
+    """Texts, or bytes, of a partition column as readers will see them."""
+    return pc.if_else(pc.equal(pc.binary_length(values), 0), pa.scalar(None, values.type), values)
+
+
+def _without_views(values: pa.Array) -> pa.Array:
+    """Categories that Arrow can take by their numbers: it has no way to take views."""
+    if pa.types.is_string_view(values.type):
+        return values.cast(pa.large_string())
+    return values.cast(pa.large_binary()) if pa.types.is_binary_view(values.type) else values
+
+
+def _fitted(values: pa.Array, wanted: DataType, path: Sequence[str], table: str) -> pa.Array:
+    if pa.types.is_dictionary(values.type):
+        return _fitted(pc.take(_without_views(values.dictionary), values.indices), wanted, path, table)
+    given = values.type
+    match wanted:
+        case Struct(fields) if pa.types.is_struct(given):
+            return _fitted_struct(values, fields, path, table)
+        case Map() if pa.types.is_map(given):
+            values = _compact(values)
+            key = _checked(values.keys, Field(name="key", type=wanted.key, nullable=False), path, table)
+            item = _checked(values.items, Field(name="value", type=wanted.value, nullable=wanted.value_contains_null), path, table)
+            rebuilt = pa.MapArray.from_arrays(values.offsets, key, item, type=arrow_type(wanted))
+            return pc.if_else(values.is_valid(), rebuilt, pa.scalar(None, rebuilt.type)) if values.null_count else rebuilt
+        case Array() if pa.types.is_list(given) or pa.types.is_large_list(given) or pa.types.is_fixed_size_list(given):
+            lists = values if pa.types.is_list(given) else values.cast(pa.list_(given.value_type))
+            lists = _compact(lists)
+            element = _checked(lists.values, Field(name="element", type=wanted.element, nullable=wanted.contains_null), path, table)
+            return pa.ListArray.from_arrays(lists.offsets, element, type=arrow_type(wanted), mask=lists.is_null())
+        case _ if wanted == VARIANT:
+            raise pa.ArrowInvalid("the small writer does not make variants")
+        case _:
+            return values.cast(arrow_type(wanted))
+
+
+def _fitted_struct(values: pa.StructArray, fields: Sequence[Field], path: Sequence[str], table: str) -> pa.Array:
+    children = {child.name.lower(): flat for child, flat in zip(values.type, values.flatten(), strict=True)}
+    fitted = []
+    for field in fields:
+        child = children.get(field.name.lower())
+        missing = pa.nulls(len(values), arrow_type(field.type))
+        inner = missing if child is None else _fitted(child, field.type, (*path, field.name), table)
+        if not field.nullable and pc.any(pc.and_(inner.is_null(), values.is_valid())).as_py():
+            raise NotNullViolationError(table=table, column=".".join((*path, field.name)))
+        fitted.append(inner)
+    wanted = arrow_type(Struct(tuple(fields)))
+    return pa.StructArray.from_arrays(fitted, fields=list(wanted), mask=values.is_null())
+
+
+def _checked(values: pa.Array, field: Field, path: Sequence[str], table: str) -> pa.Array:
+    """What is inside an array or a map."""
+    inner = _fitted(values, field.type, (*path, field.name), table)
+    if not field.nullable and inner.null_count:
+        raise NotNullViolationError(table=table, column=".".join((*path, field.name)))
+    return inner
+
+
+def _compact(values: pa.Array) -> pa.Array:
+    """The same arrays or maps with nothing in their parts that is nobody's: behind a null, or outside of a slice."""
+    return values.take(pa.array(range(len(values)), pa.int64()))
+
+
+def _limited(values: pa.Array, field: Field, table: str) -> pa.Array:
+    """Text of a limited length: blanks beyond the limit are cut off, anything else is refused; char is padded."""
+    declared = field.metadata.get(_CHAR_VARCHAR)
+    if declared is None:
+        return values
+    found = _LIMITED.fullmatch(str(declared).strip().lower())
+    if found is None:
+        remedy = "Append it with Spark."
+        raise UnsupportedOperationError(
+            operation="Appending Arrow data",
+            table=table,
+            detail=f"column {field.name} is {declared}, whose lengths are not checked",
+            remedy=remedy,
+        )
+    limit = int(found[2])
+    is_long = pc.greater(pc.utf8_length(values), limit)
+    cut = pc.if_else(is_long, pc.utf8_slice_codeunits(values, 0, limit), values)
+    if pc.any(pc.and_(is_long, pc.greater(pc.utf8_length(pc.utf8_rtrim(values, " ")), limit))).as_py():
+        detail = f"column {field.name} is {declared}, and the data has longer text in it"
+        raise SchemaMismatchError(table=table, detail=detail, remedy="Shorten the text before it is appended.")
+    return pc.utf8_rpad(cut, limit) if found[1] == "char" else cut

@@ -1,0 +1,259 @@
+"""Writing Arrow data without Spark: the small writer behind `Table.append`.
+
+Protocol: "Writer Requirements for Column Mapping", "Per-file Statistics". One data file a partition; for what fits in memory.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from tahoe.errors import (
+    CommitOutcomeUnknownError,
+    DeltaError,
+    MetadataChangedException,
+    NoColumnsError,
+    UnsupportedDataTypeError,
+    WriteAlreadyRecordedError,
+)
+from tahoe.protocol.column_mapping import column_id
+from tahoe.protocol.constraints import constraints_of
+from tahoe.protocol.partitions import format_partition_value, partition_folder
+from tahoe.protocol.schema import VOID, Array, DataType, Field, Map, Struct, types_in, walk_fields
+from tahoe.table.arrow.compression import arrow_codec
+from tahoe.table.arrow.types import arrow_type, delta_schema
+from tahoe.table.reading.constraints import check_rows
+from tahoe.table.reading.table_reader import TableReader
+from tahoe.table.writing.arrow_assignment import fit_arrow
+from tahoe.table.writing.arrow_values import check_generated, completed, minted_in
+from tahoe.table.writing.footers import read_statistics
+from tahoe.table.writing.write_plan import WritePlan, WriteRequest, WrittenFile, plan_write
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """The rows of one partition, with the columns that its file holds."""
+
+    values: dict[str, Any]
+    rows: pa.Table
+
+
+def write_arrow(table: TableReader, data: pa.Table, request: WriteRequest) -> int | None:
+    """Write rows as a request says, in one commit.
+
+    Returns:
+        the version made; None where there was nothing to do.
+
+    Raises:
+        DeltaAnalysisError: the data does not fit the table; nothing was written.
+        DeltaConcurrentModificationException: another writer was first, and it matters; what was written is gone.
+    """
+    plan = plan_write(table, request)
+    return None if plan is None else commit_files(plan, write_files(plan, data), data.num_rows)
+
+
+def given_schema(data: pa.Table, *, table: str) -> Struct:
+    """The Delta schema of rows that are to be written.
+
+    Raises:
+        NoColumnsError: they have no columns.
+        UnsupportedDataTypeError: a type that Delta cannot hold, with the column.
+    """
+    if not data.num_columns:
+        raise NoColumnsError(table=table)
+    return delta_schema(data.schema, table=table)
+
+
+def write_files(plan: WritePlan, data: pa.Table, *, are_new: bool = True) -> list[WrittenFile]:
+    """Write the data files of a plan, with their statistics: one a partition. If that fails, none is left.
+
+    Args:
+        are_new: the rows were not in the table before; rows that were are whole, and keep the numbers that they have.
+
+    Raises:
+        DeltaAnalysisError: the data does not fit the table, or lacks what only Spark can compute.
+    """
+    plan.check_writes_files()
+    _check_structs(plan)
+    schema, url, zone, values = plan.schema, plan.url, plan.table.log.zone, plan.column_values
+    minted = minted_in(data, schema, values) if are_new else []
+    rows = completed(data, schema, values, table=url, zone=zone) if are_new else data
+    fitted = fit_arrow(rows, schema, table=url, partition_columns=plan.partition_columns)
+    if are_new:
+        check_generated(fitted, schema, values, table=url, zone=zone)
+    check_rows(fitted, constraints_of(plan.metadata, table=url), schema, table=url, zone=zone)
+    written: list[WrittenFile] = []
+    try:
+        written.extend(_write_part(plan, part) for part in _partitions(fitted, plan) if part.rows.num_rows)
+        return _with_statistics(plan, written, minted)
+    except FileNotFoundError as error:
+        delete_files(plan, written)
+        winner, detail = "a file that was just written is gone", "the table was dropped or made anew since this write began"
+        raise MetadataChangedException(table=url, winner=winner, detail=detail) from error
+    except (DeltaError, OSError, pa.ArrowException):
+        delete_files(plan, written)
+        raise
+
+
+def commit_files(plan: WritePlan, files: Sequence[WrittenFile], rows: int) -> int | None:
+    """Commit what was written. Where nothing was committed, and that is certain, they go; None where another did the same meanwhile."""
+    metrics = {"numFiles": len(files), "numOutputRows": rows, "numOutputBytes": sum(f.size_bytes for f in files)}
+    try:
+        return plan.commit(files, metrics)
+    except CommitOutcomeUnknownError:
+        raise
+    except DeltaError as error:
+        delete_files(plan, files)
+        if isinstance(error, WriteAlreadyRecordedError):
+            return None
+        raise
+
+
+def delete_files(plan: WritePlan, files: Sequence[WrittenFile]) -> None:
+    for file in files:
+        plan.table.env.store.delete(file.key)
+
+
+# --- files
+
+
+def _check_structs(plan: WritePlan) -> None:
+    """A Parquet file has no place for a struct without fields."""
+    for path, column in walk_fields(plan.schema):
+        if Struct(()) in types_in(column.type):
+            raise UnsupportedDataTypeError(table=plan.url, column=".".join(path), type="a struct without fields, or holds one")
+
+
+def _partitions(data: pa.Table, plan: WritePlan) -> Iterator[_Part]:
+    names = list(plan.partition_columns)
+    others = [name for name in data.column_names if name not in names]
+    rest = [*others, *names] if plan.keeps_partitions_in_files else others
+    if not names:
+        yield _Part({}, data)
+        return
+    encoded = [pc.dictionary_encode(data.column(name), null_encoding="encode") for name in names]  # one dictionary for all chunks
+    codes = pa.table([_indices(column) for column in encoded], names=[str(i) for i in range(len(names))])
+    for combination in codes.group_by(codes.column_names).aggregate([]).to_pylist():
+        mask = pa.repeat(pa.scalar(True), data.num_rows)
+        for name, code in combination.items():
+            mask = pc.and_(mask, pc.equal(codes.column(name), code))
+        values = {name: _value(encoded[i].chunk(0).dictionary[combination[str(i)]]) for i, name in enumerate(names)}
+        yield _Part(values, data.select(rest).filter(mask))
+
+
+def _value(value: pa.Scalar) -> Any:
+    """As Python's value; a date or a time that Python's calendar lacks is the number that Arrow keeps."""
+    try:
+        return value.as_py()
+    except (OverflowError, ValueError):
+        return value.value
+
+
+def _indices(encoded: pa.ChunkedArray) -> pa.ChunkedArray:
+    return pa.chunked_array([chunk.indices for chunk in encoded.chunks], type=encoded.type.index_type)
+
+
+def _write_part(plan: WritePlan, part: _Part) -> WrittenFile:
+    env = plan.table.env
+    values = _serialised(plan, part)
+    plan.check_replaced(values)
+    folder = partition_folder(plan.physical_partition_columns, values)
+    codec = arrow_codec(plan.metadata.configuration, table=plan.url)
+    name = f"part-00000-{env.new_id()}-c000.{'' if codec == 'none' else f'{codec}.'}parquet"
+    key = f"{folder}/{name}" if folder else name
+    content = _parquet(plan, part.rows, codec)
+    env.store.put(key, content)
+    return WrittenFile(key=key, size_bytes=len(content), modification_time_ms=env.clock_ms(), partition_values=values)
+
+
+def _serialised(plan: WritePlan, part: _Part) -> dict[str, str | None]:
+    types = [field.type for field in (plan.schema.find(name) for name in plan.partition_columns) if field is not None]
+    texts = [format_partition_value(value, kind, table=plan.url) for value, kind in zip(part.values.values(), types, strict=True)]
+    return dict(zip(plan.physical_partition_columns, texts, strict=True))
+
+
+def _parquet(plan: WritePlan, rows: pa.Table, codec: str) -> bytes:
+    logical = {field.name: field for field in plan.schema}
+    physical = dict(zip((f.name for f in plan.schema), plan.physical_schema, strict=True))
+    kept = [name for name in rows.column_names if logical[name].type != VOID]
+    fields = [_physical_field(physical[name]) for name in kept]
+    columns = [
+        pa.chunked_array([_renamed(chunk, field.type) for chunk in rows.column(name).chunks], type=field.type)
+        for name, field in zip(kept, fields, strict=True)
+    ]
+    data, out = pa.table(columns, schema=pa.schema(fields)), io.BytesIO()
+    pq.write_table(data, out, compression=codec, store_schema=False, write_statistics=_without_nan(data))
+    return out.getvalue()
+
+
+def _without_nan(data: pa.Table) -> list[str]:
+    """The columns that get statistics, as the file calls them. Arrow leaves NaN out of the bounds, and to Delta it is the largest value."""
+    chunks = [(name, chunk) for name in data.column_names for chunk in data.column(name).chunks]
+    leaves = [leaf for name, chunk in chunks for leaf in _leaves(name, chunk)]
+    with_nan = {path for path, values in leaves if pa.types.is_floating(values.type) and pc.any(pc.is_nan(values)).as_py()}
+    return [path for path in dict.fromkeys(path for path, _ in leaves) if path not in with_nan]
+
+
+def _leaves(path: str, values: pa.Array) -> Iterator[tuple[str, pa.Array]]:
+    """The Parquet columns of a column, with the values in them."""
+    kind = values.type
+    if pa.types.is_struct(kind):
+        for field, child in zip(kind, values.flatten(), strict=True):
+            yield from _leaves(f"{path}.{field.name}", child)
+    elif pa.types.is_map(kind):
+        yield from _leaves(f"{path}.key_value.key", values.keys)
+        yield from _leaves(f"{path}.key_value.value", values.items)
+    elif pa.types.is_list(kind):
+        yield from _leaves(f"{path}.list.element", values.values)
+    else:
+        yield path, values
+
+
+def _physical_field(field: Field) -> pa.Field:
+    number = column_id(field)
+    metadata = None if number is None else {"PARQUET:field_id": str(number)}
+    return pa.field(field.name, _physical_type(field.type), metadata=metadata)
+
+
+def _physical_type(data_type: DataType) -> pa.DataType:
+    match data_type:
+        case Struct(fields):
+            return pa.struct([_physical_field(f) for f in fields if f.type != VOID])
+        case Array():
+            return pa.list_(pa.field("element", _physical_type(data_type.element)))
+        case Map():
+            return pa.map_(_physical_type(data_type.key), _physical_type(data_type.value))
+        case _:
+            return arrow_type(data_type)
+
+
+def _renamed(values: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """The same values under the names of their physical type; void fields have no place in it."""
+    if values.type.equals(wanted):
+        return values
+    if values.offset:
+        values = values.take(pa.array(range(len(values)), pa.int64()))
+    if pa.types.is_struct(wanted):
+        given = [child for child, field in zip(values.flatten(), values.type, strict=True) if not pa.types.is_null(field.type)]
+        children = [_renamed(child, field.type) for child, field in zip(given, wanted, strict=True)]
+        return pa.StructArray.from_arrays(children, fields=list(wanted), mask=values.is_null())
+    if pa.types.is_map(wanted):
+        keys, items = _renamed(values.keys, wanted.key_type), _renamed(values.items, wanted.item_type)
+        rebuilt = pa.MapArray.from_arrays(values.offsets, keys, items, type=wanted)
+        return pc.if_else(values.is_valid(), rebuilt, pa.scalar(None, wanted)) if values.null_count else rebuilt
+    if pa.types.is_list(wanted):
+        return pa.ListArray.from_arrays(values.offsets, _renamed(values.values, wanted.value_type), type=wanted, mask=values.is_null())
+    return values.cast(wanted)
+
+
+def _with_statistics(plan: WritePlan, files: list[WrittenFile], minted: Sequence[str]) -> list[WrittenFile]:
+    keys = [f.key for f in files]
+    store, mode = plan.table.env.store, plan.column_mapping_mode
+    statistics = read_statistics(store, keys, plan.metadata, mode, clustering=plan.clustering_columns, minted=minted)
+    return [replace(f, statistics=statistics[f.key].json, minted=statistics[f.key].minted) for f in files]

@@ -1,0 +1,82 @@
+"""Giving a table feature up, so that readers and writers that do not know it can go on with the table.
+
+Protocol: "Table Features", "Checkpoint Protection". First all that the newest version has of it goes; then a checkpoint is written, so
+that no reader need look at versions that use the feature; then the protocol lets it go. Those versions stay, and their checkpoints are
+protected, unless the history is cut off, which takes two calls with a day between them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tahoe.errors import FeatureDropWaitsError
+from tahoe.protocol.definition import Definition
+from tahoe.protocol.features import Feature, droppable_feature
+from tahoe.protocol.properties import DROP_FEATURE_RETENTION, find_property
+from tahoe.table.commit.checkpoint_writer import write_checkpoint
+from tahoe.table.commit.post_commit_hooks import clean_log
+from tahoe.table.commit.transaction import Transaction
+from tahoe.table.reading.table_reader import TableReader
+from tahoe.table.writing.feature_traces import check_files, check_history_matters, users_domains, wait_for
+from tahoe.table.writing.transaction_builder import Changes
+
+
+def drop_feature(
+    table: TableReader,
+    name: str,
+    *,
+    truncate_history: bool = False,
+    engine: str | None = None,
+    clear: Callable[[Feature], bool] = lambda _: False,
+) -> None:
+    """Take a feature from a table.
+
+    Args:
+        truncate_history: cut off the history that uses it, as far as it is older than `delta.dropFeatureTruncateHistory.retentionDuration`.
+        engine: the program that hosts tahoe, for the history.
+        clear: takes what files have of the feature out of them, where that needs rows to be written again. Says whether there was anything.
+
+    Raises:
+        FeatureDropError: it does not exist, or not here; or something of the table needs it.
+        FeatureDropWaitsError: it is used no more, and the history cannot be cut off yet.
+        DeltaConcurrentModificationException: another writer was there meanwhile.
+    """
+    snapshot = table.snapshot()
+    feature = droppable_feature(snapshot.protocol, name, table=table.url)
+    check_history_matters(feature, truncate_history=truncate_history, table=table.url)
+    cleared = clear(feature)
+    snapshot = table.snapshot()
+    check_files(feature, snapshot)
+    # Refused now, before anything of it is switched off, where a column or another property needs it.
+    Definition(table=table.url, protocol=snapshot.protocol, metadata=snapshot.metadata).without_feature(feature)
+    cleared = _switch_off(table, feature, engine) or cleared
+    if feature.is_reader_feature or truncate_history:
+        if truncate_history:  # what the newest commit says may be of the feature still, and no cleanup takes the newest
+            Transaction(log=table.log, base=table.snapshot(), actions=[], operation="Empty Commit", engine=engine).commit()
+        write_checkpoint(table.snapshot())
+    if truncate_history:
+        snapshot = table.snapshot()
+        if cleared:
+            detail = f"version {snapshot.version} uses it no more, but versions before do that can still be read"
+            raise FeatureDropWaitsError(feature=feature.name, table=table.url, detail=detail, remedy=wait_for(snapshot))
+        clean_log(snapshot, DROP_FEATURE_RETENTION.get(snapshot.properties, table=table.url))
+    with Changes(table, engine=engine) as changes:
+        changes.drop_feature(name, truncate_history=truncate_history)
+    if feature.is_reader_feature:
+        write_checkpoint(table.snapshot())
+
+
+def _switch_off(table: TableReader, feature: Feature, engine: str | None) -> bool:
+    """Let no writer use a feature any more that readers must know, and take the domains of users away. Says whether anything was done."""
+    snapshot = table.snapshot()
+    known = [found for name in feature.properties if (found := find_property(name)) is not None and not found.is_internal]
+    switched = [found.name for found in known if found.name in snapshot.properties] if feature.is_reader_feature else []
+    domains = users_domains(feature, snapshot)
+    if not (switched or domains):
+        return False
+    with Changes(table, engine=engine) as changes:
+        if switched:
+            changes.unset_properties(switched)
+        for name in domains:
+            changes.set_domain(name, None)
+    return True

@@ -1,0 +1,127 @@
+"""What a table still has of a feature that it gives up, in its files, its domains and its history.
+
+Protocol: "Table Features", "Checkpoint Protection".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tahoe.errors import (
+    CheckpointProtectionKeptError,
+    FeatureInHistoryError,
+    FeatureInUseError,
+    NoHistoryToTruncateError,
+)
+from tahoe.protocol import clustering, row_tracking
+from tahoe.protocol.actions import Action, Add, CheckpointMetadata, DomainMetadata, Metadata, Remove
+from tahoe.protocol.features import Feature, setting, uses_of
+from tahoe.protocol.log_files import Kind, LogFile, readable_versions
+from tahoe.protocol.properties import DROP_FEATURE_RETENTION, PROTECTED_CHECKPOINTS_BEFORE
+from tahoe.storage.env import Store
+from tahoe.table.log.checkpoint import read_few
+from tahoe.table.reading.snapshot import Snapshot, load_snapshot
+
+_VECTORS, _V2_CHECKPOINTS, _DOMAINS, _PROTECTION = "deletionVectors", "v2Checkpoint", "domainMetadata", "checkpointProtection"
+
+# Features whose domain goes with them.
+_OWN_DOMAINS = {clustering.FEATURE: clustering.DOMAIN, row_tracking.FEATURE: row_tracking.DOMAIN}
+
+
+def check_given_up(feature: Feature, snapshot: Snapshot, *, truncate_history: bool) -> None:
+    """Refuse to drop a feature that files, domains or, where it is to hold nothing of it, the history still have.
+
+    Raises:
+        FeatureInUseError, FeatureInHistoryError: they do.
+        NoHistoryToTruncateError, CheckpointProtectionKeptError: the history would have to be cut off for it, or need not be.
+    """
+    check_history_matters(feature, truncate_history=truncate_history, table=snapshot.url)
+    check_files(feature, snapshot)
+    domains = users_domains(feature, snapshot)
+    if domains:
+        detail = f"the table has the metadata domains {', '.join(domains)}"
+        remedy = "Remove them first: set_domain(name, None) in a transaction."
+        raise FeatureInUseError(feature=feature.name, table=snapshot.url, detail=detail, remedy=remedy)
+    if truncate_history and is_in_history(feature, snapshot):
+        detail = "versions that can still be read use it"
+        raise FeatureInHistoryError(feature=feature.name, table=snapshot.url, detail=detail, remedy=wait_for(snapshot))
+
+
+def check_files(feature: Feature, snapshot: Snapshot) -> None:
+    """Refuse to drop a feature by which files of the table are read, or were arranged.
+
+    Raises:
+        FeatureInUseError: there are such files.
+    """
+    detail = ""
+    if feature.name == _VECTORS and snapshot.live.has_deletion_vectors:
+        detail, remedy = "files of the table have deletion vectors", "Write them again first: REORG TABLE ... APPLY (PURGE)."
+    elif feature.name == clustering.FEATURE and snapshot.clustering_columns:
+        detail, remedy = "the table is clustered", "Give that up first: ALTER TABLE ... CLUSTER BY NONE."
+    if detail:
+        raise FeatureInUseError(feature=feature.name, table=snapshot.url, detail=detail, remedy=remedy)
+
+
+def users_domains(feature: Feature, snapshot: Snapshot) -> list[str]:
+    """The metadata domains that a table can have no more without a feature, and that belong to no other feature."""
+    return sorted(name for name, domain in snapshot.domains.items() if not domain.removed) if feature.name == _DOMAINS else []
+
+
+def check_history_matters(feature: Feature, *, truncate_history: bool, table: str) -> None:
+    """Old versions matter to readers, and so for features that readers must know.
+
+    Raises:
+        NoHistoryToTruncateError, CheckpointProtectionKeptError: the history would have to be cut off for it, or need not be.
+    """
+    if truncate_history and not feature.is_reader_feature and feature.name != _PROTECTION:
+        detail, remedy = "old versions are read without it", "Leave TRUNCATE HISTORY out."
+        raise NoHistoryToTruncateError(feature=feature.name, table=table, detail=detail, remedy=remedy)
+    if feature.name == _PROTECTION and not truncate_history:
+        detail, remedy = "it protects the history", "Truncate that: ALTER TABLE ... DROP FEATURE checkpointProtection TRUNCATE HISTORY."
+        raise CheckpointProtectionKeptError(feature=feature.name, table=table, detail=detail, remedy=remedy)
+
+
+def wait_for(snapshot: Snapshot) -> str:
+    """What the user can do about a history that is too young to be cut off."""
+    hours = DROP_FEATURE_RETENTION.get(snapshot.properties, table=snapshot.url).total_seconds() / 3600
+    name = DROP_FEATURE_RETENTION.name
+    return f"Repeat this when {hours:g} hours have passed ({name}), or leave TRUNCATE HISTORY out where that is possible."
+
+
+def domains_of(feature: Feature, snapshot: Snapshot) -> Iterable[DomainMetadata]:
+    """The metadata domains that go with a feature."""
+    found = snapshot.domains.get(_OWN_DOMAINS.get(feature.name, ""))
+    return [] if found is None or found.removed else [found]
+
+
+def is_in_history(feature: Feature, snapshot: Snapshot) -> bool:
+    """Whether a version that can be read uses the feature, or a file of the log, of whatever version."""
+    log = snapshot.log
+    files = log.list_files()
+    if feature.name == _PROTECTION:
+        before = setting(PROTECTED_CHECKPOINTS_BEFORE, snapshot.protocol, snapshot.properties, table=log.url)
+        return any(file.version < before for file in files)
+    if feature.name == _V2_CHECKPOINTS and any(_is_v2_checkpoint(log.env.store, file) for file in files):
+        return True
+    versions = readable_versions(files)
+    assert versions is not None, "a snapshot has a log"
+    oldest = load_snapshot(log, versions[0])
+    if uses_of(feature, oldest.schema, oldest.properties) or (feature.name == _VECTORS and oldest.live.has_deletion_vectors):
+        return True
+    return any(_uses(feature, action) for file in files if file.kind is Kind.COMMIT for action in log.read(file))
+
+
+def _is_v2_checkpoint(store: Store, file: LogFile) -> bool:
+    if file.kind is Kind.CLASSIC_CHECKPOINT:
+        return any(isinstance(action, CheckpointMetadata) for action in read_few(store, file.key))
+    return file.kind is Kind.UUID_CHECKPOINT
+
+
+def _uses(feature: Feature, action: Action) -> bool:
+    match action:
+        case Metadata():
+            return bool(uses_of(feature, action.schema, action.configuration))
+        case Add() | Remove():
+            return feature.name == _VECTORS and action.deletion_vector is not None
+        case _:
+            return False
