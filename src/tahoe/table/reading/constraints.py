@@ -12,7 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tahoe.errors import WITH_SPARKS_ENGINE, CheckConstraintViolatedError, InvalidPredicateError, UnsupportedOperationError
+from tahoe.errors import CheckConstraintViolatedError, InvalidPredicateError, UnsupportedOperationError
+from tahoe.errors.statements import WITH_SPARKS_ENGINE
 from tahoe.protocol.constraints import Constraint
 from tahoe.protocol.predicate import columns_of
 from tahoe.protocol.schema import Struct

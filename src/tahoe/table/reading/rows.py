@@ -16,7 +16,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tahoe.errors import WITH_SPARKS_ENGINE, ColumnNotFoundError, DataFileMissingError, InvalidDataFileError, UnsupportedOperationError
+from tahoe.errors import ColumnNotFoundError, DataFileMissingError, InvalidDataFileError, UnsupportedOperationError
+from tahoe.errors.statements import WITH_SPARKS_ENGINE
 from tahoe.protocol.actions import DeletionVectorDescriptor, FileAction, decode_deletion_vector
 from tahoe.protocol.column_mapping import column_id, stored_name
 from tahoe.protocol.conflict import RowIndexes

@@ -10,12 +10,12 @@ from datetime import tzinfo
 import pyarrow as pa
 
 from tahoe.errors import (
-    WITH_SPARKS_ENGINE,
     CheckConstraintViolatedError,
     DeltaError,
     GeneratedValueMismatchError,
     UnsupportedOperationError,
 )
+from tahoe.errors.statements import WITH_SPARKS_ENGINE
 from tahoe.protocol.column_values import ColumnValues, Identity, check_given
 from tahoe.protocol.constraints import Constraint
 from tahoe.protocol.predicate import Comparison, IsNull

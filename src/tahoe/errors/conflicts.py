@@ -1,0 +1,48 @@
+"""Another writer won, and what it did matters to this one."""
+
+from __future__ import annotations
+
+from tahoe.errors.root import DeltaError
+
+
+class DeltaConcurrentModificationException(DeltaError):
+    """Base of the conflicts. ``winner`` says which commit was in the way: version, operation, time."""
+
+    condition = "DELTA_CONCURRENT_MODIFICATION"
+    sqlstate = "2D521"
+    what = "{table}: another writer committed first ({winner}), and {detail}."
+    todo = "Nothing of this write was committed: run it again on the newest version."
+
+
+class ConcurrentWriteException(DeltaConcurrentModificationException):
+    condition = "DELTA_CONCURRENT_WRITE"
+
+
+class MetadataChangedException(DeltaConcurrentModificationException):
+    condition = "DELTA_METADATA_CHANGED"
+
+
+class ProtocolChangedException(DeltaConcurrentModificationException):
+    condition = "DELTA_PROTOCOL_CHANGED"
+
+
+class ConcurrentAppendException(DeltaConcurrentModificationException):
+    condition = "DELTA_CONCURRENT_APPEND"
+
+
+class ConcurrentDeleteReadException(DeltaConcurrentModificationException):
+    condition = "DELTA_CONCURRENT_DELETE_READ"
+
+
+class ConcurrentDeleteDeleteException(DeltaConcurrentModificationException):
+    condition = "DELTA_CONCURRENT_DELETE_DELETE"
+
+
+class ConcurrentTransactionException(DeltaConcurrentModificationException):
+    condition = "DELTA_CONCURRENT_TRANSACTION"
+
+
+class WriteAlreadyRecordedError(ConcurrentTransactionException):
+    """Another writer has committed this very write (``txnAppId``, ``txnVersion``) meanwhile: there is nothing left to do."""
+
+    condition = "DELTA_WRITE_ALREADY_RECORDED"

@@ -1,0 +1,135 @@
+"""Columns, clustering, constraints and properties of a table cannot be changed as asked."""
+
+from __future__ import annotations
+
+from tahoe.errors.root import DeltaAnalysisError
+
+
+class ColumnChangeError(DeltaAnalysisError):
+    """Base of the refusals to change one column of a table."""
+
+    condition = "DELTA_COLUMN_CHANGE"
+    sqlstate = "0AKDC"
+    what = "Column {column} of {table} cannot be changed so: {detail}."
+    todo = "{remedy}"
+
+
+class NewColumnNotNullError(ColumnChangeError):
+    condition = "DELTA_OPERATION_NOT_ALLOWED"
+    what = "Column {column} cannot be added to {table}: {detail}."
+
+
+class DefaultOfNewColumnError(ColumnChangeError):
+    condition = "WRONG_COLUMN_DEFAULTS_FOR_DELTA_ALTER_TABLE_ADD_COLUMN_NOT_SUPPORTED"
+    what = "Column {column} cannot be added to {table} with a default value: {detail}."
+
+
+class ParentNotStructError(ColumnChangeError):
+    condition = "DELTA_ADD_COLUMN_PARENT_NOT_STRUCT"
+    sqlstate = "42KD3"
+
+
+class RenameColumnUnsupportedError(ColumnChangeError):
+    condition = "DELTA_UNSUPPORTED_RENAME_COLUMN"
+    what = "Column {column} of {table} cannot be renamed: {detail}."
+
+
+class DropColumnUnsupportedError(ColumnChangeError):
+    condition = "DELTA_UNSUPPORTED_DROP_COLUMN"
+    what = "Column {column} of {table} cannot be dropped: {detail}."
+
+
+class DropPartitionColumnError(ColumnChangeError):
+    condition = "DELTA_UNSUPPORTED_DROP_PARTITION_COLUMN"
+    what = "Column {column} of {table} cannot be dropped: {detail}."
+
+
+class DropLastFieldError(ColumnChangeError):
+    condition = "DELTA_DROP_COLUMN_ON_SINGLE_FIELD_SCHEMA"
+    what = "Column {column} of {table} cannot be dropped: {detail}."
+
+
+class ColumnTypeChangeError(ColumnChangeError):
+    condition = "DELTA_UNSUPPORTED_ALTER_TABLE_CHANGE_COL_OP"
+
+
+class StructTypeChangeError(ColumnChangeError):
+    condition = "DELTA_CANNOT_UPDATE_STRUCT_FIELD"
+    sqlstate = "429BQ"
+
+
+class ArrayTypeChangeError(ColumnChangeError):
+    condition = "DELTA_CANNOT_UPDATE_ARRAY_FIELD"
+    sqlstate = "429BQ"
+
+
+class MapTypeChangeError(ColumnChangeError):
+    condition = "DELTA_CANNOT_UPDATE_MAP_FIELD"
+    sqlstate = "429BQ"
+
+
+class IdentityColumnChangeError(ColumnChangeError):
+    condition = "DELTA_IDENTITY_COLUMNS_ALTER_COLUMN_NOT_SUPPORTED"
+    sqlstate = "429BQ"
+
+
+class IdentityReplaceColumnsError(ColumnChangeError):
+    condition = "DELTA_IDENTITY_COLUMNS_REPLACE_COLUMN_NOT_SUPPORTED"
+    sqlstate = "429BQ"
+
+
+class InvalidClusteringError(DeltaAnalysisError):
+    condition = "DELTA_INVALID_CLUSTERING"
+    sqlstate = "42000"
+    what = "{table} cannot be clustered by {columns}: {detail}."
+    todo = "{remedy}"
+
+
+class ClusteredAndPartitionedError(InvalidClusteringError):
+    condition = "DELTA_CLUSTER_BY_WITH_PARTITIONED_BY"
+    sqlstate = "42613"
+
+
+class TooManyClusteringColumnsError(InvalidClusteringError):
+    condition = "DELTA_CLUSTER_BY_INVALID_NUM_COLUMNS"
+    sqlstate = "54000"
+
+
+class ClusteringStatisticsError(InvalidClusteringError):
+    condition = "DELTA_CLUSTERING_COLUMN_MISSING_STATS"
+    sqlstate = "22000"
+
+
+class ConstraintExistsError(DeltaAnalysisError):
+    condition = "DELTA_CONSTRAINT_ALREADY_EXISTS"
+    sqlstate = "42710"
+    what = "{table} has a constraint {constraint} already: {expression}."
+    todo = "Choose another name, or drop that one first."
+
+
+class ConstraintNotFoundError(DeltaAnalysisError):
+    condition = "DELTA_CONSTRAINT_DOES_NOT_EXIST"
+    sqlstate = "42704"
+    what = "{table} has no constraint {constraint}; it has {constraints}."
+    todo = "Check the spelling, or use DROP CONSTRAINT IF EXISTS."
+
+
+class ConstraintNotBooleanError(DeltaAnalysisError):
+    condition = "DELTA_NON_BOOLEAN_CHECK_CONSTRAINT"
+    sqlstate = "42621"
+    what = "{expression} cannot be the constraint {constraint} of {table}: it is {type} and no condition."
+    todo = "Give an expression that is true or false."
+
+
+class InvalidPropertyError(DeltaAnalysisError):
+    condition = "DELTA_INVALID_TABLE_PROPERTY"
+    sqlstate = "42616"
+    what = "The table property {property} of {table} cannot be {value}: {detail}."
+    todo = "Give a value that the property takes, or leave it out."
+
+
+class UnknownFeaturePropertyError(InvalidPropertyError):
+    condition = "DELTA_UNSUPPORTED_FEATURES_IN_CONFIG"
+    sqlstate = "56038"
+    what = "{property} asks for a feature of {table} that tahoe {tahoe_version} does not know."
+    todo = "It knows {known}."
