@@ -29,7 +29,7 @@ from tahoe.storage import Env
 from tahoe.table.reading.scan import Scan
 from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.table import Table
-from tahoe.table.writing.transaction_builder import Changes
+from tahoe.table.writing.transaction_builder import TransactionBuilder
 from tests.table.builders import memory_env
 
 ROWS = pa.table({"carrier": ["AA", "B6"], "n": [1, 2]})
@@ -61,24 +61,25 @@ NEEDED: dict[str, dict[str, Any]] = {
     "Scan.within": {"numbers": [0]},
     "Scan.column": {"name": "path"},
     "Snapshot.txn_version": {"app_id": "app"},
-    "Changes.append": {"data": ROWS},
-    "Changes.remove": {"paths": ["x"]},
-    "Changes.mark_deleted": {"path": "x", "rows": [0]},
-    "Changes.set_properties": {"properties": {}},
-    "Changes.unset_properties": {"names": ["x"]},
-    "Changes.set_schema": {"schema": ROWS.schema},
-    "Changes.add_columns": {"columns": [NewColumn(field=Field(name="new", type=STRING))]},
-    "Changes.rename_column": {"path": ("n",), "name": "m"},
-    "Changes.drop_columns": {"paths": [("n",)]},
-    "Changes.alter_columns": {"changes": [ColumnChange(path=("n",), comment="a number")]},
-    "Changes.replace_columns": {"columns": ROWS.schema},
-    "Changes.cluster_by": {"columns": [("n",)]},
-    "Changes.add_constraint": {"name": "c", "expression": "n > 0"},
-    "Changes.drop_constraint": {"name": "c"},
-    "Changes.sync_identity": {"column": "n", "value": 1},
-    "Changes.drop_feature": {"feature": "changeDataFeed"},
-    "Changes.set_domain": {"domain": "d", "configuration": "x"},
-    "Changes.set_txn": {"app_id": "app", "version": 1},
+    "Snapshot.has_recorded": {"txn": ("app", 1)},
+    "TransactionBuilder.append": {"data": ROWS},
+    "TransactionBuilder.remove": {"paths": ["x"]},
+    "TransactionBuilder.mark_deleted": {"path": "x", "rows": [0]},
+    "TransactionBuilder.set_properties": {"properties": {}},
+    "TransactionBuilder.unset_properties": {"names": ["x"]},
+    "TransactionBuilder.set_schema": {"schema": ROWS.schema},
+    "TransactionBuilder.add_columns": {"columns": [NewColumn(field=Field(name="new", type=STRING))]},
+    "TransactionBuilder.rename_column": {"path": ("n",), "name": "m"},
+    "TransactionBuilder.drop_columns": {"paths": [("n",)]},
+    "TransactionBuilder.alter_columns": {"changes": [ColumnChange(path=("n",), comment="a number")]},
+    "TransactionBuilder.replace_columns": {"columns": ROWS.schema},
+    "TransactionBuilder.cluster_by": {"columns": [("n",)]},
+    "TransactionBuilder.add_constraint": {"name": "c", "expression": "n > 0"},
+    "TransactionBuilder.drop_constraint": {"name": "c"},
+    "TransactionBuilder.sync_identity": {"column": "n", "value": 1},
+    "TransactionBuilder.drop_feature": {"feature": "changeDataFeed"},
+    "TransactionBuilder.set_domain": {"domain": "d", "configuration": "x"},
+    "TransactionBuilder.set_txn": {"app_id": "app", "version": 1},
 }
 
 # Not for users: the log gives it what it has parsed.
@@ -87,7 +88,7 @@ INSIDE = {"Snapshot.after"}
 
 def methods() -> Iterator[tuple[str, str]]:
     """Every argument of every public method: `Table.append`, `data`."""
-    for owner in (Table, Snapshot, Scan, Changes):
+    for owner in (Table, Snapshot, Scan, TransactionBuilder):
         for name, method in inspect.getmembers(owner, inspect.isfunction):
             called = f"{owner.__name__}.{name}"
             if called not in INSIDE and (not name.startswith("_") or called == "Table.__init__"):
@@ -104,7 +105,7 @@ def call(env: Env, method: str, arguments: dict[str, Any]) -> Any:
         "Table": lambda: table,
         "Snapshot": table.snapshot,
         "Scan": lambda: table.snapshot().scan(),
-        "Changes": table.transaction,
+        "TransactionBuilder": table.transaction,
     }[owner]
     return getattr(subject(), name)(**given)
 

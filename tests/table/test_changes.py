@@ -178,13 +178,46 @@ def test_an_append_only_table_loses_no_rows():
             change(changes)
 
 
-@pytest.mark.parametrize("switch", ["delta.enableChangeDataFeed", "delta.enableRowTracking"])
-def test_rows_that_must_be_known_again_are_not_copied(switch):
-    table = make({switch: "true"})
-    with pytest.raises(UnsupportedOperationError, match="rows that stay"), table.transaction() as changes:
-        changes.delete("id = 1")
+LAYOUTS = [
+    {**vectors, **mapping, "delta.enableChangeDataFeed": "true", "delta.enableRowTracking": "true"}
+    for vectors in ({}, WITH_VECTORS)
+    for mapping in ({}, {"delta.columnMapping.mode": "id"})
+]
+
+
+@pytest.mark.parametrize("partition_by", [None, ["p"]])
+@pytest.mark.parametrize("properties", LAYOUTS)
+def test_rows_that_stay_are_the_same_rows_and_the_feed_tells_what_comes_and_goes(properties, partition_by):
+    table = make(properties, partition_by=partition_by)
+    table.append(rows(20, 21, p="b"))
+    (whole,) = table.files("id = 20").column("path").to_pylist()
+    tracked = ["id", "_metadata.row_id", "_metadata.row_commit_version"]
+    before = {row["id"]: tuple(row.values()) for row in table.to_arrow(tracked).to_pylist()}
     with table.transaction() as changes:
-        assert changes.delete() == 10
+        assert changes.delete("id < 3 or id = 7") == 4
+        changes.remove([whole])
+        changes.append(rows(30, 31, p="c"))
+    version = changes.version
+    after = {row["id"]: tuple(row.values()) for row in table.to_arrow(tracked).to_pylist()}
+    assert {number: row for number, row in after.items() if number < 30} == {n: before[n] for n in (3, 4, 5, 6, 8, 9)}
+    assert sorted(after)[-2:] == [30, 31]
+    assert len({row[1] for row in after.values()}) == len(after)
+    told = table.changes(start_version=version, end_version=version, columns=["id", "p", "_change_type"]).to_pylist()
+    gone = [(number, "b" if number >= 20 else "a", "delete") for number in (0, 1, 2, 7, 20, 21)]
+    assert sorted(tuple(row.values()) for row in told) == sorted([*gone, (30, "c", "insert"), (31, "c", "insert")])
+    assert not [finding for finding in check(table) if finding.severity.name == "ERROR"]
+
+
+def test_a_refused_commit_leaves_no_change_files():
+    table = make({"delta.enableChangeDataFeed": "true"})
+    kept = [info.key for info in table.env.store.walk()]
+    with pytest.raises(ConcurrentDeleteDeleteException), table.transaction() as changes:
+        changes.delete("id = 1")
+        again(table).append(rows(40))
+        with again(table).transaction() as others:
+            others.delete("id = 2")
+        kept = [info.key for info in table.env.store.walk()]
+    assert [info.key for info in table.env.store.walk()] == kept
 
 
 def test_a_constraint_holds_for_the_rows_that_are_there_and_for_those_that_come():
@@ -362,12 +395,6 @@ def test_vectors_may_be_switched_between_two_deletes(switch):
 
 
 def test_what_was_refused_is_not_half_done():
-    table = make({"delta.enableChangeDataFeed": "true"})
-    with table.transaction() as changes:
-        with pytest.raises(UnsupportedOperationError):
-            changes.delete("id = 1")
-        changes.append(rows(20))
-    assert ids(table) == [*range(10), 20]
     table = make()
     with table.transaction() as changes:
         changes.add_constraint("positive", "id >= 0")
@@ -464,7 +491,7 @@ def test_an_interruption_ends_a_transaction(monkeypatch):
     kept = [info.key for info in table.env.store.walk()]
     with pytest.raises(KeyboardInterrupt), table.transaction() as changes:
         changes.delete("id = 0 or id = 20")
-        monkeypatch.setattr("tahoe.table.writing.transaction_builder.Transaction", lambda **_: (_ for _ in ()).throw(KeyboardInterrupt))
+        monkeypatch.setattr("tahoe.table.commit.draft.Transaction", lambda **_: (_ for _ in ()).throw(KeyboardInterrupt))
         changes.commit()
     assert [info.key for info in table.env.store.walk()] == kept
     with pytest.raises(UnsupportedOperationError, match="it is over"):

@@ -38,7 +38,7 @@ from tahoe.errors import (
 from tahoe.protocol.column_changes import TEXT_TYPE, ColumnChange, NewColumn, Position, dotted
 from tahoe.protocol.column_mapping import column_id
 from tahoe.protocol.schema import INTEGER, LONG, STRING, Array, Field, Map, Struct
-from tahoe.table.writing.transaction_builder import Changes
+from tahoe.table.writing.transaction_builder import TransactionBuilder
 from tests.table.builders import memory_env
 
 ROWS = pa.table(
@@ -70,7 +70,7 @@ def integer(name: str, **more: Any) -> Field:
     return Field(name=name, type=INTEGER, **more)
 
 
-def change(table: tahoe.Table, *steps: Callable[[Changes], None]) -> None:
+def change(table: tahoe.Table, *steps: Callable[[TransactionBuilder], None]) -> None:
     with table.transaction() as changes:
         for step in steps:
             step(changes)

@@ -16,6 +16,9 @@ from tahoe.protocol.schema import LONG, STRING, TIMESTAMP, VOID, Array, DataType
 
 # The columns that a feed has behind those of the table. Only the first is ever in a file.
 CHANGE_TYPE, COMMIT_VERSION, COMMIT_TIMESTAMP = "_change_type", "_commit_version", "_commit_timestamp"
+
+# Where change data files are, below the table. Protocol: "Change Data Files".
+CHANGE_DATA_FOLDER = "_change_data"
 FIELDS = (Field(name=CHANGE_TYPE, type=STRING), Field(name=COMMIT_VERSION, type=LONG), Field(name=COMMIT_TIMESTAMP, type=TIMESTAMP))
 
 Kind: TypeAlias = Literal["insert", "delete"]

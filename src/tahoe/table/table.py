@@ -26,7 +26,7 @@ from tahoe.table.commit.post_commit_hooks import clean_log, compact_log
 from tahoe.table.reading.table_reader import TableReader
 from tahoe.table.writing.arrow_writer import given_schema, write_arrow
 from tahoe.table.writing.feature_drop import drop_feature
-from tahoe.table.writing.transaction_builder import Changes
+from tahoe.table.writing.transaction_builder import TransactionBuilder
 from tahoe.table.writing.write_plan import WriteRequest
 
 
@@ -48,8 +48,8 @@ class Table(TableReader):
         txn: tuple[str, int] | None = None,
         user_metadata: str | None = None,
         engine: str | None = None,
-    ) -> Changes:
-        """Several changes in one commit, made at the end of a `with` block; see `Changes`.
+    ) -> TransactionBuilder:
+        """Several changes in one commit, made at the end of a `with` block; see `TransactionBuilder`.
 
         Args:
             operation: what the history calls it; by what is done if None.
@@ -60,7 +60,7 @@ class Table(TableReader):
         Raises:
             TableNotFoundError, NotADeltaTableError: there is no table.
         """
-        return Changes(self, operation=operation, txn=txn, user_metadata=user_metadata, engine=engine)
+        return TransactionBuilder(self, operation=operation, txn=txn, user_metadata=user_metadata, engine=engine)
 
     @takes(data=ROWS, partition_by=NAMES, properties=TEXTS, merge_schema=FLAG, txn=TXN, user_metadata=TEXT)
     def append(

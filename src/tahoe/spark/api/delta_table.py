@@ -58,7 +58,7 @@ from tahoe.table.arguments import LOCATION, SHARE, TEXT, TEXTS, Rule, Unfit
 from tahoe.table.arrow.types import arrow_schema
 from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.table import Table
-from tahoe.table.writing.transaction_builder import Changes
+from tahoe.table.writing.transaction_builder import TransactionBuilder
 
 
 def _session_only(value: Any) -> Any:
@@ -434,7 +434,7 @@ class DeltaTable:
     def _later(self, operation: str) -> BaseException:
         return for_user(OperationNotYetSupportedError(operation=operation, table=self._table.url, tahoe_version=VERSION))
 
-    def _define(self, change: Callable[[Changes], None]) -> None:
+    def _define(self, change: Callable[[TransactionBuilder], None]) -> None:
         def run() -> None:
             with self._table.transaction(engine=engine_of(self._spark)) as changes:
                 change(changes)

@@ -25,15 +25,15 @@ from tahoe.spark.writing.store_assignment import quoted
 from tahoe.sql.predicates import columns_named
 from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.table import Table
-from tahoe.table.writing.transaction_builder import Changes
+from tahoe.table.writing.transaction_builder import TransactionBuilder
 
 # Properties by which statements change what is no property.
 _LOCATION, _PROVIDER = "location", "provider"
 
 
-def open_changes(spark: SparkSession, table: Table) -> Changes:
+def open_changes(spark: SparkSession, table: Table) -> TransactionBuilder:
     """A transaction on a table, which looks at rows with Spark."""
-    return Changes(table, engine=engine_of(spark), check=lambda snapshot, rule: check_rows(spark, snapshot, rule))
+    return TransactionBuilder(table, engine=engine_of(spark), check=lambda snapshot, rule: check_rows(spark, snapshot, rule))
 
 
 def check_rows(spark: SparkSession, snapshot: Snapshot, constraint: Constraint) -> None:
@@ -87,7 +87,7 @@ def alter(gateway: Gateway, target: JavaObject, changes: Iterable[JavaObject]) -
     recache(gateway, table.url)
 
 
-def _apply(gateway: Gateway, open_: Changes, asked: list[tuple[str, JavaObject]]) -> None:
+def _apply(gateway: Gateway, open_: TransactionBuilder, asked: list[tuple[str, JavaObject]]) -> None:
     properties = {str(c.property()): str(c.value()) for kind, c in asked if kind == "SetProperty"}
     if properties:
         open_.set_properties(properties)
@@ -171,11 +171,11 @@ _COLUMN_CHANGES: Mapping[str, Callable[[Gateway, str, ColumnChange, JavaObject],
 # --- the rest
 
 
-def _cluster_by(open_: Changes, change: JavaObject) -> None:
+def _cluster_by(open_: TransactionBuilder, change: JavaObject) -> None:
     open_.cluster_by([tuple(str(name) for name in column.fieldNames()) for column in change.clusteringColumns()])
 
 
-def _add_constraint(open_: Changes, change: JavaObject) -> None:
+def _add_constraint(open_: TransactionBuilder, change: JavaObject) -> None:
     constraint = change.constraint()
     if constraint.getClass().getSimpleName() != "Check":
         raise UnsupportedOperationError(
@@ -187,7 +187,7 @@ def _add_constraint(open_: Changes, change: JavaObject) -> None:
     open_.add_constraint(str(constraint.name()), str(constraint.predicateSql()))
 
 
-_SINGLE: Mapping[str, Callable[[Changes, JavaObject], None]] = {
+_SINGLE: Mapping[str, Callable[[TransactionBuilder, JavaObject], None]] = {
     "RenameColumn": lambda open_, change: open_.rename_column(_path(change), str(change.newName())),
     "ClusterBy": _cluster_by,
     "AddConstraint": _add_constraint,

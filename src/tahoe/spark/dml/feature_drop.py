@@ -28,7 +28,7 @@ from tahoe.table.arrow.parquet import open_parquet
 from tahoe.table.arrow.types import delta_schema
 from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.writing import feature_drop
-from tahoe.table.writing.transaction_builder import Changes
+from tahoe.table.writing.transaction_builder import TransactionBuilder
 from tahoe.table.writing.write_plan import WriteRequest, check_schema, plan_existing
 
 # Footers are small: the time goes into waiting for the storage.
@@ -55,7 +55,7 @@ def _clear_deletion_vectors(target: Target) -> bool:
     table = target.table
     was_on = ENABLE_DELETION_VECTORS.name in table.snapshot().properties
     if was_on:  # so that no writer makes others meanwhile
-        with Changes(table, engine=engine_of(target.spark)) as changes:
+        with TransactionBuilder(table, engine=engine_of(target.spark)) as changes:
             changes.unset_properties([ENABLE_DELETION_VECTORS.name])
     return bool(purge(Purge(target=target)).removed) or was_on
 

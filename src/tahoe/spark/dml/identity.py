@@ -12,7 +12,7 @@ from tahoe.protocol.column_values import identity_columns
 from tahoe.spark.dml.row_changes import Target
 from tahoe.spark.jvm.gateway import engine_of
 from tahoe.spark.writing.store_assignment import quoted
-from tahoe.table.writing.transaction_builder import Changes
+from tahoe.table.writing.transaction_builder import TransactionBuilder
 
 
 def sync_identity(target: Target, column: str) -> None:
@@ -23,7 +23,7 @@ def sync_identity(target: Target, column: str) -> None:
         DeltaConcurrentModificationException: another writer was first, and it matters.
     """
     table, spark = target.table, target.spark
-    with Changes(table, engine=engine_of(spark)) as changes:
+    with TransactionBuilder(table, engine=engine_of(spark)) as changes:
         found = dict(identity_columns(changes.snapshot.schema, table=table.url))
         name = next((name for name in found if name.lower() == column.lower()), None)
         if name is None:

@@ -21,24 +21,20 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  PySpark's users know it by this name
 
 from tahoe.errors import (
-    CommitOutcomeUnknownError,
-    DeltaError,
     MetadataChangedException,
     SchemaMismatchError,
     UnsupportedOperationError,
-    WriteAlreadyRecordedError,
 )
-from tahoe.protocol.actions import Action, Add, Cdc, Metadata, Protocol, Txn, remove_of
+from tahoe.protocol.actions import Add, Cdc
 from tahoe.protocol.change_feed import CHANGE_TYPE
 from tahoe.protocol.column_values import ColumnValues, check_given
-from tahoe.protocol.conflict import Intent, Reads
+from tahoe.protocol.conflict import Reads
 from tahoe.protocol.features import check_writable, setting
 from tahoe.protocol.partitions import encode_path
 from tahoe.protocol.properties import ENABLE_CHANGE_DATA_FEED, ENABLE_DELETION_VECTORS
 from tahoe.protocol.row_tracking import METADATA, ROW_COMMIT_VERSION, ROW_ID
 from tahoe.protocol.schema import LONG, Field, Struct
 from tahoe.spark.dml.set_clauses import unlike_fields
-from tahoe.spark.jvm.cancellation import is_surely_not_put
 from tahoe.spark.jvm.gateway import JVM_ERRORS, Gateway, JavaObject, engine_of
 from tahoe.spark.jvm.table_cache import hold, recache, release
 from tahoe.spark.reading.positions import Positions, position, positioned_rows, with_marks
@@ -47,12 +43,12 @@ from tahoe.spark.writing.data_writer import Written, failures_told, rows_for_fil
 from tahoe.spark.writing.store_assignment import Refusals, fit, quoted, without_void
 from tahoe.spark.writing.write_inputs import table_schema, write_options
 from tahoe.spark.writing.write_options import WriteOptions
+from tahoe.table.commit.draft import Told
 from tahoe.table.commit.row_deletions import Mark, num_records
-from tahoe.table.commit.transaction import Transaction
 from tahoe.table.reading.scan import Scan
 from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.reading.table_reader import TableReader
-from tahoe.table.writing.write_plan import WritePlan, WriteRequest, WrittenFile, marked, plan_existing
+from tahoe.table.writing.write_plan import WritePlan, WriteRequest, marked, plan_existing
 
 # Columns beside the table's, while a command works.
 PLACE = "__tahoe_place"
@@ -147,13 +143,9 @@ class RowChange:
         # a write that is planned already adds rows; else what the command changes are the table's own
         self.refusals = Refusals(target.table.url, self.options.updates if plan is None else self.options.assigns)
         self.num_written = 0
+        self._draft = replace(self.plan.draft(), reads=None, txn=self.options.txn)
         self._touched: list[Touched] = []
-        self._written: list[Written] = []
-        self._files: list[WrittenFile] = []
-        self._adds: list[Add] = []
-        self._changes: list[Cdc] = []
         self._kept: list[DataFrame] = []
-        self._is_sent = False  # from then on, any exception but one of ours may come after the commit
         self._held = hold(self.snapshot)
 
     def __enter__(self) -> RowChange:
@@ -161,11 +153,8 @@ class RowChange:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
         self._let_go()
-        is_of_commit = not isinstance(error, DeltaError) or isinstance(error, CommitOutcomeUnknownError)
-        may_be_there = self._is_sent and is_of_commit and not is_surely_not_put()
-        if error is not None and not may_be_there:
-            for written in self._written:
-                written.discard()
+        if error is not None:
+            self._draft.discard()
 
     @property
     def schema(self) -> Struct:
@@ -180,9 +169,7 @@ class RowChange:
     @property
     def is_recorded(self) -> bool:
         """Whether this very command, known by the session's `txnAppId` and `txnVersion`, was committed before."""
-        txn = self.options.txn
-        recorded = None if txn is None else self.snapshot.txn_version(txn[0])
-        return txn is not None and recorded is not None and recorded >= txn[1]
+        return self._draft.is_recorded
 
     @property
     def values(self) -> ColumnValues:
@@ -245,6 +232,7 @@ class RowChange:
         files = Scan(self.snapshot, None, pa.array(numbers, pa.uint64())).adds()
         found = [self._touch(number, Mark(file=file, rows=positions.rows[number])) for number, file in zip(numbers, files, strict=True)]
         self._touched += found
+        self._draft.delete_rows(t.mark for t in found)
         return found
 
     def _touch(self, number: int, mark: Mark) -> Touched:
@@ -255,6 +243,7 @@ class RowChange:
     def remove(self, files: Sequence[Add]) -> None:
         """Remove whole files, with all that is left in them."""
         self._touched += [Touched(number=_WHOLE, mark=Mark(file=file, rows=BitMap64()), is_whole=True) for file in files]
+        self._draft.remove(files)
 
     def check(self, rows: DataFrame, *, are_new: bool = False) -> None:
         """Refuse rows whose columns do not fit the table; nothing runs.
@@ -342,9 +331,9 @@ class RowChange:
                 renamed = renamed.drop(column) if stored is None else renamed.withColumnRenamed(column, stored)
                 hidden += [] if stored is None else [Field(name=stored, type=LONG)]
         written = write_rows(self.plan, self.options, replace(rows, rows=renamed), self.refusals, hidden)
-        self._written.append(written)
-        self._files += written.files
-        self._adds += [self.plan.add(file) for file in written.files]
+        self._draft.on_discard(written.discard)
+        self._draft.metadata = marked(self._draft.metadata, written.files)
+        self._draft.adds += [self.plan.add(file) for file in written.files]
         self.num_written += written.num_records
         return written
 
@@ -374,8 +363,8 @@ class RowChange:
         """Write change data files: the table's columns, and `_change_type`."""
         columns = [F.col(quoted(name)) for name in (*without_void(self.plan.schema).names, CHANGE_TYPE)]
         written = write_changes(self.plan, self.options, rows.select(*columns), self.refusals)
-        self._written.append(written)
-        self._changes += [
+        self._draft.on_discard(written.discard)
+        self._draft.change_files += [
             Cdc(path=encode_path(file.key), partition_values=file.partition_values, size_bytes=file.size_bytes) for file in written.files
         ]
 
@@ -397,47 +386,21 @@ class RowChange:
         Raises:
             DeltaConcurrentModificationException: another writer was first, and it matters.
         """
-        log, now_ms = self.snapshot.log, self.snapshot.log.env.clock_ms()
-        marked = [t for t in self._touched if self.has_vectors and t.number != _WHOLE]
-        removed = [t.mark.file for t in self._touched if not self.has_vectors or t.number == _WHOLE]
-        removes = [remove_of(file, now_ms, data_change=self.plan.request.data_change) for file in removed]
-        files: list[Action] = [*removes, *self._adds, *self._changes]
-        definition = [a for a, known in self._definition() if a != known]
-        txn = self.options.txn
-        if not files and not marked and not definition and not txn:
+        draft = self._draft
+        if draft.is_empty:
             return self.snapshot.version
-        txns = [Txn(app_id=txn[0], version=txn[1], last_updated_ms=now_ms)] if txn else []
-        transaction = Transaction(
-            log=log,
-            base=self.snapshot,
-            actions=[*definition, *txns, *files],
-            marks={log.canonical(t.mark.file.path): t.mark for t in marked},
+        draft.reads, draft.is_exact = reads, is_exact
+        told = Told(
             operation=operation,
-            intent=Intent(
-                reads=reads,
-                is_exact=is_exact,
-                removed_paths=frozenset(log.canonical(file.path) for file in removed),
-                app_ids=frozenset({txn[0]} if txn else ()),
-            ),
             parameters=parameters,
             metrics={**metrics, "executionTimeMs": round((time.monotonic() - self.began) * 1000)},
             user_metadata=self.options.user_metadata,
             engine=engine_of(self.spark),
-            once=txn[0] if txn else None,
         )
-        self._is_sent = True
-        try:
-            version = transaction.commit()
-        except WriteAlreadyRecordedError:
-            for written in self._written:
-                written.discard()
-            return None
-        self._written.clear()  # the table counts on them now, whatever comes
-        recache(Gateway(self.spark), self.snapshot.url)
+        version = draft.commit(told)
+        if version is not None:
+            recache(Gateway(self.spark), self.snapshot.url)
         return version
-
-    def _definition(self) -> list[tuple[Protocol | Metadata, Protocol | Metadata]]:
-        return [(self.plan.protocol, self.snapshot.protocol), (marked(self.plan.metadata, self._files), self.snapshot.metadata)]
 
     # --- what the history tells
 
@@ -448,11 +411,11 @@ class RowChange:
 
     @property
     def added_files(self) -> Sequence[Add]:
-        return self._adds
+        return self._draft.adds
 
     @property
     def change_files(self) -> Sequence[Cdc]:
-        return self._changes
+        return self._draft.change_files
 
     def vector_metrics(self, prefix: str) -> dict[str, int]:
         """How many vectors come and go, as the reference counts: one that is replaced is removed and added."""

@@ -12,16 +12,12 @@ from dataclasses import replace
 from pyspark.sql import DataFrame, SparkSession
 
 from tahoe.errors import (
-    CommitOutcomeUnknownError,
-    DeltaError,
     InvalidOptionError,
     NoColumnsError,
     SchemaMismatchError,
-    WriteAlreadyRecordedError,
 )
 from tahoe.protocol.column_values import column_values
 from tahoe.spark.dml.replace import Matching, replace_rows
-from tahoe.spark.jvm.cancellation import is_surely_not_put
 from tahoe.spark.jvm.gateway import engine_of
 from tahoe.spark.jvm.table_cache import open_table
 from tahoe.spark.writing.data_writer import failures_told, rows_for_files, write_rows
@@ -196,17 +192,7 @@ def _write_files(plan: WritePlan, options: WriteOptions, frame: DataFrame) -> in
     with failures_told(plan, refusals):
         rows = rows_for_files(plan, frame, refusals, checks_replace_where=options.replace_where_is_checked)
     written = write_rows(plan, options, rows, refusals)
-    try:
-        return plan.commit(written.files, written.metrics)
-    except CommitOutcomeUnknownError:
-        raise
-    except BaseException as error:
-        # any that is none of ours may come after the commit, when readers already count on the files
-        if isinstance(error, DeltaError) or is_surely_not_put():
-            written.discard()
-        if isinstance(error, WriteAlreadyRecordedError):
-            return None
-        raise
+    return plan.commit(written.files, written.metrics, written.discard)
 
 
 def _request(

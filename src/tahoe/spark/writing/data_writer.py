@@ -16,7 +16,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  PySpark's users know it by this name
 
 from tahoe.errors import WriteFailedError
-from tahoe.protocol.change_feed import CHANGE_TYPE
+from tahoe.protocol.change_feed import CHANGE_DATA_FOLDER, CHANGE_TYPE
 from tahoe.protocol.column_mapping import column_id
 from tahoe.protocol.column_values import check_given
 from tahoe.protocol.constraints import constraints_of
@@ -31,10 +31,6 @@ from tahoe.spark.writing.store_assignment import Refusals, enforce, fit, quoted,
 from tahoe.spark.writing.write_options import WriteOptions
 from tahoe.table.writing.footers import FileStatistics, read_statistics
 from tahoe.table.writing.write_plan import WritePlan, WrittenFile
-
-# Protocol: "Change Data Files".
-CHANGE_DATA_FOLDER = "_change_data"
-
 
 # --- the rows
 

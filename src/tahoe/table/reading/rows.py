@@ -31,7 +31,7 @@ from tahoe.protocol.row_tracking import BASE_ROW_ID, METADATA, METADATA_FIELDS, 
 from tahoe.protocol.schema import LONG, VARIANT, Array, DataType, Field, Map, Struct
 from tahoe.table.arrow.parquet import open_parquet
 from tahoe.table.arrow.types import arrow_field, arrow_type
-from tahoe.table.log.deletion_vectors import deleted_rows, load_deletion_vector
+from tahoe.table.log.deletion_vectors import load_deletion_vector
 from tahoe.table.reading.evaluation import evaluate
 from tahoe.table.reading.scan import Scan
 from tahoe.table.reading.snapshot_state import SnapshotState
@@ -211,16 +211,18 @@ def matching_rows(snapshot: SnapshotState, file: FileAction, predicate: Predicat
     return mask
 
 
-def read_file(snapshot: SnapshotState, file: FileAction, without: RowIndexes) -> pa.Table:
-    """The live rows of one file, but for those at some positions.
+def read_file(snapshot: SnapshotState, file: FileAction, positions: RowIndexes, *, with_row_ids: bool = False) -> pa.Table:
+    """The rows of one file at some positions, whether its vector marks them or not.
+
+    Args:
+        with_row_ids: with their row ids and row commit versions, as the last two columns; the table tracks rows.
 
     Raises:
-        DataFileMissingError, InvalidDataFileError, DeletionVectorError: the file is not what the log says.
+        DataFileMissingError, InvalidDataFileError: the file is not what the log says.
     """
-    rows = _read_file(snapshot, _physical(snapshot, file), list(snapshot.schema))
-    kept = np.ones(rows.num_rows, dtype=bool)
-    kept[np.fromiter(without | deleted_rows(snapshot.log, file), dtype=np.int64)] = False
-    return rows.filter(pa.array(kept))
+    tracked = [_TRACKED[_ROW_ID], _TRACKED[_ROW_COMMIT_VERSION]] if with_row_ids else []
+    rows = _read_file(snapshot, _physical(snapshot, file), [*snapshot.schema, *tracked])
+    return rows.take(pa.array(positions, pa.int64()))
 
 
 def _physical(snapshot: SnapshotState, file: FileAction) -> _File:

@@ -8,28 +8,28 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from tahoe.table.reading.table_reader import TableReader
-from tahoe.table.writing.transaction_builder import Changes
+from tahoe.table.writing.transaction_builder import TransactionBuilder
 from tahoe.table.writing.write_plan import TRUNCATE, WriteRequest, plan_write
 
 
 def set_properties(table: TableReader, properties: Mapping[str, str], *, engine: str | None = None) -> int:
-    """Set table properties; see `Changes.set_properties`.
+    """Set table properties; see `TransactionBuilder.set_properties`.
 
     Returns:
         the version made; the one that is there where the table has all of them already.
     """
-    with Changes(table, engine=engine) as changes:
+    with TransactionBuilder(table, engine=engine) as changes:
         changes.set_properties(properties)
     return changes.snapshot.version if changes.version is None else changes.version
 
 
 def unset_properties(table: TableReader, names: Iterable[str], *, if_exists: bool = False, engine: str | None = None) -> int:
-    """Remove table properties; see `Changes.unset_properties`.
+    """Remove table properties; see `TransactionBuilder.unset_properties`.
 
     Returns:
         as `set_properties`.
     """
-    with Changes(table, engine=engine) as changes:
+    with TransactionBuilder(table, engine=engine) as changes:
         changes.unset_properties(names, if_exists=if_exists)
     return changes.snapshot.version if changes.version is None else changes.version
 
@@ -51,4 +51,6 @@ def truncate(table: TableReader, where: str | None = None, *, engine: str | None
     request = WriteRequest(mode="overwrite", schema=snapshot.schema, replace_where=where, operation=TRUNCATE, engine=engine)
     plan = plan_write(table, request)
     assert plan is not None
-    return plan.commit([])
+    version = plan.commit([])
+    assert version is not None
+    return version

@@ -6,7 +6,7 @@ Protocol: "Writer Requirements for Column Mapping", "Per-file Statistics". One d
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,13 +15,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tahoe.errors import (
-    CommitOutcomeUnknownError,
     DeltaError,
     MetadataChangedException,
     NoColumnsError,
     UnsupportedDataTypeError,
-    WriteAlreadyRecordedError,
 )
+from tahoe.protocol.change_feed import CHANGE_DATA_FOLDER, CHANGE_TYPE
 from tahoe.protocol.column_mapping import column_id
 from tahoe.protocol.constraints import constraints_of
 from tahoe.protocol.partitions import format_partition_value, partition_folder
@@ -70,11 +69,8 @@ def given_schema(data: pa.Table, *, table: str) -> Struct:
     return delta_schema(data.schema, table=table)
 
 
-def write_files(plan: WritePlan, data: pa.Table, *, are_new: bool = True) -> list[WrittenFile]:
-    """Write the data files of a plan, with their statistics: one a partition. If that fails, none is left.
-
-    Args:
-        are_new: the rows were not in the table before; rows that were are whole, and keep the numbers that they have.
+def write_files(plan: WritePlan, data: pa.Table) -> list[WrittenFile]:
+    """Write new rows as the data files of a plan, with their statistics: one a partition. If that fails, none is left.
 
     Raises:
         DeltaAnalysisError: the data does not fit the table, or lacks what only Spark can compute.
@@ -82,16 +78,50 @@ def write_files(plan: WritePlan, data: pa.Table, *, are_new: bool = True) -> lis
     plan.check_writes_files()
     _check_structs(plan)
     schema, url, zone, values = plan.schema, plan.url, plan.table.log.zone, plan.column_values
-    minted = minted_in(data, schema, values) if are_new else []
-    rows = completed(data, schema, values, table=url, zone=zone) if are_new else data
+    minted = minted_in(data, schema, values)
+    rows = completed(data, schema, values, table=url, zone=zone)
     fitted = fit_arrow(rows, schema, table=url, partition_columns=plan.partition_columns)
-    if are_new:
-        check_generated(fitted, schema, values, table=url, zone=zone)
+    check_generated(fitted, schema, values, table=url, zone=zone)
     check_rows(fitted, constraints_of(plan.metadata, table=url), schema, table=url, zone=zone)
-    written: list[WrittenFile] = []
+    return _write(plan, fitted, minted=minted)
+
+
+def write_again(plan: WritePlan, rows: pa.Table, hidden: Mapping[str, pa.ChunkedArray]) -> list[WrittenFile]:
+    """Write rows of the table in other files, as they are.
+
+    Args:
+        hidden: columns by name that stand in the files and in no schema: what row tracking keeps of the rows.
+    """
+    plan.check_writes_files()
+    return _write(plan, _beside(rows, hidden))
+
+
+def write_change_files(plan: WritePlan, rows: pa.Table, kinds: pa.ChunkedArray) -> list[WrittenFile]:
+    """Write change data files. Protocol: "Change Data Files".
+
+    Args:
+        rows: of the table.
+        kinds: what happened to each of them: `insert` or `delete`.
+    """
+    return _write(plan, _beside(rows, {CHANGE_TYPE: kinds}), folder=CHANGE_DATA_FOLDER)
+
+
+def _beside(rows: pa.Table, hidden: Mapping[str, pa.ChunkedArray]) -> pa.Table:
+    for name, column in hidden.items():
+        rows = rows.append_column(name, column)
+    return rows
+
+
+def _write(plan: WritePlan, rows: pa.Table, *, minted: Sequence[str] = (), folder: str | None = None) -> list[WrittenFile]:
+    """Write rows that have the types of the table, one file a partition.
+
+    Args:
+        folder: below the table, for files that get no statistics.
+    """
+    url, written = plan.url, list[WrittenFile]()
     try:
-        written.extend(_write_part(plan, part) for part in _partitions(fitted, plan) if part.rows.num_rows)
-        return _with_statistics(plan, written, minted)
+        written.extend(_write_part(plan, part, folder) for part in _partitions(rows, plan) if part.rows.num_rows)
+        return written if folder else _with_statistics(plan, written, minted)
     except FileNotFoundError as error:
         delete_files(plan, written)
         winner, detail = "a file that was just written is gone", "the table was dropped or made anew since this write began"
@@ -102,17 +132,9 @@ def write_files(plan: WritePlan, data: pa.Table, *, are_new: bool = True) -> lis
 
 
 def commit_files(plan: WritePlan, files: Sequence[WrittenFile], rows: int) -> int | None:
-    """Commit what was written. Where nothing was committed, and that is certain, they go; None where another did the same meanwhile."""
+    """Commit what was written; see `WritePlan.commit`."""
     metrics = {"numFiles": len(files), "numOutputRows": rows, "numOutputBytes": sum(f.size_bytes for f in files)}
-    try:
-        return plan.commit(files, metrics)
-    except CommitOutcomeUnknownError:
-        raise
-    except DeltaError as error:
-        delete_files(plan, files)
-        if isinstance(error, WriteAlreadyRecordedError):
-            return None
-        raise
+    return plan.commit(files, metrics, discard=lambda: delete_files(plan, files))
 
 
 def delete_files(plan: WritePlan, files: Sequence[WrittenFile]) -> None:
@@ -159,14 +181,13 @@ def _indices(encoded: pa.ChunkedArray) -> pa.ChunkedArray:
     return pa.chunked_array([chunk.indices for chunk in encoded.chunks], type=encoded.type.index_type)
 
 
-def _write_part(plan: WritePlan, part: _Part) -> WrittenFile:
+def _write_part(plan: WritePlan, part: _Part, folder: str | None) -> WrittenFile:
     env = plan.table.env
     values = _serialised(plan, part)
     plan.check_replaced(values)
-    folder = partition_folder(plan.physical_partition_columns, values)
     codec = arrow_codec(plan.metadata.configuration, table=plan.url)
     name = f"part-00000-{env.new_id()}-c000.{'' if codec == 'none' else f'{codec}.'}parquet"
-    key = f"{folder}/{name}" if folder else name
+    key = "/".join(filter(None, (folder, partition_folder(plan.physical_partition_columns, values), name)))
     content = _parquet(plan, part.rows, codec)
     env.store.put(key, content)
     return WrittenFile(key=key, size_bytes=len(content), modification_time_ms=env.clock_ms(), partition_values=values)
@@ -181,8 +202,8 @@ def _serialised(plan: WritePlan, part: _Part) -> dict[str, str | None]:
 def _parquet(plan: WritePlan, rows: pa.Table, codec: str) -> bytes:
     logical = {field.name: field for field in plan.schema}
     physical = dict(zip((f.name for f in plan.schema), plan.physical_schema, strict=True))
-    kept = [name for name in rows.column_names if logical[name].type != VOID]
-    fields = [_physical_field(physical[name]) for name in kept]
+    kept = [name for name in rows.column_names if name not in logical or logical[name].type != VOID]
+    fields = [_physical_field(physical[name]) if name in physical else rows.schema.field(name) for name in kept]
     columns = [
         pa.chunked_array([_renamed(chunk, field.type) for chunk in rows.column(name).chunks], type=field.type)
         for name, field in zip(kept, fields, strict=True)

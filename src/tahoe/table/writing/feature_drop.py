@@ -18,7 +18,7 @@ from tahoe.table.commit.post_commit_hooks import clean_log
 from tahoe.table.commit.transaction import Transaction
 from tahoe.table.reading.table_reader import TableReader
 from tahoe.table.writing.feature_traces import check_files, check_history_matters, users_domains, wait_for
-from tahoe.table.writing.transaction_builder import Changes
+from tahoe.table.writing.transaction_builder import TransactionBuilder
 
 
 def drop_feature(
@@ -60,7 +60,7 @@ def drop_feature(
             detail = f"version {snapshot.version} uses it no more, but versions before do that can still be read"
             raise FeatureDropWaitsError(feature=feature.name, table=table.url, detail=detail, remedy=wait_for(snapshot))
         clean_log(snapshot, DROP_FEATURE_RETENTION.get(snapshot.properties, table=table.url))
-    with Changes(table, engine=engine) as changes:
+    with TransactionBuilder(table, engine=engine) as changes:
         changes.drop_feature(name, truncate_history=truncate_history)
     if feature.is_reader_feature:
         write_checkpoint(table.snapshot())
@@ -74,7 +74,7 @@ def _switch_off(table: TableReader, feature: Feature, engine: str | None) -> boo
     domains = users_domains(feature, snapshot)
     if not (switched or domains):
         return False
-    with Changes(table, engine=engine) as changes:
+    with TransactionBuilder(table, engine=engine) as changes:
         if switched:
             changes.unset_properties(switched)
         for name in domains:

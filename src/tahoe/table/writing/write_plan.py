@@ -26,11 +26,11 @@ from tahoe.errors import (
     UnsupportedDataTypeError,
 )
 from tahoe.protocol import clustering
-from tahoe.protocol.actions import Action, Add, DomainMetadata, Metadata, Protocol, Remove, Txn, remove_of
+from tahoe.protocol.actions import Add, DomainMetadata, Metadata, Protocol, Remove
 from tahoe.protocol.clustering import check_clustering, clustering_columns, clustering_domain
 from tahoe.protocol.column_mapping import MAX_COLUMN_ID, assign_mapping, mapping_mode, physical_schema, stored_name
 from tahoe.protocol.column_values import ColumnValues, as_declared, check_new_columns, column_values, with_marks
-from tahoe.protocol.conflict import EVERYTHING, FilesRead, Intent, Reads
+from tahoe.protocol.conflict import EVERYTHING, FilesRead
 from tahoe.protocol.constraints import constraints_of
 from tahoe.protocol.evolution import losses, merge_schemas, new_columns, widening_of
 from tahoe.protocol.features import (
@@ -49,7 +49,7 @@ from tahoe.protocol.properties import normalise
 from tahoe.protocol.row_tracking import MATERIALISED, with_materialised_columns
 from tahoe.protocol.schema import VARIANT, VOID, Array, Map, Struct, as_nullable, check_unique_names, types_in, walk_fields
 from tahoe.sql.predicates import columns_named, parse_predicate
-from tahoe.table.commit.transaction import Transaction
+from tahoe.table.commit.draft import Draft, Told
 from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.reading.table_reader import TableReader
 
@@ -202,51 +202,62 @@ class WritePlan:
         """
         _check_void(self.schema, table=self.url)
 
-    def commit(self, files: Sequence[WrittenFile], metrics: Mapping[str, int] | None = None) -> int:
+    def commit(
+        self, files: Sequence[WrittenFile], metrics: Mapping[str, int] | None = None, discard: Callable[[], None] = lambda: None
+    ) -> int | None:
         """Commit the files that were written; what the mode replaces is removed in the same version.
 
         Args:
             metrics: counts for the history; those of what is removed are added here.
+            discard: deletes the files; called where it is certain that they were not committed.
 
         Returns:
-            the version that was made.
+            the version that was made; None where another writer has recorded this very write meanwhile.
         """
-        now_ms = self.table.env.clock_ms()
-        adds = [self.add(file) for file in files]
-        removes, intent = self._removes(adds, now_ms)
-        metadata = marked(self.metadata, files)
-        changed = (
-            [action for action, known in ((self.protocol, "protocol"), (metadata, "metadata")) if self._is_new(action, known)],
-            [Txn(app_id=self.request.txn[0], version=self.request.txn[1], last_updated_ms=now_ms)] if self.request.txn else [],
-        )
-        removed = {"numRemovedFiles": len(removes), "numRemovedBytes": sum(r.size_bytes or 0 for r in removes)}
-        transaction = Transaction(
+        with self._draft(files, discard) as draft:
+            removed = draft.removed_files.values()
+            counted = {"numRemovedFiles": len(removed), "numRemovedBytes": sum(file.size_bytes for file in removed)}
+            told = Told(
+                operation=self.request.operation,
+                parameters=self._parameters(),
+                metrics={**(metrics or {}), **(counted if self.request.mode == "overwrite" else {})},
+                user_metadata=self.request.user_metadata,
+                engine=self.request.engine,
+            )
+            return draft.commit(told)
+
+    def draft(self) -> Draft:
+        """A commit that makes the table what the plan says, without any files yet."""
+        return Draft(
             log=self.table.log,
             base=self.snapshot,
-            actions=[*changed[0], *self._changed_domains(), *changed[1], *removes, *adds],
-            operation=self.request.operation,
-            intent=intent,
-            parameters=self._parameters(),
-            metrics={**(metrics or {}), **(removed if self.request.mode == "overwrite" else {})},
-            user_metadata=self.request.user_metadata,
-            engine=self.request.engine,
-            once=self.request.txn[0] if self.request.txn else None,
+            protocol=self.protocol,
+            metadata=self.metadata,
+            domains=self._changed_domains(),
+            txn=self.request.txn,
+            data_change=self.request.data_change,
+            reads=EVERYTHING if self.request.reads_target else None,
         )
-        return transaction.commit()
 
-    def _is_new(self, action: Action, name: str) -> bool:
-        return self.snapshot is None or getattr(self.snapshot, name) != action
+    def _draft(self, files: Sequence[WrittenFile], discard: Callable[[], None]) -> Draft:
+        draft = self.draft()
+        draft.on_discard(discard)
+        with draft:  # so that the files go where what they replace cannot be told
+            draft.metadata = marked(self.metadata, files)
+            draft.adds += [self.add(file) for file in files]
+            if self.snapshot is not None and self.request.mode == "overwrite":
+                replaced = self._replaced(draft.adds)
+                draft.remove(add for add in self.snapshot.live.adds() if replaced(add))
+                draft.reads = draft.reads or FilesRead(self._or_unplaced(replaced), self.request.replace_where or "what it replaces")
+        return draft
 
-    def _changed_domains(self) -> list[Action]:
+    def _changed_domains(self) -> dict[str, DomainMetadata]:
         """A new table may be clustered; one whose columns were replaced may have lost those that it was clustered by, or has them under
         other names.
         """
         before = None if self.snapshot is None else self.snapshot.domains.get(clustering.DOMAIN)
-        if before == self.clustering:
-            return []
-        if self.clustering is not None:
-            return [self.clustering]
-        return [] if before is None else [replace(before, removed=True)]
+        after = self.clustering if self.clustering is not None or before is None else replace(before, removed=True)
+        return {} if after is None or after == before else {clustering.DOMAIN: after}
 
     def add(self, file: WrittenFile) -> Add:
         """The action for a file that was written."""
@@ -301,18 +312,6 @@ class WritePlan:
             text = self.request.replace_where or ""
             raise ReplaceWhereMismatchError(table=self.url, predicate=text, detail=f"for example {row}")
 
-    def _removes(self, adds: Sequence[Add], now_ms: int) -> tuple[list[Remove], Intent]:
-        app_ids = frozenset({self.request.txn[0]}) if self.request.txn else frozenset()
-        everything: Reads | None = EVERYTHING if self.request.reads_target else None
-        if self.snapshot is None or self.request.mode != "overwrite":
-            return [], Intent(reads=everything, app_ids=app_ids)
-        replaced = self._replaced(adds)
-        live = [a for a in self.snapshot.live.adds() if replaced(a)]
-        canonical = self.table.log.canonical
-        reads = everything or FilesRead(self._or_unplaced(replaced), self.request.replace_where or "what it replaces")
-        intent = Intent(reads=reads, removed_paths=frozenset(canonical(a.path) for a in live), app_ids=app_ids)
-        return [remove_of(a, now_ms, data_change=self.request.data_change) for a in live], intent
-
     def _replaced(self, adds: Sequence[Add]) -> Callable[[Add | Remove], bool]:
         """Which live files go: all, those of the partitions that were written, or those that `replace_where` holds for."""
         if self.request.dynamic_partitions and self.partition_columns:
@@ -363,16 +362,9 @@ def plan_write(table: TableReader, request: WriteRequest) -> WritePlan | None:
         return _plan_new(table, request)
     if request.mode == "error":
         raise TableExistsError(table=table.url)
-    if request.mode == "ignore" or _already_recorded(snapshot, request):
+    if request.mode == "ignore" or snapshot.has_recorded(request.txn):
         return None
     return plan_existing(table, request, snapshot)
-
-
-def _already_recorded(snapshot: Snapshot, request: WriteRequest) -> bool:
-    if request.txn is None:
-        return False
-    recorded = snapshot.txn_version(request.txn[0])
-    return recorded is not None and recorded >= request.txn[1]
 
 
 # --- a new table

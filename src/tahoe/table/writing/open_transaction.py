@@ -1,0 +1,245 @@
+"""A transaction of several changes while it is open: its draft, what it has read, and what the history will tell of it.
+
+Protocol: "Actions"; paper §3.2. What it may change is said in `row_edits` and `table_edits`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from types import TracebackType
+from typing import Any, Self
+
+import pyarrow as pa
+from pyroaring import BitMap64
+
+from tahoe.errors import (
+    InvalidOptionError,
+    UnsupportedOperationError,
+)
+from tahoe.protocol.actions import Add, Metadata, Protocol
+from tahoe.protocol.constraints import Constraint
+from tahoe.protocol.definition import Definition
+from tahoe.protocol.features import keeps_partitions_in_files, setting, supported_features
+from tahoe.protocol.predicate import TRUE, Predicate
+from tahoe.protocol.properties import FeatureProperty
+from tahoe.protocol.row_tracking import FEATURE as ROW_TRACKING
+from tahoe.protocol.row_tracking import assigns_row_ids
+from tahoe.sql.predicates import parse_predicate
+from tahoe.table.arguments import (
+    FILTER,
+    NAMES,
+    takes,
+)
+from tahoe.table.commit.draft import Draft, Told
+from tahoe.table.commit.row_deletions import num_records
+from tahoe.table.log.deletion_vectors import deleted_rows
+from tahoe.table.reading.read_set import AnyRead, RowsRead
+from tahoe.table.reading.rows import read_rows
+from tahoe.table.reading.scan import Scan
+from tahoe.table.reading.snapshot import Snapshot
+from tahoe.table.reading.table_reader import TableReader
+
+# What the history calls a commit of several operations to which the user gave no name.
+TRANSACTION = "TRANSACTION"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Operation:
+    """One of the changes, as the history tells it."""
+
+    name: str
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+
+
+class OpenTransaction:
+    """What every change of a transaction needs. Made by `Table.transaction`.
+
+    Args:
+        check: looks whether the rows of a snapshot satisfy a condition, and raises CheckConstraintViolatedError; Arrow does it where it is
+            None, and understands fewer conditions.
+
+    Attributes:
+        snapshot: the table as it is read.
+        version: the version that was made; None before the end, and where there was nothing to commit.
+    """
+
+    def __init__(
+        self,
+        table: TableReader,
+        *,
+        operation: str | None = None,
+        txn: tuple[str, int] | None = None,
+        user_metadata: str | None = None,
+        engine: str | None = None,
+        check: Callable[[Snapshot, Constraint], None] | None = None,
+    ) -> None:
+        self.table = table
+        self._check = check
+        self.snapshot: Snapshot = table.snapshot()
+        self.version: int | None = None
+        self._is_open = True
+        self._draft = Draft(
+            log=table.log, base=self.snapshot, protocol=self.snapshot.protocol, metadata=self.snapshot.metadata, txn=txn, is_exact=True
+        )
+        self._reads: list[RowsRead] = []
+        self._operation, self._user_metadata, self._engine = operation, user_metadata, engine
+        self._operations: list[_Operation] = []
+        self._metrics: dict[str, int] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        if not self._is_open:
+            return
+        if kind is None:
+            self.commit()
+        else:
+            self._is_open = False
+            self._draft.discard()
+
+    @property
+    def url(self) -> str:
+        return self.table.url
+
+    # --- reading
+
+    @takes(filter=FILTER)
+    def scan(self, filter: str | Predicate | None = None) -> Scan:
+        """The files that may hold matching rows. What others do to such rows before the commit is a conflict from now on.
+
+        Raises:
+            InvalidPredicateError, ColumnNotFoundError: the text cannot be understood.
+        """
+        read = self._read(filter)
+        self._reads.append(read)
+        self._draft.is_exact = False
+        return read.snapshot.scan(read.predicate)
+
+    @takes(columns=NAMES, filter=FILTER)
+    def to_arrow(self, columns: Iterable[str] | None = None, filter: str | Predicate | None = None) -> pa.Table:
+        """The rows that the table had when the transaction began, as `Snapshot.to_arrow`; they count as read."""
+        return read_rows(self.scan(filter), None if columns is None else list(columns))
+
+    def _read(self, filter: str | Predicate | None) -> RowsRead:
+        self._check_open()
+        current = self._current
+        if isinstance(filter, str):
+            return RowsRead(current, parse_predicate(filter, current.schema, table=current.url, zone=self.table.log.zone), filter)
+        return RowsRead(current, TRUE if filter is None else filter, "the whole table" if filter is None else "a predicate")
+
+    # --- the table as it is by now
+
+    @property
+    def _definition(self) -> Definition:
+        return Definition(table=self.table.url, protocol=self._draft.protocol, metadata=self._draft.metadata)
+
+    @_definition.setter
+    def _definition(self, changed: Definition) -> None:
+        self._draft.protocol, self._draft.metadata = changed.protocol, changed.metadata
+
+    @property
+    def _current(self) -> Snapshot:
+        """The snapshot under the definition and with the domains that the table has by now."""
+        definition, known = self._definition, {**self.snapshot.domains, **self._draft.domains}
+        domains = {name: domain for name, domain in known.items() if not domain.removed}
+        return replace(self.snapshot, protocol=definition.protocol, metadata=definition.metadata, domains=domains)
+
+    def _is_on(self, switch: FeatureProperty[bool]) -> bool:
+        return setting(switch, self._draft.protocol, self._draft.metadata.configuration, table=self.table.url)
+
+    def _left(self, add: Add) -> BitMap64:
+        """The positions of the rows of a file that are there still."""
+        key = self._canonical(add.path)
+        if key in self._draft.removed:
+            return BitMap64()
+        deleted = self._draft.deleted[key].rows if key in self._draft.deleted else BitMap64()
+        return self._alive(add) - deleted
+
+    def _alive(self, add: Add) -> BitMap64:
+        """The positions of the rows that a file had when the transaction began."""
+        return BitMap64(range(self._num_records(add))) - deleted_rows(self.table.log, add)
+
+    def _num_records(self, add: Add) -> int:
+        return num_records(self.table.log, add, self.snapshot.version)
+
+    # --- the end
+
+    def commit(self) -> int | None:
+        """Commit everything in one version. After it the transaction is over.
+
+        Returns:
+            the version that was made; None where there was nothing to do, or the `txn` is recorded already.
+
+        Raises:
+            DeltaConcurrentModificationException: another writer was first, and it matters; nothing was committed.
+            CommitOutcomeUnknownError: the storage would not tell whether the commit arrived.
+        """
+        self._check_open()
+        self._is_open = False
+        with self._draft as draft:
+            if not draft.is_recorded:
+                self._finish()
+            if draft.is_recorded or draft.is_empty:
+                draft.discard()
+            else:
+                self.version = draft.commit(self._told())
+        return self.version
+
+    def _finish(self) -> None:
+        """Complete the draft."""
+        draft = self._draft
+        draft.reads = AnyRead(tuple(self._reads)) if self._reads else None
+        draft.is_alone = draft.is_alone or self._begins(assigns_row_ids) or self._begins(keeps_partitions_in_files)
+        draft.adds += self._added_again()
+
+    def _added_again(self) -> list[Add]:
+        """The files that get row ids now that rows are tracked, or lose them. Protocol: "Row Tracking"."""
+        before, after = (ROW_TRACKING in supported_features(protocol) for protocol in (self.snapshot.protocol, self._definition.protocol))
+        if not self._begins(assigns_row_ids) and (after or not before):
+            return []
+        live = (add for add in self.snapshot.live.adds() if (add.base_row_id is None) == after)
+        bare = (replace(add, base_row_id=None, default_row_commit_version=None, data_change=False) for add in live)
+        return [add for add in bare if self._canonical(add.path) not in self._draft.removed_files]
+
+    def _begins(self, rule: Callable[[Protocol, Metadata], bool]) -> bool:
+        """Whether a rule on every file of the table holds once this is committed, and did not before."""
+        before, after = self.snapshot, self._definition
+        return rule(after.protocol, after.metadata) and not rule(before.protocol, before.metadata)
+
+    def _told(self) -> Told:
+        """What the history says: the one operation there is, or the names of all."""
+        name, parameters = TRANSACTION, {"operations": [operation.name for operation in self._operations]}
+        if len(self._operations) == 1:
+            name, parameters = self._operations[0].name, dict(self._operations[0].parameters)
+        return Told(
+            operation=self._operation or name,
+            parameters=parameters,
+            metrics=self._metrics,
+            user_metadata=self._user_metadata,
+            engine=self._engine,
+        )
+
+    def _check_open(self) -> None:
+        if not self._is_open:
+            raise UnsupportedOperationError(
+                operation="Going on with a transaction",
+                table=self.table.url,
+                detail="it is over",
+                remedy="Begin another one with Table.transaction().",
+            )
+
+    def _did(self, name: str, parameters: Mapping[str, Any], **metrics: int) -> None:
+        self._operations.append(_Operation(name=name, parameters=parameters))
+        self._count(**metrics)
+
+    def _count(self, **metrics: int) -> None:
+        for name, count in metrics.items():
+            self._metrics[name] = self._metrics.get(name, 0) + count
+
+    def _canonical(self, path: str) -> str:
+        return self.table.log.canonical(path)
+
+    def _invalid(self, option: str, value: object, detail: str) -> InvalidOptionError:
+        return InvalidOptionError(option=option, value=value, table=self.table.url, detail=detail)

@@ -1,0 +1,205 @@
+"""Changes of rows in a transaction, without Spark: what is appended, removed and deleted.
+
+Protocol: "Add File and Remove File", "Writer Requirements for Deletion Vectors", "Change Data Files". Where the table has no deletion
+vectors, the rows that stay in a file are written again, with their row ids, and a change data feed is told what was changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyroaring import BitMap64
+
+from tahoe.errors import (
+    InvalidPredicateError,
+)
+from tahoe.protocol.actions import Add, Cdc
+from tahoe.protocol.features import check_writable
+from tahoe.protocol.partitions import encode_path
+from tahoe.protocol.predicate import Predicate, has_unknown
+from tahoe.protocol.properties import ENABLE_CHANGE_DATA_FEED
+from tahoe.protocol.schema import Struct
+from tahoe.table.arguments import (
+    FILTER,
+    FLAG,
+    NAMES,
+    POSITIONS,
+    ROWS,
+    TEXT,
+    ArrowStream,
+    takes,
+)
+from tahoe.table.commit.row_deletions import Mark
+from tahoe.table.reading.read_set import RowsRead
+from tahoe.table.reading.rows import matching_rows, read_file
+from tahoe.table.reading.scan import Scan
+from tahoe.table.writing.arrow_writer import delete_files, given_schema, write_again, write_change_files, write_files
+from tahoe.table.writing.open_transaction import OpenTransaction
+from tahoe.table.writing.write_plan import WritePlan, WriteRequest, WrittenFile, marked, plan_existing
+
+
+class RowEdits(OpenTransaction):
+    """A transaction that can append and delete rows."""
+
+    @takes(data=ROWS, merge_schema=FLAG)
+    def append(self, data: pa.Table | ArrowStream, *, merge_schema: bool = False) -> int:
+        """Add rows, as `Table.append` takes them. The files are written now, and go again where nothing is committed.
+
+        Returns:
+            how many files were written.
+
+        Raises:
+            DeltaAnalysisError: the data does not fit the table, or a row breaks a constraint.
+        """
+        self._check_open()
+        rows: pa.Table = data  # by now
+        schema = given_schema(rows, table=self.table.url)
+        plan = self._plan(schema, merge_schema=merge_schema)
+        files = write_files(plan, rows)
+        adds = self._wrote(plan, files)
+        self._draft.adds += adds
+        self._definition = replace(self._definition, protocol=plan.protocol, metadata=marked(plan.metadata, files))
+        size_bytes = sum(add.size_bytes for add in adds)
+        told = {"mode": "Append", "partitionBy": list(plan.partition_columns)}
+        self._did("WRITE", told, numOutputRows=rows.num_rows, numFiles=len(adds), numAddedFiles=len(adds), numOutputBytes=size_bytes)
+        return len(adds)
+
+    @takes(paths=NAMES)
+    def remove(self, paths: Iterable[str]) -> None:
+        """Remove whole files of the table, by their paths as `Scan.listing` shows them, relative or absolute.
+
+        Raises:
+            InvalidOptionError: the table has no such file.
+            AppendOnlyTableError: the table only takes appends.
+        """
+        self._check_removes_data()
+        wanted = list(paths)
+        found = self._files(wanted)
+        self._draft.remove(found.values())
+        self._did("REMOVE", {"paths": wanted})
+
+    @takes(path=TEXT, rows=POSITIONS)
+    def mark_deleted(self, path: str, rows: Iterable[int]) -> int:
+        """Delete rows of one file by their positions in it.
+
+        Returns:
+            how many rows were there still.
+
+        Raises:
+            InvalidOptionError: the table has no such file, or the file no such row.
+            AppendOnlyTableError: the table only takes appends.
+        """
+        self._check_removes_data()
+        ((key, add),) = self._files([path]).items()
+        wanted, total = sorted(rows), self._num_records(add)
+        if wanted and not 0 <= wanted[0] <= wanted[-1] < total:
+            raise self._invalid("rows", wanted[-1] if wanted[0] >= 0 else wanted[0], f"{path} has the rows 0 to {total - 1}")
+        count = self._delete({key: (add, BitMap64(wanted))})
+        self._did("DELETE", {"path": path}, numDeletedRows=count)
+        return count
+
+    @takes(where=FILTER)
+    def delete(self, where: str | Predicate | None = None) -> int:
+        """Delete the rows for which a condition is true, all if None: through deletion vectors where the table has them
+        (`delta.enableDeletionVectors`), else by writing the other rows of their files again.
+
+        Returns:
+            how many rows were deleted.
+
+        Raises:
+            InvalidPredicateError, ColumnNotFoundError: the condition cannot be understood without Spark.
+            AppendOnlyTableError: the table only takes appends.
+        """
+        self._check_removes_data()
+        read = self._read(where)
+        if has_unknown(read.predicate):
+            raise InvalidPredicateError(table=self.table.url, predicate=str(read.predicate), detail="a part of it is not known")
+        found = {self._canonical(add.path): (add, self._matching(read, add)) for add in read.snapshot.scan(read.predicate).adds()}
+        count = self._delete(found)
+        self._reads.append(read)
+        self._did("DELETE", {"predicate": "true" if where is None else str(read)}, numDeletedRows=count)
+        return count
+
+    def _matching(self, read: RowsRead, add: Add) -> BitMap64:
+        return BitMap64(np.flatnonzero(matching_rows(read.snapshot, add, read.predicate)).tolist())
+
+    def _delete(self, wanted: Mapping[str, tuple[Add, BitMap64]]) -> int:
+        """Take rows for deleted, those that are there still. Returns how many."""
+        new = {key: (add, rows & self._left(add)) for key, (add, rows) in wanted.items()}
+        known = self._draft.deleted
+        self._draft.delete_rows(
+            Mark(file=add, rows=rows | known[key].rows if key in known else rows) for key, (add, rows) in new.items() if rows
+        )
+        return sum(len(rows) for _, rows in new.values())
+
+    def _files(self, paths: Iterable[str]) -> dict[str, Add]:
+        """Live files by their paths, spelled in whatever way, under their canonical ones."""
+        self._check_open()
+        wanted = {self._canonical(path): path for path in paths}
+        as_written = pc.indices_nonzero(pc.is_in(self.snapshot.live.column("path"), value_set=pa.array(wanted.values(), pa.string())))
+        found = {self._canonical(add.path): add for add in Scan(self.snapshot, None, as_written).adds()}
+        if len(found) < len(wanted):
+            found |= {key: add for add in self.snapshot.live.adds() if (key := self._canonical(add.path)) in wanted}
+        for key, path in wanted.items():
+            if key not in found:
+                raise self._invalid("path", path, f"version {self.snapshot.version} has no such file")
+        return found
+
+    def _check_removes_data(self) -> None:
+        self._check_open()
+        check_writable(self._definition.protocol, self._definition.metadata, table=self.table.url, removes_data=True)
+
+    # --- the end
+
+    def _finish(self) -> None:
+        if not self._draft.has_vectors:
+            self._write_the_rest()
+        super()._finish()
+
+    def _write_the_rest(self) -> None:
+        """Write the rows that stay of files of which others go."""
+        rest = {key: rows for key, mark in self._draft.deleted.items() if (rows := self._left(mark.file))}
+        if rest and self._is_on(ENABLE_CHANGE_DATA_FEED):
+            self._write_changes()
+        for key, rows in rest.items():
+            self._copy(self._draft.deleted[key].file, rows)
+
+    def _copy(self, file: Add, positions: BitMap64) -> None:
+        current = self._current
+        tracking = None if self.snapshot.row_tracking is None else current.row_tracking
+        rows = read_file(current, file, positions, with_row_ids=tracking is not None)
+        kept = () if tracking is None else (tracking.row_id_column, tracking.row_commit_version_column)
+        hidden = {name: column for name, column in zip(kept, rows.columns[len(current.schema) :], strict=True) if name is not None}
+        plan = self._plan(current.schema)
+        adds = self._wrote(plan, write_again(plan, rows.select(current.schema.names), hidden))
+        self._draft.adds += adds
+        self._count(numCopiedRows=rows.num_rows, numAddedFiles=len(adds))
+
+    def _write_changes(self) -> None:
+        """Tell the change data feed of every row that comes or goes: where a commit has change data files, nothing else is looked at."""
+        current, draft = self._current, self._draft
+        gone = [(add, self._alive(add)) for add in draft.removed.values()]
+        gone += [(mark.file, mark.rows) for key, mark in draft.deleted.items() if key not in draft.removed]
+        come = [(add, self._alive(add)) for add in draft.adds if add.data_change]
+        kinds = [(kind, *file) for kind, files in (("delete", gone), ("insert", come)) for file in files]
+        rows = pa.concat_tables([read_file(current, add, positions) for _, add, positions in kinds])
+        told = pa.chunked_array([pa.repeat(kind, len(positions)) for kind, _, positions in kinds], pa.string())
+        plan = self._plan(current.schema)
+        written = write_change_files(plan, rows, told)
+        draft.on_discard(lambda: delete_files(plan, written))
+        draft.change_files += [
+            Cdc(path=encode_path(file.key), partition_values=file.partition_values, size_bytes=file.size_bytes) for file in written
+        ]
+
+    def _plan(self, schema: Struct, *, merge_schema: bool = False) -> WritePlan:
+        """Rows that are added to the table as it is by now."""
+        return plan_existing(self.table, WriteRequest(mode="append", schema=schema, merge_schema=merge_schema), self._current)
+
+    def _wrote(self, plan: WritePlan, files: Sequence[WrittenFile]) -> list[Add]:
+        """The actions for files that were written for this transaction."""
+        self._draft.on_discard(lambda: delete_files(plan, files))
+        return [plan.add(file) for file in files]

@@ -1,0 +1,418 @@
+"""Changes of what a table says of itself, in a transaction: properties, columns, constraints, clustering, protocol, domains.
+
+Protocol: "Change Metadata", "Protocol Evolution", "Domain Metadata". The rules are those of `protocol`; here are the checks that need the
+rows or the files of the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+
+from tahoe.errors import (
+    CheckConstraintViolatedError,
+    ClusteringStatisticsError,
+    ConstraintDependsError,
+    DropClusteringColumnError,
+    GeneratedColumnDependsError,
+    NotNullViolationError,
+    SchemaMismatchError,
+    UnsupportedOperationError,
+)
+from tahoe.protocol import clustering, column_changes
+from tahoe.protocol.actions import DomainMetadata
+from tahoe.protocol.column_changes import ColumnChange, NewColumn, Path
+from tahoe.protocol.column_mapping import column_id
+from tahoe.protocol.column_values import column_values, identity_columns
+from tahoe.protocol.constraints import Constraint, constraints_of
+from tahoe.protocol.definition import Definition
+from tahoe.protocol.features import check_writable, droppable_feature, keeps_partitions_in_files, supported_features
+from tahoe.protocol.predicate import Column, Comparison, Literal, Predicate
+from tahoe.protocol.schema import Field, Struct, walk_fields
+from tahoe.sql.predicates import paths_named
+from tahoe.table.arguments import (
+    COLUMN_CHANGES,
+    FLAG,
+    LONG,
+    NAMES,
+    NEW_COLUMNS,
+    PATH,
+    PATHS,
+    SCHEMA,
+    TEXT,
+    TEXTS,
+    or_none,
+    takes,
+)
+from tahoe.table.arrow.types import delta_schema
+from tahoe.table.reading.constraints import check_rows
+from tahoe.table.reading.rows import read_file
+from tahoe.table.writing.feature_traces import check_given_up, domains_of
+from tahoe.table.writing.open_transaction import OpenTransaction
+from tahoe.table.writing.write_plan import check_schema
+
+# Domains of this prefix belong to features. Protocol: "Domain Metadata".
+_SYSTEM_DOMAINS = "delta."
+
+
+class TableEdits(OpenTransaction):
+    """A transaction that can change the table's configuration, columns and rules."""
+
+    @takes(properties=TEXTS)
+    def set_properties(self, properties: Mapping[str, str]) -> None:
+        """Set table properties, known and the user's own; `delta.feature.<name>` = supported adds a feature, `comment` is the description.
+
+        Raises:
+            InvalidPropertyError: one that does not exist, that only writers set, or whose value cannot be.
+            DeltaProtocolError: it switches a rule on that tahoe does not keep yet.
+        """
+        changed = self._definition.with_properties(properties, self.table.env.new_id)
+        self._define(changed, "SET TBLPROPERTIES", {"properties": dict(properties)})
+
+    @takes(names=NAMES, if_exists=FLAG)
+    def unset_properties(self, names: Iterable[str], *, if_exists: bool = False) -> None:
+        """Remove table properties, so that their defaults hold.
+
+        Raises:
+            InvalidPropertyError: one that is not set, or that only writers set.
+        """
+        asked = list(names)
+        changed = self._definition.without_properties(asked, if_exists=if_exists)
+        self._define(changed, "UNSET TBLPROPERTIES", {"properties": asked, "ifExists": if_exists})
+
+    @takes(schema=SCHEMA)
+    def set_schema(self, schema: Struct | pa.Schema) -> None:
+        """Give the table another schema in which its rows can still be read; see `Definition.with_schema` for what may change.
+
+        Raises:
+            SchemaMismatchError, DuplicateColumnsError: the files do not allow it, or a constraint or the clustering needs what goes.
+        """
+        wanted = schema if isinstance(schema, Struct) else delta_schema(schema, table=self.table.url)
+        changed = self._definition.with_schema(wanted, self.table.env.new_id)
+        self._check_dependants(changed)
+        self._define(changed, "UPDATE SCHEMA", {"schema": wanted.to_json()})
+
+    @takes(columns=NEW_COLUMNS)
+    def add_columns(self, columns: Iterable[NewColumn]) -> None:
+        """Add columns, anywhere in the schema; the rows that are there have nulls in them.
+
+        Raises:
+            ColumnChangeError, ColumnNotFoundError, InvalidColumnNameError, UnsupportedDataTypeError: a column that cannot be.
+        """
+        wanted = list(columns)
+        changed = column_changes.add_columns(self._definition, wanted, self.table.env.new_id)
+        check_schema(changed.schema, changed.column_mapping_mode, table=self.table.url)
+        told = [
+            {"column": column_changes.told(c.parent, c.field)} | ({} if c.position is None else {"position": str(c.position)})
+            for c in wanted
+        ]
+        self._define(changed, "ADD COLUMNS", {"columns": told})
+
+    @takes(path=PATH, name=TEXT)
+    def rename_column(self, path: Path, name: str) -> None:
+        """Give a column another name. Column mapping is needed: its name in the data files stays.
+
+        Raises:
+            RenameColumnUnsupportedError: the table does not map columns.
+            ColumnNotFoundError, DuplicateColumnsError, ParentNotStructError: the names are wrong.
+            ConstraintDependsError, GeneratedColumnDependsError: an expression of the table names it.
+        """
+        changed = column_changes.rename_column(self._definition, path, name)
+        self._check_dependants(changed)
+        told = {"oldColumnPath": column_changes.dotted(path), "newColumnPath": column_changes.dotted((*path[:-1], name))}
+        self._define(changed, "RENAME COLUMN", told)
+
+    @takes(paths=PATHS, if_exists=FLAG)
+    def drop_columns(self, paths: Iterable[Path], *, if_exists: bool = False) -> None:
+        """Drop columns. Column mapping is needed: their values stay in the data files.
+
+        Raises:
+            DropColumnUnsupportedError: the table does not map columns.
+            ColumnNotFoundError, DropPartitionColumnError, DropClusteringColumnError, DropLastFieldError.
+            ConstraintDependsError, GeneratedColumnDependsError: an expression of the table names one.
+        """
+        wanted = list(paths)
+        changed = column_changes.drop_columns(self._definition, wanted, if_exists=if_exists)
+        self._check_dependants(changed)
+        self._define(changed, "DROP COLUMNS", {"columns": [column_changes.dotted(path) for path in wanted]})
+
+    @takes(changes=COLUMN_CHANGES)
+    def alter_columns(self, changes: Iterable[ColumnChange]) -> None:
+        """Change types, comments, defaults, nullability and places of columns.
+
+        Where a column becomes NOT NULL, the rows that are there are looked at first.
+
+        Raises:
+            ColumnChangeError, ColumnNotFoundError: a change that cannot be.
+            ConstraintDependsError, GeneratedColumnDependsError: another type of a column that an expression of the table names.
+            NotNullViolationError: a row that is there has a null.
+        """
+        self._check_open()
+        wanted, changed = list(changes), self._definition
+        for change in wanted:
+            before = column_changes.column_at(changed, change.path)[1]
+            changed = column_changes.change_column(changed, change, self.table.env.new_id)
+            if column_changes.column_at(changed, change.path)[1].type != before.type:
+                self._check_unnamed(change.path)
+        self._check_not_null(changed, wanted)
+        told = [
+            column_changes.told(change.path[:-1], column_changes.column_at(changed, change.path)[1])
+            | ({} if change.position is None else {"position": str(change.position)})
+            for change in wanted
+        ]
+        if len(told) == 1:
+            position = told[0].pop("position", None)
+            self._define(changed, "CHANGE COLUMN", {"column": told[0]} | ({} if position is None else {"position": position}))
+        else:
+            self._define(changed, "CHANGE COLUMNS", {"columns": told})
+
+    def _check_not_null(self, changed: Definition, wanted: Iterable[ColumnChange]) -> None:
+        for change in wanted:
+            spelled, before = column_changes.column_at(self._definition, change.path)
+            if before.nullable and not column_changes.column_at(changed, change.path)[1].nullable:
+                # a field of a struct that is null is none that holds a null
+                parents = [f"{column_changes.sql_path(spelled[:depth])} IS NULL" for depth in range(1, len(spelled))]
+                condition = " OR ".join([*parents, f"{column_changes.sql_path(spelled)} IS NOT NULL"])
+                try:
+                    self._check_rows(Constraint(name="NOT NULL", expression=condition))
+                except CheckConstraintViolatedError as error:
+                    raise NotNullViolationError(table=self.table.url, column=column_changes.dotted(spelled)) from error
+
+    @takes(columns=SCHEMA)
+    def replace_columns(self, columns: Struct | pa.Schema) -> None:
+        """Give the table these columns, known by their names, in this order; see `Definition.with_schema` for what may change.
+
+        Raises:
+            IdentityReplaceColumnsError, ColumnTypeChangeError, SchemaMismatchError: the rows that are there do not allow it.
+            ConstraintDependsError, GeneratedColumnDependsError, DropClusteringColumnError: what goes is needed.
+        """
+        wanted = columns if isinstance(columns, Struct) else delta_schema(columns, table=self.table.url)
+        changed = column_changes.replace_columns(self._definition, wanted, self.table.env.new_id)
+        check_schema(changed.schema, changed.column_mapping_mode, table=self.table.url)
+        self._check_dependants(changed)
+        self._define(changed, "REPLACE COLUMNS", {"columns": [column_changes.told((), field) for field in wanted]})
+
+    @takes(columns=PATHS)
+    def cluster_by(self, columns: Iterable[Path]) -> None:
+        """Cluster the table by other columns, or by none. Nothing is moved; files are clustered when they are written or optimised.
+
+        Raises:
+            InvalidClusteringError, ColumnNotFoundError: the table cannot be clustered by them.
+        """
+        self._check_open()
+        definition, wanted = self._definition, list(columns)
+        if not wanted and clustering.FEATURE not in supported_features(definition.protocol):
+            return
+        spelled = clustering.check_clustering(
+            wanted, definition.schema, definition.metadata.partition_columns, definition.properties, table=self.table.url
+        )
+        changed = definition.with_protocol(None, None, [clustering.FEATURE])
+        mode = changed.column_mapping_mode
+        before = self._clustering_columns(definition)
+        domain = clustering.clustering_domain(spelled, changed.schema, mode)
+        assert domain is not None
+        if changed == definition and before == spelled:
+            return
+        check_writable(changed.protocol, changed.metadata, table=self.table.url)
+        self._check_appended(domain)
+        self._definition = changed
+        self._draft.domains[clustering.DOMAIN] = domain
+        old, new = (",".join(column_changes.dotted(path) for path in paths) for paths in (before, spelled))
+        self._did("CLUSTER BY", {"oldClusteringColumns": old, "newClusteringColumns": new})
+
+    def _check_appended(self, domain: DomainMetadata) -> None:
+        """The files that this transaction adds must have statistics of the columns by which the table is clustered from it on."""
+        lacking = ", ".join(clustering.columns_without_statistics(domain, self._draft.adds))
+        if lacking:
+            detail, remedy = "rows were appended before, without statistics of them", "Cluster the table first, and append then."
+            raise ClusteringStatisticsError(table=self.table.url, columns=lacking, detail=detail, remedy=remedy)
+
+    def _clustering_columns(self, definition: Definition) -> tuple[Path, ...]:
+        domain = self._draft.domains.get(clustering.DOMAIN) or self.snapshot.domains.get(clustering.DOMAIN)
+        return clustering.clustering_columns(domain, definition.schema, definition.column_mapping_mode)
+
+    def _check_dependants(self, changed: Definition) -> None:
+        """Columns that were dropped, or have another name now, may be named elsewhere."""
+        lost = {path: field for path, field in walk_fields(self._definition.schema) if not _has_still(changed.schema, path, field)}
+        kept = {column_id(field) for _, field in walk_fields(changed.schema)}
+        for path, column in lost.items():
+            self._check_unnamed(path)
+            if path in self._clustering_columns(self._definition) and column_id(column) not in kept:
+                raise self._needed(DropClusteringColumnError, path, "the clustering of the table")
+
+    def _check_unnamed(self, path: Path) -> None:
+        """Refuse to change a column that an expression of the table names, or a part of which it does."""
+        constraints = [c.expression for c in constraints_of(self._definition.metadata, table=self.table.url)]
+        generated = column_values(self._definition.protocol, self._definition.schema).generated.values()
+        folded = tuple(name.lower() for name in path)
+        for error, expressions in ((ConstraintDependsError, constraints), (GeneratedColumnDependsError, generated)):
+            for expression in expressions:
+                if any(named[: len(folded)] == folded[: len(named)] for named in paths_named(expression)):
+                    raise self._needed(error, path, expression)
+
+    def _needed(self, error: type[SchemaMismatchError], path: Path, what: str) -> SchemaMismatchError:
+        return error(
+            table=self.table.url,
+            detail=f"column {column_changes.dotted(path)} would be gone, or have another name or type, and {what} needs it",
+            remedy="Drop what needs it first, or keep the column.",
+        )
+
+    @takes(name=TEXT, expression=TEXT)
+    def add_constraint(self, name: str, expression: str) -> None:
+        """Add a CHECK constraint, an SQL condition that every row must satisfy. The rows that are there are looked at first, and those that
+        this transaction appends.
+
+        Raises:
+            CheckConstraintViolatedError: a row that is there does not satisfy it.
+            ConstraintExistsError: there is one of that name.
+            UnsupportedOperationError, ColumnNotFoundError: it cannot be understood without Spark.
+        """
+        self._check_open()
+        changed = self._definition.with_constraint(name, expression)
+        self._check_rows(Constraint(name=name, expression=expression))
+        self._define(changed, "ADD CONSTRAINT", {"name": name, "expr": expression})
+
+    def _check_rows(self, constraint: Constraint) -> None:
+        """Look whether all rows satisfy a condition, and count them as read."""
+        is_as_it_was = (
+            not self._draft.adds
+            and not self._draft.removed_files
+            and not self._draft.deleted
+            and self._definition.schema == self.snapshot.schema
+        )
+        if self._check is not None and is_as_it_was:
+            self._check(self.snapshot, constraint)
+        else:
+            current = self._current
+            for add in [*self.snapshot.live.adds(), *self._draft.adds]:
+                rows = read_file(current, add, self._left(add))
+                check_rows(rows, [constraint], current.schema, table=self.table.url, zone=self.table.log.zone)
+        self.scan(None)
+
+    @takes(name=TEXT, if_exists=FLAG)
+    def drop_constraint(self, name: str, *, if_exists: bool = False) -> None:
+        """Drop a CHECK constraint.
+
+        Raises:
+            ConstraintNotFoundError: there is none of that name.
+        """
+        expression = self._definition.constraint(name)
+        changed = self._definition.without_constraint(name, if_exists=if_exists)
+        told = {"existed": "false"} if expression is None else {"expr": expression, "existed": "true"}
+        self._define(changed, "DROP CONSTRAINT", {"name": name, **told})
+
+    @takes(reader_version=LONG, writer_version=LONG, features=NAMES)
+    def upgrade_protocol(
+        self, reader_version: int | None = None, writer_version: int | None = None, *, features: Iterable[str] = ()
+    ) -> None:
+        """Raise the protocol to at least these versions, and add features.
+
+        Raises:
+            InvalidPropertyError: a version or a feature that does not exist.
+            DeltaProtocolError: it switches a rule on that tahoe does not keep yet.
+        """
+        changed = self._definition.with_protocol(reader_version, writer_version, features)
+        self._define(changed, "UPGRADE PROTOCOL", {"newProtocol": _protocol_text(changed)})
+
+    @takes(column=TEXT, value=or_none(LONG))
+    def sync_identity(self, column: str, value: int | None) -> None:
+        """Let an identity column count on from a value that is in the table. That no value is farther counts as read: rows that another
+        writer adds with such values are a conflict.
+
+        Args:
+            value: the one of the snapshot that is farthest from the column's start; None where it has none, and nothing changes.
+
+        Raises:
+            NotAnIdentityColumnError: the table has no identity column of that name.
+        """
+        start = self._definition
+        changed = start.with_identity_at(column, value) if value is not None else start
+        self._define(changed, "SYNC IDENTITY", {"column": column})
+        if value is not None:
+            self.scan(self._farther(column, value))
+
+    def _farther(self, column: str, value: int) -> Predicate:
+        found = {name.lower(): (name, identity) for name, identity in identity_columns(self._definition.schema, table=self.table.url)}
+        name, identity = found[column.lower()]
+        return Comparison(">" if identity.step > 0 else "<", Column((name,)), Literal(value))
+
+    @takes(feature=TEXT, truncate_history=FLAG)
+    def drop_feature(self, feature: str, *, truncate_history: bool = False) -> None:
+        """Take a feature from the protocol, of which nothing may be left; `Table.drop_feature` does what comes before and after.
+
+        Args:
+            truncate_history: no version that can be read uses the feature, so that no checkpoint need be protected.
+
+        Raises:
+            FeatureDropError: it does not exist, or not here; or something of the table needs it.
+        """
+        self._check_open()
+        found = droppable_feature(self._definition.protocol, feature, table=self.table.url)
+        check_given_up(found, self.snapshot, truncate_history=truncate_history)
+        protects = found.is_reader_feature and not truncate_history
+        changed = self._definition.without_feature(found, protected_before=self.snapshot.version + 1 if protects else None)
+        self._draft.is_alone = True
+        self._draft.domains |= {domain.domain: replace(domain, removed=True) for domain in domains_of(found, self.snapshot)}
+        self._define(changed, "DROP FEATURE", {"featureName": feature, "truncateHistory": truncate_history})
+
+    def _define(self, changed: Definition, operation: str, parameters: Mapping[str, Any]) -> None:
+        self._check_open()
+        check_writable(changed.protocol, changed.metadata, table=self.table.url)
+        self._check_files_keep_partitions(changed)
+        if changed != self._definition:
+            self._definition = changed
+            self._did(operation, parameters)
+
+    def _check_files_keep_partitions(self, changed: Definition) -> None:
+        """Protocol: "Materialize Partition Columns", "Writer Requirements for IcebergCompatV1". It cannot begin where files lack them."""
+        now, before = (keeps_partitions_in_files(d.protocol, d.metadata) for d in (changed, self._definition))
+        if now and not before and changed.metadata.partition_columns and (len(self.snapshot.live) or self._draft.adds):
+            raise UnsupportedOperationError(
+                operation="Keeping partition columns in data files",
+                table=self.table.url,
+                detail="the files that are there do not hold them",
+                remedy="Make a new table with this property, and write the rows there.",
+            )
+
+    @takes(domain=TEXT, configuration=or_none(TEXT))
+    def set_domain(self, domain: str, configuration: str | None) -> None:
+        """Set the text of a metadata domain, or remove the domain with None. Those of features (`delta.*`) are not for users.
+
+        Raises:
+            InvalidOptionError: the domain belongs to a feature, or is not there to be removed.
+        """
+        self._check_open()
+        if domain.lower().startswith(_SYSTEM_DOMAINS):
+            raise self._invalid("domain", domain, "domains that begin with delta. belong to the protocol's features")
+        known = self._draft.domains.get(domain) or self.snapshot.domains.get(domain)
+        if configuration is None and (known is None or known.removed):
+            raise self._invalid("domain", domain, "the table has no such domain")
+        changed = self._definition.with_protocol(None, None, ["domainMetadata"])
+        check_writable(changed.protocol, changed.metadata, table=self.table.url)
+        self._definition = changed
+        text = known.configuration if configuration is None and known is not None else configuration or ""
+        self._draft.domains[domain] = DomainMetadata(domain=domain, configuration=text, removed=configuration is None)
+        self._did("SET DOMAIN", {"domain": domain})
+
+    @takes(app_id=TEXT, version=LONG)
+    def set_txn(self, app_id: str, version: int) -> None:
+        """Record the version of an application, whatever is recorded now: it may be lowered. See `txn` of `Table.transaction` for a write
+        that is made once.
+        """
+        self._check_open()
+        self._draft.txns[app_id] = version
+        self._did("SET TRANSACTION", {"appId": app_id, "version": version})
+
+
+def _has_still(schema: Struct, path: tuple[str, ...], field: Field) -> bool:
+    """Whether a path leads to the same column as before: to one of the same id, where columns have ids."""
+    found = next((f for known, f in walk_fields(schema) if known == path), None)
+    return found is not None and column_id(found) == column_id(field)
+
+
+def _protocol_text(definition: Definition) -> str:
+    protocol = definition.protocol
+    return f"{protocol.reader_version},{protocol.writer_version},{','.join(sorted(protocol.writer_features or ()))}"
