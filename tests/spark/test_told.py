@@ -14,9 +14,11 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 import tahoe
+from tahoe import DeltaTable
 from tahoe.errors import (
     AppendOnlyTableError,
     CheckConstraintViolatedError,
+    ConcurrentAppendException,
     DeltaError,
     NotNullViolationError,
     OperationNotAllowedError,
@@ -26,6 +28,7 @@ from tahoe.errors import (
     WriteFailedError,
 )
 from tahoe.protocol.schema import LONG, Field, Struct
+from tahoe.spark.dml.row_changes import RowChange
 from tahoe.spark.jvm.gateway import Gateway
 from tahoe.spark.writing.data_writer import failures_told
 from tahoe.spark.writing.store_assignment import Refusals
@@ -73,6 +76,28 @@ def test_a_table_that_cannot_be_replaced_stays_as_it_is(spark: SparkSession, t: 
 def test_the_cause_of_a_failure_to_write_is_told(spark: SparkSession, path: str) -> None:
     with pytest.raises(WriteFailedError, match=r"It was caused by java\.io\.IOException: Mkdirs failed"):
         spark.range(1).select("id", F.lit("x" * 300).alias("p")).write.format("delta").partitionBy("p").save(path)
+
+
+def test_a_worker_that_dies_while_rows_are_searched_is_told(spark: SparkSession, t: str) -> None:
+    spark.udf.register("dies", lambda _: os._exit(13), "boolean")
+    with pytest.raises(WriteFailedError, match=f"{t}.* nothing was committed.*Python worker exited"):
+        spark.sql(f"DELETE FROM delta.`{t}` WHERE dies(id)")
+    with pytest.raises(WriteFailedError, match="Python worker exited"):
+        spark.sql(f"MERGE INTO delta.`{t}` t USING (SELECT id FROM range(3) WHERE dies(id)) s ON t.id = s.id WHEN MATCHED THEN DELETE")
+
+
+def test_a_session_that_is_stopped_in_a_command_hides_nothing(spark: SparkSession, t: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = sorted(Path(t).rglob("*"))
+
+    def stopped(*_: object, **__: object) -> None:
+        monkeypatch.setattr(spark.sparkContext, "_jsc", None)
+        raise ConcurrentAppendException(table=t, winner="version 1", detail="a row was added")
+
+    monkeypatch.setattr(RowChange, "commit", stopped)
+    with pytest.raises(ConcurrentAppendException):
+        DeltaTable.forPath(spark, t).delete("id = 3")
+    monkeypatch.undo()
+    assert sorted(Path(t).rglob("*")) == files
 
 
 def test_a_mistake_of_ours_is_no_failure_of_a_job(tmp_path: Path, spark: SparkSession) -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import logging
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -101,6 +103,18 @@ def test_checkpoints_come_at_the_interval(env: Env) -> None:
         table.append(ROWS)
     assert versions(env, ".checkpoint.parquet") == [3, 6]
     assert tahoe.Table(env.store.url, env=env).to_arrow().num_rows == 8 * 3
+
+
+def test_a_table_that_is_deleted_right_after_a_commit_is_no_reason_for_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    later: list[Callable[[], None]] = []
+    env = replace(tahoe.Table(tmp_path / "t").env, background=later.append)
+    table = tahoe.Table(tmp_path / "t", env=env)
+    with caplog.at_level(logging.WARNING, "tahoe"):
+        table.append(ROWS, properties={"delta.checkpointInterval": "1"})
+        shutil.rmtree(tmp_path / "t")
+        for work in later:
+            work()
+    assert caplog.text == ""
 
 
 def test_a_checksum_of_a_commit_behind_winners_counts_theirs_too() -> None:

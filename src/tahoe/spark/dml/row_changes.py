@@ -155,6 +155,9 @@ class RowChange:
         self._let_go()
         if error is not None:
             self._draft.discard()
+        if isinstance(error, JVM_ERRORS):
+            with self.failures_told():
+                raise error
 
     @property
     def schema(self) -> Struct:
@@ -316,7 +319,7 @@ class RowChange:
 
     def _let_go(self) -> None:
         release(self._held)
-        with suppress(*JVM_ERRORS):  # a session that has stopped keeps nothing, and what was written must still be looked after
+        with suppress(*JVM_ERRORS, AttributeError):  # a session that has stopped keeps nothing, and what was written is deleted below
             context: JavaObject = self.target.spark.sparkContext._jsc.sc()
             for rows in self._kept:  # RDD.unpersist would warn the user that these cannot be computed again
                 context.unpersistRDD(rows._jdf.queryExecution().analyzed().rdd().id(), False)

@@ -38,6 +38,14 @@ CHECKSUM_DOMAINS_MAX = 10
 _DAY_MS = 86_400_000
 
 
+def _is_there_still(log: Log, version: int) -> bool:
+    """Whether a log has a version, so that a failure to write beside it is worth a warning: tables in temporary folders go right away."""
+    try:
+        return log.commit_file(version) is not None
+    except DeltaError:
+        return True
+
+
 def after_commit(log: Log, base: Snapshot | None, version: int, actions: Sequence[Action], size_bytes: int) -> None:
     """What a new version asks for, outside the writer's way. Whatever goes wrong here goes to the log of the program only.
 
@@ -51,9 +59,10 @@ def after_commit(log: Log, base: Snapshot | None, version: int, actions: Sequenc
         try:
             _after_commit(log, base, version, actions, size_bytes)
         except Exception as error:
-            _logger.warning(
-                "%s: version %s is committed; what follows a commit failed, and the next one tries again: %s", log.url, version, error
-            )
+            if _is_there_still(log, version):
+                _logger.warning(
+                    "%s: version %s is committed; a post-commit hook failed, and the next commit retries it: %s", log.url, version, error
+                )
 
     log.env.background(work)
 
