@@ -13,7 +13,7 @@ export SPARK_LOCAL_IP ?= 127.0.0.1
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /  make \1	/' | expand -t 21
 
-demo: java .venv/installed ## the main features, on a year of flights (about a minute)
+demo: java .venv/installed ## run the main features on a year of flights (about a minute)
 	.venv/bin/python demo/flights.py
 
 test: java .venv/installed ## run every test that needs no other environment
