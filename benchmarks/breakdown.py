@@ -1,6 +1,6 @@
-"""Where the time of an append of one row and of a count with a filter goes, in milliseconds a part: `python -m benchmarks.breakdown`.
+"""Where the time of a one-row append and of a count with a filter goes, in milliseconds per part: `python -m benchmarks.breakdown`.
 
-Parts are functions of tahoe, timed from outside; what is left is Spark. Medians of many runs after a warm-up.
+The parts are functions of tahoe, timed from outside; the rest is Spark. Values are medians of many runs after a warm-up.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from tahoe.spark.reading import planning, scan
 RUNS = 40
 
 APPEND = {
-    "plan the write: read the log's news, check schema and rules": (write, "plan_write"),
-    "what the session and the options ask for": (write, "_options"),
-    "the data's schema, and whether it reads the table": (write, "_request"),
-    "fit the rows to the table's columns": (write, "_rows"),
+    "plan the write: read new commits, check schema and rules": (write, "plan_write"),
+    "read the session settings and options": (write, "_options"),
+    "schema of the data, and whether its query reads the table": (write, "_request"),
+    "store assignment": (write, "_rows"),
     "Spark's job: one file": (write, "_write_files"),
     "statistics from the footer": (write, "_statistics"),
-    "the relation of what is there then": (commands.planning, "relation"),
-    "renew what is cached": (commands, "recache"),
+    "relation of the new version": (commands.planning, "relation"),
+    "refresh caches": (commands, "recache"),
 }
 COUNT = {
     "analysis: the newest version and its relation": (planning, "relation"),
     "planning: choose the files": (source.planning, "plan"),
-    "the files' message to the JVM": (scan, "files_message"),
+    "message with the files to the JVM": (scan, "files_message"),
 }
 
 
 class Clock:
-    """Times functions by their labels."""
+    """Times functions, by label."""
 
     def __init__(self, parts: dict[str, tuple[ModuleType, str]]) -> None:
         self.parts = parts
@@ -74,10 +74,10 @@ def profile(what: str, parts: dict[str, tuple[ModuleType, str]], action: Callabl
             began = time.perf_counter()
             action()
             whole = time.perf_counter() - began
-        rounds.append({**clock.spent, "all of it": whole, "Spark's own, and the way there": whole - sum(clock.spent.values())})
+        rounds.append({**clock.spent, "total": whole, "Spark itself, and calls between Python and the JVM": whole - sum(clock.spent.values())})
     console = screen()
     console.print(f"\n| {what} | ms |\n| --- | ---: |")
-    for label in [*parts, "Spark's own, and the way there", "all of it"]:
+    for label in [*parts, "Spark itself, and calls between Python and the JVM", "total"]:
         milliseconds = statistics.median(found.get(label, 0.0) for found in rounds) * 1000
         console.print(f"| {label} | {milliseconds:.1f} |")
 
