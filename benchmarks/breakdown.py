@@ -17,16 +17,17 @@ from benchmarks.measure import FOLDER, screen, start_spark
 from tahoe.spark.api import commands, source
 from tahoe.spark.dml import write
 from tahoe.spark.reading import planning, scan
+from tahoe.spark.writing import data_writer
 
 RUNS = 40
 
 APPEND = {
     "plan the write: read new commits, check schema and rules": (write, "plan_write"),
-    "read the session settings and options": (write, "_options"),
+    "read the session settings and options": (write, "write_options"),
     "schema of the data, and whether its query reads the table": (write, "_request"),
-    "store assignment": (write, "_rows"),
-    "Spark's job: one file": (write, "_write_files"),
-    "statistics from the footer": (write, "_statistics"),
+    "store assignment": (write, "rows_for_files"),
+    "Spark's job: one file": (data_writer, "write_files"),
+    "statistics from the footer": (data_writer, "_statistics"),
     "relation of the new version": (commands.planning, "relation"),
     "refresh caches": (commands, "recache"),
 }
@@ -74,7 +75,9 @@ def profile(what: str, parts: dict[str, tuple[ModuleType, str]], action: Callabl
             began = time.perf_counter()
             action()
             whole = time.perf_counter() - began
-        rounds.append({**clock.spent, "total": whole, "Spark itself, and calls between Python and the JVM": whole - sum(clock.spent.values())})
+        rounds.append(
+            {**clock.spent, "total": whole, "Spark itself, and calls between Python and the JVM": whole - sum(clock.spent.values())}
+        )
     console = screen()
     console.print(f"\n| {what} | ms |\n| --- | ---: |")
     for label in [*parts, "Spark itself, and calls between Python and the JVM", "total"]:
