@@ -1,8 +1,7 @@
-"""The command line: `tahoe show | history | files | schema | changes | check PATH`. It asks the table ring and prints.
-Nothing is decided here.
+"""The command line: `tahoe show | history | files | schema | changes | check PATH`. It calls the table ring and prints; it decides nothing.
 
-People get tables, programs get JSON by `--json`. It ends with 0, with 1 where `check` has found an error, and with 2 where the question
-could not be answered.
+Output is tables for people, and JSON for programs (`--json`). The exit code is 0 on success, 1 if `check` finds an error, and 2 if the
+command fails.
 """
 
 from __future__ import annotations
@@ -41,46 +40,46 @@ from tahoe.table.table import Table
 from tahoe.table.verify.check import check_table
 from tahoe.table.verify.findings import Finding, Severity
 
-# A table of more rows says nothing to a person; --json has them all.
+# People do not read longer tables; --json prints all rows.
 ROWS_SHOWN_MAX = 100
 
-# What output that goes into a file or a pipe is laid out for: whoever reads it can cut lines, and cannot join them.
+# The width for output to a file or a pipe: its reader can cut long lines, but cannot join broken ones.
 _PLAIN_WIDTH = 1_000_000
 
-# A table is shown row below row where the terminal has not this much for each column that could use it.
+# The least width of a readable column. On a terminal too narrow for the columns, rows are printed vertically.
 _READABLE_WIDTH = 12
 
-# Controls, ends of lines, marks that turn the direction of text, and halves of characters.
-_STEERING = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+# Control characters, line ends, marks of text direction, and surrogates: characters that could steer the terminal.
+_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help="Look into Delta tables, without Spark.")
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help="Inspect Delta tables, without Spark.")
 
-_PATH_HELP = "A path or url: /data/t, s3://bucket/t, abfss://container@account.dfs.core.windows.net/t"
+_PATH_HELP = "Path or URL of the table: /data/t, s3://bucket/t, abfss://container@account.dfs.core.windows.net/t"
 Location = Annotated[str, typer.Argument(metavar="PATH", help=_PATH_HELP)]
-Version = Annotated[int | None, typer.Option("--version", help="A version of the table; the newest if left out.")]
+Version = Annotated[int | None, typer.Option("--version", help="Version of the table; default: the newest.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Where = Annotated[str | None, typer.Option("--where", metavar="SQL", help="Only files that may hold rows for which this is true.")]
-Limit = Annotated[int | None, typer.Option("--limit", min=1, help="How many commits, from the newest.")]
-From = Annotated[int, typer.Option("--from", metavar="VERSION", help="The first version.")]
-To = Annotated[int | None, typer.Option("--to", metavar="VERSION", help="The last version; the newest if left out.")]
-RowsWhere = Annotated[str | None, typer.Option("--where", metavar="SQL", help="Only rows for which this is true.")]
-RowLimit = Annotated[int | None, typer.Option("--limit", min=1, help="How many rows, from the first version on.")]
-Options = Annotated[list[str] | None, typer.Option("--option", metavar="KEY=VALUE", help="A setting of the storage; may be repeated.")]
+Where = Annotated[str | None, typer.Option("--where", metavar="SQL", help="Only files that may contain rows that match this condition.")]
+Limit = Annotated[int | None, typer.Option("--limit", min=1, help="Print at most this many commits, newest first.")]
+From = Annotated[int, typer.Option("--from", metavar="VERSION", help="First version.")]
+To = Annotated[int | None, typer.Option("--to", metavar="VERSION", help="Last version; default: the newest.")]
+RowsWhere = Annotated[str | None, typer.Option("--where", metavar="SQL", help="Only rows that match this condition.")]
+RowLimit = Annotated[int | None, typer.Option("--limit", min=1, help="Print at most this many rows, oldest version first.")]
+Options = Annotated[list[str] | None, typer.Option("--option", metavar="KEY=VALUE", help="Storage option; may be repeated.")]
 
 
 def main() -> None:
-    """The entry point `tahoe`."""
+    """The entry point of the command `tahoe`."""
     _prepare_output()
     try:
         app()
-    except OSError as error:  # a pipe that was closed is dealt with by typer; this is a disk that is full
+    except OSError as error:  # typer handles closed pipes; this is for example a full disk
         print(f"tahoe: {error}", file=sys.stderr)
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115  what is left cannot be written at the end either
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115  the buffered rest cannot be written at exit either
         raise SystemExit(2) from error
 
 
 def _prepare_output() -> None:
-    """What a terminal has no character for is shown by its number, and a stream that was closed takes everything."""
+    """Print characters that the terminal lacks as escapes, and replace closed streams by the null device."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:
@@ -95,12 +94,12 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-OwnVersion = Annotated[bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print tahoe's version.")]
+OwnVersion = Annotated[bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print tahoe's version and exit.")]
 
 
 @app.callback()
 def _root(_: OwnVersion = False) -> None:
-    """Keeps the commands apart from the options before them."""
+    """Separates the options of `tahoe` itself from the commands."""
 
 
 # --- the commands
@@ -108,23 +107,23 @@ def _root(_: OwnVersion = False) -> None:
 
 @app.command()
 def show(path: Location, version: Version = None, as_json: AsJson = False, option: Options = None) -> None:
-    """What a table is: where, since when, how large, and which protocol it needs."""
-    with _errors_told():
+    """Show a table's location, version, size, protocol, features and properties."""
+    with _errors_as_messages():
         facts = _facts(_open(path, option).snapshot(version))
     if as_json:
         _print_json(facts)
         return
-    grid = _upright()
+    grid = _grid()
     for name, value in facts.items():
         if value not in (None, [], {}):
-            grid.add_row(name.replace("_", " "), _told(_fact_text(name, value), lines=True))
+            grid.add_row(name.replace("_", " "), _printable(_fact_text(name, value), lines=True))
     _console().print(grid)
 
 
 @app.command()
 def history(path: Location, version: Version = None, as_json: AsJson = False, option: Options = None, limit: Limit = None) -> None:
-    """The commits, newest first; those up to --version."""
-    with _errors_told():
+    """List the commits, newest first, up to --version."""
+    with _errors_as_messages():
         table = _open(path, option)
         last = table.snapshot(version).version
         skipped = table.snapshot().version - last
@@ -139,8 +138,8 @@ def history(path: Location, version: Version = None, as_json: AsJson = False, op
 
 @app.command()
 def files(path: Location, where: Where = None, version: Version = None, as_json: AsJson = False, option: Options = None) -> None:
-    """The live files, and with --where what skipping keeps of them."""
-    with _errors_told():
+    """List the data files; with --where, only those that data skipping keeps."""
+    with _errors_as_messages():
         scan = _open(path, option).snapshot(version).scan(where)
         rows = _file_rows(scan, None if as_json else ROWS_SHOWN_MAX)
     if as_json:
@@ -157,8 +156,8 @@ def files(path: Location, where: Where = None, version: Version = None, as_json:
 
 @app.command()
 def schema(path: Location, version: Version = None, as_json: AsJson = False, option: Options = None) -> None:
-    """The columns. --json prints the schema as the log holds it."""
-    with _errors_told():
+    """List the columns. --json prints the schema as it is in the log."""
+    with _errors_as_messages():
         snapshot = _open(path, option).snapshot(version)
     if as_json:
         _print_json(json.loads(snapshot.metadata.schema_string))
@@ -176,8 +175,8 @@ def changes(
     option: Options = None,
     limit: RowLimit = None,
 ) -> None:
-    """The rows that were inserted, updated and deleted from --from to --to, where the change feed is enabled."""
-    with _errors_told():
+    """Print the rows that were inserted, updated or deleted from --from to --to. Needs the change data feed."""
+    with _errors_as_messages():
         rows = _open(path, option).changes(start_version=start, end_version=end, filter=where).slice(0, limit)
     if as_json:
         _print_json(_plain_rows(rows))
@@ -190,12 +189,12 @@ def changes(
 
 @app.command()
 def check(path: Location, version: Version = None, as_json: AsJson = False, option: Options = None) -> None:
-    """Everything that is wrong with a table, as it is found; --json prints one object a line.
+    """Verify a table and print each problem when it is found; --json prints one object per line.
 
-    Reads the whole log, the footer of every data file and every deletion vector.
+    Reads the whole log, the footer of every data file, and every deletion vector.
     """
     counts = dict.fromkeys(Severity, 0)
-    with _errors_told():
+    with _errors_as_messages():
         for found in check_table(_open(path, option).log, version):
             counts[found.severity] += 1
             if as_json:
@@ -223,12 +222,12 @@ def _setting(text: str) -> tuple[str, str]:
 
 
 @contextmanager
-def _errors_told() -> Iterator[None]:
-    """What tahoe raises becomes a message, without the way through the code that led there."""
+def _errors_as_messages() -> Iterator[None]:
+    """Print an error of tahoe as a message without a stack trace, and exit with 2."""
     try:
         yield
     except errors.DeltaError as error:
-        _console(sys.stderr).print(f"[bold red]{_told(str(error), lines=True)}[/]")
+        _console(sys.stderr).print(f"[bold red]{_printable(str(error), lines=True)}[/]")
         raise typer.Exit(2) from error
 
 
@@ -257,7 +256,7 @@ def _facts(snapshot: Snapshot) -> dict[str, Any]:
 
 
 def _file_rows(scan: Scan, limit: int | None) -> list[dict[str, Any]]:
-    """The files kept, and of each the bounds of the columns that the filter names."""
+    """The files that skipping keeps, each with the bounds of the columns in the filter."""
     rows: list[dict[str, Any]] = _plain_rows(scan.listing().drop_columns(["stats"]).slice(0, limit))
     columns = _predicate_columns(scan)
     if not columns:
@@ -272,7 +271,7 @@ def _file_rows(scan: Scan, limit: int | None) -> list[dict[str, Any]]:
 
 
 def _predicate_columns(scan: Scan) -> dict[str, tuple[tuple[str, ...], DataType]]:
-    """The data columns that the filter names: their physical paths and types by their names."""
+    """The data columns in the filter: physical path and type, by name."""
     snapshot = scan.snapshot
     found: dict[str, tuple[tuple[str, ...], DataType]] = {}
     for column in columns_of(scan.predicate) if scan.predicate is not None else ():
@@ -299,18 +298,18 @@ def _schema_rows(schema: Struct, partition_columns: Sequence[str]) -> Iterator[t
 
 
 def _console(file: IO[str] | None = None) -> Console:
-    """Of the present standard output, or of a file. What goes into a pipe is laid out without an end of lines, and never cut."""
+    """A console for standard output or a file. Output to a pipe has practically unlimited width, so that no line is broken."""
     file = sys.stdout if file is None else file
     return Console(file=file, width=None if file.isatty() else _PLAIN_WIDTH, highlight=False)
 
 
-def _told(text: str, *, lines: bool = False) -> str:
-    """Text of a table as a terminal may have it: no markup, and characters that would steer the terminal by their numbers."""
-    return escape(_STEERING.sub(lambda found: found[0] if lines and found[0] == "\n" else ascii(found[0])[1:-1], text))
+def _printable(text: str, *, lines: bool = False) -> str:
+    """Text from a table, safe for a terminal: markup is escaped, and characters that could steer the terminal are printed as escapes."""
+    return escape(_UNPRINTABLE.sub(lambda found: found[0] if lines and found[0] == "\n" else ascii(found[0])[1:-1], text))
 
 
-def _upright() -> RichTable:
-    """Names, and their values beside them."""
+def _grid() -> RichTable:
+    """A grid of names and values."""
     grid = RichTable.grid(padding=(0, 2))
     grid.add_column(style="bold", no_wrap=True)
     grid.add_column(overflow="fold")
@@ -319,8 +318,8 @@ def _upright() -> RichTable:
 
 def _print_table(headings: Sequence[str], rows: Iterable[Sequence[Any]], *, right: Sequence[str] = (), more: int = 0) -> None:
     console = _console()
-    names = [_told(heading) for heading in headings]
-    cells = [[_told("" if cell is None else str(cell)) for cell in row] for row in rows]
+    names = [_printable(heading) for heading in headings]
+    cells = [[_printable("" if cell is None else str(cell)) for cell in row] for row in rows]
     if _fits(console.width, names, cells):
         table = RichTable(header_style="bold", row_styles=["", "dim"])
         for heading, name in zip(headings, names, strict=True):
@@ -329,21 +328,21 @@ def _print_table(headings: Sequence[str], rows: Iterable[Sequence[Any]], *, righ
             table.add_row(*row)
         console.print(table)
     else:
-        _print_upright(console, names, cells)
+        _print_vertically(console, names, cells)
     if more:
         console.print(f"and {more} more; --json has them all")
 
 
 def _fits(width: int, names: Sequence[str], cells: Sequence[Sequence[str]]) -> bool:
-    """Whether every column would have a place in which it can be read."""
+    """Whether the width is enough for every column to be readable."""
     longest = [max(map(cell_len, column)) for column in zip(names, *cells, strict=True)]
     return sum(min(length, _READABLE_WIDTH) + 3 for length in longest) < width
 
 
-def _print_upright(console: Console, names: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
-    """One row below the other."""
+def _print_vertically(console: Console, names: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
+    """Print each row as a block of names and values."""
     for number, row in enumerate(cells):
-        grid = _upright()
+        grid = _grid()
         for name, cell in zip(names, row, strict=True):
             grid.add_row(name, cell)
         if number:
@@ -358,7 +357,7 @@ def _file_cells(row: Mapping[str, Any], partition_columns: Sequence[str], column
 
 
 def _cell(value: Any) -> str:
-    """A value as a person reads it."""
+    """A value as text for people."""
     if isinstance(value, datetime):
         return _moment(value)
     plain = _plain(value)
@@ -366,7 +365,7 @@ def _cell(value: Any) -> str:
 
 
 def _moment(value: datetime) -> str:
-    """To the millisecond, which is what the log has; and to the microsecond if there is one."""
+    """A timestamp with milliseconds, as in the log; with microseconds if it has any."""
     timespec = "microseconds" if value.microsecond % 1000 else "milliseconds"
     return value.isoformat(sep=" ", timespec=timespec).replace("+00:00", "Z")
 
@@ -391,8 +390,8 @@ def _print_finding(found: Finding) -> None:
     color = "red" if found.severity is Severity.ERROR else "yellow"
     where = " ".join(part for part in (found.file, None if found.version is None else f"(version {found.version})") if part)
     console = _console()
-    console.print(f"[bold {color}]{found.severity.value}[/] [bold]{found.kind.value}[/] {_told(where)}")
-    console.print(f"  {_told(found.detail)}\n  [dim]{_told(found.next_step)}[/]")
+    console.print(f"[bold {color}]{found.severity.value}[/] [bold]{found.kind.value}[/] {_printable(where)}")
+    console.print(f"  {_printable(found.detail)}\n  [dim]{_printable(found.next_step)}[/]")
 
 
 def _finding_json(found: Finding) -> dict[str, Any]:
@@ -407,13 +406,13 @@ def _finding_json(found: Finding) -> dict[str, Any]:
 
 
 def _print_json(value: Any, *, indent: int | None = 2) -> None:
-    """Characters that the output lacks are told in JSON's own way."""
+    """Print JSON. Characters that the output encoding lacks become JSON escapes."""
     has_all = (sys.stdout.encoding or "").lower().startswith("utf")
     print(json.dumps(_plain(value), indent=indent, ensure_ascii=not has_all), flush=True)
 
 
 def _plain(value: Any) -> Any:
-    """What JSON has no form for, as text."""
+    """A value that JSON can represent; other values become text."""
     match value:
         case dict():
             return {str(name): _plain(item) for name, item in value.items()}
@@ -441,14 +440,14 @@ def _plain_rows(table: pa.Table) -> list[dict[str, Any]]:
 
 def _values(column: pa.ChunkedArray) -> list[Any]:
     if not pa.types.is_nested(column.type):
-        with suppress(OverflowError, ValueError):  # a date that Python's calendar lacks
+        with suppress(OverflowError, ValueError):  # a date outside of Python's calendar
             values: list[Any] = column.to_pylist()
             return values
     return [_value(scalar) for scalar in column]
 
 
 def _value(scalar: pa.Scalar) -> Any:
-    """As Python's value; a map is a dictionary by the texts of its keys, and a date that Python's calendar lacks is a text."""
+    """A scalar as a Python value. A map becomes a dict with its keys as text; a date outside of Python's calendar becomes text."""
     kind = scalar.type
     if not scalar.is_valid:
         return None
