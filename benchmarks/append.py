@@ -1,4 +1,4 @@
-"""What does an append of one row cost, beside delta-rs, which starts no Spark job? And how often is the storage asked?"""
+"""What does a one-row append cost compared with delta-rs, which starts no Spark job? And how many storage requests does it make?"""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ APPENDS = 10
 
 
 class CountingStore:
-    """A store that counts what it is asked, by the names that object stores have for it."""
+    """A store that counts requests, under the names that object stores use."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -66,7 +66,7 @@ class CountingStore:
 
 
 def counted(table: tahoe.Table) -> CountingStore:
-    """The store of a table, which counts from now on."""
+    """Replace a table's store by one that counts from now on."""
     store = CountingStore(table.env.store)
     table.env = replace(table.env, store=store)
     table.log = replace(table.log, env=table.env)
@@ -94,7 +94,7 @@ def run() -> list[Comparison]:
 
 
 def requests(spark: SparkSession) -> str:
-    """What an append of one row and the opening of the table after it ask of the storage."""
+    """The storage requests of a one-row append, and of opening the table afterwards."""
     path = str(FOLDER / "append-counted")
     shutil.rmtree(path, ignore_errors=True)
     table = open_table(spark, path)

@@ -1,6 +1,6 @@
-"""How fast is tahoe beside the reference implementation?
+"""How fast is tahoe compared with the reference implementation?
 
-Each side has a Spark session of the same version in a process of its own, and they are asked turn by turn.
+Each side has a Spark session of the same version, in its own process. The sides take turns.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Side:
     """A worker process.
 
     Args:
-        driver_memory: of its session, as Spark spells it.
+        driver_memory: of its session, in Spark's notation.
     """
 
     def __init__(self, name: str, driver_memory: str = "4g") -> None:
@@ -51,7 +51,7 @@ class Side:
         self._answer()
 
     def ask(self, code: str, **names: str) -> float:
-        """The seconds that an expression takes; `rows` keeps what it gave."""
+        """Time an expression, in seconds; `rows` keeps its result."""
         assert self._process.stdin is not None
         print(json.dumps({"code": code, "names": names}), file=self._process.stdin, flush=True)
         answer = self._answer()
@@ -81,7 +81,7 @@ def both() -> Iterator[tuple[Side, Side]]:
 
 
 def turns(sides: tuple[Side, Side], ask: Callable[[Side], float], rounds: int = ROUNDS, warm_up: int = 1) -> list[list[float]]:
-    """What each side takes, turn by turn, the first of each round in turn as well."""
+    """The time of each side. The sides take turns, also in who goes first in a round."""
     times: dict[str, list[float]] = {side.name: [] for side in sides}
     for number in range(rounds + warm_up):
         for side in sides if number % 2 else sides[::-1]:
@@ -135,7 +135,7 @@ def _loads(sides: tuple[Side, Side], folder: Path) -> list[Comparison]:
 
 
 def _small(sides: tuple[Side, Side], folder: Path) -> list[Comparison]:
-    """Appends of one row to a table of each side's own, then a count on it."""
+    """One-row appends to a table of each side's own, then a count on that table."""
 
     def append(side: Side) -> float:
         path = str(folder / f"small-{side.name}")
@@ -155,7 +155,7 @@ def _small(sides: tuple[Side, Side], folder: Path) -> list[Comparison]:
 
 
 def _vectors(sides: tuple[Side, Side], folder: Path) -> list[Comparison]:
-    """A table of which the reference has deleted rows by vectors: beside the same table without, and beside the reference on it."""
+    """Reads of a table with deletion vectors by the reference: compared with the same table without vectors, and with the reference."""
     whole = str(folder / "scan")
     found = []
     for share, condition in (("0.01 %", "l_orderkey % 10000 = 7"), ("10 %", "l_orderkey % 10 = 7")):

@@ -1,7 +1,7 @@
-"""How fast are commits, the opening of a long log, and checkpoints, beside delta-rs? No Spark in any of it.
+"""How fast are commits, opening a long log, and checkpoints, compared with delta-rs? Without Spark.
 
-Each side works in processes of its own, on tables of its own. Ours include what follows a commit: version checksums, checkpoints, and the
-wait at the end of the program until they are written.
+Each side runs in its own processes, on its own tables. The time of tahoe includes its work after a commit (version checksums and
+checkpoints) and the wait for it when the program exits.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def _answer(process: subprocess.Popen[str]) -> dict[str, float]:
 
 
 def _appends(path: Path, side: str, processes: int, job: str = "append") -> float:
-    """The seconds from the first commit to the end of the last process, once all of them are ready."""
+    """Seconds from the first commit to the end of the last process; all processes start together."""
     _answer(_start(side, "create", path))
     count = APPENDS if processes == 1 else APPENDS // 2
     workers = [_start(side, job, path, count) for _ in range(processes)]

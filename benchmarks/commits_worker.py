@@ -1,4 +1,4 @@
-"""One side's process of `benchmarks.commits`: SIDE JOB PATH [COUNT]; prints what it took as JSON."""
+"""A process of one side of `benchmarks.commits`: SIDE JOB PATH [COUNT]. It prints its measurements as JSON."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def _delta_rs(job: str, path: str, count: int) -> dict[str, float]:
 
 
 def _warm(path: str, files: int, ask: object) -> float:
-    """What a question takes after a commit that somebody else made, which is taken back afterwards."""
+    """The time of a query after another writer's commit, which is removed afterwards."""
     log = Path(path, "_delta_log")
     newest = max(log.glob("0*.json"))
     version = int(newest.stem)

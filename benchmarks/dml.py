@@ -1,13 +1,13 @@
-"""How fast are DELETE, UPDATE and MERGE beside the reference implementation, and beside copying on write?
+"""How fast are DELETE, UPDATE and MERGE compared with the reference implementation, and with copy-on-write?
 
-Each side has a Spark session of the same version in a process of its own, runs the same calls of `DeltaTable`, and has a copy of the table
-for each round, whose data files are hard links. What both leave is compared, outside of the time.
+Each side has a Spark session of the same version in its own process, makes the same calls of `DeltaTable`, and has a copy of the table for
+each round, whose data files are hard links. The resulting tables are compared, untimed.
 
-    SCALE_FACTOR=10   of the large table (60 million rows in 100 files); 1 is for trying
-    SMALL_SCALE=1     of the smaller ones
-    ROUNDS=3          after one that warms up
-    ONLY="merge read" the questions that are asked, by the names in QUESTIONS
-    SIDES="reference reference"  who is asked as "tahoe" and as the peer, for trying these scripts out
+    SCALE_FACTOR=10   of the large table (60 million rows in 100 files); use 1 for a quick run
+    SMALL_SCALE=1     of the smaller tables
+    ROUNDS=3          after a warm-up round
+    ONLY="merge read" the questions to ask, by their names in QUESTIONS
+    SIDES="reference reference"  who plays "tahoe" and the peer, to test this script
 """
 
 from __future__ import annotations
@@ -66,11 +66,11 @@ BY_KEYS = "t.l_orderkey = s.l_orderkey AND t.l_linenumber = s.l_linenumber"
 
 @dataclass(frozen=True)
 class Base:
-    """A table that every round begins with.
+    """The table that every round starts from.
 
     Attributes:
         plain: without deletion vectors.
-        marked: the same files in a table that has them switched on.
+        marked: the same files in a table with deletion vectors enabled.
     """
 
     plain: Path
@@ -78,13 +78,13 @@ class Base:
 
 
 def lineitem_base(scale: str) -> Base:
-    """lineitem in files of 20 to 30 MB, each a range of keys."""
+    """lineitem in files of 20 to 30 MB; each file is a range of keys."""
     files = max(FILES_MIN, round(FILES_PER_SCALE * float(scale)))
     return _base(f"sf{scale}", lambda path: _write(path, [lineitem_parts(scale, files)], file_each=True))
 
 
 def lineitem_parts(scale: str, files: int) -> Path:
-    """lineitem as so many Parquet files, without Spark."""
+    """lineitem in a given number of Parquet files, written without Spark."""
     folder = CACHE / "tpch" / f"sf{scale}-{files}"
     done = folder / "lineitem.done"
     if not done.exists():
@@ -97,7 +97,7 @@ def lineitem_parts(scale: str, files: int) -> Path:
 
 
 def string_keys_base(scale: str) -> Base:
-    """The same with a key that is text, by which the files are no ranges."""
+    """The same with a text key, so that files are not ranges of keys."""
     whole = lineitem_base(scale).plain
     return _base(f"sf{scale}-strings", lambda path: _write(path, [whole], ["*", f"{TEXT_KEY} AS l_key"], file_each=True))
 
@@ -106,7 +106,7 @@ TEXT_KEY = "concat(sha1(cast(l_orderkey as string)), '-', l_linenumber)"
 
 
 def files_of(size_mb: int) -> Base:
-    """The small lineitem in files of about a size."""
+    """The small lineitem in files of about one size."""
     whole = lineitem_base(SMALL_SCALE).plain
     size = sum(tahoe.Table(str(whole)).files()["size_bytes"].to_pylist()) / 1e6
     count = max(1, round(size / size_mb))
@@ -127,7 +127,7 @@ def _base(name: str, write: Callable[[Path], None]) -> Base:
 
 
 def _write(path: Path, source: Sequence[Path], columns: Sequence[str] = ("*",), *, file_each: bool = False, ranges: int = 0) -> None:
-    """Write a table with Spark: a file for each of the source's, or by ranges of keys."""
+    """Write a table with Spark: one file per source file, or files by ranges of keys."""
     side = Side(SIDES[0], DRIVER_MEMORY)
     read = "delta" if (source[0] / "_delta_log").exists() else "parquet"
     if file_each:  # files are not read together, and none is read in parts
@@ -141,10 +141,10 @@ def _write(path: Path, source: Sequence[Path], columns: Sequence[str] = ("*",), 
 
 
 def source_of(name: str, base: Base, rows: str, *changed: tuple[str, str]) -> str:
-    """A source of MERGE, made once: the rows of a table under a condition, each as often as there are changes of it.
+    """A source of MERGE, written once: the rows that match a condition, once per list of changed columns.
 
     Args:
-        changed: pairs of a condition and of expressions that take the place of columns, `column = expression; ...`.
+        changed: pairs of a condition and of expressions that replace columns: `column = expression; ...`.
     """
     path = DML / "sources" / f"{base.plain.parent.name}-{name}"
     if not (path / "_SUCCESS").exists():
@@ -172,25 +172,25 @@ _numbers = itertools.count()
 
 
 def copy_table(table: Path, to: Path) -> None:
-    """A copy whose data files are links. The log is copied: some of its files are written again in place."""
+    """Copy a table. Data files are hard links; the log is copied, because some of its files are overwritten in place."""
     shutil.rmtree(to, ignore_errors=True)
     shutil.copytree(table, to, copy_function=os.link, ignore=shutil.ignore_patterns("_delta_log"))
     shutil.copytree(table / "_delta_log", to / "_delta_log")
 
 
 def new_bytes(table: Path, base: Path) -> int:
-    """How much a command has written: data, vectors, the log, and whatever lies beside them."""
+    """How much a command has written: data, deletion vectors, the log, and any other file."""
     known = {path.relative_to(base) for path in base.rglob("*")}
     return sum(path.stat().st_size for path in table.rglob("*") if path.is_file() and path.relative_to(table) not in known)
 
 
 @dataclass
 class Asked:
-    """Who is asked a question.
+    """A side that is asked a question.
 
     Attributes:
-        base: the table each round begins with.
-        seconds, kilobytes: what each round took and wrote, but for the one that warms up.
+        base: the table that each round starts from.
+        seconds, kilobytes: the time and the written data of each round, without the warm-up.
     """
 
     side: Side
@@ -200,7 +200,7 @@ class Asked:
     kilobytes: list[float] = field(default_factory=list)
 
     def round(self, code: str, names: Mapping[str, str], *, counts: bool, checks: bool) -> list[list[str]] | None:
-        """One round. Returns what the table holds afterwards, where that is asked for."""
+        """Run one round. Returns the content of the table afterwards, if it is asked for."""
         # A path of its own each time: sessions remember the tables that they have opened.
         table = SCRATCH / f"{self.name}-{next(_numbers)}"
         copy_table(self.base, table)
@@ -218,7 +218,7 @@ class Asked:
 
 
 def contest(asked: Sequence[Asked], code: str, *, warm_up: int = 1, **names: str) -> None:
-    """The rounds of one question, turn by turn. The first is not counted, and in it all must leave the same table."""
+    """Run the rounds of one question, in turns. The first round is a warm-up, in which all sides must leave the same table."""
     unique = [Asked(a.side, a.base, f"{a.name}-{i}", a.seconds, a.kilobytes) for i, a in enumerate(asked)]
     for number in range(ROUNDS + warm_up):
         turn = unique if number % 2 else unique[::-1]
@@ -247,7 +247,7 @@ def processes(names: Sequence[str] = SIDES) -> Iterator[list[Side]]:
 
 
 def delete_by_keys() -> list[Comparison]:
-    """One row in each file, found by its key; the same rows as many disjuncts."""
+    """DELETE of one row in each file, by key, and of the same rows with many disjuncts."""
     base = lineitem_base(SCALE_FACTOR)
     keys = _a_key_of_each_file(base)
     condition = f"l_linenumber = 1 AND l_orderkey IN ({', '.join(map(str, keys))})"
@@ -290,13 +290,13 @@ def update() -> list[Comparison]:
 
 
 def _upsert_source(base: Base) -> str:
-    """1 % of the rows: 90 % of them are there. Keys of orders leave gaps, in which the others are."""
+    """A source with 1 % of the rows. 90 % of them match; the others use gaps in the order keys."""
     new = "l_orderkey = l_orderkey + 8"
     return source_of("upsert", base, f"{THOUSANDTH} < 10", (f"{THOUSANDTH} < 9", CHANGED[1]), (f"{THOUSANDTH} = 9", new))
 
 
 def merge() -> list[Comparison]:
-    """Upserts of 1 %."""
+    """MERGE: upsert of 1 % of the rows."""
     base = lineitem_base(SCALE_FACTOR)
     names = {"source": _upsert_source(base), "condition": BY_KEYS}
     with processes() as sides:
@@ -328,7 +328,7 @@ def merge_small() -> list[Comparison]:
 
 
 def merge_inserts() -> list[Comparison]:
-    """0.1 % of the keys, half of which are there."""
+    """Insert-only MERGE of 0.1 % of the keys; half of them match."""
     base = lineitem_base(SCALE_FACTOR)
     there, new = (
         (f"{THOUSANDTH} = 0 AND l_orderkey % 2 = 0", CHANGED[1]),
@@ -342,7 +342,7 @@ def merge_inserts() -> list[Comparison]:
 
 
 def merge_files() -> list[Comparison]:
-    """A twentieth of the files, of which more and more rows are in the source."""
+    """MERGE into a twentieth of the files, with a growing share of their rows in the source."""
     base = lineitem_base(SCALE_FACTOR)
     keys = _a_key_of_each_file(base)
     end = keys[max(1, len(keys) // 20)]
@@ -356,7 +356,7 @@ def merge_files() -> list[Comparison]:
 
 
 def merge_strings() -> list[Comparison]:
-    """Keys that are text, and a source that is half of the target."""
+    """MERGE with text keys, and a source that is half of the target."""
     base = string_keys_base(SMALL_SCALE)
     changed = (f"{THOUSANDTH} < 9", CHANGED[1]), (f"{THOUSANDTH} = 9", "l_key = concat('new ', l_key)")
     source = source_of("upsert", base, f"{THOUSANDTH} < 10", *changed)
@@ -371,7 +371,7 @@ def merge_strings() -> list[Comparison]:
 
 
 def read() -> list[Comparison]:
-    """Reading what was deleted from, beside a table from which nothing was."""
+    """Reads of a table after deletes, compared with the same table without."""
     base = lineitem_base(SCALE_FACTOR)
     found = []
     with processes(SIDES[:1]) as (side,):
@@ -393,7 +393,7 @@ def read() -> list[Comparison]:
 
 
 def grid() -> list[Comparison]:
-    """Writing vectors against writing the files again, over how much is changed and how large the files are."""
+    """Deletion vectors compared with rewriting files, by share of changed rows and by file size."""
     found = []
     with processes(SIDES[:1]) as (side,):
         for size_mb in GRID_FILES_MB:
@@ -422,7 +422,7 @@ QUESTIONS: Mapping[str, Callable[[], list[Comparison]]] = {
 
 
 def run() -> list[Comparison]:
-    """Every question that is chosen; what is found is told as soon as it is known, for rounds are long."""
+    """Run the chosen questions. Each result is printed at once, because rounds are long."""
     found = []
     try:
         for name in os.environ.get("ONLY", " ".join(QUESTIONS)).split():

@@ -1,4 +1,4 @@
-"""How fast is a table written, beside plain Parquet from the same rows on the same Spark?"""
+"""How fast is a table written, compared with plain Parquet from the same rows on the same Spark?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables made as logs, without a writer: many files at once, as they look after years of daily loads."""
+"""Tables whose logs are generated without a writer: many files, as after years of daily loads."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def metadata_action(fields: dict[str, str], partition_columns: list[str]) -> dic
 
 
 def write_checkpointed_table(folder: Path, files: int, version: int = 10) -> None:
-    """A log of one classic checkpoint that names `files` files, and the commit of that version; the files are not there."""
+    """A log with one classic checkpoint that names `files` files, and the commit of that version. The files do not exist."""
     log = folder / "_delta_log"
     log.mkdir(parents=True)
     name = f"{version:020}"
@@ -87,7 +87,7 @@ def write_checkpointed_table(folder: Path, files: int, version: int = 10) -> Non
 
 
 def write_commits(folder: Path, commits: int) -> None:
-    """A log of so many commits, each of which adds a file, without a checkpoint; the files are not there."""
+    """A log of `commits` commits without a checkpoint; each adds one file. The files do not exist."""
     (folder / "_delta_log").mkdir(parents=True)
     head = [{"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}, {"metaData": metadata_action(_SCHEMA, ["l_shipdate"])}]
     for version in range(commits):
@@ -95,7 +95,7 @@ def write_commits(folder: Path, commits: int) -> None:
 
 
 def add_commit(folder: Path, version: int, head: list[dict[str, object]] | None = None, of: int = 1_000_000) -> None:
-    """A commit that adds one file, which is not there."""
+    """A commit that adds one file. The file does not exist."""
     add = _add(version, of, random.Random(version))
     add["partitionValues"] = dict(add["partitionValues"])  # type: ignore[call-overload]
     info = {"commitInfo": {"timestamp": 1_700_000_000_000 + version, "operation": "WRITE"}}

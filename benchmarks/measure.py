@@ -1,6 +1,6 @@
-"""How the benchmarks measure: both sides in one run, turn by turn, after a warm-up; medians and their ratio are what is reported.
+"""How the benchmarks measure: both sides in one run, taking turns, after a warm-up. They report medians and their ratio.
 
-A machine is never twice the same, so only ratios within one run mean anything.
+A machine varies from run to run, so only ratios within one run are meaningful.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ SCALE_FACTOR = os.environ.get("SCALE_FACTOR", "1")
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """One question, asked of two sides.
+    """One question with the measurements of two sides.
 
     Attributes:
         ours, theirs: one number per round, in `unit`.
-        goal: what the ratio of the medians should be at most; None where there is no goal.
-        what: what each side does, where that is not plain.
+        goal: the largest acceptable ratio of the medians; None without a goal.
+        what: what each side does, if it is not obvious.
     """
 
     question: str
@@ -62,10 +62,10 @@ def compare(
     goal: float | None = None,
     what: str = "",
 ) -> Comparison:
-    """Time two functions turn by turn, the first of each round in turn as well; the first round warms up and is thrown away.
+    """Time two functions in turns, alternating which goes first. The first round is a warm-up and is discarded.
 
     Args:
-        before: runs before each, outside the time.
+        before: runs before each call, untimed.
     """
     times: dict[str, list[float]] = {"ours": [], "theirs": []}
     for number in range(ROUNDS + 1):
@@ -80,7 +80,7 @@ def compare(
 
 
 def report(*comparisons: Comparison) -> None:
-    """Print what a script found; with `--out FILE`, keep it as JSON for run.py."""
+    """Print a script's results; with `--out FILE`, also write them as JSON for run.py."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--out", type=Path)
     out = parser.parse_args().out
@@ -90,7 +90,7 @@ def report(*comparisons: Comparison) -> None:
 
 
 def screen() -> Console:
-    """Where tables are printed: wide enough for them where there is no terminal that says how wide it is."""
+    """The console for tables. It is wide enough for them when there is no terminal to ask for the width."""
     console = Console(highlight=False)
     return console if console.is_terminal else Console(highlight=False, width=140)
 
@@ -128,7 +128,7 @@ def _range(numbers: Sequence[float], unit: str) -> str:
 
 
 def start_spark() -> SparkSession:
-    """The session that both sides use."""
+    """The Spark session that both sides use."""
     spark = (
         SparkSession.builder.master("local[*]")
         .appName("benchmark")
@@ -146,7 +146,7 @@ def start_spark() -> SparkSession:
 
 
 def tpch(*tables: str) -> Path:
-    """The folder with tables of TPC-H, each a folder of Parquet files, made once."""
+    """The folder with the TPC-H tables, each a folder of Parquet files; generated once."""
     folder = CACHE / "tpch" / f"sf{SCALE_FACTOR}"
     folder.mkdir(parents=True, exist_ok=True)
     for table in tables:

@@ -1,8 +1,8 @@
-"""How long does it take to open a table of a million files, and how much memory, beside delta-rs?
+"""How much time and memory does it take to open a table of a million files, compared with delta-rs?
 
-Each side runs in a process of its own, and ends with all paths and sizes and one column's least values in hand. tahoe is asked for the
-statistics of that column; delta-rs has one call, `get_add_actions`, which gives those of all six columns, so that what it takes only to
-open the table, with nothing in hand, is shown as well. Imports are not counted in the time; they are in the memory.
+Each side runs in its own process, and ends with all paths, all sizes and the minimum values of one column in memory. tahoe is asked for
+the statistics of that column. delta-rs has one call, `get_add_actions`, which returns the statistics of all six columns; so the time to
+the table without any of these is shown as well. Imports count in the memory, but not in the time.
 """
 
 from __future__ import annotations

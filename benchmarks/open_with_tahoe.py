@@ -1,4 +1,4 @@
-"""One side of open_million.py: tahoe opens a table, and has paths, sizes and the least values of one column in hand."""
+"""One side of open_million.py: tahoe opens a table and loads paths, sizes and the minimum values of one column."""
 
 from __future__ import annotations
 

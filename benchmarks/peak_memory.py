@@ -1,4 +1,4 @@
-"""The most memory that this process ever had, and those that it started. Needs only the standard library."""
+"""Peak memory of this process and of the processes that it started. Needs only the standard library."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def peak_megabytes() -> float:
-    """Resident memory at its highest. On Linux not from getrusage, which counts the parent's too."""
+    """Peak resident memory. On Linux it is not taken from getrusage, which also counts the parent's."""
     status = Path("/proc/self/status")
     if status.exists():
         line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
@@ -17,7 +17,7 @@ def peak_megabytes() -> float:
 
 
 def peak_megabytes_of_all() -> float:
-    """The same of this process and of all that it started, such as Spark's JVM and the workers of that. Linux only."""
+    """Peak resident memory of this process and of all that it started, such as Spark's JVM and its workers. Linux only."""
     parents: dict[int, int] = {}
     peaks: dict[int, float] = {}
     for status in Path("/proc").glob("[0-9]*/status"):

@@ -1,6 +1,6 @@
-"""How much faster is a query for one row of 10,000 files, because statistics say which file has it?
+"""How much do statistics speed up a query for one row in 10,000 files?
 
-Both tables have the same data files; the log of one has no statistics.
+Both tables have the same data files. The log of one has no statistics.
 """
 
 from __future__ import annotations

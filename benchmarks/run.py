@@ -1,4 +1,4 @@
-"""Runs the benchmarks, prints what they found, and keeps it under benchmarks/results: `make bench`, or `make bench ONLY="scan load"`."""
+"""Runs the benchmarks, prints the results, and keeps them in benchmarks/results: `make bench`, or `make bench ONLY="scan load"`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def main() -> int:
     console = screen()
     unknown = sorted(set(chosen) - set(QUESTIONS))
     if unknown:
-        console.print(f"There is no benchmark {', '.join(unknown)}; there are {', '.join(QUESTIONS)}.")
+        console.print(f"Unknown benchmarks: {', '.join(unknown)}. Choose from {', '.join(QUESTIONS)}.")
         return 2
     found: list[Comparison] = []
     failed: list[str] = []
@@ -36,17 +36,17 @@ def main() -> int:
                 failed.append(question)
             else:
                 found.extend(Comparison(**comparison) for comparison in json.loads(Path(out.name).read_text()))
-    console.rule("all of it", align="left")
+    console.rule("summary", align="left")
     console.print(grid(found))
     if found:
-        console.print(f"Kept in {keep(found)}")
+        console.print(f"Written to {keep(found)}")
     if failed:
         console.print(f"[red]Failed: {', '.join(failed)}")
     return 1 if failed else 0
 
 
 def keep(found: list[Comparison]) -> Path:
-    """Write one run as a page and as JSON. Returns the page, relative to the project."""
+    """Write one run as a Markdown page and as JSON. Returns the path of the page, relative to the project."""
     now = datetime.datetime.now(datetime.UTC)
     folder = ROOT / "benchmarks" / "results"
     folder.mkdir(exist_ok=True)
@@ -57,7 +57,7 @@ def keep(found: list[Comparison]) -> Path:
         "",
         *(f"- {name}: {value}" for name, value in machine.items()),
         "",
-        f"Medians of {ROUNDS} rounds after a warm-up, least and greatest in brackets, both sides turn by turn in one run.",
+        f"Medians of {ROUNDS} rounds after a warm-up, minimum and maximum in brackets; both sides took turns in one run.",
         "",
         "| " + " | ".join(HEADINGS) + " |",
         "|" + " --- |" * len(HEADINGS),

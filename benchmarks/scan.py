@@ -1,4 +1,4 @@
-"""How fast is a scan of a Delta table, beside plain Parquet on the same files and the same Spark?"""
+"""How fast is a scan of a Delta table, compared with plain Parquet on the same files and the same Spark?"""
 
 from __future__ import annotations
 

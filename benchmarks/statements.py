@@ -1,7 +1,7 @@
-"""What do small statements cost: a DELETE that finds nothing, beside the reference; others, beside a session that tahoe does not know?
+"""What do small statements cost? A DELETE that finds nothing, compared with the reference; others, compared with a session without tahoe.
 
-A session that has run a statement before another one of the same process is enabled stays as Spark made it, so that both sides are in one
-JVM, asked turn by turn.
+If a session has run a statement before another session of the same process is enabled, it stays as Spark made it. So both sides run in
+one JVM and take turns.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def run() -> list[Comparison]:
 
 
 def _deletes(sides: tuple[Side, Side], folder: Path) -> list[Comparison]:
-    """Each side on a table of its own, which it has made."""
+    """Each side deletes from a table that it created itself."""
     rows = f"spark.range({ROWS}).selectExpr('id', 'string(id) AS v')"
     code = f"{rows}.write.format('delta').option('delta.enableDeletionVectors', 'true').save(path)"
     for side in sides:
@@ -61,7 +61,7 @@ def _deletes(sides: tuple[Side, Side], folder: Path) -> list[Comparison]:
 
 
 def _resolving(folder: Path) -> list[Comparison]:
-    """How long Spark takes until a statement could run."""
+    """The time that Spark takes to resolve a statement."""
     builder = SparkSession.builder.master("local[*]").config("spark.ui.enabled", "false").config("spark.log.level", "ERROR")
     plain = builder.config("spark.sql.warehouse.dir", str(folder / "warehouse")).getOrCreate()
     plain.sql("SELECT 1").collect()
@@ -89,7 +89,7 @@ def _plan(spark: SparkSession, text: str) -> None:
 
 
 def _added(question: str, ours: Callable[[], None], theirs: Callable[[], None], *, limit_ms: float) -> Comparison:
-    """The difference of medians in each round, beside what it may be."""
+    """The difference of the medians in each round, compared with its goal."""
     added = []
     for number in range(ROUNDS + 1):
         times: dict[bool, list[float]] = {True: [], False: []}

@@ -1,4 +1,4 @@
-"""How fast are TPC-H's 22 queries over Delta tables, beside plain Parquet on the same files and the same Spark?"""
+"""How fast are TPC-H's 22 queries on Delta tables, compared with plain Parquet on the same files and the same Spark?"""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def run() -> list[Comparison]:
 
 
 def _link(table: Path, plain: Path) -> None:
-    """The same files in a folder without a log."""
+    """Link the same files into a folder without a log."""
     plain.mkdir(parents=True)
     for file in table.glob("*.parquet"):
         (plain / file.name).hardlink_to(file)

@@ -1,9 +1,9 @@
-"""One side of a comparison in a process and a Python environment of its own: a Spark session that times what it is asked on stdin.
+"""One side of a comparison, in its own process and Python environment: a Spark session that times the expressions that it reads from stdin.
 
-It runs where tahoe is not installed, so that it imports nothing of tahoe unless it is tahoe's side.
+It also runs where tahoe is not installed, so it imports tahoe only on tahoe's side.
 
-What it is asked is an expression, over `spark`, `DeltaTable` (each side's own, with the same methods), `F` (`pyspark.sql.functions`),
-`peak_megabytes_of_all` and names that come with it.
+An expression may use `spark`, `DeltaTable` (each side's own, with the same methods), `F` (`pyspark.sql.functions`),
+`peak_megabytes_of_all`, and names that are sent with it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from benchmarks.peak_memory import peak_megabytes_of_all
 
 
 def session(side: str, folder: str, jars: str) -> SparkSession:
-    """The same settings on both sides; the reference has its jars besides."""
+    """A session with the same settings on both sides; the reference also has its JARs."""
     settings = {
         "spark.driver.memory": os.environ.get("DRIVER_MEMORY", "4g"),
         "spark.sql.session.timeZone": "UTC",

