@@ -2,7 +2,7 @@
 
 Each side runs in its own process, and ends with all paths, all sizes and the minimum values of one column in memory. tahoe is asked for
 the statistics of that column. delta-rs has one call, `get_add_actions`, which returns the statistics of all six columns; so the time to
-the table without any of these is shown as well. Imports count in the memory, but not in the time.
+open the table without any of these is shown as well. Imports count in the memory, but not in the time.
 """
 
 from __future__ import annotations
