@@ -99,16 +99,16 @@ def requests(spark: SparkSession) -> str:
     shutil.rmtree(path, ignore_errors=True)
     table = open_table(spark, path)
     store = counted(table)
-    told = []
+    counts = []
     for what in ("the first append", "a later append"):
         store.asked.clear()
         spark.range(1).write.format("delta").mode("append").save(path)
-        told.append(f"{what} {_text(store.asked)}, and one PUT of Spark's for the data file")
+        counts.append(f"{what} {_text(store.asked)}, and one PUT of Spark's for the data file")
     fresh = tahoe.Table(path)
     store = counted(fresh)
     fresh.snapshot()
-    told.append(f"opening the two versions {_text(store.asked)}")
-    return f"What is asked of the storage: {'; '.join(told)}"
+    counts.append(f"opening the two versions {_text(store.asked)}")
+    return f"Storage requests: {'; '.join(counts)}"
 
 
 def _text(asked: Counter[str]) -> str:

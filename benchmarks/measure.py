@@ -104,7 +104,7 @@ def grid(comparisons: Sequence[Comparison]) -> Grid:
     return found
 
 
-HEADINGS = ("question", "tahoe", "beside it", "", "ratio", "goal")
+HEADINGS = ("question", "tahoe", "compared with", "", "ratio", "goal")
 
 
 def cells(comparison: Comparison) -> tuple[str, ...]:
@@ -124,7 +124,7 @@ def _range(numbers: Sequence[float], unit: str) -> str:
     return f"{statistics.median(numbers):.{digits}f} {unit} ({min(numbers):.{digits}f} to {max(numbers):.{digits}f})"
 
 
-# --- what is measured with
+# --- data and sessions
 
 
 def start_spark() -> SparkSession:

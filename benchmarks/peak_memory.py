@@ -22,12 +22,12 @@ def peak_megabytes_of_all() -> float:
     peaks: dict[int, float] = {}
     for status in Path("/proc").glob("[0-9]*/status"):
         try:
-            told = dict(line.split(":", 1) for line in status.read_text().splitlines())
+            fields = dict(line.split(":", 1) for line in status.read_text().splitlines())
         except OSError:
             continue  # it has ended meanwhile
-        number = int(told["Pid"])
-        parents[number] = int(told["PPid"])
-        peaks[number] = int(told.get("VmHWM", "0 kB").split()[0]) / 1024
+        number = int(fields["Pid"])
+        parents[number] = int(fields["PPid"])
+        peaks[number] = int(fields.get("VmHWM", "0 kB").split()[0]) / 1024
     return sum(peak for number, peak in peaks.items() if _is_from(number, os.getpid(), parents))
 
 
