@@ -135,7 +135,8 @@ def test_a_filter_that_keeps_nothing_shows_nothing(path: str) -> None:
 
 
 def test_many_files_are_cut_short_for_people_and_not_for_programs(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cli, "ROWS_SHOWN_MAX", 3)
+    for module in ("changes", "files"):
+        monkeypatch.setattr(sys.modules[f"tahoe.cli.{module}"], "ROWS_SHOWN_MAX", 3)
     text = run("files", path).stdout
     assert text.count(".parquet") == 3
     assert "and 1 more" in text

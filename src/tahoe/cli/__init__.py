@@ -1,0 +1,18 @@
+"""The command line: `tahoe show | history | files | schema | changes | check PATH`. It calls the table ring and prints; it decides nothing.
+
+Output is tables for people, and JSON for programs (`--json`). The exit code is 0 on success, 1 if `check` finds an error, and 2 if the
+command fails.
+"""
+
+from tahoe.cli.app import app, main
+from tahoe.cli.changes import changes
+from tahoe.cli.check import check
+from tahoe.cli.files import files
+from tahoe.cli.history import history
+from tahoe.cli.schema import schema
+from tahoe.cli.show import show
+
+for _command in (show, history, files, schema, changes, check):  # as `tahoe --help` lists them
+    app.command()(_command)
+
+__all__ = ["app", "main"]

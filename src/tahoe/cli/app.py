@@ -1,0 +1,90 @@
+"""The application, the options that commands share, and the entry point."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Annotated
+
+import typer
+
+from tahoe import errors
+from tahoe._version import VERSION
+from tahoe.cli.output import open_console, printable
+from tahoe.table.table import Table
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help="Inspect Delta tables, without Spark.")
+
+
+_PATH_HELP = "Path or URL of the table: /data/t, s3://bucket/t, abfss://container@account.dfs.core.windows.net/t"
+
+
+Location = Annotated[str, typer.Argument(metavar="PATH", help=_PATH_HELP)]
+
+
+Version = Annotated[int | None, typer.Option("--version", help="Version of the table; default: the newest.")]
+
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+Options = Annotated[list[str] | None, typer.Option("--option", metavar="KEY=VALUE", help="Storage option; may be repeated.")]
+
+
+def main() -> None:
+    """The entry point of the command `tahoe`."""
+    _prepare_output()
+    try:
+        app()
+    except OSError as error:  # typer handles closed pipes; this is for example a full disk
+        print(f"tahoe: {error}", file=sys.stderr)
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115  the buffered rest cannot be written at exit either
+        raise SystemExit(2) from error
+
+
+def _prepare_output() -> None:
+    """Print characters that the terminal lacks as escapes, and replace closed streams by the null device."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115  for the life of the process
+        elif isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"tahoe {VERSION}")
+        raise typer.Exit
+
+
+OwnVersion = Annotated[bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print tahoe's version and exit.")]
+
+
+@app.callback()
+def _root(_: OwnVersion = False) -> None:
+    """Separates the options of `tahoe` itself from the commands."""
+
+
+def open_table(path: str, option: Sequence[str] | None) -> Table:
+    return Table(path, dict(_setting(text) for text in option or ()))
+
+
+def _setting(text: str) -> tuple[str, str]:
+    key, separator, value = text.partition("=")
+    if not separator or not key:
+        raise typer.BadParameter(f"expected KEY=VALUE, found {text!r}", param_hint="--option")
+    return key, value
+
+
+@contextmanager
+def errors_as_messages() -> Iterator[None]:
+    """Print an error of tahoe as a message without a stack trace, and exit with 2."""
+    try:
+        yield
+    except errors.DeltaError as error:
+        open_console(sys.stderr).print(f"[bold red]{printable(str(error), lines=True)}[/]")
+        raise typer.Exit(2) from error

@@ -1,0 +1,50 @@
+"""`tahoe check`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import typer
+
+from tahoe.cli.app import AsJson, Location, Options, Version, errors_as_messages, open_table
+from tahoe.cli.output import open_console, print_json, printable
+from tahoe.table.verify.check import check_table
+from tahoe.table.verify.findings import Finding, Severity
+
+
+def check(path: Location, version: Version = None, as_json: AsJson = False, option: Options = None) -> None:
+    """Verify a table and print each problem when it is found; --json prints one object per line.
+
+    Reads the whole log, the footer of every data file, and every deletion vector.
+    """
+    counts = dict.fromkeys(Severity, 0)
+    with errors_as_messages():
+        for found in check_table(open_table(path, option).log, version):
+            counts[found.severity] += 1
+            if as_json:
+                print_json(_finding_json(found), indent=None)
+            else:
+                _print_finding(found)
+    if not as_json:
+        said = ", ".join(f"{n} {severity.value}{'' if n == 1 else 's'}" for severity, n in counts.items())
+        open_console().print(f"[bold]{'Nothing is wrong' if not sum(counts.values()) else said}[/]")
+    raise typer.Exit(1 if counts[Severity.ERROR] else 0)
+
+
+def _print_finding(found: Finding) -> None:
+    color = "red" if found.severity is Severity.ERROR else "yellow"
+    where = " ".join(part for part in (found.file, None if found.version is None else f"(version {found.version})") if part)
+    console = open_console()
+    console.print(f"[bold {color}]{found.severity.value}[/] [bold]{found.kind.value}[/] {printable(where)}")
+    console.print(f"  {printable(found.detail)}\n  [dim]{printable(found.next_step)}[/]")
+
+
+def _finding_json(found: Finding) -> dict[str, Any]:
+    return {
+        "severity": found.severity.value,
+        "kind": found.kind.value,
+        "file": found.file,
+        "version": found.version,
+        "detail": found.detail,
+        "next_step": found.next_step,
+    }
