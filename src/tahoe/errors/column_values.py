@@ -98,7 +98,9 @@ class IdentityUpdateError(DeltaAnalysisError):
 class IdentityOverflowError(DeltaAnalysisError):
     condition = "DELTA_IDENTITY_COLUMN_OVERFLOW"
     sqlstate = "22003"
-    what = "The identity column {column} of {table} has no values left: its mark is at {mark}, and {step} further is no long."
+    what = (
+        "Identity column {column} of {table} has no values left: its high-water mark is {high_water_mark}; adding {step} overflows BIGINT."
+    )
     todo = "Write the rows to a new table whose identity column starts anew."
 
 

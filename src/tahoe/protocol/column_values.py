@@ -34,7 +34,7 @@ EXISTS_DEFAULT = "EXISTS_DEFAULT"
 
 IDENTITY_START = "delta.identity.start"
 IDENTITY_STEP = "delta.identity.step"
-IDENTITY_MARK = "delta.identity.highWaterMark"
+IDENTITY_HIGH_WATER_MARK = "delta.identity.highWaterMark"
 IDENTITY_EXPLICIT = "delta.identity.allowExplicitInsert"
 _DEFINING = (IDENTITY_START, IDENTITY_STEP, IDENTITY_EXPLICIT)
 
@@ -53,19 +53,19 @@ class Identity:
 
     start: int
     step: int
-    mark: int | None = None
+    high_water_mark: int | None = None
     is_explicit_allowed: bool = False
 
     @property
     def next(self) -> int:
-        return self.start if self.mark is None else self.mark + self.step
+        return self.start if self.high_water_mark is None else self.high_water_mark + self.step
 
     def moved_to(self, value: int) -> Identity:
         """With the mark at a value that was minted, or the next after it that a step leads to. It never goes back."""
         steps = -((self.start - value) // self.step)
         reached = self.start + max(steps, 0) * self.step
-        is_new = self.mark is None or (reached > self.mark if self.step > 0 else reached < self.mark)
-        return replace(self, mark=reached) if is_new else self
+        is_new = self.high_water_mark is None or (reached > self.high_water_mark if self.step > 0 else reached < self.high_water_mark)
+        return replace(self, high_water_mark=reached) if is_new else self
 
     def check_room(self, count: int, *, table: str, column: str) -> None:
         """Refuse to mint more values than a long can hold.
@@ -75,7 +75,7 @@ class Identity:
         """
         last = self.next + max(count - 1, 0) * self.step
         if not LONG_MIN <= last <= LONG_MAX:
-            raise IdentityOverflowError(table=table, column=column, step=self.step, mark=self.mark)
+            raise IdentityOverflowError(table=table, column=column, step=self.step, high_water_mark=self.high_water_mark)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,13 +137,13 @@ def identity_columns(schema: Struct, *, table: str = "the table") -> Iterator[tu
         start, step, is_explicit_allowed = (column.metadata[key] for key in _DEFINING)
         if int(step) == 0:
             raise _invalid(table, column, "its step is 0")
-        mark = column.metadata.get(IDENTITY_MARK)
+        mark = column.metadata.get(IDENTITY_HIGH_WATER_MARK)
         yield (
             column.name,
             Identity(
                 start=int(start),
                 step=int(step),
-                mark=None if mark is None else int(mark),
+                high_water_mark=None if mark is None else int(mark),
                 is_explicit_allowed=str(is_explicit_allowed).lower() == "true",
             ),
         )
@@ -184,29 +184,29 @@ def check_assigned(values: ColumnValues, assigned: Set[str], *, table: str) -> N
 # --- the marks of identity columns
 
 
-def with_marks(schema: Struct, minted: Mapping[str, int]) -> Struct:
+def with_high_water_marks(schema: Struct, minted: Mapping[str, int]) -> Struct:
     """The schema with the marks of identity columns moved to values that were minted, by column."""
     identity = dict(identity_columns(schema))
-    return Struct(tuple(_marked(f, identity[f.name].moved_to(minted[f.name])) if f.name in minted else f for f in schema))
+    return Struct(tuple(_with_high_water_mark(f, identity[f.name].moved_to(minted[f.name])) if f.name in minted else f for f in schema))
 
 
-def _marked(column: Field, identity: Identity) -> Field:
-    return replace(column, metadata={**column.metadata, IDENTITY_MARK: identity.mark})
+def _with_high_water_mark(column: Field, identity: Identity) -> Field:
+    return replace(column, metadata={**column.metadata, IDENTITY_HIGH_WATER_MARK: identity.high_water_mark})
 
 
-def moved_marks(before: Metadata, after: Metadata) -> tuple[str, ...]:
+def moved_high_water_marks(before: Metadata, after: Metadata) -> tuple[str, ...]:
     """The identity columns whose marks are not the same in two metadata of a table."""
     if before.schema_string == after.schema_string:
         return ()
-    known = {f.name: f.metadata.get(IDENTITY_MARK) for f in before.schema}
-    return tuple(f.name for f in after.schema if f.metadata.get(IDENTITY_MARK) != known.get(f.name))
+    known = {f.name: f.metadata.get(IDENTITY_HIGH_WATER_MARK) for f in before.schema}
+    return tuple(f.name for f in after.schema if f.metadata.get(IDENTITY_HIGH_WATER_MARK) != known.get(f.name))
 
 
-def without_marks(schema_string: str) -> Any:
+def without_high_water_marks(schema_string: str) -> Any:
     """What a schema's text says, but for the marks of identity columns: to compare two."""
     schema = json.loads(schema_string)
     for column in schema.get("fields", ()):
-        (column.get("metadata") or {}).pop(IDENTITY_MARK, None)
+        (column.get("metadata") or {}).pop(IDENTITY_HIGH_WATER_MARK, None)
     return schema
 
 
@@ -215,7 +215,7 @@ def without_marks(schema_string: str) -> Any:
 
 def as_declared(schema: Struct) -> Struct:
     """The columns of a statement, as a new table has them: nothing was minted, and there are no rows from before a column."""
-    dropped = (IDENTITY_MARK, EXISTS_DEFAULT)
+    dropped = (IDENTITY_HIGH_WATER_MARK, EXISTS_DEFAULT)
     return Struct(tuple(replace(f, metadata={k: v for k, v in f.metadata.items() if k not in dropped}) for f in schema))
 
 

@@ -30,7 +30,7 @@ from tahoe.errors import (
 )
 from tahoe.protocol import clustering, properties
 from tahoe.protocol.actions import Action, Add, CommitInfo, DomainMetadata, FileAction, Metadata, Protocol, Remove, Txn
-from tahoe.protocol.column_values import without_marks
+from tahoe.protocol.column_values import without_high_water_marks
 
 RowIndexes: TypeAlias = BitMap64
 """Rows of one file, by their positions in it."""
@@ -291,4 +291,4 @@ def _schemas(before: Metadata, after: Metadata) -> tuple[Any, Any]:
     """Both schemas, to be compared without the marks of identity columns."""
     if before.schema_string == after.schema_string:
         return None, None
-    return without_marks(before.schema_string), without_marks(after.schema_string)
+    return without_high_water_marks(before.schema_string), without_high_water_marks(after.schema_string)

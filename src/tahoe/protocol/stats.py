@@ -301,7 +301,7 @@ def num_records_of(text: str | None) -> int | None:
     return None if found is None else found.num_records
 
 
-def loosened(text: str | None, num_records: int) -> str:
+def wide_bounds(text: str | None, num_records: int) -> str:
     """The statistics of a file that gets a deletion vector: its physical number of rows, and bounds that may be wide.
 
     Protocol: "Per-file Statistics". Everything else stays as it was written, digit by digit; a text that does not tell the number of rows

@@ -27,10 +27,12 @@ from tahoe.protocol.column_mapping import (
     mapping_mode,
     without_mapping,
 )
-from tahoe.protocol.column_values import identity_columns, makes_values, with_marks
+from tahoe.protocol.column_values import identity_columns, makes_values, with_high_water_marks
 from tahoe.protocol.constraints import PREFIX as CONSTRAINT
 from tahoe.protocol.evolution import Widens, widening_of
-from tahoe.protocol.features import Feature, split_features, upgrade, upgrade_for, uses_of, without_feature
+from tahoe.protocol.feature_drop import uses_of, without_feature
+from tahoe.protocol.feature_upgrade import split_features, upgrade, upgrade_for
+from tahoe.protocol.features import Feature
 from tahoe.protocol.properties import PROTECTED_CHECKPOINTS_BEFORE, find_property, normalise
 from tahoe.protocol.row_tracking import with_materialised_columns
 from tahoe.protocol.schema import VOID, Array, DataType, Field, Map, Struct, check_unique_names
@@ -41,7 +43,7 @@ COMMENT = "comment"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Definition:
+class TableConfiguration:
     """The two actions that say what a table is. `table` is its url, for errors."""
 
     table: str
@@ -62,7 +64,7 @@ class Definition:
 
     # --- properties
 
-    def with_properties(self, properties: Mapping[str, str], new_id: Callable[[], str]) -> Definition:
+    def with_properties(self, properties: Mapping[str, str], new_id: Callable[[], str]) -> TableConfiguration:
         """With properties set, known and the user's own; `delta.feature.<name>` = supported adds a feature.
 
         Args:
@@ -83,7 +85,7 @@ class Definition:
         configuration = with_materialised_columns(protocol, configuration, new_id, table=self.table)
         return self._remapped(protocol, configuration)._described(description)
 
-    def without_properties(self, names: Iterable[str], *, if_exists: bool = False) -> Definition:
+    def without_properties(self, names: Iterable[str], *, if_exists: bool = False) -> TableConfiguration:
         """With properties unset, so that their defaults hold. The protocol stays as it is.
 
         Raises:
@@ -102,10 +104,10 @@ class Definition:
             description = None if stored == COMMENT else description
         return self._remapped(self.protocol, configuration)._described(description)
 
-    def _described(self, description: str | None) -> Definition:
+    def _described(self, description: str | None) -> TableConfiguration:
         return replace(self, metadata=replace(self.metadata, description=description))
 
-    def _remapped(self, protocol: Protocol, configuration: Mapping[str, str]) -> Definition:
+    def _remapped(self, protocol: Protocol, configuration: Mapping[str, str]) -> TableConfiguration:
         """With other properties. Where column mapping begins, columns keep the names that their files have."""
         before, after = self.column_mapping_mode, mapping_mode(protocol, configuration)
         metadata = replace(self.metadata, configuration=dict(configuration))
@@ -120,7 +122,7 @@ class Definition:
     def _invalid(self, name: str, value: str, detail: str) -> InvalidPropertyError:
         return InvalidPropertyError(property=name, table=self.table, value=value, detail=detail)
 
-    def with_identity_at(self, column: str, value: int) -> Definition:
+    def with_identity_at(self, column: str, value: int) -> TableConfiguration:
         """With an identity column's mark moved to a value, or the next after it that a step leads to; it never goes back.
 
         Raises:
@@ -133,12 +135,12 @@ class Definition:
         is_before = value < identity.start if identity.step > 0 else value > identity.start
         if is_before or identity.moved_to(value) == identity:
             return self
-        schema = with_marks(self.schema, {name: value})
+        schema = with_high_water_marks(self.schema, {name: value})
         return replace(self, metadata=replace(self.metadata, schema_string=schema.to_json()))
 
     # --- constraints
 
-    def with_constraint(self, name: str, expression: str) -> Definition:
+    def with_constraint(self, name: str, expression: str) -> TableConfiguration:
         """With a CHECK constraint, which the rows that are there must have been found to satisfy.
 
         Raises:
@@ -151,7 +153,7 @@ class Definition:
         protocol = upgrade_for(self.protocol, self.schema, configuration, table=self.table)
         return replace(self, protocol=protocol, metadata=replace(self.metadata, configuration=configuration))
 
-    def without_constraint(self, name: str, *, if_exists: bool = False) -> Definition:
+    def without_constraint(self, name: str, *, if_exists: bool = False) -> TableConfiguration:
         """Without one of them. The protocol stays as it is.
 
         Raises:
@@ -178,7 +180,7 @@ class Definition:
 
     # --- the protocol
 
-    def with_protocol(self, reader_version: int | None, writer_version: int | None, features: Iterable[str]) -> Definition:
+    def with_protocol(self, reader_version: int | None, writer_version: int | None, features: Iterable[str]) -> TableConfiguration:
         """With at least these versions and these features; nothing is ever taken away.
 
         Raises:
@@ -189,7 +191,7 @@ class Definition:
         named = {f"delta.feature.{feature}": "supported" for feature in features}
         return replace(self, protocol=upgrade_for(self.protocol, self.schema, {**self.properties, **asked, **named}, table=self.table))
 
-    def without_feature(self, feature: Feature, *, protected_before: int | None = None) -> Definition:
+    def without_feature(self, feature: Feature, *, protected_before: int | None = None) -> TableConfiguration:
         """Without a feature that no column and no property uses.
 
         Args:
@@ -212,7 +214,7 @@ class Definition:
 
     # --- the schema
 
-    def with_schema(self, schema: Struct, new_name: Callable[[], str]) -> Definition:
+    def with_schema(self, schema: Struct, new_name: Callable[[], str]) -> TableConfiguration:
         """With another schema, in which the rows that are there can still be read.
 
         Columns may be added (nullable), moved, made nullable, and widened where `delta.enableTypeWidening` is true. Where columns are
