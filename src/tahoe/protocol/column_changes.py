@@ -1,8 +1,8 @@
-"""Changes to single columns of a table: pure functions from one current to the next, none of which touches a data file.
+"""ALTER TABLE for columns: pure functions from the current table configuration to the next. None of them changes data files.
 
-Protocol: "Change Metadata", "Column Mapping", "Type Widening", "Default Columns". A column is named by its path, without regard to case:
-names of struct fields, and `element`, `key` and `value` of arrays and maps. Whether an expression of the table names a column, and whether
-its rows allow NOT NULL, is for the caller to find out.
+Protocol: "Change Metadata", "Column Mapping", "Type Widening", "Default Columns". Columns are given by paths, compared case-insensitively:
+names of struct fields, and `element`, `key` and `value` of arrays and maps. The caller must check whether expressions of the table reference
+a column, and whether existing rows satisfy NOT NULL.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _ENABLE_MAPPING = "Set the table property 'delta.columnMapping.mode' = 'name' fi
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Where a column stands among its neighbours: behind one of them, or first of all where `after` is None."""
+    """The position of a column in its struct: after another column, or first if `after` is None."""
 
     after: str | None = None
 
@@ -56,7 +56,7 @@ class Position:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewColumn:
-    """A column to be added. `parent` is the path of the struct that gets it; without a position it comes last."""
+    """A column to add. `parent` is the path of its struct; without a position the column is added last."""
 
     field: Field
     parent: Path = ()
@@ -69,12 +69,12 @@ class NewColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnChange:
-    """What is to be different about a column; None leaves things as they are.
+    """A change of a column; an attribute that is None does not change.
 
     Attributes:
-        type: another type, with the metadata that says a text's length, if it has one.
-        comment: "" for none.
-        default: an SQL expression; "" for no default.
+        type, text_type: the new type; for CHAR(n) and VARCHAR(n), a string and that text.
+        comment: "" removes the comment.
+        default: an SQL expression; "" drops the default.
     """
 
     path: Path
@@ -90,10 +90,10 @@ class ColumnChange:
 
 
 def column_at(current: TableConfiguration, path: Path) -> tuple[Path, Field]:
-    """A column and its path as the schema spells it; elements, keys and values are fields under these names.
+    """A column and its path as spelled in the schema; array elements, map keys and map values count as fields of these names.
 
     Raises:
-        ColumnNotFoundError: the path leads nowhere, with the nearest names.
+        ColumnNotFoundError: there is no such column; the error lists similar names.
     """
     spelled: list[str] = []
     here: DataType = current.schema
@@ -110,7 +110,7 @@ def column_at(current: TableConfiguration, path: Path) -> tuple[Path, Field]:
 
 
 def not_found(current: TableConfiguration, path: Path) -> ColumnNotFoundError:
-    """The error for a path that leads nowhere: its nearest names first."""
+    """The error for a column that does not exist, with similar names first."""
     names = [dotted(found) for found, _ in walk_fields(current.schema)]
     folded = {name.lower(): name for name in names}
     near = [folded[name] for name in difflib.get_close_matches(dotted(path).lower(), list(folded), n=3, cutoff=0.5)]
@@ -119,12 +119,12 @@ def not_found(current: TableConfiguration, path: Path) -> ColumnNotFoundError:
 
 
 def dotted(path: Path) -> str:
-    """A path as it is told: names with other characters than letters, digits and _ are in backticks."""
+    """A path for users: names with characters other than letters, digits and _ are quoted with backticks."""
     return ".".join(name if name.replace("_", "a").isalnum() else "`" + name.replace("`", "``") + "`" for name in path)
 
 
 def sql_path(path: Path) -> str:
-    """A path as a condition has it, whatever the names are: without backticks `true` would be a constant."""
+    """A path for SQL expressions. All names are quoted: without backticks `true` would be a constant."""
     return ".".join("`" + name.replace("`", "``") + "`" for name in path)
 
 
@@ -143,7 +143,7 @@ def _child(data_type: DataType, name: str) -> Field | None:
 
 
 def _with_child(data_type: DataType, name: str, child: DataType) -> DataType:
-    """The type with another type of what `_child` finds."""
+    """The type with the type of one child, as in `_child`, replaced."""
     match data_type:
         case Struct(fields):
             return Struct(tuple(replace(f, type=child) if f.name == name else f for f in fields))
@@ -156,7 +156,7 @@ def _with_child(data_type: DataType, name: str, child: DataType) -> DataType:
 
 
 def _changed_inside(data_type: DataType, spelled: Path, change: Callable[[DataType], DataType]) -> DataType:
-    """The type with what stands at a path, spelled as the schema does, changed."""
+    """The type with `change` applied to the type at a path, which is spelled as in the schema."""
     if not spelled:
         return change(data_type)
     child = _child(data_type, spelled[0])
@@ -165,7 +165,7 @@ def _changed_inside(data_type: DataType, spelled: Path, change: Callable[[DataTy
 
 
 def _with_fields(current: TableConfiguration, parent: Path, change: Callable[[tuple[Field, ...]], Iterable[Field]]) -> Struct:
-    """The schema with the fields of one of its structs changed."""
+    """The schema with `change` applied to the fields of one of its structs."""
 
     def changed(data_type: DataType) -> DataType:
         assert isinstance(data_type, Struct)
@@ -179,7 +179,7 @@ def _with_fields(current: TableConfiguration, parent: Path, change: Callable[[tu
 def _placed(
     current: TableConfiguration, fields: tuple[Field, ...], field: Field, position: Position | None, parent: Path
 ) -> tuple[Field, ...]:
-    """The fields with one more at its place."""
+    """The fields with a field added at its position."""
     if position is None:
         return (*fields, field)
     if position.after is None:
@@ -195,15 +195,15 @@ def _placed(
 
 
 def add_columns(current: TableConfiguration, columns: Iterable[NewColumn], new_name: Callable[[], str]) -> TableConfiguration:
-    """With columns added, in which the rows that are there have nulls.
+    """Add columns, which are null in existing rows.
 
     Args:
-        new_name: makes a physical name that no column of the table ever had.
+        new_name: returns a physical name that the table has never used.
 
     Raises:
-        NewColumnNotNullError, DefaultOfNewColumnError: the rows that are there would break what is asked.
-        DuplicateColumnsError: there is one of that name.
-        ParentNotStructError, ColumnNotFoundError: the place is none.
+        NewColumnNotNullError, DefaultOfNewColumnError: existing rows would violate the new column's definition.
+        DuplicateColumnsError: a column of that name exists.
+        ParentNotStructError, ColumnNotFoundError: the parent or position does not exist.
     """
     for column in columns:
         current = _with_schema(current, _added(current, column), new_name)
@@ -214,8 +214,10 @@ def _added(current: TableConfiguration, column: NewColumn) -> Struct:
     parent = column_at(current, column.parent)[0] if column.parent else ()
     into = _type_at(current, parent)
     if not isinstance(into, Struct):
-        detail = f"{dotted(parent)} is {into}, which has no fields"
-        raise _refusal(ParentNotStructError, current, column.path, detail, "Name a struct, or the .element, .key or .value that is one.")
+        detail = f"{dotted(parent)} is {into}, not a struct"
+        raise _refusal(
+            ParentNotStructError, current, column.path, detail, "Name a struct, or the .element, .key or .value that is a struct."
+        )
     _check_new(current, column, into)
     return _with_fields(current, parent, lambda fields: _placed(current, fields, column.field, column.position, parent))
 
@@ -223,11 +225,13 @@ def _added(current: TableConfiguration, column: NewColumn) -> Struct:
 def _check_new(current: TableConfiguration, column: NewColumn, into: Struct) -> None:
     inside = [f"{dotted(column.parent)}.{dotted(p)}".lstrip(".") for p, f in walk_fields(Struct((column.field,))) if not f.nullable]
     if inside:
-        detail = f"{inside[0]} is NOT NULL, and the rows that are there have no value in it"
-        raise _refusal(NewColumnNotNullError, current, column.path, detail, "Add it without NOT NULL, fill it, and set NOT NULL then.")
+        detail = f"{inside[0]} is NOT NULL, but existing rows have no value for it"
+        raise _refusal(
+            NewColumnNotNullError, current, column.path, detail, "Add it without NOT NULL, fill it with UPDATE, then set NOT NULL."
+        )
     if CURRENT_DEFAULT in column.field.metadata:
-        detail = "the rows that are there would have to get its default value"
-        remedy = "Add it without a default, and set the default with ALTER COLUMN ... SET DEFAULT then."
+        detail = "existing rows would need the default value"
+        remedy = "Add it without a default, then set one with ALTER COLUMN ... SET DEFAULT."
         raise _refusal(DefaultOfNewColumnError, current, column.path, detail, remedy)
     known = into.find(column.field.name)
     if known is not None:
@@ -238,20 +242,26 @@ def _check_new(current: TableConfiguration, column: NewColumn, into: Struct) -> 
 
 
 def rename_column(current: TableConfiguration, path: Path, name: str) -> TableConfiguration:
-    """With a column under another name; what the table says of its old name follows.
+    """Rename a column, also in the partition columns and in `delta.dataSkippingStatsColumns`.
 
     Raises:
-        RenameColumnUnsupportedError: names are those of the files.
+        RenameColumnUnsupportedError: column mapping is not enabled.
         ColumnNotFoundError, DuplicateColumnsError.
     """
     spelled, field = column_at(current, path)
     parent = spelled[:-1]
     if current.column_mapping_mode == "none":
         raise _refusal(
-            RenameColumnUnsupportedError, current, spelled, "its data files have it under its name, which cannot change", _ENABLE_MAPPING
+            RenameColumnUnsupportedError, current, spelled, "without column mapping, data files contain its name", _ENABLE_MAPPING
         )
     if not isinstance(_type_at(current, parent), Struct):
-        raise _refusal(ParentNotStructError, current, spelled, "it is no field of a struct, and has no other name", "Leave it.")
+        raise _refusal(
+            ParentNotStructError,
+            current,
+            spelled,
+            "array elements, map keys and map values cannot be renamed",
+            "Rename a field of a struct.",
+        )
     neighbours = _type_at(current, parent)
     known = neighbours.find(name) if isinstance(neighbours, Struct) else None
     if known is not None and known.name != field.name:
@@ -265,10 +275,10 @@ def rename_column(current: TableConfiguration, path: Path, name: str) -> TableCo
 
 
 def drop_columns(current: TableConfiguration, paths: Iterable[Path], *, if_exists: bool = False) -> TableConfiguration:
-    """Without some columns, whose values stay in the data files and are read no more.
+    """Drop columns. Their values stay in the data files but are no longer read.
 
     Raises:
-        DropColumnUnsupportedError: a later column of that name would show the old values.
+        DropColumnUnsupportedError: column mapping is not enabled.
         DropPartitionColumnError, DropLastFieldError, ColumnNotFoundError.
     """
     for path in paths:
@@ -279,7 +289,7 @@ def drop_columns(current: TableConfiguration, paths: Iterable[Path], *, if_exist
                 continue
             raise
         if current.column_mapping_mode == "none":
-            detail = "without column mapping a later column of that name would show its values"
+            detail = "without column mapping, a new column of that name would show the old values"
             raise _refusal(DropColumnUnsupportedError, current, spelled, detail, _ENABLE_MAPPING)
         current = _dropped(current, spelled, field)
     return current
@@ -289,21 +299,27 @@ def _dropped(current: TableConfiguration, spelled: Path, field: Field) -> TableC
     parent = spelled[:-1]
     if not parent and field.name in current.metadata.partition_columns:
         raise _refusal(
-            DropPartitionColumnError, current, spelled, "the table is partitioned by it", "Write the rows to a table without it."
+            DropPartitionColumnError, current, spelled, "the table is partitioned by it", "Write the rows to a new table without it."
         )
     neighbours = _type_at(current, parent)
     if not isinstance(neighbours, Struct):
-        raise _refusal(ParentNotStructError, current, spelled, "it is no field of a struct", f"Drop {dotted(parent)} as a whole.")
+        raise _refusal(ParentNotStructError, current, spelled, "it is not a field of a struct", f"Drop {dotted(parent)} as a whole.")
     rest = [f for f in neighbours if f.name != field.name]
     if not rest or (not parent and all(f.name in current.metadata.partition_columns for f in rest)):
-        raise _refusal(DropLastFieldError, current, spelled, "nothing would be left that data files hold", "Keep one, or drop the whole.")
+        raise _refusal(
+            DropLastFieldError,
+            current,
+            spelled,
+            "no column would be left to store in data files",
+            "Keep at least one column, or drop the table or struct.",
+        )
     schema = _with_fields(current, parent, lambda _: rest)
     left = _moved_names(current, spelled, None)
     return replace(left, metadata=replace(left.metadata, schema_string=schema.to_json()))
 
 
 def _moved_names(current: TableConfiguration, path: Path, to: Path | None) -> TableConfiguration:
-    """With the column's other name in the property that lists columns with statistics, or without it."""
+    """Rename the column in `delta.dataSkippingStatsColumns`, or remove it there if `to` is None."""
     listed = STATS_COLUMNS.get(current.properties, table=current.table)
     if not listed:
         return current
@@ -325,13 +341,13 @@ def _moved_names(current: TableConfiguration, path: Path, to: Path | None) -> Ta
 
 
 def change_column(current: TableConfiguration, change: ColumnChange, new_name: Callable[[], str]) -> TableConfiguration:
-    """With another type, comment, default, nullability or place of a column.
+    """Change a column's type, comment, default, nullability or position.
 
     Args:
-        new_name: as of `add_columns`.
+        new_name: as in `add_columns`.
 
     Raises:
-        ColumnTypeChangeError, StructTypeChangeError, ArrayTypeChangeError, MapTypeChangeError: its values cannot be read as the type.
+        ColumnTypeChangeError, StructTypeChangeError, ArrayTypeChangeError, MapTypeChangeError: existing values cannot be read as the type.
         IdentityColumnChangeError, ColumnDefaultsNotEnabledError, ColumnNotFoundError.
     """
     spelled, field = column_at(current, change.path)
@@ -347,10 +363,10 @@ def change_column(current: TableConfiguration, change: ColumnChange, new_name: C
 
 
 def _in_collection(current: TableConfiguration, change: ColumnChange, spelled: Path, changed: Field) -> Struct:
-    """An element, a key or a value has a type and nothing else. What changed is recorded with the field that holds it."""
+    """Change the type of an array element, map key or map value. The change is recorded in the metadata of the enclosing field."""
     if change.comment is not None or change.default is not None or change.position is not None or change.nullable is False:
-        detail = "an element, a key or a value has no comment, no default and no place, and its nulls stay as they are"
-        raise _refusal(ColumnTypeChangeError, current, spelled, detail, "Change its type alone.")
+        detail = "array elements, map keys and map values have no comment, default or position, and their nullability is fixed"
+        raise _refusal(ColumnTypeChangeError, current, spelled, detail, "Change only its type.")
     schema = _changed_inside(current.schema, spelled, lambda _: changed.type)
     holder = next(length for length in range(len(spelled), 0, -1) if _is_field(current, spelled[:length]))
 
@@ -376,18 +392,18 @@ def _replaced(
 
 
 def _check_rules(current: TableConfiguration, change: ColumnChange, spelled: Path, field: Field) -> None:
-    """Refuse what the rule by which a column's values are made does not allow."""
+    """Refuse changes that identity columns, generated columns and defaults do not allow."""
     is_retyped = change.type is not None and (change.type != field.type or change.text_type != field.metadata.get(TEXT_TYPE))
     touches_values = is_retyped or change.nullable is not None or change.default is not None
     is_identity = len(spelled) == 1 and spelled[0] in dict(identity_columns(current.schema, table=current.table))
     if is_identity and touches_values:
-        detail = "it is an identity column, which has a comment and a place that may change"
-        raise _refusal(IdentityColumnChangeError, current, spelled, detail, "Leave its type, nulls and values as they are.")
+        detail = "it is an identity column, of which only the comment and the position can change"
+        raise _refusal(IdentityColumnChangeError, current, spelled, detail, "Do not change its type, nullability or default.")
     if change.default is None:
         return
     if GENERATION_EXPRESSION in field.metadata or len(spelled) > 1:
-        detail = "it is generated" if GENERATION_EXPRESSION in field.metadata else "only columns of the table itself have defaults"
-        raise _refusal(ColumnTypeChangeError, current, spelled, detail, "Leave the default out.")
+        detail = "it is a generated column" if GENERATION_EXPRESSION in field.metadata else "only top-level columns can have defaults"
+        raise _refusal(ColumnTypeChangeError, current, spelled, detail, "Remove the default.")
     if change.default and "allowColumnDefaults" not in supported_features(current.protocol):
         raise ColumnDefaultsNotEnabledError(table=current.table, columns=dotted(spelled))
 
@@ -402,8 +418,8 @@ def _described(current: TableConfiguration, change: ColumnChange, spelled: Path,
         if change.default:
             metadata[CURRENT_DEFAULT] = change.default
     if change.nullable is False and field.nullable and current.schema.resolve(spelled) is None:
-        detail = "it is inside an array or a map, where no writer would check it"
-        raise _refusal(ColumnTypeChangeError, current, spelled, detail, "Leave it nullable.")
+        detail = "it is inside an array or a map, where writers cannot check NOT NULL"
+        raise _refusal(ColumnTypeChangeError, current, spelled, detail, "Keep it nullable.")
     return replace(field, metadata=metadata, nullable=field.nullable if change.nullable is None else change.nullable)
 
 
@@ -424,25 +440,26 @@ def _retyped(current: TableConfiguration, change: ColumnChange, spelled: Path, f
 
 
 def replace_columns(current: TableConfiguration, columns: Struct, new_name: Callable[[], str]) -> TableConfiguration:
-    """With these columns in place of all: known by their names, in the order given, with the comments given.
+    """Replace all columns, which are matched by name, by these columns in this order and with these comments.
 
     Raises:
         IdentityReplaceColumnsError: the table has identity columns.
-        SchemaMismatchError: the files that are there could not be read with them, or nobody could tell a rename from a new column.
-        ColumnDefaultsNotEnabledError: a column gets a default, and the table does not support them.
+        ColumnTypeChangeError: columns would be both dropped and added, which could mean renamed.
+        SchemaMismatchError: existing files could not be read with the new columns.
+        ColumnDefaultsNotEnabledError: a column has a default, but the table does not support defaults.
     """
     identity = [name for name, _ in identity_columns(current.schema, table=current.table)]
     if identity:
         detail = f"the table has the identity column {', '.join(identity)}"
-        raise _refusal(IdentityReplaceColumnsError, current, (identity[0],), detail, "Change columns one by one.")
+        raise _refusal(IdentityReplaceColumnsError, current, (identity[0],), detail, "Change the columns one by one.")
     lost = [f.name for f in current.schema if columns.find(f.name) is None]
     new = [f.name for f in columns if current.schema.find(f.name) is None]
     if lost and new:
-        detail = f"{', '.join(lost)} would go and {', '.join(new)} come, and whether that is another name cannot be told"
+        detail = f"{', '.join(lost)} would be dropped and {', '.join(new)} added, which could also mean a rename"
         raise _refusal(ColumnTypeChangeError, current, (lost[0],), detail, "Add, drop and rename columns one by one.")
     defaults = [f.name for f in columns if CURRENT_DEFAULT in f.metadata and f.name in new]
     if defaults:
-        detail = "the rows that are there would have to get its default value"
+        detail = "existing rows would need the default value"
         raise _refusal(DefaultOfNewColumnError, current, (defaults[0],), detail, "Add it without a default.")
     given_defaults = [f.name for f in columns if CURRENT_DEFAULT in f.metadata]
     if given_defaults and "allowColumnDefaults" not in supported_features(current.protocol):
@@ -456,7 +473,7 @@ def replace_columns(current: TableConfiguration, columns: Struct, new_name: Call
     return current.with_schema(columns, new_name)
 
 
-# --- the rest of it
+# --- shared steps
 
 
 def _type_at(current: TableConfiguration, spelled: Path) -> DataType:
@@ -464,7 +481,7 @@ def _type_at(current: TableConfiguration, spelled: Path) -> DataType:
 
 
 def _with_schema(current: TableConfiguration, schema: Struct, new_name: Callable[[], str]) -> TableConfiguration:
-    """With a schema that needs no more checks than of its names: new columns get ids, and the protocol what types ask of it."""
+    """Set a checked schema: check that names are unique, assign ids to new columns, and raise the protocol."""
     check_unique_names(schema, table=current.table)
     mode, configuration = current.column_mapping_mode, dict(current.properties)
     if mode != "none":
@@ -479,11 +496,11 @@ def _refusal(error: type[Any], current: TableConfiguration, path: Path, detail: 
     return error(table=current.table, column=dotted(path), detail=detail, remedy=remedy)
 
 
-# --- as the history tells it
+# --- operation parameters for the history
 
 
 def told(parent: Path, field: Field) -> dict[str, Any]:
-    """A column as the history has it."""
+    """A column as it appears in the operation parameters of the history."""
     kind = field.metadata.get(TEXT_TYPE) or encode_type(field.type)
     return {
         "name": dotted((*parent, field.name)),
