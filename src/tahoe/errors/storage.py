@@ -41,7 +41,7 @@ class ConditionalCreateIgnoredError(StorageRefusedError):
 
     condition = "DELTA_CONDITIONAL_CREATE_IGNORED"
     sqlstate = "0A000"
-    what = "{table}: two writers could both commit the same version here. {key} was created twice with If-None-Match, and {detail}."
+    what = "{table}: two writers could both commit the same version here. {key} was created twice with put-if-absent, and {detail}."
     todo = (
         "Reading works. To write, use a version of the storage that supports If-None-Match, or configure a commit service for all writers "
         "(storage option AWS_S3_LOCKING_PROVIDER=dynamodb)."

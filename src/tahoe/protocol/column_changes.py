@@ -1,8 +1,8 @@
 """ALTER TABLE for columns: pure functions from the current table configuration to the next. None of them changes data files.
 
-Protocol: "Change Metadata", "Column Mapping", "Type Widening", "Default Columns". Columns are given by paths, compared case-insensitively:
-names of struct fields, and `element`, `key` and `value` of arrays and maps. The caller must check whether expressions of the table reference
-a column, and whether existing rows satisfy NOT NULL.
+Protocol: "Change Metadata", "Column Mapping", "Type Widening", "Default Columns". Columns are given by case-insensitive paths:
+names of struct fields, and `element`, `key` and `value` of arrays and maps. The caller must check whether expressions of the table
+reference a column, and whether existing rows satisfy NOT NULL.
 """
 
 from __future__ import annotations
@@ -215,9 +215,7 @@ def _added(current: TableConfiguration, column: NewColumn) -> Struct:
     into = _type_at(current, parent)
     if not isinstance(into, Struct):
         detail = f"{dotted(parent)} is {into}, not a struct"
-        raise _refusal(
-            ParentNotStructError, current, column.path, detail, "Name a struct, or the .element, .key or .value that is a struct."
-        )
+        raise _refusal(ParentNotStructError, current, column.path, detail, "Name a struct, or its .element, .key or .value.")
     _check_new(current, column, into)
     return _with_fields(current, parent, lambda fields: _placed(current, fields, column.field, column.position, parent))
 
@@ -226,9 +224,7 @@ def _check_new(current: TableConfiguration, column: NewColumn, into: Struct) -> 
     inside = [f"{dotted(column.parent)}.{dotted(p)}".lstrip(".") for p, f in walk_fields(Struct((column.field,))) if not f.nullable]
     if inside:
         detail = f"{inside[0]} is NOT NULL, but existing rows have no value for it"
-        raise _refusal(
-            NewColumnNotNullError, current, column.path, detail, "Add it without NOT NULL, fill it with UPDATE, then set NOT NULL."
-        )
+        raise _refusal(NewColumnNotNullError, current, column.path, detail, "Add it without NOT NULL, fill it, then set NOT NULL.")
     if CURRENT_DEFAULT in column.field.metadata:
         detail = "existing rows would need the default value"
         remedy = "Add it without a default, then set one with ALTER COLUMN ... SET DEFAULT."
@@ -251,17 +247,11 @@ def rename_column(current: TableConfiguration, path: Path, name: str) -> TableCo
     spelled, field = column_at(current, path)
     parent = spelled[:-1]
     if current.column_mapping_mode == "none":
-        raise _refusal(
-            RenameColumnUnsupportedError, current, spelled, "without column mapping, data files contain its name", _ENABLE_MAPPING
-        )
+        detail = "without column mapping, data files contain its name"
+        raise _refusal(RenameColumnUnsupportedError, current, spelled, detail, _ENABLE_MAPPING)
     if not isinstance(_type_at(current, parent), Struct):
-        raise _refusal(
-            ParentNotStructError,
-            current,
-            spelled,
-            "array elements, map keys and map values cannot be renamed",
-            "Rename a field of a struct.",
-        )
+        detail = "array elements, map keys and map values cannot be renamed"
+        raise _refusal(ParentNotStructError, current, spelled, detail, "Rename a field of a struct.")
     neighbours = _type_at(current, parent)
     known = neighbours.find(name) if isinstance(neighbours, Struct) else None
     if known is not None and known.name != field.name:
@@ -298,21 +288,15 @@ def drop_columns(current: TableConfiguration, paths: Iterable[Path], *, if_exist
 def _dropped(current: TableConfiguration, spelled: Path, field: Field) -> TableConfiguration:
     parent = spelled[:-1]
     if not parent and field.name in current.metadata.partition_columns:
-        raise _refusal(
-            DropPartitionColumnError, current, spelled, "the table is partitioned by it", "Write the rows to a new table without it."
-        )
+        detail, remedy = "the table is partitioned by it", "Write the rows to a new table without it."
+        raise _refusal(DropPartitionColumnError, current, spelled, detail, remedy)
     neighbours = _type_at(current, parent)
     if not isinstance(neighbours, Struct):
         raise _refusal(ParentNotStructError, current, spelled, "it is not a field of a struct", f"Drop {dotted(parent)} as a whole.")
     rest = [f for f in neighbours if f.name != field.name]
     if not rest or (not parent and all(f.name in current.metadata.partition_columns for f in rest)):
-        raise _refusal(
-            DropLastFieldError,
-            current,
-            spelled,
-            "no column would be left to store in data files",
-            "Keep at least one column, or drop the table or struct.",
-        )
+        detail, remedy = "no column would be left to store in data files", "Keep at least one column, or drop the table or struct."
+        raise _refusal(DropLastFieldError, current, spelled, detail, remedy)
     schema = _with_fields(current, parent, lambda _: rest)
     left = _moved_names(current, spelled, None)
     return replace(left, metadata=replace(left.metadata, schema_string=schema.to_json()))
