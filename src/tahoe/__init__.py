@@ -4,8 +4,7 @@
     tahoe.enable(spark)                              # then format("delta") works, in Python and in SQL
     tahoe.Table("/data/flights").to_arrow()          # a small reader that needs no Spark
 
-`errors` holds everything that is raised. The names are loaded when they are first used, so that nothing needs PySpark that does
-not ask for it.
+`errors` contains every error that tahoe raises. Names are imported on first use, so only those that need PySpark import it.
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ __all__ = [
     "tables",
 ]
 
-if _find_spec("pyspark") is None:  # what is not there is not offered, so that `from tahoe import *` and help(tahoe) work
+if _find_spec("pyspark") is None:  # names that need PySpark are left out, so that `from tahoe import *` and help(tahoe) work
     __all__ = ["Snapshot", "Table", "__version__", "errors", "exceptions"]
 
 
@@ -73,7 +72,7 @@ def __dir__() -> list[str]:
 
 
 class _Sql(_ModuleType):
-    """The package `tahoe.sql`, which is also the function `tahoe.sql(spark, text)`: one name cannot hold both otherwise."""
+    """Makes the package `tahoe.sql` callable, so that the name is also the function `tahoe.sql(spark, text)`."""
 
     def __call__(self, spark: _Any, sqlQuery: str, args: _Any = None) -> _Any:  # noqa: N803  PySpark's name
         return _import_module("tahoe.spark.api.sql").sql(spark, sqlQuery, args)

@@ -1,7 +1,7 @@
-"""A property that is found out once for each object.
+"""A property that is computed once per object.
 
-`functools.cached_property` of Python 3.11 holds one lock for all objects of a class while it finds out, so that a thread that waits for
-a storage keeps all others waiting. From 3.12 on it holds none, and nor does this: two threads may find the same out at the same time.
+In Python 3.11, `functools.cached_property` holds one lock per class while it computes, so a thread that waits for storage blocks all
+others. From 3.12 on it takes no lock, and neither does this one: two threads may compute the same value at the same time.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING or sys.version_info >= (3, 12):
 else:
     T = TypeVar("T")
 
-    class cached_property(Generic[T]):  # noqa: N801 - it stands in for the library's
+    class cached_property(Generic[T]):  # noqa: N801 - it replaces the standard library's
         """See `functools.cached_property`."""
 
         def __init__(self, find: Callable[[Any], T]) -> None:

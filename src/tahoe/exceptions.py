@@ -1,4 +1,4 @@
-"""The names of the reference's module `delta.exceptions`. The first is the base of the others, so that it catches all of them."""
+"""The names of the reference's module `delta.exceptions`. `DeltaConcurrentModificationException` is the base of the others."""
 
 from tahoe.errors import (
     ConcurrentAppendException,

@@ -141,7 +141,7 @@ go_behind = Transaction._go_behind
 
 
 def keeping_row_ids(self: Transaction, winner: Winner) -> Transaction:
-    return replace(go_behind(self, winner), row_id_mark=self.row_id_mark)
+    return replace(go_behind(self, winner), row_id_high_water_mark=self.row_id_high_water_mark)
 
 
 def old_stamps(self: Transaction) -> int:

@@ -120,7 +120,7 @@ def test_each_counts_on_where_the_other_stopped(maker: str, step: int, spark: Sp
         found = same(spark, reference, path).column("i").to_pylist()
         assert len(set(found)) == len(found) == 43 * (round_ + 1)
         assert all((i - 100) % step == 0 and (i - 100) * step >= 0 for i in found)
-        (mark,) = [identity.mark for _, identity in identity_columns(tahoe.Table(path).schema)]
+        (mark,) = [identity.high_water_mark for _, identity in identity_columns(tahoe.Table(path).schema)]
         assert mark == (max(found) if step > 0 else min(found))
     given = f"INSERT INTO delta.`{path}` (i, x) VALUES (1, 1)"
     with pytest.raises(ReferenceFailure) as refused:

@@ -12,8 +12,8 @@ from tahoe.errors import DeltaAnalysisError
 from tahoe.protocol.actions import Metadata, Protocol
 from tahoe.protocol.column_changes import ColumnChange, NewColumn, Path, Position, add_columns, change_column, drop_columns, rename_column
 from tahoe.protocol.column_mapping import column_id, physical_name
-from tahoe.protocol.definition import Definition
 from tahoe.protocol.schema import INTEGER, STRING, Array, Field, Map, Struct, check_unique_names, walk_fields
+from tahoe.protocol.table_configuration import TableConfiguration
 
 NAMES = ("a", "b", "C", "d e")
 INNER = Struct((Field(name="a", type=INTEGER), Field(name="b", type=STRING)))
@@ -34,8 +34,8 @@ steps = st.lists(
 )
 
 
-def start(numbers: Iterator[int]) -> Definition:
-    empty = Definition(
+def start(numbers: Iterator[int]) -> TableConfiguration:
+    empty = TableConfiguration(
         table="t",
         protocol=Protocol(reader_version=1, writer_version=2),
         metadata=Metadata(id="m", schema_string=Struct((Field(name="a", type=INNER),)).to_json(), partition_columns=(), configuration={}),
@@ -43,7 +43,7 @@ def start(numbers: Iterator[int]) -> Definition:
     return empty.with_properties({"delta.columnMapping.mode": "name"}, lambda: str(next(numbers)))
 
 
-def known(definition: Definition) -> dict[int, tuple[str, Path]]:
+def known(definition: TableConfiguration) -> dict[int, tuple[str, Path]]:
     """The columns by their ids: their names in the files, and their paths."""
     found = {}
     for path, field in walk_fields(definition.schema):

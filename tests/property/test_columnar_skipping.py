@@ -13,7 +13,8 @@ from tahoe.protocol.actions import Metadata
 from tahoe.protocol.partitions import parse_partition_value
 from tahoe.protocol.predicate import And, Column, Comparison, Constant, In, IsNull, Literal, Not, Or, StartsWith, Unknown
 from tahoe.protocol.schema import DATE, DOUBLE, FLOAT, INTEGER, LONG, STRING, TIMESTAMP, TIMESTAMP_NTZ, Decimal, Field, Struct
-from tahoe.protocol.skipping import may_match, skipping_test
+from tahoe.protocol.skipping import skipping_test
+from tahoe.protocol.stat_tests import may_match
 from tahoe.protocol.stats import parse_statistics
 from tahoe.table.log.delta_log import Log
 from tahoe.table.reading.snapshot import load_snapshot

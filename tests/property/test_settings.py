@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from tahoe.protocol.actions import Protocol
 from tahoe.protocol.column_mapping import mapping_mode
-from tahoe.protocol.features import FEATURES, feature_named, setting, supported_features, upgrade
+from tahoe.protocol.feature_upgrade import upgrade
+from tahoe.protocol.features import FEATURES, feature_named, setting, supported_features
 from tahoe.protocol.properties import COLUMN_MAPPING_MODE, PROPERTIES, FeatureProperty
 
 NAMES = [name for feature in FEATURES for name in (feature.name, *feature.preview_names)]

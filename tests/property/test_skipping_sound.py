@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from tahoe.protocol.partitions import single_precision
 from tahoe.protocol.predicate import And, Column, Comparison, Constant, In, IsNull, Literal, Not, Or, StartsWith, Unknown, evaluate, order
 from tahoe.protocol.schema import BOOLEAN, DATE, DOUBLE, FLOAT, INTEGER, STRING, TIMESTAMP, TIMESTAMP_NTZ, Decimal, Field, Struct
-from tahoe.protocol.skipping import may_match, skipping_test
+from tahoe.protocol.skipping import skipping_test
+from tahoe.protocol.stat_tests import may_match
 from tahoe.protocol.stats import Statistics, encode_statistics, has_bounds, parse_statistics
 
 # Few values, so that rows, bounds and literals meet.

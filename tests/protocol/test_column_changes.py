@@ -11,7 +11,6 @@ import pytest
 from tahoe.errors import ColumnTypeChangeError, DefaultOfNewColumnError, IdentityColumnChangeError, IdentityReplaceColumnsError
 from tahoe.protocol.actions import Metadata, Protocol
 from tahoe.protocol.column_changes import (
-    TEXT_TYPE,
     ColumnChange,
     Position,
     change_column,
@@ -20,11 +19,12 @@ from tahoe.protocol.column_changes import (
     replace_columns,
     told,
 )
-from tahoe.protocol.column_values import IDENTITY_EXPLICIT, IDENTITY_MARK, IDENTITY_START, IDENTITY_STEP, identity_columns
-from tahoe.protocol.definition import Definition
+from tahoe.protocol.column_type_changes import TEXT_TYPE
+from tahoe.protocol.column_values import IDENTITY_EXPLICIT, IDENTITY_HIGH_WATER_MARK, IDENTITY_START, IDENTITY_STEP, identity_columns
 from tahoe.protocol.schema import INTEGER, LONG, STRING, Decimal, Field, Struct
+from tahoe.protocol.table_configuration import TableConfiguration
 
-IDENTITY = {IDENTITY_START: 1, IDENTITY_STEP: 1, IDENTITY_EXPLICIT: False, IDENTITY_MARK: 7}
+IDENTITY = {IDENTITY_START: 1, IDENTITY_STEP: 1, IDENTITY_EXPLICIT: False, IDENTITY_HIGH_WATER_MARK: 7}
 COLUMNS = Struct(
     (
         Field(name="i", type=LONG, metadata=IDENTITY),
@@ -34,13 +34,13 @@ COLUMNS = Struct(
 )
 
 
-def definition(schema: Struct = COLUMNS, **properties: str) -> Definition:
+def definition(schema: Struct = COLUMNS, **properties: str) -> TableConfiguration:
     metadata = Metadata(id="m", schema_string=schema.to_json(), partition_columns=(), configuration={})
-    made = Definition(table="t", protocol=Protocol(reader_version=2, writer_version=6), metadata=metadata)
+    made = TableConfiguration(table="t", protocol=Protocol(reader_version=2, writer_version=6), metadata=metadata)
     return made.with_properties({"delta.columnMapping.mode": "name", **properties}, lambda: "x")
 
 
-def changed(of: Definition, **change: Any) -> Definition:
+def changed(of: TableConfiguration, **change: Any) -> TableConfiguration:
     return change_column(of, ColumnChange(**change), lambda: "x")
 
 
@@ -48,7 +48,7 @@ def test_an_identity_column_has_a_comment_a_place_and_a_name() -> None:
     found = changed(definition(), path=("I",), comment="number", position=Position("n"))
     found = rename_column(found, ("i",), "number")
     assert found.schema.names == ("n", "number", "g")
-    assert dict(identity_columns(found.schema))["number"].mark == 7
+    assert dict(identity_columns(found.schema))["number"].high_water_mark == 7
 
 
 @pytest.mark.parametrize("change", [{"nullable": False}, {"default": "1"}, {"type": Decimal(20, 0)}])
@@ -90,7 +90,7 @@ def test_a_text_is_not_cut_short_by_replacing_columns() -> None:
         (lambda d: drop_columns(d, [("s", "z")]), "n,s.x"),
     ],
 )
-def test_the_columns_with_statistics_follow(change: Callable[[Definition], Definition], left: str) -> None:
+def test_the_columns_with_statistics_follow(change: Callable[[TableConfiguration], TableConfiguration], left: str) -> None:
     inner = Struct((Field(name="x", type=INTEGER), Field(name="z", type=INTEGER)))
     schema = Struct((Field(name="n", type=INTEGER), Field(name="s", type=inner), Field(name="o", type=INTEGER)))
     before = definition(schema, **{"delta.dataSkippingStatsColumns": "n,s.x"})

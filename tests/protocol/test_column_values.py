@@ -20,7 +20,7 @@ from tahoe.protocol.column_values import (
     CURRENT_DEFAULT,
     EXISTS_DEFAULT,
     GENERATION_EXPRESSION,
-    IDENTITY_MARK,
+    IDENTITY_HIGH_WATER_MARK,
     LONG_MAX,
     Identity,
     as_declared,
@@ -29,8 +29,8 @@ from tahoe.protocol.column_values import (
     check_new_columns,
     column_values,
     identity_columns,
-    moved_marks,
-    with_marks,
+    moved_high_water_marks,
+    with_high_water_marks,
 )
 from tahoe.protocol.conflict import Intent, Winner, find_conflict
 from tahoe.protocol.schema import INTEGER, LONG, STRING, VARIANT, Field, Struct
@@ -71,14 +71,14 @@ def test_rules_hold_where_the_protocol_supports_their_features():
 def test_a_mark_is_never_short_of_a_value_and_never_goes_back(start, step, values):
     # the reference refuses to go on from a mark that no number of steps leads to
     identity = Identity(start=start, step=step)
-    marks = [identity.mark]
+    marks = [identity.high_water_mark]
     for value in values:
         identity = identity.moved_to(value)
-        marks.append(identity.mark)
+        marks.append(identity.high_water_mark)
         sign = 1 if step > 0 else -1
-        assert (identity.mark - value) * sign >= 0
-        assert (identity.mark - start) % step == 0
-        assert (identity.next - identity.mark) == step
+        assert (identity.high_water_mark - value) * sign >= 0
+        assert (identity.high_water_mark - start) % step == 0
+        assert (identity.next - identity.high_water_mark) == step
     moved = [mark * step for mark in marks if mark is not None]
     assert moved == sorted(moved)
 
@@ -89,18 +89,18 @@ def test_the_first_number_is_the_start():
 
 
 def test_numbers_that_no_long_holds_are_refused():
-    full = Identity(start=1, step=1, mark=LONG_MAX - 2)
+    full = Identity(start=1, step=1, high_water_mark=LONG_MAX - 2)
     full.check_room(2, table="t", column="i")
     with pytest.raises(IdentityOverflowError, match=str(LONG_MAX - 2)):
         full.check_room(3, table="t", column="i")
     with pytest.raises(IdentityOverflowError):
-        Identity(start=0, step=-1, mark=-LONG_MAX - 1).check_room(1, table="t", column="i")
+        Identity(start=0, step=-1, high_water_mark=-LONG_MAX - 1).check_room(1, table="t", column="i")
 
 
 def test_marks_are_kept_in_the_schema():
-    moved = with_marks(SCHEMA, {"i": 20})
-    assert dict(identity_columns(moved))["i"].mark == 20
-    assert with_marks(moved, {"i": 15}) == moved
+    moved = with_high_water_marks(SCHEMA, {"i": 20})
+    assert dict(identity_columns(moved))["i"].high_water_mark == 20
+    assert with_high_water_marks(moved, {"i": 15}) == moved
     assert as_declared(moved).find("i") == COUNTED
     assert as_declared(moved).find("d").metadata == {CURRENT_DEFAULT: "'x'"}
 
@@ -143,21 +143,21 @@ def test_who_may_give_numbers():
 # --- conflicts
 
 BEFORE = Metadata(id="m", schema_string=SCHEMA.to_json())
-AFTER = Metadata(id="m", schema_string=with_marks(SCHEMA, {"i": 30}).to_json())
+AFTER = Metadata(id="m", schema_string=with_high_water_marks(SCHEMA, {"i": 30}).to_json())
 
 
 def conflict(mine, *actions):
     return find_conflict(mine, Winner(version=7, actions=actions), str, lambda _: None, table="t")
 
 
-def test_moved_marks():
-    assert moved_marks(BEFORE, AFTER) == ("i",)
-    assert moved_marks(AFTER, AFTER) == ()
+def test_moved_high_water_marks():
+    assert moved_high_water_marks(BEFORE, AFTER) == ("i",)
+    assert moved_high_water_marks(AFTER, AFTER) == ()
 
 
 def test_a_winner_that_only_gave_numbers_is_no_conflict_for_who_gives_none():
     assert conflict(Intent(metadata=BEFORE), AFTER) is None
-    changed = Struct((*with_marks(SCHEMA, {"i": 30}), field("new")))
+    changed = Struct((*with_high_water_marks(SCHEMA, {"i": 30}), field("new")))
     assert isinstance(conflict(Intent(metadata=BEFORE), Metadata(id="m", schema_string=changed.to_json())), MetadataChangedException)
 
 
@@ -166,4 +166,4 @@ def test_two_that_give_numbers_conflict():
     found = conflict(Intent(metadata=None, minted=("i",)), AFTER)
     assert isinstance(found, MetadataChangedException)
     assert "identity column i" in str(found)
-    assert IDENTITY_MARK not in str(found)
+    assert IDENTITY_HIGH_WATER_MARK not in str(found)

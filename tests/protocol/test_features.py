@@ -15,16 +15,8 @@ from tahoe.errors import (
     WriteNotImplementedError,
 )
 from tahoe.protocol.actions import Metadata, Protocol
-from tahoe.protocol.features import (
-    FEATURES,
-    Writes,
-    check_readable,
-    check_writable,
-    protocol_for_new_table,
-    supported_features,
-    upgrade,
-    upgrade_for,
-)
+from tahoe.protocol.feature_upgrade import protocol_for_new_table, upgrade, upgrade_for
+from tahoe.protocol.features import FEATURES, Writes, check_readable, check_writable, supported_features
 from tahoe.protocol.schema import INTEGER, STRING, TIMESTAMP_NTZ, VARIANT, Array, Field, Struct
 
 PLAIN = Struct((Field(name="a", type=INTEGER),))

@@ -19,7 +19,8 @@ from tahoe.protocol.schema import (
     Field,
     Struct,
 )
-from tahoe.protocol.skipping import DROP, KEEP, Both, Bound, HasValues, OnPartition, may_match, paths_in, skipping_test
+from tahoe.protocol.skipping import skipping_test
+from tahoe.protocol.stat_tests import DROP, KEEP, Both, Bound, HasValues, OnPartition, may_match, paths_in
 from tahoe.protocol.stats import Statistics
 
 SCHEMA = Struct(

@@ -260,9 +260,9 @@ def test_numbers_are_unique_whatever_the_parallelism(spark: SparkSession, path: 
         spark.range(10).selectExpr("id as x").orderBy("x").limit(3),
     ]
     for frame in frames:
-        before = counted(path).mark
+        before = counted(path).high_water_mark
         append(frame, path)
-        mark = counted(path).mark
+        mark = counted(path).high_water_mark
         assert mark is not None
         new = [row.i for row in spark.read.format("delta").load(path).collect() if before is None or (row.i - before) * step > 0]
         assert len(new) == frame.count()
@@ -286,13 +286,13 @@ def test_numbers_of_partitions_and_of_mapped_columns(spark: SparkSession, path: 
     new.partitionedBy("p").property("delta.columnMapping.mode", "name").property("delta.dataSkippingNumIndexedCols", "0").execute()
     append(spark.range(0, 20, 1, 4).selectExpr("cast(id % 3 as int) as p", "cast(id as int) as x"), path)
     assert {i for (i,) in rows(spark, path, "`my i`")} == set(range(1, 21))
-    assert counted(path, "my i").mark == 20
+    assert counted(path, "my i").high_water_mark == 20
 
 
 def test_numbers_are_given_to_no_rows(spark: SparkSession, path: str) -> None:
     make_counted(spark, path)
     append(spark.range(0).selectExpr("id as x"), path)
-    assert counted(path).mark is None
+    assert counted(path).high_water_mark is None
 
 
 def test_numbers_go_on_after_an_overwrite(spark: SparkSession, path: str) -> None:
@@ -308,7 +308,7 @@ def test_given_numbers(spark: SparkSession, path: str, tmp_path: Any) -> None:
         append(spark.range(3).selectExpr("id as x", "id as I"), path)
     other = make_counted(spark, str(tmp_path / "other"), explicit=True)
     append(spark.sql("select 50L as i, 0L as x"), other)
-    assert counted(other).mark is None
+    assert counted(other).high_water_mark is None
     append(spark.sql("select 1L as x"), other)
     assert rows(spark, other) == [(1, 1), (50, 0)]
 

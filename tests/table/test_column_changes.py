@@ -35,8 +35,9 @@ from tahoe.errors import (
     StructTypeChangeError,
     TooManyClusteringColumnsError,
 )
-from tahoe.protocol.column_changes import TEXT_TYPE, ColumnChange, NewColumn, Position, dotted
+from tahoe.protocol.column_changes import ColumnChange, NewColumn, Position, dotted
 from tahoe.protocol.column_mapping import column_id
+from tahoe.protocol.column_type_changes import TEXT_TYPE
 from tahoe.protocol.schema import INTEGER, LONG, STRING, Array, Field, Map, Struct
 from tahoe.table.writing.transaction_builder import TransactionBuilder
 from tests.table.builders import memory_env

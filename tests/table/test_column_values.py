@@ -116,9 +116,9 @@ def test_numbers_go_on_from_commit_to_commit():
     table.append(rows("a", "b"))
     again(table).append(rows("c"))
     assert column(table, "i") == [10, 15, 20]
-    assert counted(table).mark == 20
+    assert counted(table).high_water_mark == 20
     version = table.append(rows())
-    assert counted(table).mark == 20
+    assert counted(table).high_water_mark == 20
     assert version == table.version
 
 
@@ -128,7 +128,7 @@ def test_numbers_in_a_transaction_and_over_partitions():
         changes.append(rows("a", "b", "c", p=pa.array([1, 2, 1])))
         changes.append(rows("d", p=pa.array([2])))
     assert sorted(column(table, "i")) == [-3, -2, -1, 0]
-    assert counted(table).mark == -3
+    assert counted(table).high_water_mark == -3
 
 
 def test_given_numbers_are_refused_or_do_not_move_the_mark():
@@ -137,7 +137,7 @@ def test_given_numbers_are_refused_or_do_not_move_the_mark():
         table.append(rows("a", I=pa.array([7])))
     table = make(Field(name="i", type=LONG, metadata=numbers(explicit=True)))
     table.append(rows("a", i=pa.array([7])))
-    assert counted(table).mark is None
+    assert counted(table).high_water_mark is None
     table.append(rows("b"))
     assert column(table, "i") == [7, 1]
 
@@ -174,7 +174,7 @@ def test_who_gives_no_numbers_goes_behind_who_does():
     adds.commit()
     deletes.commit()
     assert column(table, "i") == [2, 100, 3]
-    assert counted(table).mark == 3
+    assert counted(table).high_water_mark == 3
 
 
 def test_who_reads_rows_still_conflicts_with_who_adds_them():
@@ -205,7 +205,7 @@ def test_no_number_is_given_twice_whatever_the_order_of_commits(steps, step):
     found = table.to_arrow().column("i").to_pylist()
     assert len(set(found)) == len(found) == committed
     assert all((value - 5) % step == 0 for value in found)
-    assert not found or counted(table).mark == (max(found) if step > 0 else min(found))
+    assert not found or counted(table).high_water_mark == (max(found) if step > 0 else min(found))
 
 
 def test_a_file_that_is_written_again_keeps_its_numbers():
@@ -214,7 +214,7 @@ def test_a_file_that_is_written_again_keeps_its_numbers():
     with table.transaction() as changes:
         changes.delete("x = 'b'")
     assert column(table, "i") == [1, 3]
-    assert counted(table).mark == 3
+    assert counted(table).high_water_mark == 3
 
 
 def test_a_table_that_is_made_anew_counts_anew():

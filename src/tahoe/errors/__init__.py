@@ -1,7 +1,7 @@
 """Everything that tahoe raises, as one tree.
 
     DeltaError
-    ├── DeltaAnalysisError            what the user asked for cannot be done to this table
+    ├── DeltaAnalysisError            the request is not valid for this table
     │   ├── TableNotFoundError, NotADeltaTableError, TableExistsError, PathIsNotEmptyError, PathOutsideTableError; below the first
     │   │   TableNameNotFoundError, below the second NameOfAnotherKindError, PathIsFileError
     │   ├── VersionNotFoundError, TimestampOutOfRangeError, InvalidTimeTravelError, SchemaChangedError
@@ -27,24 +27,24 @@
     │   │   CheckpointProtectionKeptError
     │   ├── InvalidPropertyError, InvalidOptionError, InvalidPredicateError, ReplaceWhereMismatchError; below the first
     │   │   UnknownFeaturePropertyError
-    │   ├── InvalidArgumentError          a method was given a value of another kind
+    │   ├── InvalidArgumentError          a method was called with an invalid argument
     │   ├── ConflictingAssignmentsError, InvalidMergeError, MultipleSourceRowsError
-    │   ├── StatementSyntaxError          the SQL cannot be read
+    │   ├── StatementSyntaxError          the SQL cannot be parsed
     │   └── UnsupportedOperationError, OperationNotYetSupportedError, AppendOnlyTableError; below the first
     │       OperationNotAllowedError, below the second StreamNotYetSupportedError
-    ├── DeltaProtocolError            the table asks for more than this version of tahoe can do
+    ├── DeltaProtocolError            the table requires features that this version of tahoe does not support
     │   ├── UnsupportedReaderFeatureError, UnsupportedWriterFeatureError, UnsupportedProtocolVersionError,
     │   │   UnsupportedTypeChangeError, UnsupportedFileFormatError, WriteNotImplementedError
-    ├── DeltaLogError                 the log breaks the protocol
+    ├── DeltaLogError                 the log violates the protocol
     │   ├── InvalidLogFileError, InvalidCommitError, MissingVersionError, MissingActionError, CorruptCheckpointError,
     │   │   CorruptCompactedLogError, InvalidActionError, InvalidPathError, InvalidPartitionValueError; below the third CommitGoneError
-    ├── DeltaDataError                a file that the log names is not what the log says
+    ├── DeltaDataError                a file does not match what the log says about it
     │   ├── DataFileMissingError, InvalidDataFileError, DeletionVectorError
-    ├── DeltaConcurrentModificationException   another writer won, and what it did matters to this one
+    ├── DeltaConcurrentModificationException   a concurrent commit conflicts with this one
     │   ├── ConcurrentWriteException, MetadataChangedException, ProtocolChangedException, ConcurrentAppendException,
     │   │   ConcurrentDeleteReadException, ConcurrentDeleteDeleteException, ConcurrentTransactionException; below it
     │   │   WriteAlreadyRecordedError
-    ├── DeltaStorageError             the storage did not do what it was asked
+    ├── DeltaStorageError             a storage request failed
     │   ├── StorageUnavailableError; below it StorageRefusedError with AtomicCreateUnsupportedError, ConditionalCreateIgnoredError,
     │   │   ForkedProcessError, CommitEntryError, CommitTableMissingError, PackageMissingError
     │   ├── UnsupportedStorageError, CommitOutcomeUnknownError, CommitAttemptsExceededError
@@ -52,8 +52,8 @@
         └── PySparkMissingError, NoGatewayError, UnsupportedSparkVersionError, ReferenceJarPresentError, SessionNotEnabledError,
             WriteFailedError, CommandCancelledError
 
-A class holds a condition (the reference's name where it has one), an SQLSTATE, and two templates: what happened, and what to do next.
-It is raised with the keyword parameters that the templates name. Under Spark it is an exception of PySpark's as well, such as
+Each class has a condition (the reference's name where it has one), an SQLSTATE, and two templates: what happened, and what to do next.
+Its keyword parameters are the names in the templates. Under Spark, an error is also an instance of a PySpark exception such as
 `AnalysisException`.
 """
 

@@ -1,4 +1,4 @@
-"""A change feed cannot be read as asked."""
+"""The change data feed cannot be read as requested."""
 
 from __future__ import annotations
 
@@ -8,39 +8,39 @@ from tahoe.errors.root import DeltaAnalysisError
 class ChangeStartMissingError(DeltaAnalysisError):
     condition = "DELTA_NO_START_FOR_CDC_READ"
     sqlstate = "42601"
-    what = "The changes of {table} were asked for without a start."
-    todo = "Give the first version, or the time, from which on they are wanted: startingVersion or startingTimestamp."
+    what = "The change data feed of {table} cannot be read without a start."
+    todo = "Give the first version or timestamp to read: startingVersion or startingTimestamp."
 
 
 class ChangeBoundaryNullError(DeltaAnalysisError):
     condition = "DELTA_CDC_READ_NULL_RANGE_BOUNDARY"
     sqlstate = "22004"
     pyspark_class = "IllegalArgumentException"
-    what = "The changes of {table} were asked for with a {boundary} that is null."
-    todo = "Give a version or a time, or leave the end out."
+    what = "The {boundary} for reading the change data feed of {table} is null."
+    todo = "Give a version or a timestamp; the end may be left out."
 
 
 class ChangeBoundaryTwiceError(DeltaAnalysisError):
     condition = "DELTA_MULTIPLE_CDC_BOUNDARY"
     sqlstate = "42614"
-    what = "The changes of {table} were asked for with two {boundary} points, the version {version} and the time {timestamp}."
-    todo = "Give one of the two."
+    what = "The change data feed of {table} was requested with two {boundary} points: version {version} and timestamp {timestamp}."
+    todo = "Give only one of them."
 
 
 class ChangeStartTooLateError(DeltaAnalysisError):
     condition = "DELTA_CDC_START_VERSION_AFTER_LATEST"
     sqlstate = "22003"
     pyspark_class = "IllegalArgumentException"
-    what = "The changes of {table} were asked for from version {start} on, and its newest version is {latest}."
-    todo = "Start at a version that is there."
+    what = "The change data feed of {table} was requested from version {start}, but the latest version is {latest}."
+    todo = "Start at an existing version."
 
 
 class InvalidChangeRangeError(DeltaAnalysisError):
     condition = "DELTA_INVALID_CDC_RANGE"
     sqlstate = "22003"
     pyspark_class = "IllegalArgumentException"
-    what = "The changes of {table} were asked for from {start} to {end}, which is before."
-    todo = "Give an end that is not before the start."
+    what = "The change data feed of {table} was requested from {start} to {end}, but the end is before the start."
+    todo = "Give an end at or after the start."
 
 
 class ChangesNotRecordedError(DeltaAnalysisError):
@@ -48,22 +48,22 @@ class ChangesNotRecordedError(DeltaAnalysisError):
     sqlstate = "KD002"
     what = (
         "The changes of {table} from version {start} to {end} cannot be read: the change data feed is not enabled at version {version}; "
-        "that takes delta.enableChangeDataFeed=true and the table feature changeDataFeed."
+        "it requires delta.enableChangeDataFeed=true and the table feature changeDataFeed."
     )
-    todo = "Ask for versions at which it is: the table's history tells since when, and changes before that were not recorded."
+    todo = "Request versions at which it is enabled; see the table's history. Earlier changes were not recorded."
 
 
 class IncompatibleChangesError(DeltaAnalysisError):
     condition = "DELTA_CHANGE_DATA_FEED_INCOMPATIBLE_SCHEMA_CHANGE"
     sqlstate = "0AKDC"
     what = (
-        "The changes of {table} from version {start} to {end} cannot be read by the schema of version {schema_version}: it does not "
-        "fit what the table has at version {version}, {changed}."
+        "The changes of {table} from version {start} to {end} cannot be read with the schema of version {schema_version}: it is not "
+        "compatible with version {version}, {changed}."
     )
     todo = "{remedy}"
 
 
 class IncompatibleChangeDataError(IncompatibleChangesError):
-    """It is the schema at the start of the range that does not fit."""
+    """The schema at the start of the range is incompatible."""
 
     condition = "DELTA_CHANGE_DATA_FEED_INCOMPATIBLE_DATA_SCHEMA"

@@ -1,4 +1,4 @@
-"""Generated columns, identity columns and defaults."""
+"""Generated columns, identity columns and column defaults."""
 
 from __future__ import annotations
 
@@ -8,36 +8,36 @@ from tahoe.errors.root import DeltaAnalysisError
 class GeneratedValueMismatchError(DeltaAnalysisError):
     condition = "DELTA_VIOLATE_GENERATED_COLUMN_WITH_VALUES"
     sqlstate = "23001"
-    what = "Column {column} of {table} is generated as {expression}, and a row has another value in it: it has {values}."
-    todo = "Leave the column out of the data, so that it is computed, or give that value."
+    what = "Column {column} of {table} is generated as {expression}, but a row has a different value: it has {values}."
+    todo = "Leave the column out of the data so that it is computed, or provide the computed value."
 
 
 class GeneratedColumnReferenceError(DeltaAnalysisError):
     condition = "DELTA_INVALID_GENERATED_COLUMN_REFERENCES"
     sqlstate = "42621"
-    what = "The generated column {column} of {table} cannot be {expression}: {detail}."
-    todo = "Name columns of the table that are not generated themselves."
+    what = "The generated column {column} of {table} cannot be defined as {expression}: {detail}."
+    todo = "Reference only columns of the table that are not generated."
 
 
 class GeneratedColumnExpressionTypeError(DeltaAnalysisError):
     condition = "DELTA_GENERATED_COLUMNS_EXPR_TYPE_MISMATCH"
     sqlstate = "42K09"
-    what = "The generated column {column} of {table} is {type}, and its expression {expression} is {found}."
+    what = "The generated column {column} of {table} has type {type}, but its expression {expression} has type {found}."
     todo = "Cast the expression to the column's type."
 
 
 class GeneratedColumnTypeError(DeltaAnalysisError):
     condition = "DELTA_UNSUPPORTED_DATA_TYPE_IN_GENERATED_COLUMN"
     sqlstate = "42621"
-    what = "The generated column {column} of {table} cannot be {type}, whose values cannot be compared."
+    what = "The generated column {column} of {table} cannot have type {type}, because its values cannot be compared."
     todo = "Give the column another type."
 
 
 class GeneratedColumnExpressionError(DeltaAnalysisError):
     condition = "DELTA_UNSUPPORTED_EXPRESSION_GENERATED_COLUMN"
     sqlstate = "42621"
-    what = "The generated column {column} of {table} cannot be {expression}: {detail}."
-    todo = "Use an expression that gives one value for a row, and the same one every time."
+    what = "The generated column {column} of {table} cannot be defined as {expression}: {detail}."
+    todo = "Use a deterministic expression that returns one value per row."
 
 
 class AggregateInGeneratedColumnError(GeneratedColumnExpressionError):
@@ -56,54 +56,54 @@ class InvalidIdentityColumnError(DeltaAnalysisError):
     condition = "DELTA_IDENTITY_COLUMN_INCONSISTENT_METADATA"
     sqlstate = "42000"
     what = "Column {column} of {table} cannot be an identity column: {detail}."
-    todo = "Give an identity column a start, a step other than 0, and nothing else that makes its values."
+    todo = "An identity column needs a start, a step other than 0, and no default or generation expression."
 
 
 class NotAnIdentityColumnError(DeltaAnalysisError):
     condition = "DELTA_IDENTITY_COLUMNS_ALTER_NON_IDENTITY_COLUMN"
     sqlstate = "429BQ"
-    what = "Column {column} of {table} is no identity column, and has no mark to be synchronised."
-    todo = "Name an identity column; the table's schema tells which they are."
+    what = "Column {column} of {table} is not an identity column, so it has no high-water mark to synchronise."
+    todo = "Name an identity column of the table; its schema shows them."
 
 
 class IdentityColumnTypeError(DeltaAnalysisError):
     condition = "DELTA_IDENTITY_COLUMNS_UNSUPPORTED_DATA_TYPE"
     sqlstate = "428H2"
     pyspark_class = "UnsupportedOperationException"
-    what = "The identity column {column} of {table} cannot be {type}."
-    todo = "Give it the type long (BIGINT in SQL)."
+    what = "The identity column {column} of {table} cannot have type {type}."
+    todo = "Use type long (BIGINT in SQL)."
 
 
 class PartitionedByIdentityError(DeltaAnalysisError):
     condition = "DELTA_IDENTITY_COLUMNS_PARTITION_NOT_SUPPORTED"
     sqlstate = "42601"
-    what = "{table} cannot be partitioned by its identity column {column}: each row would be a partition."
-    todo = "Partition by another column, or by none."
+    what = "{table} cannot be partitioned by its identity column {column}: every row would be its own partition."
+    todo = "Partition by another column, or do not partition."
 
 
 class IdentityValueGivenError(DeltaAnalysisError):
     condition = "DELTA_IDENTITY_COLUMNS_EXPLICIT_INSERT_NOT_SUPPORTED"
     sqlstate = "42808"
-    what = "The data for {table} has values for its identity column {column}, which always generates them."
-    todo = "Leave the column out of the data; only columns generated by default take values (generatedByDefaultAs)."
+    what = "The data for {table} has values for the identity column {column}, which is GENERATED ALWAYS."
+    todo = "Leave the column out of the data; only GENERATED BY DEFAULT columns accept values (generatedByDefaultAs)."
 
 
 class IdentityUpdateError(DeltaAnalysisError):
     condition = "DELTA_IDENTITY_COLUMNS_UPDATE_NOT_SUPPORTED"
     sqlstate = "42808"
     what = "The identity column {column} of {table} cannot be updated."
-    todo = "Leave it out of the assignments; delete the row and insert it again if it must get another number."
+    todo = "Remove it from the assignments. To give a row another number, delete the row and insert it again."
 
 
 class IdentityOverflowError(DeltaAnalysisError):
     condition = "DELTA_IDENTITY_COLUMN_OVERFLOW"
     sqlstate = "22003"
-    what = "The identity column {column} of {table} has no values left: its mark is at {mark}, and {step} further is no long."
-    todo = "Write the rows to a new table whose identity column starts anew."
+    what = "The identity column {column} of {table} is exhausted: its high-water mark is {high_water_mark}; adding {step} overflows BIGINT."
+    todo = "Write the rows to a new table with a new identity column."
 
 
 class ColumnDefaultsNotEnabledError(DeltaAnalysisError):
     condition = "WRONG_COLUMN_DEFAULTS_FOR_DELTA_FEATURE_NOT_ENABLED"
     sqlstate = "0AKDE"
-    what = "Columns of {table} cannot have default values ({columns}): the table does not support allowColumnDefaults."
+    what = "Columns of {table} cannot have default values ({columns}): the table feature allowColumnDefaults is not enabled."
     todo = "Set the table property delta.feature.allowColumnDefaults = supported."

@@ -1,4 +1,4 @@
-"""Another writer won, and what it did matters to this one."""
+"""A concurrent commit conflicts with this one."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from tahoe.errors.root import DeltaError
 
 
 class DeltaConcurrentModificationException(DeltaError):
-    """Base of the conflicts. ``winner`` says which commit was in the way: version, operation, time."""
+    """Base of all conflicts. ``winner`` describes the conflicting commit: version, operation, time."""
 
     condition = "DELTA_CONCURRENT_MODIFICATION"
     sqlstate = "2D521"
     what = "{table}: another writer committed first ({winner}), and {detail}."
-    todo = "Nothing of this write was committed: run it again on the newest version."
+    todo = "Nothing was committed: retry the operation on the latest version."
 
 
 class ConcurrentWriteException(DeltaConcurrentModificationException):
@@ -43,6 +43,6 @@ class ConcurrentTransactionException(DeltaConcurrentModificationException):
 
 
 class WriteAlreadyRecordedError(ConcurrentTransactionException):
-    """Another writer has committed this very write (``txnAppId``, ``txnVersion``) meanwhile: there is nothing left to do."""
+    """This write (``txnAppId``, ``txnVersion``) has already been committed by a concurrent writer: there is nothing left to do."""
 
     condition = "DELTA_WRITE_ALREADY_RECORDED"

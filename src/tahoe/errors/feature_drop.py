@@ -6,7 +6,7 @@ from tahoe.errors.root import DeltaAnalysisError
 
 
 class FeatureDropError(DeltaAnalysisError):
-    """A table feature cannot leave the table."""
+    """Base of the errors of DROP FEATURE."""
 
     condition = "DELTA_FEATURE_DROP_ERROR"
     sqlstate = "0AKDE"

@@ -1,4 +1,4 @@
-"""The log breaks the protocol, or a file that it names is not what it says."""
+"""The log violates the protocol, or a file does not match what the log says about it."""
 
 from __future__ import annotations
 
@@ -13,71 +13,71 @@ class DeltaLogError(DeltaError):
 class InvalidLogFileError(DeltaLogError):
     condition = "DELTA_INVALID_LOG_FILE"
     sqlstate = "22032"
-    what = "{table}: {file}, line {line}, is not a log entry: {detail}."
+    what = "{table}: {file}, line {line}, is not a valid log entry: {detail}."
     todo = "Restore the file from a copy, or read an older version with versionAsOf."
 
 
 class InvalidCommitError(DeltaLogError):
     condition = "DELTA_INVALID_COMMIT"
     sqlstate = "XXKDS"
-    what = "{table}: {file} breaks the protocol: {detail}."
-    todo = "The writer of that commit is at fault; read an older version with versionAsOf."
+    what = "{table}: {file} violates the protocol: {detail}."
+    todo = "This is a bug in the writer of that commit. Read an older version with versionAsOf."
 
 
 class MissingVersionError(DeltaLogError):
     condition = "DELTA_VERSIONS_NOT_CONTIGUOUS"
     sqlstate = "KD00C"
-    what = "{table}: the log of version {version} is incomplete: {detail}."
-    todo = "Restore the missing file from a copy, or read a version that the log still covers."
+    what = "{table}: the log for version {version} is incomplete: {detail}."
+    todo = "Restore the missing file from a copy, or read a version that the log can still reconstruct."
 
 
 class CommitGoneError(MissingVersionError):
-    """A commit that was listed was deleted before it was read: by metadata cleanup, or with the table."""
+    """A commit was deleted between listing and reading it: by metadata cleanup, or because the table was dropped."""
 
     condition = "DELTA_COMMIT_FILE_GONE"
-    todo = "Read the table again: metadata cleanup has deleted the commit, or the table was dropped."
+    todo = "Read the table again: metadata cleanup deleted the commit, or the table was dropped."
 
 
 class MissingActionError(DeltaLogError):
     condition = "DELTA_STATE_RECOVER_ERROR"
     sqlstate = "XXKDS"
-    what = "{table}: version {version} has no {action} action, so that the table cannot be understood ({file})."
-    todo = "The writer of the log is at fault; restore it from a copy."
+    what = "{table}: version {version} has no {action} action, which every version must have ({file})."
+    todo = "This is a bug in the writer of the log. Restore the log from a copy."
 
 
 class InvalidActionError(DeltaLogError):
     condition = "DELTA_INVALID_ACTION"
     sqlstate = "XXKDS"
-    what = "{table}: the {action} action of the log cannot be understood: {detail}."
-    todo = "The writer of that action is at fault; restore the log from a copy, or read an older version with versionAsOf."
+    what = "{table}: the log contains an invalid {action} action: {detail}."
+    todo = "This is a bug in the writer of that action. Restore the log from a copy, or read an older version with versionAsOf."
 
 
 class InvalidPathError(DeltaLogError):
     condition = "DELTA_INVALID_PATH_IN_LOG"
     sqlstate = "XXKDS"
-    what = "{table}: the log names a file {path!r}, which no file can be called: {detail}."
-    todo = "The writer of that path is at fault; read an older version with versionAsOf, or remove the file from the table."
+    what = "{table}: the log contains the path {path!r}, which is not a valid file name: {detail}."
+    todo = "This is a bug in the writer of that path. Read an older version with versionAsOf, or remove the file from the table."
 
 
 class CorruptCheckpointError(DeltaLogError):
     condition = "DELTA_CORRUPT_CHECKPOINT"
     sqlstate = "XXKDS"
     what = "{table}: the checkpoint {file} cannot be used: {detail}."
-    todo = "Delete the checkpoint if the commits before it are still there; the table does not need it then."
+    todo = "If the commits before the checkpoint still exist, delete it: the table can be read without it."
 
 
 class CorruptCompactedLogError(DeltaLogError):
     condition = "DELTA_CORRUPT_COMPACTED_LOG"
     sqlstate = "XXKDS"
     what = "{table}: the compacted file {file} cannot be used: {detail}."
-    todo = "Delete it if the commits that it stands for are still there; the table does not need it then."
+    todo = "If the commits that it contains still exist, delete it: the table can be read without it."
 
 
 class InvalidPartitionValueError(DeltaLogError):
     condition = "DELTA_INVALID_PARTITION_VALUE"
     sqlstate = "22018"
-    what = "{table}: the log holds the partition value {value!r}, which is no value of the column's type {type}."
-    todo = "The writer of that file is at fault; read an older version with versionAsOf, or remove the file and write it again."
+    what = "{table}: the log contains the partition value {value!r}, which is not a valid {type}."
+    todo = "This is a bug in the writer of that file. Read an older version with versionAsOf, or rewrite the file."
 
 
 class DeltaDataError(DeltaError):
@@ -88,8 +88,8 @@ class DeltaDataError(DeltaError):
 class DataFileMissingError(DeltaDataError):
     condition = "DELTA_FILE_NOT_FOUND"
     sqlstate = "42K03"
-    what = "{table}: the data file {file} is in version {version}, but it is not in the storage."
-    todo = "Somebody deleted it (VACUUM with a short retention?): restore it from a copy, or read a version without it."
+    what = "{table}: the data file {file} belongs to version {version} but does not exist in the storage."
+    todo = "It was deleted, for example by VACUUM with a short retention. Restore it from a copy, or read a version without it."
 
 
 class InvalidDataFileError(DeltaDataError):
@@ -103,4 +103,4 @@ class DeletionVectorError(DeltaDataError):
     condition = "DELTA_DELETION_VECTOR_INVALID"
     sqlstate = "XXKDS"
     what = "{table}: the deletion vector {vector} of {file} is invalid: {detail}."
-    todo = "Restore the vector's file from a copy; reading without it would bring deleted rows back."
+    todo = "Restore the vector's file from a copy; without it, deleted rows would reappear."

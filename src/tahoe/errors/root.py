@@ -7,14 +7,14 @@ from typing import Any, ClassVar
 
 
 class DeltaError(Exception):
-    """The root of the tree. Catch it to catch whatever tahoe raises.
+    """The base class of all errors that tahoe raises.
 
     Attributes:
-        condition: the error's name, stable between versions (``DELTA_TABLE_NOT_FOUND``).
-        sqlstate: five characters of the SQL standard.
-        pyspark_class: the class of `pyspark.errors` that it is as well where it is raised under Spark; the reference's where it has one.
-        parameters: the values that the message was made from, by name.
-        next_step: what the reader of the message can do now.
+        condition: the error's name, stable across versions (``DELTA_TABLE_NOT_FOUND``).
+        sqlstate: the five-character SQLSTATE.
+        pyspark_class: the class of `pyspark.errors` that the error also has under Spark; the same as in the reference.
+        parameters: the parameters of the message, by name.
+        next_step: what the user can do about it.
     """
 
     condition: ClassVar[str] = "DELTA_ERROR"
@@ -24,7 +24,7 @@ class DeltaError(Exception):
     todo: ClassVar[str] = "Please report this with the table's log."
 
     def __init_subclass__(cls) -> None:
-        """Users know all errors by one module."""
+        """All errors appear to users as members of `tahoe.errors`."""
         if cls.__module__.startswith("tahoe.errors."):
             cls.__module__ = "tahoe.errors"
 
@@ -38,7 +38,7 @@ class DeltaError(Exception):
 
     @classmethod
     def parameter_names(cls) -> set[str]:
-        """The names that the two templates use, which are the keywords that the constructor takes."""
+        """The names in the two templates, which are the constructor's keyword arguments."""
         used = string.Formatter().parse(cls.what + cls.todo)
         return {name.split(".")[0].split("[")[0] for _, name, _, _ in used if name}
 

@@ -1,4 +1,4 @@
-"""Rows do not fit their table: its columns, its types or its constraints."""
+"""Rows do not match the table's columns, types or constraints."""
 
 from __future__ import annotations
 
@@ -8,30 +8,30 @@ from tahoe.errors.root import DeltaAnalysisError
 class SchemaMismatchError(DeltaAnalysisError):
     condition = "DELTA_SCHEMA_MISMATCH"
     sqlstate = "42KDG"
-    what = "The data does not fit the schema of {table}: {detail}."
+    what = "The data does not match the schema of {table}: {detail}."
     todo = "{remedy}"
 
 
 class NoColumnsError(SchemaMismatchError):
     condition = "DELTA_EMPTY_DATA"
     sqlstate = "428GU"
-    what = "The data for {table} has no columns, and so there is nothing that a file could hold."
+    what = "The data for {table} has no columns, so there is nothing to write."
     todo = "Write data with at least one column."
 
 
 class DuplicateColumnsError(DeltaAnalysisError):
     condition = "DELTA_DUPLICATE_COLUMNS_FOUND"
     sqlstate = "42711"
-    what = "The schema for {table} has more than one column called {columns}; names are compared without regard to case."
-    todo = "Rename columns so that each name is unique."
+    what = "The schema for {table} has duplicate columns: {columns}; names are compared case-insensitively."
+    todo = "Rename the columns so that each name is unique."
 
 
 class UnsupportedDataTypeError(DeltaAnalysisError):
     condition = "DELTA_UNSUPPORTED_DATA_TYPES"
     sqlstate = "0AKDC"
-    what = "A Delta table cannot hold column {column} of {table}: its type is {type}."
+    what = "Column {column} of {table} has type {type}, which Delta does not support."
     todo = (
-        "Cast the column to a type that Delta has: string, numbers, boolean, binary, date, timestamp, timestamp_ntz, struct, array, "
+        "Cast the column to a supported type: string, numeric types, boolean, binary, date, timestamp, timestamp_ntz, struct, array, "
         "map, variant."
     )
 
@@ -40,41 +40,41 @@ class ColumnNotFoundError(DeltaAnalysisError):
     condition = "DELTA_COLUMN_NOT_FOUND"
     sqlstate = "42703"
     what = "There is no column {column} in {table}; it has {columns}."
-    todo = "Check the spelling; names are compared without regard to case."
+    todo = "Check the spelling; names are compared case-insensitively."
 
 
 class PartitionMismatchError(DeltaAnalysisError):
     condition = "DELTA_PARTITION_MISMATCH"
     sqlstate = "42KD5"
-    what = "{table} is partitioned by {expected}, and the write asked for {found}."
-    todo = "Leave out partitionBy, or replace the table with overwriteSchema and mode overwrite."
+    what = "{table} is partitioned by {expected}, but the write specifies {found}."
+    todo = "Remove partitionBy, or replace the table with mode overwrite and overwriteSchema."
 
 
 class NotPartitionedError(DeltaAnalysisError):
     condition = "DELTA_SHOW_PARTITION_IN_NON_PARTITIONED_TABLE"
     sqlstate = "42809"
-    what = "{table} is not partitioned, and so has no partitions to show."
-    todo = "Look at its columns with DESCRIBE TABLE."
+    what = "{table} is not partitioned, so it has no partitions to show."
+    todo = "Use DESCRIBE TABLE to see its columns."
 
 
 class NotNullViolationError(DeltaAnalysisError):
     condition = "DELTA_NOT_NULL_CONSTRAINT_VIOLATED"
     sqlstate = "23502"
-    what = "Column {column} of {table} is NOT NULL, and the data holds a null in it."
+    what = "Column {column} of {table} is NOT NULL, but the data contains a null in it."
     todo = "Filter or fill the nulls."
 
 
 class CheckConstraintViolatedError(DeltaAnalysisError):
     condition = "DELTA_VIOLATE_CONSTRAINT_WITH_VALUES"
     sqlstate = "23001"
-    what = "A row of {table} does not satisfy {constraint} ({expression}): it has {values}."
-    todo = "Filter or mend such rows, or drop the constraint; a condition that is null is not satisfied."
+    what = "A row of {table} violates {constraint} ({expression}): it has {values}."
+    todo = "Filter or fix such rows, or drop the constraint. A condition that evaluates to null is violated too."
 
 
 class InvalidColumnNameError(DeltaAnalysisError):
     condition = "DELTA_INVALID_CHARACTERS_IN_COLUMN_NAMES"
     sqlstate = "42K05"
-    what = "Column name {column} of {table} has one of the characters space , ; {{ }} ( ) newline tab =, which its files cannot hold."
+    what = "Column name {column} of {table} contains one of the characters space , ; {{ }} ( ) newline tab =, which Parquet does not allow."
     todo = "Rename the column, or create the table with delta.columnMapping.mode = name."
 
 

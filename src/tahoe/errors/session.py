@@ -1,4 +1,4 @@
-"""The Spark session cannot be used, or a command failed in it."""
+"""The Spark session cannot be used, or a command in it failed."""
 
 from __future__ import annotations
 
@@ -12,34 +12,34 @@ class DeltaSessionError(DeltaError):
 
 class PySparkMissingError(DeltaSessionError, ImportError):
     condition = "DELTA_PYSPARK_MISSING"
-    what = "PySpark is not installed, and this part of tahoe needs it."
+    what = "This part of tahoe needs PySpark, which is not installed."
     todo = "pip install 'pyspark>=4.1,<4.4'. tahoe.Table reads and appends without Spark."
 
 
 class NoGatewayError(DeltaSessionError):
     condition = "DELTA_NO_GATEWAY"
-    what = "This needs a Spark session with a JVM of its own, and the one that was given ({session}) has none."
+    what = "This needs a Spark session with its own JVM, and {session} has none."
     todo = (
-        "Use SparkSession.builder.master(...).getOrCreate(). Without a JVM, a Spark Connect session reads and writes with "
-        'format("delta"), and tahoe.Table(path) without Spark.'
+        "Use SparkSession.builder.master(...).getOrCreate(). A Spark Connect session can still read and write with "
+        'format("delta"), and tahoe.Table(path) works without Spark.'
     )
 
 
 class UnsupportedSparkVersionError(DeltaSessionError):
     condition = "DELTA_UNSUPPORTED_SPARK_VERSION"
-    what = "tahoe works with PySpark 4.1 to 4.3, and this session runs Spark {version}{detail}."
-    todo = "Install a supported one: pip install 'pyspark>=4.1,<4.4'. tahoe.Table reads and appends without Spark meanwhile."
+    what = "tahoe supports PySpark 4.1 to 4.3, but this session runs Spark {version}{detail}."
+    todo = "Install a supported version: pip install 'pyspark>=4.1,<4.4'. tahoe.Table reads and appends without Spark."
 
 
 class ReferenceJarPresentError(DeltaSessionError):
     condition = "DELTA_REFERENCE_JAR_PRESENT"
-    what = "The class path already has a data source called delta ({location}), which Spark would find before tahoe."
+    what = "The class path already contains a data source named delta ({location}), which Spark would use instead of tahoe."
     todo = "Remove delta-spark from spark.jars and spark.jars.packages (and its configure_spark_with_delta_pip), and start a new session."
 
 
 class SessionNotEnabledError(DeltaSessionError):
     condition = "DELTA_SESSION_NOT_ENABLED"
-    what = "This Spark session does not know Delta tables yet."
+    what = "tahoe is not enabled in this Spark session."
     todo = "Call tahoe.enable(spark) once, before the first use."
 
 
@@ -47,11 +47,11 @@ class CommandCancelledError(DeltaSessionError):
     condition = "OPERATION_CANCELED"  # Spark's own
     sqlstate = "HY008"
     what = "The command was cancelled before it committed: {reason}."
-    todo = "The table is as it was; run the command again if that was not meant."
+    todo = "The table was not changed; run the command again if this was not intended."
 
 
 class WriteFailedError(DeltaSessionError):
     condition = "DELTA_WRITE_FAILED"
     sqlstate = "58030"
     what = "The Spark job that writes data files for {table} failed, and nothing was committed: {detail}"
-    todo = "The table is as it was; mend the cause and write again."
+    todo = "The table was not changed; fix the cause and write again."

@@ -6,12 +6,12 @@ from tahoe.errors.root import DeltaAnalysisError
 
 
 class InvalidArgumentError(DeltaAnalysisError):
-    """A method was given a value of a kind that it does not take."""
+    """A method was called with an argument that it does not accept."""
 
     condition = "DELTA_INVALID_ARGUMENT"
     sqlstate = "22023"
     pyspark_class = "IllegalArgumentException"
-    what = "The argument {argument} cannot be {found} for {table}: it takes {expected}."
+    what = "The argument {argument} cannot be {found} for {table}: it must be {expected}."
     todo = "{remedy}"
 
 
@@ -20,56 +20,54 @@ class InvalidOptionError(DeltaAnalysisError):
     sqlstate = "42616"
     pyspark_class = "IllegalArgumentException"
     what = "The option {option} cannot be {value} for {table}: {detail}."
-    todo = "Give a value that the option takes, or leave it out."
+    todo = "Give a valid value, or remove the option."
 
 
 class InvalidPredicateError(DeltaAnalysisError):
     condition = "DELTA_INVALID_PREDICATE"
     sqlstate = "42601"
     what = "The predicate {predicate} cannot be used on {table}: {detail}."
-    todo = "Write it as SQL over the table's columns, with comparisons, IN, LIKE 'prefix%', IS NULL, AND, OR, NOT."
+    todo = "Write it in SQL over the table's columns, using comparisons, IN, LIKE 'prefix%', IS NULL, AND, OR and NOT."
 
 
 class ReplaceWhereMismatchError(DeltaAnalysisError):
     condition = "DELTA_REPLACE_WHERE_MISMATCH"
     sqlstate = "44000"
-    what = "Data written to {table} with replaceWhere {predicate} has rows that the predicate does not hold for: {detail}."
-    todo = "Filter the data by the predicate, or widen the predicate."
+    what = "Data written to {table} with replaceWhere {predicate} has rows that do not match the predicate: {detail}."
+    todo = "Filter the data by the predicate, or change the predicate."
 
 
 class ConflictingAssignmentsError(DeltaAnalysisError):
     condition = "DELTA_CONFLICT_SET_COLUMN"
     sqlstate = "42701"
-    what = "{first} and {second} of {table} both get a value, and they are one column, or a struct and a field of it."
-    todo = "Assign once to each: to the struct as a whole, or to its fields."
+    what = "{first} and {second} of {table} are both assigned, but they are the same column, or a struct and one of its fields."
+    todo = "Assign each column once: either the struct or its fields."
 
 
 class InvalidMergeError(DeltaAnalysisError):
     condition = "DELTA_MERGE_INVALID_CLAUSES"
     sqlstate = "42601"
     what = "This MERGE into {table} cannot be run: {detail}."
-    todo = "Nothing was read. Change the clauses."
+    todo = "Change the clauses. Nothing was read or written."
 
 
 class MultipleSourceRowsError(DeltaAnalysisError):
     condition = "DELTA_MULTIPLE_SOURCE_ROW_MATCHING_TARGET_ROW_IN_MERGE"
     sqlstate = "21506"
     pyspark_class = "UnsupportedOperationException"
-    what = "Several rows of the source match one row of {table} by {condition} and would change it, for example that with {keys}."
-    todo = "Leave one row for each key in the source, with dropDuplicates or an aggregate, or a narrower condition. Nothing was changed."
+    what = "Several source rows match the same row of {table} by {condition} and would change it, for example the row with {keys}."
+    todo = "Keep one source row per key, with dropDuplicates or an aggregate, or use a narrower condition. Nothing was changed."
 
 
 class UnsupportedOperationError(DeltaAnalysisError):
     condition = "DELTA_UNSUPPORTED_OPERATION"
     sqlstate = "0A000"
-    what = "{operation} is not possible on the Delta table {table}: {detail}."
+    what = "{operation} is not supported on the Delta table {table}: {detail}."
     todo = "{remedy}"
 
 
-# What Arrow leaves to Spark's engine is left to it over Spark Connect as well, where rows pass through Arrow.
-WITH_SPARKS_ENGINE = (
-    'Do it with format("delta") in a Spark session with a JVM of its own, SparkSession.builder.master(...), after tahoe.enable(spark).'
-)
+# Writes without Spark and over Spark Connect both pass rows through Arrow, so both lack the same operations.
+WITH_SPARKS_ENGINE = 'Use format("delta") in a Spark session with its own JVM, SparkSession.builder.master(...), after tahoe.enable(spark).'
 
 
 class OperationNotAllowedError(UnsupportedOperationError):
@@ -78,17 +76,17 @@ class OperationNotAllowedError(UnsupportedOperationError):
 
 
 class OperationNotYetSupportedError(DeltaAnalysisError):
-    """What was asked for is understood, and a later version of tahoe will do it."""
+    """The operation is valid and will be supported by a later version of tahoe."""
 
     condition = "DELTA_OPERATION_NOT_YET_SUPPORTED"
     sqlstate = "0A000"
-    what = "tahoe {tahoe_version} cannot do {operation} yet, and has not touched {table}."
-    todo = "Leave it out, or do it with another writer: the table stays one that tahoe reads and writes."
+    what = "tahoe {tahoe_version} does not support {operation} yet; {table} was not changed."
+    todo = "Leave it out, or use another writer: tahoe can still read and write the table afterwards."
 
 
 class StreamNotYetSupportedError(OperationNotYetSupportedError):
     condition = "DELTA_STREAM_NOT_YET_SUPPORTED"
-    what = "tahoe {tahoe_version} cannot {operation} {table} as a stream yet, and has not touched it."
+    what = "tahoe {tahoe_version} cannot {operation} {table} as a stream yet; the table was not changed."
     todo = "{remedy}"
 
 
@@ -97,11 +95,11 @@ class StatementSyntaxError(DeltaAnalysisError):
     sqlstate = "42601"
     pyspark_class = "ParseException"
     what = "Syntax error at or near {near}: expected {expected}."
-    todo = "Mend it at line {line}, pos {position}.\n\n== SQL ==\n{excerpt}\n"
+    todo = "Fix it at line {line}, pos {position}.\n\n== SQL ==\n{excerpt}\n"
 
     @classmethod
     def at(cls, text: str, start: int, near: str, expected: str) -> StatementSyntaxError:
-        """The error at a place in a text; `near` is what stands there, and nothing at its end."""
+        """The error at an offset in the text. `near` is the text found there, empty at the end of input."""
         before = text[:start]
         line, position = before.count("\n") + 1, start - (before.rfind("\n") + 1)
         lines = text.split("\n")
@@ -114,5 +112,5 @@ class AppendOnlyTableError(DeltaAnalysisError):
     condition = "DELTA_CANNOT_MODIFY_APPEND_ONLY"
     sqlstate = "42809"
     pyspark_class = "UnsupportedOperationException"
-    what = "{table} takes appends only (delta.appendOnly = true), and this write would remove or change rows."
+    what = "{table} is append-only (delta.appendOnly = true), but this write removes or changes rows."
     todo = "Use mode append, or set the table property delta.appendOnly to false first."

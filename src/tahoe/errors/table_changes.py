@@ -1,4 +1,4 @@
-"""Columns, clustering, constraints and properties of a table cannot be changed as asked."""
+"""The columns, clustering, constraints or properties of a table cannot be changed as requested."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from tahoe.errors.root import DeltaAnalysisError
 
 
 class ColumnChangeError(DeltaAnalysisError):
-    """Base of the refusals to change one column of a table."""
+    """Base of the errors of changing one column of a table."""
 
     condition = "DELTA_COLUMN_CHANGE"
     sqlstate = "0AKDC"
-    what = "Column {column} of {table} cannot be changed so: {detail}."
+    what = "Column {column} of {table} cannot be changed: {detail}."
     todo = "{remedy}"
 
 
@@ -103,8 +103,8 @@ class ClusteringStatisticsError(InvalidClusteringError):
 class ConstraintExistsError(DeltaAnalysisError):
     condition = "DELTA_CONSTRAINT_ALREADY_EXISTS"
     sqlstate = "42710"
-    what = "{table} has a constraint {constraint} already: {expression}."
-    todo = "Choose another name, or drop that one first."
+    what = "{table} already has a constraint {constraint}: {expression}."
+    todo = "Choose another name, or drop the existing constraint first."
 
 
 class ConstraintNotFoundError(DeltaAnalysisError):
@@ -117,19 +117,19 @@ class ConstraintNotFoundError(DeltaAnalysisError):
 class ConstraintNotBooleanError(DeltaAnalysisError):
     condition = "DELTA_NON_BOOLEAN_CHECK_CONSTRAINT"
     sqlstate = "42621"
-    what = "{expression} cannot be the constraint {constraint} of {table}: it is {type} and no condition."
-    todo = "Give an expression that is true or false."
+    what = "{expression} cannot be the constraint {constraint} of {table}: it is {type}, not boolean."
+    todo = "Use a boolean expression."
 
 
 class InvalidPropertyError(DeltaAnalysisError):
     condition = "DELTA_INVALID_TABLE_PROPERTY"
     sqlstate = "42616"
     what = "The table property {property} of {table} cannot be {value}: {detail}."
-    todo = "Give a value that the property takes, or leave it out."
+    todo = "Give a valid value, or leave the property out."
 
 
 class UnknownFeaturePropertyError(InvalidPropertyError):
     condition = "DELTA_UNSUPPORTED_FEATURES_IN_CONFIG"
     sqlstate = "56038"
-    what = "{property} asks for a feature of {table} that tahoe {tahoe_version} does not know."
-    todo = "It knows {known}."
+    what = "{property} enables a feature of {table} that tahoe {tahoe_version} does not support."
+    todo = "Supported features are {known}."

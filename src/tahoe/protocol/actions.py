@@ -1,7 +1,7 @@
-"""The actions of the log as values, and their JSON lines.
+"""The actions of the log and their JSON encoding.
 
-Protocol: "Actions". Unknown actions and fields are ignored on reading, as "Protocol Evolution" asks; a missing required field is an
-error of the log, and so is a value of another type than its field's. Encoding leaves out fields that are None.
+Protocol: "Actions". Readers ignore unknown actions and fields, as "Protocol Evolution" requires. A missing required field or a value of
+the wrong type makes the log invalid. Encoding leaves out fields that are None.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _TIMESTAMP_MS_MAX = 253_402_300_799_999
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Protocol:
-    """Protocol: "Protocol Evolution". Features are None where the version has no lists."""
+    """Protocol: "Protocol Evolution". The features are None for versions without feature lists."""
 
     reader_version: int
     writer_version: int
@@ -38,7 +38,7 @@ class Format:
 
 @dataclass(frozen=True, kw_only=True)
 class Metadata:
-    """Protocol: "Change Metadata". `configuration` holds the table properties; early writers left out the schema of an empty table."""
+    """Protocol: "Change Metadata". `configuration` holds the table properties. Early writers omitted the schema of an empty table."""
 
     id: str
     schema_string: str = Struct().to_json()
@@ -73,7 +73,7 @@ class DeletionVectorDescriptor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Add:
-    """Protocol: "Add File and Remove File". `path` is as written: a URI, relative to the table or absolute; `stats` is JSON text."""
+    """Protocol: "Add File and Remove File". `path` is the URI in the log, relative to the table or absolute; `stats` is JSON text."""
 
     path: str
     partition_values: Mapping[str, str | None] = field(default_factory=dict, hash=False)
@@ -136,13 +136,13 @@ class DomainMetadata:
 
 @dataclass(frozen=True, slots=True)
 class CommitInfo:
-    """Protocol: "Commit Provenance Information": free JSON, of which a few fields have meaning here."""
+    """Protocol: "Commit Provenance Information": arbitrary JSON, of which tahoe reads a few fields."""
 
     fields: Mapping[str, Any] = field(hash=False)
 
     @property
     def in_commit_timestamp_ms(self) -> int | None:
-        """None also where what stands there is no time that a calendar has."""
+        """The in-commit timestamp; None if it is missing or not a valid time."""
         value = self.fields.get("inCommitTimestamp")
         return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _TIMESTAMP_MS_MAX else None
 
@@ -179,17 +179,17 @@ FileAction: TypeAlias = Add | Remove
 
 
 def domain_configuration(domain: DomainMetadata) -> dict[str, Any]:
-    """What a domain of the protocol's own says, which is a JSON object.
+    """The configuration of a domain defined by the protocol, which is a JSON object.
 
     Raises:
-        InvalidActionError: it is none.
+        InvalidActionError: it is not a JSON object.
     """
     try:
         value = load_json(domain.configuration)
     except ValueError as error:
         raise invalid_domain(domain, str(error)) from error
     if not isinstance(value, dict):
-        raise invalid_domain(domain, "its configuration is no JSON object")
+        raise invalid_domain(domain, "its configuration is not a JSON object")
     return value
 
 
@@ -213,7 +213,7 @@ def remove_of(add: Add, now_ms: int, *, data_change: bool = True) -> Remove:
     )
 
 
-# --- the values of JSON, and of the columns of a checkpoint: what each field takes
+# --- what values a field accepts, from JSON or from a checkpoint's columns
 
 _LONG_MAX = (1 << 63) - 1
 _INT_MAX = (1 << 31) - 1
@@ -221,19 +221,19 @@ _INT_MAX = (1 << 31) - 1
 
 def _text(value: Any) -> str:
     if not is_text(value):
-        raise ValueError("text was expected")
+        raise ValueError("expected a string")
     found: str = value
     return found
 
 
 def _statistics(value: Any) -> str | None:
-    """Statistics may be left out, and what is no text tells no reader anything: it costs time, never correctness."""
+    """Statistics are optional: invalid ones are ignored, which costs data skipping but never correctness."""
     return value if is_text(value) else None
 
 
 def _boolean(value: Any) -> bool:
     if not isinstance(value, bool):
-        raise ValueError("true or false was expected")  # noqa: TRY004 - what is wrong is the log
+        raise ValueError("expected true or false")  # noqa: TRY004 - the log is invalid, not a call
     return value
 
 
@@ -242,7 +242,7 @@ def _number(least: int, most: int) -> Callable[[Any], int]:
         if isinstance(value, float) and value.is_integer():
             value = int(value)
         if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-            raise ValueError(f"a whole number from {least} to {most} was expected")
+            raise ValueError(f"expected an integer from {least} to {most}")
         return value
 
     return read
@@ -255,7 +255,7 @@ _small_count = _number(0, _INT_MAX)
 
 def _texts(value: Any) -> tuple[str, ...]:
     if not isinstance(value, list | tuple):
-        raise ValueError("a list of texts was expected")  # noqa: TRY004
+        raise ValueError("expected a list of strings")  # noqa: TRY004
     return tuple(map(_text, value))
 
 
@@ -264,9 +264,9 @@ def _names(value: Any) -> frozenset[str]:
 
 
 def _optional_texts(value: Any) -> dict[str, str | None]:
-    """A map of texts or nulls. Numbers and booleans are taken as they are written, as the reference's reader does."""
+    """A map with string or null values. Numbers and booleans are converted to strings, as in the reference's reader."""
     if not isinstance(value, dict):
-        raise ValueError("a map of texts was expected")  # noqa: TRY004
+        raise ValueError("expected a map of strings")  # noqa: TRY004
     return {_text(key): None if item is None else _text(_as_text(item)) for key, item in value.items()}
 
 
@@ -280,7 +280,7 @@ def _as_text(value: Any) -> Any:
     return str(value) if isinstance(value, int) else value
 
 
-# --- the JSON form, as a table: an action's name, its class, and its fields as JSON key, attribute, and what the value must be
+# --- the JSON encoding, as a table: an action's name, its class, and its fields as JSON key, attribute and value reader
 
 _Shape: TypeAlias = tuple[tuple[str, str, Callable[[Any], Any]], ...]
 
@@ -300,10 +300,10 @@ _FORMAT: _Shape = (("provider", "provider", _text), ("options", "options", _text
 
 
 def decode_deletion_vector(body: Mapping[str, Any] | None) -> DeletionVectorDescriptor | None:
-    """A descriptor; None for a struct whose fields are all null, which is how Parquet readers show an absent one.
+    """A descriptor; None for a struct whose fields are all null, which is how Parquet readers represent a missing one.
 
     Raises:
-        ValueError: it is no descriptor.
+        ValueError: it is not a valid descriptor.
     """
     if body is None or (isinstance(body, dict) and body.get("storageType") is None):
         return None
@@ -396,10 +396,10 @@ _NAMES = {kind: name for name, (kind, _) in _SHAPES.items()}
 
 
 def decode_commit(data: bytes, *, table: str, file: str) -> Iterator[Action]:
-    """The actions of one commit or compacted file, in the file's order; unknown actions are left out.
+    """The actions of one commit or compacted file, in the file's order, without unknown actions.
 
     Raises:
-        InvalidLogFileError: a line that is no JSON object, or an action without a required field, with file and line.
+        InvalidLogFileError: a line is not a JSON object, or an action is invalid; the error gives file and line.
     """
     for number, line in enumerate(data.split(b"\n"), start=1):
         if not line.strip():
@@ -420,19 +420,19 @@ def _why(error: Exception, line: bytes) -> str:
 
 
 def decode_action(value: Mapping[str, Any]) -> Action | None:
-    """One line's JSON object as an action; None for actions that this version of the protocol does not know.
+    """The action in one line's JSON object; None for unknown actions.
 
     Raises:
-        ValueError: it is no object, or the action is not what the protocol has.
+        ValueError: it is not an object, or the action is invalid.
     """
     if not isinstance(value, dict):
-        raise ValueError("a JSON object was expected")  # noqa: TRY004 - what is wrong is the log
+        raise ValueError("expected a JSON object")  # noqa: TRY004 - the log is invalid, not a call
     for name, body in value.items():
         if body is None:
             continue
         if name == "commitInfo":
             if not isinstance(body, dict):
-                raise ValueError("commitInfo: a JSON object was expected")
+                raise ValueError("commitInfo: expected a JSON object")
             return CommitInfo(dict(body))
         if name in _SHAPES:
             kind, shape = _SHAPES[name]
@@ -465,7 +465,7 @@ _TO_JSON: Mapping[str, Callable[[Any], Any]] = {
     "format": lambda value: _encode(_FORMAT, value),
     "deletion_vector": lambda value: _encode(_VECTOR, value),
     "partition_values": dict,
-    "configuration": lambda value: value if isinstance(value, str) else dict(value),  # a domain's is text, a table's a map
+    "configuration": lambda value: value if isinstance(value, str) else dict(value),  # a string in domainMetadata, a map in metaData
     "options": dict,
     "tags": dict,
 }
@@ -476,7 +476,7 @@ _REQUIRED: Mapping[type[Any], frozenset[str]] = {
 
 
 def encode_commit(actions: Iterable[Action]) -> bytes:
-    """The bytes of a commit file: one action a line."""
+    """The bytes of a commit file: one action per line."""
     return b"".join(encode_action(action) + b"\n" for action in actions)
 
 
@@ -485,7 +485,7 @@ def encode_action(action: Action) -> bytes:
 
 
 def action_to_json(action: Action) -> dict[str, Any]:
-    """The JSON object of one line: the action's name over its fields, absent ones left out."""
+    """The JSON object of one line: the action's name and its fields, without those that are None."""
     if isinstance(action, CommitInfo):
         return {"commitInfo": dict(action.fields)}
     name = _NAMES[type(action)]

@@ -1,7 +1,7 @@
-"""What changed in a table from one version to the next, row by row: which files tell it, and which of their rows.
+"""The change data feed of one commit: which files, and which of their rows, contain the changes.
 
-Protocol: "Add CDC File", "Change Data Files", "Reader Requirements for AddCDCFile". Actions in, changes out: files and vectors are not
-looked into here.
+Protocol: "Add CDC File", "Change Data Files", "Reader Requirements for AddCDCFile". Works on actions only: data files and deletion vectors
+are not read here.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tahoe.protocol.actions import Action, Add, Cdc, CommitInfo, DeletionVectorD
 from tahoe.protocol.column_mapping import Mode, physical_schema
 from tahoe.protocol.schema import LONG, STRING, TIMESTAMP, VOID, Array, DataType, Field, Map, Struct, walk_fields
 
-# The columns that a feed has behind those of the table. Only the first is ever in a file.
+# The columns that the feed adds after those of the table. Only the first one is stored in files.
 CHANGE_TYPE, COMMIT_VERSION, COMMIT_TIMESTAMP = "_change_type", "_commit_version", "_commit_timestamp"
 
 # Where change data files are, below the table. Protocol: "Change Data Files".
@@ -22,19 +22,19 @@ CHANGE_DATA_FOLDER = "_change_data"
 FIELDS = (Field(name=CHANGE_TYPE, type=STRING), Field(name=COMMIT_VERSION, type=LONG), Field(name=COMMIT_TIMESTAMP, type=TIMESTAMP))
 
 Kind: TypeAlias = Literal["insert", "delete"]
-"""What happened to the rows of a file whose rows do not say it. Updates are only ever told by the rows of a change data file."""
+"""The change type of all rows of a file without a `_change_type` column. Updates appear only in change data files."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """A change data file: each row says what happened to it."""
+    """A change data file: each row contains its own change type."""
 
     file: Cdc
 
 
 @dataclass(frozen=True, slots=True)
 class Whole:
-    """A data file that came or went: all its rows but those that its own vector marks."""
+    """A data file that was added or removed: all its rows, except those that its own deletion vector deletes."""
 
     kind: Kind
     file: FileAction
@@ -42,9 +42,9 @@ class Whole:
 
 @dataclass(frozen=True, slots=True)
 class Remarked:
-    """A data file that stayed with another vector: the rows that `marked` marks, but for those that `unless` marks.
+    """A data file whose deletion vector changed: the rows in the vector `marked` that are not in the vector `unless`.
 
-    `file` is the action of the version in which these rows lived, so that its statistics hold for them. Its own vector means nothing here.
+    `file` is the action of the version in which these rows were live, so that its statistics apply. Its own vector is ignored.
     """
 
     kind: Kind
@@ -60,8 +60,8 @@ def changes_of(actions: Iterable[Action], canonical: Callable[[str], str]) -> li
     """The changes of one commit, in the order of its actions.
 
     Args:
-        actions: they have passed `protocol.replay.check_commit`.
-        canonical: gives one spelling to all paths of a file.
+        actions: valid according to `protocol.replay.check_commit`.
+        canonical: maps all spellings of a file's path to one.
     """
     listed = list(actions)
     recorded = [Recorded(action) for action in listed if isinstance(action, Cdc)]
@@ -79,7 +79,7 @@ def changes_of(actions: Iterable[Action], canonical: Callable[[str], str]) -> li
 
 
 def _remarked(add: Add, remove: Remove) -> Iterator[Remarked]:
-    """What the vectors of a file before and after say. One of the two is there: the log may not name the same logical file twice."""
+    """The changes between a file's old and new vector. At least one exists: a commit cannot remove and add the same logical file."""
     before, after = remove.deletion_vector, add.deletion_vector
     if after is not None:
         values = add.partition_values if remove.partition_values is None else remove.partition_values
@@ -92,25 +92,25 @@ _COUNTS = ("numTargetRowsInserted", "numTargetRowsUpdated", "numTargetRowsDelete
 
 
 def _changed_nothing(info: Mapping[str, Any]) -> bool:
-    """Whether a commit says that it is a MERGE which changed no row: the reference then rewrites files as if it had."""
+    """Whether the commit is a MERGE that changed no rows, for which the reference still rewrites files."""
     metrics = info.get("operationMetrics")
     return info.get("operation") == "MERGE" and isinstance(metrics, Mapping) and all(str(metrics.get(name)) == "0" for name in _COUNTS)
 
 
-# --- whether rows of an earlier version can be read by a later schema
+# --- whether rows of an earlier version can be read with a later schema
 
 
 def first_incompatibility(read: Metadata, read_mode: Mode | str, earlier: Metadata, mode: Mode | str) -> str | None:
-    """What keeps rows that were written with earlier metadata from being read with the schema of later metadata; None where nothing does.
+    """Why rows written with earlier metadata cannot be read with the schema of later metadata; None if they can.
 
-    Columns may have been added, and NOT NULL may have been taken back. With column mapping a renamed column is another one under the
-    old one's name, which would be read silently.
+    Added columns and dropped NOT NULL constraints are compatible. Renamed columns are not: with column mapping, the name could silently
+    read another column.
 
     Args:
-        read_mode, mode: the column mapping of the two.
+        read_mode, mode: the column mapping modes of the later and the earlier metadata.
     """
     if mode != "none" and read_mode == "none":
-        return "its column mapping, which was switched off since"
+        return "its column mapping, which has been disabled since"
     if tuple(read.partition_columns) != tuple(earlier.partition_columns):
         return f"its partition columns ({', '.join(earlier.partition_columns) or 'none'})"
     path = _first_moved(read.schema, read_mode, earlier.schema, mode) or _first_unlike(earlier.schema, read.schema, ())
@@ -118,7 +118,7 @@ def first_incompatibility(read: Metadata, read_mode: Mode | str, earlier: Metada
 
 
 def _first_moved(read: Struct, read_mode: Mode | str, earlier: Struct, mode: Mode | str) -> tuple[str, ...] | None:
-    """A column, at any depth, that files have under another name than the later schema says; None without column mapping."""
+    """A column, at any depth, whose physical name differs between the two schemas; None without column mapping."""
     if read_mode == "none":
         return None
     now = _stored_paths(read, read_mode)
@@ -126,7 +126,7 @@ def _first_moved(read: Struct, read_mode: Mode | str, earlier: Struct, mode: Mod
 
 
 def _stored_paths(schema: Struct, mode: Mode | str) -> dict[tuple[str, ...], tuple[str, ...]]:
-    """Every column, at every depth, by the names that users know and by those in data files."""
+    """The physical path of every column at any depth, by its logical path."""
     paths = zip(walk_fields(schema), walk_fields(physical_schema(schema, mode)), strict=True)
     return {path: stored for (path, _), (stored, _) in paths}
 

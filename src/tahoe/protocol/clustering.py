@@ -1,6 +1,6 @@
-"""The columns by which a clustered table is laid out.
+"""The clustering columns of a clustered table.
 
-Protocol: "Clustered Table". They stand in a domain, by physical names; knows nothing of files.
+Protocol: "Clustered Table". They are stored in a metadata domain, by physical names.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ DOMAIN = "delta.clustering"
 FEATURE = "clustering"
 _COLUMNS = "clusteringColumns"
 
-# As in the reference: with more of them, files are hardly smaller in any one.
+# As in the reference: with more columns, clustering hardly narrows the range of any of them.
 _COLUMNS_MAX = 4
 
 
 def clustering_columns(domain: DomainMetadata | None, schema: Struct, mode: Mode | str) -> tuple[tuple[str, ...], ...]:
-    """Logical paths of the columns that a domain names; physical ones of columns that the schema does not have.
+    """The logical paths of a domain's clustering columns; the physical paths of columns that are not in the schema.
 
     Raises:
-        InvalidActionError: the domain is not what the protocol has.
+        InvalidActionError: the domain is malformed.
     """
     if domain is None:
         return ()
@@ -44,12 +44,12 @@ def clustering_columns(domain: DomainMetadata | None, schema: Struct, mode: Mode
 def _stored(domain: DomainMetadata) -> list[tuple[str, ...]]:
     columns = domain_configuration(domain).get(_COLUMNS) or []
     if not isinstance(columns, list) or not all(isinstance(column, list) and all(map(is_text, column)) for column in columns):
-        raise invalid_domain(domain, f"{_COLUMNS} are no lists of names")
+        raise invalid_domain(domain, f"{_COLUMNS} are not lists of names")
     return [tuple(column) for column in columns]
 
 
 def clustering_domain(columns: tuple[tuple[str, ...], ...], schema: Struct, mode: Mode | str) -> DomainMetadata | None:
-    """The domain that names columns by their logical paths; None where the schema lacks one of them."""
+    """The domain for clustering columns given by their logical paths; None if one of them is not in the schema."""
     stored = [physical_path(schema, path, mode) for path in columns]
     if any(path is None for path in stored):
         return None
@@ -57,7 +57,7 @@ def clustering_domain(columns: tuple[tuple[str, ...], ...], schema: Struct, mode
 
 
 def columns_without_statistics(domain: DomainMetadata, files: Iterable[Add]) -> list[str]:
-    """The columns that a domain names and of which one of the files has no statistics, by their names in the files."""
+    """The physical names of a domain's clustering columns for which one of the files has no statistics."""
     columns = [] if domain.removed else _stored(domain)
     known = [counted_columns(file.stats, columns) for file in files] if columns else []
     return [".".join(column) for column in columns if not all(column in counted for counted in known)]
@@ -71,22 +71,22 @@ def check_clustering(
     *,
     table: str,
 ) -> tuple[tuple[str, ...], ...]:
-    """The paths of columns by which a table is to be clustered, as the schema spells them. Each must be one that files have bounds of.
+    """The paths of new clustering columns, spelled as in the schema. Files must have minimum and maximum values for each of them.
 
     Raises:
         ClusteredAndPartitionedError, TooManyClusteringColumnsError, ClusteringStatisticsError, ColumnNotFoundError.
-        InvalidClusteringError: a column is named twice.
+        InvalidClusteringError: a column is listed twice.
     """
     wanted = list(columns)
     told = ", ".join(".".join(path) for path in wanted)
     partitions = tuple(partition_columns)
     if wanted and partitions:
         detail = f"it is partitioned by {', '.join(partitions)}"
-        raise ClusteredAndPartitionedError(table=table, columns=told, detail=detail, remedy="Have one of the two.")
+        raise ClusteredAndPartitionedError(table=table, columns=told, detail=detail, remedy="Use either partitioning or clustering.")
     if len(wanted) > _COLUMNS_MAX:
-        detail = f"these are {len(wanted)} columns, and {_COLUMNS_MAX} are possible"
+        detail = f"these are {len(wanted)} columns, but at most {_COLUMNS_MAX} are allowed"
         raise TooManyClusteringColumnsError(
-            table=table, columns=told, detail=detail, remedy="Name the columns that queries filter by most."
+            table=table, columns=told, detail=detail, remedy="Choose the columns that queries filter by most often."
         )
     found = []
     for path in wanted:
@@ -95,14 +95,14 @@ def check_clustering(
             raise ColumnNotFoundError(table=table, column=".".join(path), columns=", ".join(schema.names))
         found.append(tuple(f.name for f in fields))
         if not has_bounds(fields[-1].type):
-            detail = f"{'.'.join(path)} is {fields[-1].type}, of which files have no bounds"
-            raise ClusteringStatisticsError(table=table, columns=told, detail=detail, remedy="Name columns of other types.")
+            detail = f"{'.'.join(path)} is {fields[-1].type}, a type without minimum and maximum statistics"
+            raise ClusteringStatisticsError(table=table, columns=told, detail=detail, remedy="Choose columns of other types.")
     if len(set(found)) < len(found):
-        raise InvalidClusteringError(table=table, columns=told, detail="a column is named twice", remedy="Name each once.")
+        raise InvalidClusteringError(table=table, columns=told, detail="a column is listed twice", remedy="List each column once.")
     kept = {path for path, _ in statistics_columns(schema, (), configuration, table=table)}
     missing = [".".join(path) for path in found if path not in kept]
     if missing:
-        detail = f"its files have no statistics of {', '.join(missing)}"
+        detail = f"no statistics are collected for {', '.join(missing)}"
         remedy = "Add the column to delta.dataSkippingStatsColumns, or raise delta.dataSkippingNumIndexedCols."
         raise ClusteringStatisticsError(table=table, columns=told, detail=detail, remedy=remedy)
     return tuple(found)

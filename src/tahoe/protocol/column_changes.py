@@ -1,19 +1,18 @@
-"""Changes to single columns of a table: pure functions from one definition to the next, none of which touches a data file.
+"""ALTER TABLE for columns: pure functions from the current table configuration to the next. None of them changes data files.
 
-Protocol: "Change Metadata", "Column Mapping", "Type Widening", "Default Columns". A column is named by its path, without regard to case:
-names of struct fields, and `element`, `key` and `value` of arrays and maps. Whether an expression of the table names a column, and whether
-its rows allow NOT NULL, is for the caller to find out.
+Protocol: "Change Metadata", "Column Mapping", "Type Widening", "Default Columns". Columns are given by case-insensitive paths:
+names of struct fields, and `element`, `key` and `value` of arrays and maps. The caller must check whether expressions of the table
+reference a column, and whether existing rows satisfy NOT NULL.
 """
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from tahoe.errors import (
-    ArrayTypeChangeError,
     ColumnDefaultsNotEnabledError,
     ColumnNotFoundError,
     ColumnTypeChangeError,
@@ -24,33 +23,30 @@ from tahoe.errors import (
     DuplicateColumnsError,
     IdentityColumnChangeError,
     IdentityReplaceColumnsError,
-    MapTypeChangeError,
     NewColumnNotNullError,
     ParentNotStructError,
     RenameColumnUnsupportedError,
-    StructTypeChangeError,
 )
 from tahoe.protocol.column_mapping import MAX_COLUMN_ID, assign_mapping
+from tahoe.protocol.column_type_changes import TEXT_TYPE, text_type_refusal, type_refusal
 from tahoe.protocol.column_values import CURRENT_DEFAULT, EXISTS_DEFAULT, GENERATION_EXPRESSION, identity_columns
-from tahoe.protocol.definition import Definition
-from tahoe.protocol.features import supported_features, upgrade_for
+from tahoe.protocol.feature_upgrade import upgrade_for
+from tahoe.protocol.features import supported_features
 from tahoe.protocol.properties import STATS_COLUMNS
-from tahoe.protocol.schema import VOID, Array, DataType, Field, Map, Struct, check_unique_names, encode_type, walk_fields
-from tahoe.protocol.type_widening import is_widening, with_type_changes
+from tahoe.protocol.schema import Array, DataType, Field, Map, Struct, check_unique_names, encode_type, walk_fields
+from tahoe.protocol.table_configuration import TableConfiguration
+from tahoe.protocol.type_widening import with_type_changes
 
 Path: TypeAlias = tuple[str, ...]
 
 COMMENT = "comment"
-
-# Under this name the writers of Spark's family keep the length of a text column, as `varchar(10)`; the column itself is a string.
-TEXT_TYPE = "__CHAR_VARCHAR_TYPE_STRING"
 
 _ENABLE_MAPPING = "Set the table property 'delta.columnMapping.mode' = 'name' first, which upgrades the table and rewrites nothing."
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Where a column stands among its neighbours: behind one of them, or first of all where `after` is None."""
+    """The position of a column in its struct: after another column, or first if `after` is None."""
 
     after: str | None = None
 
@@ -60,7 +56,7 @@ class Position:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewColumn:
-    """A column to be added. `parent` is the path of the struct that gets it; without a position it comes last."""
+    """A column to add. `parent` is the path of its struct; without a position the column is added last."""
 
     field: Field
     parent: Path = ()
@@ -73,12 +69,12 @@ class NewColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnChange:
-    """What is to be different about a column; None leaves things as they are.
+    """A change of a column; an attribute that is None does not change.
 
     Attributes:
-        type: another type, with the metadata that says a text's length, if it has one.
-        comment: "" for none.
-        default: an SQL expression; "" for no default.
+        type, text_type: the new type; for CHAR(n) and VARCHAR(n), a string and that text.
+        comment: "" removes the comment.
+        default: an SQL expression; "" drops the default.
     """
 
     path: Path
@@ -93,42 +89,42 @@ class ColumnChange:
 # --- columns by their paths
 
 
-def column_at(definition: Definition, path: Path) -> tuple[Path, Field]:
-    """A column and its path as the schema spells it; elements, keys and values are fields under these names.
+def column_at(current: TableConfiguration, path: Path) -> tuple[Path, Field]:
+    """A column and its path as spelled in the schema; array elements, map keys and map values count as fields of these names.
 
     Raises:
-        ColumnNotFoundError: the path leads nowhere, with the nearest names.
+        ColumnNotFoundError: there is no such column; the error lists similar names.
     """
     spelled: list[str] = []
-    here: DataType = definition.schema
+    here: DataType = current.schema
     found: Field | None = None
     for name in path:
         found = _child(here, name)
         if found is None:
-            raise not_found(definition, path)
+            raise not_found(current, path)
         spelled.append(found.name)
         here = found.type
     if found is None:
-        raise not_found(definition, path)
+        raise not_found(current, path)
     return tuple(spelled), found
 
 
-def not_found(definition: Definition, path: Path) -> ColumnNotFoundError:
-    """The error for a path that leads nowhere: its nearest names first."""
-    names = [dotted(found) for found, _ in walk_fields(definition.schema)]
+def not_found(current: TableConfiguration, path: Path) -> ColumnNotFoundError:
+    """The error for a column that does not exist, with similar names first."""
+    names = [dotted(found) for found, _ in walk_fields(current.schema)]
     folded = {name.lower(): name for name in names}
     near = [folded[name] for name in difflib.get_close_matches(dotted(path).lower(), list(folded), n=3, cutoff=0.5)]
-    shown = [*near, *(name for name in definition.schema.names if name not in near)]
-    return ColumnNotFoundError(table=definition.table, column=dotted(path), columns=", ".join(shown[:20]))
+    shown = [*near, *(name for name in current.schema.names if name not in near)]
+    return ColumnNotFoundError(table=current.table, column=dotted(path), columns=", ".join(shown[:20]))
 
 
 def dotted(path: Path) -> str:
-    """A path as it is told: names with other characters than letters, digits and _ are in backticks."""
+    """A path for users: names with characters other than letters, digits and _ are quoted with backticks."""
     return ".".join(name if name.replace("_", "a").isalnum() else "`" + name.replace("`", "``") + "`" for name in path)
 
 
 def sql_path(path: Path) -> str:
-    """A path as a condition has it, whatever the names are: without backticks `true` would be a constant."""
+    """A path for SQL expressions. All names are quoted: without backticks `true` would be a constant."""
     return ".".join("`" + name.replace("`", "``") + "`" for name in path)
 
 
@@ -147,7 +143,7 @@ def _child(data_type: DataType, name: str) -> Field | None:
 
 
 def _with_child(data_type: DataType, name: str, child: DataType) -> DataType:
-    """The type with another type of what `_child` finds."""
+    """The type with the type of one child, as in `_child`, replaced."""
     match data_type:
         case Struct(fields):
             return Struct(tuple(replace(f, type=child) if f.name == name else f for f in fields))
@@ -160,7 +156,7 @@ def _with_child(data_type: DataType, name: str, child: DataType) -> DataType:
 
 
 def _changed_inside(data_type: DataType, spelled: Path, change: Callable[[DataType], DataType]) -> DataType:
-    """The type with what stands at a path, spelled as the schema does, changed."""
+    """The type with `change` applied to the type at a path, which is spelled as in the schema."""
     if not spelled:
         return change(data_type)
     child = _child(data_type, spelled[0])
@@ -168,27 +164,29 @@ def _changed_inside(data_type: DataType, spelled: Path, change: Callable[[DataTy
     return _with_child(data_type, spelled[0], _changed_inside(child.type, spelled[1:], change))
 
 
-def _with_fields(definition: Definition, parent: Path, change: Callable[[tuple[Field, ...]], Iterable[Field]]) -> Struct:
-    """The schema with the fields of one of its structs changed."""
+def _with_fields(current: TableConfiguration, parent: Path, change: Callable[[tuple[Field, ...]], Iterable[Field]]) -> Struct:
+    """The schema with `change` applied to the fields of one of its structs."""
 
     def changed(data_type: DataType) -> DataType:
         assert isinstance(data_type, Struct)
         return Struct(tuple(change(data_type.fields)))
 
-    schema = _changed_inside(definition.schema, parent, changed)
+    schema = _changed_inside(current.schema, parent, changed)
     assert isinstance(schema, Struct)
     return schema
 
 
-def _placed(definition: Definition, fields: tuple[Field, ...], field: Field, position: Position | None, parent: Path) -> tuple[Field, ...]:
-    """The fields with one more at its place."""
+def _placed(
+    current: TableConfiguration, fields: tuple[Field, ...], field: Field, position: Position | None, parent: Path
+) -> tuple[Field, ...]:
+    """The fields with a field added at its position."""
     if position is None:
         return (*fields, field)
     if position.after is None:
         return (field, *fields)
     neighbour = Struct(fields).find(position.after)
     if neighbour is None:
-        raise not_found(definition, (*parent, position.after))
+        raise not_found(current, (*parent, position.after))
     at = fields.index(neighbour) + 1
     return (*fields[:at], field, *fields[at:])
 
@@ -196,121 +194,119 @@ def _placed(definition: Definition, fields: tuple[Field, ...], field: Field, pos
 # --- adding
 
 
-def add_columns(definition: Definition, columns: Iterable[NewColumn], new_name: Callable[[], str]) -> Definition:
-    """With columns added, in which the rows that are there have nulls.
+def add_columns(current: TableConfiguration, columns: Iterable[NewColumn], new_name: Callable[[], str]) -> TableConfiguration:
+    """Add columns, which are null in existing rows.
 
     Args:
-        new_name: makes a physical name that no column of the table ever had.
+        new_name: returns a physical name that the table has never used.
 
     Raises:
-        NewColumnNotNullError, DefaultOfNewColumnError: the rows that are there would break what is asked.
-        DuplicateColumnsError: there is one of that name.
-        ParentNotStructError, ColumnNotFoundError: the place is none.
+        NewColumnNotNullError, DefaultOfNewColumnError: existing rows would violate the new column's definition.
+        DuplicateColumnsError: a column of that name exists.
+        ParentNotStructError, ColumnNotFoundError: the parent or position does not exist.
     """
     for column in columns:
-        definition = _with_schema(definition, _added(definition, column), new_name)
-    return definition
+        current = _with_schema(current, _added(current, column), new_name)
+    return current
 
 
-def _added(definition: Definition, column: NewColumn) -> Struct:
-    parent = column_at(definition, column.parent)[0] if column.parent else ()
-    into = _type_at(definition, parent)
+def _added(current: TableConfiguration, column: NewColumn) -> Struct:
+    parent = column_at(current, column.parent)[0] if column.parent else ()
+    into = _type_at(current, parent)
     if not isinstance(into, Struct):
-        detail = f"{dotted(parent)} is {into}, which has no fields"
-        raise _refusal(ParentNotStructError, definition, column.path, detail, "Name a struct, or the .element, .key or .value that is one.")
-    _check_new(definition, column, into)
-    return _with_fields(definition, parent, lambda fields: _placed(definition, fields, column.field, column.position, parent))
+        detail = f"{dotted(parent)} is {into}, not a struct"
+        raise _refusal(ParentNotStructError, current, column.path, detail, "Name a struct, or its .element, .key or .value.")
+    _check_new(current, column, into)
+    return _with_fields(current, parent, lambda fields: _placed(current, fields, column.field, column.position, parent))
 
 
-def _check_new(definition: Definition, column: NewColumn, into: Struct) -> None:
+def _check_new(current: TableConfiguration, column: NewColumn, into: Struct) -> None:
     inside = [f"{dotted(column.parent)}.{dotted(p)}".lstrip(".") for p, f in walk_fields(Struct((column.field,))) if not f.nullable]
     if inside:
-        detail = f"{inside[0]} is NOT NULL, and the rows that are there have no value in it"
-        raise _refusal(NewColumnNotNullError, definition, column.path, detail, "Add it without NOT NULL, fill it, and set NOT NULL then.")
+        detail = f"{inside[0]} is NOT NULL, but existing rows have no value for it"
+        raise _refusal(NewColumnNotNullError, current, column.path, detail, "Add it without NOT NULL, fill it, then set NOT NULL.")
     if CURRENT_DEFAULT in column.field.metadata:
-        detail = "the rows that are there would have to get its default value"
-        remedy = "Add it without a default, and set the default with ALTER COLUMN ... SET DEFAULT then."
-        raise _refusal(DefaultOfNewColumnError, definition, column.path, detail, remedy)
+        detail = "existing rows would need the default value"
+        remedy = "Add it without a default, then set one with ALTER COLUMN ... SET DEFAULT."
+        raise _refusal(DefaultOfNewColumnError, current, column.path, detail, remedy)
     known = into.find(column.field.name)
     if known is not None:
-        raise DuplicateColumnsError(table=definition.table, columns=dotted(column.path))
+        raise DuplicateColumnsError(table=current.table, columns=dotted(column.path))
 
 
 # --- renaming and dropping
 
 
-def rename_column(definition: Definition, path: Path, name: str) -> Definition:
-    """With a column under another name; what the table says of its old name follows.
+def rename_column(current: TableConfiguration, path: Path, name: str) -> TableConfiguration:
+    """Rename a column, also in the partition columns and in `delta.dataSkippingStatsColumns`.
 
     Raises:
-        RenameColumnUnsupportedError: names are those of the files.
+        RenameColumnUnsupportedError: column mapping is not enabled.
         ColumnNotFoundError, DuplicateColumnsError.
     """
-    spelled, field = column_at(definition, path)
+    spelled, field = column_at(current, path)
     parent = spelled[:-1]
-    if definition.column_mapping_mode == "none":
-        raise _refusal(
-            RenameColumnUnsupportedError, definition, spelled, "its data files have it under its name, which cannot change", _ENABLE_MAPPING
-        )
-    if not isinstance(_type_at(definition, parent), Struct):
-        raise _refusal(ParentNotStructError, definition, spelled, "it is no field of a struct, and has no other name", "Leave it.")
-    neighbours = _type_at(definition, parent)
+    if current.column_mapping_mode == "none":
+        detail = "without column mapping, data files contain its name"
+        raise _refusal(RenameColumnUnsupportedError, current, spelled, detail, _ENABLE_MAPPING)
+    if not isinstance(_type_at(current, parent), Struct):
+        detail = "array elements, map keys and map values cannot be renamed"
+        raise _refusal(ParentNotStructError, current, spelled, detail, "Rename a field of a struct.")
+    neighbours = _type_at(current, parent)
     known = neighbours.find(name) if isinstance(neighbours, Struct) else None
     if known is not None and known.name != field.name:
-        raise DuplicateColumnsError(table=definition.table, columns=dotted((*parent, name)))
-    schema = _with_fields(definition, parent, lambda fields: (replace(f, name=name) if f.name == field.name else f for f in fields))
-    renamed = _moved_names(definition, spelled, (*parent, name))
+        raise DuplicateColumnsError(table=current.table, columns=dotted((*parent, name)))
+    schema = _with_fields(current, parent, lambda fields: (replace(f, name=name) if f.name == field.name else f for f in fields))
+    renamed = _moved_names(current, spelled, (*parent, name))
     partitions = renamed.metadata.partition_columns
     if not parent:
         partitions = tuple(name if column == field.name else column for column in partitions)
     return replace(renamed, metadata=replace(renamed.metadata, schema_string=schema.to_json(), partition_columns=partitions))
 
 
-def drop_columns(definition: Definition, paths: Iterable[Path], *, if_exists: bool = False) -> Definition:
-    """Without some columns, whose values stay in the data files and are read no more.
+def drop_columns(current: TableConfiguration, paths: Iterable[Path], *, if_exists: bool = False) -> TableConfiguration:
+    """Drop columns. Their values stay in the data files but are no longer read.
 
     Raises:
-        DropColumnUnsupportedError: a later column of that name would show the old values.
+        DropColumnUnsupportedError: column mapping is not enabled.
         DropPartitionColumnError, DropLastFieldError, ColumnNotFoundError.
     """
     for path in paths:
         try:
-            spelled, field = column_at(definition, path)
+            spelled, field = column_at(current, path)
         except ColumnNotFoundError:
             if if_exists:
                 continue
             raise
-        if definition.column_mapping_mode == "none":
-            detail = "without column mapping a later column of that name would show its values"
-            raise _refusal(DropColumnUnsupportedError, definition, spelled, detail, _ENABLE_MAPPING)
-        definition = _dropped(definition, spelled, field)
-    return definition
+        if current.column_mapping_mode == "none":
+            detail = "without column mapping, a new column of that name would show the old values"
+            raise _refusal(DropColumnUnsupportedError, current, spelled, detail, _ENABLE_MAPPING)
+        current = _dropped(current, spelled, field)
+    return current
 
 
-def _dropped(definition: Definition, spelled: Path, field: Field) -> Definition:
+def _dropped(current: TableConfiguration, spelled: Path, field: Field) -> TableConfiguration:
     parent = spelled[:-1]
-    if not parent and field.name in definition.metadata.partition_columns:
-        raise _refusal(
-            DropPartitionColumnError, definition, spelled, "the table is partitioned by it", "Write the rows to a table without it."
-        )
-    neighbours = _type_at(definition, parent)
+    if not parent and field.name in current.metadata.partition_columns:
+        detail, remedy = "the table is partitioned by it", "Write the rows to a new table without it."
+        raise _refusal(DropPartitionColumnError, current, spelled, detail, remedy)
+    neighbours = _type_at(current, parent)
     if not isinstance(neighbours, Struct):
-        raise _refusal(ParentNotStructError, definition, spelled, "it is no field of a struct", f"Drop {dotted(parent)} as a whole.")
+        raise _refusal(ParentNotStructError, current, spelled, "it is not a field of a struct", f"Drop {dotted(parent)} as a whole.")
     rest = [f for f in neighbours if f.name != field.name]
-    if not rest or (not parent and all(f.name in definition.metadata.partition_columns for f in rest)):
-        raise _refusal(
-            DropLastFieldError, definition, spelled, "nothing would be left that data files hold", "Keep one, or drop the whole."
-        )
-    schema = _with_fields(definition, parent, lambda _: rest)
-    left = _moved_names(definition, spelled, None)
+    if not rest or (not parent and all(f.name in current.metadata.partition_columns for f in rest)):
+        detail, remedy = "no column would be left to store in data files", "Keep at least one column, or drop the table or struct."
+        raise _refusal(DropLastFieldError, current, spelled, detail, remedy)
+    schema = _with_fields(current, parent, lambda _: rest)
+    left = _moved_names(current, spelled, None)
     return replace(left, metadata=replace(left.metadata, schema_string=schema.to_json()))
 
 
-def _moved_names(definition: Definition, path: Path, to: Path | None) -> Definition:
-    """With the column's other name in the property that lists columns with statistics, or without it."""
-    listed = STATS_COLUMNS.get(definition.properties, table=definition.table)
+def _moved_names(current: TableConfiguration, path: Path, to: Path | None) -> TableConfiguration:
+    """Rename the column in `delta.dataSkippingStatsColumns`, or remove it there if `to` is None."""
+    listed = STATS_COLUMNS.get(current.properties, table=current.table)
     if not listed:
-        return definition
+        return current
     folded = tuple(name.lower() for name in path)
     kept = []
     for column in listed:
@@ -320,83 +316,83 @@ def _moved_names(definition: Definition, path: Path, to: Path | None) -> Definit
         elif to is not None:
             kept.append((*to, *column[len(path) :]))
     if tuple(kept) == listed:
-        return definition
-    configuration = {**definition.properties, STATS_COLUMNS.name: ",".join(dotted(column) for column in kept)}
-    return replace(definition, metadata=replace(definition.metadata, configuration=configuration))
+        return current
+    configuration = {**current.properties, STATS_COLUMNS.name: ",".join(dotted(column) for column in kept)}
+    return replace(current, metadata=replace(current.metadata, configuration=configuration))
 
 
 # --- changing
 
 
-def change_column(definition: Definition, change: ColumnChange, new_name: Callable[[], str]) -> Definition:
-    """With another type, comment, default, nullability or place of a column.
+def change_column(current: TableConfiguration, change: ColumnChange, new_name: Callable[[], str]) -> TableConfiguration:
+    """Change a column's type, comment, default, nullability or position.
 
     Args:
-        new_name: as of `add_columns`.
+        new_name: as in `add_columns`.
 
     Raises:
-        ColumnTypeChangeError, StructTypeChangeError, ArrayTypeChangeError, MapTypeChangeError: its values cannot be read as the type.
+        ColumnTypeChangeError, StructTypeChangeError, ArrayTypeChangeError, MapTypeChangeError: existing values cannot be read as the type.
         IdentityColumnChangeError, ColumnDefaultsNotEnabledError, ColumnNotFoundError.
     """
-    spelled, field = column_at(definition, change.path)
-    parent, holder = spelled[:-1], _type_at(definition, spelled[:-1])
-    _check_rules(definition, change, spelled, field)
-    changed = _described(definition, change, spelled, field)
-    changed = _retyped(definition, change, spelled, field, changed)
+    spelled, field = column_at(current, change.path)
+    parent, holder = spelled[:-1], _type_at(current, spelled[:-1])
+    _check_rules(current, change, spelled, field)
+    changed = _described(current, change, spelled, field)
+    changed = _retyped(current, change, spelled, field, changed)
     if isinstance(holder, Struct):
-        schema = _with_fields(definition, parent, lambda fields: _replaced(definition, fields, field, changed, change.position, parent))
+        schema = _with_fields(current, parent, lambda fields: _replaced(current, fields, field, changed, change.position, parent))
     else:
-        schema = _in_collection(definition, change, spelled, changed)
-    return _with_schema(definition, schema, new_name)
+        schema = _in_collection(current, change, spelled, changed)
+    return _with_schema(current, schema, new_name)
 
 
-def _in_collection(definition: Definition, change: ColumnChange, spelled: Path, changed: Field) -> Struct:
-    """An element, a key or a value has a type and nothing else. What changed is recorded with the field that holds it."""
+def _in_collection(current: TableConfiguration, change: ColumnChange, spelled: Path, changed: Field) -> Struct:
+    """Change the type of an array element, map key or map value. The change is recorded in the metadata of the enclosing field."""
     if change.comment is not None or change.default is not None or change.position is not None or change.nullable is False:
-        detail = "an element, a key or a value has no comment, no default and no place, and its nulls stay as they are"
-        raise _refusal(ColumnTypeChangeError, definition, spelled, detail, "Change its type alone.")
-    schema = _changed_inside(definition.schema, spelled, lambda _: changed.type)
-    holder = next(length for length in range(len(spelled), 0, -1) if _is_field(definition, spelled[:length]))
+        detail = "array elements, map keys and map values have no comment, default or position, and their nullability is fixed"
+        raise _refusal(ColumnTypeChangeError, current, spelled, detail, "Change only its type.")
+    schema = _changed_inside(current.schema, spelled, lambda _: changed.type)
+    holder = next(length for length in range(len(spelled), 0, -1) if _is_field(current, spelled[:length]))
 
     def record(fields: tuple[Field, ...]) -> Iterable[Field]:
-        before = column_at(definition, spelled[:holder])[1]
+        before = column_at(current, spelled[:holder])[1]
         return (with_type_changes(f, before.type) if f.name == spelled[holder - 1] else f for f in fields)
 
     assert isinstance(schema, Struct)
-    moved = replace(definition, metadata=replace(definition.metadata, schema_string=schema.to_json()))
+    moved = replace(current, metadata=replace(current.metadata, schema_string=schema.to_json()))
     return _with_fields(moved, spelled[: holder - 1], record)
 
 
-def _is_field(definition: Definition, spelled: Path) -> bool:
-    return isinstance(_type_at(definition, spelled[:-1]), Struct)
+def _is_field(current: TableConfiguration, spelled: Path) -> bool:
+    return isinstance(_type_at(current, spelled[:-1]), Struct)
 
 
 def _replaced(
-    definition: Definition, fields: tuple[Field, ...], field: Field, changed: Field, position: Position | None, parent: Path
+    current: TableConfiguration, fields: tuple[Field, ...], field: Field, changed: Field, position: Position | None, parent: Path
 ) -> tuple[Field, ...]:
     if position is None or (position.after is not None and position.after.lower() == field.name.lower()):
         return tuple(changed if f.name == field.name else f for f in fields)
-    return _placed(definition, tuple(f for f in fields if f.name != field.name), changed, position, parent)
+    return _placed(current, tuple(f for f in fields if f.name != field.name), changed, position, parent)
 
 
-def _check_rules(definition: Definition, change: ColumnChange, spelled: Path, field: Field) -> None:
-    """Refuse what the rule by which a column's values are made does not allow."""
+def _check_rules(current: TableConfiguration, change: ColumnChange, spelled: Path, field: Field) -> None:
+    """Refuse changes that identity columns, generated columns and defaults do not allow."""
     is_retyped = change.type is not None and (change.type != field.type or change.text_type != field.metadata.get(TEXT_TYPE))
     touches_values = is_retyped or change.nullable is not None or change.default is not None
-    is_identity = len(spelled) == 1 and spelled[0] in dict(identity_columns(definition.schema, table=definition.table))
+    is_identity = len(spelled) == 1 and spelled[0] in dict(identity_columns(current.schema, table=current.table))
     if is_identity and touches_values:
-        detail = "it is an identity column, which has a comment and a place that may change"
-        raise _refusal(IdentityColumnChangeError, definition, spelled, detail, "Leave its type, nulls and values as they are.")
+        detail = "it is an identity column, of which only the comment and the position can change"
+        raise _refusal(IdentityColumnChangeError, current, spelled, detail, "Do not change its type, nullability or default.")
     if change.default is None:
         return
     if GENERATION_EXPRESSION in field.metadata or len(spelled) > 1:
-        detail = "it is generated" if GENERATION_EXPRESSION in field.metadata else "only columns of the table itself have defaults"
-        raise _refusal(ColumnTypeChangeError, definition, spelled, detail, "Leave the default out.")
-    if change.default and "allowColumnDefaults" not in supported_features(definition.protocol):
-        raise ColumnDefaultsNotEnabledError(table=definition.table, columns=dotted(spelled))
+        detail = "it is a generated column" if GENERATION_EXPRESSION in field.metadata else "only top-level columns can have defaults"
+        raise _refusal(ColumnTypeChangeError, current, spelled, detail, "Remove the default.")
+    if change.default and "allowColumnDefaults" not in supported_features(current.protocol):
+        raise ColumnDefaultsNotEnabledError(table=current.table, columns=dotted(spelled))
 
 
-def _described(definition: Definition, change: ColumnChange, spelled: Path, field: Field) -> Field:
+def _described(current: TableConfiguration, change: ColumnChange, spelled: Path, field: Field) -> Field:
     metadata: dict[str, Any] = dict(field.metadata)
     if change.comment is not None:
         metadata[COMMENT] = change.comment
@@ -405,128 +401,90 @@ def _described(definition: Definition, change: ColumnChange, spelled: Path, fiel
         metadata.pop(CURRENT_DEFAULT, None)
         if change.default:
             metadata[CURRENT_DEFAULT] = change.default
-    if change.nullable is False and field.nullable and definition.schema.resolve(spelled) is None:
-        detail = "it is inside an array or a map, where no writer would check it"
-        raise _refusal(ColumnTypeChangeError, definition, spelled, detail, "Leave it nullable.")
+    if change.nullable is False and field.nullable and current.schema.resolve(spelled) is None:
+        detail = "it is inside an array or a map, where writers cannot check NOT NULL"
+        raise _refusal(ColumnTypeChangeError, current, spelled, detail, "Keep it nullable.")
     return replace(field, metadata=metadata, nullable=field.nullable if change.nullable is None else change.nullable)
 
 
-_STRUCTURED: Mapping[type[Any], tuple[type[Any], str]] = {
-    Struct: (StructTypeChangeError, "Add, drop, rename or change its fields."),
-    Array: (ArrayTypeChangeError, "Change its .element."),
-    Map: (MapTypeChangeError, "Change its .key or its .value."),
-}
-
-
-def _retyped(definition: Definition, change: ColumnChange, spelled: Path, field: Field, changed: Field) -> Field:
+def _retyped(current: TableConfiguration, change: ColumnChange, spelled: Path, field: Field, changed: Field) -> Field:
     if change.type is None:
         return changed
+    refused = type_refusal(field, change.type, change.text_type, current.widens)
+    if refused is not None:
+        raise _refusal(refused.error, current, spelled, refused.detail, refused.remedy)
     metadata = {key: value for key, value in changed.metadata.items() if key != TEXT_TYPE}
     if change.text_type is not None:
         metadata[TEXT_TYPE] = change.text_type
-    if field.type == change.type:
-        _check_text(definition, spelled, field.metadata.get(TEXT_TYPE), change.text_type)
-        return replace(changed, metadata=metadata)
-    if type(field.type) in _STRUCTURED:
-        error, remedy = _STRUCTURED[type(field.type)]
-        raise _refusal(error, definition, spelled, f"it is {field.type} and would become {change.type}", remedy)
-    why = _why_not(definition, field.type, change.type)
-    if why is not None:
-        detail, remedy = why
-        raise _refusal(ColumnTypeChangeError, definition, spelled, f"it is {field.type} and would become {change.type}: {detail}", remedy)
-    return with_type_changes(replace(changed, type=change.type, metadata=metadata), field.type)
-
-
-def _why_not(definition: Definition, before: DataType, after: DataType) -> tuple[str, str] | None:
-    """Why a type may not become another one, and what to do; None where it may."""
-    if before == VOID:
-        return None
-    widens = definition.widens
-    if widens is not None and widens(before, after):
-        return None
-    if widens is None and is_widening(before, after):
-        return "type widening is not enabled", "Set the table property 'delta.enableTypeWidening' = 'true' first."
-    return "the files that are there could not be read as it", "Write the rows anew, with overwriteSchema."
-
-
-def _check_text(definition: Definition, spelled: Path, before: str | None, after: str | None) -> None:
-    """A text may become longer, and may lose its length; what has none cannot get one."""
-    if before == after or after is None:
-        return
-    allowed = before is not None and after.startswith("varchar") and _length(after) >= _length(before)
-    if not allowed:
-        detail = f"it is {before or 'string'} and would become {after}, for which texts that are there may be too long"
-        raise _refusal(ColumnTypeChangeError, definition, spelled, detail, "Give a length that is not shorter, or string.")
-
-
-def _length(text_type: str) -> int:
-    digits = text_type.partition("(")[2].rstrip(") ")
-    return int(digits) if digits.isdigit() else 0
+    retyped = replace(changed, type=change.type, metadata=metadata)
+    return retyped if field.type == change.type else with_type_changes(retyped, field.type)
 
 
 # --- replacing all
 
 
-def replace_columns(definition: Definition, columns: Struct, new_name: Callable[[], str]) -> Definition:
-    """With these columns in place of all: known by their names, in the order given, with the comments given.
+def replace_columns(current: TableConfiguration, columns: Struct, new_name: Callable[[], str]) -> TableConfiguration:
+    """Replace all columns, which are matched by name, by these columns in this order and with these comments.
 
     Raises:
         IdentityReplaceColumnsError: the table has identity columns.
-        SchemaMismatchError: the files that are there could not be read with them, or nobody could tell a rename from a new column.
-        ColumnDefaultsNotEnabledError: a column gets a default, and the table does not support them.
+        ColumnTypeChangeError: columns would be both dropped and added, which could mean renamed.
+        SchemaMismatchError: existing files could not be read with the new columns.
+        ColumnDefaultsNotEnabledError: a column has a default, but the table does not support defaults.
     """
-    identity = [name for name, _ in identity_columns(definition.schema, table=definition.table)]
+    identity = [name for name, _ in identity_columns(current.schema, table=current.table)]
     if identity:
         detail = f"the table has the identity column {', '.join(identity)}"
-        raise _refusal(IdentityReplaceColumnsError, definition, (identity[0],), detail, "Change columns one by one.")
-    lost = [f.name for f in definition.schema if columns.find(f.name) is None]
-    new = [f.name for f in columns if definition.schema.find(f.name) is None]
+        raise _refusal(IdentityReplaceColumnsError, current, (identity[0],), detail, "Change the columns one by one.")
+    lost = [f.name for f in current.schema if columns.find(f.name) is None]
+    new = [f.name for f in columns if current.schema.find(f.name) is None]
     if lost and new:
-        detail = f"{', '.join(lost)} would go and {', '.join(new)} come, and whether that is another name cannot be told"
-        raise _refusal(ColumnTypeChangeError, definition, (lost[0],), detail, "Add, drop and rename columns one by one.")
+        detail = f"{', '.join(lost)} would be dropped and {', '.join(new)} added, which could also mean a rename"
+        raise _refusal(ColumnTypeChangeError, current, (lost[0],), detail, "Add, drop and rename columns one by one.")
     defaults = [f.name for f in columns if CURRENT_DEFAULT in f.metadata and f.name in new]
     if defaults:
-        detail = "the rows that are there would have to get its default value"
-        raise _refusal(DefaultOfNewColumnError, definition, (defaults[0],), detail, "Add it without a default.")
+        detail = "existing rows would need the default value"
+        raise _refusal(DefaultOfNewColumnError, current, (defaults[0],), detail, "Add it without a default.")
     given_defaults = [f.name for f in columns if CURRENT_DEFAULT in f.metadata]
-    if given_defaults and "allowColumnDefaults" not in supported_features(definition.protocol):
-        raise ColumnDefaultsNotEnabledError(table=definition.table, columns=", ".join(given_defaults))
-    for known in definition.schema:
+    if given_defaults and "allowColumnDefaults" not in supported_features(current.protocol):
+        raise ColumnDefaultsNotEnabledError(table=current.table, columns=", ".join(given_defaults))
+    for known in current.schema:
         given = columns.find(known.name)
         text_type = None if given is None else given.metadata.get(TEXT_TYPE)
-        if text_type is not None:
-            _check_text(definition, (known.name,), known.metadata.get(TEXT_TYPE), text_type)
-    return definition.with_schema(columns, new_name)
+        refused = None if text_type is None else text_type_refusal(known.metadata.get(TEXT_TYPE), text_type)
+        if refused is not None:
+            raise _refusal(refused.error, current, (known.name,), refused.detail, refused.remedy)
+    return current.with_schema(columns, new_name)
 
 
-# --- the rest of it
+# --- shared steps
 
 
-def _type_at(definition: Definition, spelled: Path) -> DataType:
-    return column_at(definition, spelled)[1].type if spelled else definition.schema
+def _type_at(current: TableConfiguration, spelled: Path) -> DataType:
+    return column_at(current, spelled)[1].type if spelled else current.schema
 
 
-def _with_schema(definition: Definition, schema: Struct, new_name: Callable[[], str]) -> Definition:
-    """With a schema that needs no more checks than of its names: new columns get ids, and the protocol what types ask of it."""
-    check_unique_names(schema, table=definition.table)
-    mode, configuration = definition.column_mapping_mode, dict(definition.properties)
+def _with_schema(current: TableConfiguration, schema: Struct, new_name: Callable[[], str]) -> TableConfiguration:
+    """Set a checked schema: check that names are unique, assign ids to new columns, and raise the protocol."""
+    check_unique_names(schema, table=current.table)
+    mode, configuration = current.column_mapping_mode, dict(current.properties)
     if mode != "none":
         schema, highest = assign_mapping(schema, mode, lambda _: f"col-{new_name()}", int(configuration.get(MAX_COLUMN_ID, 0)))
         configuration[MAX_COLUMN_ID] = str(highest)
-    protocol = upgrade_for(definition.protocol, schema, configuration, table=definition.table)
-    metadata = replace(definition.metadata, schema_string=schema.to_json(), configuration=configuration)
-    return replace(definition, protocol=protocol, metadata=metadata)
+    protocol = upgrade_for(current.protocol, schema, configuration, table=current.table)
+    metadata = replace(current.metadata, schema_string=schema.to_json(), configuration=configuration)
+    return replace(current, protocol=protocol, metadata=metadata)
 
 
-def _refusal(error: type[Any], definition: Definition, path: Path, detail: str, remedy: str) -> Any:
-    return error(table=definition.table, column=dotted(path), detail=detail, remedy=remedy)
+def _refusal(error: type[Any], current: TableConfiguration, path: Path, detail: str, remedy: str) -> Any:
+    return error(table=current.table, column=dotted(path), detail=detail, remedy=remedy)
 
 
-# --- as the history tells it
+# --- operation parameters for the history
 
 
 def told(parent: Path, field: Field) -> dict[str, Any]:
-    """A column as the history has it."""
+    """A column as it appears in the operation parameters of the history."""
     kind = field.metadata.get(TEXT_TYPE) or encode_type(field.type)
     return {
         "name": dotted((*parent, field.name)),

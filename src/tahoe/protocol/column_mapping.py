@@ -1,7 +1,7 @@
-"""Logical names, physical names and ids of columns.
+"""Column mapping: the logical names, physical names and ids of columns.
 
-Protocol: "Column Mapping". Users see logical names; data files, partition values and statistics hold physical ones. Where the mode is
-none the two are the same. Knows nothing of files.
+Protocol: "Column Mapping". Users see logical names; data files, partition values and statistics use physical names. In mode none the two
+are the same.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ ID = "delta.columnMapping.id"
 PHYSICAL_NAME = "delta.columnMapping.physicalName"
 NESTED_IDS = "delta.columnMapping.nested.ids"
 
-_READER_VERSION = 2  # the legacy version that knows column mapping
+_READER_VERSION = 2  # the legacy reader version that implies column mapping
 _READER_VERSION_FEATURES = 3
 
 
 def mapping_mode(protocol: Protocol, configuration: Mapping[str, str]) -> Mode:
-    """The mode that counts: the property is honoured only where the protocol supports the feature."""
+    """The effective mode: the property takes effect only if the protocol supports the feature."""
     listed = protocol.reader_version >= _READER_VERSION_FEATURES and FEATURE in (protocol.reader_features or ())
     if protocol.reader_version != _READER_VERSION and not listed:
         return "none"
@@ -44,39 +44,39 @@ def mapping_mode(protocol: Protocol, configuration: Mapping[str, str]) -> Mode:
 
 
 def physical_name(field: Field) -> str:
-    """The name in data files, partition values and statistics: the logical one where none was assigned."""
+    """The name in data files, partition values and statistics; the logical name if no physical name was assigned."""
     name = field.metadata.get(PHYSICAL_NAME)
     if name is None:
         return field.name
     if not is_text(name):
-        detail = f"{PHYSICAL_NAME} of column {field.name} is {name!r}, and no text"
+        detail = f"{PHYSICAL_NAME} of column {field.name} is {name!r}, not a string"
         raise InvalidActionError(table="the table", action="metaData", detail=detail)
     found: str = name
     return found
 
 
 def stored_name(field: Field, mode: Mode | str) -> str:
-    """The name in data files, partition values and statistics of a table in that mode: a table that is not mapped any more may still have
-    physical names in its schema, and they mean nothing."""
+    """The name in data files, partition values and statistics of a table in that mode. In mode none, physical names left over in the
+    schema are ignored."""
     return field.name if mode == "none" else physical_name(field)
 
 
 def column_id(field: Field) -> int | None:
-    """The `field_id` in data files; None where none was assigned."""
+    """The `field_id` in data files; None if no id was assigned."""
     value = field.metadata.get(ID)
     if value is not None and (not isinstance(value, int) or isinstance(value, bool)):
-        detail = f"{ID} of column {field.name} is {value!r}, and no whole number"
+        detail = f"{ID} of column {field.name} is {value!r}, not an integer"
         raise InvalidActionError(table="the table", action="metaData", detail=detail)
     return value
 
 
 def physical_schema(schema: Struct, mode: Mode | str) -> Struct:
-    """The schema as data files have it: with physical names at every depth, unless the mode is none. Metadata stays."""
+    """The schema of data files: with physical names at any depth, unless the mode is none. Metadata is kept."""
     return schema if mode == "none" else map_fields(schema, lambda f: replace(f, name=physical_name(f)))
 
 
 def physical_path(schema: Struct, path: tuple[str, ...], mode: Mode | str) -> tuple[str, ...] | None:
-    """The path of a column, given by logical names through structs, as statistics have it; None where it leads nowhere."""
+    """The physical path of a column, given by its logical path through structs; None if there is no such column."""
     fields = schema.resolve(path)
     if fields is None:
         return None
@@ -84,14 +84,14 @@ def physical_path(schema: Struct, path: tuple[str, ...], mode: Mode | str) -> tu
 
 
 def assign_mapping(schema: Struct, mode: Mode | str, new_name: Callable[[Field], str], start_id: int) -> tuple[Struct, int]:
-    """Give an id and a physical name to every field, at every depth, that has none; what was assigned stays.
+    """Assign ids and physical names to all fields, at any depth, that have none; existing ones are kept.
 
     Args:
-        new_name: makes a physical name that no column of the table ever had; for a table whose files are there, the names in them.
-        start_id: the highest id that the table ever gave (`delta.columnMapping.maxColumnId`), 0 for a new table.
+        new_name: returns a physical name that the table has never used; for a table with data files, the column's name in them.
+        start_id: the highest id that the table has ever assigned (`delta.columnMapping.maxColumnId`), 0 for a new table.
 
     Returns:
-        the schema, and the highest id given now. With mode none, the schema as it is.
+        the schema, and the highest assigned id. In mode none, the schema unchanged.
     """
     if mode == "none":
         return schema, start_id
@@ -111,7 +111,7 @@ def assign_mapping(schema: Struct, mode: Mode | str, new_name: Callable[[Field],
 
 
 def without_mapping(schema: Struct) -> Struct:
-    """The schema without ids and physical names: what a new table must start from when its schema was another table's."""
+    """The schema without ids and physical names, for a new table whose schema comes from another table."""
     ours = (ID, PHYSICAL_NAME, NESTED_IDS)
     return map_fields(schema, lambda f: replace(f, metadata={k: v for k, v in f.metadata.items() if k not in ours}))
 
@@ -122,6 +122,6 @@ def _ids(schema: Struct) -> Iterator[int]:
             yield own
         nested = field.metadata.get(NESTED_IDS) or {}
         if not isinstance(nested, dict) or not all(isinstance(value, int) for value in nested.values()):
-            detail = f"{NESTED_IDS} of column {field.name} is {nested!r}, and no map of whole numbers"
+            detail = f"{NESTED_IDS} of column {field.name} is {nested!r}, not a map of integers"
             raise InvalidActionError(table="the table", action="metaData", detail=detail)
         yield from nested.values()

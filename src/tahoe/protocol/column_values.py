@@ -1,8 +1,7 @@
-"""Where a column's value comes from in a row that brings none: an expression, a default, or a number that is minted.
+"""Generated, default and identity columns: the value of a column for rows that do not provide one.
 
-Protocol: "Generated Columns", "Default Columns", "Identity Columns". Only columns of the table itself have such a rule, fields of structs
-never do, and a rule counts only where the table's protocol supports its feature. Expressions are texts here; whoever writes rows evaluates
-them.
+Protocol: "Generated Columns", "Default Columns", "Identity Columns". Only top-level columns can have such a rule, and it applies only if
+the table's protocol supports the feature. Expressions are text here; the writer evaluates them.
 """
 
 from __future__ import annotations
@@ -29,12 +28,12 @@ from tahoe.protocol.schema import LONG, VARIANT, Field, Struct
 GENERATION_EXPRESSION = "delta.generationExpression"
 CURRENT_DEFAULT = "CURRENT_DEFAULT"
 
-# What Spark keeps beside a default: the value that rows from before the column have. Delta columns have none: such rows are null.
+# The value that Spark stores for rows written before the column was added. Delta does not use it: such rows are null.
 EXISTS_DEFAULT = "EXISTS_DEFAULT"
 
 IDENTITY_START = "delta.identity.start"
 IDENTITY_STEP = "delta.identity.step"
-IDENTITY_MARK = "delta.identity.highWaterMark"
+IDENTITY_HIGH_WATER_MARK = "delta.identity.highWaterMark"
 IDENTITY_EXPLICIT = "delta.identity.allowExplicitInsert"
 _DEFINING = (IDENTITY_START, IDENTITY_STEP, IDENTITY_EXPLICIT)
 
@@ -44,47 +43,47 @@ LONG_MIN = -(2**63)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """The numbers of an identity column: `start`, `start + step`, ...
+    """The definition of an identity column, whose values are `start`, `start + step`, ...
 
     Attributes:
-        mark: the value minted last, the farthest from `start`; None before the first.
-        is_explicit_allowed: whether rows may bring values of their own, which do not move the mark.
+        high_water_mark: the last generated value, the farthest from `start`; None before the first.
+        is_explicit_allowed: whether rows may provide values, which do not change the high-water mark.
     """
 
     start: int
     step: int
-    mark: int | None = None
+    high_water_mark: int | None = None
     is_explicit_allowed: bool = False
 
     @property
     def next(self) -> int:
-        return self.start if self.mark is None else self.mark + self.step
+        return self.start if self.high_water_mark is None else self.high_water_mark + self.step
 
     def moved_to(self, value: int) -> Identity:
-        """With the mark at a value that was minted, or the next after it that a step leads to. It never goes back."""
+        """With the high-water mark raised to a value, or to the next value after it that steps can reach. It never goes back."""
         steps = -((self.start - value) // self.step)
         reached = self.start + max(steps, 0) * self.step
-        is_new = self.mark is None or (reached > self.mark if self.step > 0 else reached < self.mark)
-        return replace(self, mark=reached) if is_new else self
+        is_new = self.high_water_mark is None or (reached > self.high_water_mark if self.step > 0 else reached < self.high_water_mark)
+        return replace(self, high_water_mark=reached) if is_new else self
 
     def check_room(self, count: int, *, table: str, column: str) -> None:
-        """Refuse to mint more values than a long can hold.
+        """Refuse to generate values beyond the range of a long.
 
         Raises:
             IdentityOverflowError
         """
         last = self.next + max(count - 1, 0) * self.step
         if not LONG_MIN <= last <= LONG_MAX:
-            raise IdentityOverflowError(table=table, column=column, step=self.step, mark=self.mark)
+            raise IdentityOverflowError(table=table, column=column, step=self.step, high_water_mark=self.high_water_mark)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnValues:
-    """The rules of a table, by the names of its columns as the schema spells them.
+    """The generated, default and identity columns of a table, by their names as in the schema.
 
     Attributes:
-        generated: SQL expressions over the other columns; a value that is brought must be equal to it.
-        defaults: SQL expressions without columns; a null that is brought stays null.
+        generated: SQL expressions over the other columns; a provided value must equal the result.
+        defaults: SQL expressions without column references; a provided null stays null.
     """
 
     generated: Mapping[str, str] = field(default_factory=dict)
@@ -95,20 +94,20 @@ class ColumnValues:
         return bool(self.generated or self.defaults or self.identity)
 
     def has(self, name: str) -> bool:
-        """Whether a column, spelled as in the schema, need not be brought."""
+        """Whether rows may leave out a column, whose name is spelled as in the schema."""
         return name in self.generated or name in self.defaults or name in self.identity
 
 
 def makes_values(column: Field) -> bool:
-    """Whether a column has a rule that makes its values, supported or not."""
+    """Whether a column is generated, has a default or is an identity column, even if the protocol does not support it."""
     return not column.metadata.keys().isdisjoint((GENERATION_EXPRESSION, CURRENT_DEFAULT, *_DEFINING))
 
 
 def column_values(protocol: Protocol, schema: Struct, *, table: str = "the table") -> ColumnValues:
-    """The rules that hold for a table.
+    """The generated, default and identity columns that the table's protocol supports.
 
     Raises:
-        InvalidIdentityColumnError: a column has some of an identity's parts, and not all.
+        InvalidIdentityColumnError: the metadata of an identity column is incomplete.
     """
     supported = supported_features(protocol)
     return ColumnValues(
@@ -123,27 +122,27 @@ def _texts(schema: Struct, key: str) -> dict[str, str]:
 
 
 def identity_columns(schema: Struct, *, table: str = "the table") -> Iterator[tuple[str, Identity]]:
-    """The identity columns of a schema, supported or not.
+    """The identity columns of a schema, even if the protocol does not support them.
 
     Raises:
-        InvalidIdentityColumnError: a column has some of an identity's parts, and not all, or never steps.
+        InvalidIdentityColumnError: the metadata of an identity column is incomplete, or its step is 0.
     """
     for column in schema:
         found = [key for key in _DEFINING if key in column.metadata]
         if not found:
             continue
         if len(found) < len(_DEFINING):
-            raise _invalid(table, column, f"it has {', '.join(found)}, and an identity column has {', '.join(_DEFINING)}")
+            raise _invalid(table, column, f"it has {', '.join(found)}, but an identity column needs {', '.join(_DEFINING)}")
         start, step, is_explicit_allowed = (column.metadata[key] for key in _DEFINING)
         if int(step) == 0:
             raise _invalid(table, column, "its step is 0")
-        mark = column.metadata.get(IDENTITY_MARK)
+        high_water_mark = column.metadata.get(IDENTITY_HIGH_WATER_MARK)
         yield (
             column.name,
             Identity(
                 start=int(start),
                 step=int(step),
-                mark=None if mark is None else int(mark),
+                high_water_mark=None if high_water_mark is None else int(high_water_mark),
                 is_explicit_allowed=str(is_explicit_allowed).lower() == "true",
             ),
         )
@@ -154,10 +153,10 @@ def _invalid(table: str, column: Field, detail: str) -> InvalidIdentityColumnErr
 
 
 def check_given(values: ColumnValues, given: Set[str], *, table: str) -> None:
-    """Refuse new rows that bring numbers for an identity column which always makes them.
+    """Refuse new rows with values for a GENERATED ALWAYS identity column.
 
     Args:
-        given: the lower-cased names of the columns that the rows bring.
+        given: the lower-cased names of the columns in the data.
 
     Raises:
         IdentityValueGivenError
@@ -168,10 +167,10 @@ def check_given(values: ColumnValues, given: Set[str], *, table: str) -> None:
 
 
 def check_assigned(values: ColumnValues, assigned: Set[str], *, table: str) -> None:
-    """Refuse to change the numbers of rows that are there.
+    """Refuse to update an identity column.
 
     Args:
-        assigned: the lower-cased names of the columns that get other values.
+        assigned: the lower-cased names of the updated columns.
 
     Raises:
         IdentityUpdateError
@@ -181,51 +180,51 @@ def check_assigned(values: ColumnValues, assigned: Set[str], *, table: str) -> N
             raise IdentityUpdateError(table=table, column=name)
 
 
-# --- the marks of identity columns
+# --- the high-water marks of identity columns
 
 
-def with_marks(schema: Struct, minted: Mapping[str, int]) -> Struct:
-    """The schema with the marks of identity columns moved to values that were minted, by column."""
+def with_high_water_marks(schema: Struct, minted: Mapping[str, int]) -> Struct:
+    """The schema with the high-water marks of identity columns raised to the generated values, by column."""
     identity = dict(identity_columns(schema))
-    return Struct(tuple(_marked(f, identity[f.name].moved_to(minted[f.name])) if f.name in minted else f for f in schema))
+    return Struct(tuple(_with_high_water_mark(f, identity[f.name].moved_to(minted[f.name])) if f.name in minted else f for f in schema))
 
 
-def _marked(column: Field, identity: Identity) -> Field:
-    return replace(column, metadata={**column.metadata, IDENTITY_MARK: identity.mark})
+def _with_high_water_mark(column: Field, identity: Identity) -> Field:
+    return replace(column, metadata={**column.metadata, IDENTITY_HIGH_WATER_MARK: identity.high_water_mark})
 
 
-def moved_marks(before: Metadata, after: Metadata) -> tuple[str, ...]:
-    """The identity columns whose marks are not the same in two metadata of a table."""
+def moved_high_water_marks(before: Metadata, after: Metadata) -> tuple[str, ...]:
+    """The identity columns whose high-water marks differ between two versions of a table's metadata."""
     if before.schema_string == after.schema_string:
         return ()
-    known = {f.name: f.metadata.get(IDENTITY_MARK) for f in before.schema}
-    return tuple(f.name for f in after.schema if f.metadata.get(IDENTITY_MARK) != known.get(f.name))
+    known = {f.name: f.metadata.get(IDENTITY_HIGH_WATER_MARK) for f in before.schema}
+    return tuple(f.name for f in after.schema if f.metadata.get(IDENTITY_HIGH_WATER_MARK) != known.get(f.name))
 
 
-def without_marks(schema_string: str) -> Any:
-    """What a schema's text says, but for the marks of identity columns: to compare two."""
+def without_high_water_marks(schema_string: str) -> Any:
+    """The JSON value of a schema without the high-water marks of identity columns, for comparing two schemas."""
     schema = json.loads(schema_string)
     for column in schema.get("fields", ()):
-        (column.get("metadata") or {}).pop(IDENTITY_MARK, None)
+        (column.get("metadata") or {}).pop(IDENTITY_HIGH_WATER_MARK, None)
     return schema
 
 
-# --- columns that are made
+# --- columns of new tables
 
 
 def as_declared(schema: Struct) -> Struct:
-    """The columns of a statement, as a new table has them: nothing was minted, and there are no rows from before a column."""
-    dropped = (IDENTITY_MARK, EXISTS_DEFAULT)
+    """The columns of a CREATE statement for a new table, without high-water marks and values for existing rows."""
+    dropped = (IDENTITY_HIGH_WATER_MARK, EXISTS_DEFAULT)
     return Struct(tuple(replace(f, metadata={k: v for k, v in f.metadata.items() if k not in dropped}) for f in schema))
 
 
 def check_new_columns(protocol: Protocol, schema: Struct, partition_columns: Iterable[str], *, table: str) -> None:
-    """Refuse columns of a new table whose rules cannot be; the expressions themselves are for an engine to judge.
+    """Refuse invalid generated, default and identity columns of a new table. The engine checks the expressions themselves.
 
     Raises:
-        InvalidIdentityColumnError, IdentityColumnTypeError, PartitionedByIdentityError: identity columns that cannot be.
-        GeneratedColumnTypeError: a generated column whose values cannot be compared.
-        ColumnDefaultsNotEnabledError: defaults, and the table has no `delta.feature.allowColumnDefaults`.
+        InvalidIdentityColumnError, IdentityColumnTypeError, PartitionedByIdentityError: an identity column is invalid.
+        GeneratedColumnTypeError: the values of a generated column cannot be compared.
+        ColumnDefaultsNotEnabledError: a column has a default, but the table does not support `allowColumnDefaults`.
     """
     identity, partitions = dict(identity_columns(schema, table=table)), set(partition_columns)
     for column in schema:
@@ -240,7 +239,7 @@ def check_new_columns(protocol: Protocol, schema: Struct, partition_columns: Ite
 
 def _check_identity(column: Field, partition_columns: Iterable[str], table: str) -> None:
     if GENERATION_EXPRESSION in column.metadata or CURRENT_DEFAULT in column.metadata:
-        raise _invalid(table, column, "its values cannot come from an expression as well")
+        raise _invalid(table, column, "it also has a default or generation expression")
     if column.type != LONG:
         raise IdentityColumnTypeError(table=table, column=column.name, type=column.type)
     if column.name in partition_columns:

@@ -1,9 +1,9 @@
-"""Whether a commit that was won by somebody else matters to mine.
+"""Conflict detection: whether a winner, a concurrent commit that was first, conflicts with this transaction.
 
-Paper §3 and the consistency model: a transaction may be committed after a winner if, had it run after the winner, it would have read
-and done the same. A pure function of two values: what my transaction read and does, and what the winner did; what only a look at a file
-can tell, it asks for. It is finer than the reference, for which every added file of a winner matters unless partition values alone
-exclude it, every second deletion vector of a file, and every change of metadata.
+Paper §3 and the consistency model: a transaction may be committed after a winner if it would have read and written the same had it run
+after the winner. The decision is a pure function of what this transaction read and writes and what the winner wrote; file contents are
+requested only if needed. It finds fewer false conflicts than the reference, which treats as conflicts all added files that partition
+values do not exclude, all concurrent deletion vectors of a file, and all metadata changes.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ from tahoe.errors import (
 )
 from tahoe.protocol import clustering, properties
 from tahoe.protocol.actions import Action, Add, CommitInfo, DomainMetadata, FileAction, Metadata, Protocol, Remove, Txn
-from tahoe.protocol.column_values import without_marks
+from tahoe.protocol.column_values import without_high_water_marks
 
 RowIndexes: TypeAlias = BitMap64
-"""Rows of one file, by their positions in it."""
+"""Rows of one file, by their row index."""
 
 
 class Isolation(Enum):
-    """How far a transaction must seem to have run alone.
+    """The isolation level of a transaction.
 
-    Paper §3: all writers are serialisable. `delta.isolationLevel` may let appends that read nothing pass; a commit that changes no data
-    needs to know of nothing but the files that it rewrites.
+    Paper §3: all writers are serialisable. With `delta.isolationLevel` WriteSerializable, blind appends do not conflict. A commit that
+    changes no data conflicts only on the files that it rewrites.
     """
 
     SERIALIZABLE = "Serializable"
@@ -49,18 +49,18 @@ class Isolation(Enum):
 
 
 class Reads(Interface):
-    """Which rows a transaction has read, or would have read had they been there. As text it is for people."""
+    """Which rows a transaction read, or would have read had they existed. Its text is for error messages."""
 
     def may_be_in(self, file: FileAction) -> bool:
-        """Whether a file may hold such a row, by its partition values and statistics."""
+        """Whether a file may contain such a row, according to its partition values and statistics."""
 
     def are_in(self, file: FileAction, rows: RowIndexes | None) -> bool:
-        """Whether one of these rows of a file, of all that live in it if None, is such a row. True where that cannot be found out."""
+        """Whether one of these rows of a file (None: all its live rows) is such a row. True if that cannot be determined."""
 
 
 @dataclass(frozen=True, slots=True)
 class FilesRead:
-    """Every row of the files that a test of the log's word picks."""
+    """All rows of the files that pass a test on their actions."""
 
     test: Callable[[FileAction], bool] = lambda _: True
     text: str = "the whole table"
@@ -68,7 +68,7 @@ class FilesRead:
     def may_be_in(self, file: FileAction) -> bool:
         return self.test(file)
 
-    def are_in(self, file: FileAction, rows: RowIndexes | None) -> bool:  # noqa: ARG002 - nothing finer is known
+    def are_in(self, file: FileAction, rows: RowIndexes | None) -> bool:  # noqa: ARG002 - all rows of a file count as read
         return True
 
     def __str__(self) -> str:
@@ -80,19 +80,19 @@ EVERYTHING = FilesRead()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intent:
-    """What a transaction read and means to do.
+    """What a transaction read and will write.
 
     Attributes:
         reads: the rows that it read; None for a blind append.
-        is_exact: every row that it read is among those that it deletes, so that a row that it does not delete was not read.
-        is_alone: it says something of every file of the table, or of the version that it makes, so that no other commit may come first.
-        removed_paths: canonical paths of the files that it removes.
-        marked: the rows that it deletes through vectors, by the canonical paths of their files.
-        app_ids: the applications whose recorded versions it relies on.
-        domains: the domains that it changes.
-        metadata: the table's, as the work was planned with it; None where it changes metadata or protocol itself, or makes the table.
-        minted: the identity columns that it gave numbers to, beyond the marks that it found.
-        added: the files that it adds. Their statistics must be of the columns by which the table is clustered by then.
+        is_exact: whether it deletes every row that it read.
+        is_alone: whether it depends on every file of the table, or on its own version number, so that no other commit may come first.
+        removed_paths: the canonical paths of the files that it removes.
+        marked: the rows that it deletes with deletion vectors, by the canonical paths of their files.
+        app_ids: the applications whose `txn` versions it depends on.
+        domains: the metadata domains that it changes.
+        metadata: the table's metadata at planning time; None if it changes metadata or protocol itself, or creates the table.
+        minted: the identity columns whose high-water marks it raises by generating values.
+        added: the files that it adds. They must have statistics of the clustering columns at commit time.
     """
 
     reads: Reads | None = None
@@ -110,7 +110,7 @@ class Intent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Winner:
-    """A commit that was there first."""
+    """A concurrent commit that was first."""
 
     version: int
     actions: tuple[Action, ...]
@@ -124,7 +124,7 @@ class Winner:
         return self.info.is_blind_append and not any(isinstance(a, Remove) for a in self.actions)
 
     def files(self, canonical: Callable[[str], str]) -> dict[str, tuple[Remove | None, Add | None]]:
-        """What was done to each file, by canonical path. One that is removed and added has another deletion vector now."""
+        """The remove and add of each file, by canonical path. A file with both has a new deletion vector."""
         removes = {canonical(a.path): a for a in self.actions if isinstance(a, Remove)}
         adds = {canonical(a.path): a for a in self.actions if isinstance(a, Add)}
         return {path: (removes.get(path), adds.get(path)) for path in {**removes, **adds}}
@@ -142,11 +142,12 @@ Reason: TypeAlias = tuple[type[DeltaConcurrentModificationException], str]
 def find_conflict(
     mine: Intent, winner: Winner, canonical: Callable[[str], str], deleted: Callable[[FileAction], RowIndexes], *, table: str
 ) -> DeltaConcurrentModificationException | None:
-    """The reason why mine cannot be committed after the winner, or None.
+    """Why this transaction cannot be committed after the winner; None if it can.
 
     Args:
-        canonical: the one spelling of a file's path.
-        deleted: the rows that a file's deletion vector marks; asked only for files of which both change the vector, or mine has read.
+        canonical: maps all spellings of a file's path to one.
+        deleted: the rows that a file's deletion vector deletes; requested only for files whose vector the winner changed and of which
+            this transaction deletes or read rows.
     """
     reasons = chain(_table_reasons(mine, winner), _file_reasons(mine, winner, canonical, deleted), _reason_of_all(mine))
     found = next(reasons, None)
@@ -161,11 +162,11 @@ def _table_reasons(mine: Intent, winner: Winner) -> Iterator[Reason]:
             case Metadata() if changed := _what_matters(mine, action):
                 yield MetadataChangedException, f"it changed {changed}"
             case Txn() if action.app_id in mine.app_ids:
-                yield ConcurrentTransactionException, f"it recorded a version for the same application {action.app_id}"
+                yield ConcurrentTransactionException, f"it wrote a transaction identifier for the same application {action.app_id}"
             case DomainMetadata() if action.domain in mine.domains:
-                yield ConcurrentTransactionException, f"it changed the domain {action.domain}, which this write changes too"
+                yield ConcurrentTransactionException, f"it changed the metadata domain {action.domain}, which this write changes too"
             case DomainMetadata(domain=clustering.DOMAIN) if columns := clustering.columns_without_statistics(action, mine.added):
-                detail = f"it clustered the table by {', '.join(columns)}, of which files of this write have no statistics"
+                detail = f"it clustered the table by {', '.join(columns)}, for which files of this write have no statistics"
                 yield MetadataChangedException, detail
             case _:
                 pass
@@ -176,7 +177,7 @@ def _file_reasons(
 ) -> Iterator[Reason]:
     for path, (removed, added) in winner.files(canonical).items():
         if mine.is_alone:
-            yield ConcurrentAppendException, f"it added or removed {path}, and this write speaks of every file of the table"
+            yield ConcurrentAppendException, f"it added or removed {path}, but this write depends on every file of the table"
         elif removed is not None and added is not None:
             yield from _about_vector(mine, path, removed, added, deleted)
         elif removed is not None:
@@ -187,32 +188,32 @@ def _file_reasons(
 
 def _reason_of_all(mine: Intent) -> Iterator[Reason]:
     if mine.is_alone:
-        yield ConcurrentWriteException, "this write depends on the version that it makes"
+        yield ConcurrentWriteException, "this write depends on its own version number"
 
 
 def _sees_adds(mine: Intent, winner: Winner) -> bool:
-    # files of the old schema or partitioning would be unreadable behind a change of it
+    # after a change of schema or partitioning, files with the old one would be unreadable
     may_pass = mine.isolation is Isolation.WRITE_SERIALIZABLE and mine.metadata is not None
     return not (may_pass and winner.is_blind_append)
 
 
 def _about_removed(mine: Intent, path: str, removed: Remove) -> Iterator[Reason]:
     if path in mine.removed_paths or path in mine.marked:
-        yield ConcurrentDeleteDeleteException, f"it removed {removed.path}, which this write removes rows of too"
+        yield ConcurrentDeleteDeleteException, f"it removed {removed.path}, from which this write removes rows too"
     elif removed.data_change and not mine.is_exact and (reads := _reads(mine, removed)) and reads.are_in(removed, None):
-        yield ConcurrentDeleteReadException, f"it removed {removed.path}, of which this write has read rows (it read {reads})"
+        yield ConcurrentDeleteReadException, f"it removed {removed.path}, from which this write read rows (it read {reads})"
 
 
 def _about_added(mine: Intent, added: Add) -> Iterator[Reason]:
-    # rows that were only moved are no news
+    # rows that were only moved are not new
     if added.data_change and (reads := _reads(mine, added)) and reads.are_in(added, None):
-        yield ConcurrentAppendException, f"it added {added.path}, of which this write would have had to read rows (it read {reads})"
+        yield ConcurrentAppendException, f"it added {added.path}, from which this write would have had to read rows (it read {reads})"
 
 
 def _about_vector(mine: Intent, path: str, removed: Remove, added: Add, deleted: Callable[[FileAction], RowIndexes]) -> Iterator[Reason]:
-    """The same file with another vector: rows of it are gone, or back. What the log says of it stands in the add: a remove may lack it."""
+    """A file with a new deletion vector: rows were deleted or restored. Statistics come from the add, because a remove may lack them."""
     if removed.deletion_vector == added.deletion_vector:
-        return  # its statistics or tags are other ones
+        return  # only its statistics or tags changed
     if path in mine.removed_paths:
         yield ConcurrentDeleteDeleteException, f"it deleted rows of {removed.path}, which this write removes"
         return
@@ -222,22 +223,22 @@ def _about_vector(mine: Intent, path: str, removed: Remove, added: Add, deleted:
     before, after = deleted(removed), deleted(added)
     gone, back = after - before, before - after
     if marked is not None and (both := marked & gone):
-        detail = f"it deleted {len(both)} of the {len(marked)} rows of {removed.path} that this write deletes, row {both[0]} among them"
+        detail = f"it deleted {len(both)} of the {len(marked)} rows of {removed.path} that this write deletes, including row {both[0]}"
         yield ConcurrentDeleteDeleteException, detail
     if reads is not None and gone and not mine.is_exact and reads.are_in(added, gone):
-        yield ConcurrentDeleteReadException, f"it deleted rows of {removed.path} that this write has read (it read {reads})"
+        yield ConcurrentDeleteReadException, f"it deleted rows of {removed.path} that this write read (it read {reads})"
     if reads is not None and back and reads.are_in(added, back):
         yield ConcurrentAppendException, f"it restored rows of {added.path} that this write would have had to read (it read {reads})"
 
 
 def _reads(mine: Intent, file: FileAction) -> Reads | None:
-    """What mine has read, where the file may hold such rows."""
+    """What this transaction read, if the file may contain such rows."""
     if mine.isolation is Isolation.SNAPSHOT or mine.reads is None or not mine.reads.may_be_in(file):
         return None
     return mine.reads
 
 
-# Properties that change nothing of what a write that was planned before them did.
+# Properties whose change does not affect writes that were planned before it.
 _HARMLESS = frozenset(
     known.name
     for known in (
@@ -262,14 +263,15 @@ _HARMLESS = frozenset(
 
 
 def _what_matters(mine: Intent, after: Metadata) -> str:
-    """What of a table's metadata changed and could matter to a write; nothing for a comment, a user's own property, a retention, or numbers
-    that were given to identity columns, as far as the write gives none itself.
+    """Which metadata changes conflict with a write; "" if none do.
+
+    Comments, user-defined properties and retentions do not conflict, nor do high-water marks if the write generates no identity values.
     """
     before = mine.metadata
     if before is None and mine.minted:
-        return f"the table's metadata, which holds the numbers that this write gave to the identity column {', '.join(mine.minted)}"
+        return f"the table's metadata, and this write generated values for the identity column {', '.join(mine.minted)}"
     if before is None:
-        return "the table's metadata, as this write does"
+        return "the table's metadata, which this write changes too"
     if before.id != after.id:
         return "the table itself: it was replaced"
     parts = {
@@ -288,7 +290,7 @@ def _what_matters(mine: Intent, after: Metadata) -> str:
 
 
 def _schemas(before: Metadata, after: Metadata) -> tuple[Any, Any]:
-    """Both schemas, to be compared without the marks of identity columns."""
+    """Both schemas without the high-water marks of identity columns, for comparison."""
     if before.schema_string == after.schema_string:
         return None, None
-    return without_marks(before.schema_string), without_marks(after.schema_string)
+    return without_high_water_marks(before.schema_string), without_high_water_marks(after.schema_string)

@@ -1,7 +1,7 @@
 """The SQL expressions that every row of a table must satisfy.
 
-Protocol: "CHECK Constraints", "Column Invariants". An expression must be true: null is a violation as false is. Knows no engine; whoever
-writes rows evaluates the texts.
+Protocol: "CHECK Constraints", "Column Invariants". An expression must be true: both null and false are violations. Expressions are text
+here; the writer evaluates them.
 """
 
 from __future__ import annotations
@@ -22,18 +22,19 @@ INVARIANTS = "delta.invariants"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Constraint:
-    """One of them. `name` is the user's, or says which column's invariant it is."""
+    """A CHECK constraint under its own name, or a column invariant, named after its column."""
 
     name: str
     expression: str
 
 
 def constraints_of(metadata: Metadata, *, table: str) -> tuple[Constraint, ...]:
-    """All that hold for a table: those of its properties, and those of its columns. As in the reference they hold whether or not the
-    protocol lists their features: a writer that keeps more rules than it must breaks nothing for others.
+    """The CHECK constraints and column invariants of a table.
+
+    As in the reference, they are enforced even if the protocol does not list their features: enforcing more is never wrong.
 
     Raises:
-        WriteNotImplementedError: an invariant stands inside an array or a map, where no expression reaches it.
+        WriteNotImplementedError: an invariant is inside an array or a map, where an expression cannot reference it.
     """
     named = (
         Constraint(name=key[len(PREFIX) :], expression=text)
@@ -58,7 +59,7 @@ def _invariants(metadata: Metadata, table: str) -> Iterator[Constraint]:
 
 
 def _expression(stored: Any) -> str | None:
-    """The expression of an invariant as it is kept; None where there is none."""
+    """The SQL expression in the stored form of an invariant; None if it is invalid."""
     try:
         text = load_json(stored)["expression"]["expression"]
     except (ValueError, TypeError, KeyError, AttributeError):

@@ -1,7 +1,7 @@
-"""Deletion vectors: where they are, and their bytes.
+"""Deletion vectors: their descriptors, locations and binary format.
 
 Protocol: "Deletion Vectors", "Deletion Vector Format", "Deletion Vector File Storage Format". A vector is the set of row indexes of a
-data file that are deleted. Knows nothing of storage: whoever reads the bytes passes them in.
+data file that are deleted. Reads no storage: the caller passes in the bytes.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ RELATIVE, INLINE, ABSOLUTE = "u", "i", "p"
 
 # The 64-bit portable Roaring format.
 MAGIC_PORTABLE = 1681511377
-# What came before it: a count, and a 32-bit bitmap with its size for each of the first so many keys. The protocol's example of an
-# inline vector has it, in big-endian order.
+# Its predecessor: a count, then for each key from 0 the size and bytes of a 32-bit bitmap. The protocol's example of an inline vector
+# uses it, in big-endian order.
 MAGIC_NATIVE = 1681511376
 
 FILE_VERSION = 1
@@ -30,7 +30,7 @@ _FRAME_BYTES = _SIZE_BYTES + _CHECKSUM_BYTES
 
 _UUID_CHARACTERS = 20  # sixteen bytes as Z85
 
-# Row indexes are Java's signed longs.
+# Row indexes are signed 64-bit integers.
 _ROW_INDEX_MAX = (1 << 63) - 1
 
 _ByteOrder: TypeAlias = Literal["little", "big"]
@@ -43,7 +43,7 @@ _Z85_VALUES = {character: value for value, character in enumerate(_Z85)}
 
 
 def z85_encode(data: bytes) -> str:
-    """Five characters for every four bytes; the last ones are filled up with zeros. RFC 32 of ZeroMQ."""
+    """Five characters for every four bytes, padded with zeros at the end. RFC 32 of ZeroMQ."""
     padded = data + b"\0" * (-len(data) % 4)
     return "".join(_z85_group(int.from_bytes(padded[i : i + 4], "big")) for i in range(0, len(padded), 4))
 
@@ -57,34 +57,34 @@ def _z85_group(value: int) -> str:
 
 
 def z85_decode(text: str) -> bytes:
-    """The bytes, filled up to a multiple of four.
+    """The bytes, padded to a multiple of four.
 
     Raises:
         ValueError: the text is not Z85.
     """
     if len(text) % 5:
-        raise ValueError(f"Z85 text comes in groups of five characters, and this has {len(text)}")
+        raise ValueError(f"the length of Z85 text must be a multiple of 5, but is {len(text)}")
     data = bytearray()
     for start in range(0, len(text), 5):
         value = 0
         for character in text[start : start + 5]:
             if character not in _Z85_VALUES:
-                raise ValueError(f"{character!r} is no character of Z85")
+                raise ValueError(f"{character!r} is not a Z85 character")
             value = value * 85 + _Z85_VALUES[character]
         if value >= 1 << 32:
-            raise ValueError(f"the group {text[start : start + 5]!r} is beyond four bytes")
+            raise ValueError(f"the group {text[start : start + 5]!r} does not fit in four bytes")
         data += value.to_bytes(4, "big")
     return bytes(data)
 
 
-# --- where a vector is
+# --- the location of a vector
 
 
 def vector_location(descriptor: DeletionVectorDescriptor, table_url: str, *, file: str = "a data file") -> tuple[str, int, int] | None:
-    """The url, the offset and the length of what `decode_stored` takes; None for an inline vector.
+    """The url, offset and length of the bytes for `decode_stored`; None for an inline vector.
 
     Raises:
-        DeletionVectorError: the descriptor makes no sense, or leads out of the table's folder where it is to stay in it.
+        DeletionVectorError: the descriptor is invalid, or a relative path points outside the table's folder.
     """
     match descriptor.storage_type:
         case "i":
@@ -97,8 +97,8 @@ def vector_location(descriptor: DeletionVectorDescriptor, table_url: str, *, fil
             except DeltaError as error:
                 raise _invalid(descriptor, table_url, file, str(error)) from error
         case other:
-            raise _invalid(descriptor, table_url, file, f"its storage type is {other!r}, and the protocol has 'u', 'i' and 'p'")
-    # The file's first byte is its version, so that nothing starts at 0: an offset left out means the first vector.
+            raise _invalid(descriptor, table_url, file, f"its storage type is {other!r}, but must be 'u', 'i' or 'p'")
+    # The file's first byte is its format version, so no vector starts at 0: a missing offset means the first vector.
     return url, descriptor.offset or 1, descriptor.size_bytes + _FRAME_BYTES
 
 
@@ -110,9 +110,9 @@ def _relative_path(descriptor: DeletionVectorDescriptor, table: str, file: str) 
     except ValueError as error:
         raise _invalid(descriptor, table, file, f"its name cannot be decoded: {error}") from error
     if len(uuid) != 16:
-        raise _invalid(descriptor, table, file, f"its name has {len(text)} characters, and a UUID takes {_UUID_CHARACTERS}")
+        raise _invalid(descriptor, table, file, f"its name has {len(text)} characters, but a UUID has {_UUID_CHARACTERS}")
     if any(segment in ("", ".", "..") for segment in prefix.split("/")) and prefix:
-        raise _invalid(descriptor, table, file, f"its prefix {prefix!r} names no folder below the table")
+        raise _invalid(descriptor, table, file, f"its prefix {prefix!r} is not a folder below the table")
     return vector_file_path(prefix, uuid)
 
 
@@ -123,33 +123,33 @@ def vector_file_path(prefix: str, uuid: bytes) -> str:
     return f"{prefix}/{name}" if prefix else name
 
 
-# --- bytes to bitmaps
+# --- decoding
 
 
 def decode_stored(data: bytes, descriptor: DeletionVectorDescriptor, *, table: str, file: str) -> BitMap64:
     """The row indexes of a vector from the bytes that `vector_location` points to.
 
     Raises:
-        DeletionVectorError: size, checksum, format or cardinality is not what the log or the file says; names what differs.
+        DeletionVectorError: size, checksum, format or cardinality does not match the log or the file.
     """
     if len(data) != descriptor.size_bytes + _FRAME_BYTES:
-        detail = f"its file ends early: expected {descriptor.size_bytes + _FRAME_BYTES} bytes from its offset, found {len(data)}"
+        detail = f"its file is too short: expected {descriptor.size_bytes + _FRAME_BYTES} bytes from its offset, found {len(data)}"
         raise _invalid(descriptor, table, file, detail)
     size = int.from_bytes(data[:_SIZE_BYTES], "big")
     if size != descriptor.size_bytes:
-        raise _invalid(descriptor, table, file, f"the log says {descriptor.size_bytes} bytes, its file says {size}")
+        raise _invalid(descriptor, table, file, f"its size is {descriptor.size_bytes} in the log but {size} in its file")
     bitmap_data = data[_SIZE_BYTES:-_CHECKSUM_BYTES]
     expected, found = int.from_bytes(data[-_CHECKSUM_BYTES:], "big"), binascii.crc32(bitmap_data)
     if expected != found:
-        raise _invalid(descriptor, table, file, f"its checksum is {found:#010x}, its file says {expected:#010x}")
+        raise _invalid(descriptor, table, file, f"its checksum is {found:#010x}, but its file says {expected:#010x}")
     return _decode(bitmap_data, descriptor, table, file)
 
 
 def decode_inline(descriptor: DeletionVectorDescriptor, *, table: str, file: str) -> BitMap64:
-    """The row indexes of a vector that is in the log itself.
+    """The row indexes of a vector that is stored in the log.
 
     Raises:
-        DeletionVectorError: it cannot be decoded, or differs in size or cardinality from what its descriptor says.
+        DeletionVectorError: it cannot be decoded, or its size or cardinality does not match its descriptor.
     """
     try:
         data = z85_decode(descriptor.path_or_inline)
@@ -157,7 +157,7 @@ def decode_inline(descriptor: DeletionVectorDescriptor, *, table: str, file: str
         raise _invalid(descriptor, table, file, f"it cannot be decoded: {error}") from error
     padding = len(data) - descriptor.size_bytes
     if not 0 <= padding < 4:
-        raise _invalid(descriptor, table, file, f"the log says {descriptor.size_bytes} bytes, it has {len(data)}")
+        raise _invalid(descriptor, table, file, f"its size is {descriptor.size_bytes} in its descriptor, but it has {len(data)} bytes")
     return _decode(data[: descriptor.size_bytes], descriptor, table, file)
 
 
@@ -167,18 +167,20 @@ def _decode(data: bytes, descriptor: DeletionVectorDescriptor, table: str, file:
     except ValueError as error:
         raise _invalid(descriptor, table, file, str(error)) from error
     if len(bitmap) != descriptor.cardinality:
-        raise _invalid(descriptor, table, file, f"the log says {descriptor.cardinality} deleted rows, it has {len(bitmap)}")
+        raise _invalid(
+            descriptor, table, file, f"its cardinality is {descriptor.cardinality} in the log, but it contains {len(bitmap)} rows"
+        )
     return bitmap
 
 
 def decode_bitmap(data: bytes) -> BitMap64:
-    """A bitmap from its magic number and what follows.
+    """A bitmap from its bytes, which start with the magic number.
 
     Raises:
-        ValueError: says what is wrong with the bytes.
+        ValueError: the bytes are invalid; the error says why.
     """
     if len(data) < 4:
-        raise ValueError(f"it has {len(data)} bytes, fewer than its magic number takes")
+        raise ValueError(f"it has only {len(data)} bytes, too few for a magic number")
     order: _ByteOrder
     for order in ("little", "big"):
         magic = int.from_bytes(data[:4], order)
@@ -186,7 +188,7 @@ def decode_bitmap(data: bytes) -> BitMap64:
             return _deserialize(data[4:])
         if magic == MAGIC_NATIVE:
             return _deserialize(_native_to_portable(data[4:], order))
-    raise ValueError(f"it starts with {data[:4].hex()}, and {MAGIC_PORTABLE.to_bytes(4, 'little').hex()} was expected")
+    raise ValueError(f"it starts with {data[:4].hex()}, expected {MAGIC_PORTABLE.to_bytes(4, 'little').hex()}")
 
 
 def _deserialize(data: bytes) -> BitMap64:
@@ -195,20 +197,20 @@ def _deserialize(data: bytes) -> BitMap64:
     except (ValueError, IndexError) as error:
         raise ValueError(f"its bitmap cannot be read: {error}") from error
     if bitmap and bitmap.max() > _ROW_INDEX_MAX:
-        raise ValueError(f"it marks row {bitmap.max()}, beyond the largest row index")
+        raise ValueError(f"it contains row {bitmap.max()}, which exceeds the largest row index")
     return bitmap
 
 
 def _native_to_portable(data: bytes, order: _ByteOrder) -> bytes:
     count, position = int.from_bytes(data[:4], order), 4
     if count * _SIZE_BYTES > len(data):
-        raise ValueError(f"it says that it has {count} bitmaps, and ends before")
+        raise ValueError(f"it should have {count} bitmaps, but is too short")
     buckets = []
     for key in range(count):
         size = int.from_bytes(data[position : position + 4], order)
         bucket = data[position + 4 : position + 4 + size]
         if size == 0 or len(bucket) != size:
-            raise ValueError(f"bitmap {key} of {count} ends early")
+            raise ValueError(f"bitmap {key} of {count} is incomplete")
         buckets.append(key.to_bytes(4, "little") + bucket)
         position += 4 + size
     return count.to_bytes(8, "little") + b"".join(buckets)
@@ -218,25 +220,25 @@ def _invalid(descriptor: DeletionVectorDescriptor, table: str, file: str, detail
     return DeletionVectorError(table=table, vector=descriptor.unique_id, file=file, detail=detail)
 
 
-# --- bitmaps to bytes
+# --- encoding
 
 
 def encode_bitmap(rows: Iterable[int]) -> bytes:
-    """The bytes of a vector without its frame: the portable format, runs compressed as the reference does it."""
+    """The bytes of a vector without size and checksum: the portable format with run compression, as in the reference."""
     bitmap = BitMap64(rows)
     bitmap.run_optimize()
     return MAGIC_PORTABLE.to_bytes(4, "little") + bitmap.serialize()
 
 
 def inline_descriptor(rows: Iterable[int]) -> DeletionVectorDescriptor:
-    """A vector that is kept in the log."""
+    """The descriptor of a vector that is stored in the log."""
     bitmap = BitMap64(rows)
     data = encode_bitmap(bitmap)
     return DeletionVectorDescriptor(storage_type=INLINE, path_or_inline=z85_encode(data), size_bytes=len(data), cardinality=len(bitmap))
 
 
 def encode_vector_file(bitmaps: Sequence[bytes]) -> tuple[bytes, list[int]]:
-    """The bytes of a file with these vectors, each from `encode_bitmap`, and the offset of each for its descriptor."""
+    """The bytes of a file with these vectors, each from `encode_bitmap`, and the offset of each vector."""
     data = bytearray([FILE_VERSION])
     offsets = []
     for bitmap in bitmaps:
@@ -246,7 +248,7 @@ def encode_vector_file(bitmaps: Sequence[bytes]) -> tuple[bytes, list[int]]:
 
 
 def stored_descriptor(prefix: str, uuid: bytes, offset: int, bitmap: bytes, cardinality: int) -> DeletionVectorDescriptor:
-    """A vector in the file `vector_file_path(prefix, uuid)` of the table."""
+    """The descriptor of a vector in the table's file `vector_file_path(prefix, uuid)`."""
     return DeletionVectorDescriptor(
         storage_type=RELATIVE,
         path_or_inline=prefix + z85_encode(uuid),

@@ -1,7 +1,7 @@
-"""How a schema grows when data brings new columns, or wider types.
+"""Schema evolution: how a table's schema changes when data has new columns or wider types.
 
-Protocol: "Consistency Between Table Metadata and Data Files", "Type Widening". New columns are added behind the old ones, at every depth,
-and may be null; a type is widened where the table allows it, which its column records. Nothing is dropped or renamed.
+Protocol: "Consistency Between Table Metadata and Data Files", "Type Widening". New columns are added after the existing ones, at any depth,
+and are nullable. Types are widened if the table allows it, and the column records the change. Nothing is dropped or renamed.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from tahoe.protocol.schema import VOID, Array, DataType, Field, Map, Struct, as_
 from tahoe.protocol.type_widening import is_lossy, is_widening, is_widening_for_iceberg, with_type_changes
 
 Widens: TypeAlias = Callable[[DataType, DataType], bool]
-"""Whether a column of the first type may become one of the second, which is another."""
+"""Whether a column may be widened from the first type to the second, different type."""
 
 
 def widening_of(protocol: Protocol, metadata: Metadata, *, table: str) -> Widens | None:
-    """How the types of a table's columns may be widened; None where they may not.
+    """Which types a table's columns may be widened to; None if type widening is not enabled.
 
     Raises:
         InvalidPropertyError: `delta.enableTypeWidening` is neither true nor false.
@@ -37,11 +37,11 @@ def _never(_: DataType, __: DataType) -> bool:
 
 
 def merge_schemas(table: Struct, data: Struct, widens: Widens | None = None, fixed: Set[str] = frozenset()) -> Struct:
-    """The table's schema with the data's new columns added. Names are compared without regard to case; the table's spelling stays.
+    """The table's schema with the data's new columns added. Names are compared case-insensitively; the table's spelling is kept.
 
     Args:
-        widens: the types that become the data's; none do where it is None.
-        fixed: the lower-cased names of columns of the table whose types stay in any case.
+        widens: which types are widened to the data's types; none if it is None.
+        fixed: the lower-cased names of the table's columns whose types never change.
     """
     merged = [_merge_field(f, data.find(f.name), None if f.name.lower() in fixed else widens) for f in table]
     new = [_new_field(f) for f in data if table.find(f.name) is None]
@@ -55,7 +55,7 @@ def _merge_field(known: Field, given: Field | None, widens: Widens | None) -> Fi
 
 
 def merge_types(known: DataType, given: DataType, widens: Widens | None = None) -> DataType:
-    """The known type with what the given one adds inside structs. A void column takes the given type, as does one that may be widened."""
+    """The known type with the given type's new struct fields. Void becomes the given type, and so does a type that may be widened."""
     match known, given:
         case Struct(), Struct():
             return merge_schemas(known, given, widens)
@@ -70,11 +70,12 @@ def merge_types(known: DataType, given: DataType, widens: Widens | None = None) 
 
 
 def taken_in(table: Struct, data: Struct, paths: Iterable[Sequence[str]], widens: Widens | None = None) -> Struct:
-    """What of the data's columns, and of the fields of its structs, a table is to take in where only some are assigned to: those that are,
-    with types that the table's can become.
+    """The part of the data's schema that is assigned to, at any depth, with types merged into the table's.
+
+    It restricts schema evolution to the assigned columns and struct fields.
 
     Args:
-        paths: what is assigned to, at every depth. Names are compared without regard to case.
+        paths: the assigned columns and fields. Names are compared case-insensitively.
     """
     return Struct(tuple(_taken_in(table, data, [tuple(part.lower() for part in path) for path in paths], widens)))
 
@@ -91,7 +92,7 @@ def _taken_in(table: Struct, data: Struct, paths: Sequence[tuple[str, ...]], wid
 
 
 def losses(table: Struct, data: Struct) -> Iterator[tuple[tuple[str, ...], DataType, DataType]]:
-    """The columns whose values the table's type would cut short without a word: path, known and given type. The given type is wider."""
+    """The columns whose wider data type would silently lose digits or time in the table's type: path, table type, data type."""
     for known in table:
         given = data.find(known.name)
         if given is not None:
@@ -118,7 +119,7 @@ def _new_field(given: Field) -> Field:
 
 
 def new_columns(table: Struct, data: Struct, prefix: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Field]]:
-    """The columns of the data that the table does not have, at every depth, with their paths."""
+    """The data's columns that the table does not have, at any depth, with their paths."""
     for given in data:
         known = table.find(given.name)
         path = (*prefix, given.name)

@@ -1,26 +1,21 @@
-"""Protocol versions and table features: what tahoe reads, what it writes, and what a table must declare.
+"""Table features and protocol versions: which features a table supports, and whether tahoe may read or write it.
 
-Protocol: "Table Features", "Writer Version Requirements", "Reader Version Requirements". The table `FEATURES` says it all: adding a
-feature is adding a record. Knows nothing of files: it decides from the two actions `protocol` and `metaData`.
+Protocol: "Table Features", "Writer Version Requirements", "Reader Version Requirements". `FEATURES` lists every feature; adding one means
+adding a record. All decisions are made from the two actions `protocol` and `metaData`. `feature_upgrade` raises a protocol,
+`feature_drop` lowers it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias, TypeVar
 
 from tahoe._version import VERSION
 from tahoe.errors import (
     AppendOnlyTableError,
-    DependentFeatureError,
-    FeatureNotDroppableError,
-    FeatureNotPresentError,
     InvalidPropertyError,
-    PropertyNoFeatureError,
-    UnknownFeatureError,
-    UnknownFeaturePropertyError,
     UnsupportedFileFormatError,
     UnsupportedProtocolVersionError,
     UnsupportedReaderFeatureError,
@@ -29,7 +24,7 @@ from tahoe.errors import (
 )
 from tahoe.protocol.actions import Metadata, Protocol
 from tahoe.protocol.column_mapping import mapping_mode
-from tahoe.protocol.properties import SYMLINK_MANIFESTS, FeatureProperty, find_property
+from tahoe.protocol.properties import SYMLINK_MANIFESTS, FeatureProperty
 from tahoe.protocol.schema import TIMESTAMP_NTZ, VARIANT, VOID, Array, DataType, Map, Struct, types_in, walk_fields
 from tahoe.protocol.type_widening import TYPE_CHANGES, check_type_changes, is_widening_for_iceberg, recorded_changes
 
@@ -38,14 +33,7 @@ WRITER_VERSIONS = range(1, 8)
 READER_VERSION_FEATURES = 3
 WRITER_VERSION_FEATURES = 7
 
-NEW_TABLE = Protocol(reader_version=1, writer_version=2)
-
 _FORMAT = "parquet"  # of data files: `format.provider` of the metadata
-
-FEATURE_PREFIX = "delta.feature."
-MIN_READER_VERSION = "delta.minReaderVersion"
-MIN_WRITER_VERSION = "delta.minWriterVersion"
-_ACTIVE_VALUES = ("supported", "enabled")
 
 Configuration: TypeAlias = Mapping[str, str]
 Test: TypeAlias = Callable[[Struct, Configuration], bool]
@@ -55,9 +43,9 @@ T = TypeVar("T")
 class Writes(Enum):
     """What tahoe does when a feature is active on a table."""
 
-    ALL = "every write follows the rule"
-    APPENDS = "appends are written; what would remove or change rows is refused, as the rule demands"
-    NONE = "the rule is not enforced yet, so that nothing is written"
+    ALL = "all writes are supported and follow the rule"
+    APPENDS = "appends are allowed; writes that remove or change rows are refused, as the rule requires"
+    NONE = "the rule is not implemented yet, so every write is refused"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,18 +53,18 @@ class Feature:
     """One table feature.
 
     Attributes:
-        name: as it is listed in `readerFeatures` and `writerFeatures`.
-        active: whether the metadata asks for the rule, on a table that supports the feature.
-        writes: what happens to a write where it is active.
-        rule: the rule, in the words of an error message.
-        why: why `writes` is right.
-        is_reader_feature: readers must know it as well.
-        legacy_reader_version, legacy_writer_version: the first version without lists that implies it.
-        requires: features that must be listed with it.
-        preview_names: other names of the same rules.
-        is_read: whether tables that list it can be read.
-        properties: what goes from the table's properties with the feature.
-        conflict: what of a table's protocol and metadata the rule forbids, in the words of an error message; None where all is well.
+        name: the name in `readerFeatures` and `writerFeatures`.
+        active: whether the metadata activates the feature on a table that supports it.
+        writes: which writes are allowed where the feature is active.
+        rule: the rule, as worded in an error message.
+        why: the reason for `writes`.
+        is_reader_feature: whether it is a reader-writer feature.
+        legacy_reader_version, legacy_writer_version: the first protocol versions without feature lists that imply the feature.
+        requires: the features that it depends on.
+        preview_names: names under which earlier releases listed the feature.
+        is_read: whether tahoe can read tables that list it.
+        properties: the table properties that are removed when the feature is dropped.
+        conflict: what in a table's protocol and metadata breaks the rule, as worded in an error message; None if nothing does.
     """
 
     name: str
@@ -94,10 +82,11 @@ class Feature:
     conflict: Callable[[Protocol, Metadata], str | None] = lambda _, __: None
 
 
-# --- tests on the metadata
+# --- when the metadata activates a feature
 
 
-def _property(name: str) -> Test:
+def property_is_true(name: str) -> Test:
+    """The test whether a table property is true."""
     return lambda _, configuration: configuration.get(name, "").strip().lower() == "true"
 
 
@@ -130,7 +119,7 @@ def _protected_checkpoints(_: Struct, configuration: Configuration) -> bool:
 
 
 def _type_widening(schema: Struct, configuration: Configuration) -> bool:
-    return _property("delta.enableTypeWidening")(schema, configuration) or _column_key(TYPE_CHANGES)(schema, configuration)
+    return property_is_true("delta.enableTypeWidening")(schema, configuration) or _column_key(TYPE_CHANGES)(schema, configuration)
 
 
 def _always(_: Struct, __: Configuration) -> bool:
@@ -140,34 +129,32 @@ def _always(_: Struct, __: Configuration) -> bool:
 def _against_iceberg_v1(protocol: Protocol, metadata: Metadata) -> str | None:
     """Protocol: "Writer Requirements for IcebergCompatV1"."""
     if mapping_mode(protocol, metadata.configuration) == "none":
-        return "it needs delta.columnMapping.mode name or id"
+        return "it requires delta.columnMapping.mode = name or id"
     if "deletionVectors" in supported_features(protocol):
         return "the table supports deletion vectors, which Iceberg cannot read"
     changed = [path for path, before, after in recorded_changes(metadata.schema) if not is_widening_for_iceberg(before, after)]
     if changed:
-        return f"the type of {', '.join(changed)} was widened as Iceberg cannot widen it"
+        return f"the type of {', '.join(changed)} was widened in a way that Iceberg does not support"
     columns = [".".join(path) for path, field in walk_fields(metadata.schema) if isinstance(field.type, Array | Map) or field.type == VOID]
-    return f"columns of the types array, map and void cannot be read by it: {', '.join(columns)}" if columns else None
+    return f"it does not support columns of type array, map or void: {', '.join(columns)}" if columns else None
 
-
-# --- the table
 
 FEATURES: tuple[Feature, ...] = (
     Feature(
         name="appendOnly",
         legacy_writer_version=2,
-        active=_property("delta.appendOnly"),
+        active=property_is_true("delta.appendOnly"),
         writes=Writes.APPENDS,
         rule="append-only tables",
-        why="Commits must not remove or change data; those that only rearrange it (dataChange=false) may.",
+        why="Commits must not remove or change rows; commits that only rearrange them (dataChange=false) may remove files.",
     ),
     Feature(
         name="invariants",
         legacy_writer_version=2,
         active=_column_key("delta.invariants"),
         writes=Writes.ALL,
-        rule="the invariant of a column",
-        why="Every new row is tested by its SQL expression.",
+        rule="a column invariant",
+        why="The SQL expression is evaluated for every new row.",
     ),
     Feature(
         name="checkConstraints",
@@ -175,15 +162,15 @@ FEATURES: tuple[Feature, ...] = (
         active=_constraints,
         writes=Writes.ALL,
         rule="CHECK constraints",
-        why="Every new row is tested by their SQL expressions.",
+        why="The SQL expressions are evaluated for every new row.",
     ),
     Feature(
         name="changeDataFeed",
         legacy_writer_version=4,
-        active=_property("delta.enableChangeDataFeed"),
+        active=property_is_true("delta.enableChangeDataFeed"),
         writes=Writes.ALL,
         rule="the change data feed",
-        why="Where a version has no cdc files, its adds are inserts and its removes deletes. That is what appends and overwrites are.",
+        why="DML writes cdc files. Appends and overwrites need none: readers take adds as inserts and removes as deletes.",
     ),
     Feature(
         name="generatedColumns",
@@ -191,7 +178,7 @@ FEATURES: tuple[Feature, ...] = (
         active=_column_key("delta.generationExpression"),
         writes=Writes.ALL,
         rule="generated columns",
-        why="Every new row gets the value of an SQL expression, or is tested for it where it brings one.",
+        why="The value of every new row is computed from the SQL expression; a given value is compared with it.",
     ),
     Feature(
         name="columnMapping",
@@ -201,7 +188,7 @@ FEATURES: tuple[Feature, ...] = (
         active=_mapped_columns,
         writes=Writes.ALL,
         rule="column mapping",
-        why="Data files, partition values and statistics are written with physical names, and columns get ids.",
+        why="Data files, partition values and statistics use physical names, and new columns are assigned ids.",
         properties=("delta.columnMapping.maxColumnId",),
     ),
     Feature(
@@ -210,15 +197,15 @@ FEATURES: tuple[Feature, ...] = (
         active=_column_key("delta.identity."),
         writes=Writes.ALL,
         rule="identity columns",
-        why="Values are minted beyond the high-water mark, which moves in the same commit; two that move it conflict.",
+        why="New values continue from the high-water mark, which the same commit updates; two commits that update it conflict.",
     ),
     Feature(
         name="deletionVectors",
         is_reader_feature=True,
-        active=_property("delta.enableDeletionVectors"),
+        active=property_is_true("delta.enableDeletionVectors"),
         writes=Writes.ALL,
         rule="deletion vectors",
-        why="Vectors may be written, and need not be. Files that are removed keep theirs in the tombstone.",
+        why="Writers may write vectors but need not. The tombstone of a removed file keeps its vector.",
         properties=("delta.enableDeletionVectors",),
     ),
     Feature(
@@ -227,7 +214,7 @@ FEATURES: tuple[Feature, ...] = (
         active=_column_type(TIMESTAMP_NTZ),
         writes=Writes.ALL,
         rule="the type timestamp_ntz",
-        why="A type like others.",
+        why="It is written like any other type.",
     ),
     Feature(
         name="variantType",
@@ -236,17 +223,17 @@ FEATURES: tuple[Feature, ...] = (
         active=_column_type(VARIANT),
         writes=Writes.ALL,
         rule="the type variant",
-        why="Written unshredded, as a struct of value and metadata; partition columns cannot have it.",
+        why="Values are written unshredded, as a struct of value and metadata. A partition column cannot be a variant.",
     ),
     Feature(
         name="variantShredding",
         is_reader_feature=True,
         preview_names=("variantShredding-preview",),
         requires=("variantType",),
-        active=_property("delta.enableVariantShredding"),
+        active=property_is_true("delta.enableVariantShredding"),
         writes=Writes.ALL,
         rule="shredded variants",
-        why="Writers may shred and need not.",
+        why="Writers may shred variants but need not.",
     ),
     Feature(
         name="typeWidening",
@@ -255,7 +242,7 @@ FEATURES: tuple[Feature, ...] = (
         active=_type_widening,
         writes=Writes.ALL,
         rule="type widening",
-        why="The recorded changes stay in the schema; a write that may change the schema widens types, and records that.",
+        why="Type changes stay recorded in the schema. Schema evolution widens types and records the change.",
         properties=("delta.enableTypeWidening",),
     ),
     Feature(
@@ -264,7 +251,7 @@ FEATURES: tuple[Feature, ...] = (
         active=_v2_checkpoints,
         writes=Writes.ALL,
         rule="V2 checkpoints",
-        why="It concerns checkpoints only, which a commit need not write; multi-part ones are never written.",
+        why="It constrains only checkpoints, which a commit need not write. Multi-part checkpoints are never written.",
         properties=("delta.checkpointPolicy",),
     ),
     Feature(
@@ -273,14 +260,14 @@ FEATURES: tuple[Feature, ...] = (
         active=_always,
         writes=Writes.ALL,
         rule="the protocol check before VACUUM",
-        why="It concerns VACUUM only; every write checks the writer's protocol.",
+        why="It constrains only VACUUM; every write checks the writer protocol.",
     ),
     Feature(
         name="domainMetadata",
         active=_always,
         writes=Writes.ALL,
         rule="metadata domains",
-        why="Domains stay in the log until an action replaces them, and no write touches one.",
+        why="A domain stays in the log until an action replaces it; other writes leave it alone.",
     ),
     Feature(
         name="clustering",
@@ -288,7 +275,7 @@ FEATURES: tuple[Feature, ...] = (
         active=_always,
         writes=Writes.ALL,
         rule="clustered tables",
-        why="A file need not be clustered when it is written; statistics of the clustering columns are always collected.",
+        why="Writers need not cluster new files. Statistics of the clustering columns are always collected.",
     ),
     Feature(
         name="rowTracking",
@@ -296,7 +283,7 @@ FEATURES: tuple[Feature, ...] = (
         active=_row_ids_are_assigned,
         writes=Writes.ALL,
         rule="the assignment of row ids and row commit versions",
-        why="Where the feature is supported, enabled or not, every new file gets a base row id, unless that is suspended.",
+        why="If the feature is supported, enabled or not, every new file gets a base row id unless row tracking is suspended.",
         properties=(
             "delta.enableRowTracking",
             "delta.rowTrackingSuspended",
@@ -306,10 +293,10 @@ FEATURES: tuple[Feature, ...] = (
     ),
     Feature(
         name="inCommitTimestamp",
-        active=_property("delta.enableInCommitTimestamps"),
+        active=property_is_true("delta.enableInCommitTimestamps"),
         writes=Writes.ALL,
         rule="in-commit timestamps",
-        why="Every commit gets a timestamp later than the one before, when it is put and again when it goes behind another.",
+        why="Every commit gets a timestamp later than that of the previous commit; a retried commit gets a new one.",
         properties=(
             "delta.enableInCommitTimestamps",
             "delta.inCommitTimestampEnablementVersion",
@@ -321,47 +308,47 @@ FEATURES: tuple[Feature, ...] = (
         active=_column_key("CURRENT_DEFAULT"),
         writes=Writes.ALL,
         rule="default values of columns",
-        why="Rows without a value for such a column get that of an SQL expression.",
+        why="Rows without a value for such a column get the value of its SQL expression.",
     ),
     Feature(
         name="icebergCompatV1",
         requires=("columnMapping",),
-        active=_property("delta.enableIcebergCompatV1"),
+        active=property_is_true("delta.enableIcebergCompatV1"),
         writes=Writes.ALL,
         rule="compatibility with Iceberg, version 1",
-        why="Partition columns are written into the data files, timestamps have 64 bits, files tell their rows; the rest is refused.",
+        why="Data files contain the partition columns, timestamps are INT64, and adds carry numRecords. Other violations are refused.",
         conflict=_against_iceberg_v1,
     ),
     Feature(
         name="icebergCompatV2",
         requires=("columnMapping",),
-        active=_property("delta.enableIcebergCompatV2"),
+        active=property_is_true("delta.enableIcebergCompatV2"),
         writes=Writes.NONE,
         rule="compatibility with Iceberg, version 2",
-        why="Partition columns must be in the data files, elements need ids, and some types are not allowed.",
+        why="Data files must contain the partition columns, nested elements need field ids, and some types are not allowed.",
     ),
     Feature(
         name="icebergCompatV3",
         requires=("columnMapping", "rowTracking"),
-        active=_property("delta.enableIcebergCompatV3"),
+        active=property_is_true("delta.enableIcebergCompatV3"),
         writes=Writes.NONE,
         rule="compatibility with Iceberg, version 3",
-        why="Partition columns must be in the data files, elements need ids, and rows are tracked.",
+        why="Data files must contain the partition columns, nested elements need field ids, and row tracking must be on.",
     ),
     Feature(
         name="materializePartitionColumns",
         active=_always,
         writes=Writes.ALL,
         rule="partition columns in data files",
-        why="Where the feature is supported, data files hold the partition columns.",
+        why="Data files contain the partition columns wherever the feature is supported.",
         properties=("delta.enableMaterializePartitionColumnsFeature",),
     ),
     Feature(
         name="checkpointProtection",
         active=_protected_checkpoints,
         writes=Writes.ALL,
-        rule="the protection of old checkpoints",
-        why="Cleanup of the log keeps checkpoints that hide a dropped feature from readers, or removes all of them at once.",
+        rule="checkpoint protection",
+        why="Metadata cleanup keeps the checkpoints that hide a dropped feature from readers, or deletes all of them at once.",
         properties=("delta.requireCheckpointProtectionBeforeVersion",),
     ),
     Feature(
@@ -370,22 +357,22 @@ FEATURES: tuple[Feature, ...] = (
         requires=("inCommitTimestamp", "vacuumProtocolCheck"),
         active=_always,
         writes=Writes.NONE,
-        rule="commits that a catalog ratifies",
-        why="The newest commits are known to the catalog alone, so that the log in the storage may be behind.",
+        rule="catalog-managed commits",
+        why="Only the catalog knows the newest commits, so the log in storage may be out of date.",
         is_read=False,
     ),
 )
 
-_BY_NAME: Mapping[str, Feature] = {name: f for f in FEATURES for name in (f.name, *f.preview_names)}
+FEATURES_BY_NAME: Mapping[str, Feature] = {name: f for f in FEATURES for name in (f.name, *f.preview_names)}
 
 
 def feature_named(name: str) -> Feature | None:
-    """The feature, by its name or a preview name of it."""
-    return _BY_NAME.get(name)
+    """The feature of that name or preview name."""
+    return FEATURES_BY_NAME.get(name)
 
 
 def supported_features(protocol: Protocol) -> frozenset[str]:
-    """The names of the features that a table supports: those listed, and those that its versions imply. Protocol: "Supported Features"."""
+    """The names of the features that a table supports, listed or implied by its versions. Protocol: "Supported Features"."""
     implied = {f.name for f in FEATURES if _is_implied(f, protocol)}
     listed = (protocol.reader_features or frozenset()) | (protocol.writer_features or frozenset())
     return frozenset(implied | listed)
@@ -400,46 +387,48 @@ def _is_implied(feature: Feature, protocol: Protocol) -> bool:
 
 
 def supports(protocol: Protocol, feature: str) -> bool:
-    """Whether a table supports a feature, by its name or a preview name of it."""
-    return _is_among(supported_features(protocol), _BY_NAME[feature])
+    """Whether a table supports a feature, under its name or a preview name."""
+    return is_among(supported_features(protocol), FEATURES_BY_NAME[feature])
 
 
-def _is_among(supported: frozenset[str], feature: Feature) -> bool:
+def is_among(supported: frozenset[str], feature: Feature) -> bool:
+    """Whether the feature is in a set of names, under its name or a preview name."""
     return not supported.isdisjoint((feature.name, *feature.preview_names))
 
 
 def setting(property: FeatureProperty[T], protocol: Protocol, configuration: Configuration, *, table: str = "the table") -> T:
-    """The value that counts of a property that belongs to a feature: the table's, where its protocol has the feature, else the default.
+    """The effective value of a feature's property: the stored value if the protocol supports the feature, else the default.
 
-    Writers of other makes leave properties without the feature; whoever acted on them would break the table for all who go by the
-    protocol. What readers must know counts only where the protocol tells readers.
+    Other writers may leave such properties on a table without the feature. Acting on them would break the table for readers and writers
+    that follow the protocol. For a reader feature, the value takes effect only if the protocol requires it of readers.
 
     Raises:
-        InvalidPropertyError: the table holds a text that is no value.
+        InvalidPropertyError: the stored text is not a valid value.
     """
     text = configuration.get(property.name)
-    if text is None or not supports(protocol, property.feature) or not _is_told_to_readers(protocol, _BY_NAME[property.feature]):
+    if (
+        text is None
+        or not supports(protocol, property.feature)
+        or not _is_required_of_readers(protocol, FEATURES_BY_NAME[property.feature])
+    ):
         return property.default
     return property.read(text, table=table)
 
 
-def _is_told_to_readers(protocol: Protocol, feature: Feature) -> bool:
+def _is_required_of_readers(protocol: Protocol, feature: Feature) -> bool:
     if not feature.is_reader_feature or protocol.reader_version == feature.legacy_reader_version:
         return True
-    return protocol.reader_version >= READER_VERSION_FEATURES and _is_among(protocol.reader_features or frozenset(), feature)
-
-
-# --- may this table be read, may it be written
+    return protocol.reader_version >= READER_VERSION_FEATURES and is_among(protocol.reader_features or frozenset(), feature)
 
 
 def check_readable(protocol: Protocol, metadata: Metadata, *, table: str) -> None:
-    """Refuse a table that this version of tahoe would read wrongly.
+    """Refuse a table that this version of tahoe would read incorrectly.
 
     Raises:
-        UnsupportedProtocolVersionError: the reader version is not known.
-        UnsupportedReaderFeatureError: names the reader features that are not known.
+        UnsupportedProtocolVersionError: the reader version is unknown.
+        UnsupportedReaderFeatureError: the table requires reader features that are unknown; the error lists them.
         UnsupportedFileFormatError: the data files are not Parquet.
-        UnsupportedTypeChangeError: the schema records a type change that the protocol does not have.
+        UnsupportedTypeChangeError: the schema records a type change that the protocol does not allow.
     """
     if protocol.reader_version not in READER_VERSIONS:
         raise _unknown_version(protocol, table)
@@ -456,13 +445,13 @@ def check_writable(protocol: Protocol, metadata: Metadata, *, table: str, remove
     """Refuse a write that would break a rule of the table.
 
     Args:
-        removes_data: the write takes rows out of the table; one that only rearranges them (`dataChange` false) does not.
+        removes_data: whether the write removes rows; a write that only rearranges them (`dataChange` false) does not.
 
     Raises:
-        DeltaProtocolError: as `check_readable`, since a writer reads first.
-        UnsupportedProtocolVersionError, UnsupportedWriterFeatureError: a version, or named features, that are not known.
-        WriteNotImplementedError: a rule is active that is not enforced yet; names the feature.
-        AppendOnlyTableError: rows would be removed from an append-only table.
+        DeltaProtocolError: as `check_readable`, because a writer must be able to read the table.
+        UnsupportedProtocolVersionError, UnsupportedWriterFeatureError: the writer version, or a writer feature, is unknown.
+        WriteNotImplementedError: an active feature is not implemented yet; the error names it.
+        AppendOnlyTableError: the write would remove rows from an append-only table.
     """
     check_readable(protocol, metadata, table=table)
     if protocol.writer_version not in WRITER_VERSIONS:
@@ -472,7 +461,7 @@ def check_writable(protocol: Protocol, metadata: Metadata, *, table: str, remove
     if unknown:
         raise UnsupportedWriterFeatureError(table=table, features=", ".join(unknown), tahoe_version=VERSION)
     if SYMLINK_MANIFESTS.get(metadata.configuration):
-        rule = "manifests for other engines are written with each commit"
+        rule = "writing symlink manifests with each commit"
         raise WriteNotImplementedError(table=table, rule=rule, feature=SYMLINK_MANIFESTS.name, tahoe_version=VERSION)
     for feature in active_features(protocol, metadata):
         if feature.writes is Writes.NONE:
@@ -485,7 +474,7 @@ def check_writable(protocol: Protocol, metadata: Metadata, *, table: str, remove
 
 
 def keeps_partitions_in_files(protocol: Protocol, metadata: Metadata) -> bool:
-    """Whether data files must hold the partition columns. Protocol: "Materialize Partition Columns"."""
+    """Whether data files must contain the partition columns. Protocol: "Materialize Partition Columns"."""
     names = {feature.name for feature in active_features(protocol, metadata)}
     return not names.isdisjoint(("materializePartitionColumns", "icebergCompatV1"))
 
@@ -494,238 +483,16 @@ def active_features(protocol: Protocol, metadata: Metadata) -> Iterator[Feature]
     """The features that are supported and whose metadata requirements are met. Protocol: "Active Features"."""
     supported = supported_features(protocol)
     for feature in FEATURES:
-        if _is_among(supported, feature) and feature.active(metadata.schema, metadata.configuration):
+        if is_among(supported, feature) and feature.active(metadata.schema, metadata.configuration):
             yield feature
+
+
+def is_activated_by_metadata(feature: Feature) -> bool:
+    """Whether the schema or a property activates the feature; the others are active wherever they are supported."""
+    return feature.active is not _always and feature.active is not _row_ids_are_assigned
 
 
 def _unknown_version(protocol: Protocol, table: str) -> UnsupportedProtocolVersionError:
     return UnsupportedProtocolVersionError(
         table=table, reader=protocol.reader_version, writer=protocol.writer_version, tahoe_version=VERSION
-    )
-
-
-# --- what a table must declare
-
-# Features that are on wherever they are supported say nothing about what a schema or a property needs. Defaults need
-# their feature to be asked for by name, as in the reference.
-_NOT_BY_METADATA = frozenset({"allowColumnDefaults"})
-_NEEDED_BY_METADATA = tuple(
-    f for f in FEATURES if f.active is not _always and f.active is not _row_ids_are_assigned and f.name not in _NOT_BY_METADATA
-) + tuple(
-    replace(f, active=_property(name))
-    for f, name in (
-        (_BY_NAME["rowTracking"], "delta.enableRowTracking"),
-        (_BY_NAME["materializePartitionColumns"], "delta.enableMaterializePartitionColumnsFeature"),
-    )
-)
-
-
-# Properties that ask for a protocol, and are not stored as properties.
-_PROTOCOL_PROPERTIES = (FEATURE_PREFIX, MIN_READER_VERSION, MIN_WRITER_VERSION, "delta.ignoreProtocolDefaults")
-
-
-def split_features(properties: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """Properties that the table stores, and those that ask for a protocol."""
-    asked = {k: v for k, v in properties.items() if k.startswith(_PROTOCOL_PROPERTIES)}
-    return {k: v for k, v in properties.items() if k not in asked}, asked
-
-
-def protocol_for_new_table(schema: Struct, configuration: Configuration, *, table: str = "the table") -> Protocol:
-    """(1, 2), unless the schema or a property needs more.
-
-    Args:
-        configuration: the table properties, with those that ask for a protocol: `delta.feature.<name>`, `delta.minReaderVersion` and
-            `delta.minWriterVersion`.
-
-    Raises:
-        InvalidPropertyError: a version or a feature that does not exist.
-    """
-    start = NEW_TABLE
-    if MIN_READER_VERSION in configuration or MIN_WRITER_VERSION in configuration:
-        start = _asked_for(configuration, NEW_TABLE, table)
-    return upgrade(start, needed_features(schema, configuration, table=table))
-
-
-def upgrade_for(protocol: Protocol, schema: Struct, configuration: Configuration, *, table: str = "the table") -> Protocol:
-    """The protocol of a table once it has this schema and these properties; the same if it has all they need.
-
-    Raises:
-        InvalidPropertyError: a version or a feature that does not exist.
-    """
-    asked = _asked_for(configuration, protocol, table)
-    grown = _to_versions(protocol, max(asked.reader_version, protocol.reader_version), max(asked.writer_version, protocol.writer_version))
-    return upgrade(grown, needed_features(schema, configuration, table=table))
-
-
-def needed_features(schema: Struct, configuration: Configuration, *, table: str = "the table") -> frozenset[str]:
-    """The names of features that a schema and properties need, and those that `delta.feature.<name>` asks for.
-
-    Raises:
-        InvalidPropertyError: a feature that does not exist, or a value other than `supported`.
-    """
-    needed = {f.name for f in _NEEDED_BY_METADATA if f.active(schema, configuration)}
-    return frozenset(needed | {_named_in_property(key, value, table) for key, value in configuration.items() if _is_feature_key(key)})
-
-
-def _is_feature_key(key: str) -> bool:
-    return key.lower().startswith(FEATURE_PREFIX)
-
-
-def _named_in_property(key: str, value: str, table: str) -> str:
-    asked = key[len(FEATURE_PREFIX) :].lower()
-    name = next((name for name in _BY_NAME if name.lower() == asked), None)
-    if name is None:
-        raise UnknownFeaturePropertyError(property=key, table=table, tahoe_version=VERSION, known=", ".join(sorted(_BY_NAME)))
-    if value.strip().lower() not in _ACTIVE_VALUES:
-        raise InvalidPropertyError(property=key, table=table, value=value, detail="a feature can only be set to supported")
-    return name
-
-
-def _asked_for(configuration: Configuration, default: Protocol, table: str) -> Protocol:
-    """The versions that properties ask for, as a protocol without features."""
-    reader = _version(configuration, MIN_READER_VERSION, READER_VERSIONS, default.reader_version, table)
-    lowest_writer = WRITER_VERSION_FEATURES if reader >= READER_VERSION_FEATURES else default.writer_version
-    writer = _version(configuration, MIN_WRITER_VERSION, WRITER_VERSIONS, lowest_writer, table)
-    if reader >= READER_VERSION_FEATURES and writer < WRITER_VERSION_FEATURES:
-        detail = f"reader version {reader} needs writer version {WRITER_VERSION_FEATURES}"
-        raise InvalidPropertyError(property=MIN_WRITER_VERSION, table=table, value=writer, detail=detail)
-    return Protocol(
-        reader_version=reader,
-        writer_version=writer,
-        reader_features=frozenset() if reader >= READER_VERSION_FEATURES else None,
-        writer_features=frozenset() if writer >= WRITER_VERSION_FEATURES else None,
-    )
-
-
-def _version(configuration: Configuration, key: str, known: range, default: int, table: str) -> int:
-    value = configuration.get(key)
-    if value is None:
-        return default
-    if not value.strip().isdigit() or int(value) not in known:
-        detail = f"versions are {known.start} to {known.stop - 1}"
-        raise InvalidPropertyError(property=key, table=table, value=value, detail=detail)
-    return int(value)
-
-
-def upgrade(protocol: Protocol, needed: Iterable[str]) -> Protocol:
-    """The lowest protocol that supports what this one does, and the features needed with all that they require.
-
-    A table that goes over to lists of features lists every one that its old versions implied.
-    """
-    missing = _with_requirements(needed, supported_features(protocol))
-    if not missing:
-        return protocol
-    features = [_BY_NAME[name] for name in missing]
-    reader = max([protocol.reader_version, *(_reader_version_for(f) for f in features)])
-    grown = _to_versions(protocol, reader, WRITER_VERSION_FEATURES)
-    named_for_readers = {name for name in missing if _BY_NAME[name].is_reader_feature}
-    return replace(
-        grown,
-        writer_features=(grown.writer_features or frozenset()) | missing,
-        reader_features=None if grown.reader_features is None else grown.reader_features | named_for_readers,
-    )
-
-
-def _with_requirements(needed: Iterable[str], supported: frozenset[str]) -> frozenset[str]:
-    """What is not there yet. A feature that is there under a preview name is there."""
-    missing: set[str] = set()
-    queue = list(needed)
-    while queue:
-        name = queue.pop()
-        feature = _BY_NAME[name]
-        if name in missing or _is_among(supported, feature):
-            continue
-        missing.add(name)
-        queue.extend(feature.requires)
-    return frozenset(missing)
-
-
-def _reader_version_for(feature: Feature) -> int:
-    if not feature.is_reader_feature:
-        return READER_VERSIONS.start
-    return feature.legacy_reader_version or READER_VERSION_FEATURES
-
-
-def _to_versions(protocol: Protocol, reader: int, writer: int) -> Protocol:
-    """The same features under higher versions, as lists where these have lists."""
-    supported = supported_features(protocol)
-    if reader >= READER_VERSION_FEATURES:
-        writer = WRITER_VERSION_FEATURES
-    listed_for_readers = frozenset(name for name in supported if (f := feature_named(name)) is not None and f.is_reader_feature)
-    return Protocol(
-        reader_version=reader,
-        writer_version=writer,
-        writer_features=supported if writer >= WRITER_VERSION_FEATURES else None,
-        reader_features=(protocol.reader_features or frozenset()) | listed_for_readers if reader >= READER_VERSION_FEATURES else None,
-    )
-
-
-# --- features that a table gives up
-
-
-def droppable_feature(protocol: Protocol, name: str, *, table: str) -> Feature:
-    """A feature that may leave a table once nothing of it is left there.
-
-    Args:
-        name: in whatever case; a preview name is one too.
-
-    Raises:
-        UnknownFeatureError, PropertyNoFeatureError: there is no such feature.
-        FeatureNotPresentError: the table does not support it.
-        DependentFeatureError: another feature of the table requires it.
-        FeatureNotDroppableError: nobody can tell what the table has of it.
-    """
-    feature = next((f for known, f in _BY_NAME.items() if known.lower() == name.lower()), None)
-    if feature is None and find_property(name) is not None:
-        detail, remedy = "it is a property of tables", "Unset it: ALTER TABLE ... UNSET TBLPROPERTIES."
-        raise PropertyNoFeatureError(feature=name, table=table, detail=detail, remedy=remedy)
-    if feature is None:
-        detail, remedy = f"tahoe {VERSION} knows no such feature", f"It knows {', '.join(sorted(_BY_NAME))}."
-        raise UnknownFeatureError(feature=name, table=table, detail=detail, remedy=remedy)
-    supported = supported_features(protocol)
-    if not _is_among(supported, feature):
-        detail, remedy = "the table does not support it", f"It supports {', '.join(sorted(supported)) or 'none'}."
-        raise FeatureNotPresentError(feature=feature.name, table=table, detail=detail, remedy=remedy)
-    needs = [other.name for other in map(feature_named, sorted(supported)) if other is not None and feature.name in other.requires]
-    if needs:
-        detail, remedy = f"other features of the table require it: {', '.join(needs)}", "Drop them first."
-        raise DependentFeatureError(feature=feature.name, table=table, detail=detail, remedy=remedy)
-    if feature.name in _NEVER_DROPPED:
-        remedy = "Copy the rows to a new table without it."
-        raise FeatureNotDroppableError(feature=feature.name, table=table, detail=_NEVER_DROPPED[feature.name], remedy=remedy)
-    return feature
-
-
-_NEVER_DROPPED = {
-    "variantShredding": "the log does not tell which files hold shredded values",
-    "catalogManaged": "a catalog knows commits that the log does not have",
-}
-
-
-def uses_of(feature: Feature, schema: Struct, configuration: Configuration) -> list[str]:
-    """The columns and the properties that need a feature; what no metadata asks for is used by none."""
-    if feature.active in (_always, _row_ids_are_assigned):
-        return []
-    columns = [field.name for field in schema if feature.active(Struct((field,)), {})]
-    return columns + [key for key, value in configuration.items() if feature.active(Struct(()), {key: value})]
-
-
-def without_feature(protocol: Protocol, feature: Feature) -> Protocol:
-    """The lowest protocol that supports what this one does but for one feature: by versions alone, where these say the same."""
-    rest = supported_features(protocol) - {feature.name, *feature.preview_names}
-    by_versions = (Protocol(reader_version=r, writer_version=w) for w in range(1, WRITER_VERSION_FEATURES) for r in (1, 2))
-    found = next((candidate for candidate in by_versions if supported_features(candidate) == rest), None)
-    if found is not None:
-        return found
-    known = [other for other in map(feature_named, rest) if other is not None]
-    listed = (protocol.reader_features or frozenset()) & rest
-    for_readers = {name for name in rest if (other := feature_named(name)) is not None and other.is_reader_feature} | listed
-    reader = max([READER_VERSIONS.start, *(_reader_version_for(other) for other in known)])
-    if any(feature_named(name) is None for name in for_readers):
-        reader = READER_VERSION_FEATURES
-    return Protocol(
-        reader_version=reader,
-        writer_version=WRITER_VERSION_FEATURES,
-        writer_features=rest,
-        reader_features=frozenset(for_readers) if reader >= READER_VERSION_FEATURES else None,
     )

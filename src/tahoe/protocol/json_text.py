@@ -1,6 +1,6 @@
-"""JSON of a log, whose bytes anybody may have written.
+"""Parsing JSON from a log, which is untrusted input.
 
-What comes out is not nested deeper than Python can follow, and whatever is wrong with a text is a ValueError.
+Values are never nested too deeply for recursive code, and every invalid text raises a ValueError.
 """
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-# A struct inside a struct takes three levels of a schema's text, so that a hundred fit into each other; each level may take a frame of
-# Python's stack when it is walked, of which there are a thousand.
+# Each nested struct takes three levels of JSON, so a hundred of them can be nested. Walking a value may take a stack frame per level, and
+# Python allows a thousand.
 DEPTH_MAX = 300
 
 
@@ -17,7 +17,7 @@ def load_json(text: str | bytes, **hooks: Any) -> Any:
     """The value of a JSON text; `hooks` are those of `json.loads`.
 
     Raises:
-        ValueError: it is no JSON, no UTF-8, or nested deeper than `DEPTH_MAX`.
+        ValueError: it is not JSON, not UTF-8, or nested deeper than `DEPTH_MAX`.
     """
     try:
         decoded = text if isinstance(text, str) else text.decode("utf-8-sig")
@@ -49,7 +49,7 @@ def _children(value: Any) -> Any:
 
 
 def is_text(value: Any) -> bool:
-    """Whether a value is text that can be written: JSON can escape halves of characters, which are none."""
+    """Whether a value is a string that UTF-8 can encode: JSON escapes can produce lone surrogates, which it cannot."""
     if not isinstance(value, str):
         return False
     if value.isascii():

@@ -1,6 +1,6 @@
-"""The `_last_checkpoint` file: a hint where the newest checkpoint is, with its JSON checksum.
+"""The `_last_checkpoint` file: a hint to the newest checkpoint, with a JSON checksum.
 
-Protocol: "Last Checkpoint File", "JSON checksum". A hint that is broken is no hint: it costs a longer listing, never correctness.
+Protocol: "Last Checkpoint File", "JSON checksum". An invalid hint is ignored: it costs a longer listing, never correctness.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ class LastCheckpoint:
 
 
 class _Number(str):
-    """A number as it was written, since its text is its canonical form."""
+    """The verbatim text of a number, which is its canonical form."""
 
     __slots__ = ()
 
 
 def parse_last_checkpoint(data: bytes) -> LastCheckpoint | None:
-    """The hint, or None where the text is no such JSON, names no version, or fails its own checksum."""
+    """The hint; None if the JSON is invalid, has no version, or does not match its checksum."""
     try:
         value = _load(data)
         if "checksum" in value and value["checksum"] != checksum(value):
@@ -48,7 +48,7 @@ def parse_last_checkpoint(data: bytes) -> LastCheckpoint | None:
 
 
 def encode_last_checkpoint(hint: LastCheckpoint) -> bytes:
-    """The file's content, checksum included."""
+    """The file's content, including the checksum."""
     fields = {
         "version": hint.version,
         "size": hint.size,
@@ -76,7 +76,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def checksum(value: Mapping[str, Any]) -> str:
-    """The MD5 digest of the canonical form, its own key left out."""
+    """The MD5 digest of the canonical form, without the checksum's own key."""
     return hashlib.md5(canonical_form(value).encode(), usedforsecurity=False).hexdigest()
 
 

@@ -1,6 +1,6 @@
-"""The names of the files in `_delta_log`, and which of them make up a version.
+"""The names of the files in `_delta_log`, and which files reconstruct a version.
 
-Protocol: "Delta Log Entries", "Checkpoints", "Log Compaction Files", "Version Checksum File". Names in, names out: nothing is read here.
+Protocol: "Delta Log Entries", "Checkpoints", "Log Compaction Files", "Version Checksum File". Works on names only: nothing is read here.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ _PATTERNS: Mapping[Kind, re.Pattern[str]] = {
     Kind.CHECKSUM: re.compile(r"(?P<version>\d{20})\.crc"),
 }
 
-# Versions are Java's signed longs, and twenty digits can say more.
+# Versions are signed 64-bit integers; twenty digits can hold larger numbers.
 VERSION_MAX = (1 << 63) - 1
 
-# Of several checkpoints of one version, the one that cannot be half written or overwritten comes first.
+# If a version has several checkpoints, one that cannot be partially written or overwritten is preferred.
 _PREFERENCE = (Kind.UUID_CHECKPOINT, Kind.CLASSIC_CHECKPOINT, Kind.MULTI_PART_CHECKPOINT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogFile:
-    """A file of the log as its name describes it. `version` is the first one of a compacted file, `end_version` its last."""
+    """A file of the log, described by its name. A compacted file covers `version` to `end_version`."""
 
     kind: Kind
     name: str
@@ -61,7 +61,7 @@ class LogFile:
 
     @property
     def identity(self) -> tuple[int, str]:
-        """By which the file is known again, as storages tell it: another one may take its name."""
+        """Identifies the file's content: another file may later have the same name."""
         return self.size_bytes, self.etag or str(self.modified_ms)
 
     @property
@@ -74,7 +74,7 @@ class LogFile:
 
 
 def parse_name(name: str, *, size_bytes: int = 0, modified_ms: int = 0, etag: str = "") -> LogFile | None:
-    """What a file of `_delta_log` is, or None for names that mean nothing to the protocol."""
+    """The file of `_delta_log` that a name denotes; None for names that the protocol does not define."""
     for kind, pattern in _PATTERNS.items():
         if found := pattern.fullmatch(name):
             groups = found.groupdict()
@@ -125,7 +125,7 @@ def uuid_checkpoint_name(version: int, uuid: str, encoding: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
-    """A complete checkpoint: one file, or all parts of a multi-part one in order."""
+    """A complete checkpoint: a single file, or all parts of a multi-part checkpoint in order."""
 
     version: int
     files: tuple[LogFile, ...]
@@ -133,17 +133,17 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:
-    """The files from which a version is rebuilt: a checkpoint, if there is one, and what came after it, oldest first."""
+    """The files that reconstruct a version: a checkpoint, if there is one, and the commits after it, oldest first."""
 
     version: int
     checkpoint: Checkpoint | None
     deltas: tuple[LogFile, ...]
-    commit: LogFile | None  # of the version itself; None where metadata cleanup has left only the checkpoint
+    commit: LogFile | None  # of the version itself; None if metadata cleanup left only the checkpoint
     checksum: LogFile | None = None  # of the version itself, if it has one
 
 
 def complete_checkpoints(files: Iterable[LogFile]) -> list[Checkpoint]:
-    """Every checkpoint whose parts are all there, best first: the newest version, then the safest kind.
+    """All checkpoints without missing parts, best first: by newest version, then by safest kind.
 
     Protocol: "readers must ignore multi-part checkpoints with missing parts".
     """
@@ -155,7 +155,7 @@ def complete_checkpoints(files: Iterable[LogFile]) -> list[Checkpoint]:
     complete = []
     for (version, kind, identity), members in groups.items():
         members.sort(key=lambda f: f.part)
-        # The number of parts is a name's claim: nothing is made that is as long as it says.
+        # The number of parts in a name is untrusted: do not allocate anything of that size.
         if len(members) == members[0].parts and all(f.part == number for number, f in enumerate(members, start=1)):
             rank = (-version, _PREFERENCE.index(kind), str(identity))
             complete.append((rank, Checkpoint(version=version, files=tuple(members))))
@@ -163,16 +163,16 @@ def complete_checkpoints(files: Iterable[LogFile]) -> list[Checkpoint]:
 
 
 def expired_files(files: Iterable[LogFile], cutoff: int, *, protected_before: int = 0) -> tuple[Checkpoint | None, list[LogFile]]:
-    """What metadata cleanup may delete, oldest first, so that all versions from `cutoff` on stay readable.
+    """The files that metadata cleanup may delete, oldest first. All versions from `cutoff` on stay readable.
 
-    Protocol: "Metadata Cleanup", steps 2 and 3. The commit of the checkpoint that is kept stays as well: it has the provenance.
+    Protocol: "Metadata Cleanup", steps 2 and 3. The commit of the retained checkpoint is kept too, for its commit provenance.
 
     Args:
-        cutoff: the newest version that need not be the last to stay readable by the table's retention.
-        protected_before: `delta.requireCheckpointProtectionBeforeVersion`: what is before may go all at once only.
+        cutoff: the oldest version that the table's retention keeps readable.
+        protected_before: `delta.requireCheckpointProtectionBeforeVersion`; the files before it may only be deleted all at once.
 
     Returns:
-        the checkpoint that everything later depends on, or None where there is none; and the files.
+        the checkpoint that all retained versions depend on, or None if there is none; and the files.
     """
     listed = list(files)
     kept = next((c for c in complete_checkpoints(listed) if c.version <= cutoff), None)
@@ -183,7 +183,7 @@ def expired_files(files: Iterable[LogFile], cutoff: int, *, protected_before: in
 
 
 def readable_versions(files: Iterable[LogFile]) -> tuple[int, int] | None:
-    """The oldest and newest version that the listing covers without a gap up to the newest, or None for an empty log."""
+    """The oldest and newest version that can be read, without a gap between them; None for an empty log."""
     listed = list(files)
     commits = {f.version for f in listed if f.kind is Kind.COMMIT}
     checkpoints = {c.version for c in complete_checkpoints(listed)}
@@ -198,21 +198,21 @@ def readable_versions(files: Iterable[LogFile]) -> tuple[int, int] | None:
 
 
 def plan_segment(files: Iterable[LogFile], version: int | None, *, table: str, unusable: Set[str] = frozenset()) -> Segment:
-    """Choose the files that rebuild a version (the newest if None).
+    """Choose the files that reconstruct a version (the newest if None).
 
     Args:
-        unusable: names of checkpoints and compacted files that were found to be broken; they are passed over.
+        unusable: names of corrupt checkpoints and compacted files, which are skipped.
 
     Raises:
-        VersionNotFoundError: there is no such version, with the range there is.
-        MissingVersionError: a commit in between is missing and no checkpoint covers it.
+        VersionNotFoundError: there is no such version; the error gives the available range.
+        MissingVersionError: a commit is missing and no checkpoint covers it.
     """
     listed = [f for f in files if f.name not in unusable]
     commits = {f.version: f for f in listed if f.kind is Kind.COMMIT}
     checkpoints = complete_checkpoints(listed)
     newest = max([*commits, *(c.version for c in checkpoints)], default=None)
     if newest is None:
-        raise MissingVersionError(table=table, version="0", detail="there is no commit and no usable checkpoint")
+        raise MissingVersionError(table=table, version="0", detail="it has no commit and no usable checkpoint")
     target = newest if version is None else version
     if not 0 <= target <= newest:
         earliest, latest = readable_versions(listed) or (newest, newest)
@@ -231,7 +231,7 @@ def plan_segment(files: Iterable[LogFile], version: int | None, *, table: str, u
 def _cover(
     start: int, target: int, commits: Mapping[int, LogFile], listed: list[LogFile], asked: int | None, table: str
 ) -> tuple[LogFile, ...]:
-    """Commits and, where they reach, compacted files that cover `start` to `target` without a gap."""
+    """The commits, and compacted files where possible, that cover `start` to `target` without a gap."""
     longest: dict[int, LogFile] = {}
     for file in listed:
         if file.kind is Kind.COMPACTED and file.version < file.end_version <= target:
@@ -256,7 +256,7 @@ def _gap(
     return MissingVersionError(
         table=table,
         version=target,
-        detail=f"{commit_name(missing)} is missing, and no checkpoint covers it (the log has versions {_ranges(sorted(commits))})",
+        detail=f"{commit_name(missing)} is missing, and no checkpoint covers it (the log has commits {_ranges(sorted(commits))})",
     )
 
 

@@ -1,9 +1,9 @@
 """Partition values as text and as typed values, and the paths of files in the log.
 
-Protocol: "Partition Value Serialization", and `path` of "Add File and Remove File". Knows nothing of storage: a url is text here.
-Values are Python's: int, float, bool, str, bytes, `Decimal`, `date`, and `datetime` (aware in UTC for timestamp, naive for
-timestamp_ntz). A date or timestamp that Python's calendar cannot hold (years before 1 and after 9999, which Spark can write) is the
-int that Arrow and Parquet store for it: days, or microseconds, since 1970-01-01.
+Protocol: "Partition Value Serialization", and `path` of "Add File and Remove File". URLs are only text here.
+Typed values are int, float, bool, str, bytes, `Decimal`, `date`, and `datetime` (aware in UTC for timestamp, naive for timestamp_ntz).
+Dates and timestamps outside Python's calendar (years before 1 and after 9999, which Spark can write) are the ints that Arrow and Parquet
+store: days, or microseconds, since 1970-01-01.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _EPOCH_DAY = date(1970, 1, 1).toordinal()
 _MICROSECOND = timedelta(microseconds=1)
 _DAY_MICROS = 86_400_000_000
 
-# The Gregorian calendar repeats after 400 years: a year out of Python's range is looked up in a cycle that is inside.
+# The Gregorian calendar repeats every 400 years, so a year outside Python's range is mapped to one inside it.
 _CYCLE_YEARS, _CYCLE_DAYS = 400, 146_097
 _EARLY_CYCLE, _LATE_CYCLE = 400, 9200
 
@@ -44,10 +44,10 @@ _ESCAPED_BYTES = re.compile(r"(?:\\u00[0-9A-Fa-f]{2})+")
 
 
 def parse_partition_value(text: str | None, data_type: DataType, *, zone: tzinfo = UTC, table: str = "the table") -> Any:
-    """The typed value of one entry of `partitionValues`; None for null and for the empty text, whatever the type.
+    """The typed value of one entry of `partitionValues`; None for null and, for every type, the empty string.
 
     Args:
-        zone: the time zone of the writer, for timestamps that are written without one.
+        zone: the writer's time zone, for timestamps without one.
 
     Raises:
         InvalidPartitionValueError: the text is not a value of that type.
@@ -65,12 +65,12 @@ def parse_partition_value(text: str | None, data_type: DataType, *, zone: tzinfo
 
 
 def format_partition_value(value: Any, data_type: DataType, *, table: str = "the table") -> str | None:
-    """The text for `partitionValues`. The empty text and the empty binary become null, as the protocol has it.
+    """The text for `partitionValues`. As the protocol requires, the empty string and the empty binary become null.
 
-    Timestamps are written in UTC as ISO 8601 with six digits. The inverse of `parse_partition_value`.
+    Timestamps are written in UTC as ISO 8601 with microseconds. The inverse of `parse_partition_value`.
 
     Raises:
-        UnsupportedOperationError: a binary value that the text form cannot carry to every reader.
+        UnsupportedOperationError: a binary value that not every reader could read back from text.
     """
     if value is None or value == "" or value == b"":
         return None
@@ -94,15 +94,15 @@ def format_partition_value(value: Any, data_type: DataType, *, table: str = "the
 
 
 def may_be_stored_as_null(data_type: DataType) -> bool:
-    """Whether a partition column of that type has values that are stored as null: the empty ones."""
+    """Whether a partition column of that type has values (the empty ones) that are stored as null."""
     return data_type in (STRING, BINARY)
 
 
 def parse_boolean(text: str) -> bool:
-    """`true` or `false`, in any case.
+    """`true` or `false`, case-insensitively.
 
     Raises:
-        ValueError: another text.
+        ValueError: any other text.
     """
     word = text.strip().lower()
     if word not in ("true", "false"):
@@ -125,10 +125,10 @@ def _integer_parser(bits: int) -> Callable[[str, tzinfo], int]:
 
 
 def parse_decimal(text: str, data_type: Decimal) -> PyDecimal:
-    """A decimal of exactly the type's scale; more digits after the point are rounded half up, as Spark's cast does.
+    """A decimal with exactly the type's scale; excess fractional digits are rounded half up, as in Spark's cast.
 
     Raises:
-        ValueError, InvalidOperation: no number, or too large for the type.
+        ValueError, InvalidOperation: not a number, or too large for the type.
     """
     return _quantized(PyDecimal(text.strip()), data_type)
 
@@ -137,12 +137,12 @@ def _quantized(value: PyDecimal, data_type: Decimal) -> PyDecimal:
     context = Context(prec=DECIMAL_PRECISION_MAX + 1, rounding=ROUND_HALF_UP)
     rounded = PyDecimal(value).quantize(PyDecimal(1).scaleb(-data_type.scale), context=context)
     if rounded.adjusted() >= data_type.precision - data_type.scale and rounded != 0:
-        raise ValueError(f"{value} has more than {data_type.precision - data_type.scale} digits before the point")
+        raise ValueError(f"{value} has more than {data_type.precision - data_type.scale} integer digits")
     return rounded
 
 
 def single_precision(value: float) -> float:
-    """The nearest value of a 4-byte float, which is what a column of type float holds."""
+    """The nearest 4-byte float, which is what a column of type float stores."""
     try:
         rounded: float = struct.unpack("<f", struct.pack("<f", value))[0]
     except OverflowError:
@@ -157,7 +157,7 @@ def _float_text(value: float) -> str:
 
 
 def _parse_binary(text: str) -> bytes:
-    """Spark writes the bytes as UTF-8 text; others write each byte as six characters, \\u0001."""
+    """Spark writes the bytes as UTF-8 text; other writers write each byte as an escape of six characters, \\u0001."""
     if _ESCAPED_BYTES.fullmatch(text):
         return bytes(int(text[i + 2 : i + 6], 16) for i in range(0, len(text), 6))
     return text.encode("utf-8", "surrogatepass")
@@ -172,7 +172,7 @@ def _binary_text(value: bytes, table: str) -> str:
         raise UnsupportedOperationError(
             operation="Partitioning by a binary column",
             table=table,
-            detail=f"the value {value!r} is no UTF-8 text, and partition values are texts",
+            detail=f"the value {value!r} is not valid UTF-8, but partition values are strings",
             remedy="Encode the column first, with hex() or base64(), or partition by another column.",
         )
     return text
@@ -182,33 +182,33 @@ def _binary_text(value: bytes, table: str) -> str:
 
 
 def parse_date(text: str) -> date | int:
-    """A date from `yyyy-MM-dd`, or its days since 1970 where Python has no such year.
+    """A date from `yyyy-MM-dd`, or its days since 1970 if Python's calendar does not include it.
 
     Raises:
-        ValueError: no date.
+        ValueError: not a date.
     """
     found = _DATE.fullmatch(text.strip())
     if found is None:
-        # Spark casts a timestamp's text to the date it starts with.
+        # Spark casts the text of a timestamp to its date.
         found = _TIMESTAMP.fullmatch(text.strip()) or _refuse(text)
     return from_days(_days(int(found[1]), int(found[2]), int(found[3])))
 
 
 def parse_timestamp(text: str, zone: tzinfo) -> datetime | int:
-    """An aware datetime in UTC, or its microseconds since 1970. A zone in the text goes before `zone`.
+    """An aware datetime in UTC, or its microseconds since 1970. A time zone in the text takes precedence over `zone`.
 
     Raises:
-        ValueError: no timestamp.
+        ValueError: not a timestamp.
     """
     naive, suffix = _local_micros(text)
     return from_micros(naive - _offset_micros(naive, zone_of(suffix) if suffix else zone), UTC)
 
 
 def parse_timestamp_ntz(text: str) -> datetime | int:
-    """A naive datetime, or its microseconds since 1970; a zone in the text is left aside, as Spark's cast does.
+    """A naive datetime, or its microseconds since 1970. A time zone in the text is ignored, as in Spark's cast.
 
     Raises:
-        ValueError: no timestamp.
+        ValueError: not a timestamp.
     """
     return from_micros(_local_micros(text)[0], None)
 
@@ -233,7 +233,7 @@ def _days(year: int, month: int, day: int) -> int:
 
 
 def _offset_micros(naive_micros: int, zone: tzinfo) -> int:
-    """How far local time is ahead of UTC. In a gap the offset before it counts, in an overlap the earlier instant, as in Java."""
+    """The UTC offset of local time. As in Java, a gap uses the offset before it, and an overlap the earlier instant."""
     local = from_micros(naive_micros, None)
     if isinstance(local, int):
         local = _calendar_twin(naive_micros)
@@ -242,20 +242,20 @@ def _offset_micros(naive_micros: int, zone: tzinfo) -> int:
 
 
 def _calendar_twin(micros: int) -> datetime:
-    """The same month, day, weekday and time in a year that Python has."""
+    """The same month, day, weekday and time in a year that Python's calendar includes."""
     cycle = _CYCLE_DAYS * _DAY_MICROS
     base = _days(_LATE_CYCLE if micros > 0 else _EARLY_CYCLE, 1, 1) * _DAY_MICROS
     return _EPOCH + timedelta(microseconds=base + (micros - base) % cycle)
 
 
 def from_days(days: int) -> date | int:
-    """A date from its days since 1970, or the days themselves where Python has no such date."""
+    """A date from its days since 1970, or the days themselves if Python's calendar does not include it."""
     ordinal = days + _EPOCH_DAY
     return date.fromordinal(ordinal) if 1 <= ordinal <= date.max.toordinal() else days
 
 
 def from_micros(micros: int, zone: tzinfo | None) -> datetime | int:
-    """A datetime from its microseconds since 1970, or these where Python has no such time."""
+    """A datetime from its microseconds since 1970, or the microseconds if Python's calendar does not include it."""
     try:
         return (_EPOCH + timedelta(microseconds=micros)).replace(tzinfo=zone)
     except OverflowError:
@@ -263,7 +263,7 @@ def from_micros(micros: int, zone: tzinfo | None) -> datetime | int:
 
 
 def to_micros(value: datetime | int) -> int:
-    """Microseconds since 1970; of UTC where the value is aware, else of its own clock."""
+    """Microseconds since 1970: in UTC for an aware value, in local time for a naive one."""
     if isinstance(value, int):
         return value
     offset = value.utcoffset()
@@ -306,16 +306,16 @@ _PARSERS: Mapping[str, Callable[[str, tzinfo], Any]] = {
 
 # --- folders
 
-# What Hive and Spark escape in the folder names of partitions.
+# The characters that Hive and Spark escape in partition folder names.
 _FOLDER_ESCAPED = frozenset(map(chr, range(0x01, 0x20))) | frozenset("\"#%'*/:=?\\\x7f{[]^")
 
 
 def partition_folder(columns: Iterable[str], values: Mapping[str, str | None]) -> str:
-    """The folder of a partition below the table, unescaped as a path: `a=1/b=x%3Ay`; "" without partition columns.
+    """The folder of a partition, relative to the table and not URI-encoded: `a=1/b=x%3Ay`; "" without partition columns.
 
     Args:
         columns: in the table's order.
-        values: the texts of `partitionValues`.
+        values: the entries of `partitionValues`.
     """
     return "/".join(f"{_escape_folder(name)}={_escape_folder(values[name] or HIVE_NULL)}" for name in columns)
 
@@ -327,17 +327,17 @@ def _escape_folder(name: str) -> str:
 # --- paths
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?://([^/]*))?")
-# RFC 2396: what may stand in a path as it is. Java's URI, whose form the log holds, leaves other than ASCII characters alone as well.
+# RFC 2396: the characters that a path need not escape. Java's URI, which writers use, does not escape non-ASCII characters either.
 _PATH_CHARACTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-!.~'()*,;:$&+=@/")
-# Two names for one place.
+# Different schemes for the same storage.
 _SAME_SCHEME = {"s3a": "s3", "s3n": "s3", "abfs": "abfss"}
 
 
 def encode_path(relative: str) -> str:
-    """A path, relative to the table, as the URI that `add.path` holds."""
+    """The URI for `add.path` of a path relative to the table."""
     encoded = "".join(c if c in _PATH_CHARACTERS or _is_kept(c) else _percent(c) for c in relative)
     first, slash, rest = encoded.partition("/")
-    return first.replace(":", "%3A") + slash + rest  # else it would read as a scheme
+    return first.replace(":", "%3A") + slash + rest  # otherwise it would be parsed as a scheme
 
 
 def _is_kept(character: str) -> bool:
@@ -349,23 +349,23 @@ def _percent(character: str) -> str:
 
 
 def decode_path(uri: str) -> str:
-    """The path that a URI of the log stands for. A percent sign that is no escape is taken as it is: old writers left it so."""
+    """The path that a URI in the log denotes. A percent sign outside an escape is kept, because old writers did not escape it."""
     return unquote(uri, errors="surrogateescape") if "%" in uri else uri
 
 
 def resolve_path(add_path: str, table_url: str) -> str:
-    """The absolute, unescaped url of a file that the log names.
+    """The absolute, unescaped url of a file in the log.
 
-    A relative path is below the table; `/abs/path` is on the table's own storage; `file:/x` becomes `file:///x`. An absolute one may be
-    anywhere, as a clone's are: whoever writes the log says what its readers open, with their credentials.
+    A relative path is below the table; `/abs/path` is in the table's own storage; `file:/x` becomes `file:///x`. An absolute path may
+    point anywhere, as shallow clones need: the writers of a log decide what its readers open with their credentials.
 
     Raises:
-        PathOutsideTableError: a relative path that leads out of the table's folder.
-        InvalidPathError: a path that is no text once it is unescaped, or has a null character.
+        PathOutsideTableError: a relative path points outside the table's folder.
+        InvalidPathError: the unescaped path is not valid UTF-8 or contains a null character.
     """
     scheme, authority, path = _absolute(add_path, table_url)
     if "\0" in path or not is_text(path):
-        raise InvalidPathError(table=table_url, path=add_path, detail="it has a null character" if "\0" in path else "it is no UTF-8")
+        raise InvalidPathError(table=table_url, path=add_path, detail="it contains a null character" if "\0" in path else "it is not UTF-8")
     if scheme is not None:
         return f"{scheme}://{authority}{path}"
     if path == ".." or path.startswith("../"):
@@ -374,7 +374,7 @@ def resolve_path(add_path: str, table_url: str) -> str:
 
 
 def canonical_key(add_path: str, table_url: str) -> str:
-    """One spelling for all paths of a file: relative to the table and unescaped, or an absolute url for a file elsewhere."""
+    """The canonical spelling of a file's path: unescaped and relative to the table, or an absolute url for a file elsewhere."""
     scheme, authority, path = _absolute(add_path, table_url)
     if scheme is None:
         return path
@@ -386,7 +386,7 @@ def canonical_key(add_path: str, table_url: str) -> str:
 
 
 def _absolute(add_path: str, table_url: str) -> tuple[str | None, str, str]:
-    """Scheme, authority and normal path; the scheme is None for a path relative to the table."""
+    """Scheme, authority and normalised path; the scheme is None for a path relative to the table."""
     if found := _SCHEME.match(add_path):
         scheme, authority = _home(found)
         return scheme, authority, "/" + _normal(decode_path(add_path[found.end() :]))
@@ -397,7 +397,7 @@ def _absolute(add_path: str, table_url: str) -> tuple[str | None, str, str]:
 
 
 def _split(table_url: str) -> tuple[str, str, str]:
-    """Scheme, authority and path of a table's url, which is unescaped; a bare path is a local one."""
+    """Scheme, authority and path of a table's unescaped url; without a scheme it is a local path."""
     found = _SCHEME.match(table_url)
     if found is None:
         return "file", "", table_url.rstrip("/")
@@ -410,9 +410,9 @@ def _home(found: re.Match[str]) -> tuple[str, str]:
 
 
 def _normal(path: str) -> str:
-    """The path without empty and `.` segments, and without `..` where there is something to take back.
+    """The path without empty and `.` segments, and with `..` resolved.
 
-    A path from the root has none left; a relative one starts with those that lead out.
+    In a relative path, leading `..` segments remain.
     """
     rooted = path.startswith("/")
     segments: list[str] = []

@@ -1,9 +1,9 @@
-"""Predicates over the columns of a table, as values, with SQL's three-valued logic.
+"""Predicates over a table's columns, with SQL's three-valued logic.
 
-They come from SQL text (`tahoe.sql.predicates`) or from Spark's filters, and serve skipping, exact row filters and replaceWhere.
+They are built from SQL text (`tahoe.sql.predicates`) or Spark's filters, and used for data skipping, row filters and replaceWhere.
 Literals are Python values of the column's type: int, float, bool, str, bytes, `decimal.Decimal`, `datetime.date`,
-`datetime.datetime` (aware in UTC for timestamp, naive for timestamp_ntz). NaN is larger than any other number and equal to itself,
-as in Spark.
+`datetime.datetime` (aware in UTC for timestamp, naive for timestamp_ntz). As in Spark, NaN is larger than any other number and equal to
+itself.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Operator: TypeAlias = OneOf["=", "<=>", "<", "<=", ">", ">="]
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column by its path of logical names, through structs."""
+    """A column, given by its path of logical names through structs."""
 
     path: tuple[str, ...]
 
@@ -34,7 +34,7 @@ class Literal:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """`column operator literal`. What has the literal on the left is turned round when it is built."""
+    """`column operator literal`. Comparisons with the literal on the left are swapped before they are built."""
 
     operator: Operator
     column: Column
@@ -48,7 +48,7 @@ class IsNull:
 
 @dataclass(frozen=True, slots=True)
 class In:
-    """`column IN (values)`: null where the column is null, or where nothing matches and a value is null."""
+    """`column IN (values)`: null if the column is null, or if no value matches and one of them is null."""
 
     column: Column
     values: tuple[Any, ...]
@@ -84,7 +84,7 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """Something that is not understood here: it may be true, false or null for any row. `text` is for people."""
+    """An expression that cannot be evaluated here: it may be true, false or null for any row. `text` is for messages."""
 
     text: str
 
@@ -95,7 +95,7 @@ TRUE = Constant(True)
 
 
 def columns_of(predicate: Predicate) -> Iterator[Column]:
-    """Every column that the predicate names, possibly more than once."""
+    """Every column that the predicate references, possibly more than once."""
     match predicate:
         case And(parts) | Or(parts):
             for part in parts:
@@ -107,7 +107,7 @@ def columns_of(predicate: Predicate) -> Iterator[Column]:
 
 
 def has_unknown(predicate: Predicate) -> bool:
-    """Whether a part was not understood, so that the predicate cannot be evaluated exactly."""
+    """Whether the predicate contains an unknown part, so that it cannot be evaluated exactly."""
     match predicate:
         case And(parts) | Or(parts):
             return any(has_unknown(part) for part in parts)
@@ -151,7 +151,7 @@ def rename(predicate: Predicate, column: Callable[[Column], Column]) -> Predicat
 
 
 def evaluate(predicate: Predicate, row: Mapping[str, Any]) -> bool | None:
-    """The predicate's value for a row given as nested mappings; None is SQL's NULL. `Unknown` is None as well."""
+    """The predicate's value for a row given as nested mappings; None is SQL's NULL. `Unknown` evaluates to None."""
     match predicate:
         case Constant(value):
             return value
@@ -215,7 +215,7 @@ _TESTS: Mapping[str, Callable[[int, int], bool]] = {
 
 
 def order(left: Any, right: Any) -> int:
-    """-1, 0 or 1. NaN equals NaN and is above every number; text is ordered by its UTF-8 bytes, as Spark does."""
+    """-1, 0 or 1. NaN equals NaN and is greater than every number; strings are ordered by their UTF-8 bytes, as in Spark."""
     if isinstance(left, float) or isinstance(right, float):
         left_nan, right_nan = is_nan(left), is_nan(right)
         if left_nan or right_nan:

@@ -1,8 +1,8 @@
-"""Table properties: names, defaults, and the values that each takes.
+"""Table properties: names, defaults and valid values.
 
-Protocol: "Table Properties", and the properties that other sections name; where the protocol says nothing, the reference's names and
-defaults. The values are texts in `metaData.configuration`. `PlainProperty.get` gives them as what they are; a `FeatureProperty` counts
-only where the protocol has its feature, so that `tahoe.protocol.features.setting` alone gives its value.
+Protocol: "Table Properties", and the properties that other sections define; otherwise the reference's names and defaults. Values are
+stored as strings in `metaData.configuration`. `PlainProperty.get` returns the typed value. A `FeatureProperty` takes effect only if the
+protocol supports its feature, so its value is read only through `tahoe.protocol.features.setting`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tahoe.protocol.partitions import parse_boolean
 T = TypeVar("T")
 
 PREFIX = "delta."
-# What follows these is a name that the user chose, or that `tahoe.protocol.features` checks.
+# These are followed by a name that the user chose, or that `tahoe.protocol.feature_upgrade` checks.
 OPEN_PREFIXES = ("delta.constraints.", "delta.feature.")
 
 
@@ -28,10 +28,10 @@ class Property(Generic[T]):
     """A table property.
 
     Attributes:
-        default: what counts where the table does not say.
-        parse: the value of a text; raises ValueError for one that it does not take.
-        takes: the values, in the words of an error message.
-        is_internal: kept by writers; users cannot set it.
+        default: the value for tables that do not set the property.
+        parse: converts text to the value; raises ValueError for invalid text.
+        takes: the valid values, as worded in an error message.
+        is_internal: whether only writers may set it, not users.
     """
 
     name: str
@@ -41,26 +41,26 @@ class Property(Generic[T]):
     is_internal: bool = False
 
     def read(self, text: str, *, table: str = "the table") -> T:
-        """The value of a text.
+        """The typed value of a text.
 
         Raises:
-            InvalidPropertyError: it is none.
+            InvalidPropertyError: the text is not a valid value.
         """
         try:
             return self.parse(text.strip())
         except (ValueError, ArithmeticError) as error:
-            raise InvalidPropertyError(property=self.name, table=table, value=text, detail=f"it takes {self.takes}") from error
+            raise InvalidPropertyError(property=self.name, table=table, value=text, detail=f"it must be {self.takes}") from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlainProperty(Property[T]):
-    """A property that counts on every table."""
+    """A property that takes effect on every table."""
 
     def get(self, configuration: Mapping[str, str], *, table: str = "the table") -> T:
         """The value for a table.
 
         Raises:
-            InvalidPropertyError: the table holds a text that is no value.
+            InvalidPropertyError: the table has an invalid value.
         """
         text = configuration.get(self.name)
         return self.default if text is None else self.read(text, table=table)
@@ -68,16 +68,16 @@ class PlainProperty(Property[T]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeatureProperty(Property[T]):
-    """A property that says something only to those who know a table feature.
+    """A property that belongs to a table feature.
 
     Attributes:
-        feature: its name. Where a table's protocol does not have it, the default counts, whatever the table holds.
+        feature: the feature's name. If a table's protocol does not support it, the stored value is ignored and the default applies.
     """
 
     feature: str
 
 
-# --- texts to values
+# --- parsing
 
 
 _UNIT_MICROS: Mapping[str, int] = {
@@ -93,10 +93,10 @@ _INTERVAL_PART = re.compile(r"\s*'?(\d+)'?\s*(week|day|hour|minute|second|millis
 
 
 def parse_interval(text: str) -> timedelta:
-    """A length of time: `interval 30 days`, `7 days`, `1 day 12 hours`. Months and years have no fixed length and are refused.
+    """A duration: `interval 30 days`, `7 days`, `1 day 12 hours`. Months and years have no fixed length and are refused.
 
     Raises:
-        ValueError: no such length.
+        ValueError: not a valid duration.
     """
     rest = re.sub(r"^\s*interval\s+", "", text, flags=re.IGNORECASE)
     if not rest.strip():
@@ -115,7 +115,7 @@ _COLUMN_PART = re.compile(r"\s*(?:`((?:[^`]|``)+)`|([^`.,\s][^`.,]*?))\s*(\.|,|$
 
 
 def parse_column_list(text: str) -> tuple[tuple[str, ...], ...]:
-    """Columns between commas, each a path with dots; a name with a dot or a comma is in backticks.
+    """Comma-separated columns, each a dotted path; names with a dot or a comma are quoted with backticks.
 
     Raises:
         ValueError: a name is empty, or a backtick is not closed.
@@ -164,7 +164,7 @@ def _format_version(text: str) -> str:
     return text
 
 
-# --- the table
+# --- the properties
 
 
 def _switch(name: str, default: bool = False) -> PlainProperty[bool]:
@@ -181,17 +181,17 @@ def _length(name: str, default: timedelta) -> PlainProperty[timedelta]:
 
 
 def _text(name: str, *, is_internal: bool = False) -> PlainProperty[str | None]:
-    return PlainProperty(name=name, default=None, parse=str, takes="a text", is_internal=is_internal)
+    return PlainProperty(name=name, default=None, parse=str, takes="a string", is_internal=is_internal)
 
 
 APPEND_ONLY = _feature_switch("delta.appendOnly", "appendOnly")
-CHECKPOINT_INTERVAL = PlainProperty(name="delta.checkpointInterval", default=10, parse=_number(1), takes="a whole number from 1")
+CHECKPOINT_INTERVAL = PlainProperty(name="delta.checkpointInterval", default=10, parse=_number(1), takes="an integer from 1")
 CHECKPOINT_POLICY = FeatureProperty(
     name="delta.checkpointPolicy", feature="v2Checkpoint", default="classic", parse=_one_of("classic", "v2"), takes="classic or v2"
 )
 CHECKPOINT_RETENTION = _length("delta.checkpointRetentionDuration", timedelta(days=2))
 WRITE_STATS_AS_JSON = _switch("delta.checkpoint.writeStatsAsJson", True)
-WRITE_STATS_AS_STRUCT = _switch("delta.checkpoint.writeStatsAsStruct", False)  # the protocol's default; the reference's code says true
+WRITE_STATS_AS_STRUCT = _switch("delta.checkpoint.writeStatsAsStruct", False)  # the protocol's default; in the reference's code it is true
 COLUMN_MAPPING_MODE = FeatureProperty(
     name="delta.columnMapping.mode",
     feature="columnMapping",
@@ -200,7 +200,7 @@ COLUMN_MAPPING_MODE = FeatureProperty(
     takes="none, name or id",
 )
 MAX_COLUMN_ID = PlainProperty(
-    name="delta.columnMapping.maxColumnId", default=0, parse=_number(0), takes="a whole number from 0", is_internal=True
+    name="delta.columnMapping.maxColumnId", default=0, parse=_number(0), takes="an integer from 0", is_internal=True
 )
 NUM_INDEXED_COLUMNS = PlainProperty(
     name="delta.dataSkippingNumIndexedCols", default=32, parse=_number(-1), takes="a number of columns, or -1 for all"
@@ -209,7 +209,7 @@ STATS_COLUMNS: PlainProperty[tuple[tuple[str, ...], ...] | None] = PlainProperty
     name="delta.dataSkippingStatsColumns",
     default=None,
     parse=parse_column_list,
-    takes="columns between commas; a name with a dot or a comma in it is put in backticks",
+    takes="a comma-separated list of columns; names with a dot or a comma are quoted with backticks",
 )
 STRING_PREFIX_LENGTH = PlainProperty(
     name="delta.dataSkippingStringPrefixLength", default=32, parse=_number(1), takes="a number of characters from 1"
@@ -224,7 +224,7 @@ ENABLE_CHANGE_DATA_FEED = _feature_switch("delta.enableChangeDataFeed", "changeD
 ENABLE_DELETION_VECTORS = _feature_switch("delta.enableDeletionVectors", "deletionVectors")
 ENABLE_EXPIRED_LOG_CLEANUP = _switch("delta.enableExpiredLogCleanup", True)
 ENABLE_IN_COMMIT_TIMESTAMPS = _feature_switch("delta.enableInCommitTimestamps", "inCommitTimestamp")
-# Since which version a table has in-commit timestamps, and since when, where it had commits before.
+# The version and time at which in-commit timestamps were enabled, on tables with earlier commits.
 IN_COMMIT_TIMESTAMPS_FROM_VERSION: PlainProperty[int | None] = PlainProperty(
     name="delta.inCommitTimestampEnablementVersion", default=None, parse=_number(0), takes="a version", is_internal=True
 )
@@ -289,7 +289,7 @@ PROPERTIES: tuple[Property[Any], ...] = (
     RANDOMIZE_FILE_PREFIXES,
     RANDOM_PREFIX_LENGTH,
     PROTECTED_CHECKPOINTS_BEFORE,
-    # Properties that nothing here acts on yet, or that other writers act on: known so that they are checked and spelled right.
+    # Properties without effect here, some of which other writers use. They are listed so that names and values are checked.
     PlainProperty(name="delta.minReaderVersion", default=None, parse=_number(1, 3), takes="1, 2 or 3"),
     PlainProperty(name="delta.minWriterVersion", default=None, parse=_number(1, 7), takes="1 to 7"),
     _switch("delta.ignoreProtocolDefaults"),
@@ -320,22 +320,22 @@ PROPERTIES: tuple[Property[Any], ...] = (
 
 _BY_FOLDED_NAME: Mapping[str, Property[Any]] = {
     **{p.name.lower(): p for p in PROPERTIES},
-    "delta.enablechangedatacapture": ENABLE_CHANGE_DATA_FEED,  # its name before it was released
+    "delta.enablechangedatacapture": ENABLE_CHANGE_DATA_FEED,  # its name before the first release
 }
 
 
 def find_property(name: str) -> Property[Any] | None:
-    """A known property, whatever the case of its name."""
+    """The property of that name, found case-insensitively; None if there is none."""
     return _BY_FOLDED_NAME.get(name.lower())
 
 
 def normalise(properties: Mapping[str, str], *, table: str) -> dict[str, str]:
-    """The properties that a user asked for, as the table is to hold them: known `delta.*` names in their spelling, values checked.
+    """The user's properties as the table stores them: `delta.*` names in their defined spelling, and values checked.
 
-    Names without that prefix are the user's own and stay as they are.
+    Names without that prefix are the user's own and are not changed.
 
     Raises:
-        InvalidPropertyError: an unknown `delta.*` name, one that only writers set, or a value that the property does not take.
+        InvalidPropertyError: an unknown `delta.*` name, an internal property, or an invalid value.
     """
     normal: dict[str, str] = {}
     for key, value in properties.items():
@@ -356,6 +356,6 @@ def _checked_name(key: str, value: str, table: str) -> str:
     if found is None:
         raise InvalidPropertyError(property=key, table=table, value=value, detail="there is no such property")
     if found.is_internal:
-        raise InvalidPropertyError(property=found.name, table=table, value=value, detail="writers keep it, and users cannot set it")
+        raise InvalidPropertyError(property=found.name, table=table, value=value, detail="only writers set it, not users")
     found.read(value, table=table)
     return found.name

@@ -1,4 +1,4 @@
-"""Action reconciliation over values: the reference by which the columnar replay is measured.
+"""Action reconciliation, as the reference implementation against which the columnar replay is tested.
 
 Protocol: "Action Reconciliation". Small and slow on purpose; `tahoe.table.log.live_files` does the same for a million files.
 """
@@ -18,7 +18,7 @@ FileKey: TypeAlias = tuple[str, str | None]
 
 @dataclass(slots=True, kw_only=True)
 class State:
-    """What a version consists of."""
+    """The reconciled state of a version."""
 
     protocol: Protocol | None = None
     metadata: Metadata | None = None
@@ -34,7 +34,7 @@ def file_key(action: FileAction, canonical: Callable[[str], str]) -> FileKey:
 
 
 def replay(commits: Iterable[Iterable[Action]], canonical: Callable[[str], str]) -> State:
-    """Apply commits, oldest first. `canonical` gives one spelling to all paths of one file."""
+    """Apply commits, oldest first. `canonical` maps all spellings of a file's path to one."""
     state = State()
     for actions in commits:
         apply(state, actions, canonical)
@@ -66,7 +66,7 @@ def apply(state: State, actions: Iterable[Action], canonical: Callable[[str], st
 
 
 def apply_domain(domains: dict[str, DomainMetadata], action: DomainMetadata) -> None:
-    """The newest action of a domain wins; a removed one is in no snapshot."""
+    """The newest action of a domain wins; a removed domain is not in the state."""
     if action.removed:
         domains.pop(action.domain, None)
     else:
@@ -77,10 +77,10 @@ def check_commit(actions: Iterable[Action], canonical: Callable[[str], str], *, 
     """Refuse a commit whose meaning would depend on the order of its actions.
 
     Protocol: "A single log entry MUST NOT include more than one action that reconciles with each other", and at most one add and one
-    remove for a path. Of two `txn` actions with one app id the last one counts, as readers have always done.
+    remove per path. Of several `txn` actions with the same app id the last one wins, because existing readers do it that way.
 
     Raises:
-        InvalidCommitError: with the file and what is in it twice.
+        InvalidCommitError: the error gives the file and the duplicate.
     """
     singles: dict[type[Action], str] = {Metadata: "metaData", Protocol: "protocol"}
     seen: set[type[Action]] = set()
@@ -103,13 +103,13 @@ def check_commit(actions: Iterable[Action], canonical: Callable[[str], str], *, 
 
 
 def check_reconciled(actions: Iterable[Action], canonical: Callable[[str], str], *, path_once: bool = False) -> str | None:
-    """Why the actions cannot be the last word on what they speak of, as a compacted file or a checkpoint has it; None where they can.
+    """Why the actions are not reconciled, as those of a compacted file or a checkpoint must be; None if they are.
 
-    What is said twice in the same words, and names no file, does no harm: some parts of a checkpoint repeat what the whole has.
+    Identical duplicates are allowed except for file actions: some parts of a checkpoint repeat actions of the whole checkpoint.
 
     Args:
-        path_once: whether a path may be live with one vector only, as the protocol has it; commits that do not keep to that are read all
-            the same, and so is a checkpoint of what they add up to.
+        path_once: whether a path may be live with one deletion vector only, as the protocol requires. Commits that violate this can be
+            read, and so can a checkpoint of them.
     """
     live: set[str] = set()
     seen: dict[tuple[object, ...], Action] = {}
@@ -127,7 +127,7 @@ def check_reconciled(actions: Iterable[Action], canonical: Callable[[str], str],
 
 
 def _reconciled_key(action: Action, canonical: Callable[[str], str]) -> tuple[object, ...] | None:
-    """What an action speaks of; of all actions with one key the last one counts."""
+    """The key by which an action is reconciled: of all actions with the same key the last one wins."""
     match action:
         case Protocol():
             return ("protocol",)

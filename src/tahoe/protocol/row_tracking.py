@@ -1,8 +1,8 @@
-"""Row tracking: the ids that new files get, the mark below which all are given away, and where data files keep what rows were given before.
+"""Row tracking: the row ids of new files, the row id high-water mark, and the columns that store the ids of rewritten rows.
 
-Protocol: "Row Tracking", "Writer Requirements for Row Tracking". Ids are minted when a commit is put, and again when it goes behind a
-winner: a pure function of the actions and of the mark that the version before left. Every file has a base row id and a commit version in
-its `add` action; what a row was given before it came into the file stands beside it, in columns that no schema has.
+Protocol: "Row Tracking", "Writer Requirements for Row Tracking". Row ids are assigned for each commit attempt, from its actions and the
+high-water mark of the previous version. Every `add` action has a base row id and a default row commit version. Rows that were moved from
+other files keep their ids and versions in materialised columns of the data files, which are not in the schema.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from tahoe.protocol.actions import Action, Add, DomainMetadata, Metadata, Protoc
 
 FEATURE = "rowTracking"
 DOMAIN = "delta.rowTracking"
-_MARK = "rowIdHighWaterMark"
+_HIGH_WATER_MARK = "rowIdHighWaterMark"
 
-# The mark of a table that has given no id away.
+# The high-water mark of a table that has not assigned any row id.
 NO_IDS = -1
 
 ROW_ID_COLUMN = "delta.rowTracking.materializedRowIdColumnName"
 ROW_COMMIT_VERSION_COLUMN = "delta.rowTracking.materializedRowCommitVersionColumnName"
 MATERIALISED = (ROW_ID_COLUMN, ROW_COMMIT_VERSION_COLUMN)
 
-# What readers call them, as fields of `_metadata`: the two stable values, and the two of a file that stand in for them.
+# The fields of `_metadata` for readers: the two stable values of a row, and the two values of a file that they default to.
 METADATA = "_metadata"
 ROW_ID = "row_id"
 BASE_ROW_ID = "base_row_id"
@@ -37,10 +37,10 @@ METADATA_FIELDS = (ROW_ID, BASE_ROW_ID, DEFAULT_ROW_COMMIT_VERSION, ROW_COMMIT_V
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowTracking:
-    """Where the rows of a table with row tracking have what they were given before they came into their file.
+    """The materialised columns of a table with row tracking, which keep the ids and versions of rewritten rows.
 
     Attributes:
-        row_id_column: a physical column of data files; a file may lack it, a row may have null there. None where the table names none.
+        row_id_column: a physical column of data files, which may be missing or null there. None if the table has no such column.
         row_commit_version_column: likewise.
     """
 
@@ -49,7 +49,7 @@ class RowTracking:
 
 
 def enabled_row_tracking(protocol: Protocol, configuration: Mapping[str, str]) -> RowTracking | None:
-    """Row tracking, where it is enabled."""
+    """The materialised columns if row tracking is enabled, else None."""
     if not features.setting(properties.ENABLE_ROW_TRACKING, protocol, configuration):
         return None
     return RowTracking(
@@ -58,59 +58,58 @@ def enabled_row_tracking(protocol: Protocol, configuration: Mapping[str, str]) -
 
 
 def assigns_row_ids(protocol: Protocol, metadata: Metadata) -> bool:
-    """Whether every new file needs a base row id: where the feature is supported, enabled or not, unless that is suspended."""
+    """Whether every new file needs a base row id: if the feature is supported, enabled or not, unless it is suspended."""
     is_suspended = features.setting(properties.ROW_TRACKING_SUSPENDED, protocol, metadata.configuration)
     return features.supports(protocol, FEATURE) and not is_suspended
 
 
 def high_water_mark(domain: DomainMetadata | None) -> int:
-    """The highest row id that is given away.
+    """The highest assigned row id.
 
     Raises:
-        InvalidActionError: the domain is not what the protocol has.
+        InvalidActionError: the domain is malformed.
     """
     if domain is None or domain.removed:
         return NO_IDS
-    found = domain_configuration(domain).get(_MARK)
+    found = domain_configuration(domain).get(_HIGH_WATER_MARK)
     if found is not None and (not isinstance(found, int) or isinstance(found, bool)):
-        raise invalid_domain(domain, f"{_MARK} is no whole number")
+        raise invalid_domain(domain, f"{_HIGH_WATER_MARK} is not an integer")
     return NO_IDS if found is None else found
 
 
-def with_row_ids(actions: Iterable[Action], mark: int, version: int, num_records: Callable[[Add], int]) -> list[Action]:
-    """The actions of a version with ids for the files that have none, and the new mark.
+def with_row_ids(actions: Iterable[Action], high_water_mark: int, version: int, num_records: Callable[[Add], int]) -> list[Action]:
+    """The actions of a version with base row ids for the files that have none, and the new high-water mark.
 
     Args:
-        mark: the highest id that the version before has given away.
+        high_water_mark: the highest row id that the previous version has assigned.
         num_records: the physical number of rows of a file.
     """
     done: list[Action] = []
-    highest = mark
+    highest = high_water_mark
     for action in actions:
         if isinstance(action, Add) and action.base_row_id is None:
             done.append(replace(action, base_row_id=highest + 1, default_row_commit_version=version))
             highest += num_records(action)
         elif not (isinstance(action, DomainMetadata) and action.domain == DOMAIN):
             done.append(action)
-    if highest == mark:
+    if highest == high_water_mark:
         return done
-    return [DomainMetadata(domain=DOMAIN, configuration=json.dumps({_MARK: highest}, separators=(",", ":"))), *done]
+    return [DomainMetadata(domain=DOMAIN, configuration=json.dumps({_HIGH_WATER_MARK: highest}, separators=(",", ":"))), *done]
 
 
 def with_materialised_columns(
     protocol: Protocol, configuration: Mapping[str, str], new_id: Callable[[], str], *, table: str
 ) -> dict[str, str]:
-    """The properties with the names under which rewritten rows keep their ids, where rows are tracked: those that the table has, or new
-    ones that no column can have.
+    """The properties with the names of the materialised columns, if row tracking is enabled: the existing names, or new unique ones.
 
     Raises:
-        InvalidPropertyError: row tracking is switched on, and suspended as well.
+        InvalidPropertyError: row tracking is both enabled and suspended.
     """
     if not features.setting(properties.ENABLE_ROW_TRACKING, protocol, configuration, table=table):
         return dict(configuration)
     if features.setting(properties.ROW_TRACKING_SUSPENDED, protocol, configuration, table=table):
         name, other = properties.ROW_TRACKING_SUSPENDED.name, properties.ENABLE_ROW_TRACKING.name
-        raise InvalidPropertyError(property=name, table=table, value="true", detail=f"{other} is true as well, and only one of them can be")
+        raise InvalidPropertyError(property=name, table=table, value="true", detail=f"{other} is true too, but only one of them may be")
     return {
         **configuration,
         ROW_ID_COLUMN: configuration.get(ROW_ID_COLUMN) or f"_row-id-col-{new_id()}",

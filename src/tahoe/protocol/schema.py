@@ -1,6 +1,6 @@
 """The schema language: types, fields, and their JSON form.
 
-Protocol: "Schema Serialization Format". Knows nothing of Arrow or Spark types; those rings translate from and to these values.
+Protocol: "Schema Serialization Format". The outer rings convert these types from and to those of Arrow and Spark.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _CHAR = re.compile(r"(?:var)?char\(\s*\d+\s*\)")
 
 @dataclass(frozen=True, slots=True)
 class Primitive:
-    """A type that is written as one word. Variant is one too: its JSON form is a plain name."""
+    """A type whose JSON form is a plain name, including variant."""
 
     name: str
 
@@ -51,7 +51,7 @@ class Primitive:
 
 @dataclass(frozen=True, slots=True)
 class Decimal:
-    """A signed decimal number with `precision` digits, `scale` of them after the point."""
+    """A signed decimal number with `precision` digits, `scale` of them after the decimal point."""
 
     precision: int
     scale: int
@@ -81,7 +81,7 @@ class Map:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """A column, or a field of a struct. `metadata` holds JSON values under the keys of the protocol's "Column Metadata"."""
+    """A column, or a field of a struct. `metadata` contains JSON values under the keys of the protocol's "Column Metadata"."""
 
     name: str
     type: DataType
@@ -107,13 +107,13 @@ class Struct:
         return tuple(f.name for f in self.fields)
 
     def find(self, name: str) -> Field | None:
-        """The field of that name: exactly, or else without regard to case, as names in a Delta schema are unique that way."""
+        """The field of that name: an exact match, or else a case-insensitive one, because names are unique case-insensitively."""
         folded = name.lower()
         candidates = [f for f in self.fields if f.name.lower() == folded]
         return next((f for f in candidates if f.name == name), candidates[0] if candidates else None)
 
     def resolve(self, path: tuple[str, ...]) -> tuple[Field, ...] | None:
-        """The fields along a path through structs, or None where the path leads nowhere."""
+        """The fields along a path through structs; None if one of them does not exist."""
         found: list[Field] = []
         here: DataType = self
         for name in path:
@@ -125,7 +125,7 @@ class Struct:
         return tuple(found)
 
     def leaves(self, prefix: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Field]]:
-        """Every field that is no struct, with its path, in the schema's order. Arrays and maps are leaves."""
+        """Every field that is not a struct, with its path, in the schema's order. Arrays and maps are leaves."""
         for child in self.fields:
             path = (*prefix, child.name)
             if isinstance(child.type, Struct):
@@ -134,7 +134,7 @@ class Struct:
                 yield path, child
 
     def to_json(self) -> str:
-        """The text that goes into `metaData.schemaString`."""
+        """The text for `metaData.schemaString`."""
         return json.dumps(encode_type(self), separators=(",", ":"), ensure_ascii=False)
 
 
@@ -157,11 +157,11 @@ VOID = Primitive("void")
 
 
 def parse_schema(text: str, *, table: str = "the table") -> Struct:
-    """Read a `schemaString`.
+    """Parse a `schemaString`.
 
     Raises:
-        UnsupportedDataTypeError: a type that the protocol does not have (intervals, for one), with the column's name.
-        InvalidActionError: the text is no schema at all.
+        UnsupportedDataTypeError: a column has a type that Delta does not support, such as an interval; the error names the column.
+        InvalidActionError: the text is not a schema.
     """
     decoded = _decode_text(text, table)
     if not isinstance(decoded, Struct):
@@ -170,7 +170,7 @@ def parse_schema(text: str, *, table: str = "the table") -> Struct:
 
 
 def parse_type(text: str, *, table: str = "the table") -> DataType:
-    """Read one type as its JSON text, or as the bare name of a primitive type."""
+    """Parse a type from its JSON text, or from the plain name of a primitive type."""
     return _decode_text(text, table) if text[:1] in '{"' else _decode(text, ("",), table)
 
 
@@ -178,7 +178,7 @@ def _decode_text(text: str, table: str) -> DataType:
     try:
         return _decode(load_json(text), ("",), table)
     except ValueError as error:
-        raise InvalidActionError(table=table, action="metaData", detail=f"its schema is broken: {error}") from error
+        raise InvalidActionError(table=table, action="metaData", detail=f"its schema is invalid: {error}") from error
 
 
 def _decode(value: Any, path: tuple[str, ...], table: str) -> DataType:
@@ -208,14 +208,14 @@ def _member(value: Any, name: str, path: tuple[str, ...]) -> Any:
 
 def _decode_fields(values: Any, path: tuple[str, ...], table: str) -> tuple[Field, ...]:
     if not isinstance(values, list):
-        raise ValueError(f"the fields of {'.'.join(path[1:]) or 'it'} are no list")  # noqa: TRY004 - what is wrong is the log
+        raise ValueError(f"the fields of {'.'.join(path[1:]) or 'it'} are not a list")  # noqa: TRY004 - the log is invalid, not a call
     return tuple(_decode_field(value, path, table) for value in values)
 
 
 def _decode_field(value: Any, path: tuple[str, ...], table: str) -> Field:
     name, metadata = _member(value, "name", path), value.get("metadata") or {}
     if not is_text(name) or not isinstance(metadata, dict):
-        raise ValueError(f"a field of {'.'.join(path[1:]) or 'it'} has no text for a name, or no map for its metadata")
+        raise ValueError(f"a field of {'.'.join(path[1:]) or 'it'} has a name that is not a string, or metadata that is not a map")
     return Field(
         name=name,
         type=_decode(_member(value, "type", (*path, name)), (*path, name), table),
@@ -233,7 +233,7 @@ def _decode_name(name: str, path: tuple[str, ...], table: str) -> DataType:
         precision, scale = int(decimal[1]), int(decimal[2])
         if 0 <= scale <= precision and 0 < precision <= DECIMAL_PRECISION_MAX:
             return Decimal(precision, scale)
-    if _CHAR.fullmatch(name):  # old writers left these; the values are strings
+    if _CHAR.fullmatch(name):  # written by old writers; the values are strings
         return STRING
     if name == "null":
         return VOID
@@ -266,7 +266,7 @@ def check_unique_names(schema: Struct, *, table: str) -> None:
     """Protocol: "All column names must be unique regardless of casing", at every level.
 
     Raises:
-        DuplicateColumnsError: with the names, as paths.
+        DuplicateColumnsError: the error gives the paths of the duplicates.
     """
     duplicates = sorted(".".join(path) for path in _duplicates(schema, str.lower))
     if duplicates:
@@ -274,10 +274,10 @@ def check_unique_names(schema: Struct, *, table: str) -> None:
 
 
 def check_readable_names(schema: Struct, *, table: str) -> None:
-    """Refuse a table of which nobody can say which column is meant. Names that differ in case alone can be read.
+    """Refuse a schema in which a name is ambiguous. Names that differ only in case can be read.
 
     Raises:
-        DuplicateColumnsError: with the names, as paths.
+        DuplicateColumnsError: the error gives the paths of the duplicates.
     """
     duplicates = sorted(".".join(path) for path in _duplicates(schema, str))
     if duplicates:
@@ -294,7 +294,7 @@ def _duplicates(schema: Struct, spelled: Callable[[str], str]) -> Iterator[tuple
 
 
 def walk_fields(data_type: DataType, prefix: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Field]]:
-    """Every struct field at every depth with its field path, parents first. Protocol: "Field Path"."""
+    """Every struct field at any depth with its field path, parents first. Protocol: "Field Path"."""
     match data_type:
         case Struct(fields):
             for child in fields:
@@ -309,7 +309,7 @@ def walk_fields(data_type: DataType, prefix: tuple[str, ...] = ()) -> Iterator[t
 
 
 def map_fields(struct: Struct, change: Callable[[Field], Field]) -> Struct:
-    """The struct with every field at every depth changed, parents before their children."""
+    """The struct with `change` applied to every field at any depth, parents before their children."""
     changed = (change(f) for f in struct)
     return Struct(tuple(replace(f, type=_map_type(f.type, change)) for f in changed))
 
@@ -341,7 +341,7 @@ def types_in(data_type: DataType) -> Iterator[DataType]:
 
 
 def as_nullable(data_type: DataType) -> DataType:
-    """The same type with every field, element and value allowed to be null: what a data file may look like."""
+    """The same type with every field, element and value nullable, as in data files."""
     match data_type:
         case Struct(fields):
             return Struct(tuple(replace(f, type=as_nullable(f.type), nullable=True) for f in fields))

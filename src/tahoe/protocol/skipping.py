@@ -1,25 +1,15 @@
-"""From a predicate to a test on what the log says of a file: can it hold a row for which the predicate is true?
+"""Data skipping: the test on a file's statistics that follows from a predicate.
 
-Protocol: "Per-file Statistics" (and paper §4). The law: a file with a matching row is always kept. So a test answers False only where
-that is proven, and everything that is not known keeps the file.
+Protocol: "Per-file Statistics" (and paper §4). The law: a file that contains a matching row is always kept. A test drops a file only if the
+statistics prove that no row matches. `stat_tests` defines and evaluates the tests. Inexact statistics are accounted for here, when the
+test is built, so that evaluators need not know about them:
 
-A test is a tree of few kinds, so that it is easily evaluated here for one file and by `tahoe.table` for a million at once:
-
-- `Bound`: the file's minimum or maximum of a column compares so with a value.
-- `OneOf`: it is one of these values.
-- `HasNulls`, `HasValues`: the file may have a null, or something else, in a column.
-- `IsVaried`: not every value of a column is this one.
-- `OnPartition`: a predicate over partition columns alone, whose values are known exactly: keep where it is true.
-- `Both`, `Either`: all, or one, of the parts keep the file. `KEEP` and `DROP` always and never do.
-
-**A leaf whose statistic is missing keeps the file.** Columns of statistics are named by physical paths. What statistics leave open
-is put into the tree when it is built, and evaluators need not know of it:
-- Texts may be cut off: a maximum may stand for any text that starts with it.
-- Timestamps are cut down to milliseconds: a maximum may stand for a time up to 999 microseconds later.
-- NaN is above all numbers, and writers leave it out of the maximum.
-- A null count other than 0 and `numRecords` may be wrong where bounds are wide; only these two are ever used.
-- A collation other than UTF8_BINARY orders differently: only nulls are looked at.
-- A float column that became double has bounds that were rounded for a float.
+- String bounds may be truncated: a maximum may stand for any string that starts with it.
+- Timestamp bounds are truncated to milliseconds: the true maximum may be up to 999 microseconds later.
+- NaN is greater than every number, and writers leave it out of the maximum.
+- With wide bounds, a null count is exact only if it is 0 or equal to `numRecords`: tests compare it with nothing else.
+- A collation other than UTF8_BINARY orders strings differently: only null counts are used.
+- A float column that was widened to double has bounds rounded to float precision.
 """
 
 from __future__ import annotations
@@ -28,89 +18,21 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
 from decimal import Decimal as PyDecimal
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 from tahoe.protocol import predicate as p
 from tahoe.protocol.column_mapping import physical_path
 from tahoe.protocol.partitions import INTEGER_BITS
 from tahoe.protocol.predicate import Predicate, columns_of, has_unknown, is_nan
 from tahoe.protocol.schema import VARIANT, Array, DataType, Field, Map, Primitive, Struct
-from tahoe.protocol.stats import Path, Statistics, has_bounds
+from tahoe.protocol.stat_tests import DROP, KEEP, Always, Both, Bound, Either, HasNulls, HasValues, IsVaried, OneOf, OnPartition, StatTest
+from tahoe.protocol.stats import Path, has_bounds
 from tahoe.protocol.type_widening import changes_of
 
-BoundName: TypeAlias = Literal["min", "max"]
-Order: TypeAlias = Literal["<", "<=", ">", ">="]
-
-
-@dataclass(frozen=True, slots=True)
-class Bound:
-    """`statistic operator value`, as `min <= 5`. Values are of the column's type, numbers of another width included."""
-
-    statistic: BoundName
-    path: Path
-    operator: Order
-    value: Any
-
-
-@dataclass(frozen=True, slots=True)
-class OneOf:
-    statistic: BoundName
-    path: Path
-    values: frozenset[Any]
-
-
-@dataclass(frozen=True, slots=True)
-class HasNulls:
-    """`null_count != 0`."""
-
-    path: Path
-
-
-@dataclass(frozen=True, slots=True)
-class HasValues:
-    """`null_count != num_records`."""
-
-    path: Path
-
-
-@dataclass(frozen=True, slots=True)
-class IsVaried:
-    """`not (min = value and max = value)`."""
-
-    path: Path
-    value: Any
-
-
-@dataclass(frozen=True, slots=True)
-class OnPartition:
-    """A predicate by logical names; keep where `predicate.evaluate` of the typed partition values is true, not false or null."""
-
-    predicate: Predicate
-
-
-@dataclass(frozen=True, slots=True)
-class Both:
-    parts: tuple[StatTest, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Either:
-    parts: tuple[StatTest, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Always:
-    keep: bool
-
-
-StatTest: TypeAlias = "Bound | OneOf | HasNulls | HasValues | IsVaried | OnPartition | Both | Either | Always"
-
-KEEP, DROP = Always(True), Always(False)
-
-# Maxima of texts at least this long may have been cut off. The reference cuts at 32 characters, other writers at 16.
+# Maxima of strings at least this long may be truncated. The reference truncates at 32 characters, other writers at 16.
 CUT_LENGTH_MIN = 16
 
-# More values than these are tested by their smallest and largest alone.
+# A longer IN list is tested by its smallest and largest value only.
 IN_VALUES_MAX = 100
 
 _LONG_MIN, _LONG_MAX = -(1 << 63), (1 << 63) - 1
@@ -127,15 +49,15 @@ def skipping_test(predicate: Predicate, schema: Struct, partition_columns: Itera
     """The test for a predicate.
 
     Args:
-        schema: the table's, with logical names, which the predicate uses.
-        mode: of column mapping; gives the statistics' physical paths.
+        schema: the table's schema; the predicate uses its logical names.
+        mode: the column mapping mode, which determines the physical paths of the statistics.
     """
     builder = _Builder(schema=schema, partitions=frozenset(name.lower() for name in partition_columns), mode=mode)
     return builder.build(push_down(p.rename(predicate, builder.spelled)))
 
 
 def push_down(predicate: Predicate) -> Predicate:
-    """The same with NOT only directly before `=`, `<=>`, IS NULL, IN, LIKE and what is not understood."""
+    """An equivalent predicate in which NOT stands only directly before `=`, `<=>`, IS NULL, IN, LIKE and unknown expressions."""
     match predicate:
         case p.And(parts):
             return p.And(tuple(push_down(part) for part in parts))
@@ -168,9 +90,9 @@ def _negated(predicate: Predicate) -> Predicate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Builder:
-    """Builds the test of one predicate whose negations are pushed down.
+    """Builds the test for one predicate whose negations are pushed down.
 
-    `numbers` are the columns that some condition beside the present one holds to be a number and not NaN.
+    `numbers` are the columns that another part of the same conjunction restricts to values other than NaN.
     """
 
     schema: Struct
@@ -179,7 +101,7 @@ class _Builder:
     numbers: frozenset[tuple[str, ...]] = field(default=frozenset())
 
     def spelled(self, column: p.Column) -> p.Column:
-        """The column with the schema's spelling of its names."""
+        """The column with its names spelled as in the schema."""
         fields = self.schema.resolve(column.path)
         return column if fields is None else p.Column(tuple(f.name for f in fields))
 
@@ -210,7 +132,7 @@ class _Builder:
         return KEEP if column is None else tests[type(predicate)](column, predicate)
 
     def column(self, logical: tuple[str, ...]) -> _Column | None:
-        """What statistics say of a column; None for what has none: partition columns, structs, arrays, maps, unknown names."""
+        """A column that may have statistics; None for partition columns, structs, arrays, maps, variants and unknown names."""
         fields, path = self.schema.resolve(logical), physical_path(self.schema, logical, self.mode)
         if fields is None or path is None or logical[0].lower() in self.partitions:
             return None
@@ -222,7 +144,7 @@ class _Builder:
 
 
 def _held_to_numbers(predicate: Predicate) -> Iterator[tuple[str, ...]]:
-    """Columns that are not NaN where this is true."""
+    """The columns that cannot be NaN in a row for which the predicate is true."""
     match predicate:
         case p.And(parts):
             for part in parts:
@@ -239,7 +161,7 @@ def _held_to_numbers(predicate: Predicate) -> Iterator[tuple[str, ...]]:
 
 
 def _is_inexact(fields: tuple[Field, ...]) -> bool:
-    """Whether bounds of the column may be in another order, or rounded for another type."""
+    """Whether the column's bounds may follow another order, or were rounded for another type."""
     return any(_has_collation(f) for f in fields) or _was_float(fields[-1])
 
 
@@ -254,7 +176,7 @@ def _was_float(column: Field) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Column:
-    """A column in statistics."""
+    """A column that may have statistics."""
 
     path: Path
     type: DataType
@@ -271,7 +193,7 @@ class _Column:
 
     @property
     def values(self) -> StatTest:
-        """What any comparison needs to be true: a value that is not null."""
+        """The file may have a value that is not null, which every comparison requires."""
         return HasValues(self.path)
 
     def at_most(self, value: Any, operator: Literal["<", "<="] = "<=") -> StatTest:
@@ -279,7 +201,7 @@ class _Column:
         return Bound("min", self.path, operator, value)
 
     def at_least(self, value: Any, operator: Literal[">", ">="] = ">=") -> StatTest:
-        """The file may have a value that is at least this one; NaN is left aside."""
+        """The file may have a value that is at least this one; NaN is not considered."""
         if self.name in ("timestamp", "timestamp_ntz"):
             return self._at_least_moment(value, operator)
         found = Bound("max", self.path, operator, value)
@@ -299,7 +221,7 @@ class _Column:
         return _both((self.at_most(value), self.at_least(value)))
 
     def accepts(self, value: Any) -> bool:
-        """Whether a literal is of a kind that is compared with this column's bounds exactly."""
+        """Whether a literal can be compared exactly with this column's bounds."""
         if not self.has_order or isinstance(value, bool):
             return False
         if self.name in INTEGER_BITS:
@@ -320,7 +242,7 @@ _LITERALS: Mapping[str, type[Any]] = {
 
 
 def _has_right_zone(value: Any, name: str) -> bool:
-    """A date is no timestamp and the other way round; a timestamp has a zone, a timestamp_ntz none."""
+    """Whether a date or timestamp literal fits the type: a timestamp has a time zone; a timestamp_ntz and a date have none."""
     if isinstance(value, datetime):
         return name == ("timestamp_ntz" if value.tzinfo is None else "timestamp")
     return not isinstance(value, date) or name == "date"
@@ -348,7 +270,7 @@ def _comparison(column: _Column, condition: p.Comparison) -> StatTest:
 
 
 def _beside_nan(column: _Column, symbol: p.Operator) -> StatTest:
-    """A comparison with NaN, which is above all numbers; statistics do not show it."""
+    """A comparison with NaN, which is greater than every number and never appears in statistics."""
     if symbol == ">" or (not column.may_be_nan and symbol in ("=", "<=>", ">=")):
         return DROP
     return column.values
@@ -378,7 +300,7 @@ def _prefix_test(column: _Column, condition: p.StartsWith) -> StatTest:
 
 
 def _text_after(prefix: str) -> str | None:
-    """The smallest text above all that start with the prefix; None where there is none."""
+    """The smallest string greater than all strings with the prefix; None if there is none."""
     for end in range(len(prefix), 0, -1):
         following = ord(prefix[end - 1]) + 1
         if following <= 0x10FFFF:
@@ -386,11 +308,11 @@ def _text_after(prefix: str) -> str | None:
     return None
 
 
-# --- the same, negated
+# --- one negated condition on one column
 
 
 def _not_equal(column: _Column, condition: p.Comparison) -> StatTest:
-    """`NOT =` and `NOT <=>`; the other comparisons have been turned round."""
+    """`NOT =` and `NOT <=>`; `push_down` has inverted the other comparisons."""
     value = condition.literal.value
     if value is None:
         return column.values if condition.operator == "<=>" else DROP
@@ -400,7 +322,7 @@ def _not_equal(column: _Column, condition: p.Comparison) -> StatTest:
 
 
 def _shows_single_value(column: _Column, value: Any) -> bool:
-    """Whether equal bounds mean that all values are equal to them: bounds that are cut off do not, nor where there may be NaN."""
+    """Whether equal bounds prove that all values are equal. Truncated bounds do not, nor do those of types with NaN."""
     if not column.accepts(value) or column.name in ("float", "double", "timestamp", "timestamp_ntz"):
         return False
     return not isinstance(value, str) or len(value) < CUT_LENGTH_MIN
@@ -411,7 +333,7 @@ def _not_null(column: _Column, _: p.IsNull) -> StatTest:
 
 
 def _not_member(column: _Column, condition: p.In) -> StatTest:
-    if not condition.values:  # NOT IN an empty list is true, for null as well
+    if not condition.values:  # NOT IN an empty list is true, even for null
         return KEEP
     if any(value is None for value in condition.values):
         return DROP
@@ -457,72 +379,3 @@ def _joined(parts: Iterable[StatTest], kind: type[Both] | type[Either], *, absor
     if not flat:
         return neutral
     return next(iter(flat)) if len(flat) == 1 else kind(tuple(flat))
-
-
-# --- reading a test
-
-
-def paths_in(test: StatTest) -> frozenset[Path]:
-    """The physical paths of the columns whose statistics a test looks at."""
-    match test:
-        case Both(parts) | Either(parts):
-            return frozenset(path for part in parts for path in paths_in(part))
-        case Bound() | OneOf() | HasNulls() | HasValues() | IsVaried():
-            return frozenset({test.path})
-        case _:
-            return frozenset()
-
-
-def may_match(test: StatTest, statistics: Statistics | None, partition: Mapping[str, Any] | None = None) -> bool:
-    """Whether a file may hold a row for which the predicate is true.
-
-    Args:
-        partition: the file's typed partition values by logical name.
-    """
-    match test:
-        case Always(keep):
-            return keep
-        case Both(parts):
-            return all(may_match(part, statistics, partition) for part in parts)
-        case Either(parts):
-            return any(may_match(part, statistics, partition) for part in parts)
-        case OnPartition(predicate):
-            return _holds_for(predicate, partition or {})
-        case _:
-            return statistics is None or _leaf(test, statistics)
-
-
-def _holds_for(predicate: Predicate, partition: Mapping[str, Any]) -> bool:
-    try:
-        return p.evaluate(predicate, partition) is True
-    except TypeError:  # a value beyond Python's calendar
-        return True
-
-
-def _leaf(test: Bound | OneOf | HasNulls | HasValues | IsVaried, statistics: Statistics) -> bool:
-    match test:
-        case HasNulls(path):
-            return statistics.null_count.get(path) != 0
-        case HasValues(path):
-            count = statistics.null_count.get(path)
-            return count is None or count != statistics.num_records
-        case IsVaried(path, value):
-            bounds = statistics.min_values.get(path), statistics.max_values.get(path)
-            return any(bound is None or not _compares("=", bound, value) for bound in bounds)
-        case OneOf(name, path, values):
-            bound = _bound(statistics, name, path)
-            return bound is None or bound in values
-        case Bound(name, path, operator, value):
-            bound = _bound(statistics, name, path)
-            return bound is None or _compares(operator, bound, value)
-
-
-def _bound(statistics: Statistics, name: BoundName, path: Path) -> Any:
-    return (statistics.min_values if name == "min" else statistics.max_values).get(path)
-
-
-def _compares(operator: p.Operator, bound: Any, value: Any) -> bool:
-    try:
-        return p.compare(operator, bound, value) is True
-    except TypeError:  # a bound beyond Python's calendar: it proves nothing
-        return operator != "="

@@ -1,7 +1,7 @@
-"""The statistics of a data file, as a value and as JSON text.
+"""The statistics of a data file, and their JSON encoding.
 
-Protocol: "Per-file Statistics". Columns are named by their physical paths. Knows one file at a time; `tahoe.table.arrow.statistics` reads
-those of a million, and `tahoe.protocol.skipping` says what they prove.
+Protocol: "Per-file Statistics". Columns are identified by their physical paths. Works on one file; `tahoe.table.arrow.statistics` parses
+the statistics of a million files, and `tahoe.protocol.skipping` uses them for data skipping.
 """
 
 from __future__ import annotations
@@ -32,25 +32,25 @@ Path: TypeAlias = tuple[str, ...]
 
 STRING_PREFIX_LENGTH = 32
 
-# Types that have a smallest and a largest value here. Boolean and binary columns have a null count only, as in the reference.
+# Types with minimum and maximum values. As in the reference, boolean and binary columns have a null count only.
 _BOUNDED = frozenset({*INTEGER_BITS, "float", "double", "string", "date", "timestamp", "timestamp_ntz"})
 
-# A long has fewer digits; a number with more is not expanded.
+# No long has more digits; larger decimals are not expanded to integers.
 _INTEGER_DIGITS_MAX = 20
 
-# What ends a cut text so that it is not smaller than any text it was cut from.
+# Appended to a truncated maximum, so that it is not less than the original string.
 _TIE_BREAKER_ASCII, _TIE_BREAKER = "\x7f", "\U0010ffff"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statistics:
-    """What is known of a file's rows; what is absent is not known.
+    """The statistics of a file's rows; a missing statistic is unknown.
 
     Attributes:
-        num_records: rows in the data file, those that a deletion vector marks included.
-        tight_bounds: whether the bounds are values of rows that are still there. Wide bounds still hold all of them.
-        min_values, max_values: by physical path. Texts may be cut off and timestamps cut down to milliseconds.
-        null_count: by physical path. With wide bounds it says something only if it is 0 or `num_records`.
+        num_records: the physical number of rows in the data file, including rows deleted by a deletion vector.
+        tight_bounds: whether the bounds are values of rows that still exist. Wide bounds include all rows but may be wider.
+        min_values, max_values: by physical path. Strings may be truncated, and timestamps are truncated to milliseconds.
+        null_count: by physical path. With wide bounds it is exact only if it is 0 or `num_records`.
     """
 
     num_records: int | None = None
@@ -61,7 +61,7 @@ class Statistics:
 
 
 def has_bounds(data_type: DataType) -> bool:
-    """Whether columns of a type have minima and maxima."""
+    """Whether columns of a type have minimum and maximum values."""
     return isinstance(data_type, Decimal) or (isinstance(data_type, Primitive) and data_type.name in _BOUNDED)
 
 
@@ -69,10 +69,10 @@ def has_bounds(data_type: DataType) -> bool:
 
 
 def parse_statistics(text: str | None, schema: Struct) -> Statistics | None:
-    """The statistics of a JSON text; None where there are none or the text is broken: they are never needed to read a table right.
+    """The statistics in a JSON text; None if it is missing or invalid, because no reader needs them for correctness.
 
     Args:
-        schema: with physical names; a value that does not fit its column's type is left out.
+        schema: with physical names; values that do not match their column's type are ignored.
     """
     if not text:
         return None
@@ -94,7 +94,7 @@ def parse_statistics(text: str | None, schema: Struct) -> Statistics | None:
 
 
 def counted_columns(text: str | None, columns: Iterable[Path]) -> set[Path]:
-    """The columns of which a JSON text tells how many nulls there are, as it does of each column that has statistics."""
+    """The columns for which a JSON text has a null count, which every column with statistics has."""
     try:
         body = json.loads(text or "null")
     except ValueError:
@@ -123,9 +123,9 @@ def _bounds(body: Any, columns: Iterable[tuple[Path, Field]]) -> Iterator[tuple[
 
 
 def parse_bound(value: Any, data_type: DataType) -> Any:
-    """A minimum or maximum from its JSON value, where numbers with a point are Decimals; None if it is no value of the type.
+    """A minimum or maximum from its JSON value, with fractional numbers as Decimals; None if it is not a value of the type.
 
-    A NaN is none either: it says nothing about the other values.
+    NaN is ignored too, because it does not bound the other values.
     """
     try:
         if isinstance(data_type, Decimal):
@@ -174,11 +174,11 @@ def _parse_text_bound(value: str, name: str) -> Any:
 
 
 def encode_statistics(statistics: Statistics, schema: Struct, *, prefix_length: int = STRING_PREFIX_LENGTH) -> str:
-    """The text of `add.stats`, as the reference writes it: texts cut off, timestamps in milliseconds, NaN and infinities left out.
+    """The text of `add.stats`, as the reference writes it: truncated strings, timestamps in milliseconds, no NaN or infinities.
 
     Args:
-        schema: with physical names; gives the order and the types.
-        prefix_length: characters of a text that are kept (`delta.dataSkippingStringPrefixLength`).
+        schema: with physical names; determines the order and the types.
+        prefix_length: the number of characters that truncated strings keep (`delta.dataSkippingStringPrefixLength`).
     """
     minima, maxima, counts = [], [], []
     for path, column in schema.leaves():
@@ -199,7 +199,7 @@ def encode_statistics(statistics: Statistics, schema: Struct, *, prefix_length: 
 
 
 def _nested(values: Iterable[tuple[Path, str | None]]) -> str:
-    """JSON objects inside each other along the paths; "" without a value."""
+    """Nested JSON objects along the paths; "" if there are no values."""
     groups: dict[str, list[tuple[Path, str]]] = {}
     for path, text in values:
         if text is not None:
@@ -230,20 +230,20 @@ def _bound_json(value: Any, data_type: DataType, prefix_length: int, *, is_max: 
 def _moment_text(value: Any, data_type: DataType) -> str:
     if data_type == DATE:
         return format_partition_value(value, DATE) or ""
-    # The six digits of ISO 8601, cut down to the three of milliseconds.
+    # ISO 8601 with microseconds, truncated to milliseconds.
     text = format_partition_value(to_micros(value), TIMESTAMP) or ""
     return text[: -len("000Z")] + ("Z" if data_type == TIMESTAMP else "")
 
 
 def truncate_min(text: str, length: int = STRING_PREFIX_LENGTH) -> str:
-    """A text of at most so many characters that is not larger."""
+    """A prefix of at most `length` characters, which is not greater than the string."""
     return text[:length]
 
 
 def truncate_max(text: str, length: int = STRING_PREFIX_LENGTH) -> str | None:
-    """A short text that is not smaller; None where there is none of at most twice the length.
+    """A short string that is not less than this one; None if there is none of at most twice the length.
 
-    What ends it must be larger than the character that it stands for.
+    The tie breaker at its end must be greater than the character that it replaces.
     """
     if len(text) <= length:
         return text
@@ -266,17 +266,17 @@ def statistics_columns(
     clustering: Iterable[Path] = (),
     table: str = "the table",
 ) -> tuple[tuple[Path, Field], ...]:
-    """The columns whose statistics a new file gets, in the schema's order.
+    """The columns for which a new file gets statistics, in the schema's order.
 
-    By `delta.dataSkippingStatsColumns` where it is set (a struct stands for all that is in it), else the first
-    `delta.dataSkippingNumIndexedCols` leaves, partition columns left out.
+    These are the columns in `delta.dataSkippingStatsColumns` if it is set (a struct includes all its fields), else the first
+    `delta.dataSkippingNumIndexedCols` leaf columns, without partition columns.
 
     Args:
         schema: with logical names, which the properties use.
         clustering: logical paths of the clustering columns. Protocol: "Writer Requirements for Clustered Table".
 
     Raises:
-        InvalidPropertyError: the table holds a value that one of the properties does not take.
+        InvalidPropertyError: one of the properties has an invalid value.
     """
     partitions = {name.lower() for name in partition_columns}
     leaves = [(path, f) for path, f in schema.leaves() if path[0].lower() not in partitions and f.type != VOID]
@@ -296,16 +296,15 @@ def _is_listed(path: Path, listed: Iterable[Path]) -> bool:
 
 
 def num_records_of(text: str | None) -> int | None:
-    """The physical number of rows that a text of statistics tells."""
+    """The physical number of rows in a statistics text."""
     found = parse_statistics(text, Struct())
     return None if found is None else found.num_records
 
 
-def loosened(text: str | None, num_records: int) -> str:
-    """The statistics of a file that gets a deletion vector: its physical number of rows, and bounds that may be wide.
+def wide_bounds(text: str | None, num_records: int) -> str:
+    """The statistics of a file that gets a deletion vector, with its physical number of rows and `tightBounds` false.
 
-    Protocol: "Per-file Statistics". Everything else stays as it was written, digit by digit; a text that does not tell the number of rows
-    is not trusted.
+    Protocol: "Per-file Statistics". All other values are copied verbatim. Statistics without a number of rows are discarded.
     """
     parts = dict(_members(text)) if text and num_records_of(text) is not None else {}
     parts |= {"numRecords": str(num_records), "tightBounds": "false"}
@@ -313,7 +312,7 @@ def loosened(text: str | None, num_records: int) -> str:
 
 
 def _members(text: str) -> Iterator[tuple[str, str]]:
-    """The members of a JSON object, their values as they are written."""
+    """The members of a JSON object, with the verbatim text of their values."""
     decoder = json.JSONDecoder()
     position = _after_space(text, text.index("{") + 1)
     while text[position] != "}":

@@ -1,7 +1,6 @@
-"""Time zones by the names that Spark takes for them: Java's, which are more than those of the time zone database.
+"""Time zones by the names that Spark accepts: Java's names, which include more than the IANA time zone database.
 
-Protocol: "Partition Value Serialization" (timestamps that were written without a zone). Knows the time zone database of Python, and nothing
-of a session.
+Protocol: "Partition Value Serialization" (timestamps without a time zone). Uses Python's time zone database, and no session.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from tahoe.errors import InvalidOptionError
 
-# Java's ZoneId.SHORT_IDS. The first three have no summer time; a zone of the database by that name may have had one once.
+# Java's ZoneId.SHORT_IDS. The first three have no daylight saving time, although zones of those names in the IANA database may.
 SHORT_IDS: Mapping[str, str] = {
     "EST": "-05:00",
     "HST": "-10:00",
@@ -45,20 +44,20 @@ SHORT_IDS: Mapping[str, str] = {
     "VST": "Asia/Ho_Chi_Minh",
 }
 
-# +h, +hh, +hhmm, +hhmmss, +hh:mm and +hh:mm:ss are Java's; in those with colons Spark takes hours and minutes of one digit, too.
+# Java accepts +h, +hh, +hhmm, +hhmmss, +hh:mm and +hh:mm:ss; with colons, Spark also accepts single-digit hours and minutes.
 _OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(?:(\d\d)(\d\d)(\d\d)?|(\d{1,2})(?::(\d{1,2})(?::(\d\d))?)?)")
 
-# Java knows no offset beyond it.
+# Java's largest offset.
 _OFFSET_MAX = timedelta(hours=18)
 
 
 def zone_of(name: str) -> tzinfo:
-    """The time zone that Spark understands by a name: America/Los_Angeles, PST, GMT+8, +05:30, Z, ...
+    """The time zone of that name in Spark: America/Los_Angeles, PST, GMT+8, +05:30, Z, ...
 
-    The name that `str` gives of the result is one of the same zone.
+    `str` of the result is a name of the same zone.
 
     Raises:
-        ValueError: there is none of that name, or Python's time zone database does not have it.
+        ValueError: there is no such zone, or Python's time zone database does not contain it.
     """
     name = SHORT_IDS.get(name, name)
     if name in ("Z", "UTC", "GMT", "UT"):
@@ -68,7 +67,7 @@ def zone_of(name: str) -> tzinfo:
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, OSError, ValueError) as error:
-        raise ValueError(f"{name} is no time zone") from error
+        raise ValueError(f"{name} is not a time zone") from error
 
 
 def _offset(sign: str, *parts: str | None) -> timedelta:
@@ -76,18 +75,18 @@ def _offset(sign: str, *parts: str | None) -> timedelta:
     hours, minutes, seconds = (*numbers, 0, 0)[:3]
     offset = timedelta(hours=hours, minutes=minutes, seconds=seconds)
     if minutes > 59 or seconds > 59 or offset > _OFFSET_MAX:
-        raise ValueError(f"{sign}{offset} is no offset of a time zone")
+        raise ValueError(f"{sign}{offset} is not a valid time zone offset")
     return offset if sign == "+" else -offset
 
 
 def zone_asked_for(option: str, name: str, *, table: str) -> tzinfo:
-    """The time zone that an option or a setting names.
+    """The time zone that an option or a setting specifies.
 
     Raises:
-        InvalidOptionError: there is none.
+        InvalidOptionError: there is no such zone.
     """
     try:
         return zone_of(name)
     except ValueError as error:
-        detail = "there is no such time zone in Python's time zone database"
+        detail = "Python's time zone database has no such time zone"
         raise InvalidOptionError(option=option, value=name, table=table, detail=detail) from error

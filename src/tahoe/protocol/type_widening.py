@@ -1,6 +1,6 @@
-"""Which type a column may be changed to, and the changes that a schema records.
+"""Which types a column may be widened to, and the type changes that a schema records.
 
-Protocol: "Type Widening". Readers convert the values of older files to the column's present type; `tahoe.table` and Spark do that.
+Protocol: "Type Widening". Readers convert the values of older files to the column's current type; `tahoe.table` and Spark do that.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tahoe.protocol.schema import (
 
 TYPE_CHANGES = "delta.typeChanges"
 
-# What each type may become; the steps of a chain may be taken at once.
+# The types that each type may become, directly or in several steps.
 _WIDER: Mapping[str, frozenset[str]] = {
     "byte": frozenset({"short", "integer", "long", "double"}),
     "short": frozenset({"integer", "long", "double"}),
@@ -39,7 +39,7 @@ _WIDER: Mapping[str, frozenset[str]] = {
     "date": frozenset({"timestamp_ntz"}),
 }
 
-# The decimal that holds every value of an integer type, by the protocol: its number of digits.
+# The precision of the decimal that an integer type widens to, as the protocol defines it.
 _DECIMAL_DIGITS: Mapping[str, int] = {"byte": 10, "short": 10, "integer": 10, "long": 20}
 
 
@@ -55,7 +55,7 @@ def is_widening(from_type: DataType, to_type: DataType) -> bool:
 
 
 def _is_wider_decimal(from_type: DataType, to_type: Decimal) -> bool:
-    """Digits may be added, after the point at most as many as in all: no digit before the point is lost."""
+    """Precision must grow by at least as much as scale, so that no integer digit is lost."""
     if isinstance(from_type, Decimal):
         base, is_same = from_type, from_type == to_type
     elif isinstance(from_type, Primitive) and from_type.name in _DECIMAL_DIGITS:
@@ -67,11 +67,11 @@ def _is_wider_decimal(from_type: DataType, to_type: Decimal) -> bool:
 
 
 def check_type_changes(schema: Struct, *, table: str) -> None:
-    """Refuse a schema that records a type change which the protocol does not allow: its files could be read wrongly.
+    """Refuse a schema that records a type change which the protocol does not allow: its files could be read incorrectly.
 
     Raises:
-        UnsupportedTypeChangeError: names the column and both types.
-        InvalidActionError: what stands there is no record of type changes.
+        UnsupportedTypeChangeError: the error gives the column and both types.
+        InvalidActionError: the recorded type changes are malformed.
     """
     for path, field in walk_fields(schema):
         for change in changes_of(field, table=table):
@@ -79,10 +79,10 @@ def check_type_changes(schema: Struct, *, table: str) -> None:
 
 
 def changes_of(field: Field, *, table: str = "the table") -> list[dict[str, str]]:
-    """The type changes of a column that its metadata records.
+    """The type changes that a column's metadata records.
 
     Raises:
-        InvalidActionError: what stands there is no record of type changes.
+        InvalidActionError: the recorded type changes are malformed.
     """
     changes = field.metadata.get(TYPE_CHANGES) or []
     if not isinstance(changes, list) or not all(map(_is_change, changes)):
@@ -105,7 +105,7 @@ def _check_change(path: tuple[str, ...], change: Mapping[str, Any], table: str) 
 
 
 def with_type_changes(field: Field, before: DataType) -> Field:
-    """A column that had another type before, with what changed recorded in its metadata. Structs in it keep records of their own."""
+    """The column with its change from another type recorded in its metadata. Nested struct fields record their own changes."""
     changes = list(_type_changes(before, field.type, ()))
     if not changes:
         return field
@@ -127,7 +127,7 @@ def _type_changes(before: DataType, after: DataType, path: tuple[str, ...]) -> I
 
 
 def is_widening_for_iceberg(from_type: DataType, to_type: DataType) -> bool:
-    """Whether Iceberg can make the change too. Protocol: "Writer Requirements for Type Widening"."""
+    """Whether Iceberg supports the change too. Protocol: "Writer Requirements for Type Widening"."""
     if isinstance(to_type, Decimal) and not (isinstance(from_type, Decimal) and from_type.scale == to_type.scale):
         return from_type == VOID
     if to_type == DOUBLE and from_type not in (FLOAT, VOID):
@@ -136,7 +136,7 @@ def is_widening_for_iceberg(from_type: DataType, to_type: DataType) -> bool:
 
 
 def is_lossy(from_type: DataType, to_type: DataType) -> bool:
-    """Whether a cast that goes back behind a widening may lose a part of a value without a word: digits, or the time of a day."""
+    """Whether a cast that reverses a widening may silently lose part of a value: fractional digits, or the time of day."""
     if isinstance(from_type, Decimal):
         kept = to_type.scale if isinstance(to_type, Decimal) else 0
         return from_type.scale > kept
@@ -144,7 +144,7 @@ def is_lossy(from_type: DataType, to_type: DataType) -> bool:
 
 
 def recorded_changes(schema: Struct) -> Iterator[tuple[str, DataType, DataType]]:
-    """The type changes that a schema records: the field's path, and both types."""
+    """The type changes that a schema records: the field's path and both types."""
     for path, field in walk_fields(schema):
         for change in field.metadata.get(TYPE_CHANGES) or ():
             yield ".".join(path), parse_type(str(change["fromType"])), parse_type(str(change["toType"]))

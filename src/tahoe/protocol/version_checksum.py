@@ -1,6 +1,6 @@
-"""Version checksum files: what a version adds up to, written beside its commit.
+"""Version checksum files: a summary of a version's state, written next to its commit.
 
-Protocol: "Version Checksum File". Values in, bytes out; nothing is compared here.
+Protocol: "Version Checksum File". Only encodes and decodes; comparing is up to the caller.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ class VersionChecksum:
 
     Attributes:
         num_files, table_size_bytes: of the live files.
-        in_commit_timestamp_ms: present where in-commit timestamps are enabled.
-        txns, domains, files: all that are live; None where the writer left them out.
-        num_deleted_records, num_deletion_vectors: None where the writer did not count.
-        is_whole: whether the bytes are, one by one, what tahoe wrote: only then does a file say more than it can be compared in.
+        in_commit_timestamp_ms: present if in-commit timestamps are enabled.
+        txns, domains, files: all live ones; None if the writer left them out.
+        num_deleted_records, num_deletion_vectors: None if the writer did not count them.
+        is_whole: whether the file is unchanged since tahoe wrote it. Only then may it replace reading the log, not just verify it.
     """
 
     num_files: int
@@ -44,7 +44,7 @@ class VersionChecksum:
 
 
 def encode_version_checksum(checksum: VersionChecksum) -> bytes:
-    """The file's content; what is None is left out."""
+    """The file's content, without fields that are None."""
     fields = {
         "txnId": checksum.txn_id,
         "tableSizeBytes": checksum.table_size_bytes,
@@ -65,12 +65,12 @@ def encode_version_checksum(checksum: VersionChecksum) -> bytes:
     return text.removesuffix(b"}") + _ending(text)
 
 
-# A field that only tahoe knows, the last one: the digest of the file without it.
+# The last field, which only tahoe writes: the digest of the file without this field.
 _DIGEST = "tahoeDigest"
 
 
 def _ending(text: bytes) -> bytes:
-    """How the file ends whose JSON text, without the digest, is this."""
+    """The end of the file for a JSON text without the digest."""
     digest = hashlib.sha256(text).hexdigest()
     return f',"{_DIGEST}":"{digest}"}}'.encode()
 
@@ -90,7 +90,7 @@ def _body(action: Action) -> Any:
 
 
 def parse_version_checksum(data: bytes) -> VersionChecksum | None:
-    """What a file says; None where it is no such JSON, or lacks something that the protocol requires: then it proves nothing."""
+    """The checksum in a file; None if the JSON is invalid or lacks a required field: such a file is ignored."""
     try:
         body = load_json(data)
         return VersionChecksum(
@@ -113,7 +113,7 @@ def parse_version_checksum(data: bytes) -> VersionChecksum | None:
 
 def _integer(value: Any) -> int:
     if not isinstance(value, int):
-        raise ValueError(f"{value!r} is no whole number")  # noqa: TRY004 - what is wrong is the file
+        raise ValueError(f"{value!r} is not an integer")  # noqa: TRY004 - the file is invalid, not a call
     return value
 
 

@@ -1,9 +1,8 @@
-"""SQL text over a table's columns to a predicate, without Spark.
+"""Parses an SQL condition over a table's columns into a predicate, without Spark.
 
-Knows sqlglot's Spark dialect and the schema, not where the text comes from (`filter=` of the small reader, `replaceWhere`, the command
-line). What cannot be said exactly as a predicate is refused, never approximated. Literals are compared as Spark compares them: a text
-against a date, a number or a timestamp is cast to the column's type; numbers are compared by their exact values; timestamps without a
-zone are in `zone`.
+Uses sqlglot's Spark dialect and the table's schema. The text comes from `filter=` of `tahoe.Table`, `replaceWhere` or the command line.
+Conditions without an exact predicate are refused, never approximated. Literals are compared as in Spark: a string compared with a date,
+number or timestamp is cast to the column's type; numbers are compared by their exact values; timestamps without a time zone are in `zone`.
 """
 
 from __future__ import annotations
@@ -55,14 +54,15 @@ from tahoe.protocol.schema import (
 )
 
 Node: TypeAlias = Any
-"""An expression of sqlglot, whose base class has another name in each of its versions."""
+"""An expression of sqlglot, whose base class has different names in different versions."""
 
 Kind: TypeAlias = Literal["null", "number", "text", "boolean", "date", "timestamp", "timestamp_ntz", "binary"]
 
 
 class _Dialect(Spark):
-    """Spark 4's SQL: in a literal, two quotes are one. The type of a number that ends in BD has a name of its own: a cast to DECIMAL leaves
-    no digits behind the point.
+    """Spark 4's SQL, where two quotes inside a string literal are an escaped quote.
+
+    Number literals ending in BD have a type of their own here, because a cast to DECIMAL would drop the fractional digits.
     """
 
     class Tokenizer(Spark.Tokenizer):
@@ -71,23 +71,23 @@ class _Dialect(Spark):
 
 
 def parse_predicate(text: str, schema: Struct, *, zone: tzinfo, table: str = "the table") -> Predicate:
-    """The predicate that a text says.
+    """Parse a condition.
 
     Args:
-        schema: the table's, with logical names; names in the text are found without regard to case.
-        zone: of timestamps that are written without one: the table's (`Log.zone`), which in Spark is the session's. It has no default, so
-            that one text says the same to all who read, delete, skip and check.
+        schema: the table's schema with logical names, which are matched case-insensitively.
+        zone: the time zone of timestamps without one: the table's (`Log.zone`), which in Spark is the session's. It has no default, so that
+            reads, deletes, data skipping and checks all interpret a text the same way.
 
     Raises:
-        InvalidPredicateError: the text is no predicate, or says what a predicate cannot; with the place and what was expected.
-        ColumnNotFoundError: it names a column that the table does not have.
+        InvalidPredicateError: the text is not a condition, or has no exact predicate; the error gives the position and what was expected.
+        ColumnNotFoundError: the table does not have a referenced column.
     """
     reader = _Reader(text=text, schema=schema, table=table, zone=zone)
     return reader.predicate(reader.parse())
 
 
 def columns_named(text: str) -> frozenset[str]:
-    """The lower-cased names with which the column references of a condition begin; none where the text cannot be read here."""
+    """The lower-cased first names of the column references in a condition; none if the text cannot be parsed here."""
     try:
         found = sqlglot.parse_one(text, dialect=_Dialect)
     except SqlglotError:
@@ -96,7 +96,7 @@ def columns_named(text: str) -> frozenset[str]:
 
 
 def paths_named(text: str) -> frozenset[tuple[str, ...]]:
-    """The lower-cased paths of the columns that an expression may name: where it cannot be read here, all words in it."""
+    """The lower-cased paths of the columns that an expression may reference: all words in it if it cannot be parsed here."""
     try:
         found = sqlglot.parse_one(text, dialect=_Dialect)
     except SqlglotError:
@@ -109,7 +109,7 @@ _WORD = re.compile(r"\w+")
 
 @dataclass(frozen=True, slots=True)
 class _Value:
-    """A literal: what kind it was written as, and its value. Numbers are Decimals, or a float for NaN and the infinities."""
+    """A literal: its kind as written, and its value. Numbers are Decimals; NaN and infinities are floats."""
 
     kind: Kind
     value: Any
@@ -117,9 +117,10 @@ class _Value:
 
 @dataclass(frozen=True, slots=True)
 class _Placed:
-    """Where a literal is among the values of a column's type: it is `at` one of them, or between it and the next larger one.
+    """The position of a literal among the values of a column's type.
 
-    `at` is -1 or 1 (`beyond`) for what is smaller or larger than all of them.
+    If `exact`, it equals the value `at`; else it lies between `at` and the next larger value. `beyond` is -1 or 1 for a literal that is
+    smaller or larger than all values of the type.
     """
 
     at: Any
@@ -138,7 +139,7 @@ _OPERATORS: Mapping[type[Any], Operator] = {
 _TURNED: Mapping[Operator, Operator] = {"=": "=", "<=>": "<=>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _NEGATED: Mapping[type[Any], type[Any]] = {exp.NEQ: exp.EQ, exp.NullSafeNEQ: exp.NullSafeEQ}
 
-# Enough digits for any number on its way to the scale of a type.
+# Enough digits to rescale any number exactly.
 _WIDE = Context(prec=200)
 
 _CAST_TYPES: Mapping[str, DataType] = {
@@ -164,7 +165,7 @@ _CAST_TYPES: Mapping[str, DataType] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Reader:
-    """One text on its way to a predicate."""
+    """Converts one parsed text to a predicate."""
 
     text: str
     schema: Struct
@@ -198,7 +199,7 @@ class _Reader:
             return Not(self.predicate(_NEGATED[type(node)](this=node.this, expression=node.expression)))
         if type(node) in _OPERATORS:
             return self.comparison(_OPERATORS[type(node)], node.this, node.expression)
-        raise self.refuse(f"{_sql(node)} is not understood")
+        raise self.refuse(f"{_sql(node)} is not supported")
 
     def paren(self, node: Node) -> Predicate:
         return self.predicate(node.this)
@@ -218,7 +219,7 @@ class _Reader:
     def boolean_column(self, node: Node) -> Predicate:
         column, data_type = self.column(node)
         if data_type != BOOLEAN:
-            raise self.refuse(f"{_sql(node)} is of type {data_type}, and stands where a condition is expected")
+            raise self.refuse(f"{_sql(node)} has type {data_type}, but a condition is expected")
         return Comparison("=", column, PredicateLiteral(True))
 
     def is_test(self, node: Node) -> Predicate:
@@ -237,7 +238,7 @@ class _Reader:
         if node.name.lower() in ("isnull", "isnotnull") and len(arguments) == 1:
             test = self.null_test(arguments[0])
             return test if node.name.lower() == "isnull" else Not(test)
-        raise self.refuse(f"the function {node.name} is not understood")
+        raise self.refuse(f"the function {node.name} is not supported")
 
     def between(self, node: Node) -> Predicate:
         return And((self.comparison(">=", node.this, node.args["low"]), self.comparison("<=", node.this, node.args["high"])))
@@ -259,18 +260,18 @@ class _Reader:
         column, data_type = self.column(node.this)
         pattern = self.required_literal(node.expression)
         if data_type != STRING or pattern.kind != "text":
-            raise self.refuse(f"LIKE compares a column of type string with a text, found {_sql(node)}")
+            raise self.refuse(f"LIKE needs a string column and a string literal, found {_sql(node)}")
         prefix, rest = _like_prefix(pattern.value, escape)
         if rest == "":
             return Comparison("=", column, PredicateLiteral(prefix))
         if rest.strip("%") == "":
             return StartsWith(column, prefix)
-        raise self.refuse(f"of the patterns of LIKE, only 'prefix%' is understood, found {_sql(node.expression)}")
+        raise self.refuse(f"the only supported LIKE pattern is 'prefix%', found {_sql(node.expression)}")
 
     def escaped_like(self, node: Node) -> Predicate:
         escape = self.required_literal(node.expression)
         if not isinstance(node.this, exp.Like) or escape.kind != "text" or len(escape.value) != 1:
-            raise self.refuse(f"{_sql(node)} is not understood")
+            raise self.refuse(f"{_sql(node)} is not supported")
         inner = node.this
         found = self.like(inner, escape.value)
         return Not(found) if inner.args.get("negate") else found
@@ -279,7 +280,7 @@ class _Reader:
         column, data_type = self.column(node.this)
         prefix = self.required_literal(node.expression)
         if data_type != STRING or prefix.kind != "text":
-            raise self.refuse(f"startswith takes a column of type string and a text, found {_sql(node)}")
+            raise self.refuse(f"startswith needs a string column and a string literal, found {_sql(node)}")
         return StartsWith(column, prefix.value)
 
     # --- comparisons
@@ -294,7 +295,7 @@ class _Reader:
             return self.with_literal(symbol, left, right_value)
         for side in (left, right):
             self.column(side)
-        raise self.refuse(f"{_sql(left)} {symbol} {_sql(right)} compares two columns; expected a literal on one side")
+        raise self.refuse(f"{_sql(left)} {symbol} {_sql(right)} compares two columns; one side must be a literal")
 
     def of_literals(self, symbol: Operator, left: _Value, right: _Value, text: str) -> Predicate:
         if left.kind != right.kind and "null" not in (left.kind, right.kind):
@@ -328,7 +329,7 @@ class _Reader:
         return literal
 
     def literal(self, node: Node) -> _Value | None:
-        """The literal that an expression is; None for what is no literal."""
+        """The literal that an expression denotes; None if it is not a literal."""
         match node:
             case exp.Paren():
                 return self.literal(node.this)
@@ -346,13 +347,13 @@ class _Reader:
                 return self.joined_text(node)
             case exp.Neg():
                 return self.negative(node)
-            case exp.Cast():  # sqlglot's TryCast is one too
+            case exp.Cast():  # including sqlglot's TryCast
                 return self.cast(node)
             case _:
                 return None
 
     def joined_text(self, node: Node) -> _Value | None:
-        """Texts side by side are one text."""
+        """Adjacent string literals are concatenated."""
         parts = [self.literal(part) for part in node.expressions]
         texts = [part.value for part in parts if part is not None and part.kind == "text"]
         return _Value("text", "".join(texts)) if len(texts) == len(parts) else None
@@ -361,7 +362,7 @@ class _Reader:
         inner = self.literal(node.this)
         if inner is None or inner.kind not in ("number", "null"):
             return None
-        exact = isinstance(inner.value, PyDecimal)  # whose minus sign would round
+        exact = isinstance(inner.value, PyDecimal)  # unary minus would round a Decimal
         return inner if inner.value is None else _Value(inner.kind, inner.value.copy_negate() if exact else -inner.value)
 
     def cast(self, node: Node) -> _Value | None:
@@ -372,12 +373,12 @@ class _Reader:
             return inner
         target = _cast_target(node.args["to"])
         if target is None:
-            raise self.refuse(f"{_sql(node)} casts to a type that is not understood here")
+            raise self.refuse(f"{_sql(node)} casts to a type that is not supported here")
         if target == STRING:
             return self.cast_to_text(inner, node)
         placed = self.placed(inner, target, _sql(node))
         if placed is None or placed.beyond or not placed.exact:
-            raise self.refuse(f"{_sql(node)} has no value, or not exactly; write the value itself")
+            raise self.refuse(f"{_sql(node)} is not exactly representable; write the value itself")
         return _value_of(single_precision(placed.at) if target == FLOAT else placed.at, target)
 
     def cast_to_text(self, literal: _Value, node: Node) -> _Value:
@@ -385,18 +386,18 @@ class _Reader:
             return literal
         if literal.kind == "number" and isinstance(literal.value, PyDecimal):
             return _Value("text", f"{literal.value:f}")
-        raise self.refuse(f"{_sql(node)} is not understood; write the text itself")
+        raise self.refuse(f"{_sql(node)} is not supported; write the string itself")
 
     def placed(self, literal: _Value, data_type: DataType, what: str) -> _Placed | None:
-        """Where a literal is among the values of a type; None for NULL."""
+        """The position of a literal among the values of a type; None for NULL."""
         if literal.kind == "null":
             return None
         try:
             found = _place(literal, data_type, self.zone)
         except (ValueError, InvalidOperation, OverflowError) as error:
-            raise self.refuse(f"{literal.value!r} is no {data_type}, the type of {what}") from error
+            raise self.refuse(f"{literal.value!r} is not a valid {data_type}, the type of {what}") from error
         if found is None:
-            raise self.refuse(f"{what} is of type {data_type}, and cannot be compared with the {literal.kind} {literal.value!r}")
+            raise self.refuse(f"{what} has type {data_type} and cannot be compared with the {literal.kind} {literal.value!r}")
         return found
 
 
@@ -427,7 +428,7 @@ _TERMINAL_CODES = re.compile(r"\x1b\[\d*m")
 
 
 def _syntax_detail(error: SqlglotError) -> str:
-    """What sqlglot says, in one line with the place."""
+    """sqlglot's message with its position, on one line."""
     errors = getattr(error, "errors", None) or []
     if errors and errors[0].get("line") is not None:
         first = errors[0]
@@ -460,7 +461,7 @@ def _cast_target(node: Node) -> DataType | None:
 
 
 def _value_of(value: Any, data_type: DataType) -> _Value:
-    """A value of a type, as a literal."""
+    """The literal for a value of a type."""
     if isinstance(value, float) and math.isfinite(value):
         return _Value("number", PyDecimal(repr(value)))
     if isinstance(value, PyDecimal | float):
@@ -479,7 +480,7 @@ def _value_of(value: Any, data_type: DataType) -> _Value:
 
 
 def _like_prefix(pattern: str, escape: str) -> tuple[str, str]:
-    """What a pattern starts with before its first wildcard, unescaped, and the rest."""
+    """The unescaped part of a pattern before its first wildcard, and the rest."""
     prefix = ""
     position = 0
     while position < len(pattern):
@@ -495,11 +496,11 @@ def _like_prefix(pattern: str, escape: str) -> tuple[str, str]:
     return prefix, pattern[position:]
 
 
-# --- a literal among the values of a type
+# --- the position of a literal among the values of a type
 
 
 def _place(literal: _Value, data_type: DataType, zone: tzinfo) -> _Placed | None:
-    """None where Spark would cast the column and not the literal, or would refuse."""
+    """The position of a literal; None if Spark would cast the column instead of the literal, or would refuse."""
     name = data_type.name if isinstance(data_type, Primitive) else ""
     if isinstance(data_type, Decimal) or name in INTEGER_BITS:
         number = _number(literal)
@@ -539,7 +540,7 @@ def _place_other(literal: _Value, name: str, zone: tzinfo) -> _Placed | None:
 
 
 def _number(literal: _Value) -> PyDecimal | float | None:
-    """The number that a literal is, or that a text holds; NaN and the infinities are floats."""
+    """The number that a literal denotes, also as a string; NaN and infinities are floats."""
     match literal.kind:
         case "number":
             found: PyDecimal | float = literal.value
@@ -552,7 +553,7 @@ def _number(literal: _Value) -> PyDecimal | float | None:
 
 
 def _beyond(number: PyDecimal | float) -> _Placed | None:
-    """For what is outside every exact type: NaN, which is above all numbers, the infinities, and more digits than a type has."""
+    """The position of a number outside every exact type: NaN (above all numbers), infinities, and numbers with too many digits."""
     if isinstance(number, float):
         return _Placed(None, beyond=-1 if number == -math.inf else 1)
     if number.adjusted() > DECIMAL_PRECISION_MAX:
@@ -577,7 +578,7 @@ def _place_decimal(number: PyDecimal, data_type: Decimal) -> _Placed:
 
 
 def _in_calendar(value: Any) -> Any:
-    """Literals are Python's dates, which end with the year 9999."""
+    """The value if Python's calendar, which ends with the year 9999, can represent it."""
     if isinstance(value, date):
         return value
     raise ValueError(value)
@@ -588,7 +589,7 @@ def _place_in_day(moment: datetime) -> _Placed:
 
 
 def _local(value: Any, zone: tzinfo) -> datetime:
-    """A date or a timestamp as the clock of the zone shows it."""
+    """A date or a timestamp as local time in the zone."""
     if isinstance(value, datetime):
         return value if value.tzinfo is None else value.astimezone(zone).replace(tzinfo=None)
     if isinstance(value, date):
@@ -597,7 +598,7 @@ def _local(value: Any, zone: tzinfo) -> datetime:
 
 
 def _between_values(symbol: Operator, column: Column, placed: _Placed) -> Predicate:
-    """A comparison with what is no value of the column's type, by its place among them."""
+    """A comparison with a literal that is not a value of the column's type, by its position among them."""
     if symbol == "<=>":
         return Constant(False)
     if symbol == "=":

@@ -1,4 +1,4 @@
-"""Queries inside of a text of SQL, found by their first words and their parentheses. Knows no grammar."""
+"""Finds the queries inside SQL text by their first keywords and parentheses, without a grammar."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from itertools import pairwise
 
 from tahoe.sql.tokens import Token, tokens_of
 
-# What stands for a query whose text is not known.
+# The placeholder for a query whose text is unknown.
 UNKNOWN = "..."
 
 _FIRST_WORDS = ("SELECT", "WITH", "FROM", "VALUES", "TABLE")
 
 
 def only_query(text: str) -> str:
-    """The query in parentheses that a text has in it, without these; `UNKNOWN` where there is none, or several that are in no other."""
+    """The only parenthesised query in a text, without its parentheses; `UNKNOWN` if there is none or more than one at the top level."""
     found = list(_queries(text, tokens_of(text)))
     return found[0] if len(found) == 1 else UNKNOWN
 

@@ -1,10 +1,10 @@
-"""The statements about Delta tables that Spark's parser does not know: SQL text to a frozen record.
+"""Parses Delta's own SQL statements, which Spark's parser does not know, into frozen records.
 
     parse("describe history flights limit 3")   ->   Parsed(DescribeHistory(table=Name(parts=("flights",)), limit=Expression("3", ...)))
 
-A record says what was written and nothing more: names as their parts, values and conditions verbatim with their place in the text, for
-whoever can evaluate them. It may not know Spark. What is not ours gives None; what begins as a statement of ours and cannot be one is a
-`StatementSyntaxError`. The grammar is the reference's (`DeltaSqlBase.g4`), and ADD FEATURE.
+A record contains exactly what was written: names as their parts, and values and conditions as verbatim text with their offset, for the
+caller to evaluate. Must not import Spark. Other statements return None. Text that starts like a Delta statement but does not parse raises
+`StatementSyntaxError`. The grammar is the reference's (`DeltaSqlBase.g4`), plus ADD FEATURE.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from typing import Literal, NoReturn, TypeAlias
 from tahoe.errors import StatementSyntaxError
 from tahoe.sql.tokens import Token, tokens_of
 
-# --- what a statement says
+# --- records
 
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """A part of a statement as it is written, an expression mostly; `start` is its first character's place in the statement."""
+    """The verbatim text of a part of a statement, usually an expression; `start` is its offset in the statement."""
 
     text: str
     start: int
@@ -30,7 +30,7 @@ class Expression:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Name:
-    """What a table is called: one of its name's parts, a path, and the argument of IDENTIFIER(...)."""
+    """A reference to a table: exactly one of the parts of its name, a path, or the argument of IDENTIFIER(...)."""
 
     parts: tuple[str, ...] = ()
     path: str | None = None
@@ -39,7 +39,7 @@ class Name:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AsOf:
-    """Which version of a table: one of its number and a moment."""
+    """Time travel: either a version number or a timestamp."""
 
     version: Expression | None = None
     timestamp: Expression | None = None
@@ -47,7 +47,7 @@ class AsOf:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionColumn:
-    """A column and its type, as it is written."""
+    """A column and the verbatim text of its type."""
 
     name: str
     type: str
@@ -70,7 +70,7 @@ class DescribeDetail:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vacuum:
-    """VACUUM table [LITE | FULL] [USING INVENTORY (table | (query))] [RETAIN n HOURS] [DRY RUN], these in any order"""
+    """VACUUM table [LITE | FULL] [USING INVENTORY (table | (query))] [RETAIN n HOURS] [DRY RUN], with options in any order"""
 
     table: Name
     mode: Literal["LITE", "FULL"] | None = None
@@ -192,41 +192,41 @@ ExplainMode: TypeAlias = Literal["simple", "extended", "codegen", "cost", "forma
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """A statement, and how it is to be explained if it is to be explained and not run."""
+    """A statement, and the EXPLAIN mode if it should only be explained."""
 
     statement: Statement
     explain: ExplainMode | None = None
 
 
 def values_of(record: object) -> Iterator[Expression]:
-    """The expressions of a record that stand for values, in the order of its fields: not conditions and queries, which are about rows."""
+    """The expressions in a record that are values, in field order, without conditions and queries, which are evaluated over rows."""
     for field in fields(record):  # type: ignore[arg-type]
         value = getattr(record, field.name)
-        if isinstance(value, Expression) and field.name not in _ABOUT_ROWS:
+        if isinstance(value, Expression) and field.name not in _OVER_ROWS:
             yield value
         elif isinstance(value, Name | AsOf):
             yield from values_of(value)
 
 
 def condition_of(record: Statement) -> Expression | None:
-    """The condition on rows that a statement has."""
+    """The WHERE condition of a statement, if any."""
     return getattr(record, "where", None)
 
 
-_ABOUT_ROWS = ("where", "inventory_query")
+_OVER_ROWS = ("where", "inventory_query")
 
 
 # --- the grammar
 
 
 def parse(text: str) -> Parsed | None:
-    """A statement of ours.
+    """Parse a Delta statement.
 
     Returns:
         None for any other SQL.
 
     Raises:
-        StatementSyntaxError: it begins as a statement of ours, and is none.
+        StatementSyntaxError: the text starts like a Delta statement but does not parse.
     """
     parser = _Parser(text)
     explain = parser.explain_mode()
@@ -239,10 +239,10 @@ def parse(text: str) -> Parsed | None:
 
 
 def parse_name(text: str) -> Name:
-    """A table's name as a statement has it.
+    """Parse a table name as in a statement.
 
     Raises:
-        StatementSyntaxError: it is none.
+        StatementSyntaxError: it is not a table name.
     """
     parser = _Parser(text)
     name = parser.name()
@@ -251,7 +251,7 @@ def parse_name(text: str) -> Name:
 
 
 def statement_in_script(text: str) -> Expression | None:
-    """The statement of ours that stands in a script, BEGIN ... END, which only Spark's parser reads; None where there is none."""
+    """A Delta statement inside an SQL script (BEGIN ... END), which only Spark's parser can parse; None if there is none."""
     tokens = tokens_of(text)
     if not tokens[0].is_word("BEGIN"):
         return None
@@ -279,7 +279,7 @@ _EXPLAIN_MODES: Mapping[str, ExplainMode] = {
 
 
 class _Parser:
-    """Reads tokens from left to right."""
+    """A recursive-descent parser over the tokens of a statement."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -306,11 +306,11 @@ class _Parser:
         raise StatementSyntaxError.at(self.text, token.start, token.text, expected)
 
     def sees(self, *words: str, after: int = 0) -> bool:
-        """Whether these keywords come next, one after the other; one of several is written A|B."""
+        """Whether these keywords come next, in this order. `A|B` means either keyword."""
         return all(self.ahead(after + n).is_word(*word.split("|")) for n, word in enumerate(words))
 
     def takes(self, *words: str) -> bool:
-        """Take these keywords if they come next."""
+        """Consume these keywords if they come next."""
         found = self.sees(*words)
         if found:
             self.place += len(words)
@@ -332,7 +332,7 @@ class _Parser:
             self.fail(f"'{symbol}'")
 
     def at_end(self) -> None:
-        """Only semicolons may follow."""
+        """Fail unless only semicolons follow."""
         while self.takes_symbol(";"):
             pass
         if self.token.kind != "end":
@@ -354,22 +354,22 @@ class _Parser:
         return self.next().value
 
     def path(self, what: str) -> tuple[str, ...]:
-        """An identifier of several parts, with dots between."""
+        """An identifier of one or more parts, separated by dots."""
         parts = [self.identifier(what)]
         while self.takes_symbol("."):
             parts.append(self.identifier("the next part of the name"))
         return tuple(parts)
 
     def name(self) -> Name:
-        """A table's name, IDENTIFIER(...), or a path between quotes."""
+        """A table name, IDENTIFIER(...), or a quoted path."""
         if self.token.kind == "text":
             return Name(path=self.next().value)
         if self.sees("IDENTIFIER") and self.ahead(1).is_symbol("("):
             self.place += 2
-            name = Name(expression=self.expression("the name, as an expression", lambda: self.token.is_symbol(")")))
+            name = Name(expression=self.expression("an expression for the name", lambda: self.token.is_symbol(")")))
             self.require_symbol(")")
             return name
-        return Name(parts=self.path("the name of a table, or a path between quotes"))
+        return Name(parts=self.path("a table name or a quoted path"))
 
     def text_value(self, what: str) -> str:
         if self.token.kind != "text":
@@ -377,7 +377,7 @@ class _Parser:
         return self.next().value
 
     def expression(self, what: str, ends: Callable[[], bool] = lambda: False) -> Expression:
-        """What stands here up to where it ends, outside of parentheses, or up to the end of the statement."""
+        """The text up to the first token outside parentheses where `ends` is true, or up to the end of the statement."""
         first, depth = self.token, 0
         last = None
         while self.token.kind != "end" and not (depth == 0 and (ends() or self.token.is_symbol(";"))):
@@ -392,7 +392,7 @@ class _Parser:
         return Expression(self.text[first.start : last.end], first.start)
 
     def listed(self, read: Callable[[], None]) -> None:
-        """Items between parentheses, with commas."""
+        """Comma-separated items in parentheses."""
         self.require_symbol("(")
         read()
         while self.takes_symbol(","):
@@ -457,7 +457,7 @@ class _Parser:
 
     def generate(self) -> Generate:
         self.place += 1
-        mode = self.identifier("what to generate: symlink_format_manifest")
+        mode = self.identifier("symlink_format_manifest")
         self.require("FOR", "TABLE")
         return Generate(table=self.name(), mode=mode)
 
@@ -494,14 +494,14 @@ class _Parser:
             return AsOf(version=self.expression("a version", self.ends_as_of))
         if self.sees("TIMESTAMP|SYSTEM_TIME", "AS", "OF"):
             self.place += 3
-            return AsOf(timestamp=self.expression("a moment", self.ends_as_of))
+            return AsOf(timestamp=self.expression("a timestamp", self.ends_as_of))
         return None
 
     def ends_as_of(self) -> bool:
         return self.sees("TBLPROPERTIES") or self.sees("LOCATION")
 
     def clone_header(self) -> tuple[bool, bool, bool, Name] | None:
-        """CREATE and REPLACE up to the target's name, whether it creates, replaces and leaves what is there; None for another statement."""
+        """CREATE or REPLACE TABLE up to the target: whether it creates, replaces, has IF NOT EXISTS, and the target. None otherwise."""
         creates = self.takes("CREATE")
         replaces = self.takes("OR", "REPLACE") if creates else self.takes("REPLACE")
         if not (creates or replaces) or not self.takes("TABLE"):
@@ -511,7 +511,7 @@ class _Parser:
 
     def clone(self) -> Clone:
         header = self.clone_header()
-        assert header is not None  # the head has seen it
+        assert header is not None  # `_clones` has matched it
         creates, replaces, if_not_exists, target = header
         is_shallow = self.next().is_word("SHALLOW")
         self.require("CLONE")
@@ -523,7 +523,7 @@ class _Parser:
             if not properties and self.takes("TBLPROPERTIES"):
                 self.listed(lambda: properties.append(self.property()))
             elif location is None and self.takes("LOCATION"):
-                location = self.text_value("a path between quotes")
+                location = self.text_value("a quoted path")
             else:
                 break
         return Clone(
@@ -539,17 +539,17 @@ class _Parser:
         )
 
     def property(self) -> tuple[str, str]:
-        name = self.next().value if self.token.kind == "text" else ".".join(self.path("the name of a property"))
+        name = self.next().value if self.token.kind == "text" else ".".join(self.path("a property name"))
         self.takes_symbol("=")
         if self.token.kind in ("text", "number") or self.sees("TRUE|FALSE"):
             token = self.next()
             return name, token.value.lower() if token.kind == "word" else token.value
-        self.fail("the property's value")
+        self.fail("a property value")
 
     def feature(self) -> str:
         if self.token.kind == "text":
             return self.next().value
-        parts = [self.identifier("the name of a feature")]
+        parts = [self.identifier("a feature name")]
         while self.token.is_symbol("-") and self.token.start == self.tokens[self.place - 1].end:
             self.place += 1
             parts.append(self.identifier("the rest of the feature's name"))
@@ -605,12 +605,12 @@ class _Parser:
         return ReorgPurge(table=table, where=where)
 
 
-# --- which statements are ours
+# --- recognising statements
 
 
 @dataclass(frozen=True, slots=True)
 class _Head:
-    """What the first words of a statement say: whether it is one, and who reads it."""
+    """A kind of statement: how its first words are recognised, and the method that parses it."""
 
     matches: Callable[[_Parser], bool]
     read: Callable[[_Parser], Statement]
@@ -621,7 +621,7 @@ def _begins(*words: str) -> Callable[[_Parser], bool]:
 
 
 def _describes(what: str) -> Callable[[_Parser], bool]:
-    """DESCRIBE history, with nothing behind it, describes a table of that name."""
+    """DESCRIBE HISTORY or DETAIL with an argument; without one, Spark describes a table of that name."""
 
     def matches(parser: _Parser) -> bool:
         return parser.sees("DESCRIBE|DESC", what) and parser.ahead(2).kind in ("word", "quoted", "text")
@@ -630,7 +630,7 @@ def _describes(what: str) -> Callable[[_Parser], bool]:
 
 
 def _alters(follows: Callable[[_Parser], bool]) -> Callable[[_Parser], bool]:
-    """ALTER TABLE, a name, and what follows: everything else of ALTER TABLE is Spark's."""
+    """ALTER TABLE name, then the given words. Spark parses all other ALTER TABLE statements."""
 
     def matches(parser: _Parser) -> bool:
         place = parser.place

@@ -1,6 +1,6 @@
-"""SQL text as tokens, cut as Spark's lexer cuts it, with the place of each. Only what tells statements apart: no keyword is reserved here.
+"""Splits SQL text into tokens as Spark's lexer does, with their offsets. No keyword is reserved.
 
-It may not know Spark. Text that Spark's lexer would not take has no tokens of its own kind: each strange character is a symbol.
+Must not import Spark. Characters that Spark's lexer would reject become symbols.
 """
 
 from __future__ import annotations
@@ -14,14 +14,13 @@ Kind: TypeAlias = Literal["word", "quoted", "text", "number", "symbol", "end"]
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A piece of a statement.
+    """A token of a statement.
 
     Attributes:
-        kind: `word` is an identifier or a keyword, `quoted` an identifier between backquotes, `text` a string, `end` what
-            comes after the last.
-        text: as it is written.
-        start: its first character's place in the statement.
-        value: a word as it is, a quoted identifier or a string without its quotes and escapes.
+        kind: `word` is an identifier or a keyword, `quoted` an identifier in backticks, `text` a string literal, `end` the end of the text.
+        text: the verbatim text.
+        start: the offset of its first character in the statement.
+        value: the text of a word; a quoted identifier or a string without quotes and escapes.
     """
 
     kind: Kind
@@ -31,18 +30,18 @@ class Token:
 
     @property
     def end(self) -> int:
-        """The place after its last character."""
+        """The offset after its last character."""
         return self.start + len(self.text)
 
     def is_word(self, *words: str) -> bool:
-        """Whether it is one of these keywords, given in capitals."""
+        """Whether it is one of these keywords, given in upper case."""
         return self.kind == "word" and self.value.upper() in words
 
     def is_symbol(self, symbol: str) -> bool:
         return self.kind == "symbol" and self.text == symbol
 
 
-# A comment of one line goes on in the next after a backslash; those between brackets are cut by hand, as they nest.
+# A line comment continues after a backslash at the end of the line. Bracketed comments nest, so `_after_comment` finds their end.
 _TOKEN = re.compile(
     r"""
     (?P<space>\s+|--(?:\\\n|[^\r\n])*)
@@ -59,12 +58,12 @@ _TOKEN = re.compile(
 
 
 def tokens_of(text: str) -> list[Token]:
-    """The tokens of a statement, without spaces and comments, and an `end` behind them."""
+    """The tokens of a statement without whitespace and comments, followed by an `end` token."""
     found: list[Token] = []
     place = 0
     while place < len(text):
         match = _TOKEN.match(text, place)
-        assert match is not None  # any character is a symbol
+        assert match is not None  # every character matches `symbol`
         kind = str(match.lastgroup)
         if kind == "comment":
             place = _after_comment(text, place)
@@ -92,7 +91,7 @@ def _token(kind: str, text: str, start: int) -> Token:
 
 
 def _after_comment(text: str, start: int) -> int:
-    """The place after a comment between brackets, in which others may be nested; one without an end reaches to the end."""
+    """The offset after a bracketed comment, which may contain others; an unterminated one extends to the end of the text."""
     depth, place = 0, start
     while place < len(text):
         if text.startswith("/*", place):
@@ -111,7 +110,7 @@ _ESCAPED = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", 
 
 
 def unescaped(inside: str) -> str:
-    """What stands between the quotes of a string, as Spark reads it."""
+    """The value of the text between a string's quotes, with escapes resolved as in Spark."""
     return _ESCAPE.sub(lambda found: _character(found[1]), inside)
 
 

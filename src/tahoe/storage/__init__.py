@@ -1,7 +1,7 @@
-"""Moving bytes: stores of files, and the outside world that the table ring sees. It knows nothing of Delta.
+"""Storage: stores of files, and the environment (`Env`) of the table ring. Knows nothing about Delta.
 
-`open_store` chooses the store by the url's scheme. obstore is loaded only when an object store is opened, boto3 only when a commit service
-is asked.
+`open_store` chooses the store by the url's scheme. obstore is imported only when an object store is opened, boto3 only when a commit
+service is used.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ __all__ = ["Env", "FileInfo", "Store", "env_of", "open_store", "system_env"]
 
 
 def open_store(url: str | os.PathLike[str], storage_options: Mapping[str, str] | None = None) -> Store:
-    """The store over a folder, by a path or url in any spelling. Nothing is read, and the folder need not exist.
+    """Open the store for a folder, given as a path or url. Nothing is read, and the folder need not exist.
 
     Args:
-        storage_options: credentials and settings for object stores; see `tahoe.storage.cloud_options`, and `service_options` for S3 without
-            conditional puts.
+        storage_options: credentials and settings for object stores, see `tahoe.storage.cloud_options`; and for commit services, see
+            `service_options`.
 
     Raises:
-        UnsupportedStorageError: the scheme is none that tahoe has a storage for.
-        InvalidOptionError: the location names nothing, or the options a commit service that does not exist.
+        UnsupportedStorageError: tahoe does not support the scheme.
+        InvalidOptionError: the location is incomplete, or the options specify an unknown commit service.
     """
     folder = normalise(url)
     scheme = split_url(folder)[0]
@@ -41,7 +41,7 @@ def open_store(url: str | os.PathLike[str], storage_options: Mapping[str, str] |
         return LocalStore(folder)
     if scheme == MEMORY_SCHEME:
         return MemoryStore(folder)
-    from tahoe.storage.cloud import CloudStore  # noqa: PLC0415 - obstore starts threads, which a later fork does not survive
+    from tahoe.storage.cloud import CloudStore  # noqa: PLC0415 - obstore starts threads, which do not survive a fork
 
     options = dict(storage_options or {})
     service = commit_service(folder, options, os.environ)
@@ -50,7 +50,7 @@ def open_store(url: str | os.PathLike[str], storage_options: Mapping[str, str] |
 
 
 def system_env(url: str | os.PathLike[str], storage_options: Mapping[str, str] | None = None) -> Env:
-    """The real world around a folder: the system's clock, sleep, chance and UUIDs. It can be pickled, as its store can.
+    """The real environment for a folder: the system's clock, sleep, random numbers and UUIDs. It can be pickled if its store can.
 
     Raises:
         UnsupportedStorageError, InvalidOptionError: as `open_store`.
@@ -59,7 +59,7 @@ def system_env(url: str | os.PathLike[str], storage_options: Mapping[str, str] |
 
 
 def env_of(url: str, store_at: Callable[[str], Store], watch: Watch | None = None) -> Env:
-    """The real world around a folder that something else opens, as it opens every other folder that the table needs."""
+    """The real environment for a folder, with a caller-provided function that opens it and all other folders of the table."""
     return Env(
         store=store_at(url),
         clock_ms=_clock_ms,

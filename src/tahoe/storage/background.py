@@ -1,4 +1,4 @@
-"""Work that nobody waits for: one thread per process, and an end of the program only when all of it is done."""
+"""Background work: one thread per process. The program ends only after all of it is done."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ _worker: ThreadPoolExecutor | None = None
 
 
 def in_background(work: Callable[[], None]) -> None:
-    """Do some work after what was asked for before. At the end of the program, no more is taken, and it is done at once."""
+    """Run work in the background, after earlier work. At interpreter shutdown it runs in the calling thread instead."""
     try:
         _executor().submit(work)
     except RuntimeError as error:
-        if "shutdown" in str(error):  # the interpreter is ending
+        if "shutdown" in str(error):  # the interpreter is shutting down
             work()
-        # else no thread can be started now: the work waits for the next time
+        # else no thread can be started now: the queued work runs with the next submission
 
 
 def finish_background() -> None:
-    """Wait until everything that was asked for by now is done."""
+    """Wait until all work submitted so far is done."""
     _executor().submit(lambda: None).result()
 
 
@@ -36,10 +36,10 @@ def _executor() -> ThreadPoolExecutor:
 
 
 def _finish_before_the_end() -> None:
-    """See that the work is done while it may still start threads of its own, which executors refuse once the interpreter is ending.
+    """Finish the work while it can still start threads, which executors refuse after their own shutdown hook has run.
 
-    What is registered last is called first, and executors registered themselves when they were imported. The function is not public; it
-    is how they do it, in every version that is supported.
+    Hooks run in reverse order of registration, and executors registered theirs on import. The function is private, but executors use it in
+    all supported Python versions.
     """
     threading._register_atexit(_finish_at_end)  # type: ignore[attr-defined]
 
@@ -50,7 +50,7 @@ def _finish_at_end() -> None:
 
 
 def _forget() -> None:
-    """A process that was forked has none of its parent's threads, and must not wait for what they held."""
+    """A forked process has none of its parent's threads, so it must not wait for their locks."""
     global _lock, _worker
     _lock, _worker = threading.Lock(), None
 

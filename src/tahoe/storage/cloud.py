@@ -1,11 +1,11 @@
-"""Folders of S3, Google Cloud Storage and Azure, through obstore. Knows nothing of what the files mean.
+"""Stores in S3, Google Cloud Storage and Azure, through obstore.
 
-Creating is a conditional put, which all three decide on their side: one writer wins, without a lock table. What speaks S3's language
-elsewhere than at AWS is tried out before the first file is created, because it may ignore the condition.
+Files are created with conditional puts, which all three decide on the server: one writer wins, without a lock table. S3-compatible storages
+outside AWS are probed before the first create, because they may ignore the condition.
 
-This module is imported only when such a url is opened, because obstore's runtime does not survive a fork: a process that was forked from
-one that has used it would hang at its first request, and gets an error here instead. What is pickled is the url and the options, so that
-workers open their own.
+This module is imported only when such a url is opened, because obstore's runtime does not survive a fork: the first request of a process
+forked from one that used it would hang, so it raises an error instead. Only the url and the options are pickled, so workers open their own
+connections.
 """
 
 from __future__ import annotations
@@ -45,21 +45,21 @@ from tahoe.storage.locations import join, split_url
 from tahoe.storage.probe import check_creates_once
 from tahoe.storage.ranges import RangeFile
 
-# How obstore calls what Hadoop calls otherwise.
+# Hadoop's schemes and obstore's names for them.
 _OBSTORE_SCHEMES: Mapping[str, str] = {"s3a": "s3", "s3n": "s3"}
 
-# A storage that does not answer is given up after this long; obstore's own patience is three minutes.
+# Requests are retried for this long; obstore's default is three minutes.
 RETRY_SECONDS_MAX = 60
 
-# What one request for a listing returns at most, in all three storages.
+# The maximum number of files per listing request in all three storages.
 _LIST_PAGE = 1000
 
-# Connections are kept for this many pairs of bucket and credentials.
+# The number of cached clients, one per bucket and credentials.
 _CLIENTS_MAX = 64
 
 _DETAIL_CHARACTERS_MAX = 400
 
-# Answers after which nothing will come of the request any more.
+# Errors after which the request has no effect, now or later.
 _REFUSALS = (
     PermissionDeniedError,
     PermissionError,
@@ -73,7 +73,7 @@ _REFUSALS = (
 # The process in which obstore's runtime runs.
 _started_in: int | None = None
 
-# The pairs of bucket and credentials by which creating was tried out in this process. One is enough: the storage is the same for all keys.
+# The buckets and credentials that this process has probed. One probe per bucket is enough.
 _proven: set[tuple[str, str, tuple[tuple[str, str], ...]]] = set()
 _proving = threading.Lock()
 
@@ -83,9 +83,9 @@ class CloudStore:
     """A `Store` over a folder of a bucket or container.
 
     Args:
-        url: as `normalise` makes it.
-        options: see `tahoe.storage.cloud_options`; they may hold secrets and are not printed.
-        is_tried_out: whether creating needs no trial, because something else decides who commits, or because this is the trial.
+        url: from `normalise`.
+        options: see `tahoe.storage.cloud_options`; they may contain secrets and are not printed.
+        is_tried_out: whether to skip the probe, because a commit service decides who commits, or because this store runs the probe.
     """
 
     url: str
@@ -93,9 +93,10 @@ class CloudStore:
     is_tried_out: bool = False
 
     def list_from(self, prefix: str, start_after: str = "") -> Iterator[FileInfo]:
-        """Where there is a start, the storage is asked from there on, so that the long past of a log is not listed again and again.
+        """With `start_after`, the storage lists only from there on, which skips the old part of a log.
 
-        That lists folders below as well, which are few in what tahoe lists; without a start, only direct children are asked for.
+        That listing includes subfolders, which are small in the folders that tahoe lists. Without `start_after`, only direct children are
+        listed.
         """
         path, after = self._path(prefix), byte_order(start_after)
         with self._translated("list", prefix):
@@ -121,7 +122,7 @@ class CloudStore:
             try:
                 return bytes(self._bucket().get_range(self._path(key), start=start, length=length)) if length else self._nothing(key)
             except GenericError:
-                # A range that begins behind the end is refused: that may be why.
+                # Storages refuse ranges that start after the end of the file.
                 found = self.head(key)
                 if found is not None and start >= found.size_bytes:
                     return b""
@@ -141,19 +142,19 @@ class CloudStore:
         return cast(BinaryIO, RangeFile(found.size_bytes, partial(self._part, found)))
 
     def _part(self, known: FileInfo, start: int, length: int) -> bytes:
-        """Bytes of a file that must still be the one that is known."""
+        """A range of a file, which must not have been replaced since `known` was read."""
         options: Any = {"range": (start, start + length), **({"if_match": f'"{known.etag}"'} if known.etag else {})}
         with self._translated("read", known.key, missing_passes=True):
             try:
                 found = self._bucket().get(self._path(known.key), options=options)
             except PreconditionError as error:
                 raise self._replaced(known.key) from error
-            except GenericError as error:  # the part may lie behind the end of the file that is there now
+            except GenericError as error:  # the range may start after the end of a replaced file
                 there = self.head(known.key)
                 if there is None or there.identity != known.identity:
                     raise self._replaced(known.key) from error
                 raise
-            if _info(known.key, found.meta).identity != known.identity:  # a storage that does not know the condition
+            if _info(known.key, found.meta).identity != known.identity:  # a storage that ignores the condition
                 raise self._replaced(known.key)
             return bytes(found.bytes())
 
@@ -168,10 +169,10 @@ class CloudStore:
             except (NotImplementedError, NotSupportedError) as error:
                 raise AtomicCreateUnsupportedError(table=self.url, operation=f"create {key}", detail=_detail(error)) from error
             except (AlreadyExistsError, PreconditionError) as error:
-                # S3 answers the same (409) when two writers meet and neither has won yet: only the key itself is proof.
+                # S3 also returns this error (409) while two writers compete and neither has won yet: only the key itself is proof.
                 if self.head(key) is not None:
                     return False
-                detail = "it answered that the file exists already, and then that it does not"
+                detail = "it first returned that the file exists already, and then that it does not"
                 raise StorageUnavailableError(table=self.url, operation=f"create {key}", detail=detail) from error
         return True
 
@@ -189,11 +190,11 @@ class CloudStore:
     # --- the steps
 
     def _try_out(self, folder: str) -> None:
-        """See that creating is exclusive, in a folder where we may write. A storage that has failed is asked again each time."""
+        """Probe that creates are exclusive, in a writable folder. A failed probe is repeated before each create."""
         scheme, authority, _ = split_url(self.url)
         if self.is_tried_out or foreign_endpoint(self.options, os.environ, scheme, authority) is None:
             return
-        _claim_process(self.url)  # before the lock, which a fork may have copied while it was held
+        _claim_process(self.url)  # before the lock, because a fork may have copied it while it was held
         identity = (scheme, authority, tuple(sorted(self.options.items())))
         with _proving:
             if identity not in _proven:
@@ -201,8 +202,8 @@ class CloudStore:
                     check_creates_once(replace(self, is_tried_out=True), folder)
                 except StorageRefusedError:
                     raise
-                except StorageUnavailableError as error:  # nothing of what was asked for was sent
-                    detail = f"it could not be tried out whether it creates a file only once ({error})"
+                except StorageUnavailableError as error:  # the requested write was not sent
+                    detail = f"the probe for atomic creates failed ({error})"
                     raise StorageRefusedError(table=self.url, operation=f"write to {folder}", detail=detail) from error
                 _proven.add(identity)
 
@@ -215,11 +216,11 @@ class CloudStore:
             raise InvalidOptionError(option="storage_options", value=sorted(self.options), table=self.url, detail=_detail(error)) from error
 
     def _path(self, key: str) -> str:
-        """The key in the bucket."""
+        """The path of a key in the bucket."""
         return "/".join(part for part in (split_url(self.url)[2], key) if part)
 
     def _files(self, prefix: str, metas: Iterable[Mapping[str, Any]]) -> list[FileInfo]:
-        """What a listing of a folder holds, sorted, because no storage promises an order for every kind of bucket."""
+        """The files in a listing of a folder, sorted, because not all kinds of buckets guarantee an order."""
         home, below = (f"{path}/" if path else "" for path in (self._path(""), self._path(prefix)))
         found = [_info(meta["path"][len(home) :], meta) for meta in metas if meta["path"].startswith(below)]
         return sorted(_without_folders(found), key=lambda f: byte_order(f.key))
@@ -234,9 +235,9 @@ class CloudStore:
 
     @contextmanager
     def _translated(self, operation: str, key: str, *, missing_passes: bool = False) -> Iterator[None]:
-        """What obstore raises, as an error of ours; for a reader, a missing file stays what it is.
+        """Translate obstore's errors. With `missing_passes`, a missing file raises FileNotFoundError.
 
-        In other calls "not found" speaks of the bucket. A ValueError is a key that object stores cannot have.
+        In other calls "not found" refers to the bucket. A ValueError means a key that object stores do not allow.
         """
         try:
             yield
@@ -250,7 +251,7 @@ class CloudStore:
 
 
 def _claim_process(url: str) -> None:
-    """Refuse to go on in a process in which obstore would hang."""
+    """Raise an error in a forked process, where obstore would hang."""
     global _started_in
     if _started_in is None:
         _started_in = os.getpid()
@@ -271,14 +272,14 @@ def _open_bucket(scheme: str, authority: str, options: tuple[tuple[str, str], ..
 
 
 def _info(key: str, meta: Mapping[str, Any]) -> FileInfo:
-    """Where there is no tag, a file is known again by its time, of which listings have the milliseconds and other answers have not."""
+    """Without an ETag, the modification time identifies the file, in seconds because only listings include milliseconds."""
     etag = (meta.get("e_tag") or "").strip('"')
     modified = meta["last_modified"].timestamp()
     return FileInfo(key, meta["size"], int(modified * 1000) if etag else int(modified) * 1000, etag)
 
 
 def _without_folders(files: list[FileInfo]) -> list[FileInfo]:
-    """Without the empty objects named like a folder, which other tools leave to mark one: obstore drops the slash that they end with."""
+    """The files without empty folder markers of other tools, from whose names obstore removes the trailing slash."""
     if all(f.size_bytes for f in files):
         return files
     folders = {f.key[:end] for f in files for end, character in enumerate(f.key) if character == "/"}
@@ -286,5 +287,5 @@ def _without_folders(files: list[FileInfo]) -> list[FileInfo]:
 
 
 def _detail(error: Exception) -> str:
-    """What happened, without the debugging output that obstore puts behind it."""
+    """The message without the debug output that obstore appends."""
     return " ".join(str(error).split("Debug source:")[0].split())[:_DETAIL_CHARACTERS_MAX]

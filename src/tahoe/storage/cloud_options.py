@@ -1,11 +1,10 @@
-"""From the `storage_options` of a user to what obstore is configured with. Dictionaries in and out: nothing is opened here.
+"""Converts a user's `storage_options` to obstore's configuration. Works on dictionaries: nothing is opened here.
 
-Two spellings are understood: obstore's keys (`aws_access_key_id`, `region`, `account_key`, `allow_http`, `timeout`, ..., in any case), and
-the common ones of Hadoop, with or without `spark.hadoop.` before them: `fs.s3a.access.key`, `secret.key`, `session.token`, `endpoint`,
+Two spellings are accepted: obstore's keys (`aws_access_key_id`, `region`, `account_key`, `allow_http`, `timeout`, ..., in any case), and
+common Hadoop keys, optionally prefixed with `spark.hadoop.`: `fs.s3a.access.key`, `secret.key`, `session.token`, `endpoint`,
 `endpoint.region`, `path.style.access`, `connection.ssl.enabled`, `requester.pays.enabled`, `encryption.algorithm` and `encryption.key`,
-`aws.credentials.provider` where it says that requests are not signed, each also for one bucket; and `fs.azure.account.key`, also for one
-account.
-Environment variables (`AWS_*`, `AZURE_*`, `GOOGLE_*`) are read by obstore itself and give way to options.
+`aws.credentials.provider` for anonymous access, each also per bucket; and `fs.azure.account.key`, also per account.
+Environment variables (`AWS_*`, `AZURE_*`, `GOOGLE_*`) are read by obstore itself; options take precedence over them.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from urllib.parse import urlsplit
 
 from tahoe.storage.locations import AZURE_SCHEMES, S3_SCHEMES
 
-# What configures the HTTP client and not the storage. obstore wants the two apart.
+# The keys that configure the HTTP client, which obstore takes separately from those of the storage.
 CLIENT_KEYS = frozenset(
     {
         "allow_http",
@@ -43,17 +42,16 @@ _HADOOP_PREFIX = "fs."
 
 @dataclass(frozen=True, slots=True)
 class CloudConfig:
-    """The two dictionaries of an obstore store."""
+    """The two configuration dictionaries of an obstore store."""
 
     storage: dict[str, str] = field(default_factory=dict)
     client: dict[str, str] = field(default_factory=dict)
 
 
 def cloud_config(options: Mapping[str, str], scheme: str, authority: str) -> CloudConfig:
-    """What opens the bucket or container `authority`. A key of obstore's own goes before one of Hadoop that means the same.
+    """The configuration for the bucket or container `authority`. obstore's own keys take precedence over Hadoop's.
 
-    Keys of Hadoop that have no meaning here are left out, because whole Hadoop configurations are passed in. An endpoint that was given as
-    plain http allows plain http.
+    Other Hadoop keys are ignored, because whole Hadoop configurations are passed in. An http:// endpoint enables plain HTTP.
     """
     plain = {key.removeprefix(_SPARK_PREFIX): str(value) for key, value in options.items()}
     hadoop = {key.removeprefix(_HADOOP_PREFIX): value for key, value in plain.items() if key.startswith(_HADOOP_PREFIX)}
@@ -66,13 +64,13 @@ def cloud_config(options: Mapping[str, str], scheme: str, authority: str) -> Clo
     return config
 
 
-# Where obstore finds an S3 endpoint in the environment.
+# The environment variables from which obstore takes an S3 endpoint.
 _ENDPOINT_VARIABLES = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
 _AWS_HOSTS = (".amazonaws.com", ".amazonaws.com.cn", ".api.aws")
 
 
 def foreign_endpoint(options: Mapping[str, str], environment: Mapping[str, str], scheme: str, authority: str) -> str | None:
-    """The endpoint at which S3's language is spoken by somebody else than AWS; None for AWS and for every other storage."""
+    """The endpoint of an S3-compatible storage outside AWS; None for AWS and for all other storages."""
     if scheme not in S3_SCHEMES:
         return None
     config = cloud_config(options, scheme, authority).storage
@@ -82,14 +80,14 @@ def foreign_endpoint(options: Mapping[str, str], environment: Mapping[str, str],
 
 
 def client_environment(environment: Mapping[str, str], scheme: str) -> dict[str, str]:
-    """The HTTP client's settings in the environment (`AWS_ALLOW_HTTP`, ...), which obstore forgets where any is given as an option."""
+    """The HTTP client settings in the environment (`AWS_ALLOW_HTTP`, ...), which obstore ignores if any is given as an option."""
     prefix = "aws_" if scheme in S3_SCHEMES else "azure_" if scheme in AZURE_SCHEMES else "google_"
     lower = {name.lower(): value for name, value in environment.items()}
     return {key: lower[prefix + key] for key in CLIENT_KEYS if prefix + key in lower}
 
 
 def _short(key: str, scheme: str) -> str:
-    """The key without the storage's name before it, by which obstore knows it as well. Azure's and Google's have more names than that."""
+    """The key without the storage's prefix, which obstore accepts too for S3. Keys of Azure and Google keep their prefix."""
     lower = key.lower()
     short = next((lower.removeprefix(prefix) for prefix in _PREFIXES if lower.startswith(prefix)), lower)
     return short if short in CLIENT_KEYS or scheme in S3_SCHEMES else lower
@@ -110,7 +108,7 @@ _S3A: Mapping[str, str] = {
 
 
 def _from_s3a(hadoop: Mapping[str, str], bucket: str) -> dict[str, str]:
-    """`fs.s3a.*`, and before it `fs.s3a.bucket.<name>.*`."""
+    """Configuration from `fs.s3a.*`; `fs.s3a.bucket.<name>.*` takes precedence."""
 
     def option(name: str) -> str | None:
         return hadoop.get(f"s3a.bucket.{bucket}.{name}", hadoop.get(f"s3a.{name}"))
@@ -130,7 +128,7 @@ def _from_s3a(hadoop: Mapping[str, str], bucket: str) -> dict[str, str]:
     return {**config, **_s3a_encryption(option("encryption.algorithm"), option("encryption.key")), **_s3a_access(option)}
 
 
-# Amazon's own hosts, which obstore knows by their region. The central one is of no region.
+# AWS hosts, which obstore derives from the region. The global host has no region.
 _AWS_HOST = re.compile(r"s3(?:[.-]([a-z]{2}(?:-[a-z]+)+-\d))?\.amazonaws\.com")
 
 _BUCKET_AS_HOST = re.compile(r"[a-z0-9][a-z0-9-]{1,61}[a-z0-9]")
@@ -138,13 +136,13 @@ _ADDRESS = re.compile(r"\d+\.\d+\.\d+\.\d+|\[.*\]")
 
 
 def _can_be_in_a_host(bucket: str, scheme: str, host: str) -> bool:
-    """Whether Amazon's SDK would put the bucket before the host: not before an address, nor with a dot where certificates are checked."""
+    """Whether the AWS SDK would use a virtual-hosted URL: not for IP addresses, nor over https for buckets with a dot."""
     names = [bucket] if scheme == "https" else bucket.split(".")
     return not _ADDRESS.fullmatch(re.sub(r":\d+$", "", host)) and all(_BUCKET_AS_HOST.fullmatch(name) for name in names)
 
 
 def _s3a_encryption(algorithm: str | None, key: str | None) -> dict[str, str]:
-    """What each object must be encrypted with; a bucket may refuse those that do not say so."""
+    """Server-side encryption of new objects; some buckets refuse objects without it."""
     config = {"server_side_encryption": found} if (found := _S3A_ENCRYPTION.get((algorithm or "").upper())) else {}
     return {**config, "sse_kms_key_id": key} if key and config and found != "AES256" else config
 
@@ -159,7 +157,7 @@ def _s3a_access(option: Callable[[str], str | None]) -> dict[str, str]:
 
 
 def _from_azure(hadoop: Mapping[str, str], authority: str) -> dict[str, str]:
-    """`fs.azure.account.key`, and before it `fs.azure.account.key.<account>.dfs.core.windows.net`."""
+    """Configuration from `fs.azure.account.key`; `fs.azure.account.key.<account>.dfs.core.windows.net` takes precedence."""
     account = authority.partition("@")[2]
     key = hadoop.get(f"azure.account.key.{account}", hadoop.get("azure.account.key"))
     return {"account_key": key} if key else {}

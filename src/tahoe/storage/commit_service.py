@@ -1,7 +1,7 @@
-"""The contract of a commit service: what says which writer has a version, for storages that cannot say it themselves.
+"""The interface of a commit service, which decides the winner of each version for storages without atomic creates.
 
-It holds one entry for each version that is being committed, and knows nothing of what a commit says. The entry is that of the reference's
-ExternalCommitEntry, so that its writers and ours can share a table. Entries of versions long committed may be gone.
+It has one entry per version that is being committed, and does not see the content of commits. Entries equal those of the reference's
+ExternalCommitEntry, so that both can write the same table. Entries of old versions may have expired.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitEntry:
-    """A version that one writer has, and where its bytes are.
+    """The writer that won a version, and the location of its commit's content.
 
     Attributes:
-        table: the url of the table's folder, as `normalise` makes it. All writers must spell it alike.
+        table: the url of the table's folder, from `normalise`. All writers must use the same spelling.
         file: the name of the commit in the log.
-        temporary: the path of its bytes, from the log's folder.
-        is_complete: whether the commit has its name in the log.
+        temporary: the path of the temporary file with the content, relative to the log's folder.
+        is_complete: whether the commit file exists in the log.
     """
 
     table: str
@@ -28,21 +28,21 @@ class CommitEntry:
 
 
 class CommitService(Protocol):
-    """Safe to use from several threads; pickled, it is opened anew where it arrives. What was answered once is seen by every later call.
+    """Thread-safe and strongly consistent; a pickled service is opened again where it is unpickled.
 
     Raises:
-        StorageUnavailableError: the service cannot be reached or fails. After `claim` that means *unknown*.
-        StorageRefusedError: the service will not do it, and has not.
+        StorageUnavailableError: the service cannot be reached or fails. The outcome of a `claim` is then *unknown*.
+        StorageRefusedError: the service rejected the request, which had no effect.
     """
 
     def claim(self, entry: CommitEntry) -> bool:
-        """Enter a version unless it has an entry. Afterwards True says that the entry is this one, False that it is another's."""
+        """Add the entry unless its version has one. True if the version's entry is now this one, False if it is another writer's."""
 
     def find(self, table: str, file: str) -> CommitEntry | None:
-        """The entry of a commit, or None where there is none."""
+        """The entry of a commit; None if there is none."""
 
     def newest(self, table: str) -> CommitEntry | None:
-        """The entry with the last name in a table's log, or None where there is none."""
+        """The entry of a table with the greatest file name; None if there is none."""
 
     def complete(self, entry: CommitEntry) -> None:
-        """Mark an entry as complete, after which it may be forgotten in a day. One that is complete or forgotten stays what it is."""
+        """Mark an entry as complete, after which it may expire in a day. Complete or expired entries do not change."""

@@ -1,12 +1,11 @@
-"""A store whose commits are decided by a commit service, for storages that cannot create a file only where there is none.
+"""A store in which a commit service decides who commits, for storages without atomic creates.
 
-Of Delta it knows the names of commits, and nothing of what is in them. The algorithm is that of the reference's BaseExternalLogStore, so
-that its writers and ours can share a table: the bytes are written under a temporary name, the service gives the version to one entry, and
-the bytes are copied to the commit's own name. The entry is what decides: from then on any reader or writer that meets it finishes the
-commit.
+It knows the names of commits, but not their content. The algorithm is that of the reference's BaseExternalLogStore, so that both can write
+the same table: the content is written to a temporary file, the service accepts one entry per version, and the content is copied to the
+commit's own name. The entry decides: once it exists, any reader or writer that finds it finishes the commit.
 
-Other files go to the storage as they are. Where it cannot create conditionally, creating them is a look and a write, between which another
-writer may do the same: good enough for what every writer would write alike, such as a version checksum, and for nothing else.
+Other files are written directly. If the storage has no conditional put, creating them is a check followed by a write, and another writer
+may write in between. That is good enough only for files that every writer would write alike, such as version checksums.
 """
 
 from __future__ import annotations
@@ -38,11 +37,12 @@ def _new_id() -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoordinatedStore:
-    """A `Store` over another one, in which a service decides who commits.
+    """A `Store` over another one, with a commit service.
 
     Args:
-        inner: holds the files. All writers of the table must use the same service.
-        new_id: a UUID that nobody else has; temporary names are made of it.
+        inner: the store with the files.
+        service: the commit service, which must be the same for all writers of the table.
+        new_id: returns a new UUID for temporary names.
     """
 
     inner: Store
@@ -55,7 +55,7 @@ class CoordinatedStore:
 
     @property
     def _table(self) -> str:
-        """What the service calls the table: S3 by the scheme that Hadoop knows it by, however it was typed."""
+        """The service's key for the table, always with Hadoop's scheme s3a for S3."""
         scheme, separator, rest = self.url.partition("://")
         return f"s3a{separator}{rest}" if scheme in S3_SCHEMES else self.url
 
@@ -98,7 +98,7 @@ class CoordinatedStore:
         key = commit_key(version)
         if self.inner.head(key) is not None:
             return False
-        if version:  # only the newest entry is looked at later: the one before must not be left behind
+        if version:  # readers finish only the newest entry, so the one before must be finished now
             self._was_entered(commit_key(version - 1))
         file = _file(key)
         entry = CommitEntry(table=self._table, file=file, temporary=f".tmp/{file}.{self.new_id()}")
@@ -110,24 +110,24 @@ class CoordinatedStore:
         return False
 
     def _land(self, entry: CommitEntry, data: bytes) -> bool:
-        """Give our commit its name. Another's bytes under it are those of a writer that does not use the service, and they stay."""
+        """Copy our commit to its name. If the file exists with other content, a writer without the service wrote it, and it stays."""
         key = _key(entry)
         try:
             ours = self._create(key, data) or self.inner.get(key) == data
-        except StorageRefusedError as error:  # what has an entry will be finished by somebody: it is refused no more
+        except StorageRefusedError as error:  # the entry exists, so another reader or writer will finish the commit: it is not refused
             raise StorageUnavailableError(table=self.url, operation=f"finish {key}", detail=str(error)) from error
         self._acknowledge(entry)
         return ours
 
     def _show_winner(self, key: str) -> None:
-        """Make sure that the commit that took our version can be read."""
+        """Make sure that the commit that won our version can be read."""
         self._was_entered(key)
         if self.inner.head(key) is None:
-            detail = "the entry is complete, and the file is not there"
+            detail = "the entry is complete, but the file does not exist"
             raise CommitEntryError(table=self.url, file=_file(key), detail=detail)
 
     def _create(self, key: str, data: bytes) -> bool:
-        """Create a file only where there is none, as well as the storage can. The look is for those that ignore the condition."""
+        """Create a file if it does not exist, as atomically as the storage can. The check is for storages that ignore the condition."""
         if self.inner.head(key) is not None:
             return False
         try:
@@ -136,7 +136,7 @@ class CoordinatedStore:
             self.inner.put(key, data)
             return True
 
-    # --- finishing what anybody has entered
+    # --- finishing commits
 
     def _read(self, key: str, read: Callable[[], T]) -> T:
         try:
@@ -147,7 +147,7 @@ class CoordinatedStore:
             return read()
 
     def _was_entered(self, key: str) -> bool:
-        """Whether a key is that of a commit with an entry, which is finished then."""
+        """Finish a commit if it has an entry; returns whether it has one."""
         entry = None if _version(key) is None else self.service.find(self._table, _file(key))
         if entry is None:
             return False
@@ -160,7 +160,7 @@ class CoordinatedStore:
             self._finish(entry)
 
     def _finish(self, entry: CommitEntry) -> None:
-        """Several may do this at once: they all write the same bytes. Whoever is done takes the temporary file away."""
+        """Finish a commit. Several processes may do so at once, because they write the same content. Each deletes the temporary file."""
         key = _key(entry)
         if entry.is_complete:
             return
@@ -170,21 +170,21 @@ class CoordinatedStore:
                 data = self.inner.get(_temporary_key(entry))
             except FileNotFoundError as error:
                 if self.inner.head(key) is None:
-                    detail = f"the entry is not complete, and neither the file nor {entry.temporary} is there"
+                    detail = f"the entry is not complete, and neither the file nor {entry.temporary} exists"
                     raise CommitEntryError(table=self.url, file=entry.file, detail=detail) from error
             else:
                 self._create(key, data)
         self._acknowledge(entry)
 
     def _check(self, entry: CommitEntry) -> None:
-        """Anybody may have made the entry: what it names becomes a commit, and is deleted."""
+        """Check an untrusted entry, because its temporary file becomes a commit and is then deleted."""
         if _version(_key(entry)) is None:
-            raise CommitEntryError(table=self.url, file=entry.file, detail="that is no name of a commit")
+            raise CommitEntryError(table=self.url, file=entry.file, detail="it is not the name of a commit")
         if any(segment in ("", ".", "..") for segment in entry.temporary.split("/")):
-            raise CommitEntryError(table=self.url, file=entry.file, detail=f"its bytes cannot be at {entry.temporary!r}, out of the log")
+            raise CommitEntryError(table=self.url, file=entry.file, detail=f"its temporary file {entry.temporary!r} is outside the log")
 
     def _acknowledge(self, entry: CommitEntry) -> None:
-        """The commit is in the log: what fails here is done by the next reader."""
+        """Mark the entry as complete. If that fails, the next reader does it, because the commit is in the log."""
         with suppress(DeltaStorageError):
             self.service.complete(entry)
             self._discard(entry)
@@ -195,7 +195,7 @@ class CoordinatedStore:
 
 
 def _version(key: str) -> int | None:
-    """The version of a commit by its key; None for every other file."""
+    """The version of a commit's key; None for other files."""
     folder, _, name = key.rpartition("/")
     found = parse_name(name) if folder == LOG_FOLDER else None
     return found.version if found is not None and found.kind is Kind.COMMIT else None

@@ -1,10 +1,10 @@
-"""A commit service in DynamoDB, as the reference's S3DynamoDBLogStore and earlier versions of delta-rs have it. It sees no files.
+"""A commit service in DynamoDB, compatible with the reference's S3DynamoDBLogStore and earlier versions of delta-rs.
 
-boto3 is loaded with the first question, because only those who use the service have it. What is pickled are the settings.
+boto3 is an optional dependency and imported on the first request. Only the settings are pickled.
 
-The table has the keys `tablePath` and `fileName`; an item has `tempPath`, `complete` ("true" or "false") and, when it is complete,
-`expireTime` in seconds since 1970, by which DynamoDB may be told to delete it. `tablePath` is the url with the scheme that the user typed,
-unescaped and without a slash at the end, as Hadoop prints it.
+The DynamoDB table has the keys `tablePath` and `fileName`. An item has `tempPath`, `complete` ("true" or "false") and, once complete,
+`expireTime` in seconds since 1970, which can be DynamoDB's TTL attribute. `tablePath` is the unescaped url without a trailing slash, as
+Hadoop prints it.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from tahoe.storage.commit_service import CommitEntry
 DEFAULT_TABLE_NAME = "delta_log"
 DEFAULT_REGION = "us-east-1"
 
-# How long an entry outlives its completion, as in the reference: longer than any writer could go on believing that the version is free.
+# How long an entry is kept after completion, as in the reference: longer than any writer could still believe that the version is free.
 EXPIRE_SECONDS = 24 * 60 * 60
 
-# DynamoDB makes a table in some seconds.
+# DynamoDB creates a table in a few seconds.
 CREATE_SECONDS_MAX = 60
 
-# Connections are kept for this many services.
+# The number of cached clients, one per service.
 _CLIENTS_MAX = 64
 
-# A service that does not answer is given up after about a minute, as the storage itself is.
+# These limits end requests after about a minute, as for the storage itself.
 _ATTEMPTS_MAX = 5
 _TIMEOUT_SECONDS = 10
 
 _DETAIL_CHARACTERS_MAX = 400
 
-# Answers after which nothing will come of the request any more.
+# Errors after which the request has no effect, now or later.
 _REFUSALS = frozenset(
     {
         "AccessDeniedException",
@@ -53,15 +53,15 @@ _REFUSALS = frozenset(
 
 
 class _NoTableError(Exception):
-    """DynamoDB has no such table."""
+    """The DynamoDB table does not exist."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DynamoDBCommitService:
-    """A `CommitService`. What is None is found by boto3: in the environment, in profiles, or in the machine's role.
+    """A `CommitService`. boto3 finds settings that are None: in the environment, in profiles, or in the machine's role.
 
     Args:
-        table_name: of the table in DynamoDB, which may serve any number of Delta tables.
+        table_name: the name of the DynamoDB table, which can serve any number of Delta tables.
     """
 
     table_name: str = DEFAULT_TABLE_NAME
@@ -80,7 +80,7 @@ class DynamoDBCommitService:
             entered = self._send("put_item", entry.table, Item=_item(entry), **condition)
         if entered is not None:
             return True
-        # boto3 repeats a request whose answer was lost, and the one that is told to have lost may have lost to itself.
+        # boto3 retries a request whose response was lost, and the retry may have lost to the first attempt.
         found = self.find(entry.table, entry.file)
         return found is not None and found.temporary == entry.temporary
 
@@ -101,7 +101,7 @@ class DynamoDBCommitService:
         return _entry(found["Items"][0]) if found and found["Items"] else None
 
     def complete(self, entry: CommitEntry) -> None:
-        """The whole item is put, because that asks for no other permission than claiming does."""
+        """Puts the whole item, which needs no other permission than `claim`."""
         item = {**_item(entry), "complete": {"S": "true"}, "expireTime": {"N": str(int(time.time()) + EXPIRE_SECONDS)}}
         values = {":false": {"S": "false"}, ":temporary": {"S": entry.temporary}}
         condition = "complete = :false AND tempPath = :temporary"
@@ -110,7 +110,7 @@ class DynamoDBCommitService:
     # --- the steps
 
     def _send(self, operation: str, table: str, **request: Any) -> Mapping[str, Any] | None:
-        """The answer, or None where the condition did not hold."""
+        """The response; None if the condition failed."""
         client = _client(self, table)
         from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415 - it is there when the client is
 
@@ -127,13 +127,13 @@ class DynamoDBCommitService:
         return answer
 
     def _create_table(self, table: str) -> None:
-        """As the reference does when there is none, but paid by request, as its documentation recommends: there is nothing to estimate."""
+        """Create the table as the reference does, but with on-demand billing, as its documentation recommends."""
         client = _client(self, table)
         from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415 - it is there when the client is
 
         names = {"tablePath": "HASH", "fileName": "RANGE"}
         try:
-            with suppress(client.exceptions.ResourceInUseException):  # another writer makes it at this moment
+            with suppress(client.exceptions.ResourceInUseException):  # another writer is creating it
                 client.create_table(
                     TableName=self.table_name,
                     AttributeDefinitions=[{"AttributeName": name, "AttributeType": "S"} for name in names],
@@ -149,7 +149,7 @@ class DynamoDBCommitService:
 
 @lru_cache(_CLIENTS_MAX)
 def _opened(service: DynamoDBCommitService, _process: int) -> Any:
-    """One client for each process: one that was forked would read its parent's answers from the connections that both have."""
+    """One client per process: a forked process would read its parent's responses from the shared connections."""
     import boto3  # noqa: PLC0415 - an extra of the package
     from botocore.config import Config  # noqa: PLC0415
 
@@ -181,10 +181,10 @@ def _item(entry: CommitEntry) -> dict[str, dict[str, str]]:
 
 
 def _entry(item: Mapping[str, Mapping[str, str]]) -> CommitEntry:
-    """An entry as any writer may have made it.
+    """The entry in an item, which any writer may have written.
 
     Raises:
-        CommitEntryError: it lacks what every entry has.
+        CommitEntryError: a required attribute is missing.
     """
     texts = {name: item.get(name, {}).get("S") for name in ("tablePath", "fileName", "tempPath", "complete")}
     table, file, temporary, complete = texts.values()

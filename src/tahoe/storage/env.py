@@ -1,12 +1,11 @@
-"""The contract between tahoe and the world outside: one folder of some storage, a clock, ids, sleep and chance.
+"""The interface between tahoe and its environment: a folder in a storage, a clock, ids, sleep and random numbers.
 
-It knows no storage and nothing of Delta; every store keeps what is promised here, and one suite of tests holds all of them to it. The
-protocol asks for two things in "Creation of New Log Entries" and "Delta Log Entries": that a file can be created only where there is none,
-and that files can be listed in order.
+Knows no storage and nothing about Delta. Every store implements this contract, and one test suite checks all of them. The protocol requires
+two things, in "Creation of New Log Entries" and "Delta Log Entries": files can be created only if they do not exist, and they can be
+listed in order.
 
-A *url* is an unescaped `scheme://authority/path` without a trailing slash, as Hadoop's Path prints it: `file:///tmp/a b`. A *key* is a path
-below the url with `/` between its segments, unescaped as well, and is the name in the storage character by character. No segment is empty,
-`.` or `..`.
+A *url* is an unescaped `scheme://authority/path` without a trailing slash, as Hadoop's Path prints it: `file:///tmp/a b`. A *key* is an
+unescaped path below the url, separated by `/`, and exactly the name in the storage. No segment is empty, `.` or `..`.
 """
 
 from __future__ import annotations
@@ -16,17 +15,17 @@ from dataclasses import dataclass, field
 from typing import BinaryIO, Protocol, TypeAlias
 
 Identity: TypeAlias = tuple[int, str]
-"""The size of a file in bytes, and its ETag; where there is none, the time of modification. S3 tells that time in whole seconds here and in
-milliseconds there."""
+"""The size of a file in bytes, and its ETag; without one, its modification time. S3 returns that time sometimes in seconds, sometimes in
+milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileInfo:
-    """A file as a listing shows it.
+    """A file in a listing.
 
     Attributes:
-        modified_ms: by the storage's own clock, in milliseconds since 1970.
-        etag: another one for other content under the same key, where the storage has such a tag; else empty.
+        modified_ms: the storage's modification time, in milliseconds since 1970.
+        etag: a tag that changes with the content; empty if the storage has none.
     """
 
     key: str
@@ -36,37 +35,37 @@ class FileInfo:
 
     @property
     def identity(self) -> Identity:
-        """What differs once the file was replaced, or deleted and made again. Listings and `head` agree on it."""
+        """Changes if the file is replaced, or deleted and created again. Listings and `head` return the same value."""
         return self.size_bytes, self.etag or str(self.modified_ms)
 
 
 class FileReplacedError(OSError):
-    """A file that is read piece by piece is another one by now. What was read of it is worth nothing."""
+    """A file was replaced while it was read in ranges. The data read so far must be discarded."""
 
 
 class Store(Protocol):
-    """One folder of a storage. Safe to use from several threads; pickled, it is opened anew where it arrives.
+    """One folder of a storage. Thread-safe; a pickled store is opened again where it is unpickled.
 
-    What is written is there in full or not at all: no reader ever sees a part of it. After `put_if_absent` or `put` has returned, every
-    `get`, `head` and listing that starts later sees the file, in whatever process, and it outlives a loss of power.
+    Writes are atomic: no reader ever sees partial content. After `put_if_absent` or `put` has returned, every later `get`, `head` and
+    listing sees the file, in any process, and it survives a power failure.
 
-    Raises, besides what the methods name:
-        StorageUnavailableError: the storage cannot be reached or fails. After a write that means *unknown*: it may have landed.
-        StorageRefusedError: the storage will not do it; nothing was written.
+    Raises, in addition to the errors of each method:
+        StorageUnavailableError: the storage cannot be reached or fails. The outcome of a write is then *unknown*: it may have succeeded.
+        StorageRefusedError: the storage rejected the request; nothing was written.
     """
 
     @property
     def url(self) -> str:
-        """Where the folder is."""
+        """The url of the folder."""
 
     def list_from(self, prefix: str, start_after: str = "") -> Iterator[FileInfo]:
-        """The files directly in the folder `prefix` ("" for the store's own) whose keys come after the key `start_after`.
+        """The files directly in the folder `prefix` ("" for the store's own) whose keys are greater than `start_after`.
 
-        They come in byte order of their keys, unfinished writes (see `is_temporary`) left out. A folder that does not exist has no files.
+        They are in byte order of their keys, without unfinished writes (see `is_temporary`). A folder that does not exist has no files.
         """
 
     def walk(self, prefix: str = "") -> Iterator[FileInfo]:
-        """Every file below the folder `prefix`, at any depth, in byte order of their keys; unfinished writes are among them."""
+        """All files below the folder `prefix`, at any depth, in byte order of their keys, including unfinished writes."""
 
     def get(self, key: str) -> bytes:
         """The whole content.
@@ -76,77 +75,76 @@ class Store(Protocol):
         """
 
     def get_range(self, key: str, start: int, length: int) -> bytes:
-        """At most `length` bytes from `start`; fewer where the file ends before.
+        """At most `length` bytes from `start`; fewer if the file ends earlier.
 
         Raises:
             FileNotFoundError: no such key.
         """
 
     def head(self, key: str) -> FileInfo | None:
-        """Size and time of one file, or None where there is none."""
+        """Size and modification time of a file; None if it does not exist."""
 
     def open(self, key: str, known: FileInfo | None = None) -> BinaryIO:
-        """The content as a seekable file, of which only what is read is fetched. It is not safe to share between threads.
+        """The content as a seekable file that fetches only the ranges that are read. Not thread-safe.
 
         Args:
-            known: what `head` said of the file, which must still be that one. It saves asking again.
+            known: the result of an earlier `head`, which saves another request. The file must not have been replaced since.
 
         Raises:
             FileNotFoundError: no such key.
-            FileReplacedError: now, or while it is read: the file is not the one that is known, or that was opened. Every read is of one
-                and the same content.
+            FileReplacedError: the file was replaced, noticed now or on a later read. All reads return parts of the same content.
         """
 
     def put_if_absent(self, key: str, data: bytes) -> bool:
-        """Create the file unless there is one. Of any number of callers, in any process, at most one is told True.
+        """Create the file if it does not exist. Of any number of callers, in any process, at most one gets True.
 
         Returns:
-            True: we created it. False: it was there when the storage looked. A storage that repeats a request over a bad network may have
-            met this very write there; whoever must know compares the bytes.
+            True: this call created it. False: it existed. If a request was retried over a bad network, the existing file may be from this
+            very call; callers that need to know compare the bytes.
 
         Raises:
-            StorageUnavailableError: nobody knows. It may be there now, or later, or never: read back before anything is decided.
-            StorageRefusedError: it was not created by us, and will not be.
+            StorageUnavailableError: the outcome is unknown. The file may exist now, later or never: read it before deciding anything.
+            StorageRefusedError: this call did not create it, and never will.
         """
 
     def put(self, key: str, data: bytes | BinaryIO) -> None:
-        """Write the file, in place of the one that may be there. Readers see the old content or the new one.
+        """Write the file, replacing an existing one. Readers see either the old or the new content.
 
         Args:
-            data: the content, or an open file whose rest is the content, for what is too large to be held.
+            data: the content, or an open file with the content from its current position, for content that is too large for memory.
         """
 
     def delete(self, key: str) -> None:
-        """Afterwards the key is gone; one that was not there is no error."""
+        """Delete the file. A missing file is not an error."""
 
 
 class Watch:
-    """Is told of commits by the code that makes them, in the thread that does. This one lets all of them go ahead."""
+    """Callbacks around commits, called in the committing thread. This default allows all commits."""
 
     def before_put(self) -> None:
-        """A commit is about to be put; each time that it is tried.
+        """Called before each attempt to write a commit.
 
         Raises:
-            DeltaError: it is not wanted any more. Nothing is put then.
+            DeltaError: the commit must not be written, for example because it was cancelled.
         """
 
     def committed(self, url: str, version: int) -> None:
-        """A version of a table was made. It must not raise."""
+        """Called after a version of a table was committed. It must not raise."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Env:
-    """All that the table ring knows of the outside. Replace a field, and the same code runs in a simulation.
+    """Everything the table ring can access outside itself. With other fields, the same code runs in a simulation.
 
     Attributes:
         store: the table's folder.
-        clock_ms: milliseconds since 1970.
-        new_id: a UUID that nobody else has.
-        sleep: waits for seconds.
-        random: a number from 0 up to 1.
+        clock_ms: the time in milliseconds since 1970.
+        new_id: returns a new UUID.
+        sleep: sleeps for a number of seconds.
+        random: returns a number from 0 up to 1.
         store_at: opens another folder by its url, with the same credentials.
-        background: does some work later, one after the other, without its caller waiting; what it raises is lost.
-        watch: is told of commits, and may stop them.
+        background: runs work later and sequentially, without blocking the caller; errors are ignored.
+        watch: is notified of commits, and may prevent them.
     """
 
     store: Store
@@ -160,7 +158,7 @@ class Env:
 
 
 def byte_order(key: str) -> bytes:
-    """What listings are sorted by. It differs from the order of texts only for names that are no UTF-8."""
+    """The sort key of listings. It differs from the order of strings only for names that are not UTF-8."""
     return key.encode("utf-8", "surrogateescape")
 
 
@@ -168,6 +166,6 @@ TEMPORARY_SUFFIX = ".tmp"
 
 
 def is_temporary(key: str) -> bool:
-    """Whether a key is a write that was not finished: `.<anything>.tmp`, which is how we and other writers name them."""
+    """Whether a key is an unfinished write: `.<anything>.tmp`, the naming convention of tahoe and other writers."""
     name = key.rpartition("/")[2]
     return name.startswith(".") and name.endswith(TEMPORARY_SUFFIX)

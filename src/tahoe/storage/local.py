@@ -1,11 +1,11 @@
-"""Folders of the local file system. Knows the operating system, and nothing of what the files mean.
+"""Stores in the local file system.
 
-A file is written under a temporary name in its own folder, forced to the disk, and then given its name in one step, after which the folder
-is forced to the disk too. `link` creates a name only where there is none, as the protocol's "Creation of New Log Entries" asks for.
+A file is written under a temporary name in its folder, synced to disk, and then linked or renamed to its name; then the folder is synced
+too. `link` fails if the name exists, as the protocol's "Creation of New Log Entries" requires.
 
-Where a file system has no hard links (FAT, many network and FUSE mounts), creating is refused. Opening the final name with O_EXCL would let
-only one writer in, but a reader could see half of the content, and a crash would leave half a commit for ever. A lock file would keep out
-only writers that look for it. Reading, and replacing with `put`, work there.
+On file systems without hard links (FAT, many network and FUSE mounts), `put_if_absent` is refused. Opening the final name with O_EXCL would
+admit only one writer, but readers could see partial content, and a crash would leave a partial commit. A lock file would stop only writers
+that check for it. Reading and replacing files with `put` work there.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from tahoe.errors import AtomicCreateUnsupportedError, StorageRefusedError, Stor
 from tahoe.storage.env import TEMPORARY_SUFFIX, FileInfo, FileReplacedError, byte_order, is_temporary
 from tahoe.storage.locations import LOCAL_SCHEME, local_path, split_url
 
-# What `link` answers where the file system cannot do it. EPERM is also what a mount without the right to link says.
+# The errors of `link` on file systems without hard links. EPERM may also mean that links are not permitted.
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV})
 _NO_FOLDER_SYNC = frozenset({errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
 
-# Answers after which nothing will come of the request any more. Others (EIO, ESTALE, ETIMEDOUT, ...) may be a network file system's.
+# Errors after which the request has no effect. Others (EIO, ESTALE, ETIMEDOUT, ...) may come from a network file system.
 _REFUSALS = frozenset(
     {
         errno.EACCES,
@@ -53,7 +53,7 @@ _COPY_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class LocalStore:
-    """A `Store` over a local folder, which need not exist yet: writing makes it."""
+    """A `Store` over a local folder, which is created by the first write."""
 
     url: str
 
@@ -65,10 +65,10 @@ class LocalStore:
         return (info for info in found if info is not None)
 
     def walk(self, prefix: str = "") -> Iterator[FileInfo]:
-        """Links to folders are not followed, so that a loop of them has an end."""
+        """Does not follow symbolic links to folders, which could form a cycle."""
         with self._translated("list", prefix):
             entries = list(self._entries(prefix))
-        # A folder sorts as its files do, with the slash behind its name: what comes out needs no sorting.
+        # A folder sorts like its files if a slash is appended to its name, so the result is in order.
         named = [(byte_order(f"{key}/" if entry.is_dir(follow_symlinks=False) else key), key, entry) for key, entry in entries]
         for order, key, entry in sorted(named, key=lambda item: item[0]):
             if order.endswith(b"/"):
@@ -94,7 +94,7 @@ class LocalStore:
             return _from_status(key, status) if _is_file(status) else None
 
     def open(self, key: str, known: FileInfo | None = None) -> BinaryIO:
-        """Whoever has a file open reads that file, whatever has its name by now."""
+        """An open file keeps its content even if another file takes its name."""
         with self._translated("read", key, missing_passes=True):
             file = self._opened(key)
             if known is not None and _from_status(key, os.fstat(file.fileno())).identity != known.identity:
@@ -126,7 +126,7 @@ class LocalStore:
         return os.path.join(local_path(self.url), key)
 
     def _entries(self, prefix: str) -> Iterator[tuple[str, os.DirEntry[str]]]:
-        """What is directly in a folder, by key, in no order."""
+        """The direct entries of a folder by key, unordered."""
         try:
             with os.scandir(self._path(prefix)) as entries:
                 for entry in entries:
@@ -146,7 +146,7 @@ class LocalStore:
 
     @contextmanager
     def _temporary(self, key: str, data: bytes | BinaryIO) -> Iterator[str]:
-        """A file with the content, safe on the disk, next to where the key will be; gone afterwards if it still has that name."""
+        """A temporary file with the content, synced to disk, in the key's folder. It is deleted afterwards if it still exists."""
         folder = os.path.dirname(self._path(key))
         _make_folder(folder)
         path = os.path.join(folder, f".{uuid.uuid4().hex}{TEMPORARY_SUFFIX}")
@@ -168,7 +168,7 @@ class LocalStore:
         try:
             os.link(temporary, path)
         except FileExistsError:
-            # A network file system may send our request twice and answer the second: then the name is ours all the same.
+            # A network file system may retry the request and return the error of the retry, although the first attempt succeeded.
             if not _same_file(temporary, path):
                 return False
         except OSError as error:
@@ -181,10 +181,10 @@ class LocalStore:
 
     @contextmanager
     def _translated(self, operation: str, key: str, *, missing_passes: bool = False) -> Iterator[None]:
-        """What the operating system refuses, as an error of ours; for a reader, a missing file stays what it is."""
+        """Translate the operating system's errors. With `missing_passes`, a missing file raises FileNotFoundError."""
         try:
             yield
-        except (OSError, ValueError) as error:  # ValueError: a name that no file can have
+        except (OSError, ValueError) as error:  # ValueError: an invalid file name
             if missing_passes and isinstance(error, FileNotFoundError | FileReplacedError):
                 raise
             kind = StorageRefusedError if isinstance(error, ValueError) or error.errno in _REFUSALS else StorageUnavailableError
@@ -192,7 +192,7 @@ class LocalStore:
 
 
 def _info(key: str, entry: os.DirEntry[str]) -> FileInfo | None:
-    """None for what is no file, and for one that was deleted since the folder was read."""
+    """None for entries that are not files, and for files deleted since the folder was read."""
     try:
         return _from_status(key, entry.stat()) if entry.is_file() else None
     except FileNotFoundError:
@@ -215,7 +215,7 @@ def _same_file(temporary: str, path: str) -> bool:
 
 
 def _make_folder(path: str) -> None:
-    """Like makedirs, but each new folder's name is on the disk before anything is put into it."""
+    """Like makedirs, but syncs each new folder's name to disk before anything is written to it."""
     if os.path.isdir(path):
         return
     parent = os.path.dirname(path)
@@ -226,7 +226,7 @@ def _make_folder(path: str) -> None:
 
 
 def _sync_folder(path: str) -> None:
-    """Force the names in a folder to the disk, where the file system can do that: some write names at once and refuse to be asked."""
+    """Sync the names in a folder to disk. Some file systems always write names at once and refuse the request."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -239,9 +239,10 @@ def _sync_folder(path: str) -> None:
 
 @contextmanager
 def no_new_folder_left(url: str) -> Iterator[None]:
-    """Where what is done fails, a folder that was not there before goes, with the empty ones in it. Files stay, and so do the folders that
-    they are in: another writer may have made its table there meanwhile, and what it has put there is never touched. A folder in another
-    storage than a local disk is left alone: object stores have none.
+    """If the block fails, remove a folder that did not exist before, with its empty subfolders.
+
+    Folders with files are kept, because another writer may have created its table there meanwhile. Applies only to local disks: object
+    stores have no folders.
     """
     path = local_path(url) if split_url(url)[0] == LOCAL_SCHEME else None
     is_new = path is not None and not os.path.lexists(path)
@@ -255,5 +256,5 @@ def no_new_folder_left(url: str) -> Iterator[None]:
 
 def _remove_empty(folder: str) -> None:
     for inside, _, _ in os.walk(folder, topdown=False):
-        with suppress(OSError):  # removes a folder only while it is empty, in one step
+        with suppress(OSError):  # atomically removes only empty folders
             os.rmdir(inside)

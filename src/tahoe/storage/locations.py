@@ -1,7 +1,7 @@
-"""From what users type to the one spelling of a url, and from there to stores and keys. Texts only: nothing is opened here.
+"""Normalises the locations that users type to urls, and splits urls. Works on text only: nothing is opened here.
 
-A location is read as Hadoop's Path reads it: nothing is unescaped, empty segments and `.` are dropped, `..` takes back a segment. The
-scheme stays the one that was typed (`s3a` is not made `s3`), because Spark must reach the data files by the same name.
+Locations are parsed as by Hadoop's Path: nothing is unescaped, empty segments and `.` are dropped, `..` removes a segment. The scheme is
+not changed (`s3a` does not become `s3`), because Spark must find the data files under the same url.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?://([^/]*))?")
 def normalise(location: str | os.PathLike[str]) -> str:
     """The url of a folder: `scheme://authority/path`, absolute, unescaped, without a trailing slash.
 
-    A location without a scheme is a local path; a relative one starts at the working directory. `~` is a name like any other.
+    A location without a scheme is a local path; a relative path starts at the working directory. `~` is not expanded.
 
     Raises:
-        UnsupportedStorageError: the scheme is none that tahoe has a storage for.
-        InvalidOptionError: the location is empty, or names no bucket, container or store.
+        UnsupportedStorageError: tahoe does not support the scheme.
+        InvalidOptionError: the location is empty, or has no bucket, container or store.
     """
     text = os.fspath(location)
     if not text:
@@ -45,10 +45,10 @@ def scheme_of(location: str) -> str | None:
 
 
 def spelled(text: str) -> str:
-    """As `normalise`, for a location of whatever scheme: somebody else may have a store for it.
+    """Like `normalise`, but allows any scheme, for example one that only Hadoop supports.
 
     Raises:
-        InvalidOptionError: the location is in a storage of ours and names no bucket, container or store.
+        InvalidOptionError: the scheme is supported, but the location has no bucket, container or store.
     """
     found = _SCHEME.match(text)
     if found is None:
@@ -56,12 +56,12 @@ def spelled(text: str) -> str:
     scheme, authority, path = found[1].lower(), found[2] or "", text[found.end() :]
     if scheme == LOCAL_SCHEME:
         if authority.lower() not in ("", "localhost"):
-            detail = f"a file url has three slashes, and {authority} would be the name of another machine"
+            detail = f"a file url starts with file:///, and {authority} would be a host name"
             raise InvalidOptionError(option="path", value=text, table=text, detail=detail)
         return _local(path or ("" if found[2] is None else "/"))
     if not authority and scheme in KNOWN_SCHEMES:
         what = "store in memory" if scheme == MEMORY_SCHEME else "bucket or container"
-        raise InvalidOptionError(option="path", value=text, table=text, detail=f"it names no {what}")
+        raise InvalidOptionError(option="path", value=text, table=text, detail=f"it has no {what}")
     return f"{scheme}://{authority}{_normal(path)}"
 
 
@@ -70,7 +70,7 @@ def _local(path: str) -> str:
 
 
 def _normal(path: str) -> str:
-    """An absolute path with a slash before each segment; the root is the empty text."""
+    """An absolute path with a slash before each segment; the root is the empty string."""
     segments: list[str] = []
     for segment in path.split("/"):
         if segment == "..":
@@ -81,7 +81,7 @@ def _normal(path: str) -> str:
 
 
 def split_url(url: str) -> tuple[str, str, str]:
-    """Scheme, authority, and the path without its leading slash, of a url as `normalise` makes it."""
+    """Scheme, authority, and path without its leading slash, of a url from `normalise`."""
     scheme, _, rest = url.partition("://")
     authority, _, path = rest.partition("/")
     return scheme, authority, path
@@ -93,7 +93,7 @@ def join(url: str, key: str) -> str:
 
 
 def split_file(url: str) -> tuple[str, str]:
-    """The url of the folder that a file is in, and the file's key there."""
+    """The url of a file's folder, and the file's key in it."""
     folder, _, key = url.rpartition("/")
     return folder, key
 

@@ -1,8 +1,8 @@
-"""Folders in the memory of this process, with faults on demand. Knows no clock but the one it is given.
+"""Stores in the memory of this process, with fault injection.
 
-All stores of a process whose url has the same name (`memory://name/...`) look at the same content, as all openers of one disk do. It
-ends with the process, and a pickled store can be opened in this process only. Faults and counters belong to one store object: give each
-writer its own. The commit service in memory is shared by its name in the same way.
+All stores of a process whose url has the same name (`memory://name/...`) share their content. A pickled store can be opened only in the
+same process. Faults and counters belong to one store object, so give each writer its own. Commit services in memory are shared by name
+too.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tahoe.storage.locations import join, normalise, split_url
 
 
 class Operation(Enum):
-    """What can be asked of a store, by the names of its methods."""
+    """The operations of a store, by the names of its methods."""
 
     LIST = "list_from"
     WALK = "walk"
@@ -44,10 +44,10 @@ class Operation(Enum):
 class Effect(Enum):
     """What a fault does to a call."""
 
-    RAISE_BEFORE = "nothing is done, and the caller gets an error"
-    RAISE_AFTER = "it is done, and the caller gets an error all the same: a write whose answer was lost"
-    ANSWER_FALSE = "put_if_absent stores nothing and says that the key was there: a conflict that nobody won"
-    HIDE = "a listing leaves the key out: a file too fresh to be seen"
+    RAISE_BEFORE = "the call has no effect and raises an error"
+    RAISE_AFTER = "the call takes effect but raises an error: a write whose response was lost"
+    ANSWER_FALSE = "put_if_absent writes nothing and returns False: a conflict without a winner"
+    HIDE = "a listing leaves the key out: a new file that is not visible yet"
 
 
 _LISTINGS = (Operation.LIST, Operation.WALK)
@@ -61,13 +61,13 @@ _ALLOWED: Mapping[Effect, tuple[Operation, ...]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """One thing that goes wrong.
+    """One injected fault.
 
     Attributes:
-        key: a glob (`*`, `?`) over keys; for listings that raise, over the folder that is listed, for HIDE over the keys in it.
-        nth: at which of the matching calls it begins, counted from 1.
-        times: for how many calls in a row it lasts.
-        error: what is raised; None for a StorageUnavailableError.
+        key: a glob (`*`, `?`) for keys; for listings that raise, for the listed folder; for HIDE, for the keys in the listing.
+        nth: the first matching call that it affects, counted from 1.
+        times: the number of consecutive calls that it affects.
+        error: the error to raise; None for a StorageUnavailableError.
     """
 
     effect: Effect
@@ -82,19 +82,19 @@ class Fault:
 
 
 class FaultPlan:
-    """The faults of one store. Every call is counted against each fault that it matches."""
+    """The faults of one store. Each fault counts the calls that it matches."""
 
     def __init__(self, *faults: Fault) -> None:
         self._lock = Lock()
         self._calls = [_Counted(fault) for fault in faults]
 
     def add(self, fault: Fault) -> None:
-        """One more fault, counted from now on."""
+        """Add a fault, which counts calls from now on."""
         with self._lock:
             self._calls.append(_Counted(fault))
 
     def due(self, operation: Operation, key: str) -> list[Fault]:
-        """The faults that a call meets, in the order in which they were given. Asking counts as the call."""
+        """The faults that affect a call, in the order in which they were added. Counts the call."""
         with self._lock:
             return [counted.fault for counted in self._calls if counted.meets(operation, key)]
 
@@ -113,7 +113,7 @@ class _Counted:
 
 @dataclass(slots=True)
 class _Content:
-    """The files of one name: bytes and time of modification."""
+    """The files of one store name: content and modification time."""
 
     lock: Lock = field(default_factory=Lock)
     files: dict[str, tuple[bytes, int]] = field(default_factory=dict)
@@ -130,12 +130,12 @@ class MemoryStore:
     """A `Store` in memory.
 
     Args:
-        url: `memory://name`, with a path or without.
-        faults: what goes wrong.
-        clock_ms: gives the files their times of modification.
+        url: `memory://name`, optionally with a path.
+        faults: the injected faults.
+        clock_ms: the clock for modification times.
 
     Attributes:
-        calls: how often each operation was asked for, those that a fault met included.
+        calls: the number of calls of each operation, including those with faults.
     """
 
     def __init__(self, url: str, faults: FaultPlan | None = None, clock_ms: Callable[[], int] = _system_clock_ms) -> None:
@@ -217,7 +217,7 @@ class MemoryStore:
         for fault in due:
             if fault.effect is effect:
                 operation = f"{fault.operation.value} {key}"
-                raise fault.error or StorageUnavailableError(table=self.url, operation=operation, detail="a fault that was asked for")
+                raise fault.error or StorageUnavailableError(table=self.url, operation=operation, detail="an injected fault")
 
     def _read(self, key: str) -> bytes:
         return self._found(key)[0]
@@ -248,8 +248,8 @@ def _without_hidden(files: list[FileInfo], due: list[Fault]) -> Iterator[FileInf
 
 def _reopen(url: str, process: int) -> MemoryStore:
     if process != os.getpid():
-        detail = "what is in the memory of one process cannot be seen in another"
-        raise StorageUnavailableError(table=url, operation="be opened", detail=detail)
+        detail = "a store in the memory of one process cannot be opened in another"
+        raise StorageUnavailableError(table=url, operation="open", detail=detail)
     return MemoryStore(url)
 
 
@@ -258,7 +258,7 @@ _entries: dict[str, dict[tuple[str, str], CommitEntry]] = {}
 
 @dataclass(frozen=True, slots=True)
 class MemoryCommitService:
-    """A `CommitService` in memory, which forgets nothing."""
+    """A `CommitService` in memory, whose entries never expire."""
 
     name: str
 
@@ -273,7 +273,7 @@ class MemoryCommitService:
         return of_table[max(of_table)] if of_table else None
 
     def complete(self, entry: CommitEntry) -> None:
-        """Nobody takes an entry away or changes another thing in it, so that two who do this at once do the same."""
+        """Needs no lock: entries are never removed and nothing else in them changes, so concurrent calls do the same."""
         known = self._own.get((entry.table, entry.file))
         if known is not None and known.temporary == entry.temporary:
             self._own[entry.table, entry.file] = replace(known, is_complete=True)

@@ -1,7 +1,7 @@
-"""Whether a store really creates a file only where there is none: tried out, because some say so and overwrite. It knows only the contract.
+"""Probes whether a store really creates a file only if it does not exist, because some storages overwrite it instead.
 
-Storages that speak S3's language but do not know `If-None-Match` ignore it, as HTTP lets them, and every writer that commits a version is
-told that it has won. Nothing in their answers shows that. So the same key is created twice, by a name that listings leave out.
+S3-compatible storages without support for `If-None-Match` ignore the header, so every writer that commits a version appears to have won.
+Their responses do not show it. The probe therefore creates the same key twice, under a name that listings leave out.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ _FIRST, _SECOND = b"first", b"second"
 
 
 def check_creates_once(store: Store, folder: str) -> None:
-    """Create a small file in a folder twice, and take it away again.
+    """Create a small file in a folder twice, and delete it again.
 
     Raises:
-        ConditionalCreateIgnoredError: the second was not refused, or has taken the place of the first.
-        StorageUnavailableError: it could not be tried out.
+        ConditionalCreateIgnoredError: the second create was not refused, or replaced the content of the first.
+        StorageUnavailableError: the probe failed.
     """
     key = f"{folder}/.{uuid.uuid4().hex}{TEMPORARY_SUFFIX}" if folder else f".{uuid.uuid4().hex}{TEMPORARY_SUFFIX}"
     try:
@@ -31,6 +31,6 @@ def check_creates_once(store: Store, folder: str) -> None:
         with suppress(DeltaStorageError):
             store.delete(key)
     if is_told_created or found != _FIRST:
-        said = "had been created" if is_told_created else "existed"
-        detail = f"the storage said of the second time that the file {said}, and then held {found.decode(errors='replace')!r}"
+        answer = "reported success" if is_told_created else "reported that the file exists"
+        detail = f"the storage {answer} for the second one and then returned {found.decode(errors='replace')!r}"
         raise ConditionalCreateIgnoredError(table=store.url, key=key, detail=detail)

@@ -1,4 +1,4 @@
-"""A file of which only what is read is fetched. It knows no storage: it is given a function that reads ranges."""
+"""A file object that fetches only the ranges that are read, through a function that the caller provides."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 
 
 class RangeFile(io.RawIOBase):
-    """A file whose every read is one request for exactly these bytes: Parquet's readers know what they want.
+    """A file that turns each read into one request for exactly these bytes, because Parquet readers request exact ranges.
 
     Args:
-        read_range: the bytes from a position on, at most so many.
-        when_closed: done once, when nobody reads any more.
+        read_range: reads at most a number of bytes from an offset.
+        when_closed: called once, when the file is closed.
     """
 
     def __init__(self, size_bytes: int, read_range: Callable[[int, int], bytes], when_closed: Callable[[], object] | None = None) -> None:

@@ -1,11 +1,11 @@
-"""From the `storage_options` of a user to the commit service that they ask for, if any. Dictionaries in: nothing is opened here.
+"""Finds the commit service that a user's `storage_options` configure, if any. Works on dictionaries: nothing is opened here.
 
-Two spellings are understood. That of delta-rs, as options or in the environment, in any case: `AWS_S3_LOCKING_PROVIDER=dynamodb`,
+Two spellings are accepted. That of delta-rs, as options or environment variables, in any case: `AWS_S3_LOCKING_PROVIDER=dynamodb`,
 `DELTA_DYNAMO_TABLE_NAME`, and `AWS_ENDPOINT_URL_DYNAMODB`, `AWS_REGION_DYNAMODB`, `AWS_ACCESS_KEY_ID_DYNAMODB`,
-`AWS_SECRET_ACCESS_KEY_DYNAMODB`, `AWS_SESSION_TOKEN_DYNAMODB`, without which those of S3 hold. And that of the reference, as settings of a
+`AWS_SECRET_ACCESS_KEY_DYNAMODB`, `AWS_SESSION_TOKEN_DYNAMODB`, which default to those of S3. And that of the reference, as settings of a
 Spark session: `spark.delta.logStore.<scheme>.impl` (or `spark.delta.logStore.class` for all schemes) set to
-`io.delta.storage.S3DynamoDBLogStore`, and `spark.io.delta.storage.S3DynamoDBLogStore.ddb.tableName` and `.ddb.region`, with credentials
-from where AWS's own tools find them.
+`io.delta.storage.S3DynamoDBLogStore`, and `spark.io.delta.storage.S3DynamoDBLogStore.ddb.tableName` and `.ddb.region`, with AWS's default
+credentials.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _OWN_OF_DYNAMODB = {
     "secret_access_key": "aws_secret_access_key_dynamodb",
     "session_token": "aws_session_token_dynamodb",
 }
-# What obstore calls the same things of S3, after the storage's name was taken off.
+# obstore's names of the same S3 settings, without the storage's prefix.
 _OF_S3 = {
     "endpoint": ("endpoint", "endpoint_url"),
     "region": ("region", "default_region"),
@@ -35,7 +35,7 @@ _OF_S3 = {
     "secret_access_key": ("secret_access_key",),
     "session_token": ("session_token", "token"),
 }
-# Two more of delta-rs, which say how it creates its table and how long it waits, have no meaning here.
+# The last two, how delta-rs creates its table and how long it waits, are ignored here.
 _DELTA_RS = frozenset(
     {_PROVIDER, _TABLE_NAME, *_OWN_OF_DYNAMODB.values(), "delta_dynamo_billing_mode", "delta_dynamo_max_elapsed_request_time"}
 )
@@ -45,10 +45,10 @@ _REFERENCE_CLASS = "io.delta.storage.S3DynamoDBLogStore"
 
 
 def commit_service(url: str, options: Mapping[str, str], environment: Mapping[str, str]) -> CommitService | None:
-    """The service that decides who commits to the table at a url; None where the storage does.
+    """The commit service of the table at a url; None if the storage itself decides who commits.
 
     Raises:
-        InvalidOptionError: there is no such provider.
+        InvalidOptionError: the provider is unknown.
     """
     scheme = split_url(url)[0]
     if scheme not in S3_SCHEMES:
@@ -58,12 +58,12 @@ def commit_service(url: str, options: Mapping[str, str], environment: Mapping[st
     provider = known.get(_PROVIDER)
     if provider:
         if provider.lower() != "dynamodb":
-            detail = "the only provider there is is dynamodb"
+            detail = "the only provider is dynamodb"
             raise InvalidOptionError(option=_PROVIDER.upper(), value=provider, table=url, detail=detail)
         return _as_delta_rs(url, known, options, environment)
     reference = {_bare(name): str(value) for name, value in options.items()}
     stores = {reference.get(f"delta.logStore.{known}.impl", reference.get("delta.logStore.class")) for known in S3_SCHEMES}
-    if _REFERENCE_CLASS not in stores:  # one scheme stands for another: under Spark all are s3a
+    if _REFERENCE_CLASS not in stores:  # a setting for any S3 scheme counts: under Spark all of them are s3a
         return None
     return DynamoDBCommitService(
         table_name=reference.get(f"{_REFERENCE_CLASS}.ddb.tableName", DEFAULT_TABLE_NAME),
@@ -72,7 +72,7 @@ def commit_service(url: str, options: Mapping[str, str], environment: Mapping[st
 
 
 def without_service(options: Mapping[str, str]) -> dict[str, str]:
-    """The options that are not about a commit service."""
+    """The options without those of commit services."""
     return {
         name: value for name, value in options.items() if name.lower() not in _DELTA_RS and not _bare(name).startswith(REFERENCE_PREFIXES)
     }
@@ -85,7 +85,7 @@ def _as_delta_rs(url: str, known: Mapping[str, str], options: Mapping[str, str],
     def setting(name: str) -> str | None:
         return known.get(_OWN_OF_DYNAMODB[name]) or next((s3[key] for key in _OF_S3[name] if key in s3), None)
 
-    # A key pair of its own has a token of its own, or none.
+    # With its own key pair, DynamoDB does not use the session token of S3.
     token = known.get(_OWN_OF_DYNAMODB["session_token"]) if known.get(_OWN_OF_DYNAMODB["access_key_id"]) else setting("session_token")
     return DynamoDBCommitService(
         table_name=known.get(_TABLE_NAME) or DEFAULT_TABLE_NAME,
@@ -98,5 +98,5 @@ def _as_delta_rs(url: str, known: Mapping[str, str], options: Mapping[str, str],
 
 
 def _bare(name: str) -> str:
-    """A setting of Spark or Hadoop without what may be before it."""
+    """A setting without the prefix `spark.` or `hadoop.`."""
     return name.removeprefix("spark.").removeprefix("hadoop.")

@@ -13,7 +13,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812  PySpark's users know it by this name
 
 from tahoe.errors import CheckConstraintViolatedError, ConstraintNotBooleanError, UnsupportedOperationError
-from tahoe.protocol.column_changes import COMMENT, TEXT_TYPE, ColumnChange, NewColumn, Path, Position
+from tahoe.protocol.column_changes import COMMENT, ColumnChange, NewColumn, Path, Position
+from tahoe.protocol.column_type_changes import TEXT_TYPE
 from tahoe.protocol.column_values import CURRENT_DEFAULT
 from tahoe.protocol.constraints import Constraint
 from tahoe.protocol.schema import Field, Struct

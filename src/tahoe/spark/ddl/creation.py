@@ -21,14 +21,8 @@ from tahoe.errors import (
 )
 from tahoe.protocol.clustering import FEATURE as CLUSTERING
 from tahoe.protocol.column_mapping import without_mapping
-from tahoe.protocol.features import (
-    MIN_READER_VERSION,
-    MIN_WRITER_VERSION,
-    WRITER_VERSION_FEATURES,
-    needed_features,
-    split_features,
-    supported_features,
-)
+from tahoe.protocol.feature_upgrade import MIN_READER_VERSION, MIN_WRITER_VERSION, needed_features, split_features
+from tahoe.protocol.features import WRITER_VERSION_FEATURES, supported_features
 from tahoe.protocol.properties import find_property
 from tahoe.protocol.schema import Struct, map_fields
 from tahoe.protocol.type_widening import TYPE_CHANGES

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from tahoe.errors import NotPartitionedError, UnsupportedOperationError
-from tahoe.protocol.definition import COMMENT
+from tahoe.protocol.table_configuration import COMMENT
 from tahoe.spark.ddl import alter_table, show_describe
 from tahoe.spark.ddl.catalog import ANALYZED_VERSION, defined_table
 from tahoe.spark.jvm.gateway import Gateway, JavaObject, engine_of

@@ -153,7 +153,7 @@ def _number(name: str, identity: Identity, turn: Column, refusals: Refusals) -> 
     number = F.try_add(F.lit(identity.next).cast("long"), F.try_multiply(F.lit(identity.step).cast("long"), turn))
     refused = refusals.column(
         f"The identity column {name} of {refusals.table} has no values left.",
-        lambda _: IdentityOverflowError(table=refusals.table, column=name, step=identity.step, mark=identity.mark),
+        lambda _: IdentityOverflowError(table=refusals.table, column=name, step=identity.step, high_water_mark=identity.high_water_mark),
     )
     return F.coalesce(number, refused)
 

@@ -15,7 +15,7 @@ from tahoe.errors import DataFileMissingError
 from tahoe.protocol.actions import Action, Add, remove_of
 from tahoe.protocol.conflict import RowIndexes
 from tahoe.protocol.partitions import resolve_path
-from tahoe.protocol.stats import loosened, num_records_of
+from tahoe.protocol.stats import num_records_of, wide_bounds
 from tahoe.table.log.deletion_vectors import deleted_rows_of, write_vectors
 from tahoe.table.log.delta_log import Log
 
@@ -57,7 +57,7 @@ def mark_files(log: Log, marks: Iterable[Mark], version: int) -> Marked:
     left = [number for number, (marked, total) in enumerate(zip(rows, totals, strict=True)) if len(marked) < total]
     descriptors, keys = write_vectors(log, [rows[number] for number in left])
     again = [
-        replace(wanted[number].file, deletion_vector=vector, stats=loosened(wanted[number].file.stats, totals[number]), data_change=True)
+        replace(wanted[number].file, deletion_vector=vector, stats=wide_bounds(wanted[number].file.stats, totals[number]), data_change=True)
         for number, vector in zip(left, descriptors, strict=True)
     ]
     return Marked(actions=(*(remove_of(mark.file, now_ms) for mark in wanted), *again), keys=tuple(keys))

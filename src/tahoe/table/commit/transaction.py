@@ -23,7 +23,7 @@ from tahoe.errors import (
 )
 from tahoe.protocol import log_files
 from tahoe.protocol.actions import Action, Add, CommitInfo, DomainMetadata, Metadata, Protocol, Remove, Txn, encode_commit
-from tahoe.protocol.column_values import moved_marks
+from tahoe.protocol.column_values import moved_high_water_marks
 from tahoe.protocol.conflict import Intent, Isolation, Winner, find_conflict
 from tahoe.protocol.log_files import LogFile
 from tahoe.protocol.properties import ISOLATION_LEVEL
@@ -59,7 +59,7 @@ class Transaction:
         txn_id: by which the commit is known again; given when it is committed.
         behind: the newest winner that was let go first; None for the first attempt.
         behind_file: its commit as the storage had it.
-        row_id_mark: the highest row id that is given away before this commit; None for what the base says.
+        row_id_high_water_mark: the highest row id that is given away before this commit; None for what the base says.
     """
 
     log: Log
@@ -76,7 +76,7 @@ class Transaction:
     txn_id: str = ""
     behind: Winner | None = None
     behind_file: LogFile | None = None
-    row_id_mark: int | None = None
+    row_id_high_water_mark: int | None = None
 
     @property
     def read_version(self) -> int:
@@ -172,7 +172,7 @@ class Transaction:
             domains=frozenset(a.domain for a in self.actions if isinstance(a, DomainMetadata)),
             metadata=None if self.base is None or any(isinstance(a, Metadata | Protocol) for a in self.actions) else self.base.metadata,
             added=tuple(a for a in self.actions if isinstance(a, Add)),
-            minted=() if self.base is None else moved_marks(self.base.metadata, self._found(Metadata)),
+            minted=() if self.base is None else moved_high_water_marks(self.base.metadata, self._found(Metadata)),
         )
 
     # --- going behind winners
@@ -213,7 +213,7 @@ class Transaction:
             self,
             behind=winner,
             marks=follow(self.marks, winner.actions, self.log.canonical),
-            row_id_mark=self.row_id_mark if domain is None else high_water_mark(domain),
+            row_id_high_water_mark=self.row_id_high_water_mark if domain is None else high_water_mark(domain),
         )
 
     def _check_not_recorded(self, winner: Winner) -> None:
@@ -234,7 +234,7 @@ class Transaction:
         protocol, metadata = self._found(Protocol), self._found(Metadata)
         if protocol is None or metadata is None or not assigns_row_ids(protocol, metadata):
             return actions
-        mark = self.row_id_mark
+        mark = self.row_id_high_water_mark
         if mark is None:
             mark = high_water_mark(None if self.base is None else self.base.domains.get(ROW_TRACKING))
         return with_row_ids(actions, mark, version, lambda file: num_records(self.log, file, version))

@@ -17,7 +17,8 @@ from tahoe.protocol.actions import FileAction
 from tahoe.protocol.column_mapping import physical_schema
 from tahoe.protocol.conflict import Reads, RowIndexes
 from tahoe.protocol.predicate import TRUE, And, Predicate, conjuncts, has_unknown
-from tahoe.protocol.skipping import StatTest, may_match, skipping_test
+from tahoe.protocol.skipping import skipping_test
+from tahoe.protocol.stat_tests import StatTest, may_match
 from tahoe.protocol.stats import parse_statistics
 from tahoe.table.log.deletion_vectors import deleted_rows
 from tahoe.table.reading.rows import matching_rows, partition_row

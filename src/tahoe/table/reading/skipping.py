@@ -16,7 +16,8 @@ import pyarrow.compute as pc
 from tahoe.protocol.column_mapping import physical_schema
 from tahoe.protocol.predicate import Predicate
 from tahoe.protocol.schema import DataType, Struct
-from tahoe.protocol.skipping import (
+from tahoe.protocol.skipping import skipping_test
+from tahoe.protocol.stat_tests import (
     KEEP,
     Always,
     Both,
@@ -29,7 +30,6 @@ from tahoe.protocol.skipping import (
     OnPartition,
     StatTest,
     paths_in,
-    skipping_test,
 )
 from tahoe.table.arrow.chunks import one_array
 from tahoe.table.arrow.statistics import Path, StatisticsRequest, column_name

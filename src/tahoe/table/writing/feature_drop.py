@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tahoe.errors import FeatureDropWaitsError
-from tahoe.protocol.definition import Definition
-from tahoe.protocol.features import Feature, droppable_feature
+from tahoe.protocol.feature_drop import droppable_feature
+from tahoe.protocol.features import Feature
 from tahoe.protocol.properties import DROP_FEATURE_RETENTION, find_property
+from tahoe.protocol.table_configuration import TableConfiguration
 from tahoe.table.commit.checkpoint_writer import write_checkpoint
 from tahoe.table.commit.post_commit_hooks import clean_log
 from tahoe.table.commit.transaction import Transaction
@@ -48,7 +49,7 @@ def drop_feature(
     snapshot = table.snapshot()
     check_files(feature, snapshot)
     # Refused now, before anything of it is switched off, where a column or another property needs it.
-    Definition(table=table.url, protocol=snapshot.protocol, metadata=snapshot.metadata).without_feature(feature)
+    TableConfiguration(table=table.url, protocol=snapshot.protocol, metadata=snapshot.metadata).without_feature(feature)
     cleared = _switch_off(table, feature, engine) or cleared
     if feature.is_reader_feature or truncate_history:
         if truncate_history:  # what the newest commit says may be of the feature still, and no cleanup takes the newest

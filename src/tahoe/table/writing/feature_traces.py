@@ -15,7 +15,8 @@ from tahoe.errors import (
 )
 from tahoe.protocol import clustering, row_tracking
 from tahoe.protocol.actions import Action, Add, CheckpointMetadata, DomainMetadata, Metadata, Remove
-from tahoe.protocol.features import Feature, setting, uses_of
+from tahoe.protocol.feature_drop import uses_of
+from tahoe.protocol.features import Feature, setting
 from tahoe.protocol.log_files import Kind, LogFile, readable_versions
 from tahoe.protocol.properties import DROP_FEATURE_RETENTION, PROTECTED_CHECKPOINTS_BEFORE
 from tahoe.storage.env import Store

@@ -19,12 +19,12 @@ from tahoe.errors import (
 )
 from tahoe.protocol.actions import Add, Metadata, Protocol
 from tahoe.protocol.constraints import Constraint
-from tahoe.protocol.definition import Definition
 from tahoe.protocol.features import keeps_partitions_in_files, setting, supported_features
 from tahoe.protocol.predicate import TRUE, Predicate
 from tahoe.protocol.properties import FeatureProperty
 from tahoe.protocol.row_tracking import FEATURE as ROW_TRACKING
 from tahoe.protocol.row_tracking import assigns_row_ids
+from tahoe.protocol.table_configuration import TableConfiguration
 from tahoe.sql.predicates import parse_predicate
 from tahoe.table.arguments import (
     FILTER,
@@ -132,11 +132,11 @@ class OpenTransaction:
     # --- the table as it is by now
 
     @property
-    def _definition(self) -> Definition:
-        return Definition(table=self.table.url, protocol=self._draft.protocol, metadata=self._draft.metadata)
+    def _definition(self) -> TableConfiguration:
+        return TableConfiguration(table=self.table.url, protocol=self._draft.protocol, metadata=self._draft.metadata)
 
     @_definition.setter
-    def _definition(self, changed: Definition) -> None:
+    def _definition(self, changed: TableConfiguration) -> None:
         self._draft.protocol, self._draft.metadata = changed.protocol, changed.metadata
 
     @property

@@ -28,10 +28,11 @@ from tahoe.protocol.column_changes import ColumnChange, NewColumn, Path
 from tahoe.protocol.column_mapping import column_id
 from tahoe.protocol.column_values import column_values, identity_columns
 from tahoe.protocol.constraints import Constraint, constraints_of
-from tahoe.protocol.definition import Definition
-from tahoe.protocol.features import check_writable, droppable_feature, keeps_partitions_in_files, supported_features
+from tahoe.protocol.feature_drop import droppable_feature
+from tahoe.protocol.features import check_writable, keeps_partitions_in_files, supported_features
 from tahoe.protocol.predicate import Column, Comparison, Literal, Predicate
 from tahoe.protocol.schema import Field, Struct, walk_fields
+from tahoe.protocol.table_configuration import TableConfiguration
 from tahoe.sql.predicates import paths_named
 from tahoe.table.arguments import (
     COLUMN_CHANGES,
@@ -85,7 +86,7 @@ class TableEdits(OpenTransaction):
 
     @takes(schema=SCHEMA)
     def set_schema(self, schema: Struct | pa.Schema) -> None:
-        """Give the table another schema in which its rows can still be read; see `Definition.with_schema` for what may change.
+        """Give the table another schema in which its rows can still be read; see `TableConfiguration.with_schema` for what may change.
 
         Raises:
             SchemaMismatchError, DuplicateColumnsError: the files do not allow it, or a constraint or the clustering needs what goes.
@@ -169,7 +170,7 @@ class TableEdits(OpenTransaction):
         else:
             self._define(changed, "CHANGE COLUMNS", {"columns": told})
 
-    def _check_not_null(self, changed: Definition, wanted: Iterable[ColumnChange]) -> None:
+    def _check_not_null(self, changed: TableConfiguration, wanted: Iterable[ColumnChange]) -> None:
         for change in wanted:
             spelled, before = column_changes.column_at(self._definition, change.path)
             if before.nullable and not column_changes.column_at(changed, change.path)[1].nullable:
@@ -183,7 +184,7 @@ class TableEdits(OpenTransaction):
 
     @takes(columns=SCHEMA)
     def replace_columns(self, columns: Struct | pa.Schema) -> None:
-        """Give the table these columns, known by their names, in this order; see `Definition.with_schema` for what may change.
+        """Give the table these columns, known by their names, in this order; see `TableConfiguration.with_schema` for what may change.
 
         Raises:
             IdentityReplaceColumnsError, ColumnTypeChangeError, SchemaMismatchError: the rows that are there do not allow it.
@@ -230,11 +231,11 @@ class TableEdits(OpenTransaction):
             detail, remedy = "rows were appended before, without statistics of them", "Cluster the table first, and append then."
             raise ClusteringStatisticsError(table=self.table.url, columns=lacking, detail=detail, remedy=remedy)
 
-    def _clustering_columns(self, definition: Definition) -> tuple[Path, ...]:
+    def _clustering_columns(self, definition: TableConfiguration) -> tuple[Path, ...]:
         domain = self._draft.domains.get(clustering.DOMAIN) or self.snapshot.domains.get(clustering.DOMAIN)
         return clustering.clustering_columns(domain, definition.schema, definition.column_mapping_mode)
 
-    def _check_dependants(self, changed: Definition) -> None:
+    def _check_dependants(self, changed: TableConfiguration) -> None:
         """Columns that were dropped, or have another name now, may be named elsewhere."""
         lost = {path: field for path, field in walk_fields(self._definition.schema) if not _has_still(changed.schema, path, field)}
         kept = {column_id(field) for _, field in walk_fields(changed.schema)}
@@ -358,7 +359,7 @@ class TableEdits(OpenTransaction):
         self._draft.domains |= {domain.domain: replace(domain, removed=True) for domain in domains_of(found, self.snapshot)}
         self._define(changed, "DROP FEATURE", {"featureName": feature, "truncateHistory": truncate_history})
 
-    def _define(self, changed: Definition, operation: str, parameters: Mapping[str, Any]) -> None:
+    def _define(self, changed: TableConfiguration, operation: str, parameters: Mapping[str, Any]) -> None:
         self._check_open()
         check_writable(changed.protocol, changed.metadata, table=self.table.url)
         self._check_files_keep_partitions(changed)
@@ -366,7 +367,7 @@ class TableEdits(OpenTransaction):
             self._definition = changed
             self._did(operation, parameters)
 
-    def _check_files_keep_partitions(self, changed: Definition) -> None:
+    def _check_files_keep_partitions(self, changed: TableConfiguration) -> None:
         """Protocol: "Materialize Partition Columns", "Writer Requirements for IcebergCompatV1". It cannot begin where files lack them."""
         now, before = (keeps_partitions_in_files(d.protocol, d.metadata) for d in (changed, self._definition))
         if now and not before and changed.metadata.partition_columns and (len(self.snapshot.live) or self._draft.adds):
@@ -413,6 +414,6 @@ def _has_still(schema: Struct, path: tuple[str, ...], field: Field) -> bool:
     return found is not None and column_id(found) == column_id(field)
 
 
-def _protocol_text(definition: Definition) -> str:
+def _protocol_text(definition: TableConfiguration) -> str:
     protocol = definition.protocol
     return f"{protocol.reader_version},{protocol.writer_version},{','.join(sorted(protocol.writer_features or ()))}"

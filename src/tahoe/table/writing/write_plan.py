@@ -29,20 +29,12 @@ from tahoe.protocol import clustering
 from tahoe.protocol.actions import Add, DomainMetadata, Metadata, Protocol, Remove
 from tahoe.protocol.clustering import check_clustering, clustering_columns, clustering_domain
 from tahoe.protocol.column_mapping import MAX_COLUMN_ID, assign_mapping, mapping_mode, physical_schema, stored_name
-from tahoe.protocol.column_values import ColumnValues, as_declared, check_new_columns, column_values, with_marks
+from tahoe.protocol.column_values import ColumnValues, as_declared, check_new_columns, column_values, with_high_water_marks
 from tahoe.protocol.conflict import EVERYTHING, FilesRead
 from tahoe.protocol.constraints import constraints_of
 from tahoe.protocol.evolution import losses, merge_schemas, new_columns, widening_of
-from tahoe.protocol.features import (
-    active_features,
-    check_writable,
-    keeps_partitions_in_files,
-    needed_features,
-    protocol_for_new_table,
-    split_features,
-    upgrade,
-    upgrade_for,
-)
+from tahoe.protocol.feature_upgrade import needed_features, protocol_for_new_table, split_features, upgrade, upgrade_for
+from tahoe.protocol.features import active_features, check_writable, keeps_partitions_in_files
 from tahoe.protocol.partitions import encode_path, parse_partition_value
 from tahoe.protocol.predicate import Predicate, Unknown, columns_of, evaluate, has_unknown, is_nan
 from tahoe.protocol.properties import normalise
@@ -343,7 +335,7 @@ def marked(metadata: Metadata, files: Iterable[WrittenFile]) -> Metadata:
     """The metadata of a table once files are committed: the marks of identity columns are where the numbers in them end."""
     schema = metadata.schema
     for file in files:
-        schema = with_marks(schema, file.minted)
+        schema = with_high_water_marks(schema, file.minted)
     return metadata if schema == metadata.schema else replace(metadata, schema_string=schema.to_json())
 
 

@@ -1,7 +1,7 @@
-"""What a table says of itself, and how that may be changed: pure functions from one protocol and metadata to the next.
+"""A table's configuration (protocol and metadata), and the changes to it as pure functions.
 
-Protocol: "Change Metadata", "Protocol Evolution", "Writer Requirements for Column Mapping". What a change asks of the protocol is upgraded
-with it.
+Protocol: "Change Metadata", "Protocol Evolution", "Writer Requirements for Column Mapping". A change also raises the protocol to what it
+requires.
 """
 
 from __future__ import annotations
@@ -27,22 +27,24 @@ from tahoe.protocol.column_mapping import (
     mapping_mode,
     without_mapping,
 )
-from tahoe.protocol.column_values import identity_columns, makes_values, with_marks
+from tahoe.protocol.column_values import identity_columns, makes_values, with_high_water_marks
 from tahoe.protocol.constraints import PREFIX as CONSTRAINT
 from tahoe.protocol.evolution import Widens, widening_of
-from tahoe.protocol.features import Feature, split_features, upgrade, upgrade_for, uses_of, without_feature
+from tahoe.protocol.feature_drop import uses_of, without_feature
+from tahoe.protocol.feature_upgrade import split_features, upgrade, upgrade_for
+from tahoe.protocol.features import Feature
 from tahoe.protocol.properties import PROTECTED_CHECKPOINTS_BEFORE, find_property, normalise
 from tahoe.protocol.row_tracking import with_materialised_columns
 from tahoe.protocol.schema import VOID, Array, DataType, Field, Map, Struct, check_unique_names
 from tahoe.protocol.type_widening import is_widening, with_type_changes
 
-# Under this name statements give a table's description among its properties.
+# The property under which SQL statements give a table's description.
 COMMENT = "comment"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Definition:
-    """The two actions that say what a table is. `table` is its url, for errors."""
+class TableConfiguration:
+    """A table's protocol and metadata. `table` is its url, for errors."""
 
     table: str
     protocol: Protocol
@@ -62,20 +64,19 @@ class Definition:
 
     # --- properties
 
-    def with_properties(self, properties: Mapping[str, str], new_id: Callable[[], str]) -> Definition:
-        """With properties set, known and the user's own; `delta.feature.<name>` = supported adds a feature.
+    def with_properties(self, properties: Mapping[str, str], new_id: Callable[[], str]) -> TableConfiguration:
+        """Set properties, both known and user-defined. `delta.feature.<name>` = supported enables a feature.
 
         Args:
-            properties: `comment` among them is the table's description, and not stored as a property.
-            new_id: makes a name that nothing else has.
+            properties: `comment` is the table's description and not stored as a property.
+            new_id: returns a unique name.
 
         Raises:
-            InvalidPropertyError: one that does not exist, that only writers set, or whose value cannot be; a constraint, which is not set
-                without a look at the rows.
+            InvalidPropertyError: an unknown or internal property, an invalid value, or a constraint, which needs a check of the rows.
         """
         for name, value in properties.items():
             if name.lower().startswith(CONSTRAINT):
-                raise self._invalid(name, value, "the rows that are there must be looked at: use ADD CONSTRAINT, or add_constraint()")
+                raise self._invalid(name, value, "existing rows must be checked: use ADD CONSTRAINT, or add_constraint()")
         given, asked = split_features(normalise(properties, table=self.table))
         description = given.pop(COMMENT, self.metadata.description) or None
         configuration = {**self.properties, **given}
@@ -83,11 +84,11 @@ class Definition:
         configuration = with_materialised_columns(protocol, configuration, new_id, table=self.table)
         return self._remapped(protocol, configuration)._described(description)
 
-    def without_properties(self, names: Iterable[str], *, if_exists: bool = False) -> Definition:
-        """With properties unset, so that their defaults hold. The protocol stays as it is.
+    def without_properties(self, names: Iterable[str], *, if_exists: bool = False) -> TableConfiguration:
+        """Unset properties, so that their defaults apply. The protocol does not change.
 
         Raises:
-            InvalidPropertyError: one that is not set, or that only writers set.
+            InvalidPropertyError: a property that is not set, or an internal one.
         """
         configuration = dict(self.properties)
         description = self.metadata.description
@@ -95,23 +96,23 @@ class Definition:
             known = find_property(name)
             stored = name if known is None else known.name
             if known is not None and known.is_internal:
-                raise self._invalid(stored, "unset", "writers keep it, and users cannot unset it")
+                raise self._invalid(stored, "unset", "only writers set it, not users")
             if stored not in configuration and stored != COMMENT and not if_exists:
-                raise self._invalid(stored, "unset", "the table does not have it")
+                raise self._invalid(stored, "unset", "it is not set on the table")
             configuration.pop(stored, None)
             description = None if stored == COMMENT else description
         return self._remapped(self.protocol, configuration)._described(description)
 
-    def _described(self, description: str | None) -> Definition:
+    def _described(self, description: str | None) -> TableConfiguration:
         return replace(self, metadata=replace(self.metadata, description=description))
 
-    def _remapped(self, protocol: Protocol, configuration: Mapping[str, str]) -> Definition:
-        """With other properties. Where column mapping begins, columns keep the names that their files have."""
+    def _remapped(self, protocol: Protocol, configuration: Mapping[str, str]) -> TableConfiguration:
+        """Replace the properties. If that enables column mapping, columns keep their names in existing files as physical names."""
         before, after = self.column_mapping_mode, mapping_mode(protocol, configuration)
         metadata = replace(self.metadata, configuration=dict(configuration))
         if before != after:
             if (before, after) != ("none", "name"):
-                raise self._invalid(MODE, configuration.get(MODE, "none"), f"the table's files were written for {before}")
+                raise self._invalid(MODE, configuration.get(MODE, "none"), f"the table's files were written with mode {before}")
             used = int(configuration.get(MAX_COLUMN_ID, 0))
             schema, highest = assign_mapping(without_mapping(self.schema), after, lambda field: field.name, used)
             metadata = replace(metadata, schema_string=schema.to_json(), configuration={**configuration, MAX_COLUMN_ID: str(highest)})
@@ -120,8 +121,8 @@ class Definition:
     def _invalid(self, name: str, value: str, detail: str) -> InvalidPropertyError:
         return InvalidPropertyError(property=name, table=self.table, value=value, detail=detail)
 
-    def with_identity_at(self, column: str, value: int) -> Definition:
-        """With an identity column's mark moved to a value, or the next after it that a step leads to; it never goes back.
+    def with_identity_at(self, column: str, value: int) -> TableConfiguration:
+        """Raise an identity column's high-water mark to a value, or to the next value after it that steps can reach. It never goes back.
 
         Raises:
             NotAnIdentityColumnError: the table has no identity column of that name.
@@ -133,16 +134,16 @@ class Definition:
         is_before = value < identity.start if identity.step > 0 else value > identity.start
         if is_before or identity.moved_to(value) == identity:
             return self
-        schema = with_marks(self.schema, {name: value})
+        schema = with_high_water_marks(self.schema, {name: value})
         return replace(self, metadata=replace(self.metadata, schema_string=schema.to_json()))
 
     # --- constraints
 
-    def with_constraint(self, name: str, expression: str) -> Definition:
-        """With a CHECK constraint, which the rows that are there must have been found to satisfy.
+    def with_constraint(self, name: str, expression: str) -> TableConfiguration:
+        """Add a CHECK constraint. The caller must have checked the existing rows.
 
         Raises:
-            ConstraintExistsError: there is one of that name already.
+            ConstraintExistsError: the table already has a constraint of that name.
         """
         known = self._constraint(name)
         if known is not None:
@@ -151,11 +152,11 @@ class Definition:
         protocol = upgrade_for(self.protocol, self.schema, configuration, table=self.table)
         return replace(self, protocol=protocol, metadata=replace(self.metadata, configuration=configuration))
 
-    def without_constraint(self, name: str, *, if_exists: bool = False) -> Definition:
-        """Without one of them. The protocol stays as it is.
+    def without_constraint(self, name: str, *, if_exists: bool = False) -> TableConfiguration:
+        """Drop a CHECK constraint. The protocol does not change.
 
         Raises:
-            ConstraintNotFoundError: there is none of that name.
+            ConstraintNotFoundError: the table has no constraint of that name.
         """
         stored = self._constraint(name)
         if stored is None and not if_exists:
@@ -168,41 +169,41 @@ class Definition:
         return [key[len(CONSTRAINT) :] for key in self.properties if key.lower().startswith(CONSTRAINT)]
 
     def constraint(self, name: str) -> str | None:
-        """The expression of a CHECK constraint, whose name is found without regard to case; None where there is none."""
+        """The expression of a CHECK constraint, found case-insensitively; None if there is none of that name."""
         stored = self._constraint(name)
         return None if stored is None else self.properties[stored]
 
     def _constraint(self, name: str) -> str | None:
-        """The property of a constraint, whose name is found without regard to case."""
+        """The property key of a constraint, found case-insensitively."""
         return next((key for key in self.properties if key.lower() == (CONSTRAINT + name).lower()), None)
 
     # --- the protocol
 
-    def with_protocol(self, reader_version: int | None, writer_version: int | None, features: Iterable[str]) -> Definition:
-        """With at least these versions and these features; nothing is ever taken away.
+    def with_protocol(self, reader_version: int | None, writer_version: int | None, features: Iterable[str]) -> TableConfiguration:
+        """Raise the protocol to at least these versions and features. It is never lowered.
 
         Raises:
-            InvalidPropertyError: a version or a feature that does not exist.
+            InvalidPropertyError: an unknown version or feature.
         """
         versions = {"delta.minReaderVersion": reader_version, "delta.minWriterVersion": writer_version}
         asked = {name: str(version) for name, version in versions.items() if version is not None}
         named = {f"delta.feature.{feature}": "supported" for feature in features}
         return replace(self, protocol=upgrade_for(self.protocol, self.schema, {**self.properties, **asked, **named}, table=self.table))
 
-    def without_feature(self, feature: Feature, *, protected_before: int | None = None) -> Definition:
-        """Without a feature that no column and no property uses.
+    def without_feature(self, feature: Feature, *, protected_before: int | None = None) -> TableConfiguration:
+        """Drop a feature that no column or property uses.
 
         Args:
-            protected_before: the version of the change, before which checkpoints are kept for readers that do not know the feature.
+            protected_before: the version of the drop. Checkpoints before it are kept, for readers that do not support the feature.
                 Protocol: "Checkpoint Protection".
 
         Raises:
-            FeatureInUseError: a property or a column needs it.
+            FeatureInUseError: a property or a column uses it.
         """
         configuration = {key: value for key, value in self.properties.items() if key not in feature.properties}
         used = uses_of(feature, self.schema, configuration)
         if used:
-            remedy = "Drop these columns, constraints or properties first; dropping a feature changes nothing of what a table holds."
+            remedy = "Drop these columns, constraints or properties first: dropping a feature never changes data."
             raise FeatureInUseError(feature=feature.name, table=self.table, detail=f"it is used by {', '.join(used)}", remedy=remedy)
         protocol = without_feature(self.protocol, feature)
         if protected_before is not None:
@@ -212,24 +213,24 @@ class Definition:
 
     # --- the schema
 
-    def with_schema(self, schema: Struct, new_name: Callable[[], str]) -> Definition:
-        """With another schema, in which the rows that are there can still be read.
+    def with_schema(self, schema: Struct, new_name: Callable[[], str]) -> TableConfiguration:
+        """Replace the schema by one that can still read the existing files.
 
-        Columns may be added (nullable), moved, made nullable, and widened where `delta.enableTypeWidening` is true. Where columns are
-        mapped they may be dropped as well, and renamed: a column is the one whose `delta.columnMapping.id` it carries.
+        Columns may be added (nullable), moved, made nullable, and widened if `delta.enableTypeWidening` is true. With column mapping they
+        may also be dropped and renamed; columns are then matched by their `delta.columnMapping.id`.
 
         Args:
-            new_name: makes a physical name that no column of the table ever had.
+            new_name: returns a physical name that the table has never used.
 
         Raises:
-            SchemaMismatchError: a change that the files do not allow, with the column.
-            DuplicateColumnsError: two names that differ in case only.
+            SchemaMismatchError: a change that the existing files do not allow; the error names the column.
+            DuplicateColumnsError: two names differ only in case.
         """
         check_unique_names(schema, table=self.table)
         evolved = self._evolved(self.schema, schema, ())
         gone = [name for name in self.metadata.partition_columns if evolved.find(name) is None]
         if gone:
-            raise self._mismatch(f"the table is partitioned by {', '.join(gone)}, which the new schema does not have")
+            raise self._mismatch(f"the table is partitioned by {', '.join(gone)}, which the new schema lacks")
         mode, configuration = self.column_mapping_mode, dict(self.properties)
         if mode != "none":
             evolved, highest = assign_mapping(evolved, mode, lambda _: f"col-{new_name()}", int(configuration.get(MAX_COLUMN_ID, 0)))
@@ -245,12 +246,12 @@ class Definition:
         kept = {before.name for _, before in pairs if before is not None}
         dropped = [".".join((*path, f.name)) for f in known if f.name not in kept]
         if dropped and self.column_mapping_mode == "none":
-            why = "without column mapping a later column of that name would show its values"
-            raise self._mismatch(f"column {', '.join(dropped)} would be dropped, and {why}")
+            why = "without column mapping, a new column of that name would show the old values"
+            raise self._mismatch(f"column {', '.join(dropped)} would be dropped: {why}")
         return Struct(tuple(self._added(f, path) if before is None else self._changed(before, f, path) for f, before in pairs))
 
     def _same_column(self, known: Struct, given: Field, claimed: Set[int | None]) -> Field | None:
-        """The column that a given one is: by its id, else by its name, unless that column's id is another one's."""
+        """The existing column that matches a given one: by id, else by name, unless another given column has that column's id."""
         if self.column_mapping_mode == "none":
             return known.find(given.name)
         number = column_id(given)
@@ -261,18 +262,18 @@ class Definition:
 
     def _added(self, given: Field, path: tuple[str, ...]) -> Field:
         if not given.nullable:
-            raise self._mismatch(
-                f"the new column {'.'.join((*path, given.name))} is NOT NULL, and the rows that are there have no value in it"
-            )
+            raise self._mismatch(f"the new column {'.'.join((*path, given.name))} is NOT NULL, but existing rows have no value for it")
         if makes_values(given):
-            why = "its rule would not hold for the rows that are there"
-            raise self._mismatch(f"the new column {'.'.join((*path, given.name))} is generated, counted, or has a default: {why}")
+            why = "existing rows would not follow its rule"
+            raise self._mismatch(
+                f"the new column {'.'.join((*path, given.name))} is a generated or identity column, or has a default: {why}"
+            )
         return given
 
     def _changed(self, known: Field, given: Field, path: tuple[str, ...]) -> Field:
         name = ".".join((*path, known.name))
         if known.nullable and not given.nullable:
-            raise self._mismatch(f"column {name} may hold nulls and would become NOT NULL")
+            raise self._mismatch(f"column {name} is nullable and would become NOT NULL")
         changed = replace(
             given, metadata={**known.metadata, **given.metadata}, type=self._type(known.type, given.type, (*path, known.name))
         )
@@ -293,14 +294,16 @@ class Definition:
                 why = (
                     "type widening is not enabled (delta.enableTypeWidening)"
                     if self.widens is None and is_widening(known, given)
-                    else "the files that are there could not be read as it"
+                    else "existing files could not be read with that type"
                 )
                 raise self._mismatch(f"column {'.'.join(path)} is {known} and would become {given}: {why}")
 
     @property
     def widens(self) -> Widens | None:
-        """How the types of columns may be widened; None where they may not."""
+        """Which types columns may be widened to; None if type widening is not enabled."""
         return widening_of(self.protocol, self.metadata, table=self.table)
 
     def _mismatch(self, detail: str) -> SchemaMismatchError:
-        return SchemaMismatchError(table=self.table, detail=detail, remedy="Nothing was changed: give a schema that the files allow.")
+        return SchemaMismatchError(
+            table=self.table, detail=detail, remedy="Use a schema that can read the existing files. Nothing was changed."
+        )
