@@ -13,7 +13,7 @@ import tahoe
 from tahoe import DeltaTable
 from tahoe.errors import GeneratedColumnExpressionError, GeneratedValueMismatchError, IdentityValueGivenError
 from tahoe.protocol.column_values import identity_columns
-from tahoe.spark.api.delta_table import IdentityGenerator
+from tahoe.spark.api.table_builder import IdentityGenerator
 from tests.interop.reference import Reference, ReferenceFailure
 from tests.interop.rows import assert_same, spark_rows
 

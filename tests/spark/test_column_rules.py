@@ -34,7 +34,7 @@ from tahoe.errors import (
     WriteFailedError,
 )
 from tahoe.protocol.column_values import LONG_MAX, Identity, identity_columns
-from tahoe.spark.api.delta_table import IdentityGenerator
+from tahoe.spark.api.table_builder import IdentityGenerator
 from tahoe.spark.jvm.types import delta_schema
 from tahoe.spark.writing.column_rules import complete
 from tahoe.spark.writing.data_writer import rows_for_files

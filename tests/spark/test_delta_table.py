@@ -39,7 +39,7 @@ from tahoe.errors import (
     TableNotFoundError,
     UnsupportedDataTypeError,
 )
-from tahoe.spark.api.delta_table import IdentityGenerator
+from tahoe.spark.api.table_builder import IdentityGenerator
 from tahoe.spark.jvm.failures import for_user
 
 

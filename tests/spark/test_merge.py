@@ -22,7 +22,7 @@ from tahoe.errors import (
     MultipleSourceRowsError,
     SchemaMismatchError,
 )
-from tahoe.spark.api.delta_table import IdentityGenerator
+from tahoe.spark.api.table_builder import IdentityGenerator
 from tahoe.spark.dml import join_keys
 from tahoe.spark.dml.row_changes import RowChange
 from tahoe.table.verify.check import check

@@ -11,7 +11,7 @@ from pyspark.errors import AnalysisException, IllegalArgumentException, ParseExc
 
 import tahoe
 from tahoe.errors import InvalidOptionError, NotAnIdentityColumnError, OperationNotYetSupportedError, StatementSyntaxError
-from tahoe.spark.api.delta_table import DETAIL, HISTORY
+from tahoe.spark.api.history_detail import DETAIL, HISTORY
 from tahoe.spark.dml.reorg_metrics import LAYOUT
 from tahoe.sql import statements
 from tahoe.tables import IdentityGenerator

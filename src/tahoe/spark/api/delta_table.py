@@ -10,40 +10,27 @@ Arguments, their checks and the columns of results are the reference's. The work
 
 from __future__ import annotations
 
-import json
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, Literal, NoReturn, TypeAlias
+from typing import Any
 
-import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.types import (
-    ArrayType,
-    BooleanType,
-    DataType,
-    IntegerType,
-    LongType,
-    MapType,
-    StringType,
-    StructField,
     StructType,
-    TimestampType,
 )
 
 from tahoe._version import VERSION
-from tahoe.errors import DeltaError, InvalidOptionError, OperationNotYetSupportedError, TableExistsError, TableNotFoundError
-from tahoe.protocol.features import supported_features
-from tahoe.protocol.properties import parse_column_list
+from tahoe.errors import DeltaError, InvalidOptionError, OperationNotYetSupportedError
+from tahoe.spark.api.history_detail import DETAIL, HISTORY, described, detail_row, history_row
 from tahoe.spark.api.merge_builder import DeltaMergeBuilder, assignments_of, condition_of, own_columns, raising_for_user, run_for_user
-from tahoe.spark.ddl.catalog import location_of, name_not_found, path_in, qualified_name
-from tahoe.spark.ddl.creation import NewTable, declared_schema, make_table, place_of, table_identifier
+from tahoe.spark.api.table_builder import TableBuilder, column_names
+from tahoe.spark.ddl.catalog import location_of, path_in, qualified_name
+from tahoe.spark.ddl.creation import table_identifier
 from tahoe.spark.dml.delete_update import Delete, Update, delete, update
 from tahoe.spark.dml.feature_drop import drop_feature
 from tahoe.spark.dml.identity import sync_identity
-from tahoe.spark.dml.merge import Merge
+from tahoe.spark.dml.merge_command import Merge
 from tahoe.spark.dml.reorg import Purge, Purged
 from tahoe.spark.dml.reorg import purge as purge_files
 from tahoe.spark.dml.reorg_metrics import LAYOUT, purged_row
@@ -53,10 +40,7 @@ from tahoe.spark.jvm.cancellation import cancellable
 from tahoe.spark.jvm.failures import for_user
 from tahoe.spark.jvm.gateway import Gateway, engine_of
 from tahoe.spark.jvm.table_cache import open_table
-from tahoe.spark.jvm.types import delta_schema
 from tahoe.table.arguments import LOCATION, SHARE, TEXT, TEXTS, Rule, Unfit
-from tahoe.table.arrow.types import arrow_schema
-from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.table import Table
 from tahoe.table.writing.transaction_builder import TransactionBuilder
 
@@ -71,59 +55,6 @@ SESSION = Rule(expected="a Spark session", clean=_session_only, remedy="Give the
 
 # Columns of DataFrames that were given out before so many others are not known to conditions any more.
 _FRAMES_MAX = 100
-
-_TEXT = StringType()
-_TEXTS = MapType(StringType(), StringType())
-
-HISTORY = StructType(
-    [
-        StructField("version", LongType()),
-        StructField("timestamp", TimestampType()),
-        StructField("userId", _TEXT),
-        StructField("userName", _TEXT),
-        StructField("operation", _TEXT),
-        StructField("operationParameters", _TEXTS),
-        StructField(
-            "job", StructType([StructField(n, _TEXT) for n in ("jobId", "jobName", "jobRunId", "runId", "jobOwnerId", "triggerType")])
-        ),
-        StructField("notebook", StructType([StructField("notebookId", _TEXT)])),
-        StructField("clusterId", _TEXT),
-        StructField("readVersion", LongType()),
-        StructField("isolationLevel", _TEXT),
-        StructField("isBlindAppend", BooleanType()),
-        StructField("operationMetrics", _TEXTS),
-        StructField("userMetadata", _TEXT),
-        StructField("engineInfo", _TEXT),
-    ]
-)
-
-DETAIL = StructType(
-    [
-        StructField("format", _TEXT),
-        StructField("id", _TEXT),
-        StructField("name", _TEXT),
-        StructField("description", _TEXT),
-        StructField("location", _TEXT),
-        StructField("createdAt", TimestampType()),
-        StructField("lastModified", TimestampType()),
-        StructField("partitionColumns", ArrayType(_TEXT)),
-        StructField("clusteringColumns", ArrayType(_TEXT)),
-        StructField("numFiles", LongType()),
-        StructField("sizeInBytes", LongType()),
-        StructField("properties", _TEXTS),
-        StructField("minReaderVersion", IntegerType()),
-        StructField("minWriterVersion", IntegerType()),
-        StructField("tableFeatures", ArrayType(_TEXT)),
-    ]
-)
-
-
-@dataclass(frozen=True)
-class IdentityGenerator:
-    """Numbers for an identity column: `start`, and `step` from one to the next."""
-
-    start: int = 1
-    step: int = 1
 
 
 class DeltaTable:
@@ -371,7 +302,7 @@ class DeltaTable:
             OperationNotYetSupportedError
         """
         if str(mode).lower() != "symlink_format_manifest":
-            detail = "the one that there is, is symlink_format_manifest"
+            detail = "the only mode is symlink_format_manifest"
             raise for_user(InvalidOptionError(option="mode", value=mode, table=self._table.url, detail=detail))
         raise self._later("GENERATE")
 
@@ -535,170 +466,12 @@ class DeltaOptimizeBuilder:
         Raises:
             OperationNotYetSupportedError
         """
-        _names("Z-order column must be str.", cols)
+        column_names("Z-order column must be str.", cols)
         raise self._table._later("OPTIMIZE ZORDER BY")
 
 
-# --- rows that describe a table
-
-
-def described(spark: SparkSession, rows: list[dict[str, Any]], schema: StructType) -> DataFrame:
-    """Rows that are here, as a DataFrame for which Spark needs no job."""
-    texts = [field.name for field in schema if isinstance(field.dataType, MapType)]
-    for row in rows:
-        row.update({name: list(row[name].items()) for name in texts if row[name] is not None})  # Arrow's maps are lists of pairs
-    return spark.createDataFrame(pa.Table.from_pylist(rows, schema=arrow_schema(delta_schema(schema, table="the result"))), schema)
-
-
-def history_row(commit: Mapping[str, Any]) -> dict[str, Any]:
-    """A commit as its writer recorded it, in the columns of `HISTORY`; what does not fit one of them is left out."""
-    row = {field.name: _fitting(commit.get(field.name), field.dataType) for field in HISTORY}
-    return {**row, "timestamp": commit["timestamp"], "version": commit["version"]}
-
-
-def _fitting(value: Any, kind: DataType) -> Any:
-    match kind:
-        case MapType():
-            return {name: _text(item) for name, item in value.items()} if isinstance(value, dict) else None
-        case StructType():
-            return {name: _text(value.get(name)) for name in kind.names} if isinstance(value, dict) else None
-        case LongType():
-            return value if isinstance(value, int) and not isinstance(value, bool) else None
-        case BooleanType():
-            return value if isinstance(value, bool) else None
-        case StringType():
-            return _text(value)
-        case _:
-            return None
-
-
-def _text(value: Any) -> str | None:
-    return value if value is None or isinstance(value, str) else json.dumps(value, separators=(",", ":"))
-
-
-def detail_row(snapshot: Snapshot, name: str | None) -> dict[str, Any]:
-    metadata, protocol = snapshot.metadata, snapshot.protocol
-    return {
-        "format": "delta",
-        "id": metadata.id,
-        "name": name or metadata.name,
-        "description": metadata.description,
-        "location": snapshot.url,
-        "createdAt": None if metadata.created_time_ms is None else _moment(metadata.created_time_ms),
-        "lastModified": None if snapshot.commit is None else _moment(snapshot.commit.modified_ms),
-        "partitionColumns": list(snapshot.partition_columns),
-        "clusteringColumns": [".".join(path) for path in snapshot.clustering_columns],
-        "numFiles": len(snapshot.live),
-        "sizeInBytes": snapshot.live.size_bytes,
-        "properties": dict(snapshot.properties),
-        "minReaderVersion": protocol.reader_version,
-        "minWriterVersion": protocol.writer_version,
-        "tableFeatures": sorted(supported_features(protocol)),
-    }
-
-
-def _moment(timestamp_ms: int) -> datetime:
-    return datetime.fromtimestamp(timestamp_ms / 1000, UTC)
-
-
-# --- the builder
-
-Creation: TypeAlias = Literal["create", "createIfNotExists", "replace", "createOrReplace"]
-
-
-class DeltaTableBuilder:
+class DeltaTableBuilder(TableBuilder):
     """Says how a table is made: its name or place, columns, partitioning, comment and properties; `execute` makes it."""
-
-    def __init__(self, spark: SparkSession, creation: Creation) -> None:
-        self._spark = spark
-        self._creation: Creation = creation
-        self._name: str | None = None
-        self._location: str | None = None
-        self._comment: str | None = None
-        self._columns: list[StructField] = []
-        self._partition_columns: tuple[str, ...] = ()
-        self._clustering_columns: tuple[str, ...] = ()
-        self._properties: dict[str, str] = {}
-
-    def tableName(self, identifier: str) -> DeltaTableBuilder:
-        """A name in the session's catalog, with or without a database, or ``delta.`/data/t` ``."""
-        if type(identifier) is not str:
-            _raise_type_error("Identifier must be str.", [identifier])
-        self._name = identifier
-        return self
-
-    def location(self, location: str) -> DeltaTableBuilder:
-        """The folder of the table."""
-        if type(location) is not str:
-            _raise_type_error("Location must be str.", [location])
-        self._location = location
-        return self
-
-    def comment(self, comment: str) -> DeltaTableBuilder:
-        if type(comment) is not str:
-            _raise_type_error("Table comment must be str.", [comment])
-        self._comment = comment
-        return self
-
-    def addColumn(
-        self,
-        colName: str,
-        dataType: str | DataType,
-        nullable: bool = True,
-        generatedAlwaysAs: str | IdentityGenerator | None = None,
-        generatedByDefaultAs: IdentityGenerator | None = None,
-        comment: str | None = None,
-    ) -> DeltaTableBuilder:
-        """One more column.
-
-        Args:
-            dataType: a type, or its name in SQL.
-            generatedAlwaysAs: the SQL expression of a generated column, or the numbers of an identity column.
-            generatedByDefaultAs: the numbers of an identity column whose values may also be given.
-        """
-        if type(colName) is not str:
-            _raise_type_error("Column name must be str.", [colName])
-        if type(dataType) is not str and not isinstance(dataType, DataType):
-            _raise_type_error("Column data type must be str or DataType.", [dataType])
-        if type(nullable) is not bool:
-            _raise_type_error("Column nullable must be bool.", [nullable])
-        metadata = _generation(generatedAlwaysAs, generatedByDefaultAs)
-        if comment is not None:
-            if type(comment) is not str:
-                _raise_type_error("Column comment must be str.", [comment])
-            metadata["comment"] = comment
-        kind = DataType.fromDDL(dataType) if isinstance(dataType, str) else dataType
-        self._columns.append(StructField(colName, kind, nullable, metadata))
-        return self
-
-    def addColumns(self, cols: StructType | list[StructField]) -> DeltaTableBuilder:
-        """The columns of a schema."""
-        if isinstance(cols, list):
-            for col in cols:
-                if type(col) is not StructField:
-                    _raise_type_error("Column in existing schema must be StructField.", [col])
-            cols = StructType(cols)
-        if type(cols) is not StructType:
-            _raise_type_error("Schema must be StructType or a list of StructField.", [cols])
-        self._columns.extend(cols.fields)
-        return self
-
-    def partitionedBy(self, *cols: str | list[str] | tuple[str, ...]) -> DeltaTableBuilder:
-        """The columns by which files are put into folders."""
-        self._partition_columns = _names("Partitioning column must be str.", cols)
-        return self
-
-    def clusterBy(self, *cols: str | list[str] | tuple[str, ...]) -> DeltaTableBuilder:
-        """The columns by which the table is clustered; a name with dots is a field of a struct."""
-        self._clustering_columns = _names("Clustering column must be str.", cols)
-        return self
-
-    def property(self, key: str, value: str) -> DeltaTableBuilder:
-        """A table property."""
-        if type(key) is not str or type(value) is not str:
-            _raise_type_error("Key and value of property must be string.", [key, value])
-        self._properties[key] = value
-        return self
 
     def execute(self) -> DeltaTable:
         """Make the table.
@@ -710,75 +483,7 @@ class DeltaTableBuilder:
         """
         try:
             with cancellable(Gateway(self._spark)):
-                return self._execute()
+                table, name = self._make()
         except DeltaError as error:
             raise for_user(error) from None
-
-    def _execute(self) -> DeltaTable:
-        gateway = Gateway(self._spark)
-        new = self._described(gateway)
-        place = place_of(gateway, new)
-        table = open_table(self._spark, place.url)
-        exists = table.exists() if new.name is None else place.is_known  # a table that is there may be given a name
-        if self._creation == "replace" and not exists:
-            raise name_not_found(gateway, self._name) if self._name else TableNotFoundError(table=place.url)
-        if self._creation == "create" and exists:
-            raise TableExistsError(table=self._name or place.url)
-        if not exists or self._creation != "createIfNotExists":
-            make_table(gateway, new, replaces=self._creation in ("replace", "createOrReplace"))
-        return DeltaTable(self._spark, table, name=None if new.name is None else self._name)
-
-    def _described(self, gateway: Gateway) -> NewTable:
-        if self._name is None and self._location is None:
-            raise InvalidOptionError(option="tableName", value="missing", table="the new table", detail="it needs a name or a location")
-        name, location = table_identifier(gateway, self._name) if self._name is not None else (None, None)
-        table = self._name or self._location or ""
-        return NewTable(
-            name=name,
-            location=location or self._location,
-            schema=declared_schema(gateway, gateway.struct(StructType(self._columns)), table=table),
-            partition_by=self._partition_columns,
-            cluster_by=tuple(path for name in self._clustering_columns for path in parse_column_list(name)),
-            properties=self._properties,
-            comment=self._comment,
-        )
-
-
-def _generation(always: str | IdentityGenerator | None, by_default: IdentityGenerator | None) -> dict[str, Any]:
-    """A column's metadata for where its values come from. Protocol: "Generated Columns", "Identity Columns"."""
-    if always is not None and by_default is not None:
-        raise ValueError("generatedByDefaultAs and generatedAlwaysAs cannot both be set.", [by_default, always])
-    if by_default is not None:
-        if not isinstance(by_default, IdentityGenerator):
-            _raise_type_error("Generated by default expression must be IdentityGenerator.", [by_default])
-        return _identity(by_default, allow_explicit_insert=True)
-    if always is None:
-        return {}
-    if isinstance(always, IdentityGenerator):
-        return _identity(always, allow_explicit_insert=False)
-    if type(always) is not str:
-        _raise_type_error("Generated always as expression must be str or IdentityGenerator.", [always])
-    return {"delta.generationExpression": always}
-
-
-def _identity(generator: IdentityGenerator, *, allow_explicit_insert: bool) -> dict[str, Any]:
-    if generator.step == 0:
-        raise ValueError("Column identity generation requires step to be non-zero.")
-    return {
-        "delta.identity.start": generator.start,
-        "delta.identity.step": generator.step,
-        "delta.identity.allowExplicitInsert": allow_explicit_insert,
-    }
-
-
-def _names(message: str, cols: Sequence[str | list[str] | tuple[str, ...]]) -> tuple[str, ...]:
-    """Names given one by one, or as one list."""
-    given: Sequence[Any] = cols[0] if len(cols) == 1 and isinstance(cols[0], list | tuple) else cols
-    for name in given:
-        if type(name) is not str:
-            _raise_type_error(message, [name])
-    return tuple(given)
-
-
-def _raise_type_error(message: str, found: Iterable[Any]) -> NoReturn:
-    raise TypeError(message + "".join(f" Found {value} with type {type(value)}" for value in found))
+        return DeltaTable(self._spark, table, name=name)

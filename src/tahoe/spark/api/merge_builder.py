@@ -12,7 +12,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  PySpark's users know it by this name
 
 from tahoe.errors import DeltaError
-from tahoe.spark.dml.merge import Clause, Kind, Merge, merge
+from tahoe.spark.dml.merge import merge
+from tahoe.spark.dml.merge_command import Clause, Kind, Merge
 from tahoe.spark.dml.resolved_plans import COUNTS_OF_MERGE, answered
 from tahoe.spark.dml.row_changes import Target
 from tahoe.spark.dml.set_clauses import Assignment, assignment

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812  PySpark's users know it by
 
 from tahoe.errors import InvalidOptionError, NameOfAnotherKindError, UnsupportedOperationError
 from tahoe.spark.api import statements as running
-from tahoe.spark.api.delta_table import DETAIL, HISTORY, described, detail_row, history_row
+from tahoe.spark.api.history_detail import DETAIL, HISTORY, described, detail_row, history_row
 from tahoe.spark.api.merge_builder import raising_for_user
 from tahoe.spark.api.session import is_connect
 from tahoe.spark.ddl.catalog import path_of

@@ -17,7 +17,8 @@ from pyspark.sql.types import IntegralType, StringType, StructType
 
 from tahoe._version import VERSION
 from tahoe.errors import InvalidOptionError, OperationNotYetSupportedError, StatementSyntaxError
-from tahoe.spark.api.delta_table import DETAIL, HISTORY, DeltaTable
+from tahoe.spark.api.delta_table import DeltaTable
+from tahoe.spark.api.history_detail import DETAIL, HISTORY
 from tahoe.spark.ddl.catalog import path_in
 from tahoe.spark.dml.reorg_metrics import LAYOUT
 from tahoe.spark.jvm.failures import for_user

@@ -13,7 +13,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 
 from tahoe.errors import UnsupportedOperationError
 from tahoe.spark.dml.delete_update import Delete, Update, delete, update
-from tahoe.spark.dml.merge import Clause, Kind, Merge, merge
+from tahoe.spark.dml.merge import merge
+from tahoe.spark.dml.merge_command import Clause, Kind, Merge
 from tahoe.spark.dml.row_changes import Target
 from tahoe.spark.dml.set_clauses import Assignment
 from tahoe.spark.jvm.gateway import Gateway, JavaObject

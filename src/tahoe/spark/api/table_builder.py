@@ -1,0 +1,200 @@
+"""What a new table is to be: the methods of `DeltaTableBuilder`, and the generator of identity columns."""
+
+# ruff: noqa: N802, N803  the reference's names, and the errors that it raises for arguments
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NoReturn, Self, TypeAlias
+
+from pyspark.sql import SparkSession
+from pyspark.sql.types import (
+    DataType,
+    StructField,
+    StructType,
+)
+
+from tahoe.errors import InvalidOptionError, TableExistsError, TableNotFoundError
+from tahoe.protocol.properties import parse_column_list
+from tahoe.spark.ddl.catalog import name_not_found
+from tahoe.spark.ddl.creation import NewTable, declared_schema, make_table, place_of, table_identifier
+from tahoe.spark.jvm.gateway import Gateway
+from tahoe.spark.jvm.table_cache import open_table
+from tahoe.table.table import Table
+
+
+@dataclass(frozen=True)
+class IdentityGenerator:
+    """Numbers for an identity column: `start`, and `step` from one to the next."""
+
+    start: int = 1
+    step: int = 1
+
+
+Creation: TypeAlias = Literal["create", "createIfNotExists", "replace", "createOrReplace"]
+
+
+class TableBuilder:
+    """Says how a table is made: its name or place, columns, partitioning, comment and properties; `execute` makes it."""
+
+    def __init__(self, spark: SparkSession, creation: Creation) -> None:
+        self._spark = spark
+        self._creation: Creation = creation
+        self._name: str | None = None
+        self._location: str | None = None
+        self._comment: str | None = None
+        self._columns: list[StructField] = []
+        self._partition_columns: tuple[str, ...] = ()
+        self._clustering_columns: tuple[str, ...] = ()
+        self._properties: dict[str, str] = {}
+
+    def tableName(self, identifier: str) -> Self:
+        """A name in the session's catalog, with or without a database, or ``delta.`/data/t` ``."""
+        if type(identifier) is not str:
+            _raise_type_error("Identifier must be str.", [identifier])
+        self._name = identifier
+        return self
+
+    def location(self, location: str) -> Self:
+        """The folder of the table."""
+        if type(location) is not str:
+            _raise_type_error("Location must be str.", [location])
+        self._location = location
+        return self
+
+    def comment(self, comment: str) -> Self:
+        if type(comment) is not str:
+            _raise_type_error("Table comment must be str.", [comment])
+        self._comment = comment
+        return self
+
+    def addColumn(
+        self,
+        colName: str,
+        dataType: str | DataType,
+        nullable: bool = True,
+        generatedAlwaysAs: str | IdentityGenerator | None = None,
+        generatedByDefaultAs: IdentityGenerator | None = None,
+        comment: str | None = None,
+    ) -> Self:
+        """One more column.
+
+        Args:
+            dataType: a type, or its name in SQL.
+            generatedAlwaysAs: the SQL expression of a generated column, or the numbers of an identity column.
+            generatedByDefaultAs: the numbers of an identity column whose values may also be given.
+        """
+        if type(colName) is not str:
+            _raise_type_error("Column name must be str.", [colName])
+        if type(dataType) is not str and not isinstance(dataType, DataType):
+            _raise_type_error("Column data type must be str or DataType.", [dataType])
+        if type(nullable) is not bool:
+            _raise_type_error("Column nullable must be bool.", [nullable])
+        metadata = _generation(generatedAlwaysAs, generatedByDefaultAs)
+        if comment is not None:
+            if type(comment) is not str:
+                _raise_type_error("Column comment must be str.", [comment])
+            metadata["comment"] = comment
+        kind = DataType.fromDDL(dataType) if isinstance(dataType, str) else dataType
+        self._columns.append(StructField(colName, kind, nullable, metadata))
+        return self
+
+    def addColumns(self, cols: StructType | list[StructField]) -> Self:
+        """The columns of a schema."""
+        if isinstance(cols, list):
+            for col in cols:
+                if type(col) is not StructField:
+                    _raise_type_error("Column in existing schema must be StructField.", [col])
+            cols = StructType(cols)
+        if type(cols) is not StructType:
+            _raise_type_error("Schema must be StructType or a list of StructField.", [cols])
+        self._columns.extend(cols.fields)
+        return self
+
+    def partitionedBy(self, *cols: str | list[str] | tuple[str, ...]) -> Self:
+        """The columns by which files are put into folders."""
+        self._partition_columns = column_names("Partitioning column must be str.", cols)
+        return self
+
+    def clusterBy(self, *cols: str | list[str] | tuple[str, ...]) -> Self:
+        """The columns by which the table is clustered; a name with dots is a field of a struct."""
+        self._clustering_columns = column_names("Clustering column must be str.", cols)
+        return self
+
+    def property(self, key: str, value: str) -> Self:
+        """A table property."""
+        if type(key) is not str or type(value) is not str:
+            _raise_type_error("Key and value of property must be string.", [key, value])
+        self._properties[key] = value
+        return self
+
+    def _make(self) -> tuple[Table, str | None]:
+        """Make the table, if it is to be made. Returns it, and the name that it has in the catalog."""
+        gateway = Gateway(self._spark)
+        new = self._described(gateway)
+        place = place_of(gateway, new)
+        table = open_table(self._spark, place.url)
+        exists = table.exists() if new.name is None else place.is_known  # a table that is there may be given a name
+        if self._creation == "replace" and not exists:
+            raise name_not_found(gateway, self._name) if self._name else TableNotFoundError(table=place.url)
+        if self._creation == "create" and exists:
+            raise TableExistsError(table=self._name or place.url)
+        if not exists or self._creation != "createIfNotExists":
+            make_table(gateway, new, replaces=self._creation in ("replace", "createOrReplace"))
+        return table, None if new.name is None else self._name
+
+    def _described(self, gateway: Gateway) -> NewTable:
+        if self._name is None and self._location is None:
+            raise InvalidOptionError(option="tableName", value="missing", table="the new table", detail="it needs a name or a location")
+        name, location = table_identifier(gateway, self._name) if self._name is not None else (None, None)
+        table = self._name or self._location or ""
+        return NewTable(
+            name=name,
+            location=location or self._location,
+            schema=declared_schema(gateway, gateway.struct(StructType(self._columns)), table=table),
+            partition_by=self._partition_columns,
+            cluster_by=tuple(path for name in self._clustering_columns for path in parse_column_list(name)),
+            properties=self._properties,
+            comment=self._comment,
+        )
+
+
+def _generation(always: str | IdentityGenerator | None, by_default: IdentityGenerator | None) -> dict[str, Any]:
+    """A column's metadata for where its values come from. Protocol: "Generated Columns", "Identity Columns"."""
+    if always is not None and by_default is not None:
+        raise ValueError("generatedByDefaultAs and generatedAlwaysAs cannot both be set.", [by_default, always])
+    if by_default is not None:
+        if not isinstance(by_default, IdentityGenerator):
+            _raise_type_error("Generated by default expression must be IdentityGenerator.", [by_default])
+        return _identity(by_default, allow_explicit_insert=True)
+    if always is None:
+        return {}
+    if isinstance(always, IdentityGenerator):
+        return _identity(always, allow_explicit_insert=False)
+    if type(always) is not str:
+        _raise_type_error("Generated always as expression must be str or IdentityGenerator.", [always])
+    return {"delta.generationExpression": always}
+
+
+def _identity(generator: IdentityGenerator, *, allow_explicit_insert: bool) -> dict[str, Any]:
+    if generator.step == 0:
+        raise ValueError("Column identity generation requires step to be non-zero.")
+    return {
+        "delta.identity.start": generator.start,
+        "delta.identity.step": generator.step,
+        "delta.identity.allowExplicitInsert": allow_explicit_insert,
+    }
+
+
+def column_names(message: str, cols: Sequence[str | list[str] | tuple[str, ...]]) -> tuple[str, ...]:
+    """Names given one by one, or as one list."""
+    given: Sequence[Any] = cols[0] if len(cols) == 1 and isinstance(cols[0], list | tuple) else cols
+    for name in given:
+        if type(name) is not str:
+            _raise_type_error(message, [name])
+    return tuple(given)
+
+
+def _raise_type_error(message: str, found: Iterable[Any]) -> NoReturn:
+    raise TypeError(message + "".join(f" Found {value} with type {type(value)}" for value in found))

@@ -1,0 +1,104 @@
+"""MERGE as a record: its clauses, the checks on them, and the schema that it lets the table evolve to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from pyspark.sql import Column, DataFrame
+
+from tahoe.errors import InvalidMergeError
+from tahoe.protocol.evolution import taken_in, widening_of
+from tahoe.protocol.schema import Struct
+from tahoe.spark.dml.row_changes import Target
+from tahoe.spark.dml.set_clauses import Assignment, paths_in
+from tahoe.spark.writing.write_inputs import table_schema
+from tahoe.table.reading.snapshot import Snapshot
+
+MERGE = "MERGE"
+
+Kind: TypeAlias = Literal["update", "delete", "insert"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Clause:
+    """One WHEN ... THEN of a MERGE.
+
+    Attributes:
+        assignments: values by column; None for UPDATE SET * and INSERT *, which take the source's columns by their names.
+    """
+
+    kind: Kind
+    condition: Column | None = None
+    assignments: tuple[Assignment, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Merge:
+    """MERGE INTO target USING source ON condition, with its clauses in three groups; of each group the first that holds is taken.
+
+    Attributes:
+        evolves: WITH SCHEMA EVOLUTION: the table takes in columns of the source that clauses assign.
+    """
+
+    target: Target
+    source: DataFrame
+    condition: Column
+    matched: tuple[Clause, ...] = ()
+    not_matched: tuple[Clause, ...] = ()
+    not_matched_by_source: tuple[Clause, ...] = ()
+    evolves: bool = False
+
+    @property
+    def clauses(self) -> tuple[Clause, ...]:
+        return (*self.matched, *self.not_matched, *self.not_matched_by_source)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Merged:
+    """How many rows a MERGE has changed."""
+
+    updated: int = 0
+    deleted: int = 0
+    inserted: int = 0
+
+    @property
+    def affected(self) -> int:
+        return self.updated + self.deleted + self.inserted
+
+
+def check_clauses(command: Merge) -> None:
+    table = command.target.table.url
+    if not command.clauses:
+        raise InvalidMergeError(table=table, detail="it has no WHEN clause, and so nothing to do")
+    for name, group in (
+        ("WHEN MATCHED", command.matched),
+        ("WHEN NOT MATCHED", command.not_matched),
+        ("WHEN NOT MATCHED BY SOURCE", command.not_matched_by_source),
+    ):
+        if any(clause.condition is None for clause in group[:-1]):
+            raise InvalidMergeError(table=table, detail=f"only the last {name} clause may omit its condition")
+
+
+def evolved_schema(command: Merge, snapshot: Snapshot, evolves: bool) -> Struct:
+    """What the table takes in: where it may, the source's columns, and fields of its structs, that a clause assigns."""
+    if not (evolves or command.evolves):
+        return snapshot.schema
+    table, clauses = command.target.table.url, (*command.matched, *command.not_matched)
+    source = table_schema(command.source, table=table)
+    if any(clause.kind != "delete" and clause.assignments is None for clause in clauses):
+        return source
+    meant = [
+        assigned_column(given.path, snapshot.schema, source, command.target.name)
+        for clause in clauses
+        for given in clause.assignments or ()
+    ]
+    widens = widening_of(snapshot.protocol, snapshot.metadata, table=table)
+    return taken_in(snapshot.schema, source, [path for path in meant if path], widens)
+
+
+def assigned_column(written: tuple[str, ...], own: Struct, source: Struct, name: Sequence[str]) -> tuple[str, ...] | None:
+    """The path that a written one stands for: in the table, or else in what it may take in from the source."""
+    paths = list(paths_in(written, name))
+    return next((path for schema in (own, source) for path in paths if schema.find(path[0])), None)
