@@ -19,7 +19,7 @@ from tahoe.protocol.actions import Action, Add, CommitInfo, FileAction, Metadata
 from tahoe.protocol.conflict import EVERYTHING, FilesRead, Intent, Reads, RowIndexes
 from tahoe.storage.env import Env, Store
 from tahoe.storage.memory import MemoryStore
-from tahoe.table.commit.row_deletions import Mark
+from tahoe.table.commit.row_deletions import RowDeletion
 from tahoe.table.commit.transaction import Transaction
 from tahoe.table.log.deletion_vectors import deleted_rows
 from tahoe.table.log.delta_log import Log
@@ -39,7 +39,7 @@ class Op:
     """One transaction of a writer.
 
     The model's: `insert` a row; `update` gives all rows of a key one value; `delete` takes them away; files are rewritten. Beyond it:
-    `mark` and `remark` are delete and update through vectors; `overwrite` leaves nothing but one row; `clear` leaves nothing; `compact`
+    `deletion` and `remark` are delete and update through vectors; `overwrite` leaves nothing but one row; `clear` leaves nothing; `compact`
     makes one file of all; `copy` gives the values of a key's rows to the key C, so that what it read decides what it writes.
     """
 
@@ -57,7 +57,7 @@ class Op:
                 return rows | {(self.key, self.value)}
             case "update" | "remark":
                 return others | {(self.key, self.value)} if others != rows else rows
-            case "delete" | "mark":
+            case "delete" | "deletion":
                 return others
             case "overwrite":
                 return frozenset({(self.key, self.value)})
@@ -102,12 +102,12 @@ def _commit(log: Log, op: Op, name: str, *, partitioned: bool) -> int | None:
     planned = _planned(base, op, name, partitioned=partitioned)
     if planned is None:
         return None
-    actions, marks, intent = planned
+    actions, deletions, intent = planned
     told = {"op": str(op), "name": name}
-    return Transaction(log=log, base=base, actions=actions, marks=marks, operation="TEST", intent=intent, parameters=told).commit()
+    return Transaction(log=log, base=base, actions=actions, deletions=deletions, operation="TEST", intent=intent, parameters=told).commit()
 
 
-def _planned(base: Snapshot, op: Op, name: str, *, partitioned: bool) -> tuple[list[Action], dict[str, Mark], Intent] | None:
+def _planned(base: Snapshot, op: Op, name: str, *, partitioned: bool) -> tuple[list[Action], dict[str, RowDeletion], Intent] | None:
     """What an operation does to the table that it sees; None where that is nothing."""
     files = {a.path: a for a in base.live.adds()}
     new = _file(name, [(op.key, op.value)], partitioned=partitioned)
@@ -122,9 +122,9 @@ def _planned(base: Snapshot, op: Op, name: str, *, partitioned: bool) -> tuple[l
             return (actions, {}, Intent(reads=EVERYTHING, removed_paths=frozenset(files))) if actions else None
         case "compact":
             return _compaction(base, files, name, partitioned=partitioned)
-        case "mark" | "remark" if hits:
-            marks = {path: Mark(file=files[path], rows=rows) for path, rows in hits.items()}
-            return [new] if op.kind == "remark" else [], marks, Intent(reads=by_key, is_exact=True)
+        case "deletion" | "remark" if hits:
+            deletions = {path: RowDeletion(file=files[path], rows=rows) for path, rows in hits.items()}
+            return [new] if op.kind == "remark" else [], deletions, Intent(reads=by_key, is_exact=True)
         case "update" | "delete" if hits:
             kept = [row for path in hits for row in _rows_of(base, files[path]) if row[0] != op.key]
             again = [_file(f"{name}-kept", kept, partitioned=partitioned)] if kept else []
@@ -139,7 +139,7 @@ def _planned(base: Snapshot, op: Op, name: str, *, partitioned: bool) -> tuple[l
 
 def _compaction(
     base: Snapshot, files: Mapping[str, Add], name: str, *, partitioned: bool
-) -> tuple[list[Action], dict[str, Mark], Intent] | None:
+) -> tuple[list[Action], dict[str, RowDeletion], Intent] | None:
     if len(files) < 2:
         return None
     removes = [replace(remove_of(a, 1), data_change=False) for a in files.values()]

@@ -143,11 +143,11 @@ def marked_by(intent, before=(), after=()):
 @pytest.mark.parametrize(
     ("intent", "before", "after", "kind"),
     [
-        (Intent(marked={"f": BitMap64([1])}, is_exact=True), (), (2,), None),
-        (Intent(marked={"f": BitMap64([1])}, is_exact=True), (), (1, 2), ConcurrentDeleteDeleteException),
-        (Intent(marked={"f": BitMap64([3])}, is_exact=True), (1,), (1, 2), None),
-        (Intent(marked={"f": BitMap64([1])}, reads=Looked(1), is_exact=True), (), (2,), None),
-        (Intent(marked={"f": BitMap64([1])}, reads=Looked(1, 2)), (), (2,), ConcurrentDeleteReadException),
+        (Intent(row_deletions={"f": BitMap64([1])}, is_exact=True), (), (2,), None),
+        (Intent(row_deletions={"f": BitMap64([1])}, is_exact=True), (), (1, 2), ConcurrentDeleteDeleteException),
+        (Intent(row_deletions={"f": BitMap64([3])}, is_exact=True), (1,), (1, 2), None),
+        (Intent(row_deletions={"f": BitMap64([1])}, reads=Looked(1), is_exact=True), (), (2,), None),
+        (Intent(row_deletions={"f": BitMap64([1])}, reads=Looked(1, 2)), (), (2,), ConcurrentDeleteReadException),
         (Intent(reads=Looked(5)), (), (2,), None),
         (Intent(reads=Looked(2)), (), (2,), ConcurrentDeleteReadException),
         (Intent(reads=Looked(2), is_exact=True), (2, 3), (3,), ConcurrentAppendException),

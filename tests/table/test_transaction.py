@@ -23,7 +23,7 @@ from tahoe.protocol.actions import CommitInfo, DomainMetadata, Remove, Txn
 from tahoe.protocol.conflict import EVERYTHING, Intent
 from tahoe.storage.env import Watch
 from tahoe.storage.memory import Effect, Fault, FaultPlan, Operation
-from tahoe.table.commit.row_deletions import Mark
+from tahoe.table.commit.row_deletions import RowDeletion
 from tahoe.table.commit.transaction import Transaction
 from tahoe.table.reading.snapshot import load_snapshot
 from tahoe.table.writing import arrow_writer, write_plan
@@ -314,8 +314,8 @@ def test_a_commit_is_asked_about_again_when_it_goes_behind_a_winner():
 
 def test_a_commit_that_is_not_wanted_leaves_no_vectors_behind():
     log, _ = watched(make_log([[add("a", stats='{"numRecords":10}')]]), 0)
-    marks = {"a": Mark(file=add("a", stats='{"numRecords":10}'), rows=BitMap64([1]))}
-    transaction = Transaction(log=log, base=load_snapshot(log), actions=[], marks=marks, operation="DELETE")
+    deletions = {"a": RowDeletion(file=add("a", stats='{"numRecords":10}'), rows=BitMap64([1]))}
+    transaction = Transaction(log=log, base=load_snapshot(log), actions=[], deletions=deletions, operation="DELETE")
     with pytest.raises(CommandCancelledError):
         transaction.commit()
     assert [file.key for file in log.env.store.walk() if not file.key.startswith("_delta_log")] == []

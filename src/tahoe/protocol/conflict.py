@@ -87,7 +87,7 @@ class Intent:
         is_exact: whether it deletes every row that it read.
         is_alone: whether it depends on every file of the table, or on its own version number, so that no other commit may come first.
         removed_paths: the canonical paths of the files that it removes.
-        marked: the rows that it deletes with deletion vectors, by the canonical paths of their files.
+        row_deletions: the rows that it deletes with deletion vectors, by the canonical paths of their files.
         app_ids: the applications whose `txn` versions it depends on.
         domains: the metadata domains that it changes.
         metadata: the table's metadata at planning time; None if it changes metadata or protocol itself, or creates the table.
@@ -99,7 +99,7 @@ class Intent:
     is_exact: bool = False
     is_alone: bool = False
     removed_paths: Set[str] = field(default_factory=frozenset)
-    marked: Mapping[str, RowIndexes] = field(default_factory=dict)
+    row_deletions: Mapping[str, RowIndexes] = field(default_factory=dict)
     app_ids: Set[str] = field(default_factory=frozenset)
     domains: Set[str] = field(default_factory=frozenset)
     metadata: Metadata | None = None
@@ -198,7 +198,7 @@ def _sees_adds(mine: Intent, winner: Winner) -> bool:
 
 
 def _about_removed(mine: Intent, path: str, removed: Remove) -> Iterator[Reason]:
-    if path in mine.removed_paths or path in mine.marked:
+    if path in mine.removed_paths or path in mine.row_deletions:
         yield ConcurrentDeleteDeleteException, f"it removed {removed.path}, from which this write removes rows too"
     elif removed.data_change and not mine.is_exact and (reads := _reads(mine, removed)) and reads.are_in(removed, None):
         yield ConcurrentDeleteReadException, f"it removed {removed.path}, from which this write read rows (it read {reads})"
@@ -217,13 +217,13 @@ def _about_vector(mine: Intent, path: str, removed: Remove, added: Add, deleted:
     if path in mine.removed_paths:
         yield ConcurrentDeleteDeleteException, f"it deleted rows of {removed.path}, which this write removes"
         return
-    marked, reads = mine.marked.get(path), _reads(mine, added)
-    if marked is None and reads is None:
+    deletions, reads = mine.row_deletions.get(path), _reads(mine, added)
+    if deletions is None and reads is None:
         return
     before, after = deleted(removed), deleted(added)
     gone, back = after - before, before - after
-    if marked is not None and (both := marked & gone):
-        detail = f"it deleted {len(both)} of the {len(marked)} rows of {removed.path} that this write deletes, including row {both[0]}"
+    if deletions is not None and (both := deletions & gone):
+        detail = f"it deleted {len(both)} of the {len(deletions)} rows of {removed.path} that this write deletes, including row {both[0]}"
         yield ConcurrentDeleteDeleteException, detail
     if reads is not None and gone and not mine.is_exact and reads.are_in(added, gone):
         yield ConcurrentDeleteReadException, f"it deleted rows of {removed.path} that this write read (it read {reads})"

@@ -21,7 +21,7 @@ from tahoe.protocol.change_feed import CHANGE_TYPE
 from tahoe.protocol.column_values import check_assigned
 from tahoe.protocol.conflict import EVERYTHING, Reads
 from tahoe.protocol.predicate import TRUE
-from tahoe.spark.dml.row_changes import MARK, PLACE, RowChange, Target, Touched, columns_of, given_by_update
+from tahoe.spark.dml.row_changes import IS_FOUND, PLACE, RowChange, Target, Touched, columns_of, given_by_update
 from tahoe.spark.dml.set_clauses import Assignment, first_parts, new_values, resolved
 from tahoe.spark.dml.touched_rows import Search
 from tahoe.spark.reading.positions import Positions
@@ -104,7 +104,7 @@ def _delete_rows(change: RowChange, search: Search) -> int:
     if not change.has_vectors:
         copied = change.write_others(positions, [t for t in touched if not t.is_whole])
         if change.has_feed and not all(t.is_whole for t in touched):
-            deleted = change.marked(change.rows([t.number for t in touched]), positions).where(F.col(MARK))
+            deleted = change.flagged(change.rows([t.number for t in touched]), positions).where(F.col(IS_FOUND))
             change.write_changes(deleted.withColumn(CHANGE_TYPE, F.lit("delete")))
     metrics = _file_metrics(change) | _times(began, found) | {"numDeletedRows": positions.count, "numCopiedRows": copied}
     version = change.commit(DELETE, _parameters([search.text]), metrics, search.reads, is_exact=search.is_exact)
@@ -168,7 +168,7 @@ def _found(change: RowChange, search: Search, planned: DataFrame, values: Values
     positions = search.positions()
     if not positions.rows:
         return None, positions
-    again = change.marked(search.again(sorted(positions.rows)), positions).where(F.col(MARK))
+    again = change.flagged(search.again(sorted(positions.rows)), positions).where(F.col(IS_FOUND))
     rows = _stored(change, _updated(change, again, values), values)
     # an expression may give another value when it is evaluated again
     return _once(change, rows) if change.has_feed else rows, positions

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812  PySpark's users know it by
 from tahoe.errors import ColumnNotFoundError
 from tahoe.protocol.change_feed import CHANGE_TYPE
 from tahoe.protocol.conflict import EVERYTHING
-from tahoe.spark.dml.row_changes import MARK, RowChange, Target, columns_of
+from tahoe.spark.dml.row_changes import IS_FOUND, RowChange, Target, columns_of
 from tahoe.spark.dml.touched_rows import Search
 from tahoe.spark.jvm.gateway import Gateway
 from tahoe.spark.writing.column_rules import Completed
@@ -124,7 +124,7 @@ def _replace(change: RowChange, search: Search, rows: Completed, told: Mapping[s
         kept = change.once(rows.rows)  # the data may be others when they are computed again
         written = change.write(replace(rows, rows=kept))
         columns = columns_of(without_void(plan.schema))
-        marked = change.marked(change.rows([t.number for t in touched]), positions).where(F.col(MARK))
+        marked = change.flagged(change.rows([t.number for t in touched]), positions).where(F.col(IS_FOUND))
         gone = change.as_they_are(marked.select(*columns_of(without_void(change.schema))))
         before = gone.select(*columns, F.lit("delete").alias(CHANGE_TYPE))
         change.write_changes(before.unionAll(kept.select(*columns, F.lit("insert").alias(CHANGE_TYPE))))

@@ -37,24 +37,24 @@ from tahoe.protocol.schema import LONG, Field, Struct
 from tahoe.spark.dml.set_clauses import unlike_fields
 from tahoe.spark.jvm.gateway import JVM_ERRORS, Gateway, JavaObject, engine_of
 from tahoe.spark.jvm.table_cache import hold, recache, release
-from tahoe.spark.reading.positions import Positions, position, positioned_rows, with_marks
+from tahoe.spark.reading.positions import Positions, position, positioned_rows, with_flags
 from tahoe.spark.writing.column_rules import Completed
 from tahoe.spark.writing.data_writer import Written, failures_told, rows_for_files, write_changes, write_rows
 from tahoe.spark.writing.store_assignment import Refusals, fit, quoted, without_void
 from tahoe.spark.writing.write_inputs import table_schema, write_options
 from tahoe.spark.writing.write_options import WriteOptions
 from tahoe.table.commit.draft import Told
-from tahoe.table.commit.row_deletions import Mark, num_records
+from tahoe.table.commit.row_deletions import RowDeletion, num_records
 from tahoe.table.reading.scan import Scan
 from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.reading.table_reader import TableReader
-from tahoe.table.writing.write_plan import WritePlan, WriteRequest, marked, plan_existing
+from tahoe.table.writing.write_plan import WritePlan, WriteRequest, plan_existing, with_minted
 
 # Columns beside the table's, while a command works.
 PLACE = "__tahoe_place"
 KEPT_ROW_ID = "__tahoe_row_id"
 KEPT_ROW_VERSION = "__tahoe_row_commit_version"
-MARK = "__tahoe_is_marked"
+IS_FOUND = "__tahoe_is_found"
 
 
 # Nodes of a plan that make other rows than those they get.
@@ -93,7 +93,7 @@ class Touched:
     """A file with rows to be deleted. `is_whole` says that no row of it is left."""
 
     number: int
-    mark: Mark
+    deletion: RowDeletion
     is_whole: bool
 
 
@@ -233,19 +233,21 @@ class RowChange:
         """Delete rows. Returns the files that they are in."""
         numbers = sorted(positions.rows)
         files = Scan(self.snapshot, None, pa.array(numbers, pa.uint64())).adds()
-        found = [self._touch(number, Mark(file=file, rows=positions.rows[number])) for number, file in zip(numbers, files, strict=True)]
+        found = [
+            self._touch(number, RowDeletion(file=file, rows=positions.rows[number])) for number, file in zip(numbers, files, strict=True)
+        ]
         self._touched += found
-        self._draft.delete_rows(t.mark for t in found)
+        self._draft.delete_rows(t.deletion for t in found)
         return found
 
-    def _touch(self, number: int, mark: Mark) -> Touched:
-        vector = mark.file.deletion_vector
-        total = num_records(self.snapshot.log, mark.file, self.snapshot.version)
-        return Touched(number=number, mark=mark, is_whole=len(mark.rows) >= total - (vector.cardinality if vector else 0))
+    def _touch(self, number: int, deletion: RowDeletion) -> Touched:
+        vector = deletion.file.deletion_vector
+        total = num_records(self.snapshot.log, deletion.file, self.snapshot.version)
+        return Touched(number=number, deletion=deletion, is_whole=len(deletion.rows) >= total - (vector.cardinality if vector else 0))
 
     def remove(self, files: Sequence[Add]) -> None:
         """Remove whole files, with all that is left in them."""
-        self._touched += [Touched(number=_WHOLE, mark=Mark(file=file, rows=BitMap64()), is_whole=True) for file in files]
+        self._touched += [Touched(number=_WHOLE, deletion=RowDeletion(file=file, rows=BitMap64()), is_whole=True) for file in files]
         self._draft.remove(files)
 
     def check(self, rows: DataFrame, *, are_new: bool = False) -> None:
@@ -335,20 +337,20 @@ class RowChange:
                 hidden += [] if stored is None else [Field(name=stored, type=LONG)]
         written = write_rows(self.plan, self.options, replace(rows, rows=renamed), self.refusals, hidden)
         self._draft.on_discard(written.discard)
-        self._draft.metadata = marked(self._draft.metadata, written.files)
+        self._draft.metadata = with_minted(self._draft.metadata, written.files)
         self._draft.adds += [self.plan.add(file) for file in written.files]
         self.num_written += written.num_records
         return written
 
-    def marked(self, rows: DataFrame, positions: Positions) -> DataFrame:
-        """Rows with a column `MARK` that tells those at some positions."""
-        return with_marks(rows, positions, PLACE, MARK)
+    def flagged(self, rows: DataFrame, positions: Positions) -> DataFrame:
+        """Rows with a column `IS_FOUND` that tells those at some positions."""
+        return with_flags(rows, positions, PLACE, IS_FOUND)
 
     def write_others(self, positions: Positions, touched: Sequence[Touched]) -> int:
         """Write the rows of touched files again that are not at some positions. Returns how many there are."""
         if not touched:
             return 0
-        rows = self.marked(self.rows([t.number for t in touched]), positions).where(~F.col(MARK))
+        rows = self.flagged(self.rows([t.number for t in touched]), positions).where(~F.col(IS_FOUND))
         return self.write_again(rows)
 
     def write_again(self, rows: DataFrame) -> int:
@@ -410,7 +412,7 @@ class RowChange:
     @property
     def removed_files(self) -> list[Add]:
         """The files that are in the table no more."""
-        return [t.mark.file for t in self._touched if t.is_whole or not self.has_vectors]
+        return [t.deletion.file for t in self._touched if t.is_whole or not self.has_vectors]
 
     @property
     def added_files(self) -> Sequence[Add]:
@@ -424,7 +426,7 @@ class RowChange:
         """How many vectors come and go, as the reference counts: one that is replaced is removed and added."""
         if not self.has_vectors:
             return {f"{prefix}DeletionVectors{what}": 0 for what in ("Added", "Removed", "Updated")}
-        had = [t for t in self._touched if t.mark.file.deletion_vector is not None]
+        had = [t for t in self._touched if t.deletion.file.deletion_vector is not None]
         updated = sum(not t.is_whole for t in had)
         added = sum(not t.is_whole for t in self._touched)
         return {

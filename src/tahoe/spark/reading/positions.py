@@ -144,7 +144,7 @@ def _bitmap(rows: npt.NDArray[np.int64]) -> BitMap64:
     return BitMap64.deserialize(struct.pack("<QI", 1, int(rows[0]) >> 32) + low)
 
 
-def with_marks(frame: DataFrame, positions: Positions, column: str, mark: str) -> DataFrame:
+def with_flags(frame: DataFrame, positions: Positions, column: str, mark: str) -> DataFrame:
     """The frame with a boolean column that tells whether a row's position is among others."""
     if positions.count <= _COMPARED_MAX:
         return frame.withColumn(

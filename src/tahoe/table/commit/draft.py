@@ -17,7 +17,7 @@ from tahoe.protocol.conflict import Intent, Reads
 from tahoe.protocol.features import setting
 from tahoe.protocol.properties import ENABLE_DELETION_VECTORS
 from tahoe.storage.env import Watch
-from tahoe.table.commit.row_deletions import Mark
+from tahoe.table.commit.row_deletions import RowDeletion
 from tahoe.table.commit.transaction import Transaction
 from tahoe.table.log.delta_log import Log
 from tahoe.table.reading.snapshot import Snapshot
@@ -77,7 +77,7 @@ class Draft:
     adds: list[Add] = field(default_factory=list)
     change_files: list[Cdc] = field(default_factory=list)
     removed: dict[str, Add] = field(default_factory=dict)
-    deleted: dict[str, Mark] = field(default_factory=dict)
+    deleted: dict[str, RowDeletion] = field(default_factory=dict)
     reads: Reads | None = None
     is_exact: bool = False
     is_alone: bool = False
@@ -101,7 +101,7 @@ class Draft:
         """Remove files with all of their rows."""
         self.removed |= {self.log.canonical(file.path): file for file in files}
 
-    def delete_rows(self, deletions: Iterable[Mark]) -> None:
+    def delete_rows(self, deletions: Iterable[RowDeletion]) -> None:
         """Delete rows of files. Without deletion vectors the files go, and whoever fills the draft adds their other rows."""
         self.deleted |= {self.log.canonical(deletion.file.path): deletion for deletion in deletions}
 
@@ -111,14 +111,14 @@ class Draft:
         return setting(ENABLE_DELETION_VECTORS, self.protocol, self.metadata.configuration, table=self.log.url)
 
     @property
-    def by_vector(self) -> dict[str, Mark]:
+    def by_vector(self) -> dict[str, RowDeletion]:
         """The rows that go through deletion vectors."""
-        return {path: mark for path, mark in self.deleted.items() if path not in self.removed} if self.has_vectors else {}
+        return {path: deletion for path, deletion in self.deleted.items() if path not in self.removed} if self.has_vectors else {}
 
     @property
     def removed_files(self) -> dict[str, Add]:
         """The files that go: as such, or since rows of theirs go and there are no deletion vectors."""
-        return self.removed if self.has_vectors else {**{path: mark.file for path, mark in self.deleted.items()}, **self.removed}
+        return self.removed if self.has_vectors else {**{path: deletion.file for path, deletion in self.deleted.items()}, **self.removed}
 
     # --- the end
 
@@ -170,7 +170,7 @@ class Draft:
             log=log,
             base=self.base,
             actions=self._actions(),
-            marks=self.by_vector,
+            deletions=self.by_vector,
             operation=told.operation,
             intent=Intent(
                 reads=self.reads,

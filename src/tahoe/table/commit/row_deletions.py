@@ -1,7 +1,7 @@
-"""Deleting rows of files by marking them: what becomes of a file whose rows a transaction deletes.
+"""Row deletions: the rows of a file that a transaction deletes through its deletion vector.
 
-Protocol: "Writer Requirements for Deletion Vectors", "Per-file Statistics". A mark names rows, not a vector, so that it is done again on
-whatever vector the file has once other writers were first.
+Protocol: "Writer Requirements for Deletion Vectors", "Per-file Statistics". A row deletion names rows and not a vector, so that it can be
+rebased onto the vector that the file has after other writers have won.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tahoe.table.log.delta_log import Log
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mark:
+class RowDeletion:
     """Rows of one live file that are to be deleted; `file` is its newest action."""
 
     file: Add
@@ -29,19 +29,19 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Marked:
-    """What marks come to: a tombstone for each file, and the file again under its new vector unless no row is left.
+class WrittenDeletions:
+    """Row deletions as actions: a remove for each file, and an add of it with its new vector unless no row is left.
 
     Attributes:
-        keys: of the vector files that were written for it.
+        keys: the vector files that were written.
     """
 
     actions: tuple[Action, ...] = ()
     keys: tuple[str, ...] = ()
 
 
-def mark_files(log: Log, marks: Iterable[Mark], version: int) -> Marked:
-    """Write the vectors of marked files.
+def write_deletions(log: Log, deletions: Iterable[RowDeletion], version: int) -> WrittenDeletions:
+    """Write the new deletion vectors of files.
 
     Args:
         version: that the files are read at, for errors.
@@ -50,17 +50,17 @@ def mark_files(log: Log, marks: Iterable[Mark], version: int) -> Marked:
         DeletionVectorError, DataFileMissingError: a file, or the vector that it has, cannot be read.
     """
     now_ms = log.env.clock_ms()
-    wanted = list(marks)
-    before = deleted_rows_of(log, [mark.file for mark in wanted])
-    rows = [mark.rows | deleted for mark, deleted in zip(wanted, before, strict=True)]
-    totals = [num_records(log, mark.file, version) for mark in wanted]
-    left = [number for number, (marked, total) in enumerate(zip(rows, totals, strict=True)) if len(marked) < total]
+    wanted = list(deletions)
+    before = deleted_rows_of(log, [deletion.file for deletion in wanted])
+    rows = [deletion.rows | deleted for deletion, deleted in zip(wanted, before, strict=True)]
+    totals = [num_records(log, deletion.file, version) for deletion in wanted]
+    left = [number for number, (deleted, total) in enumerate(zip(rows, totals, strict=True)) if len(deleted) < total]
     descriptors, keys = write_vectors(log, [rows[number] for number in left])
     again = [
         replace(wanted[number].file, deletion_vector=vector, stats=wide_bounds(wanted[number].file.stats, totals[number]), data_change=True)
         for number, vector in zip(left, descriptors, strict=True)
     ]
-    return Marked(actions=(*(remove_of(mark.file, now_ms) for mark in wanted), *again), keys=tuple(keys))
+    return WrittenDeletions(actions=(*(remove_of(deletion.file, now_ms) for deletion in wanted), *again), keys=tuple(keys))
 
 
 def num_records(log: Log, file: Add, version: int) -> int:
@@ -83,7 +83,9 @@ def alive_records(file: Add) -> int | None:
     return None if total is None else total - (vector.cardinality if vector else 0)
 
 
-def follow(marks: Mapping[str, Mark], actions: Iterable[Action], canonical: Callable[[str], str]) -> Mapping[str, Mark]:
-    """The marks once a winner's commit is there: on the actions that the files have now."""
-    newer = {path: a for a in actions if isinstance(a, Add) and (path := canonical(a.path)) in marks}
-    return {path: replace(mark, file=newer[path]) if path in newer else mark for path, mark in marks.items()} if newer else marks
+def rebased(deletions: Mapping[str, RowDeletion], actions: Iterable[Action], canonical: Callable[[str], str]) -> Mapping[str, RowDeletion]:
+    """Row deletions, rebased onto the adds that a winning commit has for their files."""
+    newer = {path: a for a in actions if isinstance(a, Add) and (path := canonical(a.path)) in deletions}
+    if not newer:
+        return deletions
+    return {path: replace(deletion, file=newer[path]) if path in newer else deletion for path, deletion in deletions.items()}

@@ -32,7 +32,7 @@ from tahoe.protocol.row_tracking import DOMAIN as ROW_TRACKING
 from tahoe.protocol.row_tracking import assigns_row_ids, high_water_mark, with_row_ids
 from tahoe.table.commit.continuity import StandsElsewhere, check_base, check_follows, gone
 from tahoe.table.commit.post_commit_hooks import after_commit
-from tahoe.table.commit.row_deletions import Mark, Marked, follow, mark_files, num_records
+from tahoe.table.commit.row_deletions import RowDeletion, WrittenDeletions, num_records, rebased, write_deletions
 from tahoe.table.log.committer import Committed, Lost, put_commit
 from tahoe.table.log.deletion_vectors import deleted_rows
 from tahoe.table.log.delta_log import Log
@@ -52,8 +52,8 @@ class Transaction:
     Attributes:
         base: the snapshot that the work is based on; None for a table that was not there.
         intent: what the conflict check must know of it.
-        actions: all but the `commitInfo` and what `marks` come to.
-        marks: rows to be deleted through vectors, by the canonical paths of their files.
+        actions: all but the `commitInfo` and what `deletions` come to.
+        deletions: rows to be deleted through vectors, by the canonical paths of their files.
         operation, parameters, metrics, user_metadata, engine: for the table's history.
         once: the application whose write this is: where a winner has recorded it, nothing need be committed.
         txn_id: by which the commit is known again; given when it is committed.
@@ -66,7 +66,7 @@ class Transaction:
     base: Snapshot | None
     actions: Sequence[Action]
     operation: str
-    marks: Mapping[str, Mark] = field(default_factory=dict)
+    deletions: Mapping[str, RowDeletion] = field(default_factory=dict)
     intent: Intent = field(default_factory=Intent)
     parameters: Mapping[str, Any] = field(default_factory=dict)
     metrics: Mapping[str, int] = field(default_factory=dict)
@@ -97,33 +97,33 @@ class Transaction:
             CommitAttemptsExceededError: too many others were faster.
         """
         mine = replace(self, txn_id=self.log.env.new_id())
-        marked = mark_files(self.log, self.marks.values(), self.read_version)
+        written = write_deletions(self.log, self.deletions.values(), self.read_version)
         try:
             for attempt in range(COMMIT_ATTEMPTS_MAX):
                 version = mine._next_version
                 check_base(self.log, self.base)
-                if mine._put(version, marked):
+                if mine._put(version, written):
                     return version
-                marks, mine = mine.marks, mine._rebased()
-                if mine.marks is not marks:
-                    mine._discard(marked)
-                    marked = mark_files(self.log, mine.marks.values(), version)
+                deletions, mine = mine.deletions, mine._rebased()
+                if mine.deletions is not deletions:
+                    mine._discard(written)
+                    written = write_deletions(self.log, mine.deletions.values(), version)
                 self.log.env.sleep(self.log.env.random() * min(_BACKOFF_SECONDS * 2 ** min(attempt, 10), _BACKOFF_SECONDS_MAX))
             raise CommitAttemptsExceededError(table=self.log.url, attempts=COMMIT_ATTEMPTS_MAX, version=version)
         except CommitOutcomeUnknownError:
             raise
         except DeltaError:
-            self._discard(marked)
+            self._discard(written)
             raise
 
     @property
     def _next_version(self) -> int:
         return (self.read_version if self.behind is None else self.behind.version) + 1
 
-    def _put(self, version: int, marked: Marked) -> bool:
+    def _put(self, version: int, written: WrittenDeletions) -> bool:
         """Try to make a version; False where another writer has it."""
         env = self.log.env
-        actions = self._stamped(version, [*self.actions, *marked.actions])
+        actions = self._stamped(version, [*self.actions, *written.actions])
         check_commit(actions, self.log.canonical, table=self.log.url, file=log_files.commit_name(version))
         data = encode_commit(actions)
         env.watch.before_put()
@@ -148,15 +148,15 @@ class Transaction:
     def _in_doubt(self, version: int, reason: Exception) -> CommitOutcomeUnknownError:
         return CommitOutcomeUnknownError(table=self.log.url, version=version, txn_id=self.txn_id, detail=str(reason))
 
-    def _discard(self, marked: Marked) -> None:
-        for key in marked.keys:
+    def _discard(self, written: WrittenDeletions) -> None:
+        for key in written.keys:
             self.log.env.store.delete(key)
 
     @cached_property
     def isolation(self) -> Isolation:
         """By `delta.isolationLevel`; a commit that only moves rows need not know what others add."""
         files = [a for a in self.actions if isinstance(a, Add | Remove)]
-        changes = bool(self.marks) or any(a.data_change for a in files) or any(isinstance(a, Metadata | Protocol) for a in self.actions)
+        changes = bool(self.deletions) or any(a.data_change for a in files) or any(isinstance(a, Metadata | Protocol) for a in self.actions)
         if not changes and (files or self.intent.reads is None):
             return Isolation.SNAPSHOT
         properties = {} if self.base is None else self.base.properties
@@ -168,7 +168,7 @@ class Transaction:
         return replace(
             self.intent,
             isolation=self.isolation,
-            marked={path: mark.rows for path, mark in self.marks.items()},
+            row_deletions={path: deletion.rows for path, deletion in self.deletions.items()},
             domains=frozenset(a.domain for a in self.actions if isinstance(a, DomainMetadata)),
             metadata=None if self.base is None or any(isinstance(a, Metadata | Protocol) for a in self.actions) else self.base.metadata,
             added=tuple(a for a in self.actions if isinstance(a, Add)),
@@ -212,7 +212,7 @@ class Transaction:
         return replace(
             self,
             behind=winner,
-            marks=follow(self.marks, winner.actions, self.log.canonical),
+            deletions=rebased(self.deletions, winner.actions, self.log.canonical),
             row_id_high_water_mark=self.row_id_high_water_mark if domain is None else high_water_mark(domain),
         )
 
@@ -234,10 +234,10 @@ class Transaction:
         protocol, metadata = self._found(Protocol), self._found(Metadata)
         if protocol is None or metadata is None or not assigns_row_ids(protocol, metadata):
             return actions
-        mark = self.row_id_high_water_mark
-        if mark is None:
-            mark = high_water_mark(None if self.base is None else self.base.domains.get(ROW_TRACKING))
-        return with_row_ids(actions, mark, version, lambda file: num_records(self.log, file, version))
+        highest = self.row_id_high_water_mark
+        if highest is None:
+            highest = high_water_mark(None if self.base is None else self.base.domains.get(ROW_TRACKING))
+        return with_row_ids(actions, highest, version, lambda file: num_records(self.log, file, version))
 
     def _found(self, kind: type[Any]) -> Any:
         """The table's protocol or metadata once this is committed."""
@@ -308,7 +308,7 @@ class Transaction:
         """Only files added, and nothing read to know which."""
         files = [a for a in self.actions if isinstance(a, Add | Remove)]
         is_append = bool(files) and all(isinstance(a, Add) and a.data_change for a in files)
-        return is_append and self.intent.reads is None and not self.marks
+        return is_append and self.intent.reads is None and not self.deletions
 
 
 def _without_enablement(metadata: Metadata) -> Metadata:

@@ -33,13 +33,13 @@ from tahoe.table.arguments import (
     ArrowStream,
     takes,
 )
-from tahoe.table.commit.row_deletions import Mark
+from tahoe.table.commit.row_deletions import RowDeletion
 from tahoe.table.reading.read_set import RowsRead
 from tahoe.table.reading.rows import matching_rows, read_file
 from tahoe.table.reading.scan import Scan
 from tahoe.table.writing.arrow_writer import delete_files, given_schema, write_again, write_change_files, write_files
 from tahoe.table.writing.open_transaction import OpenTransaction
-from tahoe.table.writing.write_plan import WritePlan, WriteRequest, WrittenFile, marked, plan_existing
+from tahoe.table.writing.write_plan import WritePlan, WriteRequest, WrittenFile, plan_existing, with_minted
 
 
 class RowEdits(OpenTransaction):
@@ -62,7 +62,7 @@ class RowEdits(OpenTransaction):
         files = write_files(plan, rows)
         adds = self._wrote(plan, files)
         self._draft.adds += adds
-        self._definition = replace(self._definition, protocol=plan.protocol, metadata=marked(plan.metadata, files))
+        self._definition = replace(self._definition, protocol=plan.protocol, metadata=with_minted(plan.metadata, files))
         size_bytes = sum(add.size_bytes for add in adds)
         told = {"mode": "Append", "partitionBy": list(plan.partition_columns)}
         self._did("WRITE", told, numOutputRows=rows.num_rows, numFiles=len(adds), numAddedFiles=len(adds), numOutputBytes=size_bytes)
@@ -132,7 +132,7 @@ class RowEdits(OpenTransaction):
         new = {key: (add, rows & self._left(add)) for key, (add, rows) in wanted.items()}
         known = self._draft.deleted
         self._draft.delete_rows(
-            Mark(file=add, rows=rows | known[key].rows if key in known else rows) for key, (add, rows) in new.items() if rows
+            RowDeletion(file=add, rows=rows | known[key].rows if key in known else rows) for key, (add, rows) in new.items() if rows
         )
         return sum(len(rows) for _, rows in new.values())
 
@@ -162,7 +162,7 @@ class RowEdits(OpenTransaction):
 
     def _write_the_rest(self) -> None:
         """Write the rows that stay of files of which others go."""
-        rest = {key: rows for key, mark in self._draft.deleted.items() if (rows := self._left(mark.file))}
+        rest = {key: rows for key, deletion in self._draft.deleted.items() if (rows := self._left(deletion.file))}
         if rest and self._is_on(ENABLE_CHANGE_DATA_FEED):
             self._write_changes()
         for key, rows in rest.items():
@@ -183,7 +183,7 @@ class RowEdits(OpenTransaction):
         """Tell the change data feed of every row that comes or goes: where a commit has change data files, nothing else is looked at."""
         current, draft = self._current, self._draft
         gone = [(add, self._alive(add)) for add in draft.removed.values()]
-        gone += [(mark.file, mark.rows) for key, mark in draft.deleted.items() if key not in draft.removed]
+        gone += [(deletion.file, deletion.rows) for key, deletion in draft.deleted.items() if key not in draft.removed]
         come = [(add, self._alive(add)) for add in draft.adds if add.data_change]
         kinds = [(kind, *file) for kind, files in (("delete", gone), ("insert", come)) for file in files]
         rows = pa.concat_tables([read_file(current, add, positions) for _, add, positions in kinds])

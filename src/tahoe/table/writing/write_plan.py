@@ -235,7 +235,7 @@ class WritePlan:
         draft = self.draft()
         draft.on_discard(discard)
         with draft:  # so that the files go where what they replace cannot be told
-            draft.metadata = marked(self.metadata, files)
+            draft.metadata = with_minted(self.metadata, files)
             draft.adds += [self.add(file) for file in files]
             if self.snapshot is not None and self.request.mode == "overwrite":
                 replaced = self._replaced(draft.adds)
@@ -331,7 +331,7 @@ class WritePlan:
         return {f.name: parse_partition_value(values.get(stored_name(f, mode)), f.type, zone=self.table.log.zone) for f in fields}
 
 
-def marked(metadata: Metadata, files: Iterable[WrittenFile]) -> Metadata:
+def with_minted(metadata: Metadata, files: Iterable[WrittenFile]) -> Metadata:
     """The metadata of a table once files are committed: the marks of identity columns are where the numbers in them end."""
     schema = metadata.schema
     for file in files:
