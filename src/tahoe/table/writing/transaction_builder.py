@@ -253,7 +253,7 @@ class Changes:
         ((key, add),) = self._files([path]).items()
         wanted, total = sorted(rows), self._num_records(add)
         if wanted and not 0 <= wanted[0] <= wanted[-1] < total:
-            raise self._invalid("rows", wanted[-1] if wanted[0] >= 0 else wanted[0], f"{path} has the rows 0 to {total - 1}")
+            raise self._invalid("rows", wanted[-1] if wanted[0] >= 0 else wanted[0], f"{path} has rows 0 to {total - 1}")
         count = self._delete({key: (add, BitMap64(wanted))})
         self._did("DELETE", {"path": path}, numDeletedRows=count)
         return count
@@ -274,7 +274,7 @@ class Changes:
         self._check_removes_data()
         read = self._read(where)
         if has_unknown(read.predicate):
-            raise InvalidPredicateError(table=self.table.url, predicate=str(read.predicate), detail="a part of it is not known")
+            raise InvalidPredicateError(table=self.table.url, predicate=str(read.predicate), detail="a part of it cannot be evaluated")
         found = {self._canonical(add.path): (add, self._matching(read, add)) for add in read.snapshot.scan(read.predicate).adds()}
         count = self._delete(found)
         self._reads.append(read)
@@ -341,7 +341,7 @@ class Changes:
                 operation="Deleting some rows of a file",
                 table=self.table.url,
                 detail=_STAYING_ROWS_MATTER[switch],
-                remedy="Set delta.enableDeletionVectors=true, with which they stay where they are.",
+                remedy="Set delta.enableDeletionVectors=true, so that the other rows need not be rewritten.",
             )
 
     # --- what the table says of itself
@@ -512,7 +512,7 @@ class Changes:
         """The files that this transaction adds must have statistics of the columns by which the table is clustered from it on."""
         lacking = ", ".join(clustering.columns_without_statistics(domain, self._adds))
         if lacking:
-            detail, remedy = "rows were appended before, without statistics of them", "Cluster the table first, and append then."
+            detail, remedy = "rows were appended earlier without statistics for them", "Cluster the table before the append."
             raise ClusteringStatisticsError(table=self.table.url, columns=lacking, detail=detail, remedy=remedy)
 
     def _clustering_columns(self, definition: TableConfiguration) -> tuple[Path, ...]:
@@ -541,8 +541,8 @@ class Changes:
     def _needed(self, error: type[SchemaMismatchError], path: Path, what: str) -> SchemaMismatchError:
         return error(
             table=self.table.url,
-            detail=f"column {column_changes.dotted(path)} would be gone, or have another name or type, and {what} needs it",
-            remedy="Drop what needs it first, or keep the column.",
+            detail=f"column {column_changes.dotted(path)} would be dropped, renamed or retyped, but {what} depends on it",
+            remedy="Drop what depends on it first, or keep the column.",
         )
 
     @takes(name=TEXT, expression=TEXT)
@@ -653,8 +653,8 @@ class Changes:
             raise UnsupportedOperationError(
                 operation="Keeping partition columns in data files",
                 table=self.table.url,
-                detail="the files that are there do not hold them",
-                remedy="Make a new table with this property, and write the rows there.",
+                detail="existing files do not contain them",
+                remedy="Create a new table with this property, and write the rows to it.",
             )
 
     @takes(domain=TEXT, configuration=or_none(TEXT))
@@ -666,7 +666,7 @@ class Changes:
         """
         self._check_open()
         if domain.lower().startswith(_SYSTEM_DOMAINS):
-            raise self._invalid("domain", domain, "domains that begin with delta. belong to the protocol's features")
+            raise self._invalid("domain", domain, "domains that start with delta. belong to table features")
         known = self._domains.get(domain) or self.snapshot.domains.get(domain)
         if configuration is None and (known is None or known.removed):
             raise self._invalid("domain", domain, "the table has no such domain")
@@ -721,10 +721,10 @@ class Changes:
     def _check_open(self) -> None:
         if not self._is_open:
             raise UnsupportedOperationError(
-                operation="Going on with a transaction",
+                operation="Continuing a transaction",
                 table=self.table.url,
-                detail="it is over",
-                remedy="Begin another one with Table.transaction().",
+                detail="it has ended",
+                remedy="Begin a new one with Table.transaction().",
             )
 
     def _transaction(self) -> Transaction | None:
