@@ -200,7 +200,7 @@ def test_a_schema_is_as_deep_as_it_can_be_walked_or_refused(wrap, too_many):
     "schema", ["{}", "[]", "5", "null", '{"type":"struct"}', '{"type":"struct","fields":{}}', '{"type":"struct","fields":[5]}', "{", ""]
 )
 def test_a_schema_that_is_none_is_an_error_of_the_log(schema):
-    with pytest.raises(InvalidActionError, match="schema is broken"):
+    with pytest.raises(InvalidActionError, match="schema is invalid"):
         _ = Metadata(id=METADATA.id, schema_string=schema).schema
 
 

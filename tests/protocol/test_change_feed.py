@@ -159,4 +159,4 @@ def test_mapping_may_be_switched_on_but_not_off():
     plain = metadata(ID)
     upgraded, _ = assign_mapping(Struct((ID,)), "name", lambda f: f.name, 0)
     assert changed(plain, metadata(*upgraded), "none", "name") is None
-    assert "switched off" in changed(metadata(*upgraded), plain, "name", "none")
+    assert "disabled" in changed(metadata(*upgraded), plain, "name", "none")

@@ -88,8 +88,8 @@ def adding(**counts):
     [
         (adding(a=0), clustered_by(["a"]), None),
         (adding(a=0, s={"b": 2}), clustered_by(["a"], ["s", "b"]), None),
-        (adding(a=0, s={"b": 2}), clustered_by(["a"], ["s", "c"]), r"by s\.c, of which"),
-        (adding(), clustered_by(["a"]), "by a, of which"),
+        (adding(a=0, s={"b": 2}), clustered_by(["a"], ["s", "c"]), r"by s\.c, for which"),
+        (adding(), clustered_by(["a"]), "by a, for which"),
         (adding(), clustered_by(), None),
         (adding(), clustered_by(["a"], removed=True), None),
         (BLIND, clustered_by(["a"]), None),

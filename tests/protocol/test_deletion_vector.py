@@ -89,11 +89,11 @@ def test_several_vectors_share_a_file():
 @pytest.mark.parametrize(
     ("data", "size", "cardinality", "said"),
     [
-        (REFERENCE_FILE[1:-1], 38, 2, "ends early"),
-        (REFERENCE_FILE[1:], 37, 2, "ends early"),
-        (b"\0\0\0\x25" + REFERENCE_FILE[5:], 38, 2, "the log says 38 bytes, its file says 37"),
+        (REFERENCE_FILE[1:-1], 38, 2, "too short"),
+        (REFERENCE_FILE[1:], 37, 2, "too short"),
+        (b"\0\0\0\x25" + REFERENCE_FILE[5:], 38, 2, "its size is 38 in the log but 37 in its file"),
         (REFERENCE_FILE[1:-5] + b"\7" + REFERENCE_FILE[-4:], 38, 2, "checksum"),
-        (REFERENCE_FILE[1:], 38, 2, "the log says 2 deleted rows, it has 3"),
+        (REFERENCE_FILE[1:], 38, 2, "its cardinality is 2 in the log, but it contains 3"),
     ],
 )
 def test_a_damaged_stored_vector_is_refused_with_what_differs(data, size, cardinality, said):
@@ -106,11 +106,11 @@ def test_a_damaged_stored_vector_is_refused_with_what_differs(data, size, cardin
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"cardinality": 5}, "the log says 5 deleted rows, it has 6"),
-        ({"size_bytes": 36}, "the log says 36 bytes, it has 40"),
-        ({"path_or_inline": INLINE.path_or_inline[:-1]}, "groups of five"),
-        ({"path_or_inline": "~" + INLINE.path_or_inline[1:]}, "no character of Z85"),
-        ({"path_or_inline": "#####" + INLINE.path_or_inline[5:]}, "beyond four bytes"),
+        ({"cardinality": 5}, "its cardinality is 5 in the log, but it contains 6"),
+        ({"size_bytes": 36}, "its size is 36 in its descriptor, but it has 40"),
+        ({"path_or_inline": INLINE.path_or_inline[:-1]}, "multiple of 5"),
+        ({"path_or_inline": "~" + INLINE.path_or_inline[1:]}, "not a Z85 character"),
+        ({"path_or_inline": "#####" + INLINE.path_or_inline[5:]}, "does not fit in four bytes"),
         ({"path_or_inline": "00000" + INLINE.path_or_inline[5:]}, "starts with 00000000"),
     ],
 )
@@ -128,7 +128,7 @@ def test_bytes_that_end_early_are_refused(data):
 
 
 def test_a_row_index_beyond_javas_is_refused():
-    with pytest.raises(ValueError, match="beyond the largest"):
+    with pytest.raises(ValueError, match="exceeds the largest"):
         decode_bitmap(encode_bitmap([1 << 63]))
 
 

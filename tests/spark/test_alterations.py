@@ -34,7 +34,7 @@ def test_properties(spark, table, path):
     assert count(spark, table) == 4
     with pytest.raises(InvalidPropertyError, match="no such property"):
         spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('delta.appendsOnly' = 'true')")
-    with pytest.raises(InvalidPropertyError, match="does not have it"):
+    with pytest.raises(InvalidPropertyError, match="not set on the table"):
         spark.sql(f"ALTER TABLE {table} UNSET TBLPROPERTIES ('mine')")
 
 

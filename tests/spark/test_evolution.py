@@ -139,7 +139,7 @@ def test_columns_that_rules_name_keep_their_types(spark: SparkSession, path: str
     save(spark.sql("select 1L as a, 2L as g, 3L as c, 4L as f, cast(5 as decimal(20,0)) as i"), path, mergeSchema=True)
     assert [str(f.type) for f in tahoe.Table(path).schema] == ["integer", "integer", "integer", "long", "long"]
     assert [tuple(row) for row in read(spark, path).collect()] == [(1, 2, 3, 4, 5)]
-    with pytest.raises(SchemaMismatchError, match="a rule of the table"):
+    with pytest.raises(SchemaMismatchError, match="an expression of the table"):
         save(spark.sql("select 1.5D as a"), path, mergeSchema=True)
 
 

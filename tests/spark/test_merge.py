@@ -176,7 +176,7 @@ def test_several_rows_for_one_are_refused_and_shown(spark: SparkSession, path: s
     table = accounts(spark, path, mode)
     twice = source(spark, 2, 5).unionAll(source(spark, 3, 5)).alias("s")
     before = data_files(path)
-    with pytest.raises(MultipleSourceRowsError, match=r"for example that with id = 3; id = 4"):
+    with pytest.raises(MultipleSourceRowsError, match=r"for example: id = 3; id = 4"):
         table.merge(twice, "t.id = s.id").whenMatchedUpdateAll().execute()
     assert (data_files(path), Table(path).version) == (before, 0)
     # where only one of them has a clause that holds, there is nothing to choose
@@ -352,7 +352,7 @@ def test_fields_that_a_clause_names_are_taken_in(spark: SparkSession, path: str,
         (lambda m: m.whenMatchedUpdate(set={"amount": "array(1)"}), SchemaMismatchError, "column amount is long"),
         (lambda m: m.whenNotMatchedInsert("t.id = 1", {"id": "s.id"}), AnalysisException, "t"),
         (lambda m: m.whenNotMatchedInsert(values={"id": "t.id"}), AnalysisException, "t"),
-        (lambda m: m.whenNotMatchedInsert(values={"id": "s.id", "ID": "s.id"}), Exception, "both get a value"),
+        (lambda m: m.whenNotMatchedInsert(values={"id": "s.id", "ID": "s.id"}), Exception, "are both assigned"),
         (lambda m: m.whenNotMatchedBySourceUpdate(set={"amount": "s.amount"}), AnalysisException, "s"),
     ],
 )

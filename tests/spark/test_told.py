@@ -113,11 +113,11 @@ def test_a_mistake_of_ours_is_no_failure_of_a_job(tmp_path: Path, spark: SparkSe
 
 
 def test_buckets_are_refused_by_name(spark: SparkSession, table_name: str) -> None:
-    with pytest.raises(OperationNotAllowedError, match="Bucketing is not possible"):
+    with pytest.raises(OperationNotAllowedError, match="Bucketing is not supported"):
         spark.range(4).write.format("delta").bucketBy(2, "id").sortBy("id").saveAsTable(table_name)
-    with pytest.raises(OperationNotAllowedError, match="Bucketing is not possible"):
+    with pytest.raises(OperationNotAllowedError, match="Bucketing is not supported"):
         spark.range(4).write.format("delta").bucketBy(2, "id").saveAsTable(table_name)
-    with pytest.raises(OperationNotAllowedError, match="Bucketing is not possible"):
+    with pytest.raises(OperationNotAllowedError, match="Bucketing is not supported"):
         spark.sql(f"CREATE TABLE {table_name} (id INT) USING delta CLUSTERED BY (id) SORTED BY (id) INTO 2 BUCKETS")
     assert not spark.catalog.tableExists(table_name)
 

@@ -59,7 +59,7 @@ def test_a_property_that_cannot_be_is_refused(table, properties):
 
 
 def test_what_is_not_there_cannot_be_unset(table):
-    with pytest.raises(InvalidPropertyError, match="does not have it"):
+    with pytest.raises(InvalidPropertyError, match="is not set on the table"):
         unset_properties(table, ["owner"])
 
 
@@ -86,9 +86,9 @@ def test_columns_keep_the_names_that_their_files_have_when_mapping_begins(table)
     table.append(pa.table({"id": [4], "p": ["c"], "new name": [1]}), merge_schema=True)
     assert ids(table) == [1, 2, 3, 4]
     assert column_id(table.schema.find("new name")) == 3
-    with pytest.raises(InvalidPropertyError, match="written for name"):
+    with pytest.raises(InvalidPropertyError, match="written with mode name"):
         set_properties(table, {"delta.columnMapping.mode": "none"})
-    with pytest.raises(InvalidPropertyError, match="written for name"):
+    with pytest.raises(InvalidPropertyError, match="written with mode name"):
         unset_properties(table, ["delta.columnMapping.mode"])
 
 

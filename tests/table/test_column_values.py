@@ -291,7 +291,7 @@ def test_rows_that_stay_are_not_computed_again():
 def test_a_column_that_another_is_made_of_cannot_go():
     named = {"delta.columnMapping.mode": "name"}
     table = make(Field(name="g", type=STRING, metadata={"delta.generationExpression": "upper(x)"}), properties=named)
-    with table.transaction() as changes, pytest.raises(SchemaMismatchError, match=r"upper\(x\) needs it"):
+    with table.transaction() as changes, pytest.raises(SchemaMismatchError, match=r"upper\(x\) depends on it"):
         changes.set_schema(Struct((table.schema.find("g"),)))
 
 

@@ -138,7 +138,7 @@ def test_a_write_on_a_table_that_was_made_anew_is_a_conflict(writer):
     commit = writer(table)
     drop_and_make_anew(table)
     after = content(table)
-    with pytest.raises(MetadataChangedException, match="was dropped or made anew"):
+    with pytest.raises(MetadataChangedException, match="was dropped or recreated"):
         commit()
     assert content(table) == after
 
@@ -198,7 +198,7 @@ def test_a_table_that_is_made_anew_between_the_look_and_the_put_is_told_of_the_v
     """Others may have read the version already, so it stays; it is not acknowledged."""
     table = make()
     late = between(table, drop_and_make_anew)
-    with pytest.raises(CommitOutcomeUnknownError, match="dropped and made anew while version 1 was put"):
+    with pytest.raises(CommitOutcomeUnknownError, match="dropped and recreated while version 1 was written"):
         a_domain(late)()
 
 
@@ -339,7 +339,7 @@ def test_a_checkpoint_of_a_table_that_was_dropped_does_not_bring_it_back(is_made
     store = Late(table.url, clock_ms=table.env.clock_ms)
     store.others = others
     log = replace(snapshot.log, env=replace(table.env, store=store))
-    with pytest.raises(MissingVersionError, match="not there any more"):
+    with pytest.raises(MissingVersionError, match="no longer exists"):
         write_checkpoint(replace(snapshot, log=log))
     assert another(table).exists() == is_made_anew
     assert not [file for file in table.log.list_files() if file.is_checkpoint]
@@ -354,7 +354,7 @@ def test_another_commit_of_the_same_size_is_another_version(writer):
     data = table.env.store.get(commit_key(1))
     path = next(add.path for add in another(table).snapshot().live.adds() if add.path.encode() in data)
     table.env.store.put(commit_key(1), data.replace(path.encode(), path[:-9].encode() + b"z.parquet"[-9:]))
-    with pytest.raises(MetadataChangedException, match="version 1 is another one now"):
+    with pytest.raises(MetadataChangedException, match="version 1 was replaced"):
         commit()
     assert table.env.store.head(commit_key(2)) is None
 
@@ -379,7 +379,7 @@ def test_a_commit_whose_neighbour_cannot_be_looked_at_is_in_doubt():
     make(env)
     fault = Fault(effect=Effect.RAISE_BEFORE, operation=Operation.HEAD, nth=2, times=100)
     late = Table(env.store.url, env=replace(env, store=MemoryStore(env.store.url, FaultPlan(fault), env.clock_ms)))
-    with pytest.raises(CommitOutcomeUnknownError, match="whether version 0 is still there"):
+    with pytest.raises(CommitOutcomeUnknownError, match="whether version 0 still exists"):
         an_append(late)()
     assert ids(Table(env.store.url, env=env)) == [0, 1]
 
@@ -502,7 +502,7 @@ def test_a_handle_whose_table_was_made_anew_does_not_mix_the_two():
     old = table.snapshot()
     drop_and_make_anew(table)
     table.create_checkpoint()
-    with pytest.raises(MissingVersionError, match="has no file"):
+    with pytest.raises(MissingVersionError, match="no longer has the file"):
         stats_of(old)
     assert len(table.to_arrow()) == INTERVAL + 1
 

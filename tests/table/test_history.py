@@ -111,5 +111,5 @@ def test_timestamps_as_users_write_them(text, expected_ms):
 
 
 def test_a_text_that_is_no_timestamp_is_refused():
-    with pytest.raises(InvalidTimeTravelError, match="'yesterday' is no timestamp"):
+    with pytest.raises(InvalidTimeTravelError, match="'yesterday' is not a timestamp"):
         parse_timestamp("yesterday", table="t")

@@ -90,7 +90,7 @@ def test_unknown_actions_and_fields_are_ignored():
     ],
 )
 def test_a_commit_that_contradicts_itself_is_refused_by_name(actions, detail):
-    with pytest.raises(InvalidCommitError, match=rf"00000000000000000001\.json breaks the protocol: .*{detail}"):
+    with pytest.raises(InvalidCommitError, match=rf"00000000000000000001\.json violates the protocol: .*{detail}"):
         load_snapshot(make_log([[add("a")], actions]))
 
 

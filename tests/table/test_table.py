@@ -171,7 +171,7 @@ def test_new_columns_need_leave_and_then_come_last(table):
 def test_narrower_numbers_are_taken_and_what_does_not_fit_is_refused(table):
     table.append(pa.table({"id": pa.array([1], pa.int32())}))
     table.append(pa.table({"ID": pa.array([2], pa.int16())}))
-    with pytest.raises(SchemaMismatchError, match="column id is int64, and the table has integer"):
+    with pytest.raises(SchemaMismatchError, match="column id is int64, but integer in the table"):
         table.append(pa.table({"id": [2**40]}))
     with pytest.raises(SchemaMismatchError, match="column id is string"):
         table.append(pa.table({"id": ["x"]}))
@@ -299,7 +299,7 @@ def test_partitioning_that_does_not_fit_is_refused(table):
     with pytest.raises(ColumnNotFoundError):
         table.append(ROWS, partition_by=["nosuch"])
     table.append(ROWS, partition_by=["p"])
-    with pytest.raises(PartitionMismatchError, match="partitioned by p, and the write asked for id"):
+    with pytest.raises(PartitionMismatchError, match="partitioned by p, but the write specifies id"):
         table.append(ROWS, partition_by=["id"])
     table.append(ROWS, partition_by=["P"])
 
@@ -364,7 +364,7 @@ def test_a_missing_data_file_is_named(table):
     table.append(ROWS)
     (path,) = table.files().column("path").to_pylist()
     table.env.store.delete(path)
-    with pytest.raises(DataFileMissingError, match=f"{path} is in version 0"):
+    with pytest.raises(DataFileMissingError, match=f"{path} belongs to version 0"):
         table.to_arrow()
 
 
@@ -396,5 +396,5 @@ def test_days_of_the_julian_calendar_are_refused_not_shifted(tmp_path):
     assert table.to_arrow().to_pylist() == [{"day": dt.date(1500, 1, 1)}]
     (file,) = tmp_path.glob("*.parquet")
     pq.write_table(pq.read_table(file).replace_schema_metadata({"org.apache.spark.legacyDateTime": ""}), file)
-    with pytest.raises(UnsupportedOperationError, match="column day has days before 1582-10-15"):
+    with pytest.raises(UnsupportedOperationError, match="column day has dates before 1582-10-15"):
         table.to_arrow()

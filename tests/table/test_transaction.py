@@ -141,7 +141,7 @@ def test_two_changes_of_metadata_conflict():
     log = make_log([[add("a")]])
     mine = Transaction(log=log, base=load_snapshot(log), actions=[replace(METADATA, name="mine")], operation="SET TBLPROPERTIES")
     put_commit(log.env, 1, [replace(METADATA, description="theirs")])
-    with pytest.raises(MetadataChangedException, match="as this write does"):
+    with pytest.raises(MetadataChangedException, match="which this write changes too"):
         mine.commit()
 
 
@@ -212,7 +212,7 @@ def test_domains_conflict_one_by_one(domain, conflicts):
     mine = Transaction(log=log, base=load_snapshot(log), actions=actions, operation="WRITE")
     put_commit(log.env, 1, [DomainMetadata(domain=domain, configuration="2")])
     if conflicts:
-        with pytest.raises(ConcurrentTransactionException, match="the domain mine"):
+        with pytest.raises(ConcurrentTransactionException, match="the metadata domain mine"):
             mine.commit()
     else:
         assert mine.commit() == 2

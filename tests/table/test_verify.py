@@ -253,7 +253,7 @@ def stored(**fields: object) -> DeletionVectorDescriptor:
 @pytest.mark.parametrize(
     ("vector", "says"),
     [
-        (dataclasses.replace(inline_descriptor([0, 2]), cardinality=5), "5 deleted rows"),
+        (dataclasses.replace(inline_descriptor([0, 2]), cardinality=5), "its cardinality is 5 in the log"),
         (inline_descriptor([0, 3]), "row 3"),
         (stored(path_or_inline="memory://no-vectors/v.bin"), "missing"),
         (stored(storage_type="i", path_or_inline="~~~~~"), "decoded"),

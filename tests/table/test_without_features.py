@@ -78,7 +78,7 @@ def test_other_rules_are_not_followed_either(table: tahoe.Table) -> None:
     assert [add.base_row_id for add in snapshot.live.adds()] == [None]
     with pytest.raises(ChangesNotRecordedError, match="not enabled at version 1"):
         table.changes(start_version=1)
-    with pytest.raises(SchemaMismatchError, match="id is int64, and the table has integer"):
+    with pytest.raises(SchemaMismatchError, match="id is int64, but integer in the table"):
         table.append(pa.table({"id": pa.array([2**40], pa.int64())}), merge_schema=True)
 
 

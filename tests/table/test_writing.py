@@ -215,7 +215,7 @@ def test_rows_and_clustering_in_one_transaction(table, is_clustered_first):
     changes.append(ROWS)
     if not is_clustered_first:
         changes.set_properties({"delta.dataSkippingStatsColumns": "id,v"})
-        with pytest.raises(ClusteringStatisticsError, match="appended before"):
+        with pytest.raises(ClusteringStatisticsError, match="appended earlier"):
             changes.cluster_by([("v",)])
     changes.commit()
     (add,) = actions(table, Add)
@@ -283,7 +283,7 @@ def test_what_iceberg_cannot_read_is_refused(properties, problem):
     table = tahoe.Table("memory://given", env=memory_env())
     with pytest.raises(InvalidPropertyError, match=problem):
         table.append(pa.table({"id": [1]}), properties=properties)
-    with pytest.raises(InvalidPropertyError, match="array, map and void"):
+    with pytest.raises(InvalidPropertyError, match="array, map or void"):
         table.append(pa.table({"id": [1], "l": [[1]]}), properties=ICEBERG)
     assert not table.exists()
 

@@ -57,8 +57,8 @@ class IncompatibleChangesError(DeltaAnalysisError):
     condition = "DELTA_CHANGE_DATA_FEED_INCOMPATIBLE_SCHEMA_CHANGE"
     sqlstate = "0AKDC"
     what = (
-        "The changes of {table} from version {start} to {end} cannot be read with the schema of version {schema_version}: it is not "
-        "compatible with version {version}, {changed}."
+        "The changes of {table} from version {start} to {end} cannot be read with the schema of version {schema_version}: "
+        "version {version} is incompatible because of {changed}."
     )
     todo = "{remedy}"
 

@@ -29,7 +29,7 @@ class DuplicateColumnsError(DeltaAnalysisError):
 class UnsupportedDataTypeError(DeltaAnalysisError):
     condition = "DELTA_UNSUPPORTED_DATA_TYPES"
     sqlstate = "0AKDC"
-    what = "Column {column} of {table} has type {type}, which Delta does not support."
+    what = "Delta does not support the type of column {column} of {table}: {type}."
     todo = (
         "Cast the column to a supported type: string, numeric types, boolean, binary, date, timestamp, timestamp_ntz, struct, array, "
         "map, variant."

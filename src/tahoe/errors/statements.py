@@ -55,7 +55,7 @@ class MultipleSourceRowsError(DeltaAnalysisError):
     condition = "DELTA_MULTIPLE_SOURCE_ROW_MATCHING_TARGET_ROW_IN_MERGE"
     sqlstate = "21506"
     pyspark_class = "UnsupportedOperationException"
-    what = "Several source rows match the same row of {table} by {condition} and would change it, for example the row with {keys}."
+    what = "Several source rows match the same row of {table} by {condition} and would change it, for example: {keys}."
     todo = "Keep one source row per key, with dropDuplicates or an aggregate, or use a narrower condition. Nothing was changed."
 
 

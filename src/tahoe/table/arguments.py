@@ -264,7 +264,7 @@ def _from_pandas(frame: Any) -> pa.Table:
     """A level of the index that has a name is a column; one without is the number of a row, and no data."""
     names = frame.index.names
     if twice := [name for name in names if name is not None and name in frame.columns]:
-        raise Unfit(f"its index and a column are both called {twice[0]}")
+        raise Unfit(f"its index and a column are both named {twice[0]}")
     unnamed = [level for level, name in enumerate(names) if name is None]
     rows = frame.reset_index(level=unnamed, drop=True) if unnamed else frame
     return pa.Table.from_pandas(rows, preserve_index=len(unnamed) < len(names))
@@ -272,7 +272,7 @@ def _from_pandas(frame: Any) -> pa.Table:
 
 def _read_once(reader: pa.RecordBatchReader) -> pa.Table:
     if reader in _read:
-        raise Unfit("an earlier call has read its batches, and it hands them out once: make it anew, or give the table of its read_all()")
+        raise Unfit("an earlier call has already consumed its batches: create a new one, or pass the table returned by its read_all()")
     _read.add(reader)
     return pa.table(reader)
 
@@ -281,44 +281,46 @@ def _read_once(reader: pa.RecordBatchReader) -> pa.Table:
 
 
 def _no_time(argument: str, table: str, found: str, rule: Rule) -> DeltaError:
-    return InvalidTimeTravelError(table=table, detail=f"{argument} cannot be {found}: it takes {rule.expected}")
+    return InvalidTimeTravelError(table=table, detail=f"{argument} cannot be {found}: it must be {rule.expected}")
 
 
-_LEAVE_OUT = "Give such a value, or leave the argument out."
+_LEAVE_OUT = "Give a valid value, or leave out the argument."
 
-TEXT = Rule(expected="text", clean=_text, remedy="Write it as text.")
-FLAG = Rule(expected="True or False", clean=_flag, remedy="Give one of the two.")
-LONG = Rule(expected="a whole number of 64 bits", clean=_long, remedy="Give such a number.")
-COUNT = Rule(expected="a whole number that is not negative", clean=_count, remedy=_LEAVE_OUT)
+TEXT = Rule(expected="a string", clean=_text, remedy="Pass a string.")
+FLAG = Rule(expected="True or False", clean=_flag, remedy="Pass True or False.")
+LONG = Rule(expected="a 64-bit integer", clean=_long, remedy="Pass an integer.")
+COUNT = Rule(expected="a non-negative integer", clean=_count, remedy=_LEAVE_OUT)
 SHARE = Rule(expected="a number from 0 to 1", clean=_number, remedy=_LEAVE_OUT)
-POSITIONS = Rule(expected="whole numbers that are not negative", clean=_list_of(_count), remedy="Give a list of them.")
-NAMES = Rule(expected="a list of names", clean=_list_of(_text), remedy='For one name, write ["name"].')
-TEXTS = Rule(expected="texts by their names", clean=_texts, remedy='Write numbers and truths as text: {"name": "true"}.')
-TXN = Rule(expected="an application's id and a version, a text and a whole number", clean=_txn, remedy='Write ("application", 7).')
-VERSION = Rule(expected="a whole number", clean=_whole, remedy="", refused=_no_time)
-TIMESTAMP = Rule(expected="text or a datetime", clean=_instance_of(str, date, datetime), remedy="", refused=_no_time)
+POSITIONS = Rule(expected="a list of non-negative integers", clean=_list_of(_count), remedy="Pass a list of integers.")
+NAMES = Rule(expected="a list of names", clean=_list_of(_text), remedy='For a single name, pass ["name"].')
+TEXTS = Rule(expected="a dictionary of strings", clean=_texts, remedy='Pass numbers and booleans as strings: {"name": "true"}.')
+TXN = Rule(expected="an application id and a version, a string and an integer", clean=_txn, remedy='Pass ("application", 7).')
+VERSION = Rule(expected="an integer", clean=_whole, remedy="", refused=_no_time)
+TIMESTAMP = Rule(expected="a string or a datetime", clean=_instance_of(str, date, datetime), remedy="", refused=_no_time)
 FILTER = Rule(
-    expected="SQL text over the table's columns",
+    expected="an SQL condition over the table's columns",
     clean=_instance_of(str, *get_args(Predicate)),
-    remedy="Write it as text: \"n > 990 AND name = 'x'\".",
+    remedy="Pass a string: \"n > 990 AND name = 'x'\".",
 )
 ROWS = Rule(
-    expected="rows as a pyarrow.Table, or as a frame of pandas, polars or another library that hands out Arrow data",
+    expected="a pyarrow.Table, or a DataFrame of pandas, polars or another library that exports Arrow data",
     clean=_rows,
-    remedy="pyarrow.Table.from_pylist(rows) makes a table of a list of dictionaries, pyarrow.table(columns) of lists by their names.",
+    remedy="Use pyarrow.Table.from_pylist(rows) for a list of dictionaries, or pyarrow.table(columns) for a dictionary of lists.",
 )
-SCHEMA = Rule(expected="a schema", clean=_instance_of(Struct, pa.Schema), remedy="Give a pyarrow.Schema.")
+SCHEMA = Rule(expected="a schema", clean=_instance_of(Struct, pa.Schema), remedy="Pass a pyarrow.Schema.")
 PATH = Rule(
-    expected="the names that lead to a column, as a tuple",
+    expected="the path of a column, as a tuple of names",
     clean=_path,
-    remedy='Write a column as ("name",), and a field of a struct as ("struct", "field").',
+    remedy='Pass ("name",) for a column, and ("struct", "field") for a field of a struct.',
 )
-PATHS = Rule(expected="a list of the names that lead to columns, as tuples", clean=_list_of(_path), remedy=PATH.remedy)
+PATHS = Rule(expected="a list of column paths, each a tuple of names", clean=_list_of(_path), remedy=PATH.remedy)
 NEW_COLUMNS = Rule(expected="a list of NewColumn", clean=_list_of(_instance_of(NewColumn)), remedy="See tahoe.protocol.column_changes.")
 COLUMN_CHANGES = Rule(
     expected="a list of ColumnChange", clean=_list_of(_instance_of(ColumnChange)), remedy="See tahoe.protocol.column_changes."
 )
-LOCATION = Rule(expected="a path or a url", clean=_location, remedy='Write it as text: "/data/t", "s3://bucket/t".')
-ZONE = Rule(expected="the name of a time zone", clean=_zone, remedy='Write it as in "Europe/Paris", or leave it out for UTC.')
-FILE_COLUMN = Rule(expected=f"one of {', '.join(COLUMNS)}", clean=_one_of(COLUMNS), remedy="Look at Scan.files or Scan.listing for more.")
-OUTSIDE = Rule(expected="a tahoe.storage.Env", clean=_instance_of(Env), remedy="Leave it out, and it is made.")
+LOCATION = Rule(expected="a path or a url", clean=_location, remedy='Pass a string: "/data/t", "s3://bucket/t".')
+ZONE = Rule(expected="the name of a time zone", clean=_zone, remedy='Pass a name such as "Europe/Paris", or leave it out for UTC.')
+FILE_COLUMN = Rule(
+    expected=f"one of {', '.join(COLUMNS)}", clean=_one_of(COLUMNS), remedy="Use Scan.files or Scan.listing for other columns."
+)
+OUTSIDE = Rule(expected="a tahoe.storage.Env", clean=_instance_of(Env), remedy="Leave it out to use the default.")

@@ -150,9 +150,7 @@ class _Writer:
             MissingVersionError: the version is not there any more.
         """
         snapshot, store = self.snapshot, self.snapshot.log.env.store
-        gone = MissingVersionError(
-            table=snapshot.url, version=snapshot.version, detail="it is not there any more, so it gets no checkpoint"
-        )
+        gone = MissingVersionError(table=snapshot.url, version=snapshot.version, detail="it no longer exists, so it cannot be checkpointed")
         if snapshot.commit is None:
             store.put(key, data)
             return

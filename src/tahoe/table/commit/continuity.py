@@ -69,12 +69,12 @@ def check_follows(
             break
         except (DeltaError, OSError) as error:
             if attempt == LOOKS_MAX:
-                raise StandsElsewhere(f"whether version {version - 1} is still there could not be found out: {error}") from error
+                raise StandsElsewhere(f"whether version {version - 1} still exists is unknown: {error}") from error
             log.env.sleep(_PAUSE_SECONDS * attempt)
     try:
         conflict = _taken_away(log, version, data)
     except (DeltaError, OSError) as error:
-        raise StandsElsewhere(f"version {version - 1} is gone, and what became of it could not be found out: {error}") from error
+        raise StandsElsewhere(f"version {version - 1} is gone, and the reason is unknown: {error}") from error
     raise conflict
 
 
@@ -103,13 +103,13 @@ def _taken_away(log: Log, version: int, data: bytes) -> DeltaConcurrentModificat
         StandsElsewhere: others may have read it already, so that it must stay.
     """
     if version and log.commit_file(version - 1) is not None:
-        raise StandsElsewhere(f"the table was dropped and made anew while version {version} was put: look for it in the log of the new one")
+        raise StandsElsewhere(f"the table was dropped and recreated while version {version} was written: check the log of the new table")
     commits = [file for file in log.list_files(version) if file.kind is Kind.COMMIT]
     mine = next((file for file in commits if file.version == version), None)
     newer = [file for file in commits if file.version > version]
     # Cleanup leaves the commit of a newer checkpoint. One that is older than ours was there when ours was put, so that the gap was too.
     if newer and (mine is None or mine.modified_ms <= newer[0].modified_ms):
-        raise StandsElsewhere(f"the log up to version {newer[0].version} was cleaned up while version {version} was put")
+        raise StandsElsewhere(f"the log up to version {newer[0].version} was cleaned up while version {version} was written")
     conflict = _conflict(log, version - 1, _versions(newer))
     key = log_files.commit_key(version)
     try:
@@ -136,8 +136,8 @@ def _conflict(log: Log, version: int, found: Sequence[int]) -> DeltaConcurrentMo
         )
     return MetadataChangedException(
         table=log.url,
-        winner=f"version {version} is another one now" if found else f"version {version} is gone",
-        detail="the table was dropped or made anew since this write began",
+        winner=f"version {version} was replaced" if found else f"version {version} is gone",
+        detail="the table was dropped or recreated since this write began",
     )
 
 

@@ -221,7 +221,9 @@ class Transaction:
         mine = {action.app_id: action.version for action in self.actions if isinstance(action, Txn) and action.app_id == self.once}
         for action in winner.actions:
             if isinstance(action, Txn) and action.app_id in mine and action.version >= mine[action.app_id]:
-                detail = f"it recorded version {action.version} of the application {action.app_id}, of which this is {mine[action.app_id]}"
+                detail = (
+                    f"it recorded version {action.version} of the application {action.app_id}, and this write has {mine[action.app_id]}"
+                )
                 raise WriteAlreadyRecordedError(table=self.log.url, winner=str(winner), detail=detail)
 
     # --- stamps: what depends on the version, and on the one before
@@ -271,7 +273,7 @@ class Transaction:
         if self.base is not None and in_commit_timestamps_enabled(self.base.protocol, self.base.metadata):
             file = log_files.commit_name(self.behind.version)
             raise InvalidCommitError(
-                table=self.log.url, file=file, detail="it has no inCommitTimestamp, and the table's delta.enableInCommitTimestamps is true"
+                table=self.log.url, file=file, detail="it has no inCommitTimestamp, but delta.enableInCommitTimestamps is true"
             )
         found = self.log.env.store.head(log_files.commit_key(self.behind.version))
         return -1 if found is None else found.modified_ms

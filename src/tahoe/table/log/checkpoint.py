@@ -76,7 +76,7 @@ def read_checkpoint(store: Store, checkpoint: Checkpoint) -> tuple[list[Action],
         raise CorruptCheckpointError(table=store.url, file=checkpoint.files[0].name, detail=detail)
     sidecars = [sidecar_key(a) for a in actions if isinstance(a, Sidecar)]
     if len(set(sidecars)) != len(sidecars):
-        raise CorruptCheckpointError(table=store.url, file=checkpoint.files[0].name, detail="it names a sidecar more than once")
+        raise CorruptCheckpointError(table=store.url, file=checkpoint.files[0].name, detail="it lists a sidecar more than once")
     parts.extend(_open_part(store, key, has_files=True) for key in sidecars)
     if (twice := _named_twice(parts)) is not None:
         raise CorruptCheckpointError(table=store.url, file=checkpoint.files[0].name, detail=f"it has {twice} more than once")
@@ -182,7 +182,7 @@ def _open_part(store: Store, key: str, *, has_files: bool) -> Part:
 def _wrong_files(part: Part) -> str | None:
     """What no writer can have meant by the numbers of a checkpoint's files; None where nothing is wrong with them."""
     if not _is_counted(part.column("size_bytes")):
-        return "a file has no size, or one below zero"
+        return "a file has no size, or a negative one"
     vectors = part.column("deletion_vector").drop_null()
     if not len(vectors):
         return None

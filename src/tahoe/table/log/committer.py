@@ -64,4 +64,4 @@ def put_commit(env: Env, version: int, data: bytes) -> Outcome:
         except Exception as error:
             return Unknown(unanswered or error)
         env.sleep(_PAUSE_SECONDS * (attempt + 1))
-    return Unknown(unanswered or FileExistsError(f"the storage says that {key} exists, and that it does not"))
+    return Unknown(unanswered or FileExistsError(f"the storage returned that {key} exists, and then that it does not"))

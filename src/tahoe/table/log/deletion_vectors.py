@@ -46,7 +46,7 @@ def load_deletion_vector(log: Log, vector: DeletionVectorDescriptor, file: str, 
     """
     deleted = np.fromiter(load_bitmap(log, vector, file), dtype=np.int64, count=vector.cardinality)
     if rows is not None and len(deleted) and deleted[-1] >= rows:
-        detail = f"it marks row {deleted[-1]}, and the file has {rows} rows"
+        detail = f"it deletes row {deleted[-1]}, but the file has {rows} rows"
         raise DeletionVectorError(table=log.url, vector=vector.unique_id, file=file, detail=detail)
     return deleted
 

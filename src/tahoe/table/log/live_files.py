@@ -176,7 +176,7 @@ class CheckpointPart(Part):
         if self._rows is None:
             there = pc.is_valid(read["path"])
             if "size_bytes" in read and pc.any(pc.and_not(pc.is_valid(read["size_bytes"]), there)).as_py():
-                raise ValueError("a file has a size and no path")
+                raise ValueError("a file has a size but no path")
             self._rows = pc.indices_nonzero(there)
         # a snapshot is used by several threads: what they see of it is whole
         self._read.update({name: self._live(cast_column(column, COLUMNS[name][0])) for name, column in read.items()})

@@ -379,7 +379,7 @@ def _completed(read: Snapshot, version: int, actions: Sequence[Action]) -> tuple
         if isinstance(change, Whole) and _is_bare(change):
             add = known.get(log.canonical(change.file.path))
             if add is None:
-                detail = f"it removes {change.file.path}, which is not in the version before"
+                detail = f"it removes {change.file.path}, which is not in the previous version"
                 raise InvalidCommitError(table=log.url, file=commit_name(version), detail=detail)
             change = replace(change, file=replace(change.file, partition_values=add.partition_values, size_bytes=add.size_bytes))
         completed.append(change)
@@ -411,9 +411,9 @@ def _check(here: _Here, versions: FeedRange, read: Snapshot) -> None:
     if changed is None:
         return
     if here.is_change:
-        remedy = f"Read the changes up to version {here.version - 1}, and those from version {here.version} on, by themselves."
+        remedy = f"Read the changes up to version {here.version - 1} and from version {here.version} on separately."
     else:
-        remedy = "Start at a later version, or read the table at the versions themselves."
+        remedy = "Start at a later version, or read the table at each version with time travel."
     raise (IncompatibleChangesError if here.is_change else IncompatibleChangeDataError)(
         table=read.url,
         start=versions.start,
@@ -429,6 +429,6 @@ def _check_names(read: Snapshot) -> None:
     """A writer that knows the feed refuses such columns."""
     taken = [f.name for f in FIELDS if read.schema.find(f.name) is not None]
     if taken:
-        detail = f"it has a column {taken[0]} of its own"
-        remedy = "Rename the column, or read the table's versions themselves."
-        raise UnsupportedOperationError(operation="Reading the changes", table=read.url, detail=detail, remedy=remedy)
+        detail = f"the table itself has a column {taken[0]}"
+        remedy = "Rename the column, or read the table at each version with time travel."
+        raise UnsupportedOperationError(operation="Reading the change data feed", table=read.url, detail=detail, remedy=remedy)

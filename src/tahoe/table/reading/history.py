@@ -161,7 +161,7 @@ def parse_timestamp(value: str | date, *, table: str) -> int:
         since_epoch = (moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).astimezone(UTC) - _EPOCH
         return since_epoch // timedelta(milliseconds=1)  # exact, which a float is not
     except (ValueError, OverflowError) as error:
-        raise InvalidTimeTravelError(table=table, detail=f"{value!r} is no timestamp") from error
+        raise InvalidTimeTravelError(table=table, detail=f"{value!r} is not a timestamp") from error
 
 
 def _text(timestamp_ms: int) -> str:

@@ -194,7 +194,7 @@ def _check_calendar(raw: pa.Table | None, footer: Mapping[bytes, bytes], snapsho
             raise UnsupportedOperationError(
                 operation=f"Reading {file.path} without Spark's engine",
                 table=snapshot.url,
-                detail=f"its column {name} has days before 1582-10-15 in the Julian calendar",
+                detail=f"its column {name} has dates before 1582-10-15 in the Julian calendar",
                 remedy=WITH_SPARKS_ENGINE,
             )
 
@@ -276,7 +276,7 @@ def _conform(raw: pa.Table, name: str, field: Field, snapshot: SnapshotState, fi
     try:
         return pa.chunked_array([conform(chunk, field.type, match) for chunk in column.chunks], type=arrow_type(field.type))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
-        detail = f"column {field.name} is {column.type} in it and {field.type} in the table ({error})"
+        detail = f"column {field.name} is {column.type} in the file but {field.type} in the table ({error})"
         raise InvalidDataFileError(table=snapshot.url, file=file.path, detail=detail) from error
 
 
@@ -304,7 +304,7 @@ def conform(values: pa.Array, data_type: DataType, match: Match) -> pa.Array:
             return pc.if_else(values.is_valid(), rebuilt, pa.scalar(None, wanted)) if values.null_count else rebuilt
         case _ if data_type == VARIANT:
             if values.type.get_field_index(_SHREDDED) >= 0:
-                raise pa.ArrowNotImplementedError("its variants are shredded, which only Spark reads")
+                raise pa.ArrowNotImplementedError("it contains shredded variants, which only Spark can read")
             children = [values.flatten()[values.type.get_field_index(f.name)].cast(f.type) for f in wanted]
             return _struct(children, wanted, values)
         case _:

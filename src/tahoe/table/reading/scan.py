@@ -157,7 +157,7 @@ class Scan:
 def _partition_field(snapshot: SnapshotState, name: str) -> Field:
     field = snapshot.schema.find(name)
     if field is None:
-        detail = f"the table is partitioned by {name}, and its schema has no such column"
+        detail = f"the table is partitioned by {name}, but its schema has no such column"
         raise InvalidActionError(table=snapshot.url, action="metaData", detail=detail)
     return field
 

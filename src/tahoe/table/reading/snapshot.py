@@ -188,7 +188,7 @@ def _find_again(log: Log, version: int, paths: pa.ChunkedArray) -> Part:
     again = load_snapshot(log, version).live
     order = pc.index_in(paths, value_set=again.column("path"))
     if order.null_count:
-        detail = f"its checkpoint was deleted, and version {version} has no file {paths.filter(order.is_null())[0]} now"
+        detail = f"its checkpoint was deleted, and version {version} no longer has the file {paths.filter(order.is_null())[0]}"
         raise MissingVersionError(table=log.url, version=version, detail=detail)
     return ReorderedPart(again, one_array(order))
 

@@ -100,13 +100,13 @@ def _check_partition_values(snapshot: Snapshot) -> Iterator[Finding]:
     for name in snapshot.partition_columns:
         field = snapshot.schema.find(name)
         if field is None:
-            detail = f"the table is partitioned by {name}, and its schema has no such column"
+            detail = f"the table is partitioned by {name}, but its schema has no such column"
             yield finding(Kind.WRONG_PARTITION_VALUE, file=None, version=snapshot.version, detail=detail)
             continue
         try:
             typed_partition_values(values, stored_name(field, snapshot.column_mapping_mode), field.type, snapshot.log.zone)
         except InvalidPartitionValueError as error:
-            detail = f"{error.parameters['value']!r} is no value of {name}, whose type is {field.type}"
+            detail = f"{error.parameters['value']!r} is not a valid value of {name}, whose type is {field.type}"
             yield finding(Kind.WRONG_PARTITION_VALUE, file=None, version=snapshot.version, detail=detail)
 
 
@@ -124,7 +124,9 @@ def _check_row_ids(snapshot: Snapshot) -> Iterator[Finding]:
         return
     first, rows = snapshot.live.column("base_row_id"), snapshot.live.statistics(StatisticsRequest({})).column("num_records")
     for path in snapshot.live.column("path").filter(pc.is_null(first)).to_pylist():
-        yield finding(Kind.WRONG_ROW_IDS, file=path, version=snapshot.version, detail="it has no base row id, and the table tracks rows")
+        yield finding(
+            Kind.WRONG_ROW_IDS, file=path, version=snapshot.version, detail="it has no base row id, but the table has row tracking"
+        )
     columns = {"path": snapshot.live.column("path"), "first": first, "after": pc.add(first, rows)}
     ranges = sorted_table(pa.table(columns).drop_null(), ["first"])
     if not ranges.num_rows:
@@ -133,7 +135,7 @@ def _check_row_ids(snapshot: Snapshot) -> Iterator[Finding]:
     ends = one_array(ranges.column("after"))
     overlaps = pc.fill_null(pc.greater(ends, pa.concat_arrays([one_array(ranges.column("first"))[1:], pa.array([given])])), False)
     for row in ranges.filter(overlaps).to_pylist():
-        detail = f"its row ids end before {row['after']}, and others begin, or the mark of the table is reached, before that"
+        detail = f"its row ids, which end before {row['after']}, overlap those of another file or exceed the table's high-water mark"
         yield finding(Kind.WRONG_ROW_IDS, file=row["path"], version=snapshot.version, detail=detail)
 
 
@@ -218,10 +220,10 @@ class _Examination:
 
     def __call__(self, file: _File) -> list[Finding]:
         if file.info is None:
-            return [self._finding(Kind.MISSING_DATA_FILE, file, f"there is nothing at {file.url}")]
+            return [self._finding(Kind.MISSING_DATA_FILE, file, f"{file.url} does not exist")]
         found = []
         if file.info.size_bytes != file.size_bytes:
-            detail = f"the log says {file.size_bytes} bytes, and it has {file.info.size_bytes}"
+            detail = f"the log says {file.size_bytes} bytes, but it has {file.info.size_bytes}"
             found.append(self._finding(Kind.WRONG_SIZE, file, detail))
         try:
             store, key = self._snapshot.log.locate(file.url)
@@ -247,7 +249,7 @@ class _Examination:
         if claimed is None:
             yield "its statistics are no JSON object"
         elif claimed.num_records is not None and claimed.num_records != footer.num_rows:
-            yield f"the log says {claimed.num_records} rows, and it has {footer.num_rows}"
+            yield f"the log says {claimed.num_records} rows, but it has {footer.num_rows}"
         else:
             columns = comparable_columns(footer, self._physical)
             yield from _contradictions(claimed, footer_statistics(footer, columns), columns)
@@ -273,16 +275,16 @@ def _contradictions(claimed: Statistics, actual: Statistics, columns: dict[tuple
         nulls, rows = actual.null_count.get(path), actual.num_records
         said = claimed.null_count.get(path)
         if nulls is not None and ((said == 0 and nulls > 0) or (rows and said == rows and nulls < rows)):
-            yield f"the log says {said} nulls in {name}, and it has {nulls}"
+            yield f"the log says {said} nulls in {name}, but it has {nulls}"
         low, high = (_exact(bounds.get(path), data_type) for bounds in (actual.min_values, actual.max_values))
         if low is None or high is None:
             continue
         slack = _MILLISECOND if data_type in (TIMESTAMP, TIMESTAMP_NTZ) else None
         said_low, said_high = claimed.min_values.get(path), claimed.max_values.get(path)
         if _is_above(said_low, low, slack):
-            yield f"the log says that {name} is at least {said_low}, and it has {low}"
+            yield f"the log says that {name} is at least {said_low}, but it contains {low}"
         if _is_above(high, said_high, slack):
-            yield f"the log says that {name} is at most {said_high}, and it has {high}"
+            yield f"the log says that {name} is at most {said_high}, but it contains {high}"
 
 
 def _exact(value: Any, data_type: DataType) -> Any:

@@ -60,29 +60,32 @@ class Finding:
 
 
 _RESTORE_DATA = "Restore the file from a copy, read a version without it, or remove it from the table."
-_DROP_CHECKPOINT = "If the commits before it are still there, delete it and _last_checkpoint: the table does not need it then."
+_DROP_CHECKPOINT = "If the commits before it still exist, delete it and _last_checkpoint: the table can be read without it."
 
 # How bad each kind is, and what to do about it.
 _RULES: Mapping[Kind, tuple[Severity, str]] = {
-    Kind.UNREADABLE_TABLE: (Severity.ERROR, "Mend what the log lacks from a copy, or read an older version."),
-    Kind.ILLEGAL_LOG_FILE: (Severity.ERROR, "The writer of that file is at fault; restore it from a copy, or read a version before it."),
+    Kind.UNREADABLE_TABLE: (Severity.ERROR, "Restore the missing parts of the log from a copy, or read an older version."),
+    Kind.ILLEGAL_LOG_FILE: (
+        Severity.ERROR,
+        "This is a bug in the writer of that file. Restore it from a copy, or read an earlier version.",
+    ),
     Kind.MISSING_VERSIONS: (Severity.WARNING, "Restore the missing commits from a copy if these versions matter."),
     Kind.BROKEN_CHECKPOINT: (Severity.ERROR, _DROP_CHECKPOINT),
-    Kind.INCOMPLETE_CHECKPOINT: (Severity.WARNING, "Its writer did not finish, and readers pass over it; its parts can be deleted."),
+    Kind.INCOMPLETE_CHECKPOINT: (Severity.WARNING, "Its writer did not finish it, and readers ignore it. Its parts can be deleted."),
     Kind.WRONG_CHECKPOINT: (Severity.ERROR, _DROP_CHECKPOINT),
-    Kind.WRONG_COMPACTED_LOG: (Severity.ERROR, "Delete it: the commits that it stands for are still there."),
+    Kind.WRONG_COMPACTED_LOG: (Severity.ERROR, "Delete it: the commits that it contains still exist."),
     Kind.WRONG_CHECKSUM_FILE: (Severity.WARNING, "Delete it: it only saves time."),
-    Kind.BROKEN_HINT: (Severity.WARNING, "Delete it: it only saves a longer listing, and the next checkpoint writes it again."),
-    Kind.ILLEGAL_PATH: (Severity.ERROR, "The writer of that path is at fault; read a version before it."),
+    Kind.BROKEN_HINT: (Severity.WARNING, "Delete it: it only shortens listings, and the next checkpoint writes it again."),
+    Kind.ILLEGAL_PATH: (Severity.ERROR, "This is a bug in the writer of that path. Read an earlier version."),
     Kind.DUPLICATE_FILE: (Severity.ERROR, "Its rows are read more than once: remove the file from the table, and add it once."),
-    Kind.WRONG_ROW_IDS: (Severity.ERROR, "The writer of that file is at fault; write its rows anew, and remove it."),
+    Kind.WRONG_ROW_IDS: (Severity.ERROR, "This is a bug in the writer of that file. Rewrite its rows, and remove it."),
     Kind.MISSING_DATA_FILE: (Severity.ERROR, _RESTORE_DATA),
     Kind.WRONG_SIZE: (Severity.ERROR, _RESTORE_DATA),
     Kind.UNREADABLE_DATA_FILE: (Severity.ERROR, _RESTORE_DATA),
-    Kind.WRONG_STATISTICS: (Severity.ERROR, "Queries may skip rows of it: write the file's rows anew, and remove it."),
-    Kind.WRONG_PARTITION_VALUE: (Severity.ERROR, "Write the rows of its files anew, and remove them."),
-    Kind.BAD_DELETION_VECTOR: (Severity.ERROR, "Restore the vector's file from a copy, or read a version before it."),
-    Kind.ORPHAN_TEMPORARY_FILE: (Severity.WARNING, "A writer was interrupted; nothing refers to the file, and it can be deleted."),
+    Kind.WRONG_STATISTICS: (Severity.ERROR, "Queries may skip rows of it: rewrite its rows, and remove it."),
+    Kind.WRONG_PARTITION_VALUE: (Severity.ERROR, "Rewrite the rows of its files, and remove the files."),
+    Kind.BAD_DELETION_VECTOR: (Severity.ERROR, "Restore the vector's file from a copy, or read an earlier version."),
+    Kind.ORPHAN_TEMPORARY_FILE: (Severity.WARNING, "A writer was interrupted. Nothing refers to the file, so it can be deleted."),
 }
 
 

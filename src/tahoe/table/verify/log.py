@@ -58,11 +58,11 @@ def check_checksum_file(snapshot: Snapshot) -> Iterator[Finding]:
     except ValueError:
         body = None
     if not isinstance(body, dict):
-        yield finding(Wrong.WRONG_CHECKSUM_FILE, file=name, version=snapshot.version, detail="it is no JSON object")
+        yield finding(Wrong.WRONG_CHECKSUM_FILE, file=name, version=snapshot.version, detail="it is not a JSON object")
         return
     for key, found in (("numFiles", len(snapshot.live)), ("tableSizeBytes", snapshot.live.size_bytes)):
         if body.get(key, found) != found:
-            detail = f"{key} is {body[key]}, and the log adds up to {found}"
+            detail = f"{key} is {body[key]}, but according to the log it is {found}"
             yield finding(Wrong.WRONG_CHECKSUM_FILE, file=name, version=snapshot.version, detail=detail)
 
 
@@ -76,9 +76,9 @@ def _check_hint(log: Log) -> Iterator[Finding]:
         return
     name = log_files.LAST_CHECKPOINT.rpartition("/")[2]
     if hint is None:
-        yield finding(Wrong.BROKEN_HINT, file=name, version=None, detail="it is no JSON object with a version, or its checksum is wrong")
+        yield finding(Wrong.BROKEN_HINT, file=name, version=None, detail="it is not a JSON object with a version, or its checksum is wrong")
     elif all(c.version != hint.version for c in log_files.complete_checkpoints(log.list_files())):
-        detail = f"it names the checkpoint of version {hint.version}, which is not there or has lost a part"
+        detail = f"it points to the checkpoint of version {hint.version}, which does not exist or is incomplete"
         yield finding(Wrong.BROKEN_HINT, file=name, version=hint.version, detail=detail)
 
 
@@ -97,7 +97,7 @@ def _check_completeness(files: Sequence[LogFile]) -> Iterator[Finding]:
     whole = {file.name for checkpoint in checkpoints for file in checkpoint.files}
     for file in files:
         if file.is_checkpoint and file.name not in whole:
-            detail = f"the multi-part checkpoint that it is part {file.part} of has not all of its {file.parts} parts"
+            detail = f"it is part {file.part} of a multi-part checkpoint of which some of the {file.parts} parts are missing"
             yield finding(Wrong.INCOMPLETE_CHECKPOINT, file=file.name, version=file.version, detail=detail)
 
 
@@ -168,9 +168,9 @@ def _check_in_commit_timestamp(running: _Replay, commit: LogFile, actions: Itera
     info = next((a for a in actions if isinstance(a, CommitInfo)), None)
     before, running.timestamp_ms = running.timestamp_ms, info.in_commit_timestamp_ms if info is not None else None
     if running.timestamp_ms is None:
-        detail = "in-commit timestamps are enabled, and it has none"
+        detail = "in-commit timestamps are enabled, but it has none"
     elif before is not None and running.timestamp_ms <= before:
-        detail = f"its in-commit timestamp {running.timestamp_ms} is not after the one before it, {before}"
+        detail = f"its in-commit timestamp {running.timestamp_ms} is not later than the previous one, {before}"
     else:
         return
     yield finding(Wrong.ILLEGAL_LOG_FILE, file=commit.name, version=commit.version, detail=detail)
@@ -200,15 +200,15 @@ def _differences(commits: _Replay, checkpoint: _Replay) -> Iterator[str]:
     """What a checkpoint says otherwise than the commits up to its version."""
     mine, theirs = commits.state, checkpoint.state
     if _protocol(mine.protocol) != _protocol(theirs.protocol):
-        yield f"its protocol is {theirs.protocol}, and the commits have {mine.protocol}"
+        yield f"its protocol is {theirs.protocol}, but that of the commits is {mine.protocol}"
     if _metadata(mine.metadata) != _metadata(theirs.metadata):
         yield "its metaData differs from that of the commits"
     for app_id, txn in theirs.txns.items():  # a checkpoint may leave out old ones, but not say other things of those it has
         known = mine.txns.get(app_id)
         if known is None or known.version != txn.version:
-            yield f"it has version {txn.version} for application {app_id}, and the commits {None if known is None else known.version}"
+            yield f"it has version {txn.version} for application {app_id}, but the commits have {None if known is None else known.version}"
     if {d.domain: d.configuration for d in mine.domains.values()} != {d.domain: d.configuration for d in theirs.domains.values()}:
-        yield f"it has the domains {sorted(theirs.domains)}, and the commits {sorted(mine.domains)}, or their configurations differ"
+        yield f"it has the domains {sorted(theirs.domains)} but the commits have {sorted(mine.domains)}, or their configurations differ"
     if theirs.metadata is not None and theirs.protocol is not None:
         mode, schema = mapping_mode(theirs.protocol, theirs.metadata.configuration), theirs.metadata.schema
         columns = [stored_name(f, mode) for name in theirs.metadata.partition_columns if (f := schema.find(name))]
@@ -279,7 +279,7 @@ def _file_differences(commits: pa.Table, checkpoint: pa.Table) -> Iterator[str]:
     keys = [_row_keys(table) for table in (commits, checkpoint)]
     lost, extra = (sorted(mine.keys() - theirs.keys()) for mine, theirs in (keys, keys[::-1]))
     changed = sorted(key for key in keys[0].keys() & keys[1].keys() if keys[0][key] != keys[1][key])
-    for what, found in (("lacks", lost), ("has files that are not live,", extra), ("tells size or partition otherwise of", changed)):
+    for what, found in (("lacks", lost), ("has files that are not live,", extra), ("has another size or partition for", changed)):
         if found:
             named = ", ".join(path for path, _ in found[:_NAMED_MAX])
             yield f"it {what} {named}" + (f" and {len(found) - _NAMED_MAX} more" if len(found) > _NAMED_MAX else "")
@@ -308,13 +308,13 @@ def _compaction_differences(expected: State, found: State, commits: Iterable[Ite
     if (_protocol(expected.protocol), _metadata(expected.metadata)) != (_protocol(found.protocol), _metadata(found.metadata)):
         yield "its protocol or metaData differs from that of its commits"
     if _versions(expected.txns) != _versions(found.txns):
-        yield "its application transactions differ from those of its commits"
+        yield "its transaction identifiers differ from those of its commits"
     if _sizes(expected.adds) != _sizes(found.adds):
-        yield "it adds other files than its commits do"
+        yield "its added files differ from those of its commits"
     made_here = {a.path for actions in commits for a in actions if isinstance(a, Add)}
     lost = {key for key, remove in expected.removes.items() if remove.path not in made_here} - found.removes.keys()
     if lost or found.removes.keys() - expected.removes.keys():
-        yield "it removes other files than its commits do"
+        yield "its removed files differ from those of its commits"
 
 
 def _versions(txns: Mapping[str, Txn]) -> dict[str, int]:

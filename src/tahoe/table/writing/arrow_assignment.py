@@ -51,8 +51,8 @@ def _column(data: pa.Table, position: int | None, field: Field, table: str, *, i
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
             raise SchemaMismatchError(
                 table=table,
-                detail=f"column {field.name} is {given.type}, and the table has {field.type} ({error})",
-                remedy="Cast the column before it is appended.",
+                detail=f"column {field.name} is {given.type}, but {field.type} in the table ({error})",
+                remedy="Cast the column before the append.",
             ) from error
         column = pa.chunked_array([_as_stored(chunk) for chunk in chunks] if is_text else chunks, type=wanted)
     if not field.nullable and column.null_count:
@@ -134,13 +134,13 @@ def _limited(values: pa.Array, field: Field, table: str) -> pa.Array:
         raise UnsupportedOperationError(
             operation="Appending Arrow data",
             table=table,
-            detail=f"column {field.name} is {declared}, whose lengths are not checked",
+            detail=f"column {field.name} contains {declared}, whose lengths cannot be checked",
             remedy=remedy,
         )
     limit = int(found[2])
     is_long = pc.greater(pc.utf8_length(values), limit)
     cut = pc.if_else(is_long, pc.utf8_slice_codeunits(values, 0, limit), values)
     if pc.any(pc.and_(is_long, pc.greater(pc.utf8_length(pc.utf8_rtrim(values, " ")), limit))).as_py():
-        detail = f"column {field.name} is {declared}, and the data has longer text in it"
-        raise SchemaMismatchError(table=table, detail=detail, remedy="Shorten the text before it is appended.")
+        detail = f"column {field.name} is {declared}, but the data contains longer strings"
+        raise SchemaMismatchError(table=table, detail=detail, remedy="Shorten the strings before the append.")
     return pc.utf8_rpad(cut, limit) if found[1] == "char" else cut

@@ -124,7 +124,7 @@ def _write(plan: WritePlan, rows: pa.Table, *, minted: Sequence[str] = (), folde
         return written if folder else _with_statistics(plan, written, minted)
     except FileNotFoundError as error:
         delete_files(plan, written)
-        winner, detail = "a file that was just written is gone", "the table was dropped or made anew since this write began"
+        winner, detail = "a file that was just written is gone", "the table was dropped or recreated since this write began"
         raise MetadataChangedException(table=url, winner=winner, detail=detail) from error
     except (DeltaError, OSError, pa.ArrowException):
         delete_files(plan, written)
@@ -149,7 +149,7 @@ def _check_structs(plan: WritePlan) -> None:
     """A Parquet file has no place for a struct without fields."""
     for path, column in walk_fields(plan.schema):
         if Struct(()) in types_in(column.type):
-            raise UnsupportedDataTypeError(table=plan.url, column=".".join(path), type="a struct without fields, or holds one")
+            raise UnsupportedDataTypeError(table=plan.url, column=".".join(path), type="a struct without fields, or contains one")
 
 
 def _partitions(data: pa.Table, plan: WritePlan) -> Iterator[_Part]:

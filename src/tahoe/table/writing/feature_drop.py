@@ -58,7 +58,7 @@ def drop_feature(
     if truncate_history:
         snapshot = table.snapshot()
         if cleared:
-            detail = f"version {snapshot.version} uses it no more, but versions before do that can still be read"
+            detail = f"version {snapshot.version} no longer uses it, but earlier versions that can still be read do"
             raise FeatureDropWaitsError(feature=feature.name, table=table.url, detail=detail, remedy=wait_for(snapshot))
         clean_log(snapshot, DROP_FEATURE_RETENTION.get(snapshot.properties, table=table.url))
     with TransactionBuilder(table, engine=engine) as changes:

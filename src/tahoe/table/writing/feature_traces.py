@@ -44,7 +44,7 @@ def check_given_up(feature: Feature, snapshot: Snapshot, *, truncate_history: bo
         remedy = "Remove them first: set_domain(name, None) in a transaction."
         raise FeatureInUseError(feature=feature.name, table=snapshot.url, detail=detail, remedy=remedy)
     if truncate_history and is_in_history(feature, snapshot):
-        detail = "versions that can still be read use it"
+        detail = "earlier versions that can still be read use it"
         raise FeatureInHistoryError(feature=feature.name, table=snapshot.url, detail=detail, remedy=wait_for(snapshot))
 
 
@@ -56,9 +56,9 @@ def check_files(feature: Feature, snapshot: Snapshot) -> None:
     """
     detail = ""
     if feature.name == _VECTORS and snapshot.live.has_deletion_vectors:
-        detail, remedy = "files of the table have deletion vectors", "Write them again first: REORG TABLE ... APPLY (PURGE)."
+        detail, remedy = "files of the table have deletion vectors", "Rewrite them first: REORG TABLE ... APPLY (PURGE)."
     elif feature.name == clustering.FEATURE and snapshot.clustering_columns:
-        detail, remedy = "the table is clustered", "Give that up first: ALTER TABLE ... CLUSTER BY NONE."
+        detail, remedy = "the table is clustered", "Disable clustering first: ALTER TABLE ... CLUSTER BY NONE."
     if detail:
         raise FeatureInUseError(feature=feature.name, table=snapshot.url, detail=detail, remedy=remedy)
 
@@ -75,10 +75,10 @@ def check_history_matters(feature: Feature, *, truncate_history: bool, table: st
         NoHistoryToTruncateError, CheckpointProtectionKeptError: the history would have to be cut off for it, or need not be.
     """
     if truncate_history and not feature.is_reader_feature and feature.name != _PROTECTION:
-        detail, remedy = "old versions are read without it", "Leave TRUNCATE HISTORY out."
+        detail, remedy = "readers do not need it for earlier versions", "Leave out TRUNCATE HISTORY."
         raise NoHistoryToTruncateError(feature=feature.name, table=table, detail=detail, remedy=remedy)
     if feature.name == _PROTECTION and not truncate_history:
-        detail, remedy = "it protects the history", "Truncate that: ALTER TABLE ... DROP FEATURE checkpointProtection TRUNCATE HISTORY."
+        detail, remedy = "it protects the history", "Use ALTER TABLE ... DROP FEATURE checkpointProtection TRUNCATE HISTORY."
         raise CheckpointProtectionKeptError(feature=feature.name, table=table, detail=detail, remedy=remedy)
 
 
@@ -86,7 +86,7 @@ def wait_for(snapshot: Snapshot) -> str:
     """What the user can do about a history that is too young to be cut off."""
     hours = DROP_FEATURE_RETENTION.get(snapshot.properties, table=snapshot.url).total_seconds() / 3600
     name = DROP_FEATURE_RETENTION.name
-    return f"Repeat this when {hours:g} hours have passed ({name}), or leave TRUNCATE HISTORY out where that is possible."
+    return f"Retry after {hours:g} hours ({name}), or leave out TRUNCATE HISTORY if possible."
 
 
 def domains_of(feature: Feature, snapshot: Snapshot) -> Iterable[DomainMetadata]:

@@ -224,10 +224,10 @@ class OpenTransaction:
     def _check_open(self) -> None:
         if not self._is_open:
             raise UnsupportedOperationError(
-                operation="Going on with a transaction",
+                operation="Continuing a transaction",
                 table=self.table.url,
-                detail="it is over",
-                remedy="Begin another one with Table.transaction().",
+                detail="it has ended",
+                remedy="Begin a new one with Table.transaction().",
             )
 
     def _did(self, name: str, parameters: Mapping[str, Any], **metrics: int) -> None:

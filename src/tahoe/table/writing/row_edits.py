@@ -97,7 +97,7 @@ class RowEdits(OpenTransaction):
         ((key, add),) = self._files([path]).items()
         wanted, total = sorted(rows), self._num_records(add)
         if wanted and not 0 <= wanted[0] <= wanted[-1] < total:
-            raise self._invalid("rows", wanted[-1] if wanted[0] >= 0 else wanted[0], f"{path} has the rows 0 to {total - 1}")
+            raise self._invalid("rows", wanted[-1] if wanted[0] >= 0 else wanted[0], f"{path} has rows 0 to {total - 1}")
         count = self._delete({key: (add, BitMap64(wanted))})
         self._did("DELETE", {"path": path}, numDeletedRows=count)
         return count
@@ -117,7 +117,7 @@ class RowEdits(OpenTransaction):
         self._check_removes_data()
         read = self._read(where)
         if has_unknown(read.predicate):
-            raise InvalidPredicateError(table=self.table.url, predicate=str(read.predicate), detail="a part of it is not known")
+            raise InvalidPredicateError(table=self.table.url, predicate=str(read.predicate), detail="a part of it cannot be evaluated")
         found = {self._canonical(add.path): (add, self._matching(read, add)) for add in read.snapshot.scan(read.predicate).adds()}
         count = self._delete(found)
         self._reads.append(read)

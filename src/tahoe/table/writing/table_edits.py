@@ -228,7 +228,7 @@ class TableEdits(OpenTransaction):
         """The files that this transaction adds must have statistics of the columns by which the table is clustered from it on."""
         lacking = ", ".join(clustering.columns_without_statistics(domain, self._draft.adds))
         if lacking:
-            detail, remedy = "rows were appended before, without statistics of them", "Cluster the table first, and append then."
+            detail, remedy = "rows were appended earlier without statistics for them", "Cluster the table before the append."
             raise ClusteringStatisticsError(table=self.table.url, columns=lacking, detail=detail, remedy=remedy)
 
     def _clustering_columns(self, definition: TableConfiguration) -> tuple[Path, ...]:
@@ -257,8 +257,8 @@ class TableEdits(OpenTransaction):
     def _needed(self, error: type[SchemaMismatchError], path: Path, what: str) -> SchemaMismatchError:
         return error(
             table=self.table.url,
-            detail=f"column {column_changes.dotted(path)} would be gone, or have another name or type, and {what} needs it",
-            remedy="Drop what needs it first, or keep the column.",
+            detail=f"column {column_changes.dotted(path)} would be dropped, renamed or retyped, but {what} depends on it",
+            remedy="Drop what depends on it first, or keep the column.",
         )
 
     @takes(name=TEXT, expression=TEXT)
@@ -374,8 +374,8 @@ class TableEdits(OpenTransaction):
             raise UnsupportedOperationError(
                 operation="Keeping partition columns in data files",
                 table=self.table.url,
-                detail="the files that are there do not hold them",
-                remedy="Make a new table with this property, and write the rows there.",
+                detail="existing files do not contain them",
+                remedy="Create a new table with this property, and write the rows to it.",
             )
 
     @takes(domain=TEXT, configuration=or_none(TEXT))
@@ -387,7 +387,7 @@ class TableEdits(OpenTransaction):
         """
         self._check_open()
         if domain.lower().startswith(_SYSTEM_DOMAINS):
-            raise self._invalid("domain", domain, "domains that begin with delta. belong to the protocol's features")
+            raise self._invalid("domain", domain, "domains that start with delta. belong to table features")
         known = self._draft.domains.get(domain) or self.snapshot.domains.get(domain)
         if configuration is None and (known is None or known.removed):
             raise self._invalid("domain", domain, "the table has no such domain")

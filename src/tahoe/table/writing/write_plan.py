@@ -460,7 +460,7 @@ def _metadata(
     )
     check_writable(protocol, metadata, table=table.url)
     if before is not None and partition_columns != before.partition_columns and _is_for_iceberg(protocol, metadata):
-        detail = "the partitioning of a table that is compatible with Iceberg cannot be changed"
+        detail = "the partitioning of a table with Iceberg compatibility cannot be changed"
         raise InvalidOptionError(option="partitionBy", value=", ".join(partition_columns), table=table.url, detail=detail)
     return metadata
 
@@ -488,7 +488,7 @@ def _partition_columns(schema: Struct, names: Sequence[str], url: str) -> tuple[
     if len(set(found)) < len(found):
         raise DuplicateColumnsError(table=url, columns=", ".join(sorted({name for name in found if found.count(name) > 1})))
     if found and len(found) == len(schema):
-        detail = "a table needs a column that is not a partition column"
+        detail = "at least one column must not be a partition column"
         raise InvalidOptionError(option="partitionBy", value=", ".join(found), table=url, detail=detail)
     return tuple(found)
 
@@ -518,9 +518,9 @@ def _check_void(schema: Struct, *, table: str) -> None:
 def _check_void_inside(path: tuple[str, ...], data_type: Any, table: str) -> None:
     match data_type:
         case Array() | Map() if any(t == VOID for t in types_in(data_type)):
-            raise UnsupportedDataTypeError(table=table, column=".".join(path), type=f"{data_type}, which holds void")
+            raise UnsupportedDataTypeError(table=table, column=".".join(path), type=f"{data_type}, which contains void")
         case Struct(fields) if fields and all(f.type == VOID for f in fields):
-            raise UnsupportedDataTypeError(table=table, column=".".join(path), type=f"{data_type}, which holds nothing but void")
+            raise UnsupportedDataTypeError(table=table, column=".".join(path), type=f"{data_type}, which contains only void")
         case _:
             pass
 
@@ -565,15 +565,15 @@ def _check_options(table: TableReader, request: WriteRequest) -> None:
     option = "replaceWhere" if request.replace_where is not None else matching
     partial = option or ("partitionOverwriteMode" if request.dynamic_partitions else None)
     if request.overwrite_schema and partial is not None and request.mode == "overwrite":
-        detail = f"the schema can only be replaced together with all rows, and {partial} keeps some"
+        detail = f"the schema can only be replaced if all rows are overwritten, but {partial} keeps some"
         raise InvalidOptionError(option="overwriteSchema", value="true", table=table.url, detail=detail)
     if option is None:
         return
     value = request.replace_where or request.matching
     if request.mode != "overwrite":
-        raise InvalidOptionError(option=option, value=value, table=table.url, detail="it needs mode overwrite")
+        raise InvalidOptionError(option=option, value=value, table=table.url, detail="it requires mode overwrite")
     if request.dynamic_partitions:
-        detail = "it cannot be used together with partitionOverwriteMode=dynamic"
+        detail = "it cannot be combined with partitionOverwriteMode=dynamic"
         raise InvalidOptionError(option=option, value=value, table=table.url, detail=detail)
 
 
@@ -604,7 +604,7 @@ def _evolved(table: TableReader, request: WriteRequest, snapshot: Snapshot) -> t
         raise SchemaMismatchError(
             table=table.url,
             detail=f"the table has no column {', '.join(new)} (it has {', '.join(snapshot.schema.names)})",
-            remedy="Drop the column from the data, or let it into the table with option mergeSchema=true.",
+            remedy="Drop the column from the data, or add it to the table with option mergeSchema=true.",
         )
     widens = widening_of(snapshot.protocol, snapshot.metadata, table=table.url) if request.merge_schema else None
     merged = merge_schemas(snapshot.schema, request.schema, widens, _fixed_columns(snapshot) if widens is not None else frozenset())
@@ -628,9 +628,9 @@ def _fixed_columns(snapshot: Snapshot) -> frozenset[str]:
 
 def _check_losses(table: TableReader, schema: Struct, data: Struct, *, is_widened: bool) -> None:
     """Refuse data of which a write that may change the table would drop digits, or times of days, without a word."""
-    found = [f"column {'.'.join(path)} is {known}, and the data has {given}" for path, known, given in losses(schema, data)]
+    found = [f"column {'.'.join(path)} is {known}, but {given} in the data" for path, known, given in losses(schema, data)]
     if found:
-        why = "a rule of the table needs their types" if is_widened else "type widening is not enabled"
+        why = "an expression of the table depends on the type" if is_widened else "type widening is not enabled"
         raise SchemaMismatchError(
             table=table.url,
             detail=f"{'; '.join(found)}; mergeSchema does not widen it, because {why}",
@@ -656,7 +656,7 @@ def _replace_where(table: TableReader, request: WriteRequest, metadata: Metadata
     if not request.finds_rows and not _is_about(predicate, metadata.partition_columns):
         allowed = ", ".join(metadata.partition_columns) or "there are none"
         others = sorted({".".join(c.path) for c in columns_of(predicate)})
-        detail = f"without Spark's engine it may only name partition columns ({allowed}), and names {', '.join(others)}"
+        detail = f"without Spark it may reference only partition columns ({allowed}), but references {', '.join(others)}"
         raise InvalidOptionError(option="replaceWhere", value=request.replace_where, table=table.url, detail=detail)
     return predicate
 
