@@ -39,7 +39,7 @@ class Op:
     """One transaction of a writer.
 
     The model's: `insert` a row; `update` gives all rows of a key one value; `delete` takes them away; files are rewritten. Beyond it:
-    `deletion` and `remark` are delete and update through vectors; `overwrite` leaves nothing but one row; `clear` leaves nothing; `compact`
+    `mark` and `remark` are delete and update through vectors; `overwrite` leaves nothing but one row; `clear` leaves nothing; `compact`
     makes one file of all; `copy` gives the values of a key's rows to the key C, so that what it read decides what it writes.
     """
 
@@ -57,7 +57,7 @@ class Op:
                 return rows | {(self.key, self.value)}
             case "update" | "remark":
                 return others | {(self.key, self.value)} if others != rows else rows
-            case "delete" | "deletion":
+            case "delete" | "mark":
                 return others
             case "overwrite":
                 return frozenset({(self.key, self.value)})
@@ -122,7 +122,7 @@ def _planned(base: Snapshot, op: Op, name: str, *, partitioned: bool) -> tuple[l
             return (actions, {}, Intent(reads=EVERYTHING, removed_paths=frozenset(files))) if actions else None
         case "compact":
             return _compaction(base, files, name, partitioned=partitioned)
-        case "deletion" | "remark" if hits:
+        case "mark" | "remark" if hits:
             deletions = {path: RowDeletion(file=files[path], rows=rows) for path, rows in hits.items()}
             return [new] if op.kind == "remark" else [], deletions, Intent(reads=by_key, is_exact=True)
         case "update" | "delete" if hits:
