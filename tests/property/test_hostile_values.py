@@ -208,5 +208,5 @@ def test_a_field_that_is_there_twice_is_an_error_of_the_log():
     field = {"name": "c", "type": "long", "nullable": True, "metadata": {}}
     log = make_log([])
     put_commit(log.env, 0, [PROTOCOL, replace(METADATA, schema_string=json.dumps({"type": "struct", "fields": [field, field]}))])
-    with pytest.raises(DuplicateColumnsError, match="called c"):
+    with pytest.raises(DuplicateColumnsError, match="duplicate columns: c;"):
         load_snapshot(log)
