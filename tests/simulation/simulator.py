@@ -29,6 +29,7 @@ from tahoe.errors import (
     DeltaStorageError,
     MissingVersionError,
     NotADeltaTableError,
+    PathIsNotEmptyError,
     StorageUnavailableError,
     TableNotFoundError,
     VersionNotFoundError,
@@ -277,7 +278,7 @@ def _tried(actor: Actor, what: Callable[[], int | None]) -> None:
 _BY_STALE_LISTS = (VersionNotFoundError, MissingVersionError)
 
 # What those are told who work on a table while it is dropped.
-_BY_A_DROP = (TableNotFoundError, NotADeltaTableError, DeltaDataError, DeltaLogError)
+_BY_A_DROP = (TableNotFoundError, NotADeltaTableError, PathIsNotEmptyError, DeltaDataError, DeltaLogError)
 
 
 def _plain(actor: Actor) -> Env:
@@ -482,7 +483,11 @@ def _check_end(world: World, founder: Actor, actors: list[Actor]) -> None:
     _check_rows(newest.to_arrow().to_pylist(), "at the end", life)
     _check_rows(load_snapshot(table.log, by_checksum=False).to_arrow().to_pylist(), "at the end, from scratch", life)
     listed = {file.version for file in table.log.list_files() if file.kind is Kind.COMMIT}
-    made = {version: info for version in listed if (info := table.log.commit_info(version)) is not None}
+    oldest = newest.version
+    while oldest - 1 in listed:
+        oldest -= 1
+    # What stands before a gap was put where the log had been cleaned: nobody reads it, and its writer was told that it is in doubt.
+    made = {version: info for version in listed if version >= oldest and (info := table.log.commit_info(version)) is not None}
     for (drops, key), names in world.puts.items():
         if drops:  # the first may be of the table before, and was taken away before this one was made
             continue

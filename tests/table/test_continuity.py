@@ -24,6 +24,7 @@ from tahoe.errors import (
     StorageUnavailableError,
     VersionNotFoundError,
 )
+from tahoe.protocol.actions import CommitInfo, encode_commit
 from tahoe.protocol.log_files import classic_checkpoint_name, commit_key
 from tahoe.storage.env import Env
 from tahoe.storage.local import LocalStore
@@ -343,6 +344,39 @@ def test_a_checkpoint_of_a_table_that_was_dropped_does_not_bring_it_back(is_made
         write_checkpoint(replace(snapshot, log=log))
     assert another(table).exists() == is_made_anew
     assert not [file for file in table.log.list_files() if file.is_checkpoint]
+
+
+def test_a_late_commit_does_not_vouch_for_a_late_checkpoint():
+    """The table was dropped, and a late writer has put a version that it will take away again: no cleanup leaves such a log."""
+    table = make()
+    snapshot = table.snapshot()
+    late = encode_commit([CommitInfo({"operation": "WRITE"})])
+
+    def others() -> None:
+        drop(table)
+        table.env.store.put(commit_key(1), late)
+
+    store = Late(table.url, clock_ms=table.env.clock_ms)
+    store.others = others
+    with pytest.raises(MissingVersionError, match="no longer exists"):
+        write_checkpoint(replace(snapshot, log=replace(snapshot.log, env=replace(table.env, store=store))))
+    assert not [file for file in table.log.list_files() if file.is_checkpoint]
+
+
+def test_a_late_checkpoint_whose_answer_is_lost_is_taken_away_too():
+    table = make()
+    snapshot = table.snapshot()
+
+    class Silent(Late):
+        def put(self, key: str, data: bytes | BinaryIO) -> None:
+            super().put(key, data)
+            raise StorageUnavailableError(table=self.url, operation=f"put {key}", detail="no answer")
+
+    store = Silent(table.url, clock_ms=table.env.clock_ms)
+    store.others = lambda: drop(table)
+    with pytest.raises(StorageUnavailableError):
+        write_checkpoint(replace(snapshot, log=replace(snapshot.log, env=replace(table.env, store=store))))
+    assert not table.exists()
 
 
 @pytest.mark.parametrize("writer", WRITERS)

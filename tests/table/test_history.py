@@ -56,6 +56,15 @@ def test_a_time_outside_the_table_s_life_is_refused_with_the_range(timestamp_ms)
         version_at(load_snapshot(log), timestamp_ms)
 
 
+def test_a_history_ends_where_the_log_is_cleaned_meanwhile():
+    log = stamped_log({0: 100, 1: 200, 2: 300}, 3, {})
+    told = history(load_snapshot(log))
+    assert next(told).version == 2
+    for version in (0, 1):
+        log.env.store.delete(log_files.commit_key(version))
+    assert list(told) == []
+
+
 def test_in_commit_timestamps_go_before_file_times():
     log = stamped_log({0: 100, 1: 200, 2: 300}, 3, {})
     newest = load_snapshot(log)

@@ -157,9 +157,13 @@ class _Writer:
         commit = snapshot.log.commit_file(snapshot.version)
         if commit is None or not is_current(snapshot):
             raise gone
-        store.put(key, data)
-        if self._stands_elsewhere(commit):
-            store.delete(key)
+        try:
+            store.put(key, data)
+        finally:  # it may have arrived though its answer was lost
+            elsewhere = self._stands_elsewhere(commit)
+            if elsewhere:
+                store.delete(key)
+        if elsewhere:
             raise gone
 
     def _stands_elsewhere(self, commit: LogFile) -> bool:
@@ -171,12 +175,10 @@ class _Writer:
         if found is not None:
             return found.identity != commit.identity
         versions = [file.version for file in log.list_files() if file.kind is Kind.COMMIT]
-        if versions:  # cleanup leaves later ones, and a table that was made anew has not come as far
-            return max(versions) < commit.version
-        return self._has_lost_its_files()
+        return max(versions, default=commit.version) < commit.version or self._has_lost_its_files()
 
     def _has_lost_its_files(self) -> bool:
-        """What others have put since proves nothing: they may be late as well."""
+        """Later commits do not prove that the table is there still: their writers may be late as well."""
         log = self.snapshot.log
         paths = self.snapshot.live.column("path")
         if not len(paths):

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 
 from tahoe._cached import cached_property
-from tahoe.errors import InvalidTimeTravelError, MissingActionError, TimestampOutOfRangeError, VersionNotFoundError
+from tahoe.errors import CommitGoneError, InvalidTimeTravelError, MissingActionError, TimestampOutOfRangeError, VersionNotFoundError
 from tahoe.protocol import log_files
 from tahoe.protocol.actions import CommitInfo
 from tahoe.protocol.log_files import LogFile
@@ -47,6 +47,8 @@ class Timeline:
         commit = self.commits[position]
         if self.in_commit_from is not None and commit.version >= self.in_commit_from:
             info = self.log.commit_info(commit.version)
+            if info is None and self.log.commit_file(commit.version) is None:
+                raise CommitGoneError(table=self.log.url, version=commit.version, detail=f"{commit.name} was deleted meanwhile")
             if info is None or info.in_commit_timestamp_ms is None:
                 action = "commitInfo with inCommitTimestamp"
                 raise MissingActionError(table=self.log.url, version=commit.version, action=action, file=commit.name)
@@ -77,13 +79,16 @@ def timeline(snapshot: Snapshot) -> Timeline:
 
 
 def history(snapshot: Snapshot, limit: int | None = None) -> Iterator[CommitSummary]:
-    """The commits, newest first, also those after the snapshot."""
+    """The commits, newest first, also those after the snapshot; it ends where metadata cleanup deletes them meanwhile."""
     line = timeline(snapshot)
     positions = range(len(line.commits) - 1, -1, -1)
     for position in positions if limit is None else positions[:limit]:
         version = line.commits[position].version
-        info = snapshot.log.commit_info(version) or CommitInfo({})
-        yield CommitSummary(version=version, timestamp_ms=line.timestamp_ms(position), info=info)
+        try:
+            timestamp_ms = line.timestamp_ms(position)
+        except CommitGoneError:
+            return
+        yield CommitSummary(version=version, timestamp_ms=timestamp_ms, info=snapshot.log.commit_info(version) or CommitInfo({}))
 
 
 def version_at(snapshot: Snapshot, timestamp_ms: int) -> int:
