@@ -15,7 +15,7 @@ from tahoe.storage.memory import MemoryStore
 from tahoe.table.arrow.types import delta_schema
 from tahoe.table.table import Table
 from tahoe.table.writing.arrow_writer import write_arrow
-from tahoe.table.writing.write_plan import WriteRequest
+from tahoe.table.writing.write_request import WriteRequest
 from tests.table.builders import memory_env
 
 _numbers = itertools.count()

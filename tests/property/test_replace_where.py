@@ -12,7 +12,7 @@ import tahoe
 from tahoe.errors import ReplaceWhereMismatchError
 from tahoe.table.arrow.types import delta_schema
 from tahoe.table.writing.arrow_writer import write_arrow
-from tahoe.table.writing.write_plan import WriteRequest
+from tahoe.table.writing.write_request import WriteRequest
 from tests.table.builders import memory_env
 
 SCHEMA = pa.schema([("id", pa.int64()), ("p", pa.string()), ("q", pa.int64())])

@@ -47,7 +47,8 @@ from tahoe.table.table import Table
 from tahoe.table.verify.check import check
 from tahoe.table.verify.findings import Severity
 from tahoe.table.writing.arrow_writer import write_files
-from tahoe.table.writing.write_plan import WriteRequest, plan_existing
+from tahoe.table.writing.planning import plan_existing
+from tahoe.table.writing.write_request import WriteRequest
 from tests.gated import Gated, Killed
 
 ACCOUNTS = 12

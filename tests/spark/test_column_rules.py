@@ -40,7 +40,9 @@ from tahoe.spark.writing.column_rules import complete
 from tahoe.spark.writing.data_writer import rows_for_files
 from tahoe.spark.writing.store_assignment import Refusals
 from tahoe.table.verify.check import check
-from tahoe.table.writing.write_plan import WritePlan, WriteRequest, plan_write
+from tahoe.table.writing.planning import plan_write
+from tahoe.table.writing.write_plan import WritePlan
+from tahoe.table.writing.write_request import WriteRequest
 
 DEFAULTS_ALLOWED = "tblproperties ('delta.feature.allowColumnDefaults' = 'supported')"
 

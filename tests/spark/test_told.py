@@ -32,7 +32,8 @@ from tahoe.spark.dml.row_changes import RowChange
 from tahoe.spark.jvm.gateway import Gateway
 from tahoe.spark.writing.data_writer import failures_told
 from tahoe.spark.writing.store_assignment import Refusals
-from tahoe.table.writing.write_plan import WriteRequest, plan_write
+from tahoe.table.writing.planning import plan_write
+from tahoe.table.writing.write_request import WriteRequest
 
 FAILS = "if(id = 2, raise_error('boom'), id)"
 

@@ -35,7 +35,7 @@ from tahoe.table.reading.snapshot import load_snapshot
 from tahoe.table.verify.check import check
 from tahoe.table.writing.alter import set_properties
 from tahoe.table.writing.arrow_writer import write_arrow
-from tahoe.table.writing.write_plan import WriteRequest
+from tahoe.table.writing.write_request import WriteRequest
 from tests.table.builders import memory_env, put_commit
 
 WITH_VECTORS = {"delta.enableDeletionVectors": "true"}

@@ -25,7 +25,8 @@ from tahoe.errors import (
 from tahoe.protocol.column_values import LONG_MAX, identity_columns
 from tahoe.protocol.schema import BOOLEAN, DATE, DOUBLE, INTEGER, LONG, STRING, TIMESTAMP, Decimal, Field, Struct
 from tahoe.table.verify.check import check
-from tahoe.table.writing.write_plan import WriteRequest, create_table
+from tahoe.table.writing.planning import create_table
+from tahoe.table.writing.write_request import WriteRequest
 from tests.table.builders import memory_env
 
 WITH_DEFAULTS = {"delta.feature.allowColumnDefaults": "supported"}

@@ -36,7 +36,8 @@ from tahoe.table.commit.post_commit_hooks import clean_log
 from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.table import Table
 from tahoe.table.writing.arrow_writer import commit_files, write_files
-from tahoe.table.writing.write_plan import WriteRequest, plan_write
+from tahoe.table.writing.planning import plan_write
+from tahoe.table.writing.write_request import WriteRequest
 from tests.table.builders import memory_env
 
 INTERVAL = 4

@@ -18,7 +18,8 @@ from tahoe.table.reading.snapshot import load_snapshot
 from tahoe.table.reading.snapshot_state import ENABLEMENT
 from tahoe.table.verify.log import check_log
 from tahoe.table.writing.alter import set_properties, unset_properties
-from tahoe.table.writing.write_plan import WriteRequest, plan_write
+from tahoe.table.writing.planning import plan_write
+from tahoe.table.writing.write_request import WriteRequest
 from tests.table.builders import add, memory_env
 
 ENABLE = {"delta.enableInCommitTimestamps": "true"}

@@ -33,7 +33,8 @@ from tahoe.protocol.actions import Add, DomainMetadata, Protocol
 from tahoe.protocol.predicate import Column, Comparison, Literal
 from tahoe.protocol.schema import LONG, STRING, Array, Field, Map, Struct
 from tahoe.storage import env_of
-from tahoe.table.writing.write_plan import WriteRequest, create_table
+from tahoe.table.writing.planning import create_table
+from tahoe.table.writing.write_request import WriteRequest
 from tests.table.builders import memory_env, put_commit
 
 UTC = dt.UTC

@@ -26,7 +26,7 @@ from tahoe.storage.memory import Effect, Fault, FaultPlan, Operation
 from tahoe.table.commit.row_deletions import RowDeletion
 from tahoe.table.commit.transaction import Transaction
 from tahoe.table.reading.snapshot import load_snapshot
-from tahoe.table.writing import arrow_writer, write_plan
+from tahoe.table.writing import arrow_writer, planning
 from tests.table.builders import METADATA, PROTOCOL, add, make_log, memory_env, put_commit
 
 
@@ -247,7 +247,7 @@ def test_an_append_that_was_sent_twice_at_once_is_there_once(monkeypatch):
     table = tahoe.Table(env.store.url, env=env)
     rows = pa.table({"id": [1]})
     table.append(rows)
-    plan = write_plan.plan_write
+    plan = planning.plan_write
 
     def overtaken(*args):
         planned = plan(*args)

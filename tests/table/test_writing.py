@@ -26,7 +26,8 @@ from tahoe.protocol.schema import DOUBLE, LONG, STRING, VOID, Array, Field, Map,
 from tahoe.table.arrow.types import delta_schema
 from tahoe.table.verify.check import check
 from tahoe.table.writing.arrow_writer import write_arrow
-from tahoe.table.writing.write_plan import WriteRequest, create_table, plan_write
+from tahoe.table.writing.planning import create_table, plan_write
+from tahoe.table.writing.write_request import WriteRequest
 from tests.table.builders import METADATA, PROTOCOL, memory_env, put_commit
 
 ROWS = pa.table({"id": [1, 2], "v": [1.0, 2.0]})

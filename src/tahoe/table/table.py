@@ -27,7 +27,7 @@ from tahoe.table.reading.table_reader import TableReader
 from tahoe.table.writing.arrow_writer import given_schema, write_arrow
 from tahoe.table.writing.feature_drop import drop_feature
 from tahoe.table.writing.transaction_builder import TransactionBuilder
-from tahoe.table.writing.write_plan import WriteRequest
+from tahoe.table.writing.write_request import WriteRequest
 
 
 class Table(TableReader):

@@ -32,7 +32,8 @@ from tahoe.table.reading.scan import Scan
 from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.table import Table
 from tahoe.table.writing.arrow_writer import commit_files, delete_files, write_files
-from tahoe.table.writing.write_plan import Mode, WriteRequest, WrittenFile, plan_write
+from tahoe.table.writing.planning import plan_write
+from tahoe.table.writing.write_request import Mode, WriteRequest, WrittenFile
 
 # A task reads files of so many bytes together, and writes a file once it has so many rows.
 TASK_BYTES = 128 << 20

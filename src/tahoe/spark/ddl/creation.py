@@ -37,7 +37,8 @@ from tahoe.spark.writing.write_options import parse_options
 from tahoe.storage.local import no_new_folder_left
 from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.table import Table
-from tahoe.table.writing.write_plan import WriteRequest, create_table
+from tahoe.table.writing.planning import create_table
+from tahoe.table.writing.write_request import WriteRequest
 
 _CATALOG = "org.apache.spark.sql.catalyst.catalog."
 

@@ -28,8 +28,9 @@ from tahoe.table.arrow.parquet import open_parquet
 from tahoe.table.arrow.types import delta_schema
 from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.writing import feature_drop
+from tahoe.table.writing.planning import check_schema, plan_existing
 from tahoe.table.writing.transaction_builder import TransactionBuilder
-from tahoe.table.writing.write_plan import WriteRequest, check_schema, plan_existing
+from tahoe.table.writing.write_request import WriteRequest
 
 # Footers are small: the time goes into waiting for the storage.
 _THREADS_MAX = 16

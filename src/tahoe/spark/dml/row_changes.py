@@ -48,7 +48,9 @@ from tahoe.table.commit.row_deletions import RowDeletion, num_records
 from tahoe.table.reading.scan import Scan
 from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.reading.table_reader import TableReader
-from tahoe.table.writing.write_plan import WritePlan, WriteRequest, plan_existing, with_minted
+from tahoe.table.writing.planning import plan_existing
+from tahoe.table.writing.write_plan import WritePlan, with_minted
+from tahoe.table.writing.write_request import WriteRequest
 
 # Columns beside the table's, while a command works.
 PLACE = "__tahoe_place"

@@ -26,7 +26,9 @@ from tahoe.spark.writing.write_inputs import reads_table, table_schema, write_op
 from tahoe.spark.writing.write_options import WriteOptions
 from tahoe.storage.local import no_new_folder_left
 from tahoe.table.table import Table
-from tahoe.table.writing.write_plan import WRITE, Mode, WritePlan, WriteRequest, plan_replacement, plan_write
+from tahoe.table.writing.planning import plan_replacement, plan_write
+from tahoe.table.writing.write_plan import WritePlan
+from tahoe.table.writing.write_request import WRITE, Mode, WriteRequest
 
 # With this option Spark marks what `saveAsTable` asks for with mode overwrite.
 _SAVE_AS_TABLE_OVERWRITE = "__v1_save_as_table_overwrite"

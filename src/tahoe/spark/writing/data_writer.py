@@ -30,7 +30,8 @@ from tahoe.spark.writing.partition_columns import changed_when_stored, check_par
 from tahoe.spark.writing.store_assignment import Refusals, enforce, fit, quoted, require, without_void
 from tahoe.spark.writing.write_options import WriteOptions
 from tahoe.table.writing.footers import FileStatistics, read_statistics
-from tahoe.table.writing.write_plan import WritePlan, WrittenFile
+from tahoe.table.writing.write_plan import WritePlan
+from tahoe.table.writing.write_request import WrittenFile
 
 # --- the rows
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from tahoe.table.reading.table_reader import TableReader
+from tahoe.table.writing.planning import plan_write
 from tahoe.table.writing.transaction_builder import TransactionBuilder
-from tahoe.table.writing.write_plan import TRUNCATE, WriteRequest, plan_write
+from tahoe.table.writing.write_request import TRUNCATE, WriteRequest
 
 
 def set_properties(table: TableReader, properties: Mapping[str, str], *, engine: str | None = None) -> int:

@@ -32,7 +32,9 @@ from tahoe.table.reading.table_reader import TableReader
 from tahoe.table.writing.arrow_assignment import fit_arrow
 from tahoe.table.writing.arrow_values import check_generated, completed, minted_in
 from tahoe.table.writing.footers import read_statistics
-from tahoe.table.writing.write_plan import WritePlan, WriteRequest, WrittenFile, plan_write
+from tahoe.table.writing.planning import plan_write
+from tahoe.table.writing.write_plan import WritePlan
+from tahoe.table.writing.write_request import WriteRequest, WrittenFile
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,9 @@ from tahoe.table.reading.rows import matching_rows, read_file
 from tahoe.table.reading.scan import Scan
 from tahoe.table.writing.arrow_writer import delete_files, given_schema, write_again, write_change_files, write_files
 from tahoe.table.writing.open_transaction import OpenTransaction
-from tahoe.table.writing.write_plan import WritePlan, WriteRequest, WrittenFile, plan_existing, with_minted
+from tahoe.table.writing.planning import plan_existing
+from tahoe.table.writing.write_plan import WritePlan, with_minted
+from tahoe.table.writing.write_request import WriteRequest, WrittenFile
 
 
 class RowEdits(OpenTransaction):

@@ -53,7 +53,7 @@ from tahoe.table.reading.constraints import check_rows
 from tahoe.table.reading.rows import read_file
 from tahoe.table.writing.feature_traces import check_given_up, domains_of
 from tahoe.table.writing.open_transaction import OpenTransaction
-from tahoe.table.writing.write_plan import check_schema
+from tahoe.table.writing.planning import check_schema
 
 # Domains of this prefix belong to features. Protocol: "Domain Metadata".
 _SYSTEM_DOMAINS = "delta."

@@ -1,0 +1,67 @@
+"""The shape of the code: short functions, no import cycle, and Spark's classes named behind one door."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[2] / "src"
+MODULES = {".".join(path.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__"): path for path in SOURCE.rglob("*.py")}
+
+FUNCTION_LINES_MAX = 45
+FUNCTION_LINES_P90 = 20
+FILE_LINES_MAX = 500
+
+# Files that are longer, and are to become shorter. None may join them.
+LONG = {"tahoe.sql.statements", "tahoe.sql.predicates"}
+
+
+@cache
+def tree(module: str) -> ast.Module:
+    return ast.parse(MODULES[module].read_text())
+
+
+def functions() -> list[tuple[int, str]]:
+    """All functions, with their lines, docstrings included."""
+    nodes = ((module, node) for module in MODULES for node in ast.walk(tree(module)))
+    return [
+        ((node.end_lineno or 0) - node.lineno + 1, f"{module}.{node.name}") for module, node in nodes if isinstance(node, ast.FunctionDef)
+    ]
+
+
+def imported(module: str) -> Iterator[str]:
+    """The modules that one imports while it is loaded, or for its types."""
+    inside = {id(node) for function in ast.walk(tree(module)) if isinstance(function, ast.FunctionDef) for node in ast.walk(function)}
+    for node in ast.walk(tree(module)):
+        if isinstance(node, ast.ImportFrom) and node.module in MODULES and id(node) not in inside:
+            yield from (name if (name := f"{node.module}.{alias.name}") in MODULES else node.module for alias in node.names)
+
+
+def test_functions_are_short() -> None:
+    found = sorted(functions(), reverse=True)
+    assert [function for function in found if function[0] > FUNCTION_LINES_MAX] == []
+    assert found[len(found) // 10][0] <= FUNCTION_LINES_P90
+
+
+@pytest.mark.parametrize("module", sorted(MODULES))
+def test_files_are_short(module: str) -> None:
+    assert (len(MODULES[module].read_text().splitlines()) <= FILE_LINES_MAX) != (module in LONG)
+
+
+def test_no_module_imports_itself_by_way_of_others() -> None:
+    done: set[str] = set()
+
+    def visit(module: str, path: tuple[str, ...]) -> None:
+        assert module not in path, " -> ".join((*path[path.index(module) :], module))
+        if module not in done:
+            for name in imported(module):
+                visit(name, (*path, module))
+            done.add(module)
+
+    for module in MODULES:
+        if module != "tahoe":  # whose names are loaded when they are asked for
+            visit(module, ())
