@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  PySpark's users know it by this name
+from pyspark.sql.types import StructType
 
 from tahoe.errors import (
     InvalidOptionError,
@@ -17,9 +19,12 @@ from tahoe.errors import (
     SchemaMismatchError,
 )
 from tahoe.protocol.column_values import column_values
+from tahoe.protocol.evolution import widening_of
 from tahoe.spark.dml.replace import Matching, replace_rows
 from tahoe.spark.jvm.gateway import engine_of
 from tahoe.spark.jvm.table_cache import open_table
+from tahoe.spark.jvm.types import spark_schema
+from tahoe.spark.writing.assignment_by_position import named_by_position
 from tahoe.spark.writing.data_writer import failures_told, rows_for_files, write_rows
 from tahoe.spark.writing.store_assignment import Refusals
 from tahoe.spark.writing.write_inputs import reads_table, table_schema, write_options
@@ -144,8 +149,8 @@ def create_as_select(
 
 
 def _named_by_position(frame: DataFrame, table: Table, *, may_grow: bool) -> DataFrame:
-    """The data with the table's column names. Further columns keep theirs, where the table may take them in; the table's last columns
-    may be missing, where each has a rule that makes its values.
+    """The data with the table's names, of fields inside of structs too. Further columns keep theirs, where the table may take them in; the
+    table's last columns may be missing, where each has a rule that makes its values.
     """
     snapshot, given = table.snapshot(), frame.columns
     names = snapshot.schema.names
@@ -157,7 +162,24 @@ def _named_by_position(frame: DataFrame, table: Table, *, may_grow: bool) -> Dat
             detail=f"the data has {len(given)} columns ({', '.join(given)}), and the table {len(names)} ({', '.join(names)})",
             remedy="Give a value for each column, or name the columns: INSERT INTO t (a, b) ..., INSERT INTO t BY NAME ...",
         )
-    return frame.toDF(*names[: len(given)], *given[len(names) :])
+    widens = widening_of(snapshot.protocol, snapshot.metadata, table=table.url) if may_grow else None
+    return _renamed(frame, named_by_position(frame.schema, spark_schema(snapshot.schema), table=table.url, widens=widens))
+
+
+def _renamed(frame: DataFrame, named: StructType) -> DataFrame:
+    """The data under other names, its columns' and those of fields inside of them."""
+    given = frame.schema
+    if given.names != named.names:
+        frame = frame.toDF(*named.names)
+    if all(before.dataType == after.dataType for before, after in zip(given, named, strict=True)):
+        return frame
+    places = frame.toDF(*map(str, range(len(named))))  # two columns may have one name, which is refused later on
+    return places.select(
+        *[
+            (F.col(place) if before.dataType == after.dataType else F.col(place).cast(after.dataType)).alias(after.name)
+            for place, before, after in zip(places.columns, given, named, strict=True)
+        ]
+    )
 
 
 def _check_places(columns: Sequence[str], given: Sequence[str], named: Sequence[str], table: str) -> None:
