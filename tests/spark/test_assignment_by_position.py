@@ -35,7 +35,9 @@ def test_fields_are_taken_by_their_places(shape: str) -> None:
     for given in ("struct<{}: int, {}: int>", "struct<{}: bigint, {}: string>"):
         inside = shape.format(given.format("a", "b"))
         for first, second in (("x", "y"), ("b", "a"), ("B", "c"), ("A", "B")):
-            assert named(f"col1 int, col2 {shape.format(given.format(first, second))}", wanted) == struct(f"id int, c {inside}").simpleString()
+            assert (
+                named(f"col1 int, col2 {shape.format(given.format(first, second))}", wanted) == struct(f"id int, c {inside}").simpleString()
+            )
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -69,7 +71,9 @@ def test_a_struct_with_too_few_fields_is_refused(shape: str) -> None:
 
 
 def test_what_is_in_no_place_of_the_tables_keeps_its_name() -> None:
-    assert named("x int, y struct<p: int, q: int, r: int>, z int", f"id int, c {PAIR}") == "struct<id:int,c:struct<a:int,b:int,r:int>,z:int>"
+    assert (
+        named("x int, y struct<p: int, q: int, r: int>, z int", f"id int, c {PAIR}") == "struct<id:int,c:struct<a:int,b:int,r:int>,z:int>"
+    )
     assert named("x int", f"id int, c {PAIR}") == "struct<id:int>"
     assert named("x int, y int", f"id int, c {PAIR}") == "struct<id:int,c:int>"
 
@@ -107,5 +111,3 @@ def test_every_way_by_position_takes_fields_by_their_places(spark: SparkSession,
     BY_POSITION[way](spark, table_name, f"struct({', '.join(value for _, value in VALUES)})")
     (row,) = spark.table(table_name).collect()
     assert list(row.c) == STORED
-
-

@@ -1,8 +1,8 @@
 """Data whose columns are a table's by their places: INSERT without names, and `insertInto`. What is inside of structs follows.
 
-The rule is the reference's. The fields of structs are taken by their places too, at every depth, whatever their names. Only data whose columns
-have the table's names already, and fields of the table's names and types, is taken by name inside of structs, so that the rows of a table
-whose structs have their fields in another order are stored as they are. Pure: it compares types and touches no session.
+The rule is the reference's. The fields of structs are taken by their places too, at every depth, whatever their names. Only data whose
+columns have the table's names already, and fields of the table's names and types, is taken by name inside of structs, so that the rows of
+a table whose structs have their fields in another order are stored as they are. Pure: it compares types and touches no session.
 """
 
 from __future__ import annotations
