@@ -38,6 +38,13 @@ CHANGING: Mapping[str, str] = {
     "MERGE UPDATE *": 'spark.sql("""MERGE INTO {t} t USING ({q}) s ON t.id = s.id - 1 WHEN MATCHED THEN UPDATE SET *""")',
     "MERGE UPDATE": 'spark.sql("""MERGE INTO {t} t USING ({q}) s ON t.id = s.id - 1 WHEN MATCHED THEN UPDATE SET {froms}""")',
 }
+# The same of values without names, which are taken by their places.
+BY_POSITION: Mapping[str, str] = {
+    "VALUES": 'spark.sql("""INSERT INTO {t} VALUES (2, {values})""")',
+    "SELECT": 'spark.sql("""INSERT INTO {t} SELECT 2, {values}""")',
+    "OVERWRITE": 'spark.sql("""INSERT OVERWRITE {t} SELECT 2, {values}""")',
+    "insertInto of values": 'spark.sql("""SELECT 2, {values}""").write.insertInto("{t}")',
+}
 WAYS = {**ADDING, **CHANGING}
 
 # Values and the types of the columns that they fit in, by the ANSI cast.
@@ -105,6 +112,33 @@ UNSAFE: Sequence[tuple[str, str]] = (
 )
 
 
+# What Delta has no type for.
+FOREIGN: Sequence[tuple[str, str]] = (
+    ("'x' COLLATE UTF8_LCASE", "STRING"),
+    ("'7' COLLATE UTF8_LCASE", "INT"),
+    *(("INTERVAL 3 DAYS", kind) for kind in ("STRING", "BIGINT", "TINYINT", "DECIMAL(10,2)")),
+    *(("INTERVAL '1-2' YEAR TO MONTH", kind) for kind in ("STRING", "INT", "DECIMAL(10,2)")),
+    *(("INTERVAL '1.75' SECOND", kind) for kind in ("STRING", "INT", "DECIMAL(10,1)")),
+    ("INTERVAL '1 2' DAY TO HOUR", "INT"),
+    ("TIME'10:00:00.5'", "STRING"),
+    ("array('x' COLLATE UTF8_LCASE)", "ARRAY<STRING>"),
+    ("named_struct('x', INTERVAL 3 DAYS)", "STRUCT<x: BIGINT>"),
+)
+
+# Structs whose fields are the table's by their places, and those that are so by their names.
+PAIR = "STRUCT<a: INT, b: INT>"
+SHAPES = (("{}", "{}"), ("array({})", "ARRAY<{}>"), ("map('k', {})", "MAP<STRING, {}>"), ("struct(array({}))", "STRUCT<n: ARRAY<{}>>"))
+PLACED: Sequence[tuple[str, str]] = [
+    (value.format(struct), kind.format(PAIR))
+    for value, kind in SHAPES
+    for struct in ("struct(1, 2)", "named_struct('b', 1, 'a', 2)", "named_struct('b', 1L, 'a', '2')", "named_struct('A', 1, 'z', 2)")
+]
+MOVED: Sequence[tuple[str, str]] = [
+    (value.replace("struct(a", "named_struct('n', a").format("named_struct('b', 1, 'a', 2)"), kind.format(PAIR)) for value, kind in SHAPES
+]
+SHORT: Sequence[tuple[str, str]] = [(value.format("named_struct('a', 1)"), kind.format(PAIR)) for value, kind in SHAPES]
+
+
 class Both:
     """A table of the reference's and one of ours, to which the same is done."""
 
@@ -147,8 +181,9 @@ def rows_of(frame: DataFrame) -> list[tuple[object, ...]]:
 def code(way: str, path: Path, pairs: Sequence[tuple[str, str]]) -> str:
     names = [f"c{number}" for number in range(len(pairs))]
     given = [f"{value} AS {name}" for name, (value, _) in zip(names, pairs, strict=True)]
-    return WAYS[way].format(
+    return {**WAYS, **BY_POSITION}[way].format(
         t=f"delta.`{path}`",
+        values=", ".join(value for value, _ in pairs),
         q=f"SELECT 2 AS id, {', '.join(given)}",
         columns=", ".join(["id", *names]),
         sets=", ".join(f"{name} = {value}" for name, (value, _) in zip(names, pairs, strict=True)),
@@ -190,3 +225,25 @@ def test_updates_may_follow_the_ansi_mode(both: Both, way: str) -> None:
     for ansi in ("true", "false"):
         theirs, ours, is_same = both.store(way, [("'x'", "INT"), ("4294967297L", "INT")], {**FOLLOWS_ANSI, "spark.sql.ansi.enabled": ansi})
         assert ((theirs is None), is_same) == ((ours is None), True), (ansi, theirs, ours)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_what_delta_has_no_type_for_is_stored_alike(both: Both, way: str) -> None:
+    assert both.store(way, FOREIGN, {}) == (None, None, True)
+
+
+@pytest.mark.parametrize("way", BY_POSITION)
+def test_fields_by_their_places_are_stored_alike(both: Both, way: str) -> None:
+    """The fields of a struct land in other fields than with the reference, or are refused."""
+    assert both.store(way, PLACED, {}) == (None, None, True)
+    for pair in SHORT:
+        theirs, ours, is_same = both.store(way, [pair], {})
+        assert theirs is not None
+        assert ours is not None
+        assert is_same
+
+
+@pytest.mark.parametrize("way", ["INSERT", "INSERT OVERWRITE", "INSERT REPLACE WHERE", "insertInto"])
+def test_fields_by_their_names_are_stored_alike(both: Both, way: str) -> None:
+    """Columns of the table's names and types, whose structs have their fields in another order."""
+    assert both.store(way, MOVED, {}) == (None, None, True)

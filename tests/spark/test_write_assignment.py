@@ -17,7 +17,7 @@ import pytest
 from pyspark.sql import Row, SparkSession
 
 from tahoe import DeltaTable
-from tahoe.errors import NotNullViolationError, SchemaMismatchError, WriteFailedError
+from tahoe.errors import NotNullViolationError, SchemaMismatchError, UnsupportedDataTypeError, WriteFailedError
 from tahoe.protocol.schema import Array, DataType, Decimal, Field, Map, Primitive, Struct, encode_type
 from tahoe.spark.writing.assignment_rules import Policy, always_fits, check_assignable, conforms_inside, storable
 
@@ -209,3 +209,58 @@ def test_what_a_variant_holds_is_stored(spark: SparkSession, table_name: str) ->
     assert stored(spark, table_name, "INSERT", variant.format("null"), "int") is None
     with pytest.raises(WriteFailedError, match="does not fit in integer"):
         stored(spark, table_name, "INSERT", variant.format('"seven"'), "int")
+
+
+# --- types that Delta does not have
+
+FOREIGN = [
+    ("'x' COLLATE UTF8_LCASE", "string", "x"),
+    ("'7' COLLATE UTF8_LCASE", "int", 7),
+    ("INTERVAL 3 DAYS", "string", "INTERVAL '3' DAY"),
+    ("INTERVAL 3 DAYS", "bigint", 3),
+    ("INTERVAL '1-2' YEAR TO MONTH", "tinyint", 14),
+    ("INTERVAL '1.25' SECOND", "decimal(10, 2)", Number("1.25")),
+    ("INTERVAL '1 2' DAY TO HOUR", "int", 26),
+    ("array(INTERVAL 3 DAYS)", "array<int>", [3]),
+    ("map('k' COLLATE UTF8_LCASE, named_struct('x', INTERVAL 3 DAYS))", "map<string, struct<x: string>>", {"k": Row(x="INTERVAL '3' DAY")}),
+]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_what_delta_has_no_type_for_is_cast_to_the_columns_type(spark: SparkSession, table_name: str, way: str) -> None:
+    value = ", ".join(f"'c{number}', {text}" for number, (text, _, _) in enumerate(FOREIGN))
+    kind = ", ".join(f"c{number}: {kind}" for number, (_, kind, _) in enumerate(FOREIGN))
+    found = stored(spark, table_name, way, f"SELECT 2 AS id, named_struct({value}) AS c", f"struct<{kind}>")
+    assert list(found) == [value for _, _, value in FOREIGN]
+
+
+def test_a_time_is_stored_as_text(spark: SparkSession, table_name: str) -> None:
+    assert stored(spark, table_name, "INSERT", "SELECT 2 AS id, TIME'10:00:00' AS c", "string") == "10:00:00"
+    assert stored(spark, table_name, "insertInto", "SELECT 2, struct(TIME'10:00:00')", "struct<x: string>") == Row(x="10:00:00")
+
+
+def test_a_value_of_a_foreign_type_that_does_not_fit_is_refused(spark: SparkSession, table_name: str) -> None:
+    with pytest.raises(WriteFailedError, match="the value 300 for column c does not fit in byte"):
+        stored(spark, table_name, "INSERT", "SELECT 2 AS id, INTERVAL 300 DAYS AS c", "tinyint")
+    with pytest.raises(UnsupportedDataTypeError, match=r"column c .*interval"):
+        stored(spark, table_name, "INSERT", "SELECT 2 AS id, INTERVAL 3 DAYS AS c", "date")
+    with settings(spark, {"spark.sql.storeAssignmentPolicy": "STRICT"}), pytest.raises(UnsupportedDataTypeError, match="column c"):
+        stored(spark, table_name, "INSERT", "SELECT 2 AS id, INTERVAL 3 DAYS AS c", "int")
+
+
+def test_a_new_column_of_a_foreign_type_is_refused(spark: SparkSession, table_name: str) -> None:
+    spark.sql(f"CREATE TABLE {table_name} (id INT, c STRING) USING delta")
+    query = spark.sql("SELECT 1 AS id, INTERVAL 3 DAYS AS c, INTERVAL 4 DAYS AS d")
+    with settings(spark, {"spark.databricks.delta.schema.autoMerge.enabled": "true"}):
+        for write in (
+            lambda: query.writeTo(table_name).append(),
+            lambda: spark.sql(f"MERGE INTO {table_name} t USING {{q}} s ON false WHEN NOT MATCHED THEN INSERT *", q=query),
+        ):
+            with pytest.raises(UnsupportedDataTypeError, match="column d "):
+                write()
+    with pytest.raises(UnsupportedDataTypeError, match="column c "):
+        query.drop("d").write.format("delta").mode("overwrite").option("overwriteSchema", True).saveAsTable(table_name)
+    spark.sql(
+        f"MERGE INTO {table_name} t USING {{q}} s ON s.d < INTERVAL 3 DAYS WHEN NOT MATCHED THEN INSERT (id, c) VALUES (id, c)", q=query
+    )
+    assert spark.table(table_name).collect() == [Row(id=1, c="INTERVAL '3' DAY")]

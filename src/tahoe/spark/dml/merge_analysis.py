@@ -24,7 +24,7 @@ from tahoe.spark.dml.touched_rows import checked_condition
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
 from tahoe.spark.writing.column_rules import Completed
 from tahoe.spark.writing.store_assignment import fit, spark_type, without_void
-from tahoe.spark.writing.write_inputs import reads_table, table_schema
+from tahoe.spark.writing.write_inputs import reads_table, source_schema
 
 # Columns beside those of target and source, while the command works: the number of the clause that a row is for.
 ACTION = "__tahoe_action"
@@ -70,7 +70,7 @@ class AnalysedMerge:
         self._gateway = Gateway(change.spark)
         self.target = change.rows()
         given = _stable(change, command.source)
-        self._source_schema = table_schema(command.source, table=self.url)
+        self._source_schema = source_schema(command.source, table=self.url, like=change.plan.schema)
         self._given, self._current = _attributes(self._gateway, given), _attributes(self._gateway, self.target)
         inserts = self._told(given, command.not_matched)
         self.source = given.withColumn(INSERT, self._action(command.not_matched)) if command.not_matched else given

@@ -13,7 +13,7 @@ from tahoe.protocol.evolution import taken_in, widening_of
 from tahoe.protocol.schema import Struct
 from tahoe.spark.dml.row_changes import Target
 from tahoe.spark.dml.set_clauses import Assignment, paths_in
-from tahoe.spark.writing.write_inputs import table_schema
+from tahoe.spark.writing.write_inputs import source_schema, table_schema
 from tahoe.table.reading.snapshot import Snapshot
 
 MERGE = "MERGE"
@@ -86,9 +86,10 @@ def evolved_schema(command: Merge, snapshot: Snapshot, evolves: bool) -> Struct:
     if not (evolves or command.evolves):
         return snapshot.schema
     table, clauses = command.target.table.url, (*command.matched, *command.not_matched)
-    source = table_schema(command.source, table=table)
-    if any(clause.kind != "delete" and clause.assignments is None for clause in clauses):
-        return source
+    stars = any(clause.kind != "delete" and clause.assignments is None for clause in clauses)
+    if stars:
+        return table_schema(command.source, table=table, like=snapshot.schema)
+    source = source_schema(command.source, table=table, like=snapshot.schema)
     meant = [
         assigned_column(given.path, snapshot.schema, source, command.target.name)
         for clause in clauses

@@ -21,7 +21,7 @@ from tahoe.spark.dml.touched_rows import Search
 from tahoe.spark.jvm.gateway import Gateway
 from tahoe.spark.writing.column_rules import Completed
 from tahoe.spark.writing.data_writer import failures_told, rows_for_files
-from tahoe.spark.writing.store_assignment import quoted, without_void
+from tahoe.spark.writing.store_assignment import quoted, retyped, without_void
 from tahoe.spark.writing.write_options import WriteOptions
 from tahoe.table.writing.write_plan import WritePlan
 
@@ -79,9 +79,9 @@ def replace_rows(
         if matching is None:
             condition = F.expr(plan.request.replace_where or "")
         else:
-            names = frame.columns
+            names, schema = frame.columns, frame.schema
             kept = change.once(frame if given is None else given)  # the data may be others when they are computed again
-            frame = kept.toDF(*names)
+            frame = retyped(kept.toDF(*names), schema)
             condition = _condition(matching, plan, kept, frame)
         search = Search(change, condition)
         with failures_told(plan, change.refusals):

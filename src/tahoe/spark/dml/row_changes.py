@@ -271,7 +271,7 @@ class RowChange:
         """A struct must have the fields that the table's has: what it lacks would be null without anybody's having said so, unless the
         table takes in columns. What only it has would be lost.
         """
-        values = table_schema(rows, table=self.snapshot.url)
+        values = table_schema(rows, table=self.snapshot.url, like=wanted, policy=self.refusals.policy)
         for field in wanted:
             value = values.find(field.name)
             unlike = None if value is None else next(unlike_fields(value.type, field.type, (field.name,), may_lack=self.evolves), None)

@@ -17,11 +17,16 @@ from tahoe.errors import (
     SchemaMismatchError,
 )
 from tahoe.protocol.column_values import column_values
+from tahoe.protocol.evolution import widening_of
+from tahoe.protocol.schema import Struct
 from tahoe.spark.dml.replace import Matching, replace_rows
 from tahoe.spark.jvm.gateway import engine_of
 from tahoe.spark.jvm.table_cache import open_table
+from tahoe.spark.jvm.types import spark_schema
+from tahoe.spark.writing.assignment_by_position import named_by_position
 from tahoe.spark.writing.data_writer import failures_told, rows_for_files, write_rows
-from tahoe.spark.writing.store_assignment import Refusals
+from tahoe.spark.writing.foreign_types import casts_of, holds_foreign, without_foreign_types
+from tahoe.spark.writing.store_assignment import Refusals, retyped
 from tahoe.spark.writing.write_inputs import reads_table, table_schema, write_options
 from tahoe.spark.writing.write_options import WriteOptions
 from tahoe.storage.local import no_new_folder_left
@@ -55,10 +60,10 @@ def save(spark: SparkSession, mode: str, options: Mapping[str, str], dataframe: 
     if path is None:
         raise InvalidOptionError(option="path", value="missing", table="the new table", detail="a Delta table is in a folder")
     table = open_table(spark, path, options)
-    parsed = write_options(spark, options, table)
-    return _write(
-        plan_write(table, _request(spark, table, _MODES[mode.lower()], parsed, dataframe)), parsed, dataframe, Matching.of(parsed)
-    )
+    parsed, meant = write_options(spark, options, table), _MODES[mode.lower()]
+    like = _columns_of(table, parsed, dataframe, overwrite=meant == "overwrite")
+    plan = plan_write(table, _request(spark, table, meant, parsed, dataframe, like=like))
+    return _write(plan, parsed, dataframe, Matching.of(parsed))
 
 
 def insert(
@@ -94,9 +99,10 @@ def insert(
     elif dynamic and matching is None:
         parsed = replace(parsed, dynamic_partitions=True)
     if by_position:
-        dataframe = _named_by_position(dataframe, table, may_grow=parsed.merge_schema or parsed.overwrite_schema)
+        dataframe = _named_by_position(dataframe, table, parsed)
         _check_places(matching.using if matching is not None else (), given.columns, dataframe.columns, table.url)
-    asked = _request(spark, table, "overwrite" if overwrite else "append", parsed, dataframe)
+    like = _columns_of(table, parsed, dataframe, overwrite=overwrite)
+    asked = _request(spark, table, "overwrite" if overwrite else "append", parsed, dataframe, like=like)
     request = asked if matching is None else replace(asked, matching=matching.text)
     return _write(plan_write(table, request), parsed, dataframe, matching, given)
 
@@ -135,8 +141,10 @@ def create_as_select(
         cluster_by=tuple(cluster_by) or None,
         properties={**parsed.properties, **(properties or {})},
     )
-    asked = _request(spark, table, "overwrite" if replaces else "error", parsed, dataframe, operation)
-    if replaces and (options or {}).get(_SAVE_AS_TABLE_OVERWRITE) == "true" and table.exists():
+    keeps_table = replaces and (options or {}).get(_SAVE_AS_TABLE_OVERWRITE) == "true" and table.exists()
+    like = _columns_of(table, parsed, dataframe, overwrite=True) if keeps_table else None
+    asked = _request(spark, table, "overwrite" if replaces else "error", parsed, dataframe, operation, like=like)
+    if keeps_table:
         return _write(plan_write(table, asked), parsed, dataframe, Matching.of(parsed))
     if asked.matching is not None and table.exists():
         detail = "the statement makes the table anew, and none of its rows stays"
@@ -145,11 +153,11 @@ def create_as_select(
     return _write(plan_replacement(table, request) if replaces else plan_write(table, request), parsed, dataframe)
 
 
-def _named_by_position(frame: DataFrame, table: Table, *, may_grow: bool) -> DataFrame:
-    """The data with the table's column names. Further columns keep theirs, where the table may take them in; the table's last columns
-    may be missing, where each has a rule that makes its values.
+def _named_by_position(frame: DataFrame, table: Table, options: WriteOptions) -> DataFrame:
+    """The data with the table's names, of fields inside of structs too. Further columns keep theirs, where the table may take them in; the
+    table's last columns may be missing, where each has a rule that makes its values.
     """
-    snapshot, given = table.snapshot(), frame.columns
+    snapshot, given, may_grow = table.snapshot(), frame.columns, options.merge_schema or options.overwrite_schema
     names = snapshot.schema.names
     values = column_values(snapshot.protocol, snapshot.schema, table=table.url)
     is_short = len(given) < len(names) and not all(map(values.has, names[len(given) :]))
@@ -159,7 +167,12 @@ def _named_by_position(frame: DataFrame, table: Table, *, may_grow: bool) -> Dat
             detail=f"the data has {len(given)} columns ({', '.join(given)}), and the table {len(names)} ({', '.join(names)})",
             remedy="Give a value for each column, or name the columns: INSERT INTO t (a, b) ..., INSERT INTO t BY NAME ...",
         )
-    return frame.toDF(*names[: len(given)], *given[len(names) :])
+    widens = widening_of(snapshot.protocol, snapshot.metadata, table=table.url) if may_grow else None
+    columns = spark_schema(snapshot.schema)
+    named = named_by_position(frame.schema, columns, table=table.url, widens=widens)
+    if holds_foreign(named) and not options.overwrite_schema:  # in one step, as Spark does not cast a struct to one of such types
+        named = without_foreign_types(named, columns, casts_of(frame.sparkSession, options.assigns))
+    return retyped(frame, named)
 
 
 def _check_places(columns: Sequence[str], given: Sequence[str], named: Sequence[str], table: str) -> None:
@@ -197,15 +210,28 @@ def _write_files(plan: WritePlan, options: WriteOptions, frame: DataFrame) -> in
     return plan.commit(written.files, written.metrics, written.discard)
 
 
+def _columns_of(table: Table, options: WriteOptions, frame: DataFrame, *, overwrite: bool) -> Struct | None:
+    """The columns that data of foreign types may be cast to; None where there are none, or nothing to cast."""
+    is_new = not holds_foreign(frame.schema) or (overwrite and options.overwrite_schema) or not table.exists()
+    return None if is_new else table.snapshot().schema
+
+
 def _request(
-    spark: SparkSession, table: Table, mode: Mode, options: WriteOptions, frame: DataFrame, operation: str = WRITE
+    spark: SparkSession,
+    table: Table,
+    mode: Mode,
+    options: WriteOptions,
+    frame: DataFrame,
+    operation: str = WRITE,
+    *,
+    like: Struct | None = None,
 ) -> WriteRequest:
     overwrite, matching = mode == "overwrite", Matching.of(options)
     if not frame.columns:
         raise NoColumnsError(table=table.url)
     return WriteRequest(
         mode=mode,
-        schema=table_schema(frame, table=table.url),
+        schema=table_schema(frame, table=table.url, like=like, policy=options.assigns),
         partition_by=options.partition_by,
         cluster_by=options.cluster_by,
         properties=options.properties,

@@ -28,6 +28,7 @@ from tahoe.protocol.schema import VARIANT, VOID, Array, DataType, Field, Map, Pr
 from tahoe.spark.jvm.gateway import Gateway
 from tahoe.spark.jvm.types import delta_schema, spark_schema
 from tahoe.spark.writing.assignment_rules import Policy, always_fits, check_assignable, conforms, conforms_inside
+from tahoe.spark.writing.foreign_types import casts_of, holds_foreign, without_foreign_types
 from tahoe.sql.predicates import columns_named
 
 # Spark keeps the declared char(n) or varchar(n) of a column, whose type is string otherwise, under this key.
@@ -99,6 +100,7 @@ def fit(frame: DataFrame, wanted: Struct, refusals: Refusals, keep: Iterable[str
         SchemaMismatchError: the data's types do not fit, with every column that does not.
     """
     others = list(keep)
+    frame = _with_types_of_delta(frame, wanted, refusals.policy)
     given = _schema_of(frame, lambda name: name not in others, refusals)
     check_assignable(given, wanted, table=refusals.table, policy=refusals.policy)
     if not others and conforms_inside(given, wanted) and not any(CHAR_VARCHAR in f.metadata for f in wanted):
@@ -113,6 +115,32 @@ def fit_some(frame: DataFrame, wanted: Struct, names: Set[str], refusals: Refusa
     given = _schema_of(frame, set(wanted.names).__contains__, refusals)
     check_assignable(given, Struct(tuple(f for f in wanted if f.name in names)), table=refusals.table)
     return _fitted(frame, given, wanted, names, keep, refusals, "ANSI")
+
+
+def _with_types_of_delta(frame: DataFrame, wanted: Struct, policy: Policy) -> DataFrame:
+    """The data with its intervals, times and collated strings as the wanted columns hold them, where Spark casts them."""
+    if not holds_foreign(frame.schema):
+        return frame
+    return retyped(frame, without_foreign_types(frame.schema, spark_schema(wanted), casts_of(frame.sparkSession, policy)))
+
+
+def retyped(frame: DataFrame, schema: StructType) -> DataFrame:
+    """The data under other names, of its columns and of fields inside of them, and cast to other types, column by column."""
+    given = frame.schema
+    if given.names != schema.names:
+        frame = frame.toDF(*schema.names)
+    same = [before.dataType == after.dataType for before, after in zip(given, schema, strict=True)]
+    if all(same):
+        return frame
+    at = [quoted(name) for name in frame.columns]
+    if len({name.lower() for name in frame.columns}) < len(at):  # which is refused where all columns are known
+        at = list(map(str, range(len(at))))
+        frame = frame.toDF(*at)
+    cast = [
+        F.col(place).alias(field.name) if is_same else F.col(place).cast(field.dataType).alias(field.name)
+        for place, field, is_same in zip(at, schema, same, strict=True)
+    ]
+    return frame.select(*cast)
 
 
 def _schema_of(frame: DataFrame, has: Callable[[str], bool], refusals: Refusals) -> Struct:

@@ -10,11 +10,14 @@ from dataclasses import replace
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 from tahoe.errors import UnsupportedDataTypeError
 from tahoe.protocol.schema import Field, Struct, map_fields, walk_fields
 from tahoe.spark.jvm.gateway import Gateway
-from tahoe.spark.jvm.types import delta_schema
+from tahoe.spark.jvm.types import delta_schema, spark_schema
+from tahoe.spark.writing.assignment_rules import Policy
+from tahoe.spark.writing.foreign_types import casts_of, holds_foreign, without_foreign_types
 from tahoe.spark.writing.store_assignment import CHAR_VARCHAR, declares
 from tahoe.spark.writing.write_options import WriteOptions, parse_options
 from tahoe.table.reading.table_reader import TableReader
@@ -41,13 +44,33 @@ def reads_table(frame: DataFrame, table: TableReader) -> bool:
     return bool(Gateway(frame.sparkSession).java_class("delta.Files").areRead(plan, table.url))
 
 
-def table_schema(frame: DataFrame, *, table: str) -> Struct:
+def table_schema(frame: DataFrame, *, table: str, like: Struct | None = None, policy: Policy = "ANSI") -> Struct:
     """The schema of a table for some data: without the marks of where the data comes from, which are another table's rules and ids.
+
+    Args:
+        like: the columns that the table has, which may hold what Delta has no type for, where Spark casts it.
+        policy: what Spark casts.
 
     Raises:
         UnsupportedDataTypeError: a type that Delta cannot hold, with the column.
     """
-    schema = delta_schema(frame.schema, table=table)
+    return _table_schema(_like(frame, like, policy), table)
+
+
+def source_schema(frame: DataFrame, *, table: str, like: Struct) -> Struct:
+    """The same of a MERGE's source, without the columns that only conditions and expressions can make something of."""
+    known = _like(frame, like, "ANSI")
+    return _table_schema(StructType([field for field in known if not holds_foreign(field.dataType)]), table)
+
+
+def _like(frame: DataFrame, like: Struct | None, policy: Policy) -> StructType:
+    if like is None or not holds_foreign(frame.schema):
+        return frame.schema
+    return without_foreign_types(frame.schema, spark_schema(like), casts_of(frame.sparkSession, policy))
+
+
+def _table_schema(given: StructType, table: str) -> Struct:
+    schema = delta_schema(given, table=table)
     for path, field in walk_fields(schema):
         if _COLLATIONS in field.metadata:
             raise UnsupportedDataTypeError(table=table, column=".".join(path), type=f"string with collations {field.metadata[_COLLATIONS]}")

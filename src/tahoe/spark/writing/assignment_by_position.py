@@ -1,0 +1,114 @@
+"""Data whose columns are a table's by their places: INSERT without names, and `insertInto`. What is inside of structs follows.
+
+The rule is the reference's. The fields of structs are taken by their places too, at every depth, whatever their names. Only data whose
+columns have the table's names already, and fields of the table's names and types, is taken by name inside of structs, so that the rows of
+a table whose structs have their fields in another order are stored as they are. Pure: it compares types and touches no session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pyspark.sql.types import ArrayType, MapType, NullType, StructField, StructType
+from pyspark.sql.types import DataType as SparkType
+
+from tahoe.errors import SchemaMismatchError, UnsupportedDataTypeError
+from tahoe.protocol.evolution import Widens
+from tahoe.protocol.schema import parse_type
+
+_REMEDY = "Give a value for each field, or name the columns and fields: INSERT INTO t BY NAME ..."
+
+
+def named_by_position(given: StructType, wanted: StructType, *, table: str, widens: Widens | None = None) -> StructType:
+    """The data's columns with the names that a table has in their places. What is in no place of the table's keeps its name.
+
+    Args:
+        given: the data's columns; there may be more or fewer than the table has.
+        widens: whether the table takes over a type of the data's, which then fits it.
+
+    Raises:
+        SchemaMismatchError: a struct has fewer fields than the table's; or the fields of a struct that would be taken by their places have
+            the table's names in other places, while the columns have the table's names, so that places and names say two things.
+    """
+    count = min(len(given), len(wanted))
+    ours, known = StructType(given.fields[:count]), StructType(wanted.fields[:count])
+    if ours.names == known.names:
+        if _fits(ours, known, widens):
+            return given
+        for path in _misplaced(ours, known, ()):
+            raise SchemaMismatchError(
+                table=table,
+                detail=f"the fields of {path} have the table's names in another order, and columns and fields are taken by their places "
+                "where a type differs from the table's",
+                remedy="Put the fields into the table's order, or write by name: INSERT INTO t BY NAME ...",
+            )
+    named = _struct(ours, known, (), table)
+    return StructType([*named.fields, *given.fields[count:]])
+
+
+def _struct(given: StructType, wanted: StructType, path: tuple[str, ...], table: str) -> StructType:
+    if len(given) < len(wanted):
+        raise SchemaMismatchError(
+            table=table,
+            detail=f"column {'.'.join(path)} of the data has {len(given)} fields ({', '.join(given.names)}), "
+            f"and the table's has {len(wanted)} ({', '.join(wanted.names)})",
+            remedy=_REMEDY,
+        )
+    named = [
+        StructField(own.name, _inside(field.dataType, own.dataType, (*path, own.name), table), field.nullable, field.metadata)
+        for field, own in zip(given, wanted, strict=False)
+    ]
+    return StructType([*named, *given.fields[len(wanted) :]])
+
+
+def _inside(given: SparkType, wanted: SparkType, path: tuple[str, ...], table: str) -> SparkType:
+    match given, wanted:
+        case StructType(), StructType():
+            return _struct(given, wanted, path, table)
+        case ArrayType(), ArrayType():
+            return ArrayType(_inside(given.elementType, wanted.elementType, (*path, "element"), table), given.containsNull)
+        case MapType(), MapType():
+            key = _inside(given.keyType, wanted.keyType, (*path, "key"), table)
+            return MapType(key, _inside(given.valueType, wanted.valueType, (*path, "value"), table), given.valueContainsNull)
+        case _:
+            return given
+
+
+def _fits(given: SparkType, wanted: SparkType, widens: Widens | None) -> bool:
+    """Whether data has all fields of a type's, under their names and with their types; it may have more."""
+    match given, wanted:
+        case StructType(), StructType():
+            types = {field.name: field.dataType for field in given}
+            known = all(own.name in types and _fits(types[own.name], own.dataType, widens) for own in wanted)
+            return known and len({name.lower() for name in given.names}) == len(given)
+        case ArrayType(), ArrayType():
+            return _fits(given.elementType, wanted.elementType, widens)
+        case MapType(), MapType():
+            return _fits(given.keyType, wanted.keyType, widens) and _fits(given.valueType, wanted.valueType, widens)
+        case _, NullType():
+            return True
+        case _:
+            return given == wanted or (widens is not None and _widens(given, wanted, widens))
+
+
+def _widens(given: SparkType, wanted: SparkType, widens: Widens) -> bool:
+    try:
+        return widens(parse_type(wanted.json()), parse_type(given.json()))
+    except UnsupportedDataTypeError:  # of the data's, which no column can take over
+        return False
+
+
+def _misplaced(given: SparkType, wanted: SparkType, path: tuple[str, ...]) -> Iterator[str]:
+    """The columns that hold structs with a field whose name is the table's of another place."""
+    match given, wanted:
+        case StructType(), StructType():
+            places = {name.lower(): place for place, name in enumerate(wanted.names)}
+            if any(places.get(name.lower(), place) != place for place, name in enumerate(given.names)):
+                yield ".".join(path)
+            for field, own in zip(given, wanted, strict=False):
+                yield from _misplaced(field.dataType, own.dataType, (*path, own.name))
+        case ArrayType(), ArrayType():
+            yield from _misplaced(given.elementType, wanted.elementType, (*path, "element"))
+        case MapType(), MapType():
+            yield from _misplaced(given.keyType, wanted.keyType, (*path, "key"))
+            yield from _misplaced(given.valueType, wanted.valueType, (*path, "value"))

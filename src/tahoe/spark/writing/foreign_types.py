@@ -1,0 +1,109 @@
+"""Data of types that Delta cannot hold, for columns that a table has: intervals, times of a day, strings with collations.
+
+They are stored as Spark casts them, under the session's policy. What a table would have to take in as a new column is refused elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pyspark.sql import SparkSession
+from pyspark.sql.types import (
+    ArrayType,
+    DecimalType,
+    IntegralType,
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    UserDefinedType,
+)
+from pyspark.sql.types import DataType as SparkType
+
+from tahoe.errors import UnsupportedDataTypeError
+from tahoe.protocol.schema import parse_type
+from tahoe.spark.jvm.gateway import Gateway
+from tahoe.spark.writing.assignment_rules import Policy
+
+CanCast = Callable[[SparkType, SparkType], bool]
+
+# Every interval and every time fits, with all its digits.
+_ROOMY = DecimalType(38, 9)
+
+
+def is_foreign(kind: SparkType) -> bool:
+    """Whether Delta has no such type. Of structs, arrays and maps it does, whatever they hold."""
+    if isinstance(kind, StructType | ArrayType | MapType | UserDefinedType):
+        return False
+    if isinstance(kind, StringType):
+        return kind != StringType()  # collated; char and varchar are types of their own
+    try:
+        parse_type(kind.json())
+    except UnsupportedDataTypeError:
+        return True
+    return False
+
+
+def holds_foreign(kind: SparkType) -> bool:
+    """Whether a type is none of Delta's, or made of one that is not."""
+    match kind:
+        case StructType():
+            return any(holds_foreign(field.dataType) for field in kind)
+        case ArrayType():
+            return holds_foreign(kind.elementType)
+        case MapType():
+            return holds_foreign(kind.keyType) or holds_foreign(kind.valueType)
+        case _:
+            return is_foreign(kind)
+
+
+def without_foreign_types(given: StructType, wanted: StructType, can_cast: CanCast) -> StructType:
+    """The data's columns with types of Delta's, wide enough for every value, where a table's column of the same name takes them.
+
+    Args:
+        can_cast: whether Spark casts a type to another.
+    """
+    known = {field.name.lower(): field.dataType for field in wanted}
+    return StructType(
+        [
+            StructField(f.name, _inside(f.dataType, known[f.name.lower()], can_cast), f.nullable, f.metadata)
+            if f.name.lower() in known
+            else f
+            for f in given
+        ]
+    )
+
+
+def _inside(given: SparkType, wanted: SparkType, can_cast: CanCast) -> SparkType:
+    match given, wanted:
+        case StructType(), StructType():
+            return without_foreign_types(given, wanted, can_cast)
+        case ArrayType(), ArrayType():
+            return ArrayType(_inside(given.elementType, wanted.elementType, can_cast), given.containsNull)
+        case MapType(), MapType():
+            key = _inside(given.keyType, wanted.keyType, can_cast)
+            return MapType(key, _inside(given.valueType, wanted.valueType, can_cast), given.valueContainsNull)
+        case _ if is_foreign(given):
+            return _held(given, wanted, can_cast)
+        case _:
+            return given
+
+
+def _held(given: SparkType, wanted: SparkType, can_cast: CanCast) -> SparkType:
+    if isinstance(given, StringType):
+        return StringType()  # the same text
+    if not can_cast(given, wanted):
+        return given
+    if isinstance(wanted, IntegralType):
+        return LongType()
+    return _ROOMY if isinstance(wanted, DecimalType) else wanted
+
+
+def casts_of(spark: SparkSession, policy: Policy) -> CanCast:
+    """What Spark casts under a policy."""
+    gateway = Gateway(spark)
+    cast = gateway.java_class("org.apache.spark.sql.catalyst.expressions.Cast")
+    asked = {"ANSI": cast.canAnsiCast, "LEGACY": cast.canCast, "STRICT": cast.canUpCast}[policy]
+    parse = gateway.session.parseDataType
+    return lambda given, wanted: bool(asked(parse(given.json()), parse(wanted.json())))
