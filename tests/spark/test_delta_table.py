@@ -559,7 +559,7 @@ def test_wrong_arguments_are_told_in_our_words(spark, path):
         (lambda: table.alias(1), "aliasName cannot be 1"),
         (lambda: DeltaTable.forPath(spark, path, {"fs.s3a.connection.maximum": 5}), "'fs.s3a.connection.maximum' is 5"),
         (lambda: DeltaTable.forName(spark, 5), "tableOrViewName cannot be 5"),
-        (lambda: DeltaTable.forPath("spark", path), "it takes a Spark session"),
+        (lambda: DeltaTable.forPath("spark", path), "it must be a Spark session"),
     ):
         with pytest.raises(InvalidArgumentError, match=message) as raised:
             call()

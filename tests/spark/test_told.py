@@ -32,6 +32,7 @@ from tahoe.spark.dml.row_changes import RowChange
 from tahoe.spark.jvm.gateway import Gateway
 from tahoe.spark.writing.data_writer import failures_told
 from tahoe.spark.writing.store_assignment import Refusals
+from tahoe.storage.background import finish_background
 from tahoe.table.writing.planning import plan_write
 from tahoe.table.writing.write_request import WriteRequest
 
@@ -42,6 +43,7 @@ FAILS = "if(id = 2, raise_error('boom'), id)"
 def t(spark: SparkSession, path: str) -> str:
     """A table of one file."""
     spark.range(10).coalesce(1).write.format("delta").save(path)
+    finish_background()  # so that nothing comes to its files by itself
     return path
 
 
