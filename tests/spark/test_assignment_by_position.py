@@ -13,7 +13,7 @@ from pyspark.sql.types import StructType
 
 from tahoe.errors import SchemaMismatchError
 from tahoe.protocol.type_widening import is_widening
-from tahoe.spark.writing.assignment_by_position import named_by_position
+from tahoe.spark.writing.assignment_by_position import named_by_position, named_inside
 
 pytestmark = pytest.mark.usefixtures("spark")  # it parses types
 
@@ -78,6 +78,18 @@ def test_what_is_in_no_place_of_the_tables_keeps_its_name() -> None:
     assert named("x int, y int", f"id int, c {PAIR}") == "struct<id:int,c:int>"
 
 
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_statement_that_names_columns_names_no_fields(shape: str) -> None:
+    wanted = struct(f"id int, c {shape.format(PAIR)}")
+    known = struct(f"C {shape.format('struct<b: bigint, z: int>')}, x int")
+    unknown = struct(f"C {shape.format('struct<col1: bigint, col2: int, z: int>')}, x int")
+    short = struct(f"C {shape.format('struct<col1: int>')}, x int")
+    assert named_inside(known, wanted, table="t") == known
+    assert named_inside(unknown, wanted, table="t") == struct(f"C {shape.format('struct<a: bigint, b: int, z: int>')}, x int")
+    with pytest.raises(SchemaMismatchError, match=r"column C\S* of the data has 1 fields \(col1\), and the table's has 2 \(a, b\)"):
+        named_inside(short, wanted, table="t")
+
+
 # --- with a session
 
 Way = Callable[[SparkSession, str, str], object]
@@ -89,6 +101,7 @@ BY_POSITION: dict[str, Way] = {
     "PARTITION": lambda spark, table, value: spark.sql(f"INSERT INTO {table} PARTITION (p = 7) SELECT 1, {value}"),
     "REPLACE WHERE": lambda spark, table, value: spark.sql(f"INSERT INTO {table} REPLACE WHERE id = 1 SELECT 1, {value}"),
     "columns": lambda spark, table, value: spark.sql(f"INSERT INTO {table} (c, id) SELECT {value}, 1"),
+    "BY NAME": lambda spark, table, value: spark.sql(f"INSERT INTO {table} BY NAME SELECT {value} AS c, 1 AS id"),
     "insertInto": lambda spark, table, value: spark.sql(f"SELECT 1 AS x, {value} AS y").write.insertInto(table),
 }
 VALUES = [

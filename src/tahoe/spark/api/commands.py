@@ -123,6 +123,7 @@ def run(gateway: Gateway, plan: JavaObject) -> JavaObject:
         dynamic=name == "OverwritePartitionsDynamic" and matching is None,
         matching=matching,
         by_position=not plan.isByName(),
+        is_statement=plan.origin().sqlText().isDefined(),
         options=options,
     )
     recache(gateway, target.url())

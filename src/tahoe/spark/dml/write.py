@@ -23,7 +23,7 @@ from tahoe.spark.dml.replace import Matching, replace_rows
 from tahoe.spark.jvm.gateway import engine_of
 from tahoe.spark.jvm.table_cache import open_table
 from tahoe.spark.jvm.types import spark_schema
-from tahoe.spark.writing.assignment_by_position import named_by_position
+from tahoe.spark.writing.assignment_by_position import named_by_position, named_inside
 from tahoe.spark.writing.data_writer import failures_told, rows_for_files, write_rows
 from tahoe.spark.writing.foreign_types import casts_of, holds_foreign, without_foreign_types
 from tahoe.spark.writing.store_assignment import Refusals, retyped
@@ -76,6 +76,7 @@ def insert(
     dynamic: bool = False,
     matching: Matching | None = None,
     by_position: bool = False,
+    is_statement: bool = False,
     options: Mapping[str, str] | None = None,
 ) -> int | None:
     """What INSERT, `insertInto`, `writeTo` and `saveAsTable` do to a table that is there.
@@ -86,6 +87,7 @@ def insert(
         dynamic: only the partitions that the data has are replaced.
         matching: only rows that rows of the data match are replaced.
         by_position: the data's columns are the table's, whatever their names.
+        is_statement: a statement of SQL, which names columns but not the fields inside of them.
         options: of the writer.
 
     Returns, Raises:
@@ -101,6 +103,8 @@ def insert(
     if by_position:
         dataframe = _named_by_position(dataframe, table, parsed)
         _check_places(matching.using if matching is not None else (), given.columns, dataframe.columns, table.url)
+    elif is_statement:
+        dataframe = retyped(dataframe, named_inside(dataframe.schema, spark_schema(table.snapshot().schema), table=table.url))
     like = _columns_of(table, parsed, dataframe, overwrite=overwrite)
     asked = _request(spark, table, "overwrite" if overwrite else "append", parsed, dataframe, like=like)
     request = asked if matching is None else replace(asked, matching=matching.text)

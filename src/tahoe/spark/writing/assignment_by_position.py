@@ -2,7 +2,10 @@
 
 The rule is the reference's. The fields of structs are taken by their places too, at every depth, whatever their names. Only data whose
 columns have the table's names already, and fields of the table's names and types, is taken by name inside of structs, so that the rows of
-a table whose structs have their fields in another order are stored as they are. Pure: it compares types and touches no session.
+a table whose structs have their fields in another order are stored as they are.
+
+A statement that names its columns names no fields: INSERT INTO t (id, c) VALUES (1, array(struct(1, 2))) gives fields `col1` and `col2`. A
+struct none of whose fields has a name of the table's is taken by places there as well. Pure: it compares types and touches no session.
 """
 
 from __future__ import annotations
@@ -44,6 +47,45 @@ def named_by_position(given: StructType, wanted: StructType, *, table: str, wide
             )
     named = _struct(ours, known, (), table)
     return StructType([*named.fields, *given.fields[count:]])
+
+
+def named_inside(given: StructType, wanted: StructType, *, table: str) -> StructType:
+    """The columns of a statement that names them: inside, a struct without any of the table's field names gets these in their places.
+
+    Args:
+        given: the data's columns, under the table's names in any order.
+
+    Raises:
+        SchemaMismatchError: such a struct has fewer fields than the table's.
+    """
+    return _known_fields(given, wanted, (), table)
+
+
+def _known_fields(given: StructType, wanted: StructType, path: tuple[str, ...], table: str) -> StructType:
+    own = {field.name.lower(): field.dataType for field in wanted}
+    return StructType(
+        [
+            StructField(
+                field.name, _known(field.dataType, own.get(field.name.lower()), (*path, field.name), table), field.nullable, field.metadata
+            )
+            for field in given
+        ]
+    )
+
+
+def _known(given: SparkType, wanted: SparkType | None, path: tuple[str, ...], table: str) -> SparkType:
+    match given, wanted:
+        case StructType(), StructType():
+            if {name.lower() for name in given.names}.isdisjoint(name.lower() for name in wanted.names):
+                return _struct(given, wanted, path, table)
+            return _known_fields(given, wanted, path, table)
+        case ArrayType(), ArrayType():
+            return ArrayType(_known(given.elementType, wanted.elementType, (*path, "element"), table), given.containsNull)
+        case MapType(), MapType():
+            key = _known(given.keyType, wanted.keyType, (*path, "key"), table)
+            return MapType(key, _known(given.valueType, wanted.valueType, (*path, "value"), table), given.valueContainsNull)
+        case _:
+            return given
 
 
 def _struct(given: StructType, wanted: StructType, path: tuple[str, ...], table: str) -> StructType:
