@@ -16,20 +16,7 @@ from tahoe.protocol.partitions import (
     partition_folder,
     resolve_path,
 )
-from tahoe.protocol.schema import (
-    BINARY,
-    BOOLEAN,
-    BYTE,
-    DATE,
-    DOUBLE,
-    FLOAT,
-    INTEGER,
-    LONG,
-    STRING,
-    TIMESTAMP,
-    TIMESTAMP_NTZ,
-    Decimal,
-)
+from tahoe.protocol.schema import BINARY, BOOLEAN, BYTE, DATE, DOUBLE, FLOAT, INTEGER, LONG, STRING, TIMESTAMP, TIMESTAMP_NTZ, Decimal
 
 BERLIN = ZoneInfo("Europe/Berlin")
 

@@ -9,13 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.errors import (
-    AnalysisException,
-    IllegalArgumentException,
-    ParseException,
-    PySparkException,
-    UnsupportedOperationException,
-)
+from pyspark.errors import AnalysisException, IllegalArgumentException, ParseException, PySparkException, UnsupportedOperationException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType

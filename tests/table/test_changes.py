@@ -99,6 +99,19 @@ def test_where_the_block_fails_nothing_is_left():
     assert table.version == 0
 
 
+def test_a_file_that_cannot_be_deleted_neither_hides_the_failure_nor_keeps_the_others(caplog):
+    table = make()
+    before = len(list(table.env.store.walk()))
+    faults = FaultPlan(Fault(effect=Effect.RAISE_BEFORE, operation=Operation.DELETE))
+    failing = tahoe.Table(table.url, env=replace(table.env, store=MemoryStore(table.url, faults)))
+    with pytest.raises(ZeroDivisionError), failing.transaction() as changes:
+        changes.append(rows(20))
+        changes.append(rows(21))
+        raise ZeroDivisionError
+    assert len(list(table.env.store.walk())) == before + 1
+    assert "left behind" in caplog.text
+
+
 def test_nothing_to_do_is_no_version():
     table = make()
     with table.transaction() as changes:

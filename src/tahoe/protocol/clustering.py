@@ -78,15 +78,15 @@ def check_clustering(
         InvalidClusteringError: a column is listed twice.
     """
     wanted = list(columns)
-    told = ", ".join(".".join(path) for path in wanted)
+    listed = ", ".join(".".join(path) for path in wanted)
     partitions = tuple(partition_columns)
     if wanted and partitions:
         detail = f"it is partitioned by {', '.join(partitions)}"
-        raise ClusteredAndPartitionedError(table=table, columns=told, detail=detail, remedy="Use either partitioning or clustering.")
+        raise ClusteredAndPartitionedError(table=table, columns=listed, detail=detail, remedy="Use either partitioning or clustering.")
     if len(wanted) > _COLUMNS_MAX:
         detail = f"these are {len(wanted)} columns, but at most {_COLUMNS_MAX} are allowed"
         raise TooManyClusteringColumnsError(
-            table=table, columns=told, detail=detail, remedy="Choose the columns that queries filter by most often."
+            table=table, columns=listed, detail=detail, remedy="Choose the columns that queries filter by most often."
         )
     found = []
     for path in wanted:
@@ -96,13 +96,13 @@ def check_clustering(
         found.append(tuple(f.name for f in fields))
         if not has_bounds(fields[-1].type):
             detail = f"{'.'.join(path)} is {fields[-1].type}, a type without minimum and maximum statistics"
-            raise ClusteringStatisticsError(table=table, columns=told, detail=detail, remedy="Choose columns of other types.")
+            raise ClusteringStatisticsError(table=table, columns=listed, detail=detail, remedy="Choose columns of other types.")
     if len(set(found)) < len(found):
-        raise InvalidClusteringError(table=table, columns=told, detail="a column is listed twice", remedy="List each column once.")
+        raise InvalidClusteringError(table=table, columns=listed, detail="a column is listed twice", remedy="List each column once.")
     kept = {path for path, _ in statistics_columns(schema, (), configuration, table=table)}
     missing = [".".join(path) for path in found if path not in kept]
     if missing:
         detail = f"no statistics are collected for {', '.join(missing)}"
         remedy = "Add the column to delta.dataSkippingStatsColumns, or raise delta.dataSkippingNumIndexedCols."
-        raise ClusteringStatisticsError(table=table, columns=told, detail=detail, remedy=remedy)
+        raise ClusteringStatisticsError(table=table, columns=listed, detail=detail, remedy=remedy)
     return tuple(found)

@@ -18,15 +18,7 @@ from tahoe.errors import (
     SchemaMismatchError,
 )
 from tahoe.protocol.actions import Metadata, Protocol
-from tahoe.protocol.column_mapping import (
-    MAX_COLUMN_ID,
-    MODE,
-    Mode,
-    assign_mapping,
-    column_id,
-    mapping_mode,
-    without_mapping,
-)
+from tahoe.protocol.column_mapping import MAX_COLUMN_ID, MODE, Mode, assign_mapping, column_id, mapping_mode, without_mapping
 from tahoe.protocol.column_values import identity_columns, makes_values, with_high_water_marks
 from tahoe.protocol.constraints import PREFIX as CONSTRAINT
 from tahoe.protocol.evolution import Widens, widening_of

@@ -23,20 +23,7 @@ from sqlglot.errors import SqlglotError
 
 from tahoe.errors import ColumnNotFoundError, InvalidPredicateError
 from tahoe.protocol.partitions import INTEGER_BITS, parse_boolean, parse_date, parse_timestamp, parse_timestamp_ntz, single_precision
-from tahoe.protocol.predicate import (
-    And,
-    Column,
-    Comparison,
-    Constant,
-    In,
-    IsNull,
-    Not,
-    Operator,
-    Or,
-    Predicate,
-    StartsWith,
-    compare,
-)
+from tahoe.protocol.predicate import And, Column, Comparison, Constant, In, IsNull, Not, Operator, Or, Predicate, StartsWith, compare
 from tahoe.protocol.predicate import Literal as PredicateLiteral
 from tahoe.protocol.schema import (
     BINARY,

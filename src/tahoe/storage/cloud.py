@@ -32,13 +32,7 @@ from obstore.exceptions import (
     UnauthenticatedError,
 )
 
-from tahoe.errors import (
-    AtomicCreateUnsupportedError,
-    ForkedProcessError,
-    InvalidOptionError,
-    StorageRefusedError,
-    StorageUnavailableError,
-)
+from tahoe.errors import AtomicCreateUnsupportedError, ForkedProcessError, InvalidOptionError, StorageRefusedError, StorageUnavailableError
 from tahoe.storage.cloud_options import client_environment, cloud_config, foreign_endpoint
 from tahoe.storage.env import FileInfo, FileReplacedError, byte_order, is_temporary
 from tahoe.storage.locations import join, split_url

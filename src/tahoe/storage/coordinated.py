@@ -16,13 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import BinaryIO, TypeVar
 
-from tahoe.errors import (
-    AtomicCreateUnsupportedError,
-    CommitEntryError,
-    DeltaStorageError,
-    StorageRefusedError,
-    StorageUnavailableError,
-)
+from tahoe.errors import AtomicCreateUnsupportedError, CommitEntryError, DeltaStorageError, StorageRefusedError, StorageUnavailableError
 from tahoe.protocol.log_files import LOG_FOLDER, Kind, commit_key, parse_name
 from tahoe.storage.commit_service import CommitEntry, CommitService
 from tahoe.storage.env import FileInfo, Store

@@ -75,7 +75,7 @@ class Rule:
             return self.clean(value)
         except Unfit as unfit:
             more = f" ({unfit})" if str(unfit) else ""
-            raise self.refused(argument, table, _told(value) + more, self) from unfit.__cause__
+            raise self.refused(argument, table, _described(value) + more, self) from unfit.__cause__
 
 
 def takes(**rules: Rule) -> Callable[[Method], Method]:
@@ -101,7 +101,7 @@ def takes(**rules: Rule) -> Callable[[Method], Method]:
     return decorate
 
 
-def _told(value: object) -> str:
+def _described(value: object) -> str:
     """A value as an error shows it."""
     kind = f"a {type(value).__module__}.{type(value).__qualname__}".replace("a builtins.", "a ")
     if value is None or isinstance(value, bool):
@@ -202,7 +202,7 @@ def _texts(value: Any) -> dict[str, str]:
         raise Unfit
     for name, item in value.items():
         if not isinstance(name, str) or not isinstance(item, str):
-            raise Unfit(f"{name!r} is {_told(item)}")
+            raise Unfit(f"{name!r} is {_described(item)}")
     return {_text(name): _text(item) for name, item in value.items()}
 
 

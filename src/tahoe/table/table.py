@@ -10,17 +10,7 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
-from tahoe.table.arguments import (
-    FLAG,
-    LONG,
-    NAMES,
-    ROWS,
-    TEXT,
-    TEXTS,
-    TXN,
-    ArrowStream,
-    takes,
-)
+from tahoe.table.arguments import FLAG, LONG, NAMES, ROWS, TEXT, TEXTS, TXN, ArrowStream, takes
 from tahoe.table.commit.checkpoint_writer import write_checkpoint
 from tahoe.table.commit.post_commit_hooks import clean_log, compact_log
 from tahoe.table.reading.table_reader import TableReader

@@ -16,9 +16,7 @@ from types import MappingProxyType
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql.types import (
-    StructType,
-)
+from pyspark.sql.types import StructType
 
 from tahoe._version import VERSION
 from tahoe.errors import DeltaError, InvalidOptionError, OperationNotYetSupportedError

@@ -9,11 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NoReturn, Self, TypeAlias
 
 from pyspark.sql import SparkSession
-from pyspark.sql.types import (
-    DataType,
-    StructField,
-    StructType,
-)
+from pyspark.sql.types import DataType, StructField, StructType
 
 from tahoe.errors import InvalidOptionError, TableExistsError, TableNotFoundError
 from tahoe.protocol.properties import parse_column_list

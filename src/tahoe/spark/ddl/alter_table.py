@@ -139,8 +139,8 @@ def _new_column(gateway: Gateway, table: str, change: JavaObject) -> NewColumn:
     path = _path(change)
     field = _declared(gateway, table, path[-1], change.dataType(), bool(change.isNullable()))
     default = change.defaultValue()
-    told = {COMMENT: change.comment(), CURRENT_DEFAULT: None if default is None else default.getSql()}
-    metadata = {**field.metadata, **{name: str(value) for name, value in told.items() if value is not None}}
+    changed = {COMMENT: change.comment(), CURRENT_DEFAULT: None if default is None else default.getSql()}
+    metadata = {**field.metadata, **{name: str(value) for name, value in changed.items() if value is not None}}
     return NewColumn(field=replace(field, metadata=metadata), parent=path[:-1], position=_position(change.position()))
 
 

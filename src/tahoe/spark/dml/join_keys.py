@@ -165,7 +165,7 @@ class Keys:
         return bool(self._keys) and self._first.num_rows <= LISTED_MAX
 
     @cached_property
-    def _told(self) -> pa.Table:
+    def _summary(self) -> pa.Table:
         """What Spark says of keys that are not fetched, in a row."""
         bounds = [column for name in self._names for column in (F.min(name).alias(f"min {name}"), F.max(name).alias(f"max {name}"))]
         return self._source.agg(F.count(F.lit(1)).alias("rows"), *bounds).toArrow()
@@ -173,14 +173,14 @@ class Keys:
     def _bounds(self, name: str) -> tuple[Any, Any]:
         """The smallest and the largest value of a key; None where it has none."""
         if self._fetched is None:
-            return _value(self._told[f"min {name}"][0]), _value(self._told[f"max {name}"][0])
+            return _value(self._summary[f"min {name}"][0]), _value(self._summary[f"max {name}"][0])
         found = pc.min_max(self._fetched[name])
         return _value(found["min"]), _value(found["max"])
 
     @cached_property
     def rows(self) -> int:
         """How many rows the source has."""
-        return self._first.num_rows if self._fetched is not None or self._are_listed else int(self._told["rows"][0].as_py())
+        return self._first.num_rows if self._fetched is not None or self._are_listed else int(self._summary["rows"][0].as_py())
 
     def predicate(self) -> Predicate:
         """Which rows of the target the keys may be those of: of several keys in one row, each by itself."""

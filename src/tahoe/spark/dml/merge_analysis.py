@@ -72,16 +72,16 @@ class AnalysedMerge:
         given = _stable(change, command.source)
         self._source_schema = source_schema(command.source, table=self.url, like=change.plan.schema)
         self._given, self._current = _attributes(self._gateway, given), _attributes(self._gateway, self.target)
-        inserts = self._told(given, command.not_matched)
+        inserts = self._clause_parameters(given, command.not_matched)
         self.source = given.withColumn(INSERT, self._action(command.not_matched)) if command.not_matched else given
         joined = self._joined(self.target)
         condition = checked_condition(self._gateway, joined, "Join", self.url)
         self.condition = condition.text
         self.parameters = {
             "predicate": json.dumps([condition.text]),
-            "matchedPredicates": json.dumps(self._told(joined, command.matched)),
+            "matchedPredicates": json.dumps(self._clause_parameters(joined, command.matched)),
             "notMatchedPredicates": json.dumps(inserts),
-            "notMatchedBySourcePredicates": json.dumps(self._told(self.target, command.not_matched_by_source)),
+            "notMatchedBySourcePredicates": json.dumps(self._clause_parameters(self.target, command.not_matched_by_source)),
         }
         keys = keys_of(self._gateway, condition.expression, _output(self.target), _output(self.source))
         self.keys = Keys(keys, self.source, change.snapshot.live.size_bytes)
@@ -101,13 +101,13 @@ class AnalysedMerge:
         """Each row of the source with the rows of a target that match; alone, where there are none and clauses insert."""
         return self.source.join(target, self.command.condition, "left_outer" if self.command.not_matched else "inner")
 
-    def _told(self, rows: DataFrame, clauses: Sequence[Clause]) -> list[dict[str, str]]:
+    def _clause_parameters(self, rows: DataFrame, clauses: Sequence[Clause]) -> list[dict[str, str]]:
         """Clauses as the history tells them, with their conditions, which are checked."""
-        told = []
+        parameters = []
         for clause in clauses:
             checked = clause.condition is not None and checked_condition(self._gateway, rows.where(clause.condition), "Filter", self.url)
-            told.append({**({"predicate": checked.text} if checked else {}), "actionType": clause.kind})
-        return told
+            parameters.append({**({"predicate": checked.text} if checked else {}), "actionType": clause.kind})
+        return parameters
 
     def _used_columns(self, joined: DataFrame) -> list[Column]:
         """The columns of both sides that new rows are made of, and, for a change data feed, those of the rows that go."""

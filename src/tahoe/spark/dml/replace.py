@@ -1,7 +1,7 @@
 """Overwriting some rows: those for which a condition on any column is true, or for which there is one among the rows that are written.
 It is DELETE and append, in one version.
 
-Where a condition is about partitions alone, whole files are replaced, and `tahoe.table.writing.write_plan` plans it.
+Where a condition is about partitions alone, whole files are replaced, and `tahoe.table.writing.planning` plans it.
 """
 
 from __future__ import annotations
@@ -86,10 +86,10 @@ def replace_rows(
         search = Search(change, condition)
         with failures_told(plan, change.refusals):
             rows = rows_for_files(plan, frame, change.refusals, checks_replace_where=options.replace_where_is_checked)
-        return _replace(change, search, rows, _told(plan, matching))
+        return _replace(change, search, rows, _history_parameters(plan, matching))
 
 
-def _told(plan: WritePlan, matching: Matching | None) -> dict[str, str]:
+def _history_parameters(plan: WritePlan, matching: Matching | None) -> dict[str, str]:
     """What is replaced, as the history has it, under the reference's names."""
     if matching is None:
         return {"predicate": plan.request.replace_where or ""}
@@ -115,7 +115,7 @@ def _exists(rows: DataFrame, condition: Column) -> Column:
     return gateway.column_of(gateway.java_class("delta.Target").exists(rows._jdf, condition._jc))
 
 
-def _replace(change: RowChange, search: Search, rows: Completed, told: Mapping[str, str]) -> int | None:
+def _replace(change: RowChange, search: Search, rows: Completed, replaced: Mapping[str, str]) -> int | None:
     plan = change.plan
     positions = search.positions()
     touched = change.touch(positions)
@@ -143,5 +143,5 @@ def _replace(change: RowChange, search: Search, rows: Completed, told: Mapping[s
     }
     reads = EVERYTHING if plan.request.reads_target else search.reads
     is_exact = search.is_exact and not plan.request.reads_target
-    parameters = {"mode": "Overwrite", "partitionBy": list(plan.partition_columns), **told}
+    parameters = {"mode": "Overwrite", "partitionBy": list(plan.partition_columns), **replaced}
     return change.commit(plan.request.operation, parameters, metrics, reads, is_exact=is_exact)

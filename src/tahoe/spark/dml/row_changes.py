@@ -20,11 +20,7 @@ from pyroaring import BitMap64
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  PySpark's users know it by this name
 
-from tahoe.errors import (
-    MetadataChangedException,
-    SchemaMismatchError,
-    UnsupportedOperationError,
-)
+from tahoe.errors import MetadataChangedException, SchemaMismatchError, UnsupportedOperationError
 from tahoe.protocol.actions import Add, Cdc
 from tahoe.protocol.change_feed import CHANGE_TYPE
 from tahoe.protocol.column_values import ColumnValues, check_given
@@ -43,7 +39,7 @@ from tahoe.spark.writing.data_writer import Written, failures_told, rows_for_fil
 from tahoe.spark.writing.store_assignment import Refusals, fit, quoted, without_void
 from tahoe.spark.writing.write_inputs import table_schema, write_options
 from tahoe.spark.writing.write_options import WriteOptions
-from tahoe.table.commit.draft import Told
+from tahoe.table.commit.draft import OperationInfo
 from tahoe.table.commit.row_deletions import RowDeletion, num_records
 from tahoe.table.reading.scan import Scan
 from tahoe.table.reading.snapshot import Snapshot
@@ -154,7 +150,7 @@ class RowChange:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
-        self._let_go()
+        self._release_rows()
         if error is not None:
             self._draft.discard()
         if isinstance(error, JVM_ERRORS):
@@ -321,12 +317,13 @@ class RowChange:
         self._kept.append(kept)
         return kept
 
-    def _let_go(self) -> None:
+    def _release_rows(self) -> None:
         release(self._held)
-        with suppress(*JVM_ERRORS, AttributeError):  # a session that has stopped keeps nothing, and what was written is deleted below
-            context: JavaObject = self.target.spark.sparkContext._jsc.sc()
-            for rows in self._kept:  # RDD.unpersist would warn the user that these cannot be computed again
-                context.unpersistRDD(rows._jdf.queryExecution().analyzed().rdd().id(), False)
+        java_context: JavaObject | None = self.target.spark.sparkContext._jsc
+        if java_context is not None:  # else the session has stopped, and keeps nothing
+            with suppress(*JVM_ERRORS):
+                for rows in self._kept:  # RDD.unpersist would warn the user that these cannot be computed again
+                    java_context.sc().unpersistRDD(rows._jdf.queryExecution().analyzed().rdd().id(), False)
         self._kept.clear()
 
     def write(self, rows: Completed) -> Written:
@@ -397,14 +394,14 @@ class RowChange:
         if draft.is_empty:
             return self.snapshot.version
         draft.reads, draft.is_exact = reads, is_exact
-        told = Told(
+        info = OperationInfo(
             operation=operation,
             parameters=parameters,
             metrics={**metrics, "executionTimeMs": round((time.monotonic() - self.began) * 1000)},
             user_metadata=self.options.user_metadata,
             engine=engine_of(self.spark),
         )
-        version = draft.commit(told)
+        version = draft.commit(info)
         if version is not None:
             recache(Gateway(self.spark), self.snapshot.url)
         return version

@@ -76,8 +76,8 @@ class Search:
     @cached_property
     def _whole(self) -> Predicate:
         """All that the condition says. What Spark tells when it plans a query may be a part of it: functions of Python stand elsewhere."""
-        told = predicate_of(str(self._gateway.java_class("delta.Literals").told(self._condition)))
-        return rename(told, self._as_in_schema)
+        predicate = predicate_of(str(self._gateway.java_class("delta.Literals").told(self._condition)))
+        return rename(predicate, self._as_in_schema)
 
     @cached_property
     def is_ruled_out(self) -> bool:

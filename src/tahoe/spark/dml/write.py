@@ -11,11 +11,7 @@ from dataclasses import replace
 
 from pyspark.sql import DataFrame, SparkSession
 
-from tahoe.errors import (
-    InvalidOptionError,
-    NoColumnsError,
-    SchemaMismatchError,
-)
+from tahoe.errors import InvalidOptionError, NoColumnsError, SchemaMismatchError
 from tahoe.protocol.column_values import column_values
 from tahoe.protocol.evolution import widening_of
 from tahoe.protocol.schema import Struct

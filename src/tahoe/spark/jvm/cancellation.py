@@ -164,12 +164,12 @@ class _Keyboard:
 
     def interruption(self, error: BaseException | None) -> KeyboardInterrupt:
         """What is raised in the end."""
-        told = error if isinstance(error, KeyboardInterrupt) else KeyboardInterrupt()
+        interrupt = error if isinstance(error, KeyboardInterrupt) else KeyboardInterrupt()
         for url, version in self.commits:
-            told.add_note(f"It came too late for version {version} of {url}, which was committed.")
+            interrupt.add_note(f"It came too late for version {version} of {url}, which was committed.")
         if isinstance(error, CommitOutcomeUnknownError):
-            told.add_note(str(error))
-        return told
+            interrupt.add_note(str(error))
+        return interrupt
 
 
 _keyboard = _Keyboard()

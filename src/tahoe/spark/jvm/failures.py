@@ -29,7 +29,7 @@ JAVA_CLASS = "delta.PythonError"
 SPARK_CLASS = "org.apache.spark.SparkException"
 UNREADABLE = "FAILED_READ_FILE"
 
-# Spark may keep an exception for as long as a query, and raise it again; older ones than this many are told by their message alone.
+# Spark may keep an exception for as long as a query, and raise it again; older ones than this many are text by their message alone.
 KEPT_MAX = 1000
 
 # How deep an exception of ours may be wrapped in others.
@@ -107,9 +107,9 @@ def _of_the_users(converted: Any) -> Any:
 
 def without_our_columns(message: str) -> str:
     """Spark's message without columns of ours among those that it suggests, and without its plan where that is a plan of ours."""
-    told, mark, plan = message.partition(_PLAN)
-    told = _OUR_COLUMN.sub("", told).replace("`, ]", "`]")
-    return told if "__tahoe_" in plan else told + mark + plan
+    text, mark, plan = message.partition(_PLAN)
+    text = _OUR_COLUMN.sub("", text).replace("`, ]", "`]")
+    return text if "__tahoe_" in plan else text + mark + plan
 
 
 def _with_note_of_sql(converted: Any, exception: JavaObject) -> Any:
@@ -129,7 +129,7 @@ def _is_statement(text: str) -> bool:
 
 
 def _with_note_of_cause(error: BaseException) -> BaseException:
-    """PySpark raises what it converts "from None", so that the cause must be told otherwise."""
+    """PySpark raises what it converts "from None", so that the cause must be text otherwise."""
     caught, cause = for_user(error), error.__cause__
     if cause is not None:
         caught.add_note(f"Caused by {type(cause).__name__}: {cause}")

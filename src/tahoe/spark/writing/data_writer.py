@@ -153,8 +153,8 @@ _CAUSED_BY = re.compile(r"^Caused by: (.*)$", re.MULTILINE)
 
 def cause(message: str) -> str:
     """What of Spark's message tells a person what happened, in sentences."""
-    told = _LOST_TASK.search(message)
-    line, trace = (told[1], told[2]) if told else (_telling_line(message), message)
+    lost = _LOST_TASK.search(message)
+    line, trace = (lost[1], lost[2]) if lost else (_telling_line(message), message)
     causes = [found for found in _CAUSED_BY.findall(trace) if found not in line]
     return " ".join(map(_sentence, [line, *(f"It was caused by {found}" for found in causes[-1:])]))
 

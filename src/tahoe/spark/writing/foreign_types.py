@@ -8,17 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pyspark.sql import SparkSession
-from pyspark.sql.types import (
-    ArrayType,
-    DecimalType,
-    IntegralType,
-    LongType,
-    MapType,
-    StringType,
-    StructField,
-    StructType,
-    UserDefinedType,
-)
+from pyspark.sql.types import ArrayType, DecimalType, IntegralType, LongType, MapType, StringType, StructField, StructType, UserDefinedType
 from pyspark.sql.types import DataType as SparkType
 
 from tahoe.errors import UnsupportedDataTypeError

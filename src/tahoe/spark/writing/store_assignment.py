@@ -14,13 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812  PySpark's users know it by
 from pyspark.sql.types import ArrayType, CharType, MapType, StringType, StructType, VarcharType
 from pyspark.sql.types import DataType as SparkType
 
-from tahoe.errors import (
-    CheckConstraintViolatedError,
-    DeltaError,
-    NotNullViolationError,
-    ReplaceWhereMismatchError,
-    WriteFailedError,
-)
+from tahoe.errors import CheckConstraintViolatedError, DeltaError, NotNullViolationError, ReplaceWhereMismatchError, WriteFailedError
 from tahoe.protocol import predicate as p
 from tahoe.protocol.constraints import Constraint
 from tahoe.protocol.partitions import format_partition_value

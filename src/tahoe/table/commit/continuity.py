@@ -10,13 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tahoe.errors import (
-    ConcurrentWriteException,
-    DeltaConcurrentModificationException,
-    DeltaError,
-    DeltaLogError,
-    MetadataChangedException,
-)
+from tahoe.errors import ConcurrentWriteException, DeltaConcurrentModificationException, DeltaError, DeltaLogError, MetadataChangedException
 from tahoe.protocol import log_files
 from tahoe.protocol.actions import Action
 from tahoe.protocol.log_files import Kind, LogFile

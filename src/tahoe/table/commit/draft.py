@@ -6,6 +6,7 @@ alone is decided what happens to its files where the transaction fails.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import TracebackType
@@ -22,10 +23,12 @@ from tahoe.table.commit.transaction import Transaction
 from tahoe.table.log.delta_log import Log
 from tahoe.table.reading.snapshot import Snapshot
 
+_logger = logging.getLogger("tahoe")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
-    """What the history tells of a commit."""
+class OperationInfo:
+    """What the history says of a commit."""
 
     operation: str
     parameters: Mapping[str, Any] = field(default_factory=dict)
@@ -130,9 +133,10 @@ class Draft:
     @property
     def is_empty(self) -> bool:
         """Whether there is nothing to commit."""
-        return not self._actions() and not self.by_vector
+        is_as_before = self.base is not None and (self.protocol, self.metadata) == (self.base.protocol, self.base.metadata)
+        return is_as_before and not (self._recorded() or self.domains or self.adds or self.change_files or self.removed or self.deleted)
 
-    def commit(self, told: Told) -> int | None:
+    def commit(self, info: OperationInfo) -> int | None:
         """Commit it. What was written for it is deleted where it certainly was not committed.
 
         Returns:
@@ -147,7 +151,7 @@ class Draft:
             return None
         watch = _PutWatch(self.log.env.watch)
         try:
-            version = self._transaction(told, replace(self.log, env=replace(self.log.env, watch=watch))).commit()
+            version = self._transaction(info, replace(self.log, env=replace(self.log.env, watch=watch))).commit()
         except WriteAlreadyRecordedError:
             self.discard()
             return None
@@ -160,18 +164,20 @@ class Draft:
         return version
 
     def discard(self) -> None:
-        """Delete what was written for it, unless it may be committed."""
-        if not self._may_be_put:
-            while self._discards:
+        """Delete what was written for it, unless it may be committed. What cannot be deleted stays: no version names it."""
+        while self._discards and not self._may_be_put:
+            try:
                 self._discards.pop()()
+            except Exception as error:
+                _logger.warning("%s: files that no version names are left behind: %s", self.log.url, error)
 
-    def _transaction(self, told: Told, log: Log) -> Transaction:
+    def _transaction(self, info: OperationInfo, log: Log) -> Transaction:
         return Transaction(
             log=log,
             base=self.base,
             actions=self._actions(),
             deletions=self.by_vector,
-            operation=told.operation,
+            operation=info.operation,
             intent=Intent(
                 reads=self.reads,
                 is_exact=self.is_exact,
@@ -179,10 +185,10 @@ class Draft:
                 removed_paths=frozenset(self.removed_files),
                 app_ids=frozenset(self._recorded()),
             ),
-            parameters=told.parameters,
-            metrics=told.metrics,
-            user_metadata=told.user_metadata,
-            engine=told.engine,
+            parameters=info.parameters,
+            metrics=info.metrics,
+            user_metadata=info.user_metadata,
+            engine=info.engine,
             once=self.txn[0] if self.txn else None,
         )
 

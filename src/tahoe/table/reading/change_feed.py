@@ -325,7 +325,7 @@ def _resolved(newest: Snapshot, asked: AskedRange, *, clip: bool) -> tuple[int, 
     if start_ms is not None and end_ms is not None and start_ms <= end_ms and end == start - 1:
         return None  # both times are between the same two commits
     if end < start:
-        raise InvalidChangeRangeError(table=url, start=_told(start, asked.start_timestamp), end=_told(end, asked.end_timestamp))
+        raise InvalidChangeRangeError(table=url, start=_end_text(start, asked.start_timestamp), end=_end_text(end, asked.end_timestamp))
     return start, min(end, newest.version)
 
 
@@ -333,7 +333,7 @@ def _moment(timestamp: str | date | None, url: str) -> int | None:
     return None if timestamp is None else parse_timestamp(timestamp, table=url)
 
 
-def _told(version: int, timestamp: str | date | None) -> str:
+def _end_text(version: int, timestamp: str | date | None) -> str:
     return f"version {version}" if timestamp is None else f"{timestamp} (version {version})"
 
 

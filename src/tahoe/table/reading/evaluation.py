@@ -8,19 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tahoe.protocol.predicate import (
-    And,
-    Column,
-    Comparison,
-    Constant,
-    In,
-    IsNull,
-    Not,
-    Or,
-    Predicate,
-    StartsWith,
-    Unknown,
-)
+from tahoe.protocol.predicate import And, Column, Comparison, Constant, In, IsNull, Not, Or, Predicate, StartsWith, Unknown
 from tahoe.table.arrow.chunks import one_array
 
 

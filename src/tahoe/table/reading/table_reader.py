@@ -16,18 +16,7 @@ from tahoe.protocol.schema import Struct
 from tahoe.protocol.time_zones import zone_of
 from tahoe.storage import system_env
 from tahoe.storage.env import Env
-from tahoe.table.arguments import (
-    COUNT,
-    FILTER,
-    LOCATION,
-    NAMES,
-    OUTSIDE,
-    TEXTS,
-    TIMESTAMP,
-    VERSION,
-    ZONE,
-    takes,
-)
+from tahoe.table.arguments import COUNT, FILTER, LOCATION, NAMES, OUTSIDE, TEXTS, TIMESTAMP, VERSION, ZONE, takes
 from tahoe.table.log.delta_log import Log
 from tahoe.table.reading.change_feed import AskedRange, plan_feed
 from tahoe.table.reading.history import history, parse_timestamp, version_at

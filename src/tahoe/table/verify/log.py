@@ -212,8 +212,8 @@ def _differences(commits: _Replay, checkpoint: _Replay) -> Iterator[str]:
     if theirs.metadata is not None and theirs.protocol is not None:
         mode, schema = mapping_mode(theirs.protocol, theirs.metadata.configuration), theirs.metadata.schema
         columns = [stored_name(f, mode) for name in theirs.metadata.partition_columns if (f := schema.find(name))]
-        told = (_comparable(live, commits.log, columns) for live in (commits.settle(), checkpoint.live))
-        yield from _file_differences(*told)
+        tables = (_comparable(live, commits.log, columns) for live in (commits.settle(), checkpoint.live))
+        yield from _file_differences(*tables)
 
 
 def _protocol(protocol: Protocol | None) -> object:

@@ -9,12 +9,7 @@ from datetime import tzinfo
 
 import pyarrow as pa
 
-from tahoe.errors import (
-    CheckConstraintViolatedError,
-    DeltaError,
-    GeneratedValueMismatchError,
-    UnsupportedOperationError,
-)
+from tahoe.errors import CheckConstraintViolatedError, DeltaError, GeneratedValueMismatchError, UnsupportedOperationError
 from tahoe.errors.statements import WITH_SPARKS_ENGINE
 from tahoe.protocol.column_values import ColumnValues, Identity, check_given
 from tahoe.protocol.constraints import Constraint

@@ -14,12 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from tahoe.errors import (
-    DeltaError,
-    MetadataChangedException,
-    NoColumnsError,
-    UnsupportedDataTypeError,
-)
+from tahoe.errors import DeltaError, MetadataChangedException, NoColumnsError, UnsupportedDataTypeError
 from tahoe.protocol.change_feed import CHANGE_DATA_FOLDER, CHANGE_TYPE
 from tahoe.protocol.column_mapping import column_id
 from tahoe.protocol.constraints import constraints_of

@@ -7,12 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tahoe.errors import (
-    CheckpointProtectionKeptError,
-    FeatureInHistoryError,
-    FeatureInUseError,
-    NoHistoryToTruncateError,
-)
+from tahoe.errors import CheckpointProtectionKeptError, FeatureInHistoryError, FeatureInUseError, NoHistoryToTruncateError
 from tahoe.protocol import clustering, row_tracking
 from tahoe.protocol.actions import Action, Add, CheckpointMetadata, DomainMetadata, Metadata, Remove
 from tahoe.protocol.feature_drop import uses_of

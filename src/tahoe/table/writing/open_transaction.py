@@ -13,10 +13,7 @@ from typing import Any, Self
 import pyarrow as pa
 from pyroaring import BitMap64
 
-from tahoe.errors import (
-    InvalidOptionError,
-    UnsupportedOperationError,
-)
+from tahoe.errors import InvalidOptionError, UnsupportedOperationError
 from tahoe.protocol.actions import Add, Metadata, Protocol
 from tahoe.protocol.constraints import Constraint
 from tahoe.protocol.features import keeps_partitions_in_files, setting, supported_features
@@ -26,12 +23,8 @@ from tahoe.protocol.row_tracking import FEATURE as ROW_TRACKING
 from tahoe.protocol.row_tracking import assigns_row_ids
 from tahoe.protocol.table_configuration import TableConfiguration
 from tahoe.sql.predicates import parse_predicate
-from tahoe.table.arguments import (
-    FILTER,
-    NAMES,
-    takes,
-)
-from tahoe.table.commit.draft import Draft, Told
+from tahoe.table.arguments import FILTER, NAMES, takes
+from tahoe.table.commit.draft import Draft, OperationInfo
 from tahoe.table.commit.row_deletions import num_records
 from tahoe.table.log.deletion_vectors import deleted_rows
 from tahoe.table.reading.read_set import AnyRead, RowsRead
@@ -132,17 +125,17 @@ class OpenTransaction:
     # --- the table as it is by now
 
     @property
-    def _definition(self) -> TableConfiguration:
+    def _configuration(self) -> TableConfiguration:
         return TableConfiguration(table=self.table.url, protocol=self._draft.protocol, metadata=self._draft.metadata)
 
-    @_definition.setter
-    def _definition(self, changed: TableConfiguration) -> None:
+    @_configuration.setter
+    def _configuration(self, changed: TableConfiguration) -> None:
         self._draft.protocol, self._draft.metadata = changed.protocol, changed.metadata
 
     @property
     def _current(self) -> Snapshot:
         """The snapshot under the definition and with the domains that the table has by now."""
-        definition, known = self._definition, {**self.snapshot.domains, **self._draft.domains}
+        definition, known = self._configuration, {**self.snapshot.domains, **self._draft.domains}
         domains = {name: domain for name, domain in known.items() if not domain.removed}
         return replace(self.snapshot, protocol=definition.protocol, metadata=definition.metadata, domains=domains)
 
@@ -181,11 +174,11 @@ class OpenTransaction:
         with self._draft as draft:
             if not draft.is_recorded:
                 self._finish()
-            if draft.is_recorded or draft.is_empty:
-                draft.discard()
-            else:
-                self.version = draft.commit(self._told())
-        return self.version
+                if not draft.is_empty:
+                    self.version = draft.commit(self._operation_info())
+                    return self.version
+            draft.discard()
+        return None
 
     def _finish(self) -> None:
         """Complete the draft."""
@@ -196,7 +189,9 @@ class OpenTransaction:
 
     def _added_again(self) -> list[Add]:
         """The files that get row ids now that rows are tracked, or lose them. Protocol: "Row Tracking"."""
-        before, after = (ROW_TRACKING in supported_features(protocol) for protocol in (self.snapshot.protocol, self._definition.protocol))
+        before, after = (
+            ROW_TRACKING in supported_features(protocol) for protocol in (self.snapshot.protocol, self._configuration.protocol)
+        )
         if not self._begins(assigns_row_ids) and (after or not before):
             return []
         live = (add for add in self.snapshot.live.adds() if (add.base_row_id is None) == after)
@@ -205,15 +200,15 @@ class OpenTransaction:
 
     def _begins(self, rule: Callable[[Protocol, Metadata], bool]) -> bool:
         """Whether a rule on every file of the table holds once this is committed, and did not before."""
-        before, after = self.snapshot, self._definition
+        before, after = self.snapshot, self._configuration
         return rule(after.protocol, after.metadata) and not rule(before.protocol, before.metadata)
 
-    def _told(self) -> Told:
+    def _operation_info(self) -> OperationInfo:
         """What the history says: the one operation there is, or the names of all."""
         name, parameters = TRANSACTION, {"operations": [operation.name for operation in self._operations]}
         if len(self._operations) == 1:
             name, parameters = self._operations[0].name, dict(self._operations[0].parameters)
-        return Told(
+        return OperationInfo(
             operation=self._operation or name,
             parameters=parameters,
             metrics=self._metrics,

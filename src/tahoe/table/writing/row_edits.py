@@ -14,25 +14,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap64
 
-from tahoe.errors import (
-    InvalidPredicateError,
-)
+from tahoe.errors import InvalidPredicateError
 from tahoe.protocol.actions import Add, Cdc
 from tahoe.protocol.features import check_writable
 from tahoe.protocol.partitions import encode_path
 from tahoe.protocol.predicate import Predicate, has_unknown
 from tahoe.protocol.properties import ENABLE_CHANGE_DATA_FEED
 from tahoe.protocol.schema import Struct
-from tahoe.table.arguments import (
-    FILTER,
-    FLAG,
-    NAMES,
-    POSITIONS,
-    ROWS,
-    TEXT,
-    ArrowStream,
-    takes,
-)
+from tahoe.table.arguments import FILTER, FLAG, NAMES, POSITIONS, ROWS, TEXT, ArrowStream, takes
 from tahoe.table.commit.row_deletions import RowDeletion
 from tahoe.table.reading.read_set import RowsRead
 from tahoe.table.reading.rows import matching_rows, read_file
@@ -64,10 +53,10 @@ class RowEdits(OpenTransaction):
         files = write_files(plan, rows)
         adds = self._wrote(plan, files)
         self._draft.adds += adds
-        self._definition = replace(self._definition, protocol=plan.protocol, metadata=with_minted(plan.metadata, files))
+        self._configuration = replace(self._configuration, protocol=plan.protocol, metadata=with_minted(plan.metadata, files))
         size_bytes = sum(add.size_bytes for add in adds)
-        told = {"mode": "Append", "partitionBy": list(plan.partition_columns)}
-        self._did("WRITE", told, numOutputRows=rows.num_rows, numFiles=len(adds), numAddedFiles=len(adds), numOutputBytes=size_bytes)
+        parameters = {"mode": "Append", "partitionBy": list(plan.partition_columns)}
+        self._did("WRITE", parameters, numOutputRows=rows.num_rows, numFiles=len(adds), numAddedFiles=len(adds), numOutputBytes=size_bytes)
         return len(adds)
 
     @takes(paths=NAMES)
@@ -153,7 +142,7 @@ class RowEdits(OpenTransaction):
 
     def _check_removes_data(self) -> None:
         self._check_open()
-        check_writable(self._definition.protocol, self._definition.metadata, table=self.table.url, removes_data=True)
+        check_writable(self._configuration.protocol, self._configuration.metadata, table=self.table.url, removes_data=True)
 
     # --- the end
 
@@ -189,9 +178,9 @@ class RowEdits(OpenTransaction):
         come = [(add, self._alive(add)) for add in draft.adds if add.data_change]
         kinds = [(kind, *file) for kind, files in (("delete", gone), ("insert", come)) for file in files]
         rows = pa.concat_tables([read_file(current, add, positions) for _, add, positions in kinds])
-        told = pa.chunked_array([pa.repeat(kind, len(positions)) for kind, _, positions in kinds], pa.string())
+        change_types = pa.chunked_array([pa.repeat(kind, len(positions)) for kind, _, positions in kinds], pa.string())
         plan = self._plan(current.schema)
-        written = write_change_files(plan, rows, told)
+        written = write_change_files(plan, rows, change_types)
         draft.on_discard(lambda: delete_files(plan, written))
         draft.change_files += [
             Cdc(path=encode_path(file.key), partition_values=file.partition_values, size_bytes=file.size_bytes) for file in written

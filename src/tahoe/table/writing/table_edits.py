@@ -34,20 +34,7 @@ from tahoe.protocol.predicate import Column, Comparison, Literal, Predicate
 from tahoe.protocol.schema import Field, Struct, walk_fields
 from tahoe.protocol.table_configuration import TableConfiguration
 from tahoe.sql.predicates import paths_named
-from tahoe.table.arguments import (
-    COLUMN_CHANGES,
-    FLAG,
-    LONG,
-    NAMES,
-    NEW_COLUMNS,
-    PATH,
-    PATHS,
-    SCHEMA,
-    TEXT,
-    TEXTS,
-    or_none,
-    takes,
-)
+from tahoe.table.arguments import COLUMN_CHANGES, FLAG, LONG, NAMES, NEW_COLUMNS, PATH, PATHS, SCHEMA, TEXT, TEXTS, or_none, takes
 from tahoe.table.arrow.types import delta_schema
 from tahoe.table.reading.constraints import check_rows
 from tahoe.table.reading.rows import read_file
@@ -70,7 +57,7 @@ class TableEdits(OpenTransaction):
             InvalidPropertyError: one that does not exist, that only writers set, or whose value cannot be.
             DeltaProtocolError: it switches a rule on that tahoe does not keep yet.
         """
-        changed = self._definition.with_properties(properties, self.table.env.new_id)
+        changed = self._configuration.with_properties(properties, self.table.env.new_id)
         self._define(changed, "SET TBLPROPERTIES", {"properties": dict(properties)})
 
     @takes(names=NAMES, if_exists=FLAG)
@@ -81,7 +68,7 @@ class TableEdits(OpenTransaction):
             InvalidPropertyError: one that is not set, or that only writers set.
         """
         asked = list(names)
-        changed = self._definition.without_properties(asked, if_exists=if_exists)
+        changed = self._configuration.without_properties(asked, if_exists=if_exists)
         self._define(changed, "UNSET TBLPROPERTIES", {"properties": asked, "ifExists": if_exists})
 
     @takes(schema=SCHEMA)
@@ -92,7 +79,7 @@ class TableEdits(OpenTransaction):
             SchemaMismatchError, DuplicateColumnsError: the files do not allow it, or a constraint or the clustering needs what goes.
         """
         wanted = schema if isinstance(schema, Struct) else delta_schema(schema, table=self.table.url)
-        changed = self._definition.with_schema(wanted, self.table.env.new_id)
+        changed = self._configuration.with_schema(wanted, self.table.env.new_id)
         self._check_dependants(changed)
         self._define(changed, "UPDATE SCHEMA", {"schema": wanted.to_json()})
 
@@ -104,13 +91,13 @@ class TableEdits(OpenTransaction):
             ColumnChangeError, ColumnNotFoundError, InvalidColumnNameError, UnsupportedDataTypeError: a column that cannot be.
         """
         wanted = list(columns)
-        changed = column_changes.add_columns(self._definition, wanted, self.table.env.new_id)
+        changed = column_changes.add_columns(self._configuration, wanted, self.table.env.new_id)
         check_schema(changed.schema, changed.column_mapping_mode, table=self.table.url)
-        told = [
+        parameters = [
             {"column": column_changes.told(c.parent, c.field)} | ({} if c.position is None else {"position": str(c.position)})
             for c in wanted
         ]
-        self._define(changed, "ADD COLUMNS", {"columns": told})
+        self._define(changed, "ADD COLUMNS", {"columns": parameters})
 
     @takes(path=PATH, name=TEXT)
     def rename_column(self, path: Path, name: str) -> None:
@@ -121,10 +108,10 @@ class TableEdits(OpenTransaction):
             ColumnNotFoundError, DuplicateColumnsError, ParentNotStructError: the names are wrong.
             ConstraintDependsError, GeneratedColumnDependsError: an expression of the table names it.
         """
-        changed = column_changes.rename_column(self._definition, path, name)
+        changed = column_changes.rename_column(self._configuration, path, name)
         self._check_dependants(changed)
-        told = {"oldColumnPath": column_changes.dotted(path), "newColumnPath": column_changes.dotted((*path[:-1], name))}
-        self._define(changed, "RENAME COLUMN", told)
+        parameters = {"oldColumnPath": column_changes.dotted(path), "newColumnPath": column_changes.dotted((*path[:-1], name))}
+        self._define(changed, "RENAME COLUMN", parameters)
 
     @takes(paths=PATHS, if_exists=FLAG)
     def drop_columns(self, paths: Iterable[Path], *, if_exists: bool = False) -> None:
@@ -136,7 +123,7 @@ class TableEdits(OpenTransaction):
             ConstraintDependsError, GeneratedColumnDependsError: an expression of the table names one.
         """
         wanted = list(paths)
-        changed = column_changes.drop_columns(self._definition, wanted, if_exists=if_exists)
+        changed = column_changes.drop_columns(self._configuration, wanted, if_exists=if_exists)
         self._check_dependants(changed)
         self._define(changed, "DROP COLUMNS", {"columns": [column_changes.dotted(path) for path in wanted]})
 
@@ -152,27 +139,27 @@ class TableEdits(OpenTransaction):
             NotNullViolationError: a row that is there has a null.
         """
         self._check_open()
-        wanted, changed = list(changes), self._definition
+        wanted, changed = list(changes), self._configuration
         for change in wanted:
             before = column_changes.column_at(changed, change.path)[1]
             changed = column_changes.change_column(changed, change, self.table.env.new_id)
             if column_changes.column_at(changed, change.path)[1].type != before.type:
                 self._check_unnamed(change.path)
         self._check_not_null(changed, wanted)
-        told = [
+        parameters = [
             column_changes.told(change.path[:-1], column_changes.column_at(changed, change.path)[1])
             | ({} if change.position is None else {"position": str(change.position)})
             for change in wanted
         ]
-        if len(told) == 1:
-            position = told[0].pop("position", None)
-            self._define(changed, "CHANGE COLUMN", {"column": told[0]} | ({} if position is None else {"position": position}))
+        if len(parameters) == 1:
+            position = parameters[0].pop("position", None)
+            self._define(changed, "CHANGE COLUMN", {"column": parameters[0]} | ({} if position is None else {"position": position}))
         else:
-            self._define(changed, "CHANGE COLUMNS", {"columns": told})
+            self._define(changed, "CHANGE COLUMNS", {"columns": parameters})
 
     def _check_not_null(self, changed: TableConfiguration, wanted: Iterable[ColumnChange]) -> None:
         for change in wanted:
-            spelled, before = column_changes.column_at(self._definition, change.path)
+            spelled, before = column_changes.column_at(self._configuration, change.path)
             if before.nullable and not column_changes.column_at(changed, change.path)[1].nullable:
                 # a field of a struct that is null is none that holds a null
                 parents = [f"{column_changes.sql_path(spelled[:depth])} IS NULL" for depth in range(1, len(spelled))]
@@ -191,7 +178,7 @@ class TableEdits(OpenTransaction):
             ConstraintDependsError, GeneratedColumnDependsError, DropClusteringColumnError: what goes is needed.
         """
         wanted = columns if isinstance(columns, Struct) else delta_schema(columns, table=self.table.url)
-        changed = column_changes.replace_columns(self._definition, wanted, self.table.env.new_id)
+        changed = column_changes.replace_columns(self._configuration, wanted, self.table.env.new_id)
         check_schema(changed.schema, changed.column_mapping_mode, table=self.table.url)
         self._check_dependants(changed)
         self._define(changed, "REPLACE COLUMNS", {"columns": [column_changes.told((), field) for field in wanted]})
@@ -204,7 +191,7 @@ class TableEdits(OpenTransaction):
             InvalidClusteringError, ColumnNotFoundError: the table cannot be clustered by them.
         """
         self._check_open()
-        definition, wanted = self._definition, list(columns)
+        definition, wanted = self._configuration, list(columns)
         if not wanted and clustering.FEATURE not in supported_features(definition.protocol):
             return
         spelled = clustering.check_clustering(
@@ -219,7 +206,7 @@ class TableEdits(OpenTransaction):
             return
         check_writable(changed.protocol, changed.metadata, table=self.table.url)
         self._check_appended(domain)
-        self._definition = changed
+        self._configuration = changed
         self._draft.domains[clustering.DOMAIN] = domain
         old, new = (",".join(column_changes.dotted(path) for path in paths) for paths in (before, spelled))
         self._did("CLUSTER BY", {"oldClusteringColumns": old, "newClusteringColumns": new})
@@ -237,17 +224,17 @@ class TableEdits(OpenTransaction):
 
     def _check_dependants(self, changed: TableConfiguration) -> None:
         """Columns that were dropped, or have another name now, may be named elsewhere."""
-        lost = {path: field for path, field in walk_fields(self._definition.schema) if not _has_still(changed.schema, path, field)}
+        lost = {path: field for path, field in walk_fields(self._configuration.schema) if not _has_still(changed.schema, path, field)}
         kept = {column_id(field) for _, field in walk_fields(changed.schema)}
         for path, column in lost.items():
             self._check_unnamed(path)
-            if path in self._clustering_columns(self._definition) and column_id(column) not in kept:
+            if path in self._clustering_columns(self._configuration) and column_id(column) not in kept:
                 raise self._needed(DropClusteringColumnError, path, "the clustering of the table")
 
     def _check_unnamed(self, path: Path) -> None:
         """Refuse to change a column that an expression of the table names, or a part of which it does."""
-        constraints = [c.expression for c in constraints_of(self._definition.metadata, table=self.table.url)]
-        generated = column_values(self._definition.protocol, self._definition.schema).generated.values()
+        constraints = [c.expression for c in constraints_of(self._configuration.metadata, table=self.table.url)]
+        generated = column_values(self._configuration.protocol, self._configuration.schema).generated.values()
         folded = tuple(name.lower() for name in path)
         for error, expressions in ((ConstraintDependsError, constraints), (GeneratedColumnDependsError, generated)):
             for expression in expressions:
@@ -272,7 +259,7 @@ class TableEdits(OpenTransaction):
             UnsupportedOperationError, ColumnNotFoundError: it cannot be understood without Spark.
         """
         self._check_open()
-        changed = self._definition.with_constraint(name, expression)
+        changed = self._configuration.with_constraint(name, expression)
         self._check_rows(Constraint(name=name, expression=expression))
         self._define(changed, "ADD CONSTRAINT", {"name": name, "expr": expression})
 
@@ -282,7 +269,7 @@ class TableEdits(OpenTransaction):
             not self._draft.adds
             and not self._draft.removed_files
             and not self._draft.deleted
-            and self._definition.schema == self.snapshot.schema
+            and self._configuration.schema == self.snapshot.schema
         )
         if self._check is not None and is_as_it_was:
             self._check(self.snapshot, constraint)
@@ -300,10 +287,10 @@ class TableEdits(OpenTransaction):
         Raises:
             ConstraintNotFoundError: there is none of that name.
         """
-        expression = self._definition.constraint(name)
-        changed = self._definition.without_constraint(name, if_exists=if_exists)
-        told = {"existed": "false"} if expression is None else {"expr": expression, "existed": "true"}
-        self._define(changed, "DROP CONSTRAINT", {"name": name, **told})
+        expression = self._configuration.constraint(name)
+        changed = self._configuration.without_constraint(name, if_exists=if_exists)
+        parameters = {"existed": "false"} if expression is None else {"expr": expression, "existed": "true"}
+        self._define(changed, "DROP CONSTRAINT", {"name": name, **parameters})
 
     @takes(reader_version=LONG, writer_version=LONG, features=NAMES)
     def upgrade_protocol(
@@ -315,7 +302,7 @@ class TableEdits(OpenTransaction):
             InvalidPropertyError: a version or a feature that does not exist.
             DeltaProtocolError: it switches a rule on that tahoe does not keep yet.
         """
-        changed = self._definition.with_protocol(reader_version, writer_version, features)
+        changed = self._configuration.with_protocol(reader_version, writer_version, features)
         self._define(changed, "UPGRADE PROTOCOL", {"newProtocol": _protocol_text(changed)})
 
     @takes(column=TEXT, value=or_none(LONG))
@@ -329,14 +316,14 @@ class TableEdits(OpenTransaction):
         Raises:
             NotAnIdentityColumnError: the table has no identity column of that name.
         """
-        start = self._definition
+        start = self._configuration
         changed = start.with_identity_at(column, value) if value is not None else start
         self._define(changed, "SYNC IDENTITY", {"column": column})
         if value is not None:
             self.scan(self._farther(column, value))
 
     def _farther(self, column: str, value: int) -> Predicate:
-        found = {name.lower(): (name, identity) for name, identity in identity_columns(self._definition.schema, table=self.table.url)}
+        found = {name.lower(): (name, identity) for name, identity in identity_columns(self._configuration.schema, table=self.table.url)}
         name, identity = found[column.lower()]
         return Comparison(">" if identity.step > 0 else "<", Column((name,)), Literal(value))
 
@@ -351,10 +338,10 @@ class TableEdits(OpenTransaction):
             FeatureDropError: it does not exist, or not here; or something of the table needs it.
         """
         self._check_open()
-        found = droppable_feature(self._definition.protocol, feature, table=self.table.url)
+        found = droppable_feature(self._configuration.protocol, feature, table=self.table.url)
         check_given_up(found, self.snapshot, truncate_history=truncate_history)
         protects = found.is_reader_feature and not truncate_history
-        changed = self._definition.without_feature(found, protected_before=self.snapshot.version + 1 if protects else None)
+        changed = self._configuration.without_feature(found, protected_before=self.snapshot.version + 1 if protects else None)
         self._draft.is_alone = True
         self._draft.domains |= {domain.domain: replace(domain, removed=True) for domain in domains_of(found, self.snapshot)}
         self._define(changed, "DROP FEATURE", {"featureName": feature, "truncateHistory": truncate_history})
@@ -363,13 +350,13 @@ class TableEdits(OpenTransaction):
         self._check_open()
         check_writable(changed.protocol, changed.metadata, table=self.table.url)
         self._check_files_keep_partitions(changed)
-        if changed != self._definition:
-            self._definition = changed
+        if changed != self._configuration:
+            self._configuration = changed
             self._did(operation, parameters)
 
     def _check_files_keep_partitions(self, changed: TableConfiguration) -> None:
         """Protocol: "Materialize Partition Columns", "Writer Requirements for IcebergCompatV1". It cannot begin where files lack them."""
-        now, before = (keeps_partitions_in_files(d.protocol, d.metadata) for d in (changed, self._definition))
+        now, before = (keeps_partitions_in_files(d.protocol, d.metadata) for d in (changed, self._configuration))
         if now and not before and changed.metadata.partition_columns and (len(self.snapshot.live) or self._draft.adds):
             raise UnsupportedOperationError(
                 operation="Keeping partition columns in data files",
@@ -391,9 +378,9 @@ class TableEdits(OpenTransaction):
         known = self._draft.domains.get(domain) or self.snapshot.domains.get(domain)
         if configuration is None and (known is None or known.removed):
             raise self._invalid("domain", domain, "the table has no such domain")
-        changed = self._definition.with_protocol(None, None, ["domainMetadata"])
+        changed = self._configuration.with_protocol(None, None, ["domainMetadata"])
         check_writable(changed.protocol, changed.metadata, table=self.table.url)
-        self._definition = changed
+        self._configuration = changed
         text = known.configuration if configuration is None and known is not None else configuration or ""
         self._draft.domains[domain] = DomainMetadata(domain=domain, configuration=text, removed=configuration is None)
         self._did("SET DOMAIN", {"domain": domain})

@@ -6,10 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tahoe.errors import (
-    ReplaceWhereMismatchError,
-    UnsupportedDataTypeError,
-)
+from tahoe.errors import ReplaceWhereMismatchError, UnsupportedDataTypeError
 from tahoe.protocol import clustering
 from tahoe.protocol.actions import Add, DomainMetadata, Metadata, Protocol, Remove
 from tahoe.protocol.clustering import clustering_columns
@@ -20,7 +17,7 @@ from tahoe.protocol.features import keeps_partitions_in_files
 from tahoe.protocol.partitions import encode_path, parse_partition_value
 from tahoe.protocol.predicate import Predicate, columns_of, evaluate, has_unknown, is_nan
 from tahoe.protocol.schema import VOID, Array, Map, Struct, types_in, walk_fields
-from tahoe.table.commit.draft import Draft, Told
+from tahoe.table.commit.draft import Draft, OperationInfo
 from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.reading.table_reader import TableReader
 from tahoe.table.writing.write_request import TRUNCATE, WRITE, Mode, WriteRequest, WrittenFile
@@ -115,17 +112,19 @@ class WritePlan:
         Returns:
             the version that was made; None where another writer has recorded this very write meanwhile.
         """
-        with self._draft(files, discard) as draft:
+        with self.draft() as draft:
+            draft.on_discard(discard)
+            self._fill(draft, files)
             removed = draft.removed_files.values()
             counted = {"numRemovedFiles": len(removed), "numRemovedBytes": sum(file.size_bytes for file in removed)}
-            told = Told(
+            info = OperationInfo(
                 operation=self.request.operation,
                 parameters=self._parameters(),
                 metrics={**(metrics or {}), **(counted if self.request.mode == "overwrite" else {})},
                 user_metadata=self.request.user_metadata,
                 engine=self.request.engine,
             )
-            return draft.commit(told)
+            return draft.commit(info)
 
     def draft(self) -> Draft:
         """A commit that makes the table what the plan says, without any files yet."""
@@ -140,17 +139,13 @@ class WritePlan:
             reads=EVERYTHING if self.request.reads_target else None,
         )
 
-    def _draft(self, files: Sequence[WrittenFile], discard: Callable[[], None]) -> Draft:
-        draft = self.draft()
-        draft.on_discard(discard)
-        with draft:  # so that the files go where what they replace cannot be told
-            draft.metadata = with_minted(self.metadata, files)
-            draft.adds += [self.add(file) for file in files]
-            if self.snapshot is not None and self.request.mode == "overwrite":
-                replaced = self._replaced(draft.adds)
-                draft.remove(add for add in self.snapshot.live.adds() if replaced(add))
-                draft.reads = draft.reads or FilesRead(self._or_unplaced(replaced), self.request.replace_where or "what it replaces")
-        return draft
+    def _fill(self, draft: Draft, files: Sequence[WrittenFile]) -> None:
+        draft.metadata = with_minted(self.metadata, files)
+        draft.adds += [self.add(file) for file in files]
+        if self.snapshot is not None and self.request.mode == "overwrite":
+            replaced = self._replaced(draft.adds)
+            draft.remove(add for add in self.snapshot.live.adds() if replaced(add))
+            draft.reads = draft.reads or FilesRead(self._or_unplaced(replaced), self.request.replace_where or "what it replaces")
 
     def _changed_domains(self) -> dict[str, DomainMetadata]:
         """A new table may be clustered; one whose columns were replaced may have lost those that it was clustered by, or has them under
