@@ -1,6 +1,6 @@
 """Writes from Spark: rows that fit the table, data files, and one commit.
 
-Protocol: "Add File and Remove File". What a write does to the table is planned by `write_plan`; Spark writes the rows. Either
+Protocol: "Add File and Remove File". What a write does to the table is planned by `plan_write`; Spark writes the rows. Either
 everything is committed, or what was written is removed again.
 """
 
@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import ArrayType, MapType, StructType
 
 from tahoe.errors import InvalidOptionError, NoColumnsError, SchemaMismatchError
 from tahoe.protocol.column_values import column_values
@@ -99,7 +100,7 @@ def insert(
     if by_position:
         dataframe = _named_by_position(dataframe, table, parsed)
         _check_places(matching.using if matching is not None else (), given.columns, dataframe.columns, table.url)
-    elif is_statement:
+    elif is_statement and any(isinstance(field.dataType, (ArrayType, MapType, StructType)) for field in dataframe.schema):
         dataframe = retyped(dataframe, named_inside(dataframe.schema, spark_schema(table.snapshot().schema), table=table.url))
     like = _columns_of(table, parsed, dataframe, overwrite=overwrite)
     asked = _request(spark, table, "overwrite" if overwrite else "append", parsed, dataframe, like=like)
