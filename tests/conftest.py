@@ -14,6 +14,9 @@ settings.register_profile("quick", max_examples=60, **_patient)
 settings.register_profile("thorough", max_examples=2000, **_patient)
 settings.load_profile("quick")
 
+# For JVMs that live for minutes: half the time of the default compilers and collector, for them and for all programs that tests start.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """With TAHOE_EVERY=3, a third of the cases of each test: every test runs, and not every case. With TAHOE_TURN=1/2, every second test of

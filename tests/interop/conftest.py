@@ -25,7 +25,7 @@ def reference() -> Iterator[Reference]:
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """Our own session, with tahoe enabled."""
     session = (
         SparkSession.builder.master("local[2]")
@@ -33,6 +33,7 @@ def spark() -> Iterator[SparkSession]:
         .config("spark.driver.memory", "1g")
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
         .config("spark.ui.enabled", "false")
         .config("spark.log.level", "ERROR")
         .getOrCreate()
