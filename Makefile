@@ -10,6 +10,9 @@ export PYSPARK_PYTHON := $(CURDIR)/.venv/bin/python
 # Without this, Spark looks up an address of the host and warns about it.
 export SPARK_LOCAL_IP ?= 127.0.0.1
 
+# The tests are shared between processes, each with a Spark session of its own.
+export PYTEST_XDIST ?= -n auto --maxprocesses 4 --dist worksteal
+
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /  make \1	/' | expand -t 21
 
@@ -17,7 +20,7 @@ demo: java .venv/installed ## run the main features on a year of flights (about 
 	.venv/bin/python demo/flights.py
 
 test: java .venv/installed ## run every test that needs no other environment
-	.venv/bin/python -m pytest --ignore=tests/interop --ignore=tests/programs --ignore=tests/hadoop $(TESTS)
+	.venv/bin/python -m pytest $(PYTEST_XDIST) --ignore=tests/interop --ignore=tests/programs --ignore=tests/hadoop $(TESTS)
 
 lint: java .venv/installed ## ruff, mypy, the import contracts, and the Java sources through javac
 	.venv/bin/ruff check .
@@ -32,7 +35,7 @@ bench: java .venv/installed .venv-reference/installed .cache/reference-jars/inst
 interop: java .venv/installed .venv-reference/installed .cache/reference-jars/installed .venv-4.1/installed .venv-4.2/installed ## test against the reference implementation and on older Spark versions
 	scripts/suites interop $(TESTS)
 
-everything: java .venv/installed .venv-reference/installed .cache/reference-jars/installed .venv-4.1/installed .venv-4.2/installed ## test and interop together; JOBS=2 runs two suites at a time
+everything: java .venv/installed .venv-reference/installed .cache/reference-jars/installed .venv-4.1/installed .venv-4.2/installed ## test and interop together
 	scripts/suites everything
 
 interop-s3: java .venv/installed .cache/s3-jars/installed ## test Spark on S3: hadoop-aws (690 MB) against a server on loopback (two minutes)

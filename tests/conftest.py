@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -14,8 +15,9 @@ settings.register_profile("quick", max_examples=60, **_patient)
 settings.register_profile("thorough", max_examples=2000, **_patient)
 settings.load_profile("quick")
 
-# For JVMs that live for minutes: half the time of the default compilers and collector, for them and for all programs that tests start.
-os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+# For JVMs that live for minutes and load much code: the fast compiler alone, with room for all that it makes, and no collection before
+# classes fill a memory that is there. For the session of the suite, and for all programs that tests start.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=512m -XX:+UseSerialGC -XX:MetaspaceSize=512m")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -35,3 +37,21 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = kept
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Iterator[None]:
+    """How long each folder's tests took, summed over the processes that share them."""
+    yield
+    seconds: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
+    for reports in list(terminalreporter.stats.values()):
+        for report in reports:
+            if isinstance(report, pytest.TestReport):
+                folder = report.nodeid.partition("::")[0].rpartition("/")[0]
+                seconds[folder] += report.duration
+                counts[folder] += report.when == "call"
+    if len(seconds) > 1:
+        terminalreporter.section("time per folder")
+        for folder, total in seconds.most_common():
+            terminalreporter.line(f"{folder:<20} {counts[folder]:>6} tests {total:>8.0f} s")
