@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import copy
+import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -23,6 +25,15 @@ LONG = {"tahoe.sql.statements", "tahoe.sql.predicates"}
 @cache
 def tree(module: str) -> ast.Module:
     return ast.parse(MODULES[module].read_text())
+
+
+def without_docstrings(module: ast.Module) -> ast.Module:
+    """The code of a module."""
+    copied = copy.deepcopy(module)
+    for node in ast.walk(copied):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node) is not None:
+            node.body = node.body[1:] or [ast.Pass()]
+    return copied
 
 
 def functions() -> list[tuple[int, str]]:
@@ -50,6 +61,18 @@ def test_functions_are_short() -> None:
 @pytest.mark.parametrize("module", sorted(MODULES))
 def test_files_are_short(module: str) -> None:
     assert (len(MODULES[module].read_text().splitlines()) <= FILE_LINES_MAX) != (module in LONG)
+
+
+# What names a class of Spark's, or reaches behind what PySpark gives.
+BEHIND_SPARK = re.compile(r"org\.apache\.|\bscala\.|\._jdf\b|\._jc\b|\._jvm\b|\._jsc\b|_jsparkSession|getSimpleName|getClass\(")
+
+
+@pytest.mark.parametrize(
+    "module", sorted(module for module in MODULES if module.startswith("tahoe.spark.") and not module.startswith("tahoe.spark.jvm"))
+)
+def test_only_one_room_reaches_behind_spark(module: str) -> None:
+    code = "\n".join(ast.unparse(node) for node in without_docstrings(tree(module)).body)
+    assert BEHIND_SPARK.findall(code) == []
 
 
 def test_no_module_imports_itself_by_way_of_others() -> None:

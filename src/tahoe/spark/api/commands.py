@@ -8,13 +8,14 @@ from collections.abc import Mapping
 
 from tahoe.errors import OperationNotAllowedError, UnsupportedOperationError
 from tahoe.spark.ddl import guard, show_describe, table_commands, table_like
-from tahoe.spark.ddl.creation import NewTable, make_table, make_table_of, qualified_name
+from tahoe.spark.ddl.creation import NewTable, declared_schema, make_table, make_table_of, qualified_name
 from tahoe.spark.ddl.table_commands import altered
 from tahoe.spark.dml import resolved_plans, write
 from tahoe.spark.dml.replace import Matching
+from tahoe.spark.jvm.catalog_entries import our_class, table_of_relation
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
+from tahoe.spark.jvm.plans import kind_of
 from tahoe.spark.jvm.table_cache import recache
-from tahoe.spark.jvm.types import delta_schema
 from tahoe.spark.reading import planning
 from tahoe.storage.background import finish_background
 
@@ -76,17 +77,13 @@ def _command(gateway: Gateway, name: str, plan: JavaObject) -> JavaObject:
 
 def _target(relation: JavaObject) -> JavaObject | None:
     """The `delta.WriteTable` that a plan writes to."""
-    if relation.getClass().getSimpleName() == "DataSourceV2ScanRelation":
-        relation = relation.relation()
-    if relation.getClass().getSimpleName() != "DataSourceV2Relation":
-        return None
-    table = relation.table()
-    return table if table.getClass().getName() in ("delta.WriteTable", "delta.Staged") else None
+    table = table_of_relation(relation)
+    return table if table is not None and our_class(table) in ("WriteTable", "Staged") else None
 
 
 def run(gateway: Gateway, plan: JavaObject) -> JavaObject:
     """Run a statement that `instead_of` has taken; the answer is its result: of one that changes rows how many, of others nothing."""
-    name = plan.getClass().getSimpleName()
+    name = kind_of(plan)
     if name in resolved_plans.STATEMENTS:
         return resolved_plans.run(gateway, name, plan)
     if name == _SHOW_TABLES:
@@ -108,7 +105,7 @@ def run(gateway: Gateway, plan: JavaObject) -> JavaObject:
     # where the session's wish for dynamic overwrites counts, Spark has made another plan
     if name == "OverwriteByExpression" or matching is not None:
         options = {"partitionOverwriteMode": "static", **options}
-    if target.getClass().getName() == "delta.Staged":
+    if our_class(target) == "Staged":
         new = _described(gateway, target)
         make_table_of(gateway, new, rows, {**new.options, **options}, replaces=target.mode() != "create")
         target.setMade()
@@ -135,7 +132,7 @@ def _matching(gateway: Gateway, target: JavaObject) -> Matching | None:
     replaced = target.replaced()
     if replaced is None:
         return None
-    if replaced.getClass().getSimpleName() == "InsertReplaceUsing":
+    if kind_of(replaced) == "InsertReplaceUsing":
         return Matching.of_columns([str(name) for name in gateway.items(replaced.cols().iterator())])
     alias = replaced.tableAliasOpt()
     name = str(alias.get()) if alias.isDefined() else target.name().rpartition(".")[2].strip("`")
@@ -195,12 +192,10 @@ def _described(gateway: Gateway, staged: JavaObject) -> NewTable:
     path = staged.url()
     location = path if path is not None else properties.get("location")
     table = location or staged.name()
-    strings = gateway.module("org.apache.spark.sql.catalyst.util.CharVarcharUtils")
-    schema = strings.replaceCharVarcharWithStringInSchema(staged.schema())
     return NewTable(
         name=None if path is not None else qualified_name(gateway, staged.identifier()),
         location=location,
-        schema=delta_schema(gateway.schema(schema), table=table),
+        schema=declared_schema(gateway, staged.schema(), table=table),
         partition_by=_partition_columns(staged, table),
         cluster_by=_clustering_columns(staged),
         properties=_own_properties(properties),

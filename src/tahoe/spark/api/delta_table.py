@@ -24,7 +24,7 @@ from tahoe.spark.api.history_detail import DETAIL, HISTORY, described, detail_ro
 from tahoe.spark.api.merge_builder import DeltaMergeBuilder, assignments_of, condition_of, own_columns, raising_for_user, run_for_user
 from tahoe.spark.api.table_builder import TableBuilder, column_names
 from tahoe.spark.ddl.catalog import location_of, path_in, qualified_name
-from tahoe.spark.ddl.creation import table_identifier
+from tahoe.spark.ddl.creation import named_or_path
 from tahoe.spark.dml.delete_update import Delete, Update, delete, update
 from tahoe.spark.dml.feature_drop import drop_feature
 from tahoe.spark.dml.identity import sync_identity
@@ -391,7 +391,7 @@ class DeltaTable:
         """The name with its catalog and database; None for a table that goes by its path."""
         if self._name is None:
             return None
-        identifier, _ = table_identifier(Gateway(self._spark), self._name)
+        identifier, _ = named_or_path(Gateway(self._spark), self._name)
         return None if identifier is None else str(identifier.unquotedString())
 
     def detail(self) -> DataFrame:

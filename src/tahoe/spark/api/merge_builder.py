@@ -20,6 +20,7 @@ from tahoe.spark.dml.set_clauses import Assignment, assignment
 from tahoe.spark.jvm.cancellation import cancellable
 from tahoe.spark.jvm.failures import for_user
 from tahoe.spark.jvm.gateway import Gateway
+from tahoe.spark.jvm.plans import dataset, java_column
 
 T = TypeVar("T")
 
@@ -154,9 +155,9 @@ def own_columns(target: Target, column: Column, source: DataFrame | None = None)
         return column
     gateway = Gateway(target.spark)
     named = gateway.java_class("delta.Columns").byName(
-        column._jc,
-        gateway.list(frame._jdf for frame in target.frames),
-        None if source is None else source._jdf,
+        java_column(column),
+        gateway.list(dataset(frame) for frame in target.frames),
+        None if source is None else dataset(source),
         gateway.list([] if target.alias is None else [target.alias]),
     )
     return gateway.column_of(named)

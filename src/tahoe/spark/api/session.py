@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from tahoe.spark.api.source import Source
 from tahoe.spark.api.table_functions import FUNCTIONS
 from tahoe.spark.jvm import failures
-from tahoe.spark.jvm.gateway import JVM_ERRORS, Gateway
+from tahoe.spark.jvm.gateway import JVM_ERRORS, REFERENCE_CATALOG_CLASS, Gateway
 from tahoe.spark.writing.store_assignment import REFUSED
 
 JAVA_SOURCES = Path(__file__).parents[1] / "java"
@@ -24,9 +24,6 @@ PATH_CATALOGS = ("delta", "DELTA", "Delta")
 PATH_CATALOG_CLASS = "delta.Catalog"
 SESSION_CATALOG = "spark.sql.catalog.spark_catalog"
 SESSION_CATALOG_CLASS = "delta.SessionCatalog"
-
-# What a configuration written for the reference says; without its JAR there is no such class, and ours takes the place.
-REFERENCE_CATALOG_CLASS = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
 
 NO_PARSER = (
     "The parser of this Spark session cannot be exchanged: statements that only Delta has, such as DESCRIBE HISTORY, run with "

@@ -14,6 +14,7 @@ from tahoe.spark.ddl import alter_table, catalog, guard, show_describe
 from tahoe.spark.jvm.cancellation import cancellable, interruptible
 from tahoe.spark.jvm.failures import to_java
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
+from tahoe.spark.jvm.plans import dataset
 from tahoe.spark.jvm.table_cache import opened
 from tahoe.spark.reading import change_feed, data_files, planning, scan
 
@@ -128,7 +129,7 @@ class Source:
 
     @_answering
     def rowsOf(self, session: JavaObject, function: str, arguments: JavaObject) -> JavaObject:  # noqa: N802  Java's name
-        return table_functions.rows_of(Gateway.of(session), function, arguments)._jdf
+        return dataset(table_functions.rows_of(Gateway.of(session), function, arguments))
 
     class Java:
         implements: ClassVar = ["delta.Python"]

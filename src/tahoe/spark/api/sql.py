@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812  PySpark's users know it by this name
 
 from tahoe.errors import InvalidOptionError, NameOfAnotherKindError, UnsupportedOperationError
 from tahoe.spark.api import statements as running
@@ -19,7 +18,8 @@ from tahoe.spark.api.history_detail import DETAIL, HISTORY, described, detail_ro
 from tahoe.spark.api.merge_builder import raising_for_user
 from tahoe.spark.api.session import is_connect
 from tahoe.spark.ddl.catalog import path_of
-from tahoe.spark.jvm.gateway import Gateway, JavaObject, engine_of
+from tahoe.spark.jvm.gateway import Gateway, engine_of
+from tahoe.spark.jvm.statement_plans import parameters_of
 from tahoe.spark.writing.store_assignment import quoted
 from tahoe.sql import statements
 from tahoe.sql.statements import Expression, Name, Statement
@@ -27,8 +27,6 @@ from tahoe.sql.tokens import tokens_of
 from tahoe.table.table import Table
 
 Args = Mapping[str, Any] | Sequence[Any] | None
-
-_PARAMETERS = "org.apache.spark.sql.catalyst.parser."
 
 
 def sql(spark: SparkSession, sqlQuery: str, args: Args = None) -> DataFrame:  # noqa: N803  PySpark's name
@@ -51,29 +49,13 @@ def sql(spark: SparkSession, sqlQuery: str, args: Args = None) -> DataFrame:  # 
     if has_parser(gateway):
         return spark.sql(sqlQuery, args=args)  # type: ignore[arg-type]
     parser = gateway.session.sessionState().sqlParser()
-    plan = running.plan(gateway, parser, sqlQuery, _parameters(gateway, args))
+    plan = running.plan(gateway, parser, sqlQuery, parameters_of(gateway, args))
     return spark.sql(sqlQuery, args=args) if plan is None else gateway.dataframe_of_plan(plan)  # type: ignore[arg-type]
 
 
 def has_parser(gateway: Gateway) -> bool:
     """Whether the session's own parser knows Delta's statements."""
     return bool(gateway.java_class("delta.Parser").installed(gateway.session))
-
-
-def _parameters(gateway: Gateway, args: Args) -> JavaObject | None:
-    """Arguments as Spark's parser takes them."""
-    if not args:
-        return None
-    if isinstance(args, Mapping):
-        named = dict(zip(args, _literals(gateway, list(args.values())), strict=True))
-        return gateway.java_class(_PARAMETERS + "NamedParameterContext")(gateway.scala_map(named))
-    return gateway.java_class(_PARAMETERS + "PositionalParameterContext")(gateway.seq(_literals(gateway, args)))
-
-
-def _literals(gateway: Gateway, values: Sequence[Any]) -> list[JavaObject]:
-    """Values as Spark's literals."""
-    rows = gateway.spark.range(0).select([F.lit(value).alias("v") for value in values])
-    return [column.child() for column in gateway.items(rows._jdf.queryExecution().analyzed().projectList().iterator())]
 
 
 # --- Spark Connect

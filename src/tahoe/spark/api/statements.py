@@ -8,7 +8,7 @@ run, such as a statement that is explained, has left nothing here.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,14 +22,13 @@ from tahoe.spark.api.history_detail import DETAIL, HISTORY
 from tahoe.spark.ddl.catalog import path_in
 from tahoe.spark.dml.reorg_metrics import LAYOUT
 from tahoe.spark.jvm.failures import for_user
-from tahoe.spark.jvm.gateway import JVM_ERRORS, Gateway, JavaObject, java_error
+from tahoe.spark.jvm.gateway import JVM_ERRORS, Gateway, JavaObject
+from tahoe.spark.jvm.plans import java_column
+from tahoe.spark.jvm.statement_plans import bound, explained, output_of, parse_error, rows_of, substituted
 from tahoe.spark.jvm.values import Value, values
 from tahoe.spark.writing.store_assignment import quoted
 from tahoe.sql import statements
 from tahoe.sql.statements import Expression, Name, Parsed, Statement
-
-_ANALYSIS = "org.apache.spark.sql.catalyst.analysis."
-_PLANS = "org.apache.spark.sql.catalyst.plans.logical."
 
 NOTHING = StructType()
 
@@ -50,7 +49,7 @@ def plan(gateway: Gateway, beneath: JavaObject, text: str, parameters: JavaObjec
     Raises:
         StatementSyntaxError: nobody can read it.
     """
-    written = _substituted(gateway, text)
+    written = substituted(gateway, text)
     try:
         parsed = statements.parse(written)
     except StatementSyntaxError as error:
@@ -62,14 +61,7 @@ def plan(gateway: Gateway, beneath: JavaObject, text: str, parameters: JavaObjec
         _refuse_in_script(written)
         return None
     node = _node(gateway, beneath, written, parsed, parameters)
-    return node if parsed.explain is None else _explained(gateway, node, parsed.explain)
-
-
-def _substituted(gateway: Gateway, text: str) -> str:
-    """The text with the session's settings in place of ${...}, as Spark's own parser reads it."""
-    if "${" not in text:
-        return text
-    return str(gateway.java_class("org.apache.spark.sql.internal.VariableSubstitution")().substitute(text))
+    return node if parsed.explain is None else explained(gateway, node, parsed.explain)
 
 
 def _refuse_in_script(text: str) -> None:
@@ -85,14 +77,14 @@ def _node(gateway: Gateway, beneath: JavaObject, text: str, parsed: Parsed, para
     standing = list(statements.values_of(parsed.statement))
     condition = statements.condition_of(parsed.statement)
     given = [_expression(beneath, text, e) for e in (standing if condition is None else [*standing, condition])]
-    bound = _bound(gateway, given, parameters)
+    expressions = bound(gateway, given, parameters)
     how = _HOW[type(parsed.statement)]
     return gateway.java_class("delta.Statement")(
         f"Delta {how.name}",
         text,
-        gateway.seq(bound[: len(standing)]),
-        None if condition is None else gateway.column(bound[-1])._jc,
-        gateway.module("org.apache.spark.sql.catalyst.types.DataTypeUtils").toAttributes(gateway.struct(how.columns)),
+        gateway.seq(expressions[: len(standing)]),
+        None if condition is None else java_column(gateway.column(expressions[-1])),
+        output_of(gateway, gateway.struct(how.columns)),
     )
 
 
@@ -102,8 +94,8 @@ def _expression(beneath: JavaObject, text: str, expression: Expression) -> JavaO
     try:
         return beneath.parseExpression(blanks + expression.text)
     except JVM_ERRORS as error:
-        java = java_error(error)
-        if java is None or java.getClass().getSimpleName() != "ParseException":
+        java = parse_error(error)
+        if java is None:
             raise
         raise for_user(StatementSyntaxError.at(text, *_place(java, expression), "an expression")) from None
 
@@ -113,40 +105,6 @@ def _place(error: JavaObject, expression: Expression) -> tuple[int, str]:
     near = str(error.getMessageParameters().get("error") or "").strip("'")
     inside = expression.text.find(near) if near and near != "end of input" else -1
     return (expression.start + inside, near) if inside >= 0 else (expression.start + len(expression.text), "")
-
-
-def _bound(gateway: Gateway, expressions: Sequence[JavaObject], parameters: JavaObject | None) -> list[JavaObject]:
-    """The expressions with the query's parameters in their places, by Spark's own rule."""
-    if parameters is None or not expressions or not _parameter_values(parameters):
-        return list(expressions)
-    carrier = gateway.java_class(_PLANS + "OneRowRelation")()
-    for expression in reversed(expressions):  # a Filter takes any expression
-        carrier = gateway.java_class(_PLANS + "Filter")(expression, carrier)
-    match parameters.getClass().getSimpleName():
-        case "NamedParameterContext":
-            given = gateway.dict(parameters.params())
-            query = gateway.java_class(_ANALYSIS + "NameParameterizedQuery")(carrier, gateway.seq(given), gateway.seq(given.values()))
-        case "PositionalParameterContext":
-            query = gateway.java_class(_ANALYSIS + "PosParameterizedQuery")(carrier, parameters.params())
-        case _:  # of EXECUTE IMMEDIATE, which may give some of them names
-            fields = [parameters.productElement(n) for n in range(2)]
-            query = gateway.java_class(_ANALYSIS + "GeneralParameterizedQuery")(carrier, *fields)
-    carrier = gateway.module(_ANALYSIS + "BindParameters").apply(query)
-    bound: list[JavaObject] = []
-    while len(bound) < len(expressions):
-        bound.append(carrier.condition())
-        carrier = carrier.child()
-    return bound
-
-
-def _parameter_values(parameters: JavaObject) -> bool:
-    """Whether a query has parameters at all."""
-    return bool(parameters.productElement(0).nonEmpty())
-
-
-def _explained(gateway: Gateway, node: JavaObject, mode: str) -> JavaObject:
-    how = gateway.java_class("org.apache.spark.sql.execution.ExplainMode").fromString(mode)
-    return gateway.java_class("org.apache.spark.sql.execution.command.ExplainCommand")(node, how)
 
 
 # --- running
@@ -212,9 +170,7 @@ def perform(gateway: Gateway, text: str, resolved: JavaObject, condition: JavaOb
         None if condition is None else gateway.column_of(condition),
     )
     rows = run(parsed.statement, given)
-    if rows is None:
-        return gateway.seq([])
-    return gateway.module("scala.jdk.javaapi.CollectionConverters").asScala(rows._jdf.collectAsList()).toSeq()
+    return gateway.seq([]) if rows is None else rows_of(gateway, rows)
 
 
 def run(statement: Statement, given: Given) -> DataFrame | None:

@@ -14,7 +14,7 @@ from pyspark.sql.types import DataType, StructField, StructType
 from tahoe.errors import InvalidOptionError, TableExistsError, TableNotFoundError
 from tahoe.protocol.properties import parse_column_list
 from tahoe.spark.ddl.catalog import name_not_found
-from tahoe.spark.ddl.creation import NewTable, declared_schema, make_table, place_of, table_identifier
+from tahoe.spark.ddl.creation import NewTable, declared_schema, make_table, named_or_path, place_of
 from tahoe.spark.jvm.gateway import Gateway
 from tahoe.spark.jvm.table_cache import open_table
 from tahoe.table.table import Table
@@ -143,7 +143,7 @@ class TableBuilder:
     def _described(self, gateway: Gateway) -> NewTable:
         if self._name is None and self._location is None:
             raise InvalidOptionError(option="tableName", value="missing", table="the new table", detail="it needs a name or a location")
-        name, location = table_identifier(gateway, self._name) if self._name is not None else (None, None)
+        name, location = named_or_path(gateway, self._name) if self._name is not None else (None, None)
         table = self._name or self._location or ""
         return NewTable(
             name=name,

@@ -6,22 +6,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812  PySpark's users know it by this name
 
 from tahoe.errors import CheckConstraintViolatedError, ConstraintNotBooleanError, UnsupportedOperationError
-from tahoe.protocol.column_changes import COMMENT, ColumnChange, NewColumn, Path, Position
+from tahoe.protocol.column_changes import COMMENT, ColumnChange, NewColumn, Path
 from tahoe.protocol.column_type_changes import TEXT_TYPE
 from tahoe.protocol.column_values import CURRENT_DEFAULT
 from tahoe.protocol.constraints import Constraint
-from tahoe.protocol.schema import Field, Struct
-from tahoe.spark.ddl.creation import declared_schema
+from tahoe.protocol.schema import Struct
+from tahoe.spark.jvm.catalog_entries import session_catalog, uri_of_text
 from tahoe.spark.jvm.gateway import Gateway, JavaObject, engine_of
 from tahoe.spark.jvm.hadoop_store import url_of_uri
 from tahoe.spark.jvm.table_cache import open_table, recache
+from tahoe.spark.jvm.table_changes import (
+    AddColumn,
+    AddConstraint,
+    ClusterBy,
+    DeleteColumn,
+    DropConstraint,
+    OtherChange,
+    RemoveProperty,
+    RenameColumn,
+    SetProperty,
+    TableChange,
+    UpdateColumn,
+    UpdateColumnComment,
+    UpdateColumnDefaultValue,
+    UpdateColumnNullability,
+    UpdateColumnPosition,
+    UpdateColumnType,
+    table_change,
+)
+from tahoe.spark.jvm.types import delta_schema
 from tahoe.spark.writing.store_assignment import quoted
 from tahoe.sql.predicates import columns_named
 from tahoe.table.reading.snapshot import Snapshot
@@ -69,144 +89,123 @@ def check_rows(spark: SparkSession, snapshot: Snapshot, constraint: Constraint) 
         )
 
 
-def alter(gateway: Gateway, target: JavaObject, changes: Iterable[JavaObject]) -> None:
+def alter(gateway: Gateway, target: JavaObject, given: Iterable[JavaObject]) -> None:
     """Change a table as a statement asks, all of it in one commit.
 
     Args:
         target: a `delta.DefinedTable`.
+        given: Spark's `TableChange`s.
 
     Raises:
         DeltaAnalysisError: a change that cannot be; nothing is changed then.
     """
-    asked = [(str(change.getClass().getSimpleName()), change) for change in changes]
-    asked = [(kind, change) for kind, change in asked if not _set_location(gateway, target, kind, change)]
-    if not asked:
+    changes = [table_change(gateway, change) for change in given]
+    changes = [change for change in changes if not _set_location(gateway, target, change)]
+    if not changes:
         return
     table = open_table(gateway.spark, target.url())
     with open_changes(gateway.spark, table) as open_:
-        _apply(gateway, open_, asked)
+        apply(open_, changes)
     recache(gateway, table.url)
 
 
-def _apply(gateway: Gateway, open_: TransactionBuilder, asked: list[tuple[str, JavaObject]]) -> None:
-    properties = {str(c.property()): str(c.value()) for kind, c in asked if kind == "SetProperty"}
+def apply(open_: TransactionBuilder, changes: Sequence[TableChange]) -> None:
+    """Make the changes of a statement in a transaction: those of one kind together, as the statement says them together."""
+    properties = {change.name: change.value for change in changes if isinstance(change, SetProperty)}
     if properties:
         open_.set_properties(properties)
-    removed = [str(c.property()) for kind, c in asked if kind == "RemoveProperty"]
+    removed = [change.name for change in changes if isinstance(change, RemoveProperty)]
     if removed:
         open_.unset_properties(removed, if_exists=True)
-    dropped = [c for kind, c in asked if kind == "DeleteColumn"]
-    added = [_new_column(gateway, open_.table.url, c) for kind, c in asked if kind == "AddColumn"]
-    if added and {_path(c) for c in dropped} >= {(name,) for name in open_.snapshot.schema.names}:
-        open_.replace_columns(Struct(tuple(column.field for column in added)))
-    elif dropped or added:
-        if dropped:
-            open_.drop_columns([_path(c) for c in dropped], if_exists=all(bool(c.ifExists()) for c in dropped))
-        if added:
-            open_.add_columns(added)
-    altered = _column_changes(gateway, open_.table.url, asked)
+    _apply_columns(open_, changes)
+    altered = column_changes([change for change in changes if isinstance(change, UpdateColumn)], table=open_.table.url)
     if altered:
         open_.alter_columns(altered)
-    for kind, change in asked:
-        if kind in _SINGLE:
-            _SINGLE[kind](open_, change)
-        elif kind not in _GROUPED:
-            raise UnsupportedOperationError(
-                operation=f"ALTER TABLE ({kind})", table=open_.table.url, detail="a Delta table has no such thing", remedy="Leave it out."
-            )
+    for change in changes:
+        _apply_single(open_, change)
+
+
+def _apply_columns(open_: TransactionBuilder, changes: Sequence[TableChange]) -> None:
+    dropped = [change for change in changes if isinstance(change, DeleteColumn)]
+    added = [_new_column(change, open_.table.url) for change in changes if isinstance(change, AddColumn)]
+    if added and {change.path for change in dropped} >= {(name,) for name in open_.snapshot.schema.names}:
+        open_.replace_columns(Struct(tuple(column.field for column in added)))
+        return
+    if dropped:
+        open_.drop_columns([change.path for change in dropped], if_exists=all(change.if_exists for change in dropped))
+    if added:
+        open_.add_columns(added)
+
+
+def _apply_single(open_: TransactionBuilder, change: TableChange) -> None:
+    match change:
+        case RenameColumn(path, new_name):
+            open_.rename_column(path, new_name)
+        case ClusterBy(columns):
+            open_.cluster_by(list(columns))
+        case AddConstraint(name, str(condition)):
+            open_.add_constraint(name, condition)
+        case AddConstraint(name, _, ddl):
+            detail = f"a Delta table has conditions on rows, and this is {ddl}"
+            raise _unsupported(open_, f"ADD CONSTRAINT {name}", detail, "Use CHECK.")
+        case DropConstraint(name, if_exists):
+            open_.drop_constraint(name, if_exists=if_exists)
+        case OtherChange(kind):
+            raise _unsupported(open_, f"ALTER TABLE ({kind})", "a Delta table has no such thing", "Leave it out.")
+        case _:  # one of those that are made together
+            pass
+
+
+def _unsupported(open_: TransactionBuilder, operation: str, detail: str, remedy: str) -> UnsupportedOperationError:
+    return UnsupportedOperationError(operation=operation, table=open_.table.url, detail=detail, remedy=remedy)
 
 
 # --- columns
 
 
-def _path(change: JavaObject) -> Path:
-    return tuple(str(name) for name in change.fieldNames())
+def _new_column(change: AddColumn, table: str) -> NewColumn:
+    (field,) = delta_schema(change.declared, table=table)
+    given = {COMMENT: change.comment, CURRENT_DEFAULT: change.default}
+    metadata = {**field.metadata, **{name: value for name, value in given.items() if value is not None}}
+    return NewColumn(field=replace(field, metadata=metadata), parent=change.path[:-1], position=change.position)
 
 
-def _position(given: JavaObject | None) -> Position | None:
-    if given is None:
-        return None
-    return Position(str(given.column())) if given.getClass().getSimpleName() == "After" else Position()
-
-
-def _declared(gateway: Gateway, table: str, name: str, data_type: JavaObject, nullable: bool) -> Field:
-    struct = gateway.java_class("org.apache.spark.sql.types.StructType")()
-    (field,) = declared_schema(gateway, struct.add(name, data_type, nullable), table=table)
-    return field
-
-
-def _new_column(gateway: Gateway, table: str, change: JavaObject) -> NewColumn:
-    path = _path(change)
-    field = _declared(gateway, table, path[-1], change.dataType(), bool(change.isNullable()))
-    default = change.defaultValue()
-    changed = {COMMENT: change.comment(), CURRENT_DEFAULT: None if default is None else default.getSql()}
-    metadata = {**field.metadata, **{name: str(value) for name, value in changed.items() if value is not None}}
-    return NewColumn(field=replace(field, metadata=metadata), parent=path[:-1], position=_position(change.position()))
-
-
-def _column_changes(gateway: Gateway, table: str, asked: Iterable[tuple[str, JavaObject]]) -> list[ColumnChange]:
+def column_changes(updates: Iterable[UpdateColumn], *, table: str) -> list[ColumnChange]:
     """One for each column, in the order in which the statement names them."""
     found: dict[Path, ColumnChange] = {}
-    for kind, change in asked:
-        if kind not in _COLUMN_CHANGES:
-            continue
-        path = _path(change)
-        found[path] = _COLUMN_CHANGES[kind](gateway, table, found.get(path, ColumnChange(path=path)), change)
+    for update in updates:
+        found[update.path] = _updated(found.get(update.path, ColumnChange(path=update.path)), update, table)
     return list(found.values())
 
 
-def _retyped(gateway: Gateway, table: str, known: ColumnChange, change: JavaObject) -> ColumnChange:
-    field = _declared(gateway, table, known.path[-1], change.newDataType(), nullable=True)
-    return replace(known, type=field.type, text_type=field.metadata.get(TEXT_TYPE))
+def _updated(known: ColumnChange, update: UpdateColumn, table: str) -> ColumnChange:
+    match update:
+        case UpdateColumnType(_, declared):
+            (field,) = delta_schema(declared, table=table)
+            return replace(known, type=field.type, text_type=field.metadata.get(TEXT_TYPE))
+        case UpdateColumnNullability(_, nullable):
+            return replace(known, nullable=nullable)
+        case UpdateColumnComment(_, comment):
+            return replace(known, comment=comment)
+        case UpdateColumnPosition(_, position):
+            return replace(known, position=position)
+        case UpdateColumnDefaultValue(_, default):
+            return replace(known, default=default)
 
 
-_COLUMN_CHANGES: Mapping[str, Callable[[Gateway, str, ColumnChange, JavaObject], ColumnChange]] = {
-    "UpdateColumnType": _retyped,
-    "UpdateColumnNullability": lambda _, __, known, change: replace(known, nullable=bool(change.nullable())),
-    "UpdateColumnComment": lambda _, __, known, change: replace(known, comment=str(change.newComment() or "")),
-    "UpdateColumnPosition": lambda _, __, known, change: replace(known, position=_position(change.position())),
-    "UpdateColumnDefaultValue": lambda _, __, known, change: replace(known, default=str(change.newDefaultValue() or "")),
-}
+# --- the entry of the catalog
 
 
-# --- the rest
-
-
-def _cluster_by(open_: TransactionBuilder, change: JavaObject) -> None:
-    open_.cluster_by([tuple(str(name) for name in column.fieldNames()) for column in change.clusteringColumns()])
-
-
-def _add_constraint(open_: TransactionBuilder, change: JavaObject) -> None:
-    constraint = change.constraint()
-    if constraint.getClass().getSimpleName() != "Check":
-        raise UnsupportedOperationError(
-            operation=f"ADD CONSTRAINT {constraint.name()}",
-            table=open_.table.url,
-            detail=f"a Delta table has conditions on rows, and this is {constraint.toDDL()}",
-            remedy="Use CHECK.",
-        )
-    open_.add_constraint(str(constraint.name()), str(constraint.predicateSql()))
-
-
-_SINGLE: Mapping[str, Callable[[TransactionBuilder, JavaObject], None]] = {
-    "RenameColumn": lambda open_, change: open_.rename_column(_path(change), str(change.newName())),
-    "ClusterBy": _cluster_by,
-    "AddConstraint": _add_constraint,
-    "DropConstraint": lambda open_, change: open_.drop_constraint(str(change.name()), if_exists=bool(change.ifExists())),
-}
-_GROUPED = frozenset({"SetProperty", "RemoveProperty", "DeleteColumn", "AddColumn", *_COLUMN_CHANGES})
-
-
-def _set_location(gateway: Gateway, target: JavaObject, kind: str, change: JavaObject) -> bool:
+def _set_location(gateway: Gateway, target: JavaObject, change: TableChange) -> bool:
     """Whether a change is that of where a name leads, which is done then: the catalog knows it, and no log."""
-    if kind != "SetProperty" or str(change.property()) not in (_LOCATION, _PROVIDER):
+    if not isinstance(change, SetProperty) or change.name not in (_LOCATION, _PROVIDER):
         return False
     entry = target.v1Table()
-    name, value = str(target.name()), str(change.value())
-    if str(change.property()) == _PROVIDER:
+    name, value = str(target.name()), change.value
+    if change.name == _PROVIDER:
         detail = f"it is a Delta table and would become {value}"
         raise UnsupportedOperationError(operation="Another provider", table=name, detail=detail, remedy="Write its rows to a new table.")
-    catalog = gateway.session.sessionState().catalog()
+    catalog = session_catalog(gateway)
     if not catalog.tableExists(entry.identifier()):
         raise UnsupportedOperationError(
             operation="SET LOCATION",
@@ -214,7 +213,7 @@ def _set_location(gateway: Gateway, target: JavaObject, kind: str, change: JavaO
             detail="it is a path and has no name that could lead elsewhere",
             remedy="Use the other path.",
         )
-    uri = gateway.module("org.apache.spark.sql.catalyst.catalog.CatalogUtils").stringToURI(value)
+    uri = uri_of_text(gateway, value)
     other = open_table(gateway.spark, url_of_uri(gateway, uri))
     if not other.exists():
         remedy = "Give the location of a Delta table."

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pyspark.sql import SparkSession
 
 from tahoe.errors import NameOfAnotherKindError, TableNameNotFoundError
+from tahoe.spark.jvm.catalog_entries import our_class, resolved_table_in, session_catalog, table_identifier
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
 from tahoe.spark.jvm.hadoop_store import url_of_uri
 from tahoe.spark.jvm.table_cache import metadata_identity, open_table, remember
@@ -75,7 +76,7 @@ def location_of(spark: SparkSession, name: str) -> str:
     if path is not None:
         return path
     table = catalog_table(gateway, parts)
-    if gateway.session.sessionState().catalog().isTempView(gateway.seq(parts)):
+    if session_catalog(gateway).isTempView(gateway.seq(parts)):
         raise NameOfAnotherKindError(table=name, kind="a temporary view")
     if table is None:
         raise name_not_found(gateway, name)
@@ -88,7 +89,7 @@ def location_of(spark: SparkSession, name: str) -> str:
 
 def name_not_found(gateway: Gateway, name: str) -> TableNameNotFoundError:
     """The error for a name that the catalog does not have, with the nearest names of its database."""
-    catalog = gateway.session.sessionState().catalog()
+    catalog = session_catalog(gateway)
     parts = name_parts(gateway, name)
     names = _in_session_catalog(parts) or parts
     database = names[-2] if len(names) == 2 else catalog.getCurrentDatabase()
@@ -115,12 +116,11 @@ def qualified_name(spark: SparkSession, name: str) -> list[str]:
 
 def catalog_table(gateway: Gateway, parts: list[str]) -> JavaObject | None:
     """A table or view of the session's catalog, as the catalog describes it; None where there is none of that name."""
-    catalog = gateway.session.sessionState().catalog()
+    catalog = session_catalog(gateway)
     names = _in_session_catalog(parts)
     if names is None:
         return None
-    identifier = gateway.java_class("org.apache.spark.sql.catalyst.TableIdentifier")
-    name = identifier(names[-1], gateway.option(names[-2] if len(names) > 1 else None))
+    name = table_identifier(gateway, names[-1], names[-2] if len(names) > 1 else None)
     return catalog.getTableMetadata(name) if catalog.tableExists(name) else None
 
 
@@ -132,10 +132,8 @@ def _in_session_catalog(parts: list[str]) -> list[str] | None:
 
 def defined_table(gateway: Gateway, plan: JavaObject) -> JavaObject | None:
     """The `delta.DefinedTable` that a statement is about; None where it is about no table of ours."""
-    for part in gateway.items(plan.productIterator()):
-        if hasattr(part, "getClass") and part.getClass().getSimpleName() == "ResolvedTable":
-            return part.table() if part.table().getClass().getName() == "delta.DefinedTable" else None
-    return None
+    table = resolved_table_in(gateway, plan)
+    return table if table is not None and our_class(table) == "DefinedTable" else None
 
 
 def is_delta(table: JavaObject) -> bool:

@@ -28,6 +28,7 @@ from tahoe.protocol.schema import Struct, map_fields
 from tahoe.protocol.type_widening import TYPE_CHANGES
 from tahoe.spark.ddl.catalog import PROVIDER, SESSION_CATALOG, is_delta, name_parts, path_of
 from tahoe.spark.dml.write import create_as_select
+from tahoe.spark.jvm.catalog_entries import declared_columns, new_entry, session_catalog, table_identifier
 from tahoe.spark.jvm.gateway import Gateway, JavaObject, engine_of
 from tahoe.spark.jvm.hadoop_store import qualified, url_of_uri
 from tahoe.spark.jvm.table_cache import open_table
@@ -39,8 +40,6 @@ from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.table import Table
 from tahoe.table.writing.planning import create_table
 from tahoe.table.writing.write_request import WriteRequest
-
-_CATALOG = "org.apache.spark.sql.catalyst.catalog."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,20 +123,18 @@ def declared_schema(gateway: Gateway, columns: JavaObject, *, table: str) -> Str
     Raises:
         UnsupportedDataTypeError: a type that Delta cannot hold.
     """
-    strings = gateway.module("org.apache.spark.sql.catalyst.util.CharVarcharUtils")
-    return delta_schema(gateway.schema(strings.replaceCharVarcharWithStringInSchema(columns)), table=table)
+    return delta_schema(declared_columns(gateway, columns), table=table)
 
 
-def table_identifier(gateway: Gateway, name: str) -> tuple[JavaObject | None, str | None]:
+def named_or_path(gateway: Gateway, name: str) -> tuple[JavaObject | None, str | None]:
     """What a user calls a table: a `TableIdentifier` of the session's catalog, or the location in delta.`path`; the other one is None."""
     parts = name_parts(gateway, name)
     path = path_of(parts)
     if path is not None:
         return None, path
     names = parts[1:] if len(parts) == 3 and parts[0].lower() == SESSION_CATALOG else parts
-    identifier = gateway.java_class("org.apache.spark.sql.catalyst.TableIdentifier")
-    given = identifier(names[-1], gateway.option(names[-2] if len(names) > 1 else None))
-    return gateway.session.sessionState().catalog().qualifyIdentifier(given), None
+    given = table_identifier(gateway, names[-1], names[-2] if len(names) > 1 else None)
+    return session_catalog(gateway).qualifyIdentifier(given), None
 
 
 def make_table_like(gateway: Gateway, source: NewTable, new: NewTable, *, if_not_exists: bool) -> None:
@@ -152,7 +149,7 @@ def make_table_like(gateway: Gateway, source: NewTable, new: NewTable, *, if_not
     exists = (
         open_table(gateway.spark, place_of(gateway, new).url).exists()
         if new.name is None
-        else gateway.session.sessionState().catalog().tableExists(new.name)
+        else session_catalog(gateway).tableExists(new.name)
     )
     if exists:
         if if_not_exists:
@@ -189,10 +186,8 @@ def made_with(snapshot: Snapshot) -> dict[str, str]:
 def qualified_name(gateway: Gateway, identifier: JavaObject) -> JavaObject:
     """What a catalog's `Identifier` names, as a `TableIdentifier` of the session's catalog, with its database."""
     namespace = list(identifier.namespace())
-    name = gateway.java_class("org.apache.spark.sql.catalyst.TableIdentifier")(
-        identifier.name(), gateway.option(namespace[-1] if namespace else None)
-    )
-    return gateway.session.sessionState().catalog().qualifyIdentifier(name)
+    name = table_identifier(gateway, identifier.name(), namespace[-1] if namespace else None)
+    return session_catalog(gateway).qualifyIdentifier(name)
 
 
 # --- the folder
@@ -212,7 +207,7 @@ def place_of(gateway: Gateway, new: NewTable) -> Place:
     if new.name is None:
         assert new.location is not None
         return Place(qualified(gateway, new.location), is_external=True, is_known=False)
-    catalog = gateway.session.sessionState().catalog()
+    catalog = session_catalog(gateway)
     given = None if new.location is None else qualified(gateway, new.location)
     if catalog.tableExists(new.name):
         known = catalog.getTableMetadata(new.name)
@@ -282,18 +277,9 @@ def _enter(gateway: Gateway, new: NewTable, place: Place) -> None:
     """Enter the table's name in the catalog, where it has one and is not there yet."""
     if new.name is None:
         return
-    catalog = gateway.session.sessionState().catalog()
+    catalog = session_catalog(gateway)
     if place.is_known:
         catalog.refreshTable(new.name)
         return
-    kinds = gateway.module(_CATALOG + "CatalogTableType")
-    uri = gateway.java_class("org.apache.hadoop.fs.Path")(place.url).toUri()
-    storage = gateway.changed(
-        gateway.module(_CATALOG + "CatalogStorageFormat").empty(),
-        locationUri=gateway.option(uri),
-        properties=gateway.scala_map(new.options),
-    )
-    columns = gateway.struct_of_json(Struct().to_json())
-    kind = kinds.EXTERNAL() if place.is_external else kinds.MANAGED()
-    entry = gateway.build(_CATALOG + "CatalogTable", new.name, kind, storage, columns, gateway.option(PROVIDER))
-    catalog.createTable(gateway.changed(entry, comment=gateway.option(new.comment)), False, False)
+    entry = new_entry(gateway, new.name, place.url, PROVIDER, is_external=place.is_external, options=new.options, comment=new.comment)
+    catalog.createTable(entry, False, False)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from tahoe._version import VERSION
 from tahoe.errors import StreamNotYetSupportedError, UnsupportedOperationError
 from tahoe.spark.ddl.catalog import defined_table, is_delta
+from tahoe.spark.jvm.catalog_entries import child, folder, session_catalog, table_identifier_in
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
 from tahoe.spark.jvm.table_cache import open_table
 
@@ -93,23 +94,19 @@ def check(gateway: Gateway, name: str, plan: JavaObject) -> None:
     if name == "SaveAsV1TableCommand" and plan.mode().name() == "Overwrite":  # Spark drops the table before it looks at the folder
         _check_is_no_delta_table(gateway, _ANOTHER_FORMAT, plan.tableDesc().identifier())
     find = _FOLDERS.get(name)
-    folder = find(gateway, plan) if find is not None else None
-    if folder is not None:
-        _check_folder(gateway, folder, name)
+    written = find(gateway, plan) if find is not None else None
+    if written is not None:
+        _check_folder(gateway, written, name)
 
 
 def _check_named(gateway: Gateway, refusal: _Refusal, plan: JavaObject) -> None:
-    """Commands hold the table's name as their first field of that type, under names that differ."""
-    identifier = next(
-        (part for part in gateway.items(plan.productIterator()) if hasattr(part, "getClass") and _is_identifier(part)),
-        None,
-    )
+    identifier = table_identifier_in(gateway, plan)
     if identifier is not None:
         _check_is_no_delta_table(gateway, refusal, identifier)
 
 
 def _check_is_no_delta_table(gateway: Gateway, refusal: _Refusal, identifier: JavaObject) -> None:
-    catalog = gateway.session.sessionState().catalog()
+    catalog = session_catalog(gateway)
     if catalog.isTempView(identifier) or not catalog.tableExists(identifier):
         return
     table = catalog.getTableMetadata(identifier)
@@ -117,10 +114,6 @@ def _check_is_no_delta_table(gateway: Gateway, refusal: _Refusal, identifier: Ja
         raise UnsupportedOperationError(
             operation=refusal.operation, table=identifier.unquotedString(), detail=refusal.detail, remedy=refusal.remedy
         )
-
-
-def _is_identifier(part: JavaObject) -> bool:
-    return bool(part.getClass().getSimpleName() == "TableIdentifier")
 
 
 # --- streams
@@ -164,9 +157,9 @@ def _new_table(gateway: Gateway, plan: JavaObject) -> JavaObject | None:
 
 def _new_location(gateway: Gateway, plan: JavaObject) -> JavaObject | None:
     """Where another table's name is made to point; a Delta table's may only be made to point at another Delta table."""
-    location = gateway.java_class("org.apache.hadoop.fs.Path")(plan.location())
+    location = folder(gateway, plan.location())
     name = plan.tableName()
-    if not is_delta(gateway.session.sessionState().catalog().getTableMetadata(name)):
+    if not is_delta(session_catalog(gateway).getTableMetadata(name)):
         return location
     if not open_table(gateway.spark, location.toString()).exists():
         detail = f"there is no Delta table at {location}"
@@ -176,7 +169,7 @@ def _new_location(gateway: Gateway, plan: JavaObject) -> JavaObject | None:
 
 
 def _path_of(gateway: Gateway, uri: JavaObject) -> JavaObject | None:
-    return gateway.java_class("org.apache.hadoop.fs.Path")(uri.get()) if uri.isDefined() else None
+    return folder(gateway, uri.get()) if uri.isDefined() else None
 
 
 _FOLDERS: Mapping[str, Callable[[Gateway, JavaObject], JavaObject | None]] = {
@@ -190,16 +183,16 @@ _FOLDERS: Mapping[str, Callable[[Gateway, JavaObject], JavaObject | None]] = {
 }
 
 
-def _check_folder(gateway: Gateway, folder: JavaObject, name: str) -> None:
+def _check_folder(gateway: Gateway, written: JavaObject, name: str) -> None:
     """Refuse a folder that is a Delta table's or lies inside one."""
-    system = folder.getFileSystem(gateway.session.sessionState().newHadoopConf())
-    here = system.makeQualified(folder)
+    system = written.getFileSystem(gateway.session.sessionState().newHadoopConf())
+    here = system.makeQualified(written)
     while here is not None:
-        log = gateway.java_class("org.apache.hadoop.fs.Path")(here, _LOG_FOLDER)
+        log = child(gateway, here, _LOG_FOLDER)
         if system.exists(log):
             detail = "the folder is a Delta table's, and the log would not know what Spark writes there"
             raise UnsupportedOperationError(
-                operation=f"{_OPERATIONS.get(name, 'Writing')} to {folder}", table=here.toString(), detail=detail, remedy=_TO_FOLDERS
+                operation=f"{_OPERATIONS.get(name, 'Writing')} to {written}", table=here.toString(), detail=detail, remedy=_TO_FOLDERS
             )
         here = here.getParent()
 

@@ -12,6 +12,7 @@ from tahoe.protocol.column_values import CURRENT_DEFAULT, GENERATION_EXPRESSION,
 from tahoe.protocol.schema import Field
 from tahoe.spark.ddl.catalog import SESSION_CATALOG, is_delta
 from tahoe.spark.ddl.creation import made_with
+from tahoe.spark.jvm.catalog_entries import identifier, is_managed, session_catalog, table_identifier, types_in_sql
 from tahoe.spark.jvm.gateway import JVM_ERRORS, Gateway, JavaObject
 from tahoe.spark.jvm.table_cache import open_table
 from tahoe.spark.jvm.types import visible_schema
@@ -50,14 +51,10 @@ def _reserved(target: JavaObject, snapshot: Snapshot) -> dict[str, str]:
         found["comment"] = snapshot.metadata.description
     if entry.owner():
         found["owner"] = str(entry.owner())
-    found["is_managed_location" if _is_managed(entry) else "external"] = "true"
+    found["is_managed_location" if is_managed(entry) else "external"] = "true"
     if snapshot.clustering_columns:
         found[_CLUSTERING_COLUMNS] = json.dumps(snapshot.clustering_columns, separators=(",", ":"), ensure_ascii=False)
     return found
-
-
-def _is_managed(entry: JavaObject) -> bool:
-    return str(entry.tableType().name()) == "MANAGED"
 
 
 def tables_extended(gateway: Gateway, plan: JavaObject) -> list[JavaObject]:
@@ -66,16 +63,15 @@ def tables_extended(gateway: Gateway, plan: JavaObject) -> list[JavaObject]:
     Args:
         plan: Spark's `ShowTablesCommand`.
     """
-    catalog = gateway.session.sessionState().catalog()
+    catalog = session_catalog(gateway)
     names = gateway.session.sessionState().catalogManager().catalog(SESSION_CATALOG)
-    identifier = gateway.java_class("org.apache.spark.sql.connector.catalog.Identifier")
     rows = []
     for row in gateway.items(plan.run(gateway.session).iterator()):
         namespace, name, is_temporary = row.getString(0), row.getString(1), row.getBoolean(2)
-        table = gateway.java_class("org.apache.spark.sql.catalyst.TableIdentifier")(name, gateway.option(namespace))
+        table = table_identifier(gateway, name, namespace)
         if not is_temporary and is_delta(catalog.getTableMetadata(table)):
             try:
-                found = names.loadTable(identifier.of(gateway.array(gateway.jvm.java.lang.String, [namespace]), name))
+                found = names.loadTable(identifier(gateway, [namespace], name))
             except JVM_ERRORS:  # its folder is gone, which must not hide the other tables
                 rows.append(row)
                 continue
@@ -91,14 +87,14 @@ def create_statement(gateway: Gateway, target: JavaObject) -> str:
     """A statement that makes a table like this one, without its rows, where it is run again."""
     snapshot = open_table(gateway.spark, target.url()).snapshot()
     entry = target.v1Table()
-    is_named = gateway.session.sessionState().catalog().tableExists(entry.identifier())
+    is_named = session_catalog(gateway).tableExists(entry.identifier())
     name = str(entry.identifier().quotedString()) if is_named else f"delta.{quoted(snapshot.url.removeprefix('file://'))}"
     parts = [f"CREATE TABLE {name} (\n  " + ",\n  ".join(_columns(gateway, snapshot)) + ")", "USING delta"]
     if snapshot.partition_columns:
         parts.append(f"PARTITIONED BY ({', '.join(map(quoted, snapshot.partition_columns))})")
     if snapshot.clustering_columns:
         parts.append(f"CLUSTER BY ({', '.join('.'.join(map(quoted, path)) for path in snapshot.clustering_columns)})")
-    if is_named and not _is_managed(entry):
+    if is_named and not is_managed(entry):
         parts.append(f"LOCATION {text(snapshot.url)}")
     if snapshot.metadata.description is not None:
         parts.append(f"COMMENT {text(snapshot.metadata.description)}")
@@ -114,11 +110,10 @@ def text(value: str) -> str:
 
 
 def _columns(gateway: Gateway, snapshot: Snapshot) -> Iterator[str]:
-    strings = gateway.module("org.apache.spark.sql.catalyst.util.CharVarcharUtils")
-    raw = strings.getRawSchema(gateway.struct_of_json(visible_schema(snapshot.schema).to_json()))
+    types = types_in_sql(gateway, visible_schema(snapshot.schema).to_json())
     identity = dict(identity_columns(snapshot.schema))
-    for column, shown in zip(snapshot.schema, raw.fields(), strict=True):
-        yield " ".join(_column(column, str(shown.dataType().sql()), identity))
+    for column, data_type in zip(snapshot.schema, types, strict=True):
+        yield " ".join(_column(column, data_type, identity))
 
 
 def _column(column: Field, data_type: str, identity: Mapping[str, Any]) -> Iterator[str]:

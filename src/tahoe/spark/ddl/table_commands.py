@@ -13,6 +13,7 @@ from tahoe.errors import NotPartitionedError, UnsupportedOperationError
 from tahoe.protocol.table_configuration import COMMENT
 from tahoe.spark.ddl import alter_table, show_describe
 from tahoe.spark.ddl.catalog import ANALYZED_VERSION, defined_table
+from tahoe.spark.jvm.catalog_entries import analyze_columns, analyze_table, session_catalog
 from tahoe.spark.jvm.gateway import Gateway, JavaObject, engine_of
 from tahoe.spark.jvm.table_cache import open_table
 from tahoe.table.table import Table
@@ -62,12 +63,9 @@ def _truncate_partition(gateway: Gateway, target: JavaObject, table: Table, plan
 
 def _refresh(gateway: Gateway, target: JavaObject, _: Table, __: JavaObject) -> None:
     """What is cached of the table is read anew, as after every statement here."""
-    catalog, name = gateway.session.sessionState().catalog(), target.v1Table().identifier()
+    catalog, name = session_catalog(gateway), target.v1Table().identifier()
     if catalog.tableExists(name):
         catalog.refreshTable(name)
-
-
-_COMMANDS = "org.apache.spark.sql.execution.command."
 
 
 def _analyze_table(gateway: Gateway, target: JavaObject, table: Table, plan: JavaObject) -> None:
@@ -77,18 +75,17 @@ def _analyze_table(gateway: Gateway, target: JavaObject, table: Table, plan: Jav
         raise UnsupportedOperationError(
             operation="ANALYZE TABLE ... PARTITION", table=table.url, detail=detail, remedy="Leave PARTITION out."
         )
-    _analyze(gateway, table, gateway.java_class(_COMMANDS + "AnalyzeTableCommand")(name, plan.noScan()))
+    _analyze(gateway, table, analyze_table(gateway, name, no_scan=plan.noScan()))
 
 
 def _analyze_column(gateway: Gateway, target: JavaObject, table: Table, plan: JavaObject) -> None:
     name = _name_of(gateway, target)
-    command = gateway.java_class(_COMMANDS + "AnalyzeColumnCommand")(name, plan.columnNames(), plan.allColumns())
-    _analyze(gateway, table, command)
+    _analyze(gateway, table, analyze_columns(gateway, name, plan.columnNames(), plan.allColumns()))
 
 
 def _name_of(gateway: Gateway, target: JavaObject) -> JavaObject:
     name = target.v1Table().identifier()
-    if not gateway.session.sessionState().catalog().tableExists(name):
+    if not session_catalog(gateway).tableExists(name):
         detail = "Spark keeps what it finds with a name of its catalog, and this table is a path"
         remedy = "Make a name for it: CREATE TABLE ... USING delta LOCATION ..."
         raise UnsupportedOperationError(operation="ANALYZE TABLE", table=target.url(), detail=detail, remedy=remedy)
@@ -99,7 +96,7 @@ def _analyze(gateway: Gateway, table: Table, plan: JavaObject) -> None:
     """Spark computes; the size is that of the files that the version has, where Spark counts all that are in the folder."""
     snapshot = table.snapshot()
     plan.run(gateway.session)
-    catalog = gateway.session.sessionState().catalog()
+    catalog = session_catalog(gateway)
     entry = catalog.getTableMetadata(plan.tableIdent())
     properties = {**gateway.dict(entry.properties()), ANALYZED_VERSION: str(snapshot.version)}
     catalog.alterTable(gateway.changed(entry, properties=gateway.scala_map(properties)))

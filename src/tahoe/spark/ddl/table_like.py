@@ -8,8 +8,10 @@ from __future__ import annotations
 from tahoe.errors import UnsupportedOperationError
 from tahoe.spark.ddl.catalog import PROVIDER, is_delta, path_of
 from tahoe.spark.ddl.creation import NewTable, declared_schema, described_by, make_table_like, qualified_name
+from tahoe.spark.jvm.catalog_entries import our_class, session_catalog, table_identifier
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
 from tahoe.spark.jvm.hadoop_store import url_of_uri
+from tahoe.spark.jvm.plans import kind_of
 from tahoe.spark.jvm.table_cache import open_table
 
 # The second is where Spark has no class for tables of any catalog, or where the other table is one of its own.
@@ -35,19 +37,19 @@ def is_ours(gateway: Gateway, plan: JavaObject) -> bool:
 
 def _source_of(gateway: Gateway, plan: JavaObject) -> tuple[str | None, JavaObject | None]:
     """What the new table is to be like: the url of a Delta table, or else the `CatalogTable` of another."""
-    if plan.getClass().getSimpleName() == "CreateTableLike":
+    if kind_of(plan) == "CreateTableLike":
         source = plan.source()
-        if source.getClass().getSimpleName() != "ResolvedTable":
+        if kind_of(source) != "ResolvedTable":
             return None, _named(gateway, source.identifier())
         table = source.table()
-        if table.getClass().getName() == "delta.DefinedTable":
+        if our_class(table) == "DefinedTable":
             return str(table.url()), None
         return None, _named(gateway, source.identifier())
     name = plan.sourceTable()
     path = _path_of(name)
     if path is not None:
         return path, None
-    entry = gateway.session.sessionState().catalog().getTempViewOrPermanentTableMetadata(name)
+    entry = session_catalog(gateway).getTempViewOrPermanentTableMetadata(name)
     return (url_of_uri(gateway, entry.location()), None) if is_delta(entry) else (None, entry)
 
 
@@ -61,10 +63,8 @@ def _named(gateway: Gateway, identifier: JavaObject) -> JavaObject | None:
     namespace = list(identifier.namespace())
     if len(namespace) > 1:
         return None
-    name = gateway.java_class("org.apache.spark.sql.catalyst.TableIdentifier")(
-        identifier.name(), gateway.option(namespace[-1] if namespace else None)
-    )
-    catalog = gateway.session.sessionState().catalog()
+    name = table_identifier(gateway, identifier.name(), namespace[-1] if namespace else None)
+    catalog = session_catalog(gateway)
     return catalog.getTempViewOrPermanentTableMetadata(name) if catalog.isTempView(name) or catalog.tableExists(name) else None
 
 
@@ -90,13 +90,13 @@ def create(gateway: Gateway, plan: JavaObject) -> None:
 def _like(gateway: Gateway, plan: JavaObject) -> NewTable:
     """The name and place that CREATE TABLE LIKE gives, and its properties."""
     properties = gateway.dict(plan.properties())
-    if plan.getClass().getSimpleName() == "CreateTableLikeCommand":
+    if kind_of(plan) == "CreateTableLikeCommand":
         target, uri = plan.targetTable(), plan.fileFormat().locationUri()
         location = url_of_uri(gateway, uri.get()) if uri.isDefined() else None
         path = _path_of(target)
         if path is not None:
             return NewTable(location=path, properties=properties)
-        name = gateway.session.sessionState().catalog().qualifyIdentifier(target)
+        name = session_catalog(gateway).qualifyIdentifier(target)
         return NewTable(name=name, location=location, properties=properties)
     identifier = plan.name().identifier()
     if str(plan.name().catalog().name()).lower() == PROVIDER and not list(identifier.namespace()) and "/" in identifier.name():

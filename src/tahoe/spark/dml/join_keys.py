@@ -7,7 +7,7 @@ key, two for each hash, it lets through a foreign row with a chance of (2 / n)²
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +22,7 @@ from tahoe.errors import DeltaError
 from tahoe.protocol.predicate import And, In, Predicate
 from tahoe.protocol.predicate import Column as ColumnPath
 from tahoe.protocol.schema import BYTE, DATE, INTEGER, LONG, SHORT, STRING, TIMESTAMP, TIMESTAMP_NTZ, DataType, Decimal, parse_type
-from tahoe.spark.jvm.gateway import Gateway, JavaObject
+from tahoe.spark.jvm.plans import Equality, Operand, estimated_bytes
 from tahoe.spark.writing.store_assignment import typed_literal
 
 # So many keys are listed one by one: each is a call into the JVM.
@@ -33,8 +33,6 @@ _HASHED = frozenset({BYTE, SHORT, INTEGER, LONG, STRING, DATE, TIMESTAMP, TIMEST
 
 # What Python compares as Spark does, in the type of the column as in that of the key.
 _TOLD = frozenset({BYTE, SHORT, INTEGER, LONG, STRING})
-
-_WHOLE_NUMBERS = frozenset({"tinyint", "smallint", "int", "bigint"})
 
 # Keys that Spark expects to be no larger are fetched with their hashes, and what else is asked of them is known then.
 _FETCHED_BYTES_MAX = 64 << 20
@@ -66,71 +64,30 @@ class Key:
     path: tuple[str, ...] | None
 
 
-def keys_of(gateway: Gateway, condition: JavaObject, target: JavaObject, source: JavaObject) -> list[Key]:
-    """The keys in the analysed condition of a join.
-
-    Args:
-        target, source: the attributes of the two sides.
-    """
-    found = []
-    for part in _conjuncts(condition):
-        kind = part.getClass().getSimpleName()
-        if kind not in ("EqualTo", "EqualNullSafe"):
-            continue
-        left, right = part.left(), part.right()
-        if left.references().isEmpty() or right.references().isEmpty():
-            continue
-        if left.references().subsetOf(source) and right.references().subsetOf(target):
-            left, right = right, left
-        if not (left.references().subsetOf(target) and right.references().subsetOf(source)):
-            continue
-        if not (_never_fails(gateway, left) and _never_fails(gateway, right)):
-            continue
-        data_type = _hashed_type(left.dataType())
-        if data_type is not None:
-            found.append(Key(gateway.column(left), gateway.column(right), data_type, kind == "EqualNullSafe", _path(left)))
-    return found
+def keys_of(equalities: Iterable[Equality]) -> list[Key]:
+    """The keys that the condition of a join has, the target being on its left."""
+    return [key for equality in equalities if (key := _key(equality)) is not None]
 
 
-def _path(expression: JavaObject) -> tuple[str, ...] | None:
-    """The column, or the field of one, whose values an expression that never fails has; whole numbers may be wider in it."""
-    match expression.getClass().getSimpleName():
-        case "Cast":
-            is_whole = {expression.dataType().simpleString(), expression.child().dataType().simpleString()} <= _WHOLE_NUMBERS
-            return _path(expression.child()) if is_whole else None
-        case "GetStructField":
-            parent = _path(expression.child())
-            return None if parent is None else (*parent, str(expression.extractFieldName()))
-        case _:
-            return (str(expression.name()),)
+def _key(equality: Equality) -> Key | None:
+    target, source = equality.first, equality.second
+    if target.side == "right":
+        target, source = source, target
+    if (target.side, source.side) != ("left", "right") or not (target.never_fails and source.never_fails):
+        return None
+    data_type = _hashed_type(target)
+    return None if data_type is None else Key(target.column, source.column, data_type, equality.is_null_safe, target.path)
 
 
-def _never_fails(gateway: Gateway, expression: JavaObject) -> bool:
-    """Whether an expression has a value for each row: a cast may be guarded by another part of the condition."""
-    kind = expression.getClass().getSimpleName()
-    if kind == "Cast":
-        widens = gateway.module("org.apache.spark.sql.catalyst.expressions.Cast").canUpCast
-        return bool(widens(expression.child().dataType(), expression.dataType())) and _never_fails(gateway, expression.child())
-    return kind == "AttributeReference" or (kind == "GetStructField" and _never_fails(gateway, expression.child()))
-
-
-def _hashed_type(kind: JavaObject) -> DataType | None:
+def _hashed_type(operand: Operand) -> DataType | None:
     """The type of a key by whose values and hashes rows may be left out; None for any other."""
-    if kind.simpleString().startswith("string "):  # with a collation, which the JSON does not tell
+    if operand.type.startswith("string "):  # with a collation, which the JSON does not tell
         return None
     try:
-        data_type = parse_type(kind.json())
+        data_type = parse_type(operand.type_json)
     except DeltaError:
         return None
     return data_type if data_type in _HASHED or isinstance(data_type, Decimal) else None
-
-
-def _conjuncts(condition: JavaObject) -> Iterator[JavaObject]:
-    if condition.getClass().getSimpleName() == "And":
-        yield from _conjuncts(condition.left())
-        yield from _conjuncts(condition.right())
-    else:
-        yield condition
 
 
 class Keys:
@@ -146,8 +103,7 @@ class Keys:
         """All keys with their hashes; None where there are none, or they may be too many."""
         if not self._keys:
             return None
-        expected = int(str(self._source._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()))
-        return self._hashed.toArrow() if expected <= _FETCHED_BYTES_MAX else None
+        return self._hashed.toArrow() if estimated_bytes(self._source) <= _FETCHED_BYTES_MAX else None
 
     @property
     def _hashed(self) -> DataFrame:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame
@@ -21,37 +20,18 @@ from tahoe.spark.dml.merge_command import Clause, Kind, Merge
 from tahoe.spark.dml.row_changes import PLACE, RowChange, given_by_update
 from tahoe.spark.dml.set_clauses import column_not_found, completed, first_parts, new_values, resolved
 from tahoe.spark.dml.touched_rows import checked_condition
-from tahoe.spark.jvm.gateway import Gateway, JavaObject
+from tahoe.spark.jvm.gateway import Gateway
+from tahoe.spark.jvm.plans import analysed, attributes, equalities, estimated_bytes, never_changes, planned_again, references_above_join
 from tahoe.spark.writing.column_rules import Completed
 from tahoe.spark.writing.store_assignment import fit, spark_type, without_void
 from tahoe.spark.writing.write_inputs import reads_table, source_schema
 
 # Columns beside those of target and source, while the command works: the number of the clause that a row is for.
 ACTION = "__tahoe_action"
-
-
 INSERT = "__tahoe_insert"
-
 
 # A source of more bytes is read again rather than kept, where it is the same each time.
 _KEPT_SOURCE_BYTES_MAX = 1 << 30
-
-
-_UNCHANGING = frozenset({"LogicalRelation", "Project", "Filter", "Join", "Union", "SubqueryAlias"})
-
-
-@dataclass(frozen=True, slots=True)
-class _Attribute:
-    """A column of one side, whatever names the other side has. `number` is Spark's identity of it."""
-
-    number: int
-    name: str
-    column: Column
-
-
-def _attributes(gateway: Gateway, frame: DataFrame) -> list[_Attribute]:
-    output = gateway.items(frame._jdf.queryExecution().analyzed().output().iterator())
-    return [_Attribute(int(a.exprId().id()), str(a.name()), gateway.column(a)) for a in output]
 
 
 class AnalysedMerge:
@@ -71,7 +51,7 @@ class AnalysedMerge:
         self.target = change.rows()
         given = _stable(change, command.source)
         self._source_schema = source_schema(command.source, table=self.url, like=change.plan.schema)
-        self._given, self._current = _attributes(self._gateway, given), _attributes(self._gateway, self.target)
+        self._given, self._current = attributes(self._gateway, given), attributes(self._gateway, self.target)
         inserts = self._clause_parameters(given, command.not_matched)
         self.source = given.withColumn(INSERT, self._action(command.not_matched)) if command.not_matched else given
         joined = self._joined(self.target)
@@ -83,7 +63,7 @@ class AnalysedMerge:
             "notMatchedPredicates": json.dumps(inserts),
             "notMatchedBySourcePredicates": json.dumps(self._clause_parameters(self.target, command.not_matched_by_source)),
         }
-        keys = keys_of(self._gateway, condition.expression, _output(self.target), _output(self.source))
+        keys = keys_of(equalities(self._gateway, condition.expression, self.target, self.source))
         self.keys = Keys(keys, self.source, change.snapshot.live.size_bytes)
         self.reads_target = reads_table(command.source, command.target.table)
         self._used = self._used_columns(joined)
@@ -116,7 +96,7 @@ class AnalysedMerge:
         for clause, frame in zip(writing, frames, strict=True):
             self.change.check(frame, are_new=clause.kind == "insert")
         self.read_in(frames)
-        used = {number for frame in frames for number in _references(self._gateway, frame)}
+        used = {number for frame in frames for number in references_above_join(self._gateway, frame)}
         own = {PLACE, *self.change.kept_names}
         target = [a for a in self._current if a.name not in own and (a.number in used or self.change.has_feed)]
         return [a.column for a in (*target, *(a for a in self._given if a.number in used))]
@@ -193,7 +173,7 @@ class AnalysedMerge:
         change, values = self.change, self._values(clause)
         if clause.kind == "update":
             return rows.select(*new_values(values, change.plan.schema, change.schema, self._current_value), *change.kept_by_update())
-        known = {a.number for a in _attributes(self._gateway, rows)}
+        known = {a.number for a in attributes(self._gateway, rows)}
         alone = rows.select(*[a.column for a in self._given if a.number in known])
         return alone.select(*[value.alias(path[0]) for path, value in values.items()], *change.new_row())
 
@@ -247,35 +227,11 @@ class AnalysedMerge:
 
 def _stable(change: RowChange, source: DataFrame) -> DataFrame:
     """The source so that it is the same however often it is read: kept when it is read first, unless it is large and never changes."""
-    fresh = Gateway(change.spark).dataframe_of_plan(source._jdf.logicalPlan())  # what was planned before may be an older version's
-    query = fresh._jdf.queryExecution()
-    plan = query.analyzed()
-    if int(str(query.optimizedPlan().stats().sizeInBytes())) > _KEPT_SOURCE_BYTES_MAX and plan.deterministic() and _never_changes(plan):
+    fresh = planned_again(Gateway(change.spark), source)
+    plan = analysed(fresh)
+    if estimated_bytes(fresh) > _KEPT_SOURCE_BYTES_MAX and plan.deterministic() and never_changes(plan):
         return fresh
     return change.once(fresh, now=not plan.deterministic())
-
-
-def _never_changes(plan: JavaObject) -> bool:
-    """Whether a query gives the same rows each time: of files that are listed once, and without anything that chooses among rows."""
-    if plan.getClass().getSimpleName() not in _UNCHANGING or plan.subqueries().size():
-        return False
-    if plan.getClass().getSimpleName() == "LogicalRelation":
-        return bool(plan.relation().getClass().getSimpleName() == "HadoopFsRelation")
-    return all(_never_changes(plan.children().apply(number)) for number in range(plan.children().size()))
-
-
-def _output(frame: DataFrame) -> JavaObject:
-    return frame._jdf.queryExecution().analyzed().outputSet()
-
-
-def _references(gateway: Gateway, frame: DataFrame) -> set[int]:
-    """The columns of a join, by their numbers, that a query above it names."""
-    found: set[int] = set()
-    plan = frame._jdf.queryExecution().analyzed()
-    while plan.getClass().getSimpleName() != "Join":
-        found |= {int(a.exprId().id()) for a in gateway.items(plan.references().iterator())}
-        plan = plan.children().apply(0)
-    return found
 
 
 def union(frames: Sequence[DataFrame]) -> DataFrame:

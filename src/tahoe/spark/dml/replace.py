@@ -19,6 +19,7 @@ from tahoe.protocol.conflict import EVERYTHING
 from tahoe.spark.dml.row_changes import IS_FOUND, RowChange, Target, columns_of
 from tahoe.spark.dml.touched_rows import Search
 from tahoe.spark.jvm.gateway import Gateway
+from tahoe.spark.jvm.plans import dataset, java_column
 from tahoe.spark.writing.column_rules import Completed
 from tahoe.spark.writing.data_writer import failures_told, rows_for_files
 from tahoe.spark.writing.store_assignment import quoted, retyped, without_void
@@ -112,7 +113,7 @@ def _condition(matching: Matching, plan: WritePlan, given: DataFrame, named: Dat
 def _exists(rows: DataFrame, condition: Column) -> Column:
     """Whether there is a row for which a condition holds that may name the columns of both sides; those of these rows come first."""
     gateway = Gateway(rows.sparkSession)
-    return gateway.column_of(gateway.java_class("delta.Target").exists(rows._jdf, condition._jc))
+    return gateway.column_of(gateway.java_class("delta.Target").exists(dataset(rows), java_column(condition)))
 
 
 def _replace(change: RowChange, search: Search, rows: Completed, replaced: Mapping[str, str]) -> int | None:

@@ -18,6 +18,7 @@ from tahoe.spark.dml.merge_command import Clause, Kind, Merge
 from tahoe.spark.dml.row_changes import Target
 from tahoe.spark.dml.set_clauses import Assignment
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
+from tahoe.spark.jvm.plans import kind_of
 from tahoe.spark.jvm.table_cache import open_table
 
 COUNT = ("num_affected_rows",)
@@ -59,7 +60,7 @@ def instead_of(gateway: Gateway, name: str, plan: JavaObject) -> JavaObject | No
         if gateway.java_class("delta.Target").isOfOurs(table):
             raise UnsupportedOperationError(
                 operation=statement.word,
-                table=str(table.alias()) if table.getClass().getSimpleName() == "SubqueryAlias" else str(table.nodeName()),
+                table=str(table.alias()) if kind_of(table) == "SubqueryAlias" else str(table.nodeName()),
                 detail="it is a view that does more than to choose and rename columns of a table as it is now",
                 remedy="Name the table, with what the view does in a condition.",
             )
@@ -119,7 +120,7 @@ def _merge(gateway: Gateway, plan: JavaObject, target: Target) -> tuple[int, ...
 
 
 def _clause(gateway: Gateway, action: JavaObject, target: Target) -> Clause:
-    kind = _KINDS[action.getClass().getSimpleName()]
+    kind = _KINDS[kind_of(action)]
     condition = _optional(gateway, action.condition(), is_of_several=True)
     if kind == "delete":
         return Clause(kind=kind, condition=condition)

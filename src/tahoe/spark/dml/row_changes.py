@@ -32,6 +32,7 @@ from tahoe.protocol.row_tracking import METADATA, ROW_COMMIT_VERSION, ROW_ID
 from tahoe.protocol.schema import LONG, Field, Struct
 from tahoe.spark.dml.set_clauses import unlike_fields
 from tahoe.spark.jvm.gateway import JVM_ERRORS, Gateway, JavaObject, engine_of
+from tahoe.spark.jvm.plans import dataset, forget_rows, frame_of, top_kinds
 from tahoe.spark.jvm.table_cache import hold, recache, release
 from tahoe.spark.reading.positions import Positions, position, positioned_rows, with_flags
 from tahoe.spark.writing.column_rules import Completed
@@ -194,12 +195,12 @@ class RowChange:
 
     def _as_seen(self, frame: DataFrame) -> DataFrame:
         """Rows whose columns a resolved statement's expressions know."""
-        rows = self.target.seen.rows(frame._jdf)  # type: ignore[union-attr]
+        rows = self.target.seen.rows(dataset(frame))  # type: ignore[union-attr]
         if rows is None:
             winner = f"version {self.snapshot.version}"
             detail = "the table has not the columns any more that the statement was analysed with"
             raise MetadataChangedException(table=self.snapshot.url, winner=winner, detail=detail)
-        return DataFrame(rows, self.spark)
+        return frame_of(rows, self.spark)
 
     def _metadata(self, stored: Column) -> list[Column]:
         """Where rows are stored, for a resolved statement that asks for it."""
@@ -278,11 +279,7 @@ class RowChange:
 
     def _check_one_by_one(self, rows: DataFrame) -> None:
         """Values must be made of a row alone: else there would be more rows than those that get values, or fewer."""
-        plan = rows._jdf.queryExecution().analyzed()
-        kinds = [plan.getClass().getSimpleName()]
-        while kinds[-1] == "Project":
-            plan = plan.children().apply(0)
-            kinds.append(plan.getClass().getSimpleName())
+        kinds = top_kinds(rows)
         if len(kinds) == 1 or kinds[-1] in _OVER_ROWS:
             raise UnsupportedOperationError(
                 operation="Assigning a value that is made of several rows, or is several",
@@ -319,11 +316,8 @@ class RowChange:
 
     def _release_rows(self) -> None:
         release(self._held)
-        java_context: JavaObject | None = self.target.spark.sparkContext._jsc
-        if java_context is not None:  # else the session has stopped, and keeps nothing
-            with suppress(*JVM_ERRORS):
-                for rows in self._kept:  # RDD.unpersist would warn the user that these cannot be computed again
-                    java_context.sc().unpersistRDD(rows._jdf.queryExecution().analyzed().rdd().id(), False)
+        with suppress(*JVM_ERRORS):
+            forget_rows(self.target.spark, self._kept)
         self._kept.clear()
 
     def write(self, rows: Completed) -> Written:

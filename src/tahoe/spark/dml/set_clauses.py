@@ -18,6 +18,7 @@ from pyspark.sql import functions as F  # noqa: N812  PySpark's users know it by
 from tahoe.errors import ColumnNotFoundError, ConflictingAssignmentsError, UnsupportedOperationError
 from tahoe.protocol.schema import VOID, Array, DataType, Field, Map, Struct
 from tahoe.spark.jvm.gateway import Gateway
+from tahoe.spark.jvm.plans import name_parts
 from tahoe.spark.writing.store_assignment import spark_type
 
 # How many names an error shows where there are many.
@@ -39,8 +40,7 @@ def assignment(gateway: Gateway, column: str, value: Column) -> Assignment:
     Raises:
         AnalysisException: the name cannot be parsed.
     """
-    names = gateway.java_class("org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute").parseAttributeName(column)
-    return Assignment(column=column, path=tuple(gateway.items(names.iterator())), value=value)
+    return Assignment(column=column, path=tuple(name_parts(gateway, column)), value=value)
 
 
 def resolved(assignments: Iterable[Assignment], schema: Struct, name: Sequence[str], table: str) -> dict[tuple[str, ...], Column]:

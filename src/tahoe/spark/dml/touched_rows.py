@@ -16,6 +16,7 @@ from tahoe.protocol.predicate import Column as ColumnPath
 from tahoe.protocol.predicate import Constant, Or, Predicate, columns_of, evaluate, has_unknown, rename
 from tahoe.spark.dml.row_changes import PLACE, RowChange
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
+from tahoe.spark.jvm.plans import condition_of, leaves, optimised
 from tahoe.spark.reading.filters import predicate_of
 from tahoe.spark.reading.positions import Positions, are_few, gathered, gathered_from, gathering
 from tahoe.spark.reading.scan import Selection
@@ -139,7 +140,7 @@ class Search:
 def predicate_read(gateway: Gateway, query: DataFrame, url: str) -> Predicate:
     """What a planned query asks of the rows of a table that it reads."""
     files, found = gateway.java_class("delta.Files"), set()
-    for leaf in gateway.items(query._jdf.queryExecution().optimizedPlan().collectLeaves().iterator()):
+    for leaf in leaves(gateway, optimised(query)):
         known = files.of(leaf)
         if known is not None and known.table() == url and known.planned():
             found.add(Selection.decode(known.selection()).predicate)
@@ -170,10 +171,7 @@ def checked_condition(gateway: Gateway, frame: DataFrame, node: Literal["Filter"
     Raises:
         InvalidPredicateError: it would not be the same each time.
     """
-    plan = frame._jdf.queryExecution().analyzed()
-    while plan.getClass().getSimpleName() != node:
-        plan = plan.children().apply(0)
-    expression = plan.condition().get() if node == "Join" else plan.condition()
+    expression = condition_of(frame, node)
     text = condition_text(gateway, expression)
     if not expression.deterministic():
         raise InvalidPredicateError(table=table, predicate=text, detail="it is not the same each time that it is evaluated")

@@ -31,6 +31,9 @@ SUPPORTED_VERSIONS = ("4.1", "4.2", "4.3")
 
 SOURCE_CLASS = "delta.DefaultSource"
 
+# What a configuration written for the reference says; without its JAR there is no such class, and ours takes the place.
+REFERENCE_CATALOG_CLASS = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
+
 JavaObject: TypeAlias = Any
 """Whatever py4j hands out; it has no types that a checker could see."""
 

@@ -21,6 +21,7 @@ from pyspark.sql import DataFrame
 from tahoe.errors import InvalidOptionError, UnsupportedOperationError
 from tahoe.protocol.predicate import Predicate
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
+from tahoe.spark.jvm.plans import dataset
 from tahoe.spark.jvm.table_cache import feed_of, metadata_identity, open_table, opened, remember, remember_feed, scan_of
 from tahoe.spark.jvm.time_travel import MomentOf, Target, session_moment, target_of_options
 from tahoe.spark.jvm.types import visible_schema
@@ -136,7 +137,7 @@ def plan(gateway: Gateway, table: str, versions: str, name: str, data: str, outp
     feed = feed_of(opened(gateway.spark, table), selected)
     remember(feed.snapshot)  # the table whose file it is, should one be missing
     rows = _rows(gateway, feed, name or feed.url, data, output_of(output, None), predicate_of(filters))
-    return gateway.java_class("delta.Planned")(selected.end, "", "", 0, "", None, rows._jdf)
+    return gateway.java_class("delta.Planned")(selected.end, "", "", 0, "", None, dataset(rows))
 
 
 def _rows(gateway: Gateway, feed: ChangeFeed, name: str, data: str, output: Output, predicate: Predicate) -> DataFrame:

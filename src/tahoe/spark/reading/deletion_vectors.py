@@ -26,6 +26,7 @@ from pyspark.sql.types import ArrayType, LongType, StructField, StructType
 from tahoe.protocol.actions import DeletionVectorDescriptor, decode_deletion_vector
 from tahoe.protocol.deletion_vector import inline_descriptor
 from tahoe.spark.jvm.hadoop_store import HadoopStore
+from tahoe.spark.jvm.plans import dataset
 from tahoe.spark.jvm.table_cache import Recent
 from tahoe.spark.reading.metadata_columns import Output
 from tahoe.spark.reading.scan import FILE_NUMBER, Reader
@@ -89,7 +90,7 @@ def _by_vectors(reader: Reader, scan: Scan, marked: pa.Table, output: Output, *,
     if bitmaps.stride is not None:
         place = f"cast({FILE_NUMBER} * {bitmaps.stride} + least(shiftright({ROW}, 6), {bitmaps.stride - 1}) as int)"
         condition = f"getbit(get({WORDS}, {place}), {_BIT}) = {wanted}"
-        alive = reader.gateway.java_class("delta.Rows").where(rows._jdf, condition, WORDS, bitmaps.frame._jdf, "\0".join(named))
+        alive = reader.gateway.java_class("delta.Rows").where(dataset(rows), condition, WORDS, dataset(bitmaps.frame), "\0".join(named))
         return DataFrame(alive, reader.gateway.spark)
     keyed = rows.withColumn(KEY, F.expr(f"shiftleft({FILE_NUMBER}, 32) | shiftright({ROW}, 16)"))
     joined = keyed.join(bitmaps.frame.hint("broadcast"), KEY, "left")

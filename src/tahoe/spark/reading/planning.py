@@ -12,6 +12,7 @@ from tahoe.errors import InvalidOptionError, SchemaChangedError
 from tahoe.protocol.row_tracking import METADATA
 from tahoe.protocol.schema import Array, DataType, Field, Map, Struct, parse_schema
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
+from tahoe.spark.jvm.plans import dataset
 from tahoe.spark.jvm.table_cache import held_snapshot, metadata_identity, open_table, opened, remember, scan_of, snapshot_of
 from tahoe.spark.jvm.time_travel import session_moment, target_of_options
 from tahoe.spark.jvm.types import visible_schema
@@ -101,7 +102,7 @@ def plan(gateway: Gateway, analysed: Analysed, version: int, data: str, output: 
         )
     reader = Reader(gateway, snapshot, name, identity, analysed.partitions, data, predicate, analysed.within)
     rows = unmarked_rows(reader, scan, wanted) if is_marked else reader.rows(scan, "all", scan.size_bytes, wanted)
-    return planned(snapshot.version, identity, "", 0, "", None, rows._jdf)
+    return planned(snapshot.version, identity, "", 0, "", None, dataset(rows))
 
 
 def _output(snapshot: Snapshot, output: str) -> Output:

@@ -6,9 +6,9 @@ that is written, in Spark's own engine: no further pass over the rows, no shuffl
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -26,7 +26,8 @@ from tahoe.errors import (
 )
 from tahoe.protocol.column_values import GENERATION_EXPRESSION, ColumnValues, Identity
 from tahoe.protocol.schema import Struct, as_nullable
-from tahoe.spark.jvm.gateway import Gateway, JavaObject, class_names
+from tahoe.spark.jvm.gateway import Gateway
+from tahoe.spark.jvm.plans import Expression, counted, expressions
 from tahoe.spark.jvm.types import delta_schema, spark_schema
 from tahoe.spark.writing.partition_columns import as_stored, with_stored_values
 from tahoe.spark.writing.store_assignment import Refusals, fit_some, quoted
@@ -140,7 +141,7 @@ def _numbered(
     """The rows with new numbers in the wanted columns: the partitions take turns, so that none can give a number that another gives."""
     if not wanted:
         return frame, ()
-    rows, partitions = _counted(frame)
+    rows, partitions = counted(frame)
     rows, at = rows.withColumn(_POSITION, F.monotonically_increasing_id()), F.col(_POSITION)
     turn = at.bitwiseAND(F.lit((1 << _ROW_BITS) - 1)) * F.lit(partitions).cast("long") + F.shiftright(at, _ROW_BITS)
     numbers = {name: _where_missing(name, given, _number(name, values.identity[name], turn, refusals)) for name in wanted}
@@ -156,17 +157,6 @@ def _number(name: str, identity: Identity, turn: Column, refusals: Refusals) -> 
         lambda _: IdentityOverflowError(table=refusals.table, column=name, step=identity.step, high_water_mark=identity.high_water_mark),
     )
     return F.coalesce(number, refused)
-
-
-def _counted(frame: DataFrame) -> tuple[DataFrame, int]:
-    """The same rows, and in how many partitions they come.
-
-    Spark decides that while the query runs. So all of it runs that comes before its last stage, whose rows are then taken as they are.
-    """
-    gateway = Gateway(frame.sparkSession)
-    rows = frame._jdf.queryExecution().toRdd()
-    counted = gateway.session.internalCreateDataFrame(rows, frame._jdf.schema(), False)
-    return gateway.dataframe(counted), int(rows.getNumPartitions())
 
 
 # --- generated columns that are declared
@@ -187,7 +177,7 @@ def check_expressions(spark: SparkSession, schema: Struct, *, table: str) -> Non
     nothing = spark.createDataFrame([], spark_schema(others))
     for column, expression in generated:
         found = _analysed(nothing, column.name, expression, table)
-        _check_kind(Gateway(spark), found, column.name, expression, table)
+        _check_kind(expressions(Gateway(spark), found, _CLASSES), column.name, expression, table)
         (given,) = delta_schema(found.schema, table=table)
         if as_nullable(given.type) != as_nullable(column.type):
             raise GeneratedColumnExpressionTypeError(
@@ -212,39 +202,25 @@ def _reason(error: AnalysisException) -> str:
     return str(error.getMessage() or error).strip().splitlines()[0].rpartition("] ")[2].split(" SQLSTATE")[0].rstrip(".")
 
 
-_EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions."
 _KINDS: tuple[tuple[str, type[GeneratedColumnExpressionError], str], ...] = (
-    (_EXPRESSIONS + "aggregate.AggregateFunction", AggregateInGeneratedColumnError, "it is made of many rows"),
-    (_EXPRESSIONS + "WindowExpression", AggregateInGeneratedColumnError, "it is made of many rows"),
-    (_EXPRESSIONS + "UserDefinedExpression", FunctionInGeneratedColumnError, "it calls a user's function, which other writers do not have"),
-    (_EXPRESSIONS + "SubqueryExpression", GeneratedColumnExpressionError, "it has a query in it"),
-    (_EXPRESSIONS + "Generator", GeneratedColumnExpressionError, "it is not one value"),
+    ("aggregate.AggregateFunction", AggregateInGeneratedColumnError, "it is made of many rows"),
+    ("WindowExpression", AggregateInGeneratedColumnError, "it is made of many rows"),
+    ("UserDefinedExpression", FunctionInGeneratedColumnError, "it calls a user's function, which other writers do not have"),
+    ("SubqueryExpression", GeneratedColumnExpressionError, "it has a query in it"),
+    ("Generator", GeneratedColumnExpressionError, "it is not one value"),
 )
+_CLASSES = tuple(kind for kind, *_ in _KINDS)
 
 # What Spark takes for deterministic, because it is the same all through one query.
 _OF_THE_MOMENT = frozenset({"Now", "LocalTimestamp", "InputFileName", "InputFileBlockStart", "InputFileBlockLength"})
 
 
-def _check_kind(gateway: Gateway, found: DataFrame, name: str, text: str, table: str) -> None:
-    kinds = [(gateway.load_class(kind), error, detail) for kind, error, detail in _KINDS]
-    for expression in _expressions(gateway, found._jdf.queryExecution().analyzed()):
-        for kind, error, detail in kinds:
-            if kind.isInstance(expression):
+def _check_kind(found: Iterable[Expression], name: str, text: str, table: str) -> None:
+    for expression in found:
+        for kind, error, detail in _KINDS:
+            if kind in expression.classes:
                 raise error(table=table, column=name, expression=text, detail=detail)
-        simple = expression.getClass().getSimpleName()
-        if not expression.deterministic() or simple in _OF_THE_MOMENT or simple.startswith("Current"):
+        if not expression.is_deterministic or expression.kind in _OF_THE_MOMENT or expression.kind.startswith("Current"):
             raise NonDeterministicGeneratedColumnError(
-                table=table, column=name, expression=text, detail=f"{expression.sql()} may be another value the next time"
+                table=table, column=name, expression=text, detail=f"{expression.sql} may be another value the next time"
             )
-
-
-def _expressions(gateway: Gateway, node: JavaObject) -> Iterator[Any]:
-    """All expressions of a plan, or of an expression, innermost first: what holds a part that is not deterministic is not either."""
-    is_plan = any(found.endswith("LogicalPlan") for found in class_names(node))
-    for child in gateway.items(node.children().iterator()):
-        yield from _expressions(gateway, child)
-    if not is_plan:
-        yield node
-        return
-    for expression in gateway.items(node.expressions().iterator()):
-        yield from _expressions(gateway, expression)

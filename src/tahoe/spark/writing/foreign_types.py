@@ -14,6 +14,7 @@ from pyspark.sql.types import DataType as SparkType
 from tahoe.errors import UnsupportedDataTypeError
 from tahoe.protocol.schema import parse_type
 from tahoe.spark.jvm.gateway import Gateway
+from tahoe.spark.jvm.plans import type_casts
 from tahoe.spark.writing.assignment_rules import Policy
 
 CanCast = Callable[[SparkType, SparkType], bool]
@@ -93,7 +94,6 @@ def _held(given: SparkType, wanted: SparkType, can_cast: CanCast) -> SparkType:
 def casts_of(spark: SparkSession, policy: Policy) -> CanCast:
     """What Spark casts under a policy."""
     gateway = Gateway(spark)
-    cast = gateway.java_class("org.apache.spark.sql.catalyst.expressions.Cast")
-    asked = {"ANSI": cast.canAnsiCast, "LEGACY": cast.canCast, "STRICT": cast.canUpCast}[policy]
+    asked = type_casts(gateway, policy)
     parse = gateway.session.parseDataType
     return lambda given, wanted: bool(asked(parse(given.json()), parse(wanted.json())))

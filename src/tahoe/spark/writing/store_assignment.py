@@ -20,6 +20,7 @@ from tahoe.protocol.constraints import Constraint
 from tahoe.protocol.partitions import format_partition_value
 from tahoe.protocol.schema import VARIANT, VOID, Array, DataType, Field, Map, Primitive, Struct, as_nullable
 from tahoe.spark.jvm.gateway import Gateway
+from tahoe.spark.jvm.plans import java_column
 from tahoe.spark.jvm.types import delta_schema, spark_schema
 from tahoe.spark.writing.assignment_rules import Policy, always_fits, check_assignable, conforms, conforms_inside
 from tahoe.spark.writing.foreign_types import casts_of, holds_foreign, without_foreign_types
@@ -238,7 +239,9 @@ class _Fitter:
         if always_fits(given, wanted):
             return column.cast(spark_type(wanted))
         if self.policy == "LEGACY":
-            return self._gateway.column_of(self._gateway.java_class("delta.Columns").castAsOfOld(column._jc, spark_type(wanted).json()))
+            return self._gateway.column_of(
+                self._gateway.java_class("delta.Columns").castAsOfOld(java_column(column), spark_type(wanted).json())
+            )
         has_value = column.isNotNull() & ~F.is_variant_null(column) if given == VARIANT else column.isNotNull()
         return F.coalesce(column.try_cast(spark_type(wanted)), F.when(has_value, self.refusals.value(path, str(wanted), column)))
 

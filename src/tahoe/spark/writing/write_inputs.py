@@ -15,6 +15,7 @@ from pyspark.sql.types import StructType
 from tahoe.errors import UnsupportedDataTypeError
 from tahoe.protocol.schema import Field, Struct, map_fields, walk_fields
 from tahoe.spark.jvm.gateway import Gateway
+from tahoe.spark.jvm.plans import analysed
 from tahoe.spark.jvm.types import delta_schema, spark_schema
 from tahoe.spark.writing.assignment_rules import Policy
 from tahoe.spark.writing.foreign_types import casts_of, holds_foreign, without_foreign_types
@@ -40,8 +41,7 @@ def write_options(spark: SparkSession, options: Mapping[str, str], table: TableR
 
 def reads_table(frame: DataFrame, table: TableReader) -> bool:
     """Whether a query reads a table, at whatever place."""
-    plan = frame._jdf.queryExecution().analyzed()
-    return bool(Gateway(frame.sparkSession).java_class("delta.Files").areRead(plan, table.url))
+    return bool(Gateway(frame.sparkSession).java_class("delta.Files").areRead(analysed(frame), table.url))
 
 
 def table_schema(frame: DataFrame, *, table: str, like: Struct | None = None, policy: Policy = "ANSI") -> Struct:

@@ -1,0 +1,139 @@
+"""Names, entries and folders as Spark's session catalog has them: `TableIdentifier`, `CatalogTable`, Hadoop's `Path`.
+
+What is asked of the catalog is decided elsewhere; here are its classes, and the questions that take several of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from pyspark.sql.types import StructType
+
+from tahoe.spark.jvm.gateway import Gateway, JavaObject
+from tahoe.spark.jvm.plans import kind_of
+
+_CATALOG = "org.apache.spark.sql.catalyst.catalog."
+_COMMANDS = "org.apache.spark.sql.execution.command."
+_STRINGS = "org.apache.spark.sql.catalyst.util.CharVarcharUtils"
+
+# Our own classes that stand for tables in plans.
+_OURS = frozenset({"delta.DefinedTable", "delta.WriteTable", "delta.Staged"})
+
+
+def session_catalog(gateway: Gateway) -> JavaObject:
+    """The session's own catalog."""
+    return gateway.session.sessionState().catalog()
+
+
+# --- names
+
+
+def table_identifier(gateway: Gateway, name: str, database: str | None) -> JavaObject:
+    """A `TableIdentifier`."""
+    return gateway.java_class("org.apache.spark.sql.catalyst.TableIdentifier")(name, gateway.option(database))
+
+
+def identifier(gateway: Gateway, namespace: Sequence[str], name: str) -> JavaObject:
+    """A name as catalogs have it, `Identifier`."""
+    names = gateway.array(gateway.jvm.java.lang.String, namespace)
+    return gateway.java_class("org.apache.spark.sql.connector.catalog.Identifier").of(names, name)
+
+
+def table_identifier_in(gateway: Gateway, plan: JavaObject) -> JavaObject | None:
+    """The `TableIdentifier` that a command holds: its first field of that type, under a name that differs from command to command."""
+    return next((part for part in _parts(gateway, plan) if kind_of(part) == "TableIdentifier"), None)
+
+
+def resolved_table_in(gateway: Gateway, plan: JavaObject) -> JavaObject | None:
+    """The table of any catalog that a plan is about, as its catalog has answered; None where it is about none."""
+    return next((part.table() for part in _parts(gateway, plan) if kind_of(part) == "ResolvedTable"), None)
+
+
+def _parts(gateway: Gateway, plan: JavaObject) -> Iterator[JavaObject]:
+    return (part for part in gateway.items(plan.productIterator()) if hasattr(part, "getClass"))
+
+
+def our_class(table: JavaObject) -> str | None:
+    """The simple name of the class of a table of ours in a plan; None for another's."""
+    return kind_of(table) if table.getClass().getName() in _OURS else None
+
+
+def table_of_relation(relation: JavaObject) -> JavaObject | None:
+    """The table that a plan writes to or reads, where that is one of a catalog."""
+    if kind_of(relation) == "DataSourceV2ScanRelation":
+        relation = relation.relation()
+    return relation.table() if kind_of(relation) == "DataSourceV2Relation" else None
+
+
+# --- entries
+
+
+def new_entry(
+    gateway: Gateway, name: JavaObject, url: str, provider: str, *, is_external: bool, options: Mapping[str, str], comment: str | None
+) -> JavaObject:
+    """A `CatalogTable` without columns, which are in the log."""
+    kinds = gateway.module(_CATALOG + "CatalogTableType")
+    storage = gateway.changed(
+        gateway.module(_CATALOG + "CatalogStorageFormat").empty(),
+        locationUri=gateway.option(folder(gateway, url).toUri()),
+        properties=gateway.scala_map(options),
+    )
+    columns = gateway.struct_of_json('{"type":"struct","fields":[]}')
+    kind = kinds.EXTERNAL() if is_external else kinds.MANAGED()
+    entry = gateway.build(_CATALOG + "CatalogTable", name, kind, storage, columns, gateway.option(provider))
+    return gateway.changed(entry, comment=gateway.option(comment))
+
+
+def is_managed(entry: JavaObject) -> bool:
+    """Whether Spark deletes a table's folder when its name is dropped."""
+    return str(entry.tableType().name()) == "MANAGED"
+
+
+def analyze_table(gateway: Gateway, name: JavaObject, *, no_scan: bool) -> JavaObject:
+    """Spark's command that computes statistics of a table."""
+    return gateway.java_class(_COMMANDS + "AnalyzeTableCommand")(name, no_scan)
+
+
+def analyze_columns(gateway: Gateway, name: JavaObject, columns: JavaObject, all_columns: JavaObject) -> JavaObject:
+    """Spark's command that computes statistics of columns; both as Spark's plan has them."""
+    return gateway.java_class(_COMMANDS + "AnalyzeColumnCommand")(name, columns, all_columns)
+
+
+# --- columns
+
+
+def declared_columns(gateway: Gateway, columns: JavaObject) -> StructType:
+    """Columns as a statement declares them, Spark's StructType; char and varchar are strings that remember their length."""
+    return gateway.schema(gateway.module(_STRINGS).replaceCharVarcharWithStringInSchema(columns))
+
+
+def declared_column(gateway: Gateway, name: str, data_type: JavaObject, *, nullable: bool) -> StructType:
+    """A column of Spark's type, as `declared_columns` has it."""
+    return declared_columns(gateway, gateway.java_class("org.apache.spark.sql.types.StructType")().add(name, data_type, nullable))
+
+
+def types_in_sql(gateway: Gateway, schema: str) -> list[str]:
+    """The types of columns as SQL has them, with the lengths that strings remember.
+
+    Args:
+        schema: JSON of Spark's StructType.
+    """
+    return [str(field.dataType().sql()) for field in gateway.module(_STRINGS).getRawSchema(gateway.struct_of_json(schema)).fields()]
+
+
+# --- folders
+
+
+def folder(gateway: Gateway, place: str | JavaObject) -> JavaObject:
+    """Hadoop's `Path` of a text or a URI."""
+    return gateway.java_class("org.apache.hadoop.fs.Path")(place)
+
+
+def child(gateway: Gateway, parent: JavaObject, name: str) -> JavaObject:
+    """A path beneath another."""
+    return gateway.java_class("org.apache.hadoop.fs.Path")(parent, name)
+
+
+def uri_of_text(gateway: Gateway, text: str) -> JavaObject:
+    """The URI of a location as a statement says it, which may be a path."""
+    return gateway.module(_CATALOG + "CatalogUtils").stringToURI(text)

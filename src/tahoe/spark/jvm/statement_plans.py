@@ -1,0 +1,91 @@
+"""Plans of statements that Spark's parser does not know: their expressions, the query's parameters in them, and EXPLAIN of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812  PySpark's users know it by this name
+
+from tahoe.spark.jvm.gateway import Gateway, JavaObject, java_error
+from tahoe.spark.jvm.plans import analysed, dataset, kind_of
+
+_ANALYSIS = "org.apache.spark.sql.catalyst.analysis."
+_PLANS = "org.apache.spark.sql.catalyst.plans.logical."
+_PARSER = "org.apache.spark.sql.catalyst.parser."
+
+
+def substituted(gateway: Gateway, text: str) -> str:
+    """A text with the session's settings in place of ${...}, as Spark's own parser reads it."""
+    if "${" not in text:
+        return text
+    return str(gateway.java_class("org.apache.spark.sql.internal.VariableSubstitution")().substitute(text))
+
+
+def parse_error(error: BaseException) -> JavaObject | None:
+    """Spark's `ParseException` behind an error that came from the JVM; None for another one."""
+    java = java_error(error)
+    return java if java is not None and kind_of(java) == "ParseException" else None
+
+
+def parameters_of(gateway: Gateway, args: Mapping[str, Any] | Sequence[Any] | None) -> JavaObject | None:
+    """The arguments of a query as Spark's parser takes them, a `ParameterContext`."""
+    if not args:
+        return None
+    if isinstance(args, Mapping):
+        named = dict(zip(args, _literals(gateway, list(args.values())), strict=True))
+        return gateway.java_class(_PARSER + "NamedParameterContext")(gateway.scala_map(named))
+    return gateway.java_class(_PARSER + "PositionalParameterContext")(gateway.seq(_literals(gateway, args)))
+
+
+def _literals(gateway: Gateway, values: Sequence[Any]) -> list[JavaObject]:
+    rows = gateway.spark.range(0).select([F.lit(value).alias("v") for value in values])
+    return [column.child() for column in gateway.items(analysed(rows).projectList().iterator())]
+
+
+def bound(gateway: Gateway, expressions: Sequence[JavaObject], parameters: JavaObject | None) -> list[JavaObject]:
+    """Expressions with the query's parameters in their places, by Spark's own rule."""
+    if parameters is None or not expressions or not parameters.productElement(0).nonEmpty():
+        return list(expressions)
+    carrier = gateway.java_class(_PLANS + "OneRowRelation")()
+    for expression in reversed(expressions):  # a Filter takes any expression
+        carrier = gateway.java_class(_PLANS + "Filter")(expression, carrier)
+    carrier = gateway.module(_ANALYSIS + "BindParameters").apply(_parameterised(gateway, carrier, parameters))
+    found: list[JavaObject] = []
+    while len(found) < len(expressions):
+        found.append(carrier.condition())
+        carrier = carrier.child()
+    return found
+
+
+def _parameterised(gateway: Gateway, plan: JavaObject, parameters: JavaObject) -> JavaObject:
+    match kind_of(parameters):
+        case "NamedParameterContext":
+            given = gateway.dict(parameters.params())
+            return gateway.java_class(_ANALYSIS + "NameParameterizedQuery")(plan, gateway.seq(given), gateway.seq(given.values()))
+        case "PositionalParameterContext":
+            return gateway.java_class(_ANALYSIS + "PosParameterizedQuery")(plan, parameters.params())
+        case _:  # of EXECUTE IMMEDIATE, which may give some of them names
+            fields = [parameters.productElement(n) for n in range(2)]
+            return gateway.java_class(_ANALYSIS + "GeneralParameterizedQuery")(plan, *fields)
+
+
+def output_of(gateway: Gateway, columns: JavaObject) -> JavaObject:
+    """The attributes of a plan whose rows have the columns of a StructType."""
+    return gateway.module("org.apache.spark.sql.catalyst.types.DataTypeUtils").toAttributes(columns)
+
+
+def explained(gateway: Gateway, plan: JavaObject, mode: str) -> JavaObject:
+    """EXPLAIN of a plan, as Spark's own command.
+
+    Args:
+        mode: `simple`, `extended`, `formatted`, ...
+    """
+    how = gateway.java_class("org.apache.spark.sql.execution.ExplainMode").fromString(mode)
+    return gateway.java_class("org.apache.spark.sql.execution.command.ExplainCommand")(plan, how)
+
+
+def rows_of(gateway: Gateway, frame: DataFrame) -> JavaObject:
+    """The rows of a query, as a Scala `Seq` of Spark's own."""
+    return gateway.module("scala.jdk.javaapi.CollectionConverters").asScala(dataset(frame).collectAsList()).toSeq()
