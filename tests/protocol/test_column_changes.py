@@ -11,8 +11,9 @@ import pytest
 from tahoe.errors import ColumnTypeChangeError, DefaultOfNewColumnError, IdentityColumnChangeError, IdentityReplaceColumnsError
 from tahoe.protocol.actions import Metadata, Protocol
 from tahoe.protocol.column_changes import ColumnChange, Position, change_column, drop_columns, rename_column, replace_columns, told
+from tahoe.protocol.column_metadata import IDENTITY_EXPLICIT, IDENTITY_HIGH_WATER_MARK, IDENTITY_START, IDENTITY_STEP
 from tahoe.protocol.column_type_changes import TEXT_TYPE
-from tahoe.protocol.column_values import IDENTITY_EXPLICIT, IDENTITY_HIGH_WATER_MARK, IDENTITY_START, IDENTITY_STEP, identity_columns
+from tahoe.protocol.column_values import identity_columns
 from tahoe.protocol.schema import INTEGER, LONG, STRING, Decimal, Field, Struct
 from tahoe.protocol.table_configuration import TableConfiguration
 

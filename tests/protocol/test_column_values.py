@@ -16,11 +16,8 @@ from tahoe.errors import (
     PartitionedByIdentityError,
 )
 from tahoe.protocol.actions import Metadata, Protocol
+from tahoe.protocol.column_metadata import CURRENT_DEFAULT, EXISTS_DEFAULT, GENERATION_EXPRESSION, IDENTITY_HIGH_WATER_MARK
 from tahoe.protocol.column_values import (
-    CURRENT_DEFAULT,
-    EXISTS_DEFAULT,
-    GENERATION_EXPRESSION,
-    IDENTITY_HIGH_WATER_MARK,
     LONG_MAX,
     Identity,
     as_declared,

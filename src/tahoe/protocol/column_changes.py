@@ -28,10 +28,12 @@ from tahoe.errors import (
     RenameColumnUnsupportedError,
 )
 from tahoe.protocol.column_mapping import MAX_COLUMN_ID, assign_mapping
+from tahoe.protocol.column_metadata import CURRENT_DEFAULT, EXISTS_DEFAULT, GENERATION_EXPRESSION
 from tahoe.protocol.column_type_changes import TEXT_TYPE, text_type_refusal, type_refusal
-from tahoe.protocol.column_values import CURRENT_DEFAULT, EXISTS_DEFAULT, GENERATION_EXPRESSION, identity_columns
+from tahoe.protocol.column_values import identity_columns
 from tahoe.protocol.feature_upgrade import upgrade_for
 from tahoe.protocol.features import supported_features
+from tahoe.protocol.names import dotted
 from tahoe.protocol.properties import STATS_COLUMNS
 from tahoe.protocol.schema import Array, DataType, Field, Map, Struct, check_unique_names, encode_type, walk_fields
 from tahoe.protocol.table_configuration import TableConfiguration
@@ -116,16 +118,6 @@ def not_found(current: TableConfiguration, path: Path) -> ColumnNotFoundError:
     near = [folded[name] for name in difflib.get_close_matches(dotted(path).lower(), list(folded), n=3, cutoff=0.5)]
     shown = [*near, *(name for name in current.schema.names if name not in near)]
     return ColumnNotFoundError(table=current.table, column=dotted(path), columns=", ".join(shown[:20]))
-
-
-def dotted(path: Path) -> str:
-    """A path for users: names with characters other than letters, digits and _ are quoted with backticks."""
-    return ".".join(name if name.replace("_", "a").isalnum() else "`" + name.replace("`", "``") + "`" for name in path)
-
-
-def sql_path(path: Path) -> str:
-    """A path for SQL expressions. All names are quoted: without backticks `true` would be a constant."""
-    return ".".join("`" + name.replace("`", "``") + "`" for name in path)
 
 
 def _child(data_type: DataType, name: str) -> Field | None:

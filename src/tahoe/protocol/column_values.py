@@ -22,19 +22,18 @@ from tahoe.errors import (
     PartitionedByIdentityError,
 )
 from tahoe.protocol.actions import Metadata, Protocol
+from tahoe.protocol.column_metadata import (
+    CURRENT_DEFAULT,
+    EXISTS_DEFAULT,
+    GENERATION_EXPRESSION,
+    IDENTITY_EXPLICIT,
+    IDENTITY_HIGH_WATER_MARK,
+    IDENTITY_START,
+    IDENTITY_STEP,
+)
 from tahoe.protocol.features import supported_features
 from tahoe.protocol.schema import LONG, VARIANT, Field, Struct
 
-GENERATION_EXPRESSION = "delta.generationExpression"
-CURRENT_DEFAULT = "CURRENT_DEFAULT"
-
-# The value that Spark stores for rows written before the column was added. Delta does not use it: such rows are null.
-EXISTS_DEFAULT = "EXISTS_DEFAULT"
-
-IDENTITY_START = "delta.identity.start"
-IDENTITY_STEP = "delta.identity.step"
-IDENTITY_HIGH_WATER_MARK = "delta.identity.highWaterMark"
-IDENTITY_EXPLICIT = "delta.identity.allowExplicitInsert"
 _DEFINING = (IDENTITY_START, IDENTITY_STEP, IDENTITY_EXPLICIT)
 
 LONG_MAX = 2**63 - 1

@@ -13,11 +13,11 @@ from typing import Any
 from tahoe._version import VERSION
 from tahoe.errors import InvalidActionError, WriteNotImplementedError
 from tahoe.protocol.actions import Metadata
+from tahoe.protocol.column_metadata import INVARIANTS
 from tahoe.protocol.json_text import is_text, load_json
 from tahoe.protocol.schema import walk_fields
 
 PREFIX = "delta.constraints."
-INVARIANTS = "delta.invariants"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

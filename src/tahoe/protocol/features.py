@@ -24,6 +24,7 @@ from tahoe.errors import (
 )
 from tahoe.protocol.actions import Metadata, Protocol
 from tahoe.protocol.column_mapping import mapping_mode
+from tahoe.protocol.column_metadata import CURRENT_DEFAULT, GENERATION_EXPRESSION, IDENTITY, INVARIANTS
 from tahoe.protocol.properties import SYMLINK_MANIFESTS, FeatureProperty
 from tahoe.protocol.schema import TIMESTAMP_NTZ, VARIANT, VOID, Array, DataType, Map, Struct, types_in, walk_fields
 from tahoe.protocol.type_widening import TYPE_CHANGES, check_type_changes, is_widening_for_iceberg, recorded_changes
@@ -151,7 +152,7 @@ FEATURES: tuple[Feature, ...] = (
     Feature(
         name="invariants",
         legacy_writer_version=2,
-        active=_column_key("delta.invariants"),
+        active=_column_key(INVARIANTS),
         writes=Writes.ALL,
         rule="a column invariant",
         why="The SQL expression is evaluated for every new row.",
@@ -175,7 +176,7 @@ FEATURES: tuple[Feature, ...] = (
     Feature(
         name="generatedColumns",
         legacy_writer_version=4,
-        active=_column_key("delta.generationExpression"),
+        active=_column_key(GENERATION_EXPRESSION),
         writes=Writes.ALL,
         rule="generated columns",
         why="The value of every new row is computed from the SQL expression; a given value is compared with it.",
@@ -194,7 +195,7 @@ FEATURES: tuple[Feature, ...] = (
     Feature(
         name="identityColumns",
         legacy_writer_version=6,
-        active=_column_key("delta.identity."),
+        active=_column_key(IDENTITY),
         writes=Writes.ALL,
         rule="identity columns",
         why="New values continue from the high-water mark, which the same commit updates; two commits that update it conflict.",
@@ -305,7 +306,7 @@ FEATURES: tuple[Feature, ...] = (
     ),
     Feature(
         name="allowColumnDefaults",
-        active=_column_key("CURRENT_DEFAULT"),
+        active=_column_key(CURRENT_DEFAULT),
         writes=Writes.ALL,
         rule="default values of columns",
         why="Rows without a value for such a column get the value of its SQL expression.",

@@ -13,6 +13,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from tahoe.errors import InvalidOptionError, NameOfAnotherKindError, UnsupportedOperationError
+from tahoe.protocol.names import quoted
 from tahoe.spark.api import statements as running
 from tahoe.spark.api.history_detail import DETAIL, HISTORY, described, detail_row, history_row
 from tahoe.spark.api.merge_builder import raising_for_user
@@ -20,7 +21,6 @@ from tahoe.spark.api.session import is_connect
 from tahoe.spark.ddl.catalog import path_of
 from tahoe.spark.jvm.gateway import Gateway, engine_of
 from tahoe.spark.jvm.statement_plans import parameters_of
-from tahoe.spark.writing.store_assignment import quoted
 from tahoe.sql import statements
 from tahoe.sql.statements import Expression, Name, Statement
 from tahoe.sql.tokens import tokens_of

@@ -17,6 +17,7 @@ from pyspark.sql.types import IntegralType, StringType, StructType
 
 from tahoe._version import VERSION
 from tahoe.errors import InvalidOptionError, OperationNotYetSupportedError, StatementSyntaxError
+from tahoe.protocol.names import quoted
 from tahoe.spark.api.delta_table import DeltaTable
 from tahoe.spark.api.history_detail import DETAIL, HISTORY
 from tahoe.spark.ddl.catalog import path_in
@@ -26,7 +27,6 @@ from tahoe.spark.jvm.gateway import JVM_ERRORS, Gateway, JavaObject
 from tahoe.spark.jvm.plans import java_column
 from tahoe.spark.jvm.statement_plans import bound, explained, output_of, parse_error, rows_of, substituted
 from tahoe.spark.jvm.values import Value, values
-from tahoe.spark.writing.store_assignment import quoted
 from tahoe.sql import statements
 from tahoe.sql.statements import Expression, Name, Parsed, Statement
 

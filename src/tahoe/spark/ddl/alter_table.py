@@ -14,9 +14,10 @@ from pyspark.sql import functions as F  # noqa: N812  PySpark's users know it by
 
 from tahoe.errors import CheckConstraintViolatedError, ConstraintNotBooleanError, UnsupportedOperationError
 from tahoe.protocol.column_changes import COMMENT, ColumnChange, NewColumn, Path
+from tahoe.protocol.column_metadata import CURRENT_DEFAULT
 from tahoe.protocol.column_type_changes import TEXT_TYPE
-from tahoe.protocol.column_values import CURRENT_DEFAULT
 from tahoe.protocol.constraints import Constraint
+from tahoe.protocol.names import quoted
 from tahoe.protocol.schema import Struct
 from tahoe.spark.jvm.catalog_entries import session_catalog, uri_of_text
 from tahoe.spark.jvm.gateway import Gateway, JavaObject, engine_of
@@ -42,7 +43,6 @@ from tahoe.spark.jvm.table_changes import (
     table_change,
 )
 from tahoe.spark.jvm.types import delta_schema
-from tahoe.spark.writing.store_assignment import quoted
 from tahoe.sql.predicates import columns_named
 from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.table import Table

@@ -8,7 +8,9 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tahoe.protocol.column_values import CURRENT_DEFAULT, GENERATION_EXPRESSION, identity_columns
+from tahoe.protocol.column_metadata import CURRENT_DEFAULT, GENERATION_EXPRESSION
+from tahoe.protocol.column_values import identity_columns
+from tahoe.protocol.names import quoted
 from tahoe.protocol.schema import Field
 from tahoe.spark.ddl.catalog import SESSION_CATALOG, is_delta
 from tahoe.spark.ddl.creation import made_with
@@ -16,7 +18,6 @@ from tahoe.spark.jvm.catalog_entries import identifier, is_managed, session_cata
 from tahoe.spark.jvm.gateway import JVM_ERRORS, Gateway, JavaObject
 from tahoe.spark.jvm.table_cache import open_table
 from tahoe.spark.jvm.types import visible_schema
-from tahoe.spark.writing.store_assignment import quoted
 from tahoe.table.reading.snapshot import Snapshot
 
 _CLUSTERING_COLUMNS = "clusteringColumns"

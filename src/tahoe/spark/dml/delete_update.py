@@ -20,13 +20,14 @@ from tahoe.protocol.actions import Add
 from tahoe.protocol.change_feed import CHANGE_TYPE
 from tahoe.protocol.column_values import check_assigned
 from tahoe.protocol.conflict import EVERYTHING, Reads
+from tahoe.protocol.names import quoted
 from tahoe.protocol.predicate import TRUE
 from tahoe.spark.dml.row_changes import IS_FOUND, PLACE, RowChange, Target, Touched, columns_of, given_by_update
 from tahoe.spark.dml.set_clauses import Assignment, first_parts, new_values, resolved
 from tahoe.spark.dml.touched_rows import Search
 from tahoe.spark.reading.positions import Positions
 from tahoe.spark.writing.column_rules import Completed
-from tahoe.spark.writing.store_assignment import quoted, without_void
+from tahoe.spark.writing.store_assignment import without_void
 from tahoe.spark.writing.write_inputs import reads_table
 from tahoe.table.commit.row_deletions import alive_records
 from tahoe.table.reading.read_set import RowsRead

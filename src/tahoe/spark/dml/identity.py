@@ -9,9 +9,9 @@ from pyspark.sql import functions as F  # noqa: N812  PySpark's users know it by
 
 from tahoe.errors import NotAnIdentityColumnError
 from tahoe.protocol.column_values import identity_columns
+from tahoe.protocol.names import quoted
 from tahoe.spark.dml.row_changes import Target
 from tahoe.spark.jvm.gateway import engine_of
-from tahoe.spark.writing.store_assignment import quoted
 from tahoe.table.writing.transaction_builder import TransactionBuilder
 
 

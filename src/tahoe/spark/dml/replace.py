@@ -16,13 +16,14 @@ from pyspark.sql import functions as F  # noqa: N812  PySpark's users know it by
 from tahoe.errors import ColumnNotFoundError
 from tahoe.protocol.change_feed import CHANGE_TYPE
 from tahoe.protocol.conflict import EVERYTHING
+from tahoe.protocol.names import quoted
 from tahoe.spark.dml.row_changes import IS_FOUND, RowChange, Target, columns_of
 from tahoe.spark.dml.touched_rows import Search
 from tahoe.spark.jvm.gateway import Gateway
 from tahoe.spark.jvm.plans import dataset, java_column
 from tahoe.spark.writing.column_rules import Completed
 from tahoe.spark.writing.data_writer import failures_told, rows_for_files
-from tahoe.spark.writing.store_assignment import quoted, retyped, without_void
+from tahoe.spark.writing.store_assignment import retyped, without_void
 from tahoe.spark.writing.write_options import WriteOptions
 from tahoe.table.writing.write_plan import WritePlan
 

@@ -26,6 +26,7 @@ from tahoe.protocol.change_feed import CHANGE_TYPE
 from tahoe.protocol.column_values import ColumnValues, check_given
 from tahoe.protocol.conflict import Reads
 from tahoe.protocol.features import check_writable, setting
+from tahoe.protocol.names import quoted
 from tahoe.protocol.partitions import encode_path
 from tahoe.protocol.properties import ENABLE_CHANGE_DATA_FEED, ENABLE_DELETION_VECTORS
 from tahoe.protocol.row_tracking import METADATA, ROW_COMMIT_VERSION, ROW_ID
@@ -37,7 +38,7 @@ from tahoe.spark.jvm.table_cache import hold, recache, release
 from tahoe.spark.reading.positions import Positions, position, positioned_rows, with_flags
 from tahoe.spark.writing.column_rules import Completed
 from tahoe.spark.writing.data_writer import Written, failures_told, rows_for_files, write_changes, write_rows
-from tahoe.spark.writing.store_assignment import Refusals, fit, quoted, without_void
+from tahoe.spark.writing.store_assignment import Refusals, fit, without_void
 from tahoe.spark.writing.write_inputs import table_schema, write_options
 from tahoe.spark.writing.write_options import WriteOptions
 from tahoe.table.commit.draft import OperationInfo

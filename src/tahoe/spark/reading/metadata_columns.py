@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tahoe.protocol.names import quoted
 from tahoe.protocol.row_tracking import (
     BASE_ROW_ID,
     DEFAULT_ROW_COMMIT_VERSION,
@@ -85,12 +86,12 @@ class Output:
     @property
     def scanned(self) -> list[str]:
         """The columns, as expressions over the scan; `_metadata` under a name that Spark does not make up itself."""
-        return [self._metadata() if _is_metadata(c) else _quoted(c["name"]) for c in self.columns]
+        return [self._metadata() if _is_metadata(c) else quoted(c["name"]) for c in self.columns]
 
     @property
     def named(self) -> list[str]:
         """The same columns under the names that the relation gives them."""
-        return [f"{_SCANNED} as {_quoted(c['name'])}" if _is_metadata(c) else _quoted(c["name"]) for c in self.columns]
+        return [f"{_SCANNED} as {quoted(c['name'])}" if _is_metadata(c) else quoted(c["name"]) for c in self.columns]
 
     @property
     def _parts(self) -> tuple[str, ...]:
@@ -113,7 +114,7 @@ class Output:
 
     def _or_default(self, name: str, default: str) -> str:
         kept = self._kept(name)
-        return default if kept is None else f"coalesce({_quoted(kept)}, {default})"
+        return default if kept is None else f"coalesce({quoted(kept)}, {default})"
 
     def _kept(self, name: str) -> str | None:
         """The column of data files with what rows brought with them; None where it is not asked for, or where there is none."""
@@ -144,7 +145,3 @@ def hidden_field(name: str) -> dict[str, Any]:
 
 def _is_metadata(column: Mapping[str, Any]) -> bool:
     return bool(column["metadata"].get(_MADE_UP) == METADATA)
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

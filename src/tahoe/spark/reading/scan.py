@@ -6,6 +6,7 @@ A scan is told to Spark as a relation over a `delta.Files`, which comes back her
 from __future__ import annotations
 
 import base64
+import io
 import json
 import pickle
 import tempfile
@@ -114,7 +115,13 @@ class Selection:
 
     def encode(self) -> str:
         """Text that is equal for equal selections, so that Spark reuses what it reads by them."""
-        return "" if self == Selection() else base64.b64encode(pickle.dumps(self)).decode()
+        if self == Selection():
+            return ""
+        encoded = io.BytesIO()
+        pickler = pickle.Pickler(encoded, protocol=5)
+        pickler.fast = True  # equal objects and one object that is named twice are the same text then
+        pickler.dump(self)
+        return base64.b64encode(encoded.getvalue()).decode()
 
     @staticmethod
     def decode(text: str) -> Selection:

@@ -24,13 +24,15 @@ from tahoe.errors import (
     IdentityOverflowError,
     NonDeterministicGeneratedColumnError,
 )
-from tahoe.protocol.column_values import GENERATION_EXPRESSION, ColumnValues, Identity
+from tahoe.protocol.column_metadata import GENERATION_EXPRESSION
+from tahoe.protocol.column_values import ColumnValues, Identity
+from tahoe.protocol.names import quoted
 from tahoe.protocol.schema import Struct, as_nullable
 from tahoe.spark.jvm.gateway import Gateway
 from tahoe.spark.jvm.plans import Expression, counted, expressions
 from tahoe.spark.jvm.types import delta_schema, spark_schema
 from tahoe.spark.writing.partition_columns import as_stored, with_stored_values
-from tahoe.spark.writing.store_assignment import Refusals, fit_some, quoted
+from tahoe.spark.writing.store_assignment import Refusals, fit_some
 from tahoe.sql.predicates import columns_named
 
 # A row's place among those of a write, while its numbers are made of it.

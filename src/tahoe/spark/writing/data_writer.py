@@ -20,6 +20,7 @@ from tahoe.protocol.change_feed import CHANGE_DATA_FOLDER, CHANGE_TYPE
 from tahoe.protocol.column_mapping import column_id
 from tahoe.protocol.column_values import check_given
 from tahoe.protocol.constraints import constraints_of
+from tahoe.protocol.names import quoted
 from tahoe.protocol.partitions import HIVE_NULL, format_partition_value, parse_partition_value
 from tahoe.protocol.properties import PARQUET_COMPRESSION, PARQUET_FORMAT_VERSION
 from tahoe.protocol.schema import BINARY, STRING, DataType, Field, Struct, as_nullable, map_fields
@@ -27,7 +28,7 @@ from tahoe.spark.jvm.file_writer import NewFile, WriterSettings, delete_files, w
 from tahoe.spark.jvm.gateway import JVM_ERRORS, Gateway, is_wrong_call
 from tahoe.spark.writing.column_rules import Completed, complete
 from tahoe.spark.writing.partition_columns import changed_when_stored, check_partition_columns
-from tahoe.spark.writing.store_assignment import Refusals, enforce, fit, quoted, require, without_void
+from tahoe.spark.writing.store_assignment import Refusals, enforce, fit, require, without_void
 from tahoe.spark.writing.write_options import WriteOptions
 from tahoe.table.writing.footers import FileStatistics, read_statistics
 from tahoe.table.writing.write_plan import WritePlan

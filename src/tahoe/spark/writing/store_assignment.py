@@ -17,6 +17,7 @@ from pyspark.sql.types import DataType as SparkType
 from tahoe.errors import CheckConstraintViolatedError, DeltaError, NotNullViolationError, ReplaceWhereMismatchError, WriteFailedError
 from tahoe.protocol import predicate as p
 from tahoe.protocol.constraints import Constraint
+from tahoe.protocol.names import quoted
 from tahoe.protocol.partitions import format_partition_value
 from tahoe.protocol.schema import VARIANT, VOID, Array, DataType, Field, Map, Primitive, Struct, as_nullable
 from tahoe.spark.jvm.gateway import Gateway
@@ -152,11 +153,6 @@ def _fitted(
 
     columns = [fitter.field(at, given, column, ()) if column.name in names else at(column.name) for column in wanted]
     return frame.select(*columns, *map(at, keep))
-
-
-def quoted(name: str) -> str:
-    """A column's name as Spark's parser takes it, whatever it holds."""
-    return "`" + name.replace("`", "``") + "`"
 
 
 class _Fitter:

@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from tahoe.errors import UnsupportedDataTypeError
+from tahoe.protocol.column_metadata import CURRENT_DEFAULT, EXISTS_DEFAULT
 from tahoe.protocol.schema import Field, Struct, map_fields, walk_fields
 from tahoe.spark.jvm.gateway import Gateway
 from tahoe.spark.jvm.plans import analysed
@@ -78,7 +79,7 @@ def _table_schema(given: StructType, table: str) -> Struct:
 
 
 # What Spark and Parquet keep in a column's metadata of the table that it was read from: its default values, and its id in the files.
-_OF_ITS_SOURCE = frozenset({"CURRENT_DEFAULT", "EXISTS_DEFAULT", "parquet.field.id"})
+_OF_ITS_SOURCE = frozenset({CURRENT_DEFAULT, EXISTS_DEFAULT, "parquet.field.id"})
 
 
 def _own_metadata(field: Field) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from tahoe.errors import CheckConstraintViolatedError, DeltaError, GeneratedValu
 from tahoe.errors.statements import WITH_SPARKS_ENGINE
 from tahoe.protocol.column_values import ColumnValues, Identity, check_given
 from tahoe.protocol.constraints import Constraint
+from tahoe.protocol.names import quoted
 from tahoe.protocol.predicate import Comparison, IsNull
 from tahoe.protocol.schema import Field, Struct
 from tahoe.sql.predicates import parse_predicate
@@ -55,7 +56,7 @@ def check_generated(rows: pa.Table, schema: Struct, values: ColumnValues, *, tab
         UnsupportedOperationError: the expression cannot be evaluated without Spark.
     """
     for name, expression in values.generated.items():
-        rule = Constraint(name=name, expression=f"{_quoted(name)} <=> ({expression})")
+        rule = Constraint(name=name, expression=f"{quoted(name)} <=> ({expression})")
         try:
             check_rows(rows, [rule], schema, table=table, zone=zone)
         except UnsupportedOperationError as error:
@@ -73,7 +74,7 @@ def _numbers(identity: Identity, count: int, table: str, column: str) -> pa.Arra
 def _constant(column: Field, text: str, count: int, schema: Struct, table: str, zone: tzinfo) -> pa.Array:
     """A default as the small language of predicates knows constants: as what the column would be compared with."""
     try:
-        found = parse_predicate(f"{_quoted(column.name)} <=> ({text})", schema, table=table, zone=zone)
+        found = parse_predicate(f"{quoted(column.name)} <=> ({text})", schema, table=table, zone=zone)
     except DeltaError as error:
         raise _needs_spark(table, f"column {column.name} has the default {text}") from error
     match found:
@@ -83,10 +84,6 @@ def _constant(column: Field, text: str, count: int, schema: Struct, table: str, 
             return pa.array([found.literal.value] * count, arrow_type(column.type))
         case _:
             raise _needs_spark(table, f"column {column.name} has the default {text}")
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
 
 
 def _needs_spark(table: str, detail: str) -> UnsupportedOperationError:

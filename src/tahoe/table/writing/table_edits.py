@@ -30,6 +30,7 @@ from tahoe.protocol.column_values import column_values, identity_columns
 from tahoe.protocol.constraints import Constraint, constraints_of
 from tahoe.protocol.feature_drop import droppable_feature
 from tahoe.protocol.features import check_writable, keeps_partitions_in_files, supported_features
+from tahoe.protocol.names import dotted, sql_path
 from tahoe.protocol.predicate import Column, Comparison, Literal, Predicate
 from tahoe.protocol.schema import Field, Struct, walk_fields
 from tahoe.protocol.table_configuration import TableConfiguration
@@ -110,7 +111,7 @@ class TableEdits(OpenTransaction):
         """
         changed = column_changes.rename_column(self._configuration, path, name)
         self._check_dependants(changed)
-        parameters = {"oldColumnPath": column_changes.dotted(path), "newColumnPath": column_changes.dotted((*path[:-1], name))}
+        parameters = {"oldColumnPath": dotted(path), "newColumnPath": dotted((*path[:-1], name))}
         self._define(changed, "RENAME COLUMN", parameters)
 
     @takes(paths=PATHS, if_exists=FLAG)
@@ -125,7 +126,7 @@ class TableEdits(OpenTransaction):
         wanted = list(paths)
         changed = column_changes.drop_columns(self._configuration, wanted, if_exists=if_exists)
         self._check_dependants(changed)
-        self._define(changed, "DROP COLUMNS", {"columns": [column_changes.dotted(path) for path in wanted]})
+        self._define(changed, "DROP COLUMNS", {"columns": [dotted(path) for path in wanted]})
 
     @takes(changes=COLUMN_CHANGES)
     def alter_columns(self, changes: Iterable[ColumnChange]) -> None:
@@ -162,12 +163,12 @@ class TableEdits(OpenTransaction):
             spelled, before = column_changes.column_at(self._configuration, change.path)
             if before.nullable and not column_changes.column_at(changed, change.path)[1].nullable:
                 # a field of a struct that is null is none that holds a null
-                parents = [f"{column_changes.sql_path(spelled[:depth])} IS NULL" for depth in range(1, len(spelled))]
-                condition = " OR ".join([*parents, f"{column_changes.sql_path(spelled)} IS NOT NULL"])
+                parents = [f"{sql_path(spelled[:depth])} IS NULL" for depth in range(1, len(spelled))]
+                condition = " OR ".join([*parents, f"{sql_path(spelled)} IS NOT NULL"])
                 try:
                     self._check_rows(Constraint(name="NOT NULL", expression=condition))
                 except CheckConstraintViolatedError as error:
-                    raise NotNullViolationError(table=self.table.url, column=column_changes.dotted(spelled)) from error
+                    raise NotNullViolationError(table=self.table.url, column=dotted(spelled)) from error
 
     @takes(columns=SCHEMA)
     def replace_columns(self, columns: Struct | pa.Schema) -> None:
@@ -208,7 +209,7 @@ class TableEdits(OpenTransaction):
         self._check_appended(domain)
         self._configuration = changed
         self._draft.domains[clustering.DOMAIN] = domain
-        old, new = (",".join(column_changes.dotted(path) for path in paths) for paths in (before, spelled))
+        old, new = (",".join(dotted(path) for path in paths) for paths in (before, spelled))
         self._did("CLUSTER BY", {"oldClusteringColumns": old, "newClusteringColumns": new})
 
     def _check_appended(self, domain: DomainMetadata) -> None:
@@ -244,7 +245,7 @@ class TableEdits(OpenTransaction):
     def _needed(self, error: type[SchemaMismatchError], path: Path, what: str) -> SchemaMismatchError:
         return error(
             table=self.table.url,
-            detail=f"column {column_changes.dotted(path)} would be dropped, renamed or retyped, but {what} depends on it",
+            detail=f"column {dotted(path)} would be dropped, renamed or retyped, but {what} depends on it",
             remedy="Drop what depends on it first, or keep the column.",
         )
 
