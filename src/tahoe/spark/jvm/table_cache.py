@@ -29,9 +29,11 @@ from tahoe.storage import env_of, open_store
 from tahoe.storage.env import Store
 from tahoe.storage.locations import S3_SCHEMES, spelled, split_url
 from tahoe.storage.service_options import REFERENCE_PREFIXES
+from tahoe.table.log.delta_log import Log
 from tahoe.table.reading.change_feed import ChangeFeed, FeedRange, load_feed
 from tahoe.table.reading.scan import Scan
 from tahoe.table.reading.snapshot import Snapshot
+from tahoe.table.reading.snapshot_state import SnapshotState
 from tahoe.table.table import Table
 
 _logger = logging.getLogger("tahoe")
@@ -78,14 +80,15 @@ class Recent(Generic[K, V]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Opened:
-    """A table, the settings of the storage that a reader or writer gave, and with these all that it was opened with."""
+    """A table, and all settings of the storage that it was opened with."""
 
     table: Table
-    given: Mapping[str, str]
     settings: Mapping[str, str]
 
 
+# By keys, and what the keys say that readers and writers gave.
 _tables: Recent[str, _Opened] = Recent(TABLES_MAX)
+_given: Recent[str, Mapping[str, str]] = Recent(TABLES_MAX)
 _snapshots: Recent[tuple[str, int], Snapshot] = Recent(SNAPSHOTS_MAX)
 _feeds: Recent[tuple[str, str, FeedRange], ChangeFeed] = Recent(FEEDS_MAX)
 _scans: Recent[tuple[str, str, str, int, Predicate, str | None], Scan] = Recent(SCANS_MAX)
@@ -103,27 +106,45 @@ def open_table(spark: SparkSession, location: str, options: Mapping[str, str] | 
     """
     gateway = Gateway(spark)
     url = qualified(gateway, location)
-    given = {name: value for name, value in (options or {}).items() if name.startswith(("fs.", "dfs."))}
-    settings, zone = {**_storage_settings(gateway, url), **given}, session_zone(spark, url)
-    known = _tables.get(url)
+    given = _of_storage(options)
+    settings, zone, key = {**_storage_settings(gateway, url), **given}, session_zone(spark, url), key_of(url, given)
+    known = _tables.get(key)
     if known is not None and known.settings == settings and known.table.log.zone == zone:
         return known.table
     if is_hadoops(url) and not gateway.has_class(SOURCE_CLASS):
         raise SessionNotEnabledError()
     table = Table(url, env=env_of(url, partial(_store_at, settings), CommandWatch()))
     table.log = replace(table.log, zone=zone)
-    _tables.put(url, _Opened(table=table, given=given, settings=settings))
+    _tables.put(key, _Opened(table=table, settings=settings))
     return table
+
+
+def _of_storage(options: Mapping[str, str] | None) -> dict[str, str]:
+    return {name: value for name, value in (options or {}).items() if name.startswith(("fs.", "dfs."))}
+
+
+def key_of(url: str, options: Mapping[str, str] | None) -> str:
+    """What Spark holds on to for a table: its url, and which settings of the storage a reader gave, such as credentials, if it gave any."""
+    given = _of_storage(options)
+    if not given:
+        return url
+    name = hashlib.sha256(repr(sorted(given.items())).encode("utf-8", "surrogatepass")).hexdigest()
+    _given.put(name, given)
+    return f"{url}\0{name}"
+
+
+def given_with(key: str) -> Mapping[str, str]:
+    """The settings of the storage that a key stands for."""
+    return _given.get(key.partition("\0")[2]) or {}
 
 
 def _store_at(settings: Mapping[str, str], url: str) -> Store:
     return HadoopStore(url, settings) if is_hadoops(url) else open_store(url, settings)
 
 
-def opened(spark: SparkSession, url: str) -> Table:
-    """The table at the url of one that was opened before, with the options that it was opened with."""
-    known = _tables.get(url)
-    return open_table(spark, url, None if known is None else known.given)
+def opened(spark: SparkSession, key: str) -> Table:
+    """The table of a key."""
+    return open_table(spark, key.partition("\0")[0], given_with(key))
 
 
 def recache(gateway: Gateway, url: str) -> None:
@@ -187,7 +208,12 @@ def snapshot_of(table: Table, version: int) -> Snapshot:
         DeltaError: it is not kept any more, and the log does not have it any more.
     """
     known = _snapshots.get((table.url, version))
-    return known if known is not None and known.log.zone == table.log.zone else remember(table.snapshot(version))
+    return known if known is not None and _is_read_alike(known, table.log) else remember(table.snapshot(version))
+
+
+def _is_read_alike(snapshot: SnapshotState, log: Log) -> bool:
+    """Whether a snapshot was read with the same credentials and time zone."""
+    return snapshot.log.env.store is log.env.store and snapshot.log.zone == log.zone
 
 
 def owner_of(file: str) -> tuple[str, int] | None:
@@ -200,7 +226,10 @@ def owner_of(file: str) -> tuple[str, int] | None:
 def scan_of(snapshot: Snapshot, predicate: Predicate, within: str | None = None) -> Scan:
     """The files that may match, of those whose numbers are given if any are; asked when a query is planned and again when it runs."""
     key = (snapshot.url, str(snapshot.log.zone), metadata_identity(snapshot), snapshot.version, predicate, within)
-    return _scans.get(key) or _scans.put(key, _scan(snapshot, predicate, within))
+    known = _scans.get(key)
+    return (
+        known if known is not None and _is_read_alike(known.snapshot, snapshot.log) else _scans.put(key, _scan(snapshot, predicate, within))
+    )
 
 
 def _scan(snapshot: Snapshot, predicate: Predicate, within: str | None) -> Scan:
@@ -258,4 +287,8 @@ def feed_of(table: Table, versions: FeedRange) -> ChangeFeed:
         DeltaError: it is not kept any more, and the log does not have all of it any more.
     """
     known = _feeds.get((table.url, str(table.log.zone), versions))
-    return known or remember_feed(load_feed(snapshot_of(table, versions.schema_version), versions))
+    return (
+        known
+        if known is not None and _is_read_alike(known.snapshot, table.log)
+        else remember_feed(load_feed(snapshot_of(table, versions.schema_version), versions))
+    )

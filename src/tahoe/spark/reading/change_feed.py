@@ -22,7 +22,7 @@ from tahoe.errors import InvalidOptionError, UnsupportedOperationError
 from tahoe.protocol.predicate import Predicate
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
 from tahoe.spark.jvm.plans import dataset
-from tahoe.spark.jvm.table_cache import feed_of, metadata_identity, open_table, opened, remember, remember_feed, scan_of
+from tahoe.spark.jvm.table_cache import feed_of, key_of, metadata_identity, open_table, opened, remember, remember_feed, scan_of
 from tahoe.spark.jvm.time_travel import MomentOf, Target, session_moment, target_of_options
 from tahoe.spark.jvm.types import visible_schema
 from tahoe.spark.reading.deletion_vectors import marked_rows, unmarked_rows
@@ -105,7 +105,9 @@ def relation(gateway: Gateway, path: str, options: Mapping[str, str], given: Jav
     asked = asked_range({name.lower(): value for name, value in options.items()}, moment_of, path)
     newest = remember(open_table(gateway.spark, target.location, options).snapshot())
     feed = remember_feed(plan_feed(newest, asked, mode=_schema_mode(gateway, newest.url), clip=_clips(gateway)))
-    changes = gateway.java_class("delta.Changes")(feed.url, feed.range.end, Selection(changes=feed.range).encode(), feed.size_bytes)
+    changes = gateway.java_class("delta.Changes")(
+        key_of(feed.url, options), feed.range.end, Selection(changes=feed.range).encode(), feed.size_bytes
+    )
     return gateway.java_class("delta.Relation").ofChanges(gateway.session, changes, visible_schema(feed.schema).to_json(), given)
 
 
@@ -128,6 +130,7 @@ def plan(gateway: Gateway, table: str, versions: str, name: str, data: str, outp
     """How one query reads a feed: a `delta.Planned` with rows.
 
     Args:
+        table: its key, from `key_of`.
         versions: the selection that `relation` has encoded.
         name: the table's in a catalog, or nothing.
         data, output, filters: see `planning.plan`.
@@ -136,23 +139,26 @@ def plan(gateway: Gateway, table: str, versions: str, name: str, data: str, outp
     assert isinstance(selected, FeedRange)
     feed = feed_of(opened(gateway.spark, table), selected)
     remember(feed.snapshot)  # the table whose file it is, should one be missing
-    rows = _rows(gateway, feed, name or feed.url, data, output_of(output, None), predicate_of(filters))
+    rows = _rows(gateway, table, feed, name or feed.url, data, output_of(output, None), predicate_of(filters))
     return gateway.java_class("delta.Planned")(selected.end, "", "", 0, "", None, dataset(rows))
 
 
-def _rows(gateway: Gateway, feed: ChangeFeed, name: str, data: str, output: Output, predicate: Predicate) -> DataFrame:
+def _rows(gateway: Gateway, key: str, feed: ChangeFeed, name: str, data: str, output: Output, predicate: Predicate) -> DataFrame:
     """A part of which no file is left has no scan, unless none has."""
     kept = [part for part in PART_NAMES if scan_of(feed.part(part), predicate).kept_files] or [PART_NAMES[0]]
-    frames = [_part_rows(gateway, feed, part, name, data, output, predicate) for part in kept]
+    frames = [_part_rows(gateway, key, feed, part, name, data, output, predicate) for part in kept]
     first, *others = frames
     return reduce(lambda union, rows: union.unionAll(rows), others, first)
 
 
-def _part_rows(gateway: Gateway, feed: ChangeFeed, part: PartName, name: str, data: str, output: Output, predicate: Predicate) -> DataFrame:
+def _part_rows(
+    gateway: Gateway, key: str, feed: ChangeFeed, part: PartName, name: str, data: str, output: Output, predicate: Predicate
+) -> DataFrame:
     snapshot = feed.part(part)
     scan = scan_of(snapshot, predicate)
     reader = Reader(
         gateway=gateway,
+        key=key,
         snapshot=snapshot,
         name=f"{name} changes from v{feed.range.start} to",
         identity=metadata_identity(snapshot),

@@ -13,7 +13,7 @@ from tahoe.protocol.row_tracking import METADATA
 from tahoe.protocol.schema import Array, DataType, Field, Map, Struct, parse_schema
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
 from tahoe.spark.jvm.plans import dataset
-from tahoe.spark.jvm.table_cache import held_snapshot, metadata_identity, open_table, opened, remember, scan_of, snapshot_of
+from tahoe.spark.jvm.table_cache import held_snapshot, key_of, metadata_identity, open_table, opened, remember, scan_of, snapshot_of
 from tahoe.spark.jvm.time_travel import session_moment, target_of_options
 from tahoe.spark.jvm.types import visible_schema
 from tahoe.spark.reading import change_feed
@@ -44,7 +44,7 @@ def relation(gateway: Gateway, options: Mapping[str, str], given: JavaObject) ->
         return change_feed.relation(gateway, path, options, given)
     target = target_of_options(session_moment(gateway), path, options)
     snapshot = remember(target.snapshot(open_table(gateway.spark, target.location, options)))
-    return relation_of(gateway, snapshot, given, pinned=target.is_pinned)
+    return relation_of(gateway, snapshot, given, pinned=target.is_pinned, key=key_of(snapshot.url, options))
 
 
 # --- planning
@@ -55,7 +55,7 @@ class Analysed:
     """A table as a query was analysed with it.
 
     Attributes:
-        table: its url.
+        table: its key, from `key_of`.
         metadata: identifies the schema that it had then.
         partitions: the partition columns of then, a schema as JSON.
         name: the table's in a catalog, or nothing.
@@ -100,7 +100,7 @@ def plan(gateway: Gateway, analysed: Analysed, version: int, data: str, output: 
         return planned(
             snapshot.version, identity, selection, scan.size_bytes, label_of(name, scan, "all"), file_format(gateway, snapshot), None
         )
-    reader = Reader(gateway, snapshot, name, identity, analysed.partitions, data, predicate, analysed.within)
+    reader = Reader(gateway, analysed.table, snapshot, name, identity, analysed.partitions, data, predicate, analysed.within)
     rows = unmarked_rows(reader, scan, wanted) if is_marked else reader.rows(scan, "all", scan.size_bytes, wanted)
     return planned(snapshot.version, identity, "", 0, "", None, dataset(rows))
 

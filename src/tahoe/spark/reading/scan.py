@@ -24,7 +24,7 @@ from tahoe.protocol.predicate import TRUE, Predicate
 from tahoe.protocol.schema import Struct
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
 from tahoe.spark.jvm.hadoop_store import hadoop_url
-from tahoe.spark.jvm.table_cache import feed_of, held_snapshot, metadata_identity, opened, scan_of, snapshot_of
+from tahoe.spark.jvm.table_cache import feed_of, given_with, held_snapshot, metadata_identity, opened, scan_of, snapshot_of
 from tahoe.spark.jvm.types import visible_schema
 from tahoe.spark.reading.data_files import file_format, relation_format
 from tahoe.spark.reading.filters import predicate_of
@@ -44,20 +44,28 @@ Branch: TypeAlias = Literal["all", "marked", "unmarked"]
 
 
 def relation_of(
-    gateway: Gateway, snapshot: Snapshot, given: JavaObject, *, pinned: bool, positioned: bool = False, within: str | None = None
+    gateway: Gateway,
+    snapshot: Snapshot,
+    given: JavaObject,
+    *,
+    pinned: bool,
+    positioned: bool = False,
+    within: str | None = None,
+    key: str | None = None,
 ) -> JavaObject:
     """The relation of a version. Where it is not pinned, its files are those of the newest version when a query is planned.
 
     Args:
         positioned: its `_metadata` tells the position of a row in the table as well; see `output.POSITION`.
         within: the only files that count, from `within_text`.
+        key: the table's, from `key_of`; None where nothing was given with it.
     """
     schema = visible_schema(snapshot.schema)
     partitions = partition_schema(snapshot, schema).to_json()
     identity, size_bytes = metadata_identity(snapshot), snapshot.live.size_bytes
     form, data = relation_format(gateway, snapshot, positioned=positioned), schema.to_json()
     make = gateway.java_class("delta.Relation").of
-    files = (gateway.session, snapshot.url, identity, snapshot.version, pinned, None, within, partitions, size_bytes, "")
+    files = (gateway.session, key or snapshot.url, identity, snapshot.version, pinned, None, within, partitions, size_bytes, "")
     return make(*files, data, form, given)
 
 
@@ -134,9 +142,10 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """Makes scans of one version for one query."""
+    """Makes scans of one version for one query. `key` is the table's, from `key_of`."""
 
     gateway: Gateway
+    key: str
     snapshot: Snapshot
     name: str
     identity: str
@@ -164,8 +173,9 @@ class Reader:
         selection = Selection(branch, self.predicate, self.within, self.changes).encode()
         label, form = label_of(self.name, scan, branch, is_feed=self.changes is not None), file_format(gateway, snapshot)
         relation = gateway.java_class("delta.Relation").of(
-            *(gateway.session, snapshot.url, self.identity, snapshot.version, True, selection, None),
-            *(_with_fields(self.partitions, partitions), size_bytes, label, _with_fields(self.data, data), form, None),
+            *(gateway.session, self.key, self.identity, snapshot.version, True, selection, None),
+            *(_with_fields(self.partitions, partitions), size_bytes, label, _with_fields(self.data, data), form),
+            gateway.scala_map(given_with(self.key)),
         )
         return DataFrame(gateway.java_class("delta.Rows").scanned(relation, "\0".join(columns)), gateway.spark)
 
@@ -182,7 +192,7 @@ def _with_fields(schema: str, names: Sequence[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a `delta.Files` asks for: a table's url, a version (None for the newest), which files of it, and the partition columns.
+    """What a `delta.Files` asks for: a table's key, a version (None for the newest), which files of it, and the partition columns.
 
     The selection is None where no rule has planned the scan.
     """
@@ -217,8 +227,8 @@ def _listing(gateway: Gateway, asked: Asked, predicate: Predicate) -> pa.Table:
     return scan.files
 
 
-def _snapshot(gateway: Gateway, url: str, version: int | None) -> Snapshot:
-    table = opened(gateway.spark, url)
+def _snapshot(gateway: Gateway, key: str, version: int | None) -> Snapshot:
+    table = opened(gateway.spark, key)
     return table.snapshot() if version is None else snapshot_of(table, version)
 
 

@@ -8,7 +8,7 @@ public class Changes extends Files {
    * @param version the last one
    * @param range which feed it is, in Python's words
    */
-  public Changes(String table, long version, String range, long bytes) { super(table, "", version, true, range, null, new StructType(), bytes, ""); }
+  public Changes(String key, long version, String range, long bytes) { super(key, "", version, true, range, null, new StructType(), bytes, ""); }
 
   public boolean planned() { return false; }
 

@@ -48,6 +48,7 @@ public class Files implements FileIndex {
   private static final int PARTITION = 3;
   private static final long BLOCK_BYTES = 128L << 20;
 
+  private final String key;
   private final String table;
   private final String metadata;
   private final boolean pinned;
@@ -59,6 +60,7 @@ public class Files implements FileIndex {
   private volatile long version;
 
   /**
+   * @param key the table's url and, behind a zero, which settings of the storage were given with it, in Python's words
    * @param metadata identifies schema, partitioning and column mapping as they were when the relation was made
    * @param pinned whether the version was asked for, or chosen for a query
    * @param selection null where the query has not been planned; otherwise which files of the version, in Python's words
@@ -67,9 +69,11 @@ public class Files implements FileIndex {
    * @param label what plans and the UI call a scan of them
    */
   public Files(
-      String table, String metadata, long version, boolean pinned, String selection, String within, StructType partitions, long bytes,
+      String key, String metadata, long version, boolean pinned, String selection, String within, StructType partitions, long bytes,
       String label) {
-    this.table = table;
+    int end = key.indexOf('\u0000');
+    this.key = key;
+    this.table = end < 0 ? key : key.substring(0, end);
     this.metadata = metadata;
     this.version = version;
     this.pinned = pinned;
@@ -80,6 +84,7 @@ public class Files implements FileIndex {
     this.label = label;
   }
 
+  public String key() { return key; }
   public String table() { return table; }
   public String metadata() { return metadata; }
   public long version() { return version; }
@@ -89,7 +94,7 @@ public class Files implements FileIndex {
   public boolean planned() { return selection != null; }
 
   /** The same for whoever looks at the files alone: rows that vectors mark are left out by the plan of a query, and nobody reads rows here. */
-  Files withoutRows() { return new Files(table, metadata, version, pinned, "", within, partitions, bytes, label); }
+  Files withoutRows() { return new Files(key, metadata, version, pinned, "", within, partitions, bytes, label); }
 
   /** Whether a query reads a table, in its subqueries too, other than as it was: what a past version holds no writer can change. */
   public static boolean areRead(LogicalPlan plan, String table) {
@@ -120,7 +125,7 @@ public class Files implements FileIndex {
     ArrayList conditions = new ArrayList(CollectionConverters.asJava(partitionFilters));
     conditions.addAll(CollectionConverters.asJava(dataFilters));
     String columns = String.join("\u0000", partitions.fieldNames());
-    Object answer = Ask.answer(Ask.python.files(table, version, pinned, selection, columns, json(conditions)));
+    Object answer = Ask.answer(Ask.python.files(key, version, pinned, selection, columns, json(conditions)));
     // Spark drops the partition filters once they have been here, so they must hold exactly
     BasePredicate keep = predicate(CollectionConverters.asJava(partitionFilters));
     try {
@@ -222,13 +227,13 @@ public class Files implements FileIndex {
   }
 
   public String[] inputFiles() {
-    String urls = (String) Ask.answer(Ask.python.inputs(table, version, pinned, selection));
+    String urls = (String) Ask.answer(Ask.python.inputs(key, version, pinned, selection));
     return urls.isEmpty() ? new String[0] : urls.split("\u0000");
   }
 
   /** Spark calls this for what it has cached, before it caches it anew. */
   public void refresh() {
-    if (!pinned) version = ((Number) Ask.answer(Ask.python.newest(table))).longValue();
+    if (!pinned) version = ((Number) Ask.answer(Ask.python.newest(key))).longValue();
   }
 
   public StructType partitionSchema() { return partitions; }
@@ -243,7 +248,7 @@ public class Files implements FileIndex {
   public boolean equals(Object other) {
     if (!(other instanceof Files)) return false;
     Files that = (Files) other;
-    return table.equals(that.table)
+    return key.equals(that.key)
         && metadata.equals(that.metadata)
         && version == that.version
         && pinned == that.pinned

@@ -31,6 +31,6 @@ public class Planned {
 
   /** The chosen ones of a relation's files, at which no rule looks again. */
   public Files files(Files all) {
-    return new Files(all.table(), metadata, version, true, selection, null, all.partitionSchema(), bytes, label);
+    return new Files(all.key(), metadata, version, true, selection, null, all.partitionSchema(), bytes, label);
   }
 }

@@ -21,23 +21,23 @@ public interface Python {
    * {@code name} is the table's in a catalog, if it has one; {@code within} are the only files that count; {@code version} is -1 where the query has not met the table before.
    */
   Object plan(
-      SparkSession session, String table, String metadata, String partitions, String name, String within, long version, String data,
+      SparkSession session, String key, String metadata, String partitions, String name, String within, long version, String data,
       String output, String condition);
 
   /** How a change feed is read in one query: a {@link Planned} with rows; {@code range} is that of {@link Changes}, the rest as above. */
-  Object changes(SparkSession session, String table, String range, String name, String data, String output, String condition);
+  Object changes(SparkSession session, String key, String range, String name, String data, String output, String condition);
 
   /**
    * The files of a scan: an Arrow stream, as bytes or as the path of a file that holds them. The arguments are those of {@link Files};
    * {@code columns} are the partition columns, joined by zero characters.
    */
-  Object files(String table, long version, boolean pinned, String selection, String columns, String filters);
+  Object files(String key, long version, boolean pinned, String selection, String columns, String filters);
 
   /** The urls of the files of a scan that may be read, joined by zero characters; the arguments are those of {@link Files}. */
-  Object inputs(String table, long version, boolean pinned, String selection);
+  Object inputs(String key, long version, boolean pinned, String selection);
 
   /** The number of the newest version. */
-  Object newest(String table);
+  Object newest(String key);
 
   /** The schema of the data files for a schema of the table, as JSON. */
   Object physical(String table, String schema);

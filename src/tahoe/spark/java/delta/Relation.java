@@ -30,10 +30,10 @@ public class Relation extends HadoopFsRelation implements InsertableRelation {
 
   /** Most arguments are those of {@link Files}; schemas are JSON, and a format that is null is Spark's own Parquet; options may be null. */
   public static Relation of(
-      SparkSession session, String table, String metadata, long version, boolean pinned, String selection, String within,
+      SparkSession session, String key, String metadata, long version, boolean pinned, String selection, String within,
       String partitions, long bytes, String label, String data, FileFormat format, Map options) {
     StructType columns = (StructType) DataType.fromJson(partitions);
-    Files files = new Files(table, metadata, version, pinned, selection, within, columns, bytes, label);
+    Files files = new Files(key, metadata, version, pinned, selection, within, columns, bytes, label);
     FileFormat chosen = format == null ? new Parquet() : format;
     Map given = options == null ? Map$.MODULE$.empty() : options;
     return new Relation(files, (StructType) DataType.fromJson(data), chosen, given, session);

@@ -87,9 +87,9 @@ public class Rewrite extends Rule {
     String name = leaf.catalogTable().isEmpty() ? "" : ((CatalogTable) leaf.catalogTable().get()).identifier().unquotedString();
     Planned planned = (Planned) Ask.answer(files instanceof Changes
         ? Ask.python.changes(
-            session, files.table(), files.selection(), name, relation.dataSchema().json(), leaf.schema().json(), Files.json(conditions))
+            session, files.key(), files.selection(), name, relation.dataSchema().json(), leaf.schema().json(), Files.json(conditions))
         : Ask.python.plan(
-            session, files.table(), files.metadata(), files.partitionSchema().json(), name, files.within(), Versions.seen(files),
+            session, files.key(), files.metadata(), files.partitionSchema().json(), name, files.within(), Versions.seen(files),
             relation.dataSchema().json(), leaf.schema().json(), Files.json(conditions)));
     Versions.see(files, planned.version());
     if (planned.rows() == null) return filtered(conditions, scan(leaf, relation, planned.files(files), planned.format()));

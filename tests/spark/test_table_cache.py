@@ -1,0 +1,65 @@
+"""What a session, a reader or a writer says of the storage reaches it, and no other reader."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+import tahoe
+from tahoe.spark.jvm import table_cache
+from tahoe.spark.jvm.gateway import Gateway
+from tahoe.spark.jvm.plans import leaves, optimised
+from tahoe.spark.jvm.table_cache import open_table
+from tahoe.storage.cloud import CloudStore
+from tahoe.storage.coordinated import CoordinatedStore
+from tahoe.storage.dynamodb import DynamoDBCommitService
+
+MINE, THEIRS = {"fs.s3a.access.key": "mine"}, {"fs.s3a.access.key": "theirs"}
+
+
+def test_the_commit_service_of_the_reference_is_chosen_by_its_settings(spark):
+    """A session that was set up for the reference would else write past its other writers."""
+    settings = {
+        "spark.delta.logStore.s3a.impl": "io.delta.storage.S3DynamoDBLogStore",
+        "spark.io.delta.storage.S3DynamoDBLogStore.ddb.tableName": "mine",
+        "spark.io.delta.storage.S3DynamoDBLogStore.ddb.region": "eu-west-1",
+    }
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    try:
+        store = open_table(spark, "s3a://bucket/served").env.store
+        assert isinstance(store, CoordinatedStore)
+        assert store.service == DynamoDBCommitService(table_name="mine", region="eu-west-1")
+        assert isinstance(open_table(spark, "s3://bucket/served").env.store, CoordinatedStore), "s3 is s3a under Spark"
+    finally:
+        for name in settings:
+            spark.conf.unset(name)
+    assert isinstance(open_table(spark, "s3a://bucket/plain").env.store, CloudStore)
+
+
+@pytest.mark.parametrize("has_vectors", [False, True], ids=["plain", "vectors"])
+@pytest.mark.parametrize("feed", [False, True], ids=["rows", "changes"])
+def test_readers_with_other_credentials_do_not_share_them(
+    spark: SparkSession, path: str, monkeypatch: pytest.MonkeyPatch, has_vectors: bool, feed: bool
+) -> None:
+    table = tahoe.Table(path)
+    table.append(
+        spark.range(5).toArrow(), properties={"delta.enableDeletionVectors": "true", "delta.enableChangeDataFeed": str(feed).lower()}
+    )
+    if has_vectors:
+        with table.transaction() as changes:
+            changes.delete("id = 3")
+    options = {"readChangeFeed": "true", "startingVersion": "0"} if feed else {}
+    mine, theirs = (spark.read.format("delta").options(**options, **given).load(path) for given in (MINE, THEIRS))
+    used: list[Any] = []
+    real = table_cache.open_table
+    monkeypatch.setattr(table_cache, "open_table", lambda *asked: used.append(asked[2]) or real(*asked))
+    for frame, given in [(mine, MINE), (theirs, THEIRS), (mine, MINE)]:
+        used.clear()
+        assert frame.where("id >= 0").count() == (6 if feed and has_vectors else 5 - has_vectors)
+        assert used, "nothing was opened"
+        assert all(asked == given for asked in used)
+        for leaf in leaves(Gateway(spark), optimised(frame)):
+            assert given.items() <= Gateway(spark).dict(leaf.relation().options()).items(), "rows are read with them too"
