@@ -13,7 +13,7 @@ import tahoe
 from tahoe.errors import InvalidOptionError, NotAnIdentityColumnError, OperationNotYetSupportedError, StatementSyntaxError
 from tahoe.spark.api.history_detail import DETAIL, HISTORY
 from tahoe.spark.dml.reorg_metrics import LAYOUT
-from tahoe.sql import statements
+from tahoe.sql.grammar import parse
 from tahoe.tables import IdentityGenerator
 from tests.sql import test_statements as corpus
 
@@ -241,7 +241,7 @@ def test_python_is_asked_for_every_statement_of_ours(spark):
     for text in corpus.STATEMENTS:
         for written in (text, f"/* a /* b */ */ EXPLAIN -- c\\\n d\n formatted {text}", f"\n\t--\n{text.upper()}"):
             assert asks(written), written
-            assert statements.parse(written) is not None
+            assert parse(written) is not None
     for other in ("select 1", "describe table history", "describe history2 t", "explain select 1", "alter table t add columns (a int)"):
         assert not asks(other), f"{other} costs a call into Python"
 
@@ -250,7 +250,7 @@ def test_python_is_asked_for_every_statement_of_ours(spark):
 @settings(max_examples=200, deadline=None)
 def test_whatever_is_a_statement_of_ours_python_is_asked(spark, text):
     with suppress(StatementSyntaxError):
-        if statements.parse(text) is not None:
+        if parse(text) is not None:
             assert spark._jvm.delta.Parser.mayBeOurs(text)
 
 

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tahoe.errors import StatementSyntaxError
+from tahoe.sql.grammar import parse, parse_name, statement_in_script
 from tahoe.sql.statements import (
     AddFeature,
     AsOf,
@@ -27,9 +28,6 @@ from tahoe.sql.statements import (
     SyncIdentity,
     Vacuum,
     condition_of,
-    parse,
-    parse_name,
-    statement_in_script,
     values_of,
 )
 from tahoe.sql.tokens import tokens_of

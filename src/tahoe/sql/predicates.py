@@ -7,14 +7,13 @@ number or timestamp is cast to the column's type; numbers are compared by their 
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, tzinfo
-from decimal import Context, InvalidOperation
+from datetime import tzinfo
 from decimal import Decimal as PyDecimal
-from typing import Any, ClassVar, Literal, TypeAlias
+from decimal import InvalidOperation
+from typing import Any, ClassVar, TypeAlias
 
 import sqlglot
 from sqlglot import exp
@@ -22,14 +21,13 @@ from sqlglot.dialects.spark import Spark
 from sqlglot.errors import SqlglotError
 
 from tahoe.errors import ColumnNotFoundError, InvalidPredicateError
-from tahoe.protocol.partitions import INTEGER_BITS, parse_boolean, parse_date, parse_timestamp, parse_timestamp_ntz, single_precision
+from tahoe.protocol.partitions import single_precision
 from tahoe.protocol.predicate import And, Column, Comparison, Constant, In, IsNull, Not, Operator, Or, Predicate, StartsWith, compare
 from tahoe.protocol.predicate import Literal as PredicateLiteral
 from tahoe.protocol.schema import (
     BINARY,
     BOOLEAN,
     DATE,
-    DECIMAL_PRECISION_MAX,
     FLOAT,
     STRING,
     TIMESTAMP,
@@ -39,11 +37,10 @@ from tahoe.protocol.schema import (
     Primitive,
     Struct,
 )
+from tahoe.sql.literals import Placed, Value, between_values, false_unless_null, place, value_of
 
 Node: TypeAlias = Any
 """An expression of sqlglot, whose base class has different names in different versions."""
-
-Kind: TypeAlias = Literal["null", "number", "text", "boolean", "date", "timestamp", "timestamp_ntz", "binary"]
 
 
 class _Dialect(Spark):
@@ -94,27 +91,6 @@ def paths_named(text: str) -> frozenset[tuple[str, ...]]:
 _WORD = re.compile(r"\w+")
 
 
-@dataclass(frozen=True, slots=True)
-class _Value:
-    """A literal: its kind as written, and its value. Numbers are Decimals; NaN and infinities are floats."""
-
-    kind: Kind
-    value: Any
-
-
-@dataclass(frozen=True, slots=True)
-class _Placed:
-    """The position of a literal among the values of a column's type.
-
-    If `exact`, it equals the value `at`; else it lies between `at` and the next larger value. `beyond` is -1 or 1 for a literal that is
-    smaller or larger than all values of the type.
-    """
-
-    at: Any
-    exact: bool = True
-    beyond: Literal[-1, 0, 1] = 0
-
-
 _OPERATORS: Mapping[type[Any], Operator] = {
     exp.EQ: "=",
     exp.NullSafeEQ: "<=>",
@@ -125,9 +101,6 @@ _OPERATORS: Mapping[type[Any], Operator] = {
 }
 _TURNED: Mapping[Operator, Operator] = {"=": "=", "<=>": "<=>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _NEGATED: Mapping[type[Any], type[Any]] = {exp.NEQ: exp.EQ, exp.NullSafeNEQ: exp.NullSafeEQ}
-
-# Enough digits to rescale any number exactly.
-_WIDE = Context(prec=200)
 
 _CAST_TYPES: Mapping[str, DataType] = {
     "BIGINT": Primitive("long"),
@@ -241,7 +214,7 @@ class _Reader:
                 values.append(None)
             elif placed.exact and not placed.beyond:
                 values.append(placed.at)
-        return In(column, tuple(values)) if values else _false_unless_null(column)
+        return In(column, tuple(values)) if values else false_unless_null(column)
 
     def like(self, node: Node, escape: str = "\\") -> Predicate:
         column, data_type = self.column(node.this)
@@ -284,19 +257,19 @@ class _Reader:
             self.column(side)
         raise self.refuse(f"{_sql(left)} {symbol} {_sql(right)} compares two columns; one side must be a literal")
 
-    def of_literals(self, symbol: Operator, left: _Value, right: _Value, text: str) -> Predicate:
+    def of_literals(self, symbol: Operator, left: Value, right: Value, text: str) -> Predicate:
         if left.kind != right.kind and "null" not in (left.kind, right.kind):
             raise self.refuse(f"{text} compares a {left.kind} with a {right.kind}")
         return Constant(compare(symbol, left.value, right.value))
 
-    def with_literal(self, symbol: Operator, node: Node, literal: _Value) -> Predicate:
+    def with_literal(self, symbol: Operator, node: Node, literal: Value) -> Predicate:
         column, data_type = self.column(node)
         placed = self.placed(literal, data_type, _sql(node))
         if placed is None:
             return Comparison(symbol, column, PredicateLiteral(None))
         if placed.exact and not placed.beyond:
             return Comparison(symbol, column, PredicateLiteral(placed.at))
-        return _between_values(symbol, column, placed)
+        return between_values(symbol, column, placed)
 
     # --- columns and literals
 
@@ -309,27 +282,27 @@ class _Reader:
             raise ColumnNotFoundError(table=self.table, column=".".join(path), columns=", ".join(self.schema.names))
         return Column(tuple(f.name for f in fields)), fields[-1].type
 
-    def required_literal(self, node: Node) -> _Value:
+    def required_literal(self, node: Node) -> Value:
         literal = self.literal(node)
         if literal is None:
             raise self.refuse(f"expected a literal, found {_sql(node)}")
         return literal
 
-    def literal(self, node: Node) -> _Value | None:
+    def literal(self, node: Node) -> Value | None:
         """The literal that an expression denotes; None if it is not a literal."""
         match node:
             case exp.Paren():
                 return self.literal(node.this)
             case exp.Null():
-                return _Value("null", None)
+                return Value("null", None)
             case exp.Boolean():
-                return _Value("boolean", bool(node.this))
+                return Value("boolean", bool(node.this))
             case exp.RawString():
-                return _Value("text", str(node.this))
+                return Value("text", str(node.this))
             case exp.HexString():
-                return _Value("binary", bytes.fromhex(str(node.this)))
+                return Value("binary", bytes.fromhex(str(node.this)))
             case exp.Literal():
-                return _Value("text", str(node.this)) if node.is_string else _Value("number", PyDecimal(str(node.this)))
+                return Value("text", str(node.this)) if node.is_string else Value("number", PyDecimal(str(node.this)))
             case exp.Concat():
                 return self.joined_text(node)
             case exp.Neg():
@@ -339,20 +312,20 @@ class _Reader:
             case _:
                 return None
 
-    def joined_text(self, node: Node) -> _Value | None:
+    def joined_text(self, node: Node) -> Value | None:
         """Adjacent string literals are concatenated."""
         parts = [self.literal(part) for part in node.expressions]
         texts = [part.value for part in parts if part is not None and part.kind == "text"]
-        return _Value("text", "".join(texts)) if len(texts) == len(parts) else None
+        return Value("text", "".join(texts)) if len(texts) == len(parts) else None
 
-    def negative(self, node: Node) -> _Value | None:
+    def negative(self, node: Node) -> Value | None:
         inner = self.literal(node.this)
         if inner is None or inner.kind not in ("number", "null"):
             return None
         exact = isinstance(inner.value, PyDecimal)  # unary minus would round a Decimal
-        return inner if inner.value is None else _Value(inner.kind, inner.value.copy_negate() if exact else -inner.value)
+        return inner if inner.value is None else Value(inner.kind, inner.value.copy_negate() if exact else -inner.value)
 
-    def cast(self, node: Node) -> _Value | None:
+    def cast(self, node: Node) -> Value | None:
         inner = self.literal(node.this)
         if inner is None or inner.kind == "null":
             return inner
@@ -366,21 +339,21 @@ class _Reader:
         placed = self.placed(inner, target, _sql(node))
         if placed is None or placed.beyond or not placed.exact:
             raise self.refuse(f"{_sql(node)} is not exactly representable; write the value itself")
-        return _value_of(single_precision(placed.at) if target == FLOAT else placed.at, target)
+        return value_of(single_precision(placed.at) if target == FLOAT else placed.at, target)
 
-    def cast_to_text(self, literal: _Value, node: Node) -> _Value:
+    def cast_to_text(self, literal: Value, node: Node) -> Value:
         if literal.kind == "text":
             return literal
         if literal.kind == "number" and isinstance(literal.value, PyDecimal):
-            return _Value("text", f"{literal.value:f}")
+            return Value("text", f"{literal.value:f}")
         raise self.refuse(f"{_sql(node)} is not supported; write the string itself")
 
-    def placed(self, literal: _Value, data_type: DataType, what: str) -> _Placed | None:
+    def placed(self, literal: Value, data_type: DataType, what: str) -> Placed | None:
         """The position of a literal among the values of a type; None for NULL."""
         if literal.kind == "null":
             return None
         try:
-            found = _place(literal, data_type, self.zone)
+            found = place(literal, data_type, self.zone)
         except (ValueError, InvalidOperation, OverflowError) as error:
             raise self.refuse(f"{literal.value!r} is not a valid {data_type}, the type of {what}") from error
         if found is None:
@@ -447,25 +420,6 @@ def _cast_target(node: Node) -> DataType | None:
     return _CAST_TYPES.get(name)
 
 
-def _value_of(value: Any, data_type: DataType) -> _Value:
-    """The literal for a value of a type."""
-    if isinstance(value, float) and math.isfinite(value):
-        return _Value("number", PyDecimal(repr(value)))
-    if isinstance(value, PyDecimal | float):
-        return _Value("number", value)
-    if isinstance(value, int) and not isinstance(value, bool) and isinstance(data_type, Primitive) and data_type.name in INTEGER_BITS:
-        return _Value("number", PyDecimal(value))
-    kinds: Mapping[DataType, Kind] = {
-        BOOLEAN: "boolean",
-        DATE: "date",
-        TIMESTAMP: "timestamp",
-        TIMESTAMP_NTZ: "timestamp_ntz",
-        BINARY: "binary",
-        STRING: "text",
-    }
-    return _Value(kinds[data_type], value)
-
-
 def _like_prefix(pattern: str, escape: str) -> tuple[str, str]:
     """The unescaped part of a pattern before its first wildcard, and the rest."""
     prefix = ""
@@ -481,124 +435,3 @@ def _like_prefix(pattern: str, escape: str) -> tuple[str, str]:
             prefix += character
             position += 1
     return prefix, pattern[position:]
-
-
-# --- the position of a literal among the values of a type
-
-
-def _place(literal: _Value, data_type: DataType, zone: tzinfo) -> _Placed | None:
-    """The position of a literal; None if Spark would cast the column instead of the literal, or would refuse."""
-    name = data_type.name if isinstance(data_type, Primitive) else ""
-    if isinstance(data_type, Decimal) or name in INTEGER_BITS:
-        number = _number(literal)
-        if number is None or (outside := _beyond(number)) is not None:
-            return None if number is None else outside
-        assert isinstance(number, PyDecimal)
-        return _place_decimal(number, data_type) if isinstance(data_type, Decimal) else _place_integer(number, INTEGER_BITS[name])
-    if name in ("float", "double"):
-        number = _number(literal)
-        return None if number is None else _Placed(float(number))
-    return _place_other(literal, name, zone)
-
-
-def _place_other(literal: _Value, name: str, zone: tzinfo) -> _Placed | None:
-    value = literal.value
-    match name, literal.kind:
-        case ("string", "text") | ("boolean", "boolean") | ("binary", "binary") | ("date", "date") | ("timestamp", "timestamp"):
-            return _Placed(value)
-        case "boolean", "text":
-            return _Placed(parse_boolean(value))
-        case "binary", "text":
-            return _Placed(value.encode())
-        case "date", "text":
-            return _Placed(_in_calendar(parse_date(value)))
-        case "date", "timestamp" | "timestamp_ntz":
-            return _place_in_day(_local(value, zone))
-        case "timestamp", "text":
-            return _Placed(_in_calendar(parse_timestamp(value, zone)))
-        case "timestamp", "timestamp_ntz" | "date":
-            return _Placed(_local(value, zone).replace(tzinfo=zone).astimezone(UTC))
-        case "timestamp_ntz", "text":
-            return _Placed(_in_calendar(parse_timestamp_ntz(value)))
-        case "timestamp_ntz", "timestamp_ntz" | "timestamp" | "date":
-            return _Placed(_local(value, zone))
-        case _:
-            return None
-
-
-def _number(literal: _Value) -> PyDecimal | float | None:
-    """The number that a literal denotes, also as a string; NaN and infinities are floats."""
-    match literal.kind:
-        case "number":
-            found: PyDecimal | float = literal.value
-            return found
-        case "text":
-            number = PyDecimal(literal.value.strip())
-            return number if number.is_finite() else float(number)
-        case _:
-            return None
-
-
-def _beyond(number: PyDecimal | float) -> _Placed | None:
-    """The position of a number outside every exact type: NaN (above all numbers), infinities, and numbers with too many digits."""
-    if isinstance(number, float):
-        return _Placed(None, beyond=-1 if number == -math.inf else 1)
-    if number.adjusted() > DECIMAL_PRECISION_MAX:
-        return _Placed(None, beyond=-1 if number < 0 else 1)
-    return None
-
-
-def _place_integer(number: PyDecimal, bits: int) -> _Placed:
-    below = math.floor(number)
-    limit = 1 << (bits - 1)
-    if not -limit <= below < limit:
-        return _Placed(None, beyond=-1 if below < 0 else 1)
-    return _Placed(below, exact=below == number)
-
-
-def _place_decimal(number: PyDecimal, data_type: Decimal) -> _Placed:
-    scaled = math.floor(number.scaleb(data_type.scale, _WIDE))
-    if abs(scaled) >= 10**data_type.precision:
-        return _Placed(None, beyond=-1 if scaled < 0 else 1)
-    below = PyDecimal(scaled).scaleb(-data_type.scale, _WIDE)
-    return _Placed(below, exact=below == number)
-
-
-def _in_calendar(value: Any) -> Any:
-    """The value if Python's calendar, which ends with the year 9999, can represent it."""
-    if isinstance(value, date):
-        return value
-    raise ValueError(value)
-
-
-def _place_in_day(moment: datetime) -> _Placed:
-    return _Placed(moment.date(), exact=moment.time() == time())
-
-
-def _local(value: Any, zone: tzinfo) -> datetime:
-    """A date or a timestamp as local time in the zone."""
-    if isinstance(value, datetime):
-        return value if value.tzinfo is None else value.astimezone(zone).replace(tzinfo=None)
-    if isinstance(value, date):
-        return datetime(value.year, value.month, value.day)
-    raise ValueError(value)
-
-
-def _between_values(symbol: Operator, column: Column, placed: _Placed) -> Predicate:
-    """A comparison with a literal that is not a value of the column's type, by its position among them."""
-    if symbol == "<=>":
-        return Constant(False)
-    if symbol == "=":
-        return _false_unless_null(column)
-    is_less = symbol in ("<", "<=")
-    if placed.beyond:
-        return _true_unless_null(column) if is_less == (placed.beyond > 0) else _false_unless_null(column)
-    return Comparison("<=" if is_less else ">", column, PredicateLiteral(placed.at))
-
-
-def _false_unless_null(column: Column) -> Predicate:
-    return And((IsNull(column), Constant(None)))
-
-
-def _true_unless_null(column: Column) -> Predicate:
-    return Or((Not(IsNull(column)), Constant(None)))

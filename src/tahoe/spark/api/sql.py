@@ -22,6 +22,7 @@ from tahoe.spark.ddl.catalog import path_of
 from tahoe.spark.jvm.gateway import Gateway, engine_of
 from tahoe.spark.jvm.statement_plans import parameters_of
 from tahoe.sql import statements
+from tahoe.sql.grammar import parse, parse_name
 from tahoe.sql.statements import Expression, Name, Statement
 from tahoe.sql.tokens import tokens_of
 from tahoe.table.table import Table
@@ -98,7 +99,7 @@ class _Asked:
         """
         zone = self.spark.conf.get("spark.sql.session.timeZone") or "UTC"
         if name.expression is not None:
-            return self.table(statements.parse_name(str(self.value(name.expression))))
+            return self.table(parse_name(str(self.value(name.expression))))
         if name.path is not None:
             return Table(name.path, time_zone=zone)
         path = path_of(name.parts)
@@ -112,7 +113,7 @@ class _Asked:
 
 
 def _over_connect(spark: SparkSession, text: str, args: Args) -> DataFrame:
-    parsed = statements.parse(text)
+    parsed = parse(text)
     if parsed is None:
         return spark.sql(text, args=args)  # type: ignore[arg-type]
     asked, statement = _Asked(spark, text, args), parsed.statement

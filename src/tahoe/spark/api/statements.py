@@ -28,6 +28,7 @@ from tahoe.spark.jvm.plans import java_column
 from tahoe.spark.jvm.statement_plans import bound, explained, output_of, parse_error, rows_of, substituted
 from tahoe.spark.jvm.values import Value, values
 from tahoe.sql import statements
+from tahoe.sql.grammar import parse, statement_in_script
 from tahoe.sql.statements import Expression, Name, Parsed, Statement
 
 NOTHING = StructType()
@@ -51,7 +52,7 @@ def plan(gateway: Gateway, beneath: JavaObject, text: str, parameters: JavaObjec
     """
     written = substituted(gateway, text)
     try:
-        parsed = statements.parse(written)
+        parsed = parse(written)
     except StatementSyntaxError as error:
         try:
             return beneath.parsePlan(text) if parameters is None else beneath.parsePlanWithParameters(text, parameters)
@@ -66,7 +67,7 @@ def plan(gateway: Gateway, beneath: JavaObject, text: str, parameters: JavaObjec
 
 def _refuse_in_script(text: str) -> None:
     """Say of a script that Spark cannot parse why, if it is for a statement of ours that stands in it."""
-    found = statements.statement_in_script(text)
+    found = statement_in_script(text)
     if found is not None:
         words = found.text.split()
         expected = f"EXECUTE IMMEDIATE with the statement as a string: a script, BEGIN ... END, cannot hold {' '.join(words[:2])}"
@@ -161,7 +162,7 @@ def perform(gateway: Gateway, text: str, resolved: JavaObject, condition: JavaOb
     Args:
         text, resolved, condition: of a `delta.Statement`.
     """
-    parsed = statements.parse(text)
+    parsed = parse(text)
     assert parsed is not None  # it was parsed before
     found = values(gateway, gateway.items(resolved.iterator()))
     given = Given(

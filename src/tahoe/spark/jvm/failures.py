@@ -21,7 +21,7 @@ from pyspark.errors.exceptions import captured
 from tahoe.errors import DataFileMissingError, DeltaError, InvalidDataFileError, StatementSyntaxError
 from tahoe.spark.jvm.gateway import JavaObject, java_error
 from tahoe.spark.jvm.table_cache import owner_of
-from tahoe.sql.statements import parse
+from tahoe.sql.grammar import parse
 
 JAVA_CLASS = "delta.PythonError"
 

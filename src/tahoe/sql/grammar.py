@@ -1,0 +1,387 @@
+"""Parses Delta's own SQL statements into the records of `statements`.
+
+    parse("describe history flights limit 3")   ->   Parsed(DescribeHistory(table=Name(parts=("flights",)), limit=Expression("3", ...)))
+
+Other statements return None. Text that starts like a Delta statement but does not parse raises `StatementSyntaxError`. The grammar is the
+reference's (`DeltaSqlBase.g4`), plus ADD FEATURE.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal
+
+from tahoe.errors import StatementSyntaxError
+from tahoe.sql.statements import (
+    AddFeature,
+    AsOf,
+    Clone,
+    ConvertToDelta,
+    DescribeDetail,
+    DescribeHistory,
+    DropFeature,
+    ExplainMode,
+    Expression,
+    Generate,
+    Name,
+    Optimize,
+    Parsed,
+    PartitionColumn,
+    ReorgPurge,
+    ReorgUpgradeUniform,
+    Restore,
+    Statement,
+    SyncIdentity,
+    Vacuum,
+)
+from tahoe.sql.token_parser import TokenParser
+from tahoe.sql.tokens import tokens_of
+
+
+def parse(text: str) -> Parsed | None:
+    """Parse a Delta statement.
+
+    Returns:
+        None for any other SQL.
+
+    Raises:
+        StatementSyntaxError: the text starts like a Delta statement but does not parse.
+    """
+    parser = _Parser(text)
+    explain = parser.explain_mode()
+    head = next((head for head in _HEADS if head.matches(parser)), None)
+    if head is None:
+        return None
+    statement = head.read(parser)
+    parser.at_end()
+    return Parsed(statement, explain)
+
+
+def parse_name(text: str) -> Name:
+    """Parse a table name as in a statement.
+
+    Raises:
+        StatementSyntaxError: it is not a table name.
+    """
+    parser = _Parser(text)
+    name = parser.name()
+    parser.at_end()
+    return name
+
+
+def statement_in_script(text: str) -> Expression | None:
+    """A Delta statement inside an SQL script (BEGIN ... END), which only Spark's parser can parse; None if there is none."""
+    tokens = tokens_of(text)
+    if not tokens[0].is_word("BEGIN"):
+        return None
+    for before, token in pairwise(tokens):
+        starts = before.is_symbol(";") or before.is_word("BEGIN", "DO", "THEN", "ELSE", "LOOP", "REPEAT")
+        if starts and token.is_word(*_FIRST_WORDS):
+            end = next((t.start for t in tokens if t.start > token.start and (t.is_symbol(";") or t.kind == "end")), len(text))
+            try:
+                found = parse(text[token.start : end])
+            except StatementSyntaxError:
+                continue
+            if found is not None:
+                return Expression(text[token.start : end].strip(), token.start)
+    return None
+
+
+_FIRST_WORDS = ("DESCRIBE", "DESC", "VACUUM", "OPTIMIZE", "GENERATE", "CONVERT", "RESTORE", "REORG", "ALTER", "CREATE", "REPLACE")
+
+_EXPLAIN_MODES: Mapping[str, ExplainMode] = {
+    "EXTENDED": "extended",
+    "CODEGEN": "codegen",
+    "COST": "cost",
+    "FORMATTED": "formatted",
+}
+
+
+class _Parser(TokenParser):
+    """A recursive-descent parser of statements."""
+
+    def explain_mode(self) -> ExplainMode | None:
+        if not self.takes("EXPLAIN"):
+            return None
+        for word, mode in _EXPLAIN_MODES.items():
+            if self.takes(word):
+                return mode
+        return "simple"
+
+    def describe_history(self) -> DescribeHistory:
+        self.place += 2
+        table = self.name()
+        limit = self.expression("a number") if self.takes("LIMIT") else None
+        return DescribeHistory(table=table, limit=limit)
+
+    def describe_detail(self) -> DescribeDetail:
+        self.place += 2
+        return DescribeDetail(table=self.name())
+
+    def vacuum(self) -> Vacuum:
+        self.place += 1
+        table = self.name()
+        mode: Literal["LITE", "FULL"] | None = None
+        inventory: Name | None = None
+        query = hours = None
+        dry_run = False
+        while self.token.kind != "end" and not self.token.is_symbol(";"):
+            if mode is None and self.sees("LITE|FULL"):
+                mode = "LITE" if self.next().is_word("LITE") else "FULL"
+            elif inventory is None and query is None and self.takes("USING"):
+                self.require("INVENTORY")
+                if self.takes_symbol("("):
+                    query = self.expression("a query", lambda: self.token.is_symbol(")"))
+                    self.require_symbol(")")
+                else:
+                    inventory = self.name()
+            elif hours is None and self.takes("RETAIN"):
+                hours = self.expression("a number of hours", lambda: self.sees("HOURS"))
+                self.require("HOURS")
+            elif not dry_run and self.takes("DRY"):
+                self.require("RUN")
+                dry_run = True
+            else:
+                self.fail("LITE, FULL, USING INVENTORY, RETAIN ... HOURS or DRY RUN, each once")
+        return Vacuum(table=table, mode=mode, inventory=inventory, inventory_query=query, retain_hours=hours, dry_run=dry_run)
+
+    def optimize(self) -> Optimize:
+        self.place += 1
+        table = self.name()
+        full = self.takes("FULL")
+        where = self.expression("a condition", lambda: self.sees("ZORDER", "BY")) if self.takes("WHERE") else None
+        columns: list[tuple[str, ...]] = []
+        if self.takes("ZORDER"):
+            self.require("BY")
+            if self.token.is_symbol("("):
+                self.listed(lambda: columns.append(self.path("a column")))
+            else:
+                columns.append(self.path("a column"))
+                while self.takes_symbol(","):
+                    columns.append(self.path("a column"))
+        return Optimize(table=table, full=full, where=where, zorder_by=tuple(columns))
+
+    def generate(self) -> Generate:
+        self.place += 1
+        mode = self.identifier("symlink_format_manifest")
+        self.require("FOR", "TABLE")
+        return Generate(table=self.name(), mode=mode)
+
+    def convert(self) -> ConvertToDelta:
+        self.place += 3
+        table = self.name()
+        statistics = not self.takes("NO", "STATISTICS")
+        columns: list[PartitionColumn] = []
+        if self.takes("PARTITIONED"):
+            self.require("BY")
+            self.listed(lambda: columns.append(self.partition_column()))
+        return ConvertToDelta(table=table, statistics=statistics, partition_by=tuple(columns))
+
+    def partition_column(self) -> PartitionColumn:
+        name = self.identifier("a column")
+        self.takes_symbol(":")
+        kind = self.expression("the column's type", lambda: self.token.is_symbol(",") or self.token.is_symbol(")"))
+        return PartitionColumn(name=name, type=kind.text)
+
+    def restore(self) -> Restore:
+        self.place += 1
+        self.takes("TABLE")
+        table = self.name()
+        self.takes("TO")
+        found = self.as_of()
+        if found is None:
+            self.fail("VERSION AS OF or TIMESTAMP AS OF")
+        return Restore(table=table, as_of=found)
+
+    def as_of(self) -> AsOf | None:
+        self.takes("FOR")
+        if self.sees("VERSION|SYSTEM_VERSION", "AS", "OF"):
+            self.place += 3
+            return AsOf(version=self.expression("a version", self.ends_as_of))
+        if self.sees("TIMESTAMP|SYSTEM_TIME", "AS", "OF"):
+            self.place += 3
+            return AsOf(timestamp=self.expression("a timestamp", self.ends_as_of))
+        return None
+
+    def ends_as_of(self) -> bool:
+        return self.sees("TBLPROPERTIES") or self.sees("LOCATION")
+
+    def clone_header(self) -> tuple[bool, bool, bool, Name] | None:
+        """CREATE or REPLACE TABLE up to the target: whether it creates, replaces, has IF NOT EXISTS, and the target. None otherwise."""
+        creates = self.takes("CREATE")
+        replaces = self.takes("OR", "REPLACE") if creates else self.takes("REPLACE")
+        if not (creates or replaces) or not self.takes("TABLE"):
+            return None
+        if_not_exists = self.takes("IF", "NOT", "EXISTS")
+        return creates, replaces, if_not_exists, self.name()
+
+    def clone(self) -> Clone:
+        header = self.clone_header()
+        assert header is not None  # `_clones` has matched it
+        creates, replaces, if_not_exists, target = header
+        is_shallow = self.next().is_word("SHALLOW")
+        self.require("CLONE")
+        source = self.name()
+        found = self.as_of()
+        properties: list[tuple[str, str]] = []
+        location = None
+        while True:
+            if not properties and self.takes("TBLPROPERTIES"):
+                self.listed(lambda: properties.append(self.property()))
+            elif location is None and self.takes("LOCATION"):
+                location = self.text_value("a quoted path")
+            else:
+                break
+        return Clone(
+            target=target,
+            source=source,
+            is_shallow=is_shallow,
+            creates=creates,
+            replaces=replaces,
+            if_not_exists=if_not_exists,
+            as_of=found or AsOf(),
+            properties=tuple(properties),
+            location=location,
+        )
+
+    def property(self) -> tuple[str, str]:
+        name = self.next().value if self.token.kind == "text" else ".".join(self.path("a property name"))
+        self.takes_symbol("=")
+        if self.token.kind in ("text", "number") or self.sees("TRUE|FALSE"):
+            token = self.next()
+            return name, token.value.lower() if token.kind == "word" else token.value
+        self.fail("a property value")
+
+    def feature(self) -> str:
+        if self.token.kind == "text":
+            return self.next().value
+        parts = [self.identifier("a feature name")]
+        while self.token.is_symbol("-") and self.token.start == self.tokens[self.place - 1].end:
+            self.place += 1
+            parts.append(self.identifier("the rest of the feature's name"))
+        return "-".join(parts)
+
+    def drop_feature(self) -> DropFeature:
+        table = self.altered()
+        self.place += 2
+        feature = self.feature()
+        truncate = self.takes("TRUNCATE")
+        if truncate:
+            self.require("HISTORY")
+        return DropFeature(table=table, feature=feature, truncate_history=truncate)
+
+    def add_feature(self) -> AddFeature:
+        table = self.altered()
+        self.place += 2
+        return AddFeature(table=table, feature=self.feature())
+
+    def sync_identity(self) -> SyncIdentity:
+        table = self.altered()
+        self.place += 1
+        self.takes("COLUMN")
+        column = self.path("a column")
+        self.require("SYNC", "IDENTITY")
+        return SyncIdentity(table=table, column=column)
+
+    def altered(self) -> Name:
+        self.require("ALTER", "TABLE")
+        return self.name()
+
+    def reorg(self) -> ReorgPurge | ReorgUpgradeUniform:
+        self.place += 1
+        self.require("TABLE")
+        table = self.name()
+        where = None
+        if self.takes("WHERE"):
+            where = self.expression("a condition", lambda: self.sees("APPLY") and self.ahead(1).is_symbol("("))
+        self.require("APPLY")
+        self.require_symbol("(")
+        if where is None and self.takes("UPGRADE"):
+            self.require("UNIFORM")
+            self.require_symbol("(")
+            self.require("ICEBERG_COMPAT_VERSION")
+            self.require_symbol("=")
+            version = self.expression("a version", lambda: self.token.is_symbol(")"))
+            self.require_symbol(")")
+            self.require_symbol(")")
+            return ReorgUpgradeUniform(table=table, iceberg_compat_version=version)
+        if not self.takes("PURGE"):
+            self.fail("PURGE" if where is not None else "PURGE or UPGRADE UNIFORM")
+        self.require_symbol(")")
+        return ReorgPurge(table=table, where=where)
+
+
+# --- recognising statements
+
+
+@dataclass(frozen=True, slots=True)
+class _Head:
+    """A kind of statement: how its first words are recognised, and the method that parses it."""
+
+    matches: Callable[[_Parser], bool]
+    read: Callable[[_Parser], Statement]
+
+
+def _begins(*words: str) -> Callable[[_Parser], bool]:
+    return lambda parser: parser.sees(*words)
+
+
+def _describes(what: str) -> Callable[[_Parser], bool]:
+    """DESCRIBE HISTORY or DETAIL with an argument; without one, Spark describes a table of that name."""
+
+    def matches(parser: _Parser) -> bool:
+        return parser.sees("DESCRIBE|DESC", what) and parser.ahead(2).kind in ("word", "quoted", "text")
+
+    return matches
+
+
+def _alters(follows: Callable[[_Parser], bool]) -> Callable[[_Parser], bool]:
+    """ALTER TABLE name, then the given words. Spark parses all other ALTER TABLE statements."""
+
+    def matches(parser: _Parser) -> bool:
+        place = parser.place
+        try:
+            parser.altered()
+            return follows(parser)
+        except StatementSyntaxError:
+            return False
+        finally:
+            parser.place = place
+
+    return matches
+
+
+def _syncs(parser: _Parser) -> bool:
+    if not parser.takes("ALTER|CHANGE"):
+        return False
+    parser.takes("COLUMN")
+    parser.path("a column")
+    return parser.sees("SYNC")
+
+
+def _clones(parser: _Parser) -> bool:
+    place = parser.place
+    try:
+        return parser.clone_header() is not None and parser.sees("SHALLOW|DEEP", "CLONE")
+    except StatementSyntaxError:
+        return False
+    finally:
+        parser.place = place
+
+
+_HEADS = (
+    _Head(_describes("HISTORY"), _Parser.describe_history),
+    _Head(_describes("DETAIL"), _Parser.describe_detail),
+    _Head(_begins("VACUUM"), _Parser.vacuum),
+    _Head(_begins("OPTIMIZE"), _Parser.optimize),
+    _Head(_begins("GENERATE"), _Parser.generate),
+    _Head(_begins("CONVERT", "TO", "DELTA"), _Parser.convert),
+    _Head(_begins("RESTORE"), _Parser.restore),
+    _Head(_begins("REORG"), _Parser.reorg),
+    _Head(_alters(_begins("DROP", "FEATURE")), _Parser.drop_feature),
+    _Head(_alters(_begins("ADD", "FEATURE")), _Parser.add_feature),
+    _Head(_alters(_syncs), _Parser.sync_identity),
+    _Head(_clones, _Parser.clone),
+)

@@ -1,0 +1,194 @@
+"""Literals of SQL, and the position of each among the values of a column's type.
+
+A literal is compared as Spark compares it: a string with a date, a number or a timestamp is cast to the column's type; numbers are compared
+by their exact values; timestamps without a time zone are in `zone`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, tzinfo
+from decimal import Context
+from decimal import Decimal as PyDecimal
+from typing import Any, Literal, TypeAlias
+
+from tahoe.protocol.partitions import INTEGER_BITS, parse_boolean, parse_date, parse_timestamp, parse_timestamp_ntz
+from tahoe.protocol.predicate import And, Column, Comparison, Constant, IsNull, Not, Operator, Or, Predicate
+from tahoe.protocol.predicate import Literal as PredicateLiteral
+from tahoe.protocol.schema import (
+    BINARY,
+    BOOLEAN,
+    DATE,
+    DECIMAL_PRECISION_MAX,
+    STRING,
+    TIMESTAMP,
+    TIMESTAMP_NTZ,
+    DataType,
+    Decimal,
+    Primitive,
+)
+
+Kind: TypeAlias = Literal["null", "number", "text", "boolean", "date", "timestamp", "timestamp_ntz", "binary"]
+
+# Enough digits to rescale any number exactly.
+_WIDE = Context(prec=200)
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A literal: its kind as written, and its value. Numbers are Decimals; NaN and infinities are floats."""
+
+    kind: Kind
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """The position of a literal among the values of a column's type.
+
+    If `exact`, it equals the value `at`; else it lies between `at` and the next larger value. `beyond` is -1 or 1 for a literal that is
+    smaller or larger than all values of the type.
+    """
+
+    at: Any
+    exact: bool = True
+    beyond: Literal[-1, 0, 1] = 0
+
+
+def value_of(value: Any, data_type: DataType) -> Value:
+    """The literal for a value of a type."""
+    if isinstance(value, float) and math.isfinite(value):
+        return Value("number", PyDecimal(repr(value)))
+    if isinstance(value, PyDecimal | float):
+        return Value("number", value)
+    if isinstance(value, int) and not isinstance(value, bool) and isinstance(data_type, Primitive) and data_type.name in INTEGER_BITS:
+        return Value("number", PyDecimal(value))
+    kinds: Mapping[DataType, Kind] = {
+        BOOLEAN: "boolean",
+        DATE: "date",
+        TIMESTAMP: "timestamp",
+        TIMESTAMP_NTZ: "timestamp_ntz",
+        BINARY: "binary",
+        STRING: "text",
+    }
+    return Value(kinds[data_type], value)
+
+
+def place(literal: Value, data_type: DataType, zone: tzinfo) -> Placed | None:
+    """The position of a literal; None if Spark would cast the column instead of the literal, or would refuse."""
+    name = data_type.name if isinstance(data_type, Primitive) else ""
+    if isinstance(data_type, Decimal) or name in INTEGER_BITS:
+        number = _number(literal)
+        if number is None or (outside := _beyond(number)) is not None:
+            return None if number is None else outside
+        assert isinstance(number, PyDecimal)
+        return _place_decimal(number, data_type) if isinstance(data_type, Decimal) else _place_integer(number, INTEGER_BITS[name])
+    if name in ("float", "double"):
+        number = _number(literal)
+        return None if number is None else Placed(float(number))
+    return _place_other(literal, name, zone)
+
+
+def _place_other(literal: Value, name: str, zone: tzinfo) -> Placed | None:
+    value = literal.value
+    match name, literal.kind:
+        case ("string", "text") | ("boolean", "boolean") | ("binary", "binary") | ("date", "date") | ("timestamp", "timestamp"):
+            return Placed(value)
+        case "boolean", "text":
+            return Placed(parse_boolean(value))
+        case "binary", "text":
+            return Placed(value.encode())
+        case "date", "text":
+            return Placed(_in_calendar(parse_date(value)))
+        case "date", "timestamp" | "timestamp_ntz":
+            return _place_in_day(_local(value, zone))
+        case "timestamp", "text":
+            return Placed(_in_calendar(parse_timestamp(value, zone)))
+        case "timestamp", "timestamp_ntz" | "date":
+            return Placed(_local(value, zone).replace(tzinfo=zone).astimezone(UTC))
+        case "timestamp_ntz", "text":
+            return Placed(_in_calendar(parse_timestamp_ntz(value)))
+        case "timestamp_ntz", "timestamp_ntz" | "timestamp" | "date":
+            return Placed(_local(value, zone))
+        case _:
+            return None
+
+
+def _number(literal: Value) -> PyDecimal | float | None:
+    """The number that a literal denotes, also as a string; NaN and infinities are floats."""
+    match literal.kind:
+        case "number":
+            found: PyDecimal | float = literal.value
+            return found
+        case "text":
+            number = PyDecimal(literal.value.strip())
+            return number if number.is_finite() else float(number)
+        case _:
+            return None
+
+
+def _beyond(number: PyDecimal | float) -> Placed | None:
+    """The position of a number outside every exact type: NaN (above all numbers), infinities, and numbers with too many digits."""
+    if isinstance(number, float):
+        return Placed(None, beyond=-1 if number == -math.inf else 1)
+    if number.adjusted() > DECIMAL_PRECISION_MAX:
+        return Placed(None, beyond=-1 if number < 0 else 1)
+    return None
+
+
+def _place_integer(number: PyDecimal, bits: int) -> Placed:
+    below = math.floor(number)
+    limit = 1 << (bits - 1)
+    if not -limit <= below < limit:
+        return Placed(None, beyond=-1 if below < 0 else 1)
+    return Placed(below, exact=below == number)
+
+
+def _place_decimal(number: PyDecimal, data_type: Decimal) -> Placed:
+    scaled = math.floor(number.scaleb(data_type.scale, _WIDE))
+    if abs(scaled) >= 10**data_type.precision:
+        return Placed(None, beyond=-1 if scaled < 0 else 1)
+    below = PyDecimal(scaled).scaleb(-data_type.scale, _WIDE)
+    return Placed(below, exact=below == number)
+
+
+def _in_calendar(value: Any) -> Any:
+    """The value if Python's calendar, which ends with the year 9999, can represent it."""
+    if isinstance(value, date):
+        return value
+    raise ValueError(value)
+
+
+def _place_in_day(moment: datetime) -> Placed:
+    return Placed(moment.date(), exact=moment.time() == time())
+
+
+def _local(value: Any, zone: tzinfo) -> datetime:
+    """A date or a timestamp as local time in the zone."""
+    if isinstance(value, datetime):
+        return value if value.tzinfo is None else value.astimezone(zone).replace(tzinfo=None)
+    if isinstance(value, date):
+        return datetime(value.year, value.month, value.day)
+    raise ValueError(value)
+
+
+def between_values(symbol: Operator, column: Column, placed: Placed) -> Predicate:
+    """A comparison with a literal that is not a value of the column's type, by its position among them."""
+    if symbol == "<=>":
+        return Constant(False)
+    if symbol == "=":
+        return false_unless_null(column)
+    is_less = symbol in ("<", "<=")
+    if placed.beyond:
+        return _true_unless_null(column) if is_less == (placed.beyond > 0) else false_unless_null(column)
+    return Comparison("<=" if is_less else ">", column, PredicateLiteral(placed.at))
+
+
+def false_unless_null(column: Column) -> Predicate:
+    return And((IsNull(column), Constant(None)))
+
+
+def _true_unless_null(column: Column) -> Predicate:
+    return Or((Not(IsNull(column)), Constant(None)))
