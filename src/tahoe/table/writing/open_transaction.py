@@ -1,6 +1,6 @@
 """A transaction of several changes while it is open: its draft, what it has read, and what the history will tell of it.
 
-Protocol: "Actions"; paper §3.2. What it may change is said in `row_edits` and `table_edits`.
+Protocol: "Actions"; paper §3.2. What it may change is said in `row_edits`, `table_edits` and `column_edits`.
 """
 
 from __future__ import annotations

@@ -11,11 +11,11 @@ those that it deletes. Nothing is visible before the end; where another writer w
 
 from __future__ import annotations
 
+from tahoe.table.writing.column_edits import ColumnEdits
 from tahoe.table.writing.row_edits import RowEdits
-from tahoe.table.writing.table_edits import TableEdits
 
 
-class TransactionBuilder(RowEdits, TableEdits):
+class TransactionBuilder(RowEdits, ColumnEdits):
     """An open transaction. Made by `Table.transaction`; it is committed at the end of the `with` block, and not at all where that fails.
 
     A change that is refused leaves the transaction as it was, so that it can go on without it. Conditions and columns go by the names that
