@@ -54,7 +54,7 @@ def merge(command: Merge) -> Merged:
     """
     check_clauses(command)
     only_inserts = all(clause.kind == "insert" for clause in command.clauses)
-    with RowChange(command.target, removes_data=not only_inserts, grown=partial(evolved_schema, command)) as change:
+    with RowChange(command.target, removes_data=not only_inserts, evolve=partial(evolved_schema, command)) as change:
         analysed = AnalysedMerge(command, change)
         if change.is_recorded:
             return Merged()

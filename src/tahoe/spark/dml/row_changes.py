@@ -115,7 +115,7 @@ class RowChange:
         *,
         removes_data: bool = True,
         data_change: bool = True,
-        grown: Callable[[Snapshot, bool], Struct] = lambda snapshot, _: snapshot.schema,
+        evolve: Callable[[Snapshot, bool], Struct] = lambda snapshot, _: snapshot.schema,
         plan: WritePlan | None = None,
         options: WriteOptions | None = None,
     ) -> None:
@@ -124,7 +124,7 @@ class RowChange:
         Args:
             removes_data: whether rows may go, which not every table allows.
             data_change: whether the table's rows are others afterwards; else they are only written in another way.
-            grown: of the version, and of whether the session lets tables grow, a schema whose columns the table takes in.
+            evolve: the schema to evolve to, from the version and whether the session has automatic schema evolution on.
             plan, options: of a write that is planned already, on a table that is there.
         """
         self.target, self.spark = target, target.spark
@@ -134,7 +134,7 @@ class RowChange:
         self.snapshot: Snapshot = target.table.snapshot() if known is None else known
         snapshot = self.snapshot
         check_writable(snapshot.protocol, snapshot.metadata, table=target.table.url, removes_data=removes_data)
-        wanted = grown(snapshot, self.options.merge_schema)
+        wanted = evolve(snapshot, self.options.merge_schema)
         self.evolves = wanted is not snapshot.schema
         request = WriteRequest(mode="append", schema=wanted, merge_schema=self.evolves, data_change=data_change)
         self.plan: WritePlan = plan_existing(target.table, request, snapshot) if plan is None else plan
