@@ -181,3 +181,16 @@ def test_sql_widens_where_the_session_lets_schemas_grow(spark: SparkSession, tab
         spark.conf.unset("spark.databricks.delta.schema.autoMerge.enabled")
     assert sorted(map(tuple, spark.table(table_name).collect())) == [(1, 1), (3, 3), (5000000000, 2)]
     assert spark.table(table_name).schema.simpleString() == "struct<a:bigint,b:int>"
+
+
+@pytest.mark.parametrize("text", ["true", " TRUE "])
+def test_one_setting_is_read_alike_by_every_statement(spark: SparkSession, table_name: str, text: str) -> None:
+    spark.sql(f"create table {table_name} (a int) using delta")
+    spark.sql(f"insert into {table_name} values (1)")
+    spark.conf.set("spark.databricks.delta.schema.autoMerge.enabled", text)
+    try:
+        spark.sql(f"merge into {table_name} t using (select 1 as a, 'x' as b) s on t.a = s.a when matched then update set t.b = s.b")
+        spark.sql(f"insert into {table_name} by name select 2 as a, 'y' as b, 3 as c")
+    finally:
+        spark.conf.unset("spark.databricks.delta.schema.autoMerge.enabled")
+    assert sorted(map(tuple, spark.table(table_name).collect())) == [(1, "x", None), (2, "y", 3)]

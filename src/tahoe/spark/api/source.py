@@ -17,6 +17,7 @@ from tahoe.spark.jvm.gateway import Gateway, JavaObject
 from tahoe.spark.jvm.plans import dataset
 from tahoe.spark.jvm.table_cache import opened
 from tahoe.spark.reading import change_feed, data_files, planning, scan
+from tahoe.spark.writing.write_options import has_auto_merge
 
 M = TypeVar("M", bound=Callable[..., Any])
 
@@ -80,6 +81,10 @@ class Source:
     @_answering
     def exists(self, session: JavaObject, path: str) -> bool:
         return catalog.path_exists(Gateway.of(session), path)
+
+    @_answering
+    def autoMerges(self, session: JavaObject) -> bool:  # noqa: N802  Java's name
+        return has_auto_merge(Gateway.of(session).settings())
 
     @_answering
     def command(self, session: JavaObject, name: str, plan: JavaObject) -> JavaObject | None:

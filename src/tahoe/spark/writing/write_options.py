@@ -77,6 +77,11 @@ class WriteOptions:
     updates: Policy = "ANSI"
 
 
+def has_auto_merge(settings: Mapping[str, str]) -> bool:
+    """Whether a session's settings let writes and MERGE evolve the schema."""
+    return _is_true(settings.get(_SETTING + "schema.autoMerge.enabled"))
+
+
 def is_setting(name: str) -> bool:
     """Whether `parse_options` looks at a session's setting of this name."""
     return name.startswith(_SETTING) or name == _OVERWRITE_SETTING
@@ -99,7 +104,7 @@ def parse_options(options: Mapping[str, str], settings: Mapping[str, str], *, ta
     return WriteOptions(
         partition_by=given.columns(PARTITION_COLUMNS),
         cluster_by=None if clustering is None else tuple(path for name in clustering for path in parse_column_list(name)),
-        merge_schema=given.flag("mergeSchema", _is_true(settings.get(_SETTING + "schema.autoMerge.enabled"))),
+        merge_schema=given.flag("mergeSchema", has_auto_merge(settings)),
         overwrite_schema=overwrite_schema,
         replace_where=given.text("replaceWhere"),
         replace_where_is_checked=not _is_false(settings.get(_SETTING + "replaceWhere.constraintCheck.enabled")),

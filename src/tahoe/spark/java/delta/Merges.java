@@ -39,8 +39,6 @@ public class Merges extends Rule {
   /** What stands for the columns and the values of UPDATE SET * and INSERT *. */
   static final Literal STAR = new Literal(null, StringType$.MODULE$);
 
-  private static final String GROWS = "spark.databricks.delta.schema.autoMerge.enabled";
-
   private final SparkSession session;
 
   public Merges(SparkSession session) { this.session = session; }
@@ -51,28 +49,28 @@ public class Merges extends Rule {
     if (!merge.targetTable().resolved() || !merge.sourceTable().resolved()) return tree;
     LogicalPlan target = (LogicalPlan) merge.targetTable().transformDown(new Strict());
     if (target == merge.targetTable()) return tree;
-    boolean grows = merge.withSchemaEvolution() || "true".equalsIgnoreCase(session.conf().get(GROWS, "false"));
+    boolean evolves = merge.withSchemaEvolution() || ((Boolean) Ask.answer(Ask.python.autoMerges(session))).booleanValue();
     HashMap fields = new HashMap();
     fields.put("targetTable", target);
-    fields.put("matchedActions", actions(merge, merge.matchedActions(), grows));
-    fields.put("notMatchedActions", actions(merge, merge.notMatchedActions(), grows));
-    fields.put("notMatchedBySourceActions", actions(merge, merge.notMatchedBySourceActions(), grows));
+    fields.put("matchedActions", actions(merge, merge.matchedActions(), evolves));
+    fields.put("notMatchedActions", actions(merge, merge.notMatchedActions(), evolves));
+    fields.put("notMatchedBySourceActions", actions(merge, merge.notMatchedBySourceActions(), evolves));
     return (TreeNode) Cases.changed((Product) merge, fields);
   }
 
-  private Seq actions(MergeIntoTable merge, Seq actions, boolean grows) {
+  private Seq actions(MergeIntoTable merge, Seq actions, boolean evolves) {
     ArrayList marked = new ArrayList();
-    for (Iterator it = actions.iterator(); it.hasNext(); ) marked.add(action(merge, it.next(), grows));
+    for (Iterator it = actions.iterator(); it.hasNext(); ) marked.add(action(merge, it.next(), evolves));
     return CollectionConverters.asScala(marked).toSeq();
   }
 
-  private Object action(MergeIntoTable merge, Object action, boolean grows) {
+  private Object action(MergeIntoTable merge, Object action, boolean evolves) {
     if (action instanceof UpdateStarAction) return built("UpdateAction", ((UpdateStarAction) action).condition(), star());
     if (action instanceof InsertStarAction) return built("InsertAction", ((InsertStarAction) action).condition(), star());
     if (!(action instanceof UpdateAction) && !(action instanceof InsertAction)) return action;
     Seq given = action instanceof UpdateAction ? ((UpdateAction) action).assignments() : ((InsertAction) action).assignments();
     ArrayList assignments = new ArrayList();
-    for (Iterator it = given.iterator(); it.hasNext(); ) assignments.add(assignment(merge, (Assignment) it.next(), grows));
+    for (Iterator it = given.iterator(); it.hasNext(); ) assignments.add(assignment(merge, (Assignment) it.next(), evolves));
     Seq all = CollectionConverters.asScala(assignments).toSeq();
     return Cases.changed((Product) action, Collections.singletonMap("assignments", all));
   }
@@ -89,12 +87,12 @@ public class Merges extends Rule {
   }
 
   /** An assignment whose column is called by a constant, as {@link Target#paths} reads it; as it is where Spark is to tell what is wrong. */
-  private Assignment assignment(MergeIntoTable merge, Assignment given, boolean grows) {
+  private Assignment assignment(MergeIntoTable merge, Assignment given, boolean evolves) {
     if (!(given.key() instanceof UnresolvedAttribute) || isDefault(given.value())) return given;
     Seq parts = ((UnresolvedAttribute) given.key()).nameParts();
     Names names = new Names(session);
-    String path = names.inTarget(merge.targetTable(), parts, grows);
-    if (path == null && grows) path = names.inSource(merge, parts);
+    String path = names.inTarget(merge.targetTable(), parts, evolves);
+    if (path == null && evolves) path = names.inSource(merge, parts);
     return path == null ? given : new Assignment(new Literal(UTF8String.fromString(path), StringType$.MODULE$), given.value());
   }
 
@@ -111,9 +109,9 @@ public class Merges extends Rule {
 
     Names(SparkSession session) { same = session.sessionState().conf().resolver(); }
 
-    /** The path to a column of the target, or to a field of one; null where there is none. A field may be missing where the table grows. */
-    String inTarget(LogicalPlan target, Seq parts, boolean grows) {
-      if (!grows && resolved(target, parts) == null) return null;
+    /** The path to a column of the target, or to a field of one; null where there is none. A field may be missing where the table evolves. */
+    String inTarget(LogicalPlan target, Seq parts, boolean evolves) {
+      if (!evolves && resolved(target, parts) == null) return null;
       for (int length = parts.size(); length > 0; length--) {
         Object found = resolved(target, (Seq) parts.take(length));
         if (found instanceof Attribute) return Target.IDENTITY + ((Attribute) found).exprId().id() + fields(parts, length);

@@ -48,6 +48,9 @@ public interface Python {
   /** Whether there is a table at a path. */
   Object exists(SparkSession session, String path);
 
+  /** Whether the session lets MERGE evolve the schema. */
+  Object autoMerges(SparkSession session);
+
   /** What to run instead of a command: a plan, or nothing to let it run. */
   Object command(SparkSession session, String name, LogicalPlan plan);
 
