@@ -238,7 +238,7 @@ class DeltaTable:
         return described(self._spark, [row], LAYOUT)
 
     def syncIdentity(self, columnName: str) -> None:
-        """Set the high-water mark of an identity column to the farthest value in the table, as `ALTER COLUMN ... SYNC IDENTITY` does.
+        """Advance the high-water mark of an identity column to the farthest value in the table, as `ALTER COLUMN ... SYNC IDENTITY` does.
 
         Raises:
             NotAnIdentityColumnError: the column is not an identity column.

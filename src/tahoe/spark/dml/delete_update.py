@@ -122,7 +122,7 @@ def update(command: Update) -> int:
         how many rows were updated, including rows whose values did not change.
 
     Raises:
-        AnalysisException, DeltaAnalysisError: before any work, if the condition or a value is invalid or the table does not allow the UPDATE.
+        AnalysisException, DeltaAnalysisError: before any work, if the condition or a value is invalid or the table does not allow it.
         DeltaConcurrentModificationException: a concurrent commit conflicts.
     """
     with RowChange(command.target) as change:

@@ -28,7 +28,7 @@ from tahoe.spark.writing.store_assignment import typed_literal
 # At most this many keys are listed one by one: each costs a call into the JVM.
 LISTED_MAX = 300
 
-# Types whose equal values have equal hashes. Floating point numbers have two zeros, and strings with a collation may be equal but different.
+# Types whose equal values have equal hashes. Floating point numbers have two zeros; a collation makes different strings equal.
 _HASHED = frozenset({BYTE, SHORT, INTEGER, LONG, STRING, DATE, TIMESTAMP, TIMESTAMP_NTZ})
 
 # Types whose values Python compares as Spark does, in the type of the column as well as in the type of the key.

@@ -146,7 +146,7 @@ class AnalysedMerge:
         updated = [(clause, rows) for clause, rows in parts if clause.kind == "update"]
         inserted = [(clause, rows) for clause, rows in parts if clause.kind == "insert"]
         found = [self.change.stored(self._assigned(c, rows), given=given_by_update(self.change, self._values(c))) for c, rows in updated]
-        if len(inserted) > 1 and self.change.values.identity:  # identity values are generated in one pass: two passes would generate equal values
+        if len(inserted) > 1 and self.change.values.identity:  # two passes would generate the same identity values
             added = [self._inserted_together(inserted)]
         else:
             added = [self.change.stored(self._assigned(clause, rows)) for clause, rows in inserted]

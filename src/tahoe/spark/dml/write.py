@@ -212,7 +212,7 @@ def _write_files(plan: WritePlan, options: WriteOptions, frame: DataFrame) -> in
 
 
 def _columns_of(table: Table, options: WriteOptions, frame: DataFrame, *, overwrite: bool) -> Struct | None:
-    """The table's columns, to which data of foreign types is cast; None if the data has no foreign types, or no table to be cast to."""
+    """The table's columns, to which data of foreign types is cast; None if there is no such data, or the write defines the schema."""
     is_new = not holds_foreign(frame.schema) or (overwrite and options.overwrite_schema) or not table.exists()
     return None if is_new else table.snapshot().schema
 
