@@ -1,1 +1,1 @@
-"""What users and Spark call: sessions, sources, statements, `DeltaTable`."""
+"""The API that users and Spark call: sessions, sources, statements, `DeltaTable`."""

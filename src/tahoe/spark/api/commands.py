@@ -1,5 +1,6 @@
-"""Commands, which pass through Spark's optimiser before they run: those that write to a Delta table are run here instead, those that would
-damage one are refused, and all others go their way.
+"""Replaces Spark's commands on Delta tables while Spark optimises them.
+
+Commands that write to a Delta table run here instead, commands that would damage one are refused, and all other commands are left to Spark.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from tahoe.storage.background import finish_background
 _WRITES = frozenset({"AppendData", "OverwriteByExpression", "OverwritePartitionsDynamic"})
 _SHOW_TABLES = "ShowTablesCommand"
 
-# Properties of a statement's table that are about the table and are not its own.
+# Properties in a statement that describe the catalog's table and are not properties of the Delta table.
 _RESERVED = frozenset(
     {
         "provider",
@@ -39,20 +40,20 @@ _RESERVED = frozenset(
     }
 )
 
-# Spark hands over the options of a statement among its properties, and once more with this before their names.
+# Spark passes the options of a statement twice among its properties: as they are, and with this prefix.
 _OPTION = "option."
 
 
 def instead_of(gateway: Gateway, name: str, plan: JavaObject) -> JavaObject | None:
-    """The plan to run instead of a command, or None to run it as it is.
+    """The plan to run instead of a command; None to run the command itself.
 
-    It is asked more than once, and for EXPLAIN too: nothing is changed here.
+    Spark may call this several times per command, also for EXPLAIN. It changes no table.
 
     Args:
         name: the simple name of the command's class.
 
     Raises:
-        UnsupportedOperationError: the command would damage a table, or is one that tahoe does not have yet.
+        UnsupportedOperationError: the command would damage a table, or tahoe does not support it yet.
     """
     if name in _WRITES:
         return None if _target(plan.table()) is None else _command(gateway, name, plan)
@@ -66,12 +67,12 @@ def instead_of(gateway: Gateway, name: str, plan: JavaObject) -> JavaObject | No
         return _command(gateway, "SHOW TABLE EXTENDED", plan)
     guard.check(gateway, name, plan)
     if name.startswith("Drop"):
-        finish_background()  # what follows our last commits would write into the folder while Spark removes it
+        finish_background()  # post-commit hooks of earlier commits must not write into the folder while Spark deletes it
     return None
 
 
 def _command(gateway: Gateway, name: str, plan: JavaObject) -> JavaObject:
-    """What `run` is asked to do instead of a plan, with the columns of its answer."""
+    """A `delta.Command`, which calls `run` with the plan and has the plan's output columns."""
     return gateway.java_class("delta.Command").of(f"Delta {name}", plan, gateway.list([]))
 
 
@@ -82,7 +83,7 @@ def _target(relation: JavaObject) -> JavaObject | None:
 
 
 def run(gateway: Gateway, plan: JavaObject) -> JavaObject:
-    """Run a statement that `instead_of` has taken; the answer is its result: of one that changes rows how many, of others nothing."""
+    """Run a command that `instead_of` has replaced. Returns its result rows; DML commands return the number of affected rows."""
     name = kind_of(plan)
     if name in resolved_plans.STATEMENTS:
         return resolved_plans.run(gateway, name, plan)
@@ -102,7 +103,7 @@ def run(gateway: Gateway, plan: JavaObject) -> JavaObject:
     if gateway.java_class("delta.Cases").isTrue(plan, "withSchemaEvolution"):
         options = {**options, "mergeSchema": "true"}
     matching = _matching(gateway, target)
-    # where the session's wish for dynamic overwrites counts, Spark has made another plan
+    # if the session's setting for dynamic overwrites applied, the plan would be OverwritePartitionsDynamic
     if name == "OverwriteByExpression" or matching is not None:
         options = {"partitionOverwriteMode": "static", **options}
     if our_class(target) == "Staged":
@@ -128,7 +129,7 @@ def run(gateway: Gateway, plan: JavaObject) -> JavaObject:
 
 
 def _matching(gateway: Gateway, target: JavaObject) -> Matching | None:
-    """What INSERT ... REPLACE USING and REPLACE ON say of the rows that go; None for other statements."""
+    """The rows that INSERT ... REPLACE USING or REPLACE ON replaces; None for other statements."""
     replaced = target.replaced()
     if replaced is None:
         return None
@@ -140,7 +141,7 @@ def _matching(gateway: Gateway, target: JavaObject) -> Matching | None:
 
 
 def _query(plan: JavaObject, name: str) -> JavaObject:
-    """The rows to write, as they were analysed: they are optimised when they are written."""
+    """The analysed plan of the rows to write. It is optimised when the rows are written."""
     if name == "OverwritePartitionsDynamic":
         return plan.query()
     analysed = plan.analyzedQuery()
@@ -148,7 +149,7 @@ def _query(plan: JavaObject, name: str) -> JavaObject:
 
 
 def _predicate(gateway: Gateway, plan: JavaObject) -> str | None:
-    """What an overwrite replaces, as SQL; None for everything."""
+    """The condition of the rows that an overwrite replaces, as SQL; None for all rows."""
     text = str(gateway.java_class("delta.Literals").sql(plan.deleteExpr()))
     return None if text.lower() == "true" else text
 
@@ -157,7 +158,7 @@ def _predicate(gateway: Gateway, plan: JavaObject) -> str | None:
 
 
 def save(gateway: Gateway, mode: str, options: Mapping[str, str], given: JavaObject, data: JavaObject) -> JavaObject:
-    """What `df.write.format("delta").save(path)` does; the answer is the relation of what is there then."""
+    """Run `df.write.format("delta").save(path)`. Returns the relation of the table after the write."""
     write.save(gateway.spark, mode, options, gateway.dataframe(data))
     relation = planning.relation(gateway, options, given)
     recache(gateway, relation.location().table())
@@ -165,7 +166,7 @@ def save(gateway: Gateway, mode: str, options: Mapping[str, str], given: JavaObj
 
 
 def insert(gateway: Gateway, files: JavaObject, data: JavaObject, overwrite: bool) -> None:
-    """INSERT into a view over a table.
+    """Run an INSERT into a view over a table.
 
     Raises:
         UnsupportedOperationError: the view is over a change feed.
@@ -181,13 +182,13 @@ def insert(gateway: Gateway, files: JavaObject, data: JavaObject, overwrite: boo
 
 
 def create(gateway: Gateway, staged: JavaObject) -> None:
-    """CREATE TABLE and REPLACE TABLE without rows."""
+    """Run CREATE TABLE or REPLACE TABLE without rows."""
     make_table(gateway, _described(gateway, staged), replaces=staged.mode() != "create")
     staged.setMade()
 
 
 def _described(gateway: Gateway, staged: JavaObject) -> NewTable:
-    """What a statement says of its table."""
+    """The table that a statement defines."""
     properties = {str(name): str(staged.properties()[name]) for name in staged.properties()}
     path = staged.url()
     location = path if path is not None else properties.get("location")
@@ -209,7 +210,7 @@ def _options(properties: Mapping[str, str]) -> dict[str, str]:
 
 
 def _own_properties(properties: Mapping[str, str]) -> dict[str, str]:
-    """Those of the table: of the options, which say where and how it is written, only `delta.*` ones are properties too."""
+    """The properties of the Delta table. Of the options, only those that begin with `delta.` are also properties."""
     options = {name for name in _options(properties) if not name.lower().startswith("delta.")}
     return {
         name: value

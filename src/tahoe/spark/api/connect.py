@@ -1,8 +1,8 @@
-"""Delta tables in a Spark Connect session, which has no JVM at hand: a Python data source, Spark's public way.
+"""Delta tables in a Spark Connect session, which has no JVM: a Python data source (Spark's public API).
 
-The same `format("delta")` reads, change feeds too, writes and travels in time, with files skipped by the filters that Spark hands over.
-Rows pass through Python, and there are no names in SQL. What Spark does not hand to such a source of a write, `connect_commands` puts into
-options. The server's Python must have tahoe installed.
+`format("delta")` supports reads, the change data feed, time travel and writes. Spark pushes filters down, which skip files. Rows pass
+through Python, and SQL cannot name the tables. Spark passes only part of a write to a Python data source; `connect_commands` passes the
+rest as options. The server's Python must have tahoe installed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from tahoe.table.writing.arrow_writer import commit_files, delete_files, write_f
 from tahoe.table.writing.planning import plan_write
 from tahoe.table.writing.write_request import Mode, WriteRequest, WrittenFile
 
-# A task reads files of so many bytes together, and writes a file once it has so many rows.
+# A read task gets files of at most this many bytes together; a write task starts a new file after this many rows.
 TASK_BYTES = 128 << 20
 FILE_ROWS = 1 << 20
 
@@ -47,14 +47,14 @@ SLOWER = (
 
 
 def register(spark: Any) -> None:
-    """Make `format("delta")` work in a Connect session."""
+    """Register the source `delta` in a Spark Connect session."""
     zone = spark.conf.get("spark.sql.session.timeZone")
     spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
     spark.dataSource.register(type("DeltaSource", (DeltaSource,), {"zone": zone}))
 
 
 class DeltaSource(ds.DataSource):
-    """What Spark's server makes for each read and write."""
+    """The data source that the Connect server instantiates for each read and write."""
 
     zone = "UTC"
 
@@ -73,7 +73,7 @@ class DeltaSource(ds.DataSource):
         return Table(location, credentials, time_zone=self.zone)
 
     def _feed(self, target: Target) -> ChangeFeed | None:
-        """The change feed that the options ask for; None where they ask for rows."""
+        """The change data feed that the options ask for; None if they ask for the table's rows."""
         by_name = {name.lower(): value for name, value in dict(self.options).items()}
         if not is_asked_for(by_name, target.location):
             return None
@@ -112,7 +112,7 @@ class DeltaSource(ds.DataSource):
 
 @dataclass
 class _Files(ds.InputPartition):
-    """The positions of some files in the snapshot."""
+    """The numbers of some files in the snapshot."""
 
     numbers: tuple[int, ...]
 
@@ -126,7 +126,7 @@ class _Reader(ds.DataSourceReader):
         self._predicate: p.Predicate = p.TRUE
 
     def pushFilters(self, filters: list[ds.Filter]) -> Iterable[ds.Filter]:  # noqa: N802  PySpark's name
-        """Filters leave files out; Spark applies all of them to the rows again."""
+        """Use the filters to skip files. All filters are returned, so Spark also applies them to the rows."""
         self._predicate = p.And(tuple(_predicate(f) for f in filters)) if filters else p.TRUE
         return filters
 
@@ -137,7 +137,7 @@ class _Reader(ds.DataSourceReader):
         return [_Files(numbers) for numbers in self._groups(self._snapshot())]
 
     def _groups(self, snapshot: Snapshot) -> list[tuple[int, ...]]:
-        """The files that may match, by their positions, as tasks read them together; one group at least."""
+        """The numbers of the files that may match, in one group per task; at least one group, which may be empty."""
         listing = snapshot.scan(None if self._predicate == p.TRUE else self._predicate).files
         groups: list[list[int]] = [[]]
         size = 0
@@ -159,14 +159,14 @@ class _Reader(ds.DataSourceReader):
 
 @dataclass
 class _FeedFiles(ds.InputPartition):
-    """The positions of some files in a part of a feed."""
+    """The numbers of some files in one part of a change data feed."""
 
     part: PartName
     numbers: tuple[int, ...]
 
 
 class _FeedReader(_Reader):
-    """A change feed, part by part."""
+    """Reads a change data feed, part by part."""
 
     def __init__(self, table: Table, feed: ChangeFeed) -> None:
         super().__init__(table, feed.snapshot.version)
@@ -192,7 +192,7 @@ _ENVS: dict[str, Any] = {}
 
 
 def _snapshot(location: str, zone: str, version: int, env: Any) -> Snapshot:
-    """A worker process reads the log once for all tasks of a version."""
+    """The snapshot of a version. A worker process loads it once for all its tasks."""
     _ENVS[location] = env
     return _loaded(location, zone, version)
 
@@ -208,7 +208,7 @@ def _loaded_feed(location: str, zone: str, versions: FeedRange) -> ChangeFeed:
 
 
 def _predicate(given: ds.Filter) -> p.Predicate:
-    """What a filter of Spark's says, as far as files can be left out by it."""
+    """A filter of Spark's as a predicate; `Unknown` for filters that cannot skip files."""
     match given:
         case ds.Not(child):
             return p.Not(_predicate(child))
@@ -249,7 +249,7 @@ _MODES: Mapping[str, Mode] = {"append": "append", "error": "error", "ignore": "i
 
 
 def _check_options(options: WriteOptions, table: str) -> None:
-    """Refuse what needs Spark's engine: to leave it aside would replace other rows than the user meant."""
+    """Refuse options that need Spark's engine. Ignoring them would replace other rows than the user wants."""
     for name, value in (("replaceUsing", options.replace_using), ("replaceOn", options.replace_on)):
         if value is not None:
             raise UnsupportedOperationError(
@@ -287,13 +287,13 @@ class _Written(ds.WriterCommitMessage):
 
 
 class _Writer(ds.DataSourceArrowWriter):
-    """Planned once, in the server; tasks write files, and the server commits them."""
+    """Plans the write once, in the server. Tasks write files, and the server commits them."""
 
     def __init__(self, table: Table, request: WriteRequest) -> None:
         plan = plan_write(table, request)
         snapshot = None if plan is None else plan.snapshot
         self._version = None if snapshot is None else snapshot.version
-        # tasks get the plan without the snapshot's files
+        # the plan is sent to the tasks without the snapshot
         self._plan = None if plan is None else replace(plan, snapshot=None, table=_bare(table))
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> ds.WriterCommitMessage:
@@ -327,7 +327,7 @@ def _files(messages: Sequence[ds.WriterCommitMessage | None]) -> list[WrittenFil
 
 
 def _tables(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Batches, put together to the size of a file."""
+    """Combines batches into tables of about `FILE_ROWS` rows."""
     waiting: list[pa.RecordBatch] = []
     for batch in batches:
         waiting.append(batch)

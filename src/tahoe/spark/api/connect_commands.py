@@ -1,9 +1,9 @@
-"""What a Spark Connect session asks of Delta tables, on its way to the server.
+"""Changes or refuses the commands on Delta tables that a Spark Connect client sends.
 
-Spark gives a Python data source two modes, no partition columns and none of the session's settings. So a write travels as one that Spark
-takes, with what else was said in options, by which the source (`connect`) writes as was asked. What would make a name in the
-catalog is refused here: Spark makes the name, and then no statement can use it. This is done for one session, in the two methods of its
-client through which commands go; it knows no JVM.
+Spark passes a Python data source only two save modes, no partition columns and none of the session's settings. A write is therefore sent
+as a write that Spark accepts, with the rest in options, which the source (`connect`) reads. Commands that would add a name to the catalog
+are refused: Spark would add the name, but no statement could use it. `watch` wraps the two methods of one session's client that send
+commands. This module must not know a JVM.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _MODES = {
 }
 
 Message: TypeAlias = Any
-"""A message of Spark Connect's protocol, whose classes are made when they are imported."""
+"""A message of Spark Connect's protocol. Its classes are generated at import, so that they have no static types."""
 
 
 def watch(spark: Any) -> None:
-    """Let the commands of a session pass through here. To do it again changes nothing."""
+    """Install the checks of this module in a session. A second call changes nothing."""
     client = spark.client
     if getattr(client.execute_command, "knows_delta", False):
         return
@@ -43,7 +43,7 @@ def watch(spark: Any) -> None:
 
 
 def _after(look: Callable[[Message], Message], send: Callable[..., Any]) -> Callable[..., Any]:
-    """A method of the client, which is given what a look at its first argument makes of it."""
+    """Wrap a method of the client so that `look` checks or replaces its first argument."""
 
     @functools.wraps(send)
     def looked_at(message: Message, *further: Any, **named: Any) -> Any:
@@ -58,11 +58,11 @@ def _after(look: Callable[[Message], Message], send: Callable[..., Any]) -> Call
 
 
 def as_sent(command: Message, spark: Any) -> Message:
-    """The command that the server is given for one of the session's.
+    """The command to send to the server instead of the client's command.
 
     Raises:
-        UnsupportedOperationError: it would make what no statement can use.
-        OperationNotYetSupportedError: it is a stream.
+        UnsupportedOperationError: the command would add a name that no statement can use, or it buckets or sorts the rows.
+        OperationNotYetSupportedError: the command starts a stream.
     """
     kind = command.WhichOneof("command_type")
     if kind == "write_operation" and command.write_operation.source.lower() == SOURCE:
@@ -80,7 +80,7 @@ def as_sent(command: Message, spark: Any) -> Message:
 
 
 def _checked(plan: Message) -> Message:
-    """The plan of a call of `spark.catalog`, unless it makes a name for a table of ours."""
+    """Refuse a plan of `spark.catalog` that would add the name of a Delta table; return any other plan."""
     if plan.WhichOneof("op_type") != "root" or plan.root.WhichOneof("rel_type") != "catalog":
         return plan
     kind = plan.root.catalog.WhichOneof("cat_type")
@@ -129,11 +129,11 @@ def _no_name(operation: str, name: str) -> UnsupportedOperationError:
     )
 
 
-# --- statements that make a table of ours
+# --- statements that create a Delta table
 
 
 def _table_made_by(text: str) -> str | None:
-    """The name of the table that a statement would make as one of Delta's; None where it would make none."""
+    """The name of the Delta table that a statement would create; None if it would create none."""
     tokens = [token for token in tokens_of(text) if token.kind != "end"]
     words = iter(tokens)
     if not _begins_with_create(words):
@@ -146,7 +146,7 @@ def _table_made_by(text: str) -> str | None:
 
 
 def _begins_with_create(words: Iterator[Token]) -> bool:
-    """Whether a statement begins as one that makes a table; what is left is its name and what follows."""
+    """Whether a statement starts with CREATE TABLE or REPLACE TABLE. Consumes these words, up to the name."""
     first = next(words, None)
     if first is None or not first.is_word("CREATE", "REPLACE"):
         return False
@@ -163,7 +163,7 @@ def _is_source(tokens: list[Token]) -> bool:
 
 
 def _end_of_name(tokens: list[Token]) -> int:
-    """Where a name ends: parts with dots between them."""
+    """The end of a name, whose parts are separated by dots."""
     end = 0
     while end + 2 < len(tokens) and tokens[end + 1].is_symbol("."):
         end += 2

@@ -1,12 +1,12 @@
-"""`DeltaTable`: what the reference's Python users know, under the same names.
+"""`DeltaTable`, the Python API of the reference, under the same names.
 
     from tahoe import DeltaTable
     DeltaTable.forPath(spark, "/data/flights").history().show()
 
-Arguments, their checks and the columns of results are the reference's. The work is done elsewhere; this module translates.
+Arguments, argument checks and result columns are the reference's. This module only translates calls into commands.
 """
 
-# ruff: noqa: N802, N803, TRY004  the reference's names, and the errors that it raises for arguments
+# ruff: noqa: N802, N803, TRY004  the names are the reference's, and so are the errors for bad arguments
 
 from __future__ import annotations
 
@@ -44,21 +44,21 @@ from tahoe.table.writing.transaction_builder import TransactionBuilder
 
 
 def _session_only(value: Any) -> Any:
-    if type(value).__name__ != SparkSession.__name__ and not isinstance(value, SparkSession):  # that of Spark Connect is another class
+    if type(value).__name__ != SparkSession.__name__ and not isinstance(value, SparkSession):  # Spark Connect's session is another class
         raise Unfit
     return value
 
 
 SESSION = Rule(expected="a Spark session", clean=_session_only, remedy="Give the session that tahoe.enable was given.")
 
-# Columns of DataFrames that were given out before so many others are not known to conditions any more.
+# Conditions may use the columns of this many of the newest DataFrames that `toDF` returned.
 _FRAMES_MAX = 100
 
 
 class DeltaTable:
-    """A Delta table in a Spark session. Every question sees the newest version.
+    """A Delta table in a Spark session. Every call sees the newest version.
 
-    Made by `forPath`, `forName`, and the builder's `execute`.
+    Created by `forPath`, `forName`, and the builder's `execute`.
     """
 
     def __init__(self, spark: SparkSession, table: Table, *, name: str | None = None, alias: str | None = None) -> None:
@@ -66,19 +66,19 @@ class DeltaTable:
         self._table = table
         self._name = name
         self._alias = alias
-        # The last DataFrames that were given out, whose columns may stand in conditions.
+        # The newest DataFrames that `toDF` returned. Conditions may use their columns.
         self._frames: deque[DataFrame] = deque(maxlen=_FRAMES_MAX)
 
     @classmethod
     def forPath(cls, sparkSession: SparkSession, path: str, hadoopConf: Mapping[str, str] = MappingProxyType({})) -> DeltaTable:
-        """The table in a folder.
+        """Return the table in a folder.
 
         Args:
             hadoopConf: credentials and settings of the storage, with names that begin with `fs.` or `dfs.`.
 
         Raises:
-            TableNotFoundError, NotADeltaTableError: there is no Delta table.
-            InvalidOptionError: another setting in `hadoopConf`.
+            TableNotFoundError, NotADeltaTableError: the folder has no Delta table.
+            InvalidOptionError: `hadoopConf` has another setting.
         """
         _check_session(sparkSession)
         settings = _taken(TEXTS, hadoopConf, "hadoopConf", str(path))
@@ -90,11 +90,11 @@ class DeltaTable:
 
     @classmethod
     def forName(cls, sparkSession: SparkSession, tableOrViewName: str) -> DeltaTable:
-        """The table of a name in the session's catalog, or of a path as ``delta.`/data/t` ``.
+        """Return the table that has a name in the session's catalog, or a path as in ``delta.`/data/t` ``.
 
         Raises:
-            AnalysisException: there is no such name.
-            NotADeltaTableError: it is no Delta table, or a view.
+            AnalysisException: the catalog does not have the name.
+            NotADeltaTableError: the name is of a view, or of a table that is not a Delta table.
         """
         _check_session(sparkSession)
         name = _taken(TEXT, tableOrViewName, "tableOrViewName")
@@ -103,7 +103,7 @@ class DeltaTable:
 
     @classmethod
     def convertToDelta(cls, sparkSession: SparkSession, identifier: str, partitionSchema: str | StructType | None = None) -> DeltaTable:  # noqa: ARG003  for later
-        """Make a Delta table of files that are there, such as ``parquet.`/data/t` ``. It is still to come.
+        """Convert existing files, such as ``parquet.`/data/t` ``, to a Delta table. Not supported yet.
 
         Raises:
             OperationNotYetSupportedError
@@ -112,35 +112,35 @@ class DeltaTable:
 
     @classmethod
     def isDeltaTable(cls, sparkSession: SparkSession, identifier: str) -> bool:
-        """Whether there is a Delta table at a path."""
+        """Return whether there is a Delta table at a path."""
         _check_session(sparkSession)
         place = _taken(LOCATION, identifier, "identifier")
         return open_table(sparkSession, path_in(place) or place).exists()
 
     @classmethod
     def create(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder:
-        """A builder for a table that is not there yet."""
+        """Return a builder that creates a table; the table must not exist."""
         return DeltaTableBuilder(_session(sparkSession), "create")
 
     @classmethod
     def createIfNotExists(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder:
-        """A builder that leaves a table that is there as it is."""
+        """Return a builder that creates a table, and leaves an existing table unchanged."""
         return DeltaTableBuilder(_session(sparkSession), "createIfNotExists")
 
     @classmethod
     def replace(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder:
-        """A builder that makes a table anew, keeping its history; it must be there."""
+        """Return a builder that replaces a table and keeps its history; the table must exist."""
         return DeltaTableBuilder(_session(sparkSession), "replace")
 
     @classmethod
     def createOrReplace(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder:
-        """A builder that makes a table anew, keeping its history, or for the first time."""
+        """Return a builder that creates a table, or replaces an existing table and keeps its history."""
         return DeltaTableBuilder(_session(sparkSession), "createOrReplace")
 
     def toDF(self) -> DataFrame:
-        """The rows. The DataFrame sees the newest version each time it is planned.
+        """Return the rows as a DataFrame, which reads the newest version each time it is planned.
 
-        Its columns may stand in conditions and values: `table.delete(table.toDF().id == 3)`.
+        Conditions and values may use its columns: `table.delete(table.toDF().id == 3)`.
         """
         reader = self._spark.read.format("delta")
         frame = reader.load(self._table.url) if self._name is None else self._spark.table(self._name)
@@ -148,37 +148,37 @@ class DeltaTable:
         return frame if self._alias is None else frame.alias(self._alias)
 
     def alias(self, aliasName: str) -> DeltaTable:
-        """The same table under a name for conditions."""
+        """Return the same table under an alias for use in conditions."""
         alias = _taken(TEXT, aliasName, "aliasName", self._table.url)
         same = DeltaTable(self._spark, self._table, name=self._name, alias=alias)
         same._frames = self._frames
         return same
 
     def delete(self, condition: str | Column | None = None) -> DataFrame:
-        """Delete the rows for which a condition is true; all rows where there is none. Subqueries may stand in it.
+        """Delete the rows for which a condition is true, or all rows. The condition may contain subqueries.
 
         Returns:
-            one row: `num_affected_rows`, how many were deleted; -1 where whole files went whose rows nobody has counted.
+            one row: `num_affected_rows`, the number of deleted rows; -1 if whole files without a row count in the log were removed.
 
         Raises:
-            AnalysisException: before any work, where the condition or the table does not allow it.
-            DeltaConcurrentModificationException: another writer was first, and it matters.
+            AnalysisException: before any work, if the condition is invalid or the table does not allow the deletion.
+            DeltaConcurrentModificationException: a concurrent commit conflicts.
         """
         command = Delete(target=self._target(), condition=self._condition(condition))
         return self._affected(lambda: delete(command))
 
     def update(self, condition: str | Column | None = None, set: Mapping[str, str | Column] | None = None) -> DataFrame:
-        """Give the rows for which a condition is true other values; all rows where there is none.
+        """Update the rows for which a condition is true, or all rows.
 
         Args:
-            set: values by the names of columns, or of fields of structs; texts are SQL. They are computed from the values before.
+            set: values by the names of columns or struct fields; strings are SQL. Values are computed from the old values of the row.
 
         Returns:
-            one row: `num_affected_rows`, how many rows got values.
+            one row: `num_affected_rows`, the number of updated rows.
 
         Raises:
-            AnalysisException: before any work, where the condition, a value or the table does not allow it.
-            DeltaConcurrentModificationException: another writer was first, and it matters.
+            AnalysisException: before any work, if the condition or a value is invalid or the table does not allow the update.
+            DeltaConcurrentModificationException: a concurrent commit conflicts.
         """
         target = self._target()
         assignments = assignments_of(target, set, "'set'")
@@ -186,10 +186,10 @@ class DeltaTable:
         return self._affected(lambda: update(command))
 
     def merge(self, source: DataFrame, condition: str | Column) -> DeltaMergeBuilder:
-        """Update, delete and add rows by those of a source.
+        """Return a builder of a MERGE, which updates, deletes and inserts rows according to the rows of a source.
 
         Args:
-            condition: by which a row of the source matches one of the table. Columns go by the aliases that both were given.
+            condition: which rows of the source match which rows of the table. Columns are qualified with the aliases of the two.
         """
         if source is None:
             raise ValueError("'source' in merge cannot be None")
@@ -201,19 +201,19 @@ class DeltaTable:
         return DeltaMergeBuilder(Merge(target=target, source=source, condition=own_columns(target, condition_of(condition), source)))
 
     def reorg(self, where: str | Column | None = None, *, purge: bool = True, deletedShare: float = 0.0) -> DataFrame:
-        """Write files again without the rows that deletion vectors mark; no row changes, and no other writer is disturbed.
+        """Rewrite files without the rows that deletion vectors mark. The table's rows do not change.
 
         Args:
-            where: a condition on partition columns: only files of these partitions.
-            purge: must be true: the one kind of reorganisation there is.
-            deletedShare: only files of whose rows more than this share is marked, from 0 to 1.
+            where: a condition on partition columns; only files of matching partitions are rewritten.
+            purge: must be true; no other kind of reorganisation exists.
+            deletedShare: only files in which deletion vectors mark more than this share of the rows are rewritten, from 0 to 1.
 
         Returns:
             one row: `numFilesRemoved`, `numFilesAdded`, `numBytesRemoved`, `numBytesAdded`.
 
         Raises:
-            InvalidOptionError: an argument that cannot be.
-            DeltaConcurrentModificationException: another writer has changed one of the files.
+            InvalidOptionError: an argument is invalid.
+            DeltaConcurrentModificationException: a concurrent commit has changed one of the files.
         """
         if purge is not True:
             detail = "REORG can purge, and nothing else yet"
@@ -228,7 +228,7 @@ class DeltaTable:
         return run_for_user(self._spark, lambda: purge_files(command))
 
     def _reorganised(self, condition: Column | None) -> DataFrame:
-        """REORG TABLE ... APPLY (PURGE), with the columns of its result."""
+        """Run REORG TABLE ... APPLY (PURGE), and return its result row."""
         row = purged_row(
             self._table.url,
             self._purged(condition),
@@ -238,10 +238,10 @@ class DeltaTable:
         return described(self._spark, [row], LAYOUT)
 
     def syncIdentity(self, columnName: str) -> None:
-        """Let an identity column count on from the farthest value that the table has in it, as `ALTER COLUMN ... SYNC IDENTITY` does.
+        """Advance the high-water mark of an identity column to the farthest value in the table, as `ALTER COLUMN ... SYNC IDENTITY` does.
 
         Raises:
-            NotAnIdentityColumnError: it is no identity column.
+            NotAnIdentityColumnError: the column is not an identity column.
         """
         run_for_user(self._spark, lambda: sync_identity(self._target(), TEXT(columnName, "columnName", table=self._table.url)))
 
@@ -249,8 +249,8 @@ class DeltaTable:
         """Raise the table's protocol to at least these versions. It is never lowered.
 
         Raises:
-            ValueError: a version that is no int.
-            InvalidPropertyError: a version that does not exist.
+            ValueError: a version is not an int.
+            InvalidPropertyError: a version does not exist.
         """
         if not isinstance(readerVersion, int):
             raise ValueError(f"The readerVersion needs to be an integer but got '{type(readerVersion)}'.")
@@ -259,23 +259,23 @@ class DeltaTable:
         self._define(lambda changes: changes.upgrade_protocol(readerVersion, writerVersion))
 
     def addFeatureSupport(self, featureName: str) -> None:
-        """Let the table's protocol support a feature. That alone switches nothing on.
+        """Add support for a feature to the table's protocol. This alone does not enable the feature.
 
         Raises:
-            ValueError: a name that is no str.
-            InvalidPropertyError: there is no such feature.
+            ValueError: the name is not a str.
+            InvalidPropertyError: the feature does not exist.
         """
         _verify(featureName, str, "featureName", "a string")
         self._define(lambda changes: changes.upgrade_protocol(features=[featureName]))
 
     def dropFeatureSupport(self, featureName: str, truncateHistory: bool | None = None) -> None:
-        """Take a feature from the table, with all that the table has of it, so that readers and writers that do not know it can go on. The
-        versions before keep it, unless the history is truncated.
+        """Drop a feature from the table, with all its traces, so that readers and writers without the feature can use the table. Earlier
+        versions keep the feature, unless the history is truncated.
 
         Raises:
-            ValueError: an argument of another type.
-            FeatureDropError: it does not exist, or not here; or something of the table needs it.
-            FeatureDropWaitsError: with `truncateHistory`: it is used no more, and the history cannot be cut off yet.
+            ValueError: an argument has the wrong type.
+            FeatureDropError: the feature does not exist, the table does not have it, or something in the table needs it.
+            FeatureDropWaitsError: with `truncateHistory`: the feature is no longer used, but the history cannot be truncated yet.
         """
         _verify(featureName, str, "featureName", "a string")
         if truncateHistory is not None:
@@ -283,7 +283,7 @@ class DeltaTable:
         run_for_user(self._spark, lambda: drop_feature(self._target(), featureName, truncate_history=bool(truncateHistory)))
 
     def vacuum(self, retentionHours: float | None = None) -> DataFrame:
-        """Delete files that no version within the retention needs. It is still to come.
+        """Delete files that no version within the retention needs. Not supported yet.
 
         Raises:
             OperationNotYetSupportedError
@@ -293,10 +293,10 @@ class DeltaTable:
         raise self._later("VACUUM")
 
     def generate(self, mode: str) -> None:
-        """Write manifests for other engines. It is still to come.
+        """Write manifests for other engines. Not supported yet.
 
         Raises:
-            InvalidOptionError: another mode than `symlink_format_manifest`.
+            InvalidOptionError: the mode is not `symlink_format_manifest`.
             OperationNotYetSupportedError
         """
         if str(mode).lower() != "symlink_format_manifest":
@@ -305,34 +305,34 @@ class DeltaTable:
         raise self._later("GENERATE")
 
     def restoreToVersion(self, version: int) -> DataFrame:
-        """Make the table what it was at a version. It is still to come.
+        """Restore the table to a version. Not supported yet.
 
         Raises:
-            ValueError: a version that is no int.
+            ValueError: the version is not an int.
             OperationNotYetSupportedError
         """
         _verify(version, int, "version", "an int")
         raise self._later("RESTORE")
 
     def restoreToTimestamp(self, timestamp: str) -> DataFrame:
-        """Make the table what it was at a time. It is still to come.
+        """Restore the table to a timestamp. Not supported yet.
 
         Raises:
-            ValueError: a timestamp that is no str.
+            ValueError: the timestamp is not a str.
             OperationNotYetSupportedError
         """
         _verify(timestamp, str, "timestamp", "a string")
         raise self._later("RESTORE")
 
     def optimize(self) -> DeltaOptimizeBuilder:
-        """A builder that says which partitions are written again, and how."""
+        """Return a builder of an OPTIMIZE: which partitions it rewrites, and how."""
         return DeltaOptimizeBuilder(self)
 
     def clone(self, target: str, isShallow: bool = False, replace: bool = False, properties: dict[str, str] | None = None) -> DeltaTable:
-        """Make a table like this one in another place. It is still to come.
+        """Clone the table to another location. Not supported yet.
 
         Raises:
-            ValueError: an argument of another type.
+            ValueError: an argument has the wrong type.
             OperationNotYetSupportedError
         """
         _verify_clone(target, isShallow, replace, properties)
@@ -341,7 +341,7 @@ class DeltaTable:
     def cloneAtVersion(
         self, version: int, target: str, isShallow: bool = False, replace: bool = False, properties: dict[str, str] | None = None
     ) -> DeltaTable:
-        """Make a table like this one at a version in another place. It is still to come.
+        """Clone a version of the table to another location. Not supported yet.
 
         Raises:
             as `clone`
@@ -352,7 +352,7 @@ class DeltaTable:
     def cloneAtTimestamp(
         self, timestamp: str, target: str, isShallow: bool = False, replace: bool = False, properties: dict[str, str] | None = None
     ) -> DeltaTable:
-        """Make a table like this one at a time in another place. It is still to come.
+        """Clone the table as of a timestamp to another location. Not supported yet.
 
         Raises:
             as `clone`
@@ -383,19 +383,19 @@ class DeltaTable:
         return answered(self._spark, COUNT, [count])
 
     def history(self, limit: int | None = None) -> DataFrame:
-        """The commits, newest first: one row each, or the newest `limit`."""
+        """Return one row per commit, newest first: all commits, or the newest `limit`."""
         commits = raising_for_user(lambda: self._table.history(limit))
         return described(self._spark, [history_row(commit) for commit in commits], HISTORY)
 
     def _full_name(self) -> str | None:
-        """The name with its catalog and database; None for a table that goes by its path."""
+        """The name with its catalog and database; None for a table that is addressed by path."""
         if self._name is None:
             return None
         identifier, _ = named_or_path(Gateway(self._spark), self._name)
         return None if identifier is None else str(identifier.unquotedString())
 
     def detail(self) -> DataFrame:
-        """One row that describes the table as it is."""
+        """Return one row that describes the newest version of the table."""
         return described(self._spark, [detail_row(self._table.snapshot(), self._full_name())], DETAIL)
 
 
@@ -407,13 +407,13 @@ def _session(given: SparkSession | None) -> SparkSession:
 
 
 def _check_session(given: object) -> None:
-    """The reference asserts that there is one; what else is given would fail in Spark's own code."""
+    """Check that there is a session, as the reference asserts, and that it is a `SparkSession`; other objects would fail inside Spark."""
     assert given is not None, "there is no active Spark session"
     _taken(SESSION, given, "sparkSession")
 
 
 def _taken(rule: Rule, value: object, argument: str, table: str = "the table") -> Any:
-    """An argument that the reference hands to the JVM unseen."""
+    """Check an argument that the reference passes to the JVM without a check."""
     return raising_for_user(lambda: rule(value, argument, table=table))
 
 
@@ -423,7 +423,7 @@ def _existing(table: Table) -> Table:
 
 
 def _verify(value: object, kind: type, name: str, wanted: str) -> None:
-    """The reference's check of an argument, and its words."""
+    """Check an argument's type, with the reference's error message."""
     if not isinstance(value, kind):
         raise ValueError(f"{name} needs to be {wanted} but got '{type(value)}'.")
 
@@ -440,18 +440,18 @@ def _verify_clone(target: object, is_shallow: object, replace: object, propertie
 
 
 class DeltaOptimizeBuilder:
-    """Says which files are written again, and how; both ways are still to come. Made by `DeltaTable.optimize`."""
+    """A builder of an OPTIMIZE: which files it rewrites, and how. Neither way is supported yet. Created by `DeltaTable.optimize`."""
 
     def __init__(self, table: DeltaTable) -> None:
         self._table = table
 
     def where(self, partitionFilter: str) -> DeltaOptimizeBuilder:
-        """Only files of the partitions for which a condition is true."""
+        """Rewrite only files of the partitions for which a condition is true."""
         _verify(partitionFilter, str, "partitionFilter", "a string")
         return self
 
     def executeCompaction(self) -> DataFrame:
-        """Write small files together.
+        """Compact small files.
 
         Raises:
             OperationNotYetSupportedError
@@ -459,7 +459,7 @@ class DeltaOptimizeBuilder:
         raise self._table._later("OPTIMIZE")
 
     def executeZOrderBy(self, *cols: str | list[str] | tuple[str, ...]) -> DataFrame:
-        """Write rows that are alike in some columns together.
+        """Cluster rows by the Z-order of some columns.
 
         Raises:
             OperationNotYetSupportedError
@@ -469,15 +469,15 @@ class DeltaOptimizeBuilder:
 
 
 class DeltaTableBuilder(TableBuilder):
-    """Says how a table is made: its name or place, columns, partitioning, comment and properties; `execute` makes it."""
+    """A builder of a new table: its name or location, columns, partitioning, comment and properties. `execute` creates the table."""
 
     def execute(self) -> DeltaTable:
-        """Make the table.
+        """Create the table.
 
         Raises:
-            TableExistsError: `create`, and it is there.
-            TableNotFoundError: `replace`, and it is not.
-            DeltaAnalysisError: the columns or properties are none that a table can have.
+            TableExistsError: `create`, and the table exists.
+            TableNotFoundError: `replace`, and the table does not exist.
+            DeltaAnalysisError: the columns or properties are invalid.
         """
         try:
             with cancellable(Gateway(self._spark)):

@@ -75,7 +75,7 @@ DETAIL = StructType(
 
 
 def described(spark: SparkSession, rows: list[dict[str, Any]], schema: StructType) -> DataFrame:
-    """Rows that are here, as a DataFrame for which Spark needs no job."""
+    """Convert rows to a local DataFrame, which needs no Spark job."""
     texts = [field.name for field in schema if isinstance(field.dataType, MapType)]
     for row in rows:
         row.update({name: list(row[name].items()) for name in texts if row[name] is not None})  # Arrow's maps are lists of pairs
@@ -83,7 +83,7 @@ def described(spark: SparkSession, rows: list[dict[str, Any]], schema: StructTyp
 
 
 def history_row(commit: Mapping[str, Any]) -> dict[str, Any]:
-    """A commit as its writer recorded it, in the columns of `HISTORY`; what does not fit one of them is left out."""
+    """The recorded information of a commit, in the columns of `HISTORY`. Values that do not fit their column's type become null."""
     row = {field.name: _fitting(commit.get(field.name), field.dataType) for field in HISTORY}
     return {**row, "timestamp": commit["timestamp"], "version": commit["version"]}
 

@@ -1,4 +1,4 @@
-"""`DeltaMergeBuilder`, and what the commands on rows are given: the reference's arguments and checks, as records of ours."""
+"""`DeltaMergeBuilder`, and the conversion of the arguments of DML methods to records, with the reference's checks."""
 
 # ruff: noqa: N802  the reference's names
 
@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812  PySpark's users know it by this name
+from pyspark.sql import functions as F  # noqa: N812  the usual name in PySpark code
 
 from tahoe.errors import DeltaError
 from tahoe.spark.dml.merge import merge
@@ -26,10 +26,10 @@ T = TypeVar("T")
 
 
 class DeltaMergeBuilder:
-    """A MERGE in the making. `DeltaTable.merge` begins one; each method gives a new one with one more clause, and `execute` runs it.
+    """A builder of a MERGE, from `DeltaTable.merge`. Each method returns a new builder with one more clause; `execute` runs the MERGE.
 
-    Of each group of clauses (matched, not matched, not matched by source) the first whose condition holds is taken, and only the last
-    may have none.
+    In each group of clauses (matched, not matched, not matched by source), the first clause whose condition holds applies. Only the last
+    clause of a group may omit its condition.
     """
 
     def __init__(self, command: Merge) -> None:
@@ -40,33 +40,33 @@ class DeltaMergeBuilder:
         condition: str | Column | None = None,
         set: dict[str, str | Column] | None = None,
     ) -> DeltaMergeBuilder:
-        """Give a row of the target that a row of the source matches other values, made of both.
+        """Update matched rows of the target. Values may use columns of both sides.
 
         Args:
-            set: values by the names of the target's columns; texts are SQL.
+            set: values by the names of the target's columns; strings are SQL.
         """
         return self._matched(self._clause("update", condition, self._values(set, "'set' in whenMatchedUpdate")))
 
     def whenMatchedUpdateAll(self, condition: str | Column | None = None) -> DeltaMergeBuilder:
-        """Give it those of the source's columns of the same names."""
+        """Update matched rows of the target with the source's columns of the same names."""
         return self._matched(self._clause("update", condition))
 
     def whenMatchedDelete(self, condition: str | Column | None = None) -> DeltaMergeBuilder:
-        """Delete it."""
+        """Delete matched rows of the target."""
         return self._matched(self._clause("delete", condition))
 
     def whenNotMatchedInsert(
         self, condition: str | Column | None = None, values: dict[str, str | Column] | None = None
     ) -> DeltaMergeBuilder:
-        """Add a row for one of the source that no row of the target matches.
+        """Insert a row for each row of the source that no row of the target matches.
 
         Args:
-            values: by the names of the target's columns, made of the source's; columns that are not named get their default, or null.
+            values: by the names of the target's columns, computed from the source's columns. Other columns get their default, or null.
         """
         return self._not_matched(self._clause("insert", condition, self._values(values, "'values' in whenNotMatchedInsert")))
 
     def whenNotMatchedInsertAll(self, condition: str | Column | None = None) -> DeltaMergeBuilder:
-        """Add a row with the source's columns of the same names."""
+        """Insert unmatched rows of the source, with the source's columns of the same names."""
         return self._not_matched(self._clause("insert", condition))
 
     def whenNotMatchedBySourceUpdate(
@@ -74,27 +74,27 @@ class DeltaMergeBuilder:
         condition: str | Column | None = None,
         set: dict[str, str | Column] | None = None,
     ) -> DeltaMergeBuilder:
-        """Give a row of the target that no row of the source matches other values, made of its own."""
+        """Update rows of the target that no row of the source matches. Values may use columns of the target."""
         return self._left_alone(self._clause("update", condition, self._values(set, "'set' in whenNotMatchedBySourceUpdate")))
 
     def whenNotMatchedBySourceDelete(self, condition: str | Column | None = None) -> DeltaMergeBuilder:
-        """Delete it."""
+        """Delete rows of the target that no row of the source matches."""
         return self._left_alone(self._clause("delete", condition))
 
     def withSchemaEvolution(self) -> DeltaMergeBuilder:
-        """Let the table take in columns of the source that clauses assign."""
+        """Evolve the schema: add columns of the source that clauses assign to the table."""
         return DeltaMergeBuilder(replace(self._command, evolves=True))
 
     def execute(self) -> DataFrame:
-        """Run it.
+        """Run the MERGE.
 
         Returns:
             one row: `num_affected_rows`, `num_updated_rows`, `num_deleted_rows`, `num_inserted_rows`.
 
         Raises:
-            AnalysisException: before any work, where a condition, a value or the table does not allow it.
+            AnalysisException: before any work, if a condition or a value is invalid or the table does not allow the MERGE.
             MultipleSourceRowsError: several rows of the source would change one row of the target.
-            DeltaConcurrentModificationException: another writer was first, and it matters.
+            DeltaConcurrentModificationException: a concurrent commit conflicts.
         """
         found = run_for_user(self._command.target.spark, lambda: merge(self._command))
         counts = (found.affected, found.updated, found.deleted, found.inserted)
@@ -120,12 +120,12 @@ class DeltaMergeBuilder:
 
 
 def run_for_user(spark: SparkSession, command: Callable[[], T]) -> T:
-    """What a command gives that may be cancelled; its errors as users of Spark expect them."""
+    """Run a command that may be cancelled. Raises errors as users of Spark expect them."""
     return raising_for_user(cancellable(Gateway(spark))(command))
 
 
 def raising_for_user(command: Callable[[], T]) -> T:
-    """What a call gives; its errors as users of Spark expect them."""
+    """Run a call. Raises errors as users of Spark expect them."""
     try:
         return command()
     except DeltaError as error:
@@ -133,10 +133,10 @@ def raising_for_user(command: Callable[[], T]) -> T:
 
 
 def condition_of(given: Any) -> Column:
-    """A condition that is a Column or SQL.
+    """Convert a condition, which is a Column or SQL, to a Column.
 
     Raises:
-        TypeError: it is neither.
+        TypeError: the condition is neither.
     """
     if type(given) is str:
         return F.expr(given)
@@ -146,10 +146,10 @@ def condition_of(given: Any) -> Column:
 
 
 def own_columns(target: Target, column: Column, source: DataFrame | None = None) -> Column:
-    """A condition or a value of a user's, in which columns of the table's DataFrames go by their names.
+    """Replace the columns of the table's DataFrames in a user's condition or value by names, so that they resolve in the command.
 
     Args:
-        source: of a MERGE. A column that it has as well, because it was made from the table, stays what it is.
+        source: the source of a MERGE. A column that the source has too, because it was derived from the table, is not replaced.
     """
     if not target.frames:
         return column
@@ -164,15 +164,15 @@ def own_columns(target: Target, column: Column, source: DataFrame | None = None)
 
 
 def assignments_of(target: Target, given: Any, name: str, source: DataFrame | None = None) -> tuple[Assignment, ...]:
-    """A dictionary of values by columns.
+    """Convert a dictionary of values by column to assignments.
 
     Args:
-        name: what the dictionary is called in errors.
-        source: of a MERGE.
+        name: the dictionary's name in errors.
+        source: the source of a MERGE.
 
     Raises:
-        ValueError: None.
-        TypeError: anything else, or a key or a value that can be none.
+        ValueError: the dictionary is None.
+        TypeError: it is not a dictionary, or a key or a value has the wrong type.
     """
     if given is None:
         raise ValueError(f"{name} cannot be None")

@@ -1,6 +1,6 @@
-"""Enabling a Spark session: afterwards `delta` is a source that Spark finds by itself, in it and in every session made from it.
+"""Enables a Spark session: afterwards Spark finds the source `delta` in the session and in every session created from it.
 
-Nothing of PySpark is replaced but the function that converts Java's exceptions (`tahoe.spark.jvm.failures`).
+The only function of PySpark that is replaced is the conversion of Java exceptions (`tahoe.spark.jvm.failures`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tahoe.spark.writing.store_assignment import REFUSED
 
 JAVA_SOURCES = Path(__file__).parents[1] / "java"
 
-# Spark looks a catalog up by the name as it is written.
+# Spark looks catalogs up case-sensitively.
 PATH_CATALOGS = ("delta", "DELTA", "Delta")
 PATH_CATALOG_CLASS = "delta.Catalog"
 SESSION_CATALOG = "spark.sql.catalog.spark_catalog"
@@ -30,7 +30,7 @@ NO_PARSER = (
     "tahoe.sql(spark, text), and not with spark.sql(text)."
 )
 
-# A Spark whose analyser is built otherwise refuses what it has no rule for; what it reads and appends needs none of these.
+# If a Spark distribution's analyser lacks one of these fields, these statements are refused. Reads and appends need none of the rules.
 NO_RULES = "The analyser of this Spark session has no {field} that could be added to, so that Spark refuses {statements} on Delta tables."
 STATEMENTS_OF_RULES = {
     "hintResolutionRules": "ALTER TABLE ... ADD CONSTRAINT ... CHECK",
@@ -40,21 +40,21 @@ STATEMENTS_OF_RULES = {
 
 
 def enable(spark: SparkSession) -> SparkSession:
-    """Make Delta tables work in a session, and in those that are made from it: `spark = tahoe.enable(spark)`.
+    """Enable Delta tables in a session, and in sessions created from it: `spark = tahoe.enable(spark)`.
 
-    To call it again changes nothing. After `spark.stop()` a new session is enabled anew. A Spark Connect session gets `format("delta")`
-    through Python, with a warning that says what is slower and what is not there.
+    A second call changes nothing. After `spark.stop()`, enable the new session again. In a Spark Connect session, `format("delta")` works
+    through Python; a warning says what is slower and what is missing.
 
     Returns:
-        the session that was given.
+        the same session.
 
     Raises:
-        NoGatewayError: what was given is no session.
-        UnsupportedSparkVersionError: a version of Spark that tahoe does not know.
-        ReferenceJarPresentError: the class path has another source called delta.
+        NoGatewayError: the argument is not a session.
+        UnsupportedSparkVersionError: tahoe does not support this version of Spark.
+        ReferenceJarPresentError: the class path has another source with the name delta.
     """
     if is_connect(spark):
-        from tahoe.spark.api import connect, connect_commands  # noqa: PLC0415 - what a session with a JVM never needs
+        from tahoe.spark.api import connect, connect_commands  # noqa: PLC0415 - a session with a JVM never needs them
 
         connect.register(spark)
         connect_commands.watch(spark)
@@ -76,7 +76,7 @@ def enable(spark: SparkSession) -> SparkSession:
 
 
 def _install_quiet(gateway: Gateway) -> None:
-    """Spark's log leaves out the traces of what the user is told in a sentence; where the log is not Spark's own, it says all."""
+    """Keep the stack traces of refused rows and statements out of Spark's log, if Spark logs with Log4j; the user gets an error message."""
     with suppress(*JVM_ERRORS):
         gateway.java_class("delta.Quiet").install(REFUSED)
 
@@ -87,13 +87,13 @@ def is_connect(spark: object) -> bool:
 
 
 def _install_rules(gateway: Gateway) -> None:
-    """The rules of analysis and optimisation, here and in sessions made from this one."""
+    """Install the analyser and optimiser rules, in this session and in sessions created from it."""
     for field in gateway.java_class("delta.Rules").install(gateway.session):
         warnings.warn(NO_RULES.format(field=field, statements=STATEMENTS_OF_RULES[field]), stacklevel=3)
 
 
 def _install_parser(gateway: Gateway) -> None:
-    """The parser that knows our statements too, here and in sessions made from this one; the user's own stays beneath it."""
+    """Install the parser for Delta's statements, in this session and in sessions created from it. It delegates to the session's parser."""
     parser = gateway.java_class("delta.Parser")
     if parser.installed(gateway.session):
         return
@@ -106,7 +106,7 @@ def _install_parser(gateway: Gateway) -> None:
 
 
 def _install_functions(gateway: Gateway) -> None:
-    """table_changes and its like, here and in sessions made from this one."""
+    """Install the table functions (`FUNCTIONS`), in this session and in sessions created from it."""
     functions = gateway.java_class("delta.TableFunction")
     for name in FUNCTIONS:
         if not functions.installed(gateway.session, name):
@@ -114,7 +114,7 @@ def _install_functions(gateway: Gateway) -> None:
 
 
 def _install_catalogs(gateway: Gateway) -> None:
-    """Catalogs are settings; those of the shared state are what new sessions start with."""
+    """Set the catalogs, which are settings, in this session and in the shared state, which new sessions copy."""
     settings = {f"spark.sql.catalog.{name}": PATH_CATALOG_CLASS for name in PATH_CATALOGS}
     found = gateway.spark.conf.get(SESSION_CATALOG, None)
     if found in (None, "builtin", SESSION_CATALOG_CLASS, REFERENCE_CATALOG_CLASS):
@@ -132,18 +132,18 @@ def _install_catalogs(gateway: Gateway) -> None:
 
 
 def configure(spark_session_builder: SparkSession.Builder, extra_packages: list[str] | None = None) -> SparkSession.Builder:
-    """Let a builder make enabled sessions: `spark = tahoe.configure(SparkSession.builder).getOrCreate()`.
+    """Make a builder return enabled sessions: `spark = tahoe.configure(SparkSession.builder).getOrCreate()`.
 
-    It takes what the reference's `configure_spark_with_delta_pip` takes.
+    The arguments are those of the reference's `configure_spark_with_delta_pip`.
 
     Args:
         extra_packages: Maven coordinates for `spark.jars.packages`; Delta itself needs none.
 
     Returns:
-        the builder that was given.
+        the same builder.
 
     Raises:
-        TypeError: what was given is no builder.
+        TypeError: the argument is not a builder.
     """
     if not isinstance(spark_session_builder, SparkSession.Builder):
         raise TypeError(

@@ -1,6 +1,6 @@
-"""What the Java side asks of Python, one method each, as `delta.Python` declares them.
+"""Implements `delta.Python`: one method per question that Java asks.
 
-A method answers with a value or with a Java exception that stands for what was raised; nothing is decided here.
+A method returns a value, or a Java exception for the Python exception that was raised. This module makes no decisions.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ M = TypeVar("M", bound=Callable[..., Any])
 
 
 def _answering(method: M) -> M:
-    """Errors become answers."""
+    """Make a method return errors as Java exceptions."""
 
     @functools.wraps(method)
     def answer(self: Source, *arguments: Any) -> Any:
@@ -37,7 +37,7 @@ def _answering(method: M) -> M:
 
 
 class Source:
-    """The implementation of `delta.Python`. It holds the JVM and no session: each question comes with its own."""
+    """The implementation of `delta.Python`. It holds the JVM but no session: each question names its session, or the active one is used."""
 
     def __init__(self, jvm: JavaObject) -> None:
         self.jvm = jvm

@@ -1,7 +1,7 @@
-"""`tahoe.sql`: what `spark.sql` runs, and Delta's own statements, in sessions whose parser knows nothing of them.
+"""`tahoe.sql`: runs SQL, including Delta's own statements, in sessions whose parser does not know these statements.
 
-In an enabled session with a JVM, `spark.sql` knows them all. It is for the others: a Spark Connect session, and a Spark whose internals
-have moved.
+In an enabled session with a JVM, `spark.sql` runs all of them. `tahoe.sql` is for Spark Connect sessions, and for Spark distributions
+whose parser cannot be replaced.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ Args = Mapping[str, Any] | Sequence[Any] | None
 
 
 def sql(spark: SparkSession, sqlQuery: str, args: Args = None) -> DataFrame:  # noqa: N803  PySpark's name
-    """Run a statement of SQL, Spark's or Delta's own.
+    """Run an SQL statement, Spark's or Delta's own.
 
     Args:
         sqlQuery: the statement.
-        args: its parameters, by name or by position, as `spark.sql` takes them.
+        args: its parameters, by name or by position, as for `spark.sql`.
 
     Returns:
         as `spark.sql`: the rows of a query, or the result of a command that has been run.
 
     Raises:
-        StatementSyntaxError: it begins as a statement of Delta's, and is none.
-        UnsupportedOperationError: in a Spark Connect session, a statement that needs Spark's JVM.
+        StatementSyntaxError: the text starts like a Delta statement but does not parse.
+        UnsupportedOperationError: the statement needs Spark's JVM, and the session is a Spark Connect session.
     """
     if is_connect(spark):
         return raising_for_user(lambda: _over_connect(spark, sqlQuery, args))
@@ -64,20 +64,20 @@ def has_parser(gateway: Gateway) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """A statement with its parameters, in a session whose values only the server can compute."""
+    """A statement with its parameters, in a Spark Connect session. The server computes the values of its expressions."""
 
     spark: SparkSession
     text: str
     args: Args
 
     def value(self, expression: Expression) -> Any:
-        """What an expression is, as the server computes it."""
+        """The value of an expression, computed by the server."""
         row = self.spark.sql(f"SELECT {expression.text}", args=self._args_in(expression)).head()  # type: ignore[arg-type]
         assert row is not None  # there is one row
         return row[0]
 
     def _args_in(self, expression: Expression) -> Args:
-        """The parameters that stand in an expression; those that have no names go by their order in the statement."""
+        """The parameters of an expression. Unnamed parameters are selected by their position in the statement."""
         if self.args is None or isinstance(self.args, Mapping):
             return self.args
         places = [token.start for token in tokens_of(self.text) if token.is_symbol("?")]
@@ -85,7 +85,11 @@ class _Asked:
         return [value for place, value in zip(places, self.args, strict=False) if expression.start <= place < end] or None
 
     def count(self, expression: Expression) -> int:
-        """The whole number from 0 that an expression is."""
+        """The value of an integer expression that is not negative.
+
+        Raises:
+            InvalidOptionError: it is not an integer, or it is negative.
+        """
         found = self.value(expression)
         if not isinstance(found, int) or isinstance(found, bool) or found < 0:
             raise InvalidOptionError(option="LIMIT", value=expression.text, table="the statement", detail="it is a whole number from 0")
@@ -95,7 +99,7 @@ class _Asked:
         """The table that the statement names.
 
         Raises:
-            AnalysisException, NameOfAnotherKindError: there is none.
+            AnalysisException, NameOfAnotherKindError: there is no such table.
         """
         zone = self.spark.conf.get("spark.sql.session.timeZone") or "UTC"
         if name.expression is not None:

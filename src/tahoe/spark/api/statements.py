@@ -1,8 +1,8 @@
-"""Running the statements that Spark's parser does not know: from SQL text to a plan of Spark's, and from there to rows.
+"""Parses and runs Delta's own statements, which Spark's parser does not know.
 
-When a statement is parsed, it becomes a `delta.Statement`, which holds its text and, as expressions of Spark's, its values and its
-condition. Spark resolves the values with the plan and runs it once, as any command; then the text is read again, and done. What is never
-run, such as a statement that is explained, has left nothing here.
+A parsed statement becomes a `delta.Statement`: a command of Spark's that holds the text and, as Spark expressions, the values and the
+condition. Spark resolves the expressions with the plan and runs the command once. Running it parses the text again. No state is kept in
+between, so a statement that is only explained leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ NOTHING = StructType()
 
 
 def plan(gateway: Gateway, beneath: JavaObject, text: str, parameters: JavaObject | None) -> JavaObject | None:
-    """The plan of a statement of ours.
+    """Parse a Delta statement into a plan.
 
     Args:
-        beneath: the parser that knows everything else.
-        parameters: those of the query, a `ParameterContext`.
+        beneath: Spark's parser, for all other SQL.
+        parameters: the query's parameters, a `ParameterContext`.
 
     Returns:
-        None for any other SQL; what the parser beneath makes of a text that begins as a statement of ours, is none, and is its.
+        None for any other SQL. For text that starts like a Delta statement and only `beneath` can parse: the plan of `beneath`.
 
     Raises:
-        StatementSyntaxError: nobody can read it.
+        StatementSyntaxError: the text starts like a Delta statement, and neither parser can parse it.
     """
     written = substituted(gateway, text)
     try:
@@ -66,7 +66,7 @@ def plan(gateway: Gateway, beneath: JavaObject, text: str, parameters: JavaObjec
 
 
 def _refuse_in_script(text: str) -> None:
-    """Say of a script that Spark cannot parse why, if it is for a statement of ours that stands in it."""
+    """Refuse a script that contains a Delta statement, with an error that explains why Spark cannot parse it."""
     found = statement_in_script(text)
     if found is not None:
         words = found.text.split()
@@ -90,7 +90,7 @@ def _node(gateway: Gateway, beneath: JavaObject, text: str, parsed: Parsed, para
 
 
 def _expression(beneath: JavaObject, text: str, expression: Expression) -> JavaObject:
-    """An expression as Spark parses it. Blanks in place of what is before it make Spark's errors point at its place in the statement."""
+    """Parse an expression with Spark. The preceding text is replaced by blanks, so that Spark's errors have positions in the statement."""
     blanks = re.sub(r"[^\n]", " ", text[: expression.start])
     try:
         return beneath.parseExpression(blanks + expression.text)
@@ -102,7 +102,7 @@ def _expression(beneath: JavaObject, text: str, expression: Expression) -> JavaO
 
 
 def _place(error: JavaObject, expression: Expression) -> tuple[int, str]:
-    """Where Spark cannot read an expression, as near as it tells, and what stands there."""
+    """The position at which Spark cannot parse an expression, as precisely as Spark reports it, and the text at that position."""
     near = str(error.getMessageParameters().get("error") or "").strip("'")
     inside = expression.text.find(near) if near and near != "end of input" else -1
     return (expression.start + inside, near) if inside >= 0 else (expression.start + len(expression.text), "")
@@ -113,7 +113,7 @@ def _place(error: JavaObject, expression: Expression) -> tuple[int, str]:
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """A statement that runs: its session, the values of its expressions, and its condition."""
+    """The context of a statement that runs: its session, the values of its expressions, and its condition."""
 
     gateway: Gateway
     values: Mapping[Expression, Value]
@@ -123,7 +123,7 @@ class Given:
         """The table that a statement names.
 
         Raises:
-            TableNotFoundError, NotADeltaTableError: there is no such table.
+            TableNotFoundError, NotADeltaTableError: there is no such Delta table.
         """
         if name.path is not None:
             return DeltaTable.forPath(self.gateway.spark, name.path)
@@ -134,10 +134,10 @@ class Given:
         return DeltaTable.forName(self.gateway.spark, written) if path is None else DeltaTable.forPath(self.gateway.spark, path)
 
     def text(self, expression: Expression, what: str) -> str:
-        """The text that an expression is.
+        """The value of a string expression.
 
         Raises:
-            InvalidOptionError: it is none.
+            InvalidOptionError: it is not a string, or it is null.
         """
         found = self.values[expression]
         if not isinstance(found.type, StringType) or found.value is None:
@@ -145,10 +145,10 @@ class Given:
         return str(found.value)
 
     def count(self, expression: Expression, what: str) -> int:
-        """The whole number from 0 that an expression is.
+        """The value of an integer expression that is not negative.
 
         Raises:
-            InvalidOptionError: it is none.
+            InvalidOptionError: it is not an integer, it is negative, or it is null.
         """
         found = self.values[expression]
         if not isinstance(found.type, IntegralType) or found.value is None or found.value < 0:
@@ -157,10 +157,13 @@ class Given:
 
 
 def perform(gateway: Gateway, text: str, resolved: JavaObject, condition: JavaObject | None) -> JavaObject:
-    """Run a statement: its rows, as a Seq of Spark's.
+    """Run a statement.
 
     Args:
         text, resolved, condition: of a `delta.Statement`.
+
+    Returns:
+        its rows, as a Scala `Seq`.
     """
     parsed = parse(text)
     assert parsed is not None  # it was parsed before
@@ -175,11 +178,11 @@ def perform(gateway: Gateway, text: str, resolved: JavaObject, condition: JavaOb
 
 
 def run(statement: Statement, given: Given) -> DataFrame | None:
-    """Run a statement. Returns its rows; None where it has no columns.
+    """Run a statement. Returns its rows; None if it has no result columns.
 
     Raises:
-        OperationNotYetSupportedError: what it asks for is still to come.
-        DeltaAnalysisError: the table does not allow it.
+        OperationNotYetSupportedError: the statement is not supported yet.
+        DeltaAnalysisError: the table does not allow the statement.
     """
     return _HOW[type(statement)].run(statement, given)
 
@@ -210,10 +213,10 @@ def _sync_identity(statement: statements.SyncIdentity, given: Given) -> None:
 
 
 def _later(statement: Statement, given: Given) -> None:
-    """Say that it is still to come; where a statement needs a Delta table, it must be there."""
+    """Raise `OperationNotYetSupportedError`. A table that the statement needs as a Delta table must exist."""
     name = getattr(statement, "table", None) or getattr(statement, "source")  # noqa: B009  every statement has one of the two
     how = _HOW[type(statement)]
-    if isinstance(statement, statements.ConvertToDelta | statements.Clone):  # whose tables need not be Delta tables yet
+    if isinstance(statement, statements.ConvertToDelta | statements.Clone):  # their tables need not be Delta tables
         table = name.path or ".".join(name.parts) or name.expression.text
     else:
         table = given.table(name)._table.url
@@ -222,7 +225,7 @@ def _later(statement: Statement, given: Given) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _How:
-    """How a statement is called, the columns of its result, and who runs it."""
+    """The name of a statement, the columns of its result, and the function that runs it."""
 
     name: str
     columns: StructType
@@ -247,5 +250,5 @@ _HOW: Mapping[type[Any], _How] = {
 
 
 def name_of(statement: Statement) -> str:
-    """What a statement is called."""
+    """The name of a statement, such as DESCRIBE HISTORY."""
     return _HOW[type(statement)].name

@@ -1,6 +1,6 @@
-"""What a new table is to be: the methods of `DeltaTableBuilder`, and the generator of identity columns."""
+"""The definition of a new table: the methods of `DeltaTableBuilder`, and the generator of identity columns."""
 
-# ruff: noqa: N802, N803  the reference's names, and the errors that it raises for arguments
+# ruff: noqa: N802, N803  the names are the reference's
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tahoe.table.table import Table
 
 @dataclass(frozen=True)
 class IdentityGenerator:
-    """Numbers for an identity column: `start`, and `step` from one to the next."""
+    """The start and the step of an identity column's values."""
 
     start: int = 1
     step: int = 1
@@ -33,7 +33,7 @@ Creation: TypeAlias = Literal["create", "createIfNotExists", "replace", "createO
 
 
 class TableBuilder:
-    """Says how a table is made: its name or place, columns, partitioning, comment and properties; `execute` makes it."""
+    """The table's name or location, columns, partitioning, comment and properties. `DeltaTableBuilder.execute` creates the table."""
 
     def __init__(self, spark: SparkSession, creation: Creation) -> None:
         self._spark = spark
@@ -47,14 +47,14 @@ class TableBuilder:
         self._properties: dict[str, str] = {}
 
     def tableName(self, identifier: str) -> Self:
-        """A name in the session's catalog, with or without a database, or ``delta.`/data/t` ``."""
+        """Set the name: a name in the session's catalog, with or without a database, or ``delta.`/data/t` ``."""
         if type(identifier) is not str:
             _raise_type_error("Identifier must be str.", [identifier])
         self._name = identifier
         return self
 
     def location(self, location: str) -> Self:
-        """The folder of the table."""
+        """Set the folder of the table."""
         if type(location) is not str:
             _raise_type_error("Location must be str.", [location])
         self._location = location
@@ -75,12 +75,12 @@ class TableBuilder:
         generatedByDefaultAs: IdentityGenerator | None = None,
         comment: str | None = None,
     ) -> Self:
-        """One more column.
+        """Add a column.
 
         Args:
             dataType: a type, or its name in SQL.
-            generatedAlwaysAs: the SQL expression of a generated column, or the numbers of an identity column.
-            generatedByDefaultAs: the numbers of an identity column whose values may also be given.
+            generatedAlwaysAs: the SQL expression of a generated column, or the generator of an identity column.
+            generatedByDefaultAs: the generator of an identity column that also accepts explicit values.
         """
         if type(colName) is not str:
             _raise_type_error("Column name must be str.", [colName])
@@ -98,7 +98,7 @@ class TableBuilder:
         return self
 
     def addColumns(self, cols: StructType | list[StructField]) -> Self:
-        """The columns of a schema."""
+        """Add the columns of a schema."""
         if isinstance(cols, list):
             for col in cols:
                 if type(col) is not StructField:
@@ -110,29 +110,29 @@ class TableBuilder:
         return self
 
     def partitionedBy(self, *cols: str | list[str] | tuple[str, ...]) -> Self:
-        """The columns by which files are put into folders."""
+        """Set the partition columns."""
         self._partition_columns = column_names("Partitioning column must be str.", cols)
         return self
 
     def clusterBy(self, *cols: str | list[str] | tuple[str, ...]) -> Self:
-        """The columns by which the table is clustered; a name with dots is a field of a struct."""
+        """Set the clustering columns; a name with dots is a field of a struct."""
         self._clustering_columns = column_names("Clustering column must be str.", cols)
         return self
 
     def property(self, key: str, value: str) -> Self:
-        """A table property."""
+        """Set a table property."""
         if type(key) is not str or type(value) is not str:
             _raise_type_error("Key and value of property must be string.", [key, value])
         self._properties[key] = value
         return self
 
     def _make(self) -> tuple[Table, str | None]:
-        """Make the table, if it is to be made. Returns it, and the name that it has in the catalog."""
+        """Create or replace the table; `createIfNotExists` keeps an existing one. Returns the table, and its name in the catalog if any."""
         gateway = Gateway(self._spark)
         new = self._described(gateway)
         place = place_of(gateway, new)
         table = open_table(self._spark, place.url)
-        exists = table.exists() if new.name is None else place.is_known  # a table that is there may be given a name
+        exists = table.exists() if new.name is None else place.is_known  # an existing table may get a name
         if self._creation == "replace" and not exists:
             raise name_not_found(gateway, self._name) if self._name else TableNotFoundError(table=place.url)
         if self._creation == "create" and exists:
@@ -158,7 +158,7 @@ class TableBuilder:
 
 
 def _generation(always: str | IdentityGenerator | None, by_default: IdentityGenerator | None) -> dict[str, Any]:
-    """A column's metadata for where its values come from. Protocol: "Generated Columns", "Identity Columns"."""
+    """The metadata of a generated or identity column. Protocol: "Generated Columns", "Identity Columns"."""
     if always is not None and by_default is not None:
         raise ValueError("generatedByDefaultAs and generatedAlwaysAs cannot both be set.", [by_default, always])
     if by_default is not None:
@@ -185,7 +185,7 @@ def _identity(generator: IdentityGenerator, *, allow_explicit_insert: bool) -> d
 
 
 def column_names(message: str, cols: Sequence[str | list[str] | tuple[str, ...]]) -> tuple[str, ...]:
-    """Names given one by one, or as one list."""
+    """Column names, given as several arguments or as one list."""
     given: Sequence[Any] = cols[0] if len(cols) == 1 and isinstance(cols[0], list | tuple) else cols
     for name in given:
         if type(name) is not str:

@@ -1,6 +1,6 @@
-"""Functions that stand for a table in a query: table_changes('name', start [, end]) and table_changes_by_path('path', start [, end]).
+"""Table-valued functions: table_changes('name', start [, end]) and table_changes_by_path('path', start [, end]).
 
-Start and end are versions, or, as strings, dates or timestamps, times. The rows are those of option readChangeFeed.
+Start and end are versions, or times as strings, dates or timestamps. The rows are those of the option readChangeFeed.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from tahoe.spark.reading.change_feed import ENABLED_OPTIONS, END_TIMESTAMP, END_
 TABLE_CHANGES, TABLE_CHANGES_BY_PATH = FUNCTIONS = ("table_changes", "table_changes_by_path")
 
 _BOUNDARIES = (("start", START_VERSION, START_TIMESTAMP), ("end", END_VERSION, END_TIMESTAMP))
-_PATH = re.compile(r"/|[a-z][a-z0-9+.-]*:/", re.IGNORECASE)  # what no name begins with
+_PATH = re.compile(r"/|[a-z][a-z0-9+.-]*:/", re.IGNORECASE)  # no name begins like this
 _TIMES = ("timestamp", "timestamp_ntz", "date")
 
 
 def rows_of(gateway: Gateway, function: str, arguments: JavaObject) -> DataFrame:
-    """The changes of a table.
+    """The rows of a table's change data feed.
 
     Args:
         arguments: resolved expressions.
 
     Raises:
-        InvalidOptionError, ChangeBoundaryNullError: arguments that it does not take.
-        DeltaAnalysisError: the table cannot tell its changes in that range.
+        InvalidOptionError, ChangeBoundaryNullError: the arguments are invalid.
+        DeltaAnalysisError: the table has no change data for the range.
     """
     given = list(gateway.items(arguments.iterator()))
     if len(given) not in (2, 3):
@@ -49,14 +49,14 @@ def rows_of(gateway: Gateway, function: str, arguments: JavaObject) -> DataFrame
 
 
 def _readable(gateway: Gateway, expression: JavaObject) -> JavaObject:
-    """Times as texts, in the session's time zone."""
+    """Convert dates and timestamps to strings in the session's time zone."""
     if expression.dataType().catalogString() in _TIMES:
         return gateway.expression(gateway.column(expression).cast("string"))
     return expression
 
 
 def _option(function: str, table: str, value: Value, boundary: str, version: str, timestamp: str) -> str:
-    """The option of a reader that a start or an end is."""
+    """The reader option for a start or an end."""
     if value.value is None:
         raise ChangeBoundaryNullError(table=table, boundary=boundary)
     if isinstance(value.type, IntegralType):

@@ -1,1 +1,1 @@
-"""Statements that make, change and describe tables, and the names of tables."""
+"""Statements that create, alter and describe tables, and the names of tables."""

@@ -1,7 +1,6 @@
-"""What statements ask Spark's catalogs to change about a table, as changes of one transaction.
+"""ALTER TABLE: applies Spark's `TableChange`s to a table, in one transaction.
 
-`ALTER TABLE` in all its forms arrives as Spark's `TableChange`s, with names that Spark has found in the table. What they mean is decided by
-`tahoe.protocol.column_changes`.
+All forms of ALTER TABLE arrive as `TableChange`s, whose names Spark has resolved. `tahoe.protocol.column_changes` decides what they mean.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F  # noqa: N812  PySpark's users know it by this name
+from pyspark.sql import functions as F  # noqa: N812  the usual name in PySpark code
 
 from tahoe.errors import CheckConstraintViolatedError, ConstraintNotBooleanError, UnsupportedOperationError
 from tahoe.protocol.column_changes import COMMENT, ColumnChange, NewColumn, Path
@@ -48,23 +47,23 @@ from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.table import Table
 from tahoe.table.writing.transaction_builder import TransactionBuilder
 
-# Properties by which statements change what is no property.
+# Spark sends SET LOCATION and a change of the provider as changes of these properties, which are not table properties.
 _LOCATION, _PROVIDER = "location", "provider"
 
 
 def open_changes(spark: SparkSession, table: Table) -> TransactionBuilder:
-    """A transaction on a table, which looks at rows with Spark."""
+    """Open a transaction on a table, which checks existing rows with Spark."""
     return TransactionBuilder(table, engine=engine_of(spark), check=lambda snapshot, rule: check_rows(spark, snapshot, rule))
 
 
 def check_rows(spark: SparkSession, snapshot: Snapshot, constraint: Constraint) -> None:
-    """Refuse a condition that a row of a table does not satisfy: for which it is false, or null.
+    """Refuse a constraint that is false or null for an existing row.
 
     Raises:
-        CheckConstraintViolatedError: with the values of such a row that the condition names.
-        ConstraintNotBooleanError: it is no condition.
-        UnsupportedOperationError: there is a subquery in it: a constraint is about one row.
-        AnalysisException: Spark does not understand it.
+        CheckConstraintViolatedError: with the values of the constraint's columns in such a row.
+        ConstraintNotBooleanError: the expression is not boolean.
+        UnsupportedOperationError: the expression contains a subquery; a constraint is about one row.
+        AnalysisException: Spark cannot analyse the expression.
     """
     rows = spark.read.format("delta").option("versionAsOf", snapshot.version).load(snapshot.url)
     condition, gateway = F.expr(constraint.expression), Gateway(spark)
@@ -90,14 +89,14 @@ def check_rows(spark: SparkSession, snapshot: Snapshot, constraint: Constraint) 
 
 
 def alter(gateway: Gateway, target: JavaObject, given: Iterable[JavaObject]) -> None:
-    """Change a table as a statement asks, all of it in one commit.
+    """Apply all changes of a statement to a table, in one commit.
 
     Args:
         target: a `delta.DefinedTable`.
         given: Spark's `TableChange`s.
 
     Raises:
-        DeltaAnalysisError: a change that cannot be; nothing is changed then.
+        DeltaAnalysisError: one of the changes is invalid; the table is not changed.
     """
     changes = [table_change(gateway, change) for change in given]
     changes = [change for change in changes if not _set_location(gateway, target, change)]
@@ -110,7 +109,7 @@ def alter(gateway: Gateway, target: JavaObject, given: Iterable[JavaObject]) -> 
 
 
 def apply(open_: TransactionBuilder, changes: Sequence[TableChange]) -> None:
-    """Make the changes of a statement in a transaction: those of one kind together, as the statement says them together."""
+    """Apply the changes of a statement to a transaction. Changes of one kind are one operation."""
     properties = {change.name: change.value for change in changes if isinstance(change, SetProperty)}
     if properties:
         open_.set_properties(properties)
@@ -152,7 +151,7 @@ def _apply_single(open_: TransactionBuilder, change: TableChange) -> None:
             open_.drop_constraint(name, if_exists=if_exists)
         case OtherChange(kind):
             raise _unsupported(open_, f"ALTER TABLE ({kind})", "a Delta table has no such thing", "Leave it out.")
-        case _:  # one of those that are made together
+        case _:  # already applied together with its kind
             pass
 
 
@@ -171,7 +170,7 @@ def _new_column(change: AddColumn, table: str) -> NewColumn:
 
 
 def column_changes(updates: Iterable[UpdateColumn], *, table: str) -> list[ColumnChange]:
-    """One for each column, in the order in which the statement names them."""
+    """Combine the updates into one change per column, in the order of the statement."""
     found: dict[Path, ColumnChange] = {}
     for update in updates:
         found[update.path] = _updated(found.get(update.path, ColumnChange(path=update.path)), update, table)
@@ -197,7 +196,11 @@ def _updated(known: ColumnChange, update: UpdateColumn, table: str) -> ColumnCha
 
 
 def _set_location(gateway: Gateway, target: JavaObject, change: TableChange) -> bool:
-    """Whether a change is that of where a name leads, which is done then: the catalog knows it, and no log."""
+    """Apply SET LOCATION to the catalog's entry; the log has no location. Returns False for any other change.
+
+    Raises:
+        UnsupportedOperationError: the change sets another provider, the table has no name, or there is no Delta table at the location.
+    """
     if not isinstance(change, SetProperty) or change.name not in (_LOCATION, _PROVIDER):
         return False
     entry = target.v1Table()

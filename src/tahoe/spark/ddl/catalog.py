@@ -1,6 +1,6 @@
-"""Tables by name: what Spark's catalogs answer for delta.`path` and for the names of Delta tables in the session's catalog.
+"""Resolves delta.`path` and the names of Delta tables for Spark's catalogs.
 
-A catalog holds a table's name and location; schema and partitioning come from the log, of the version that is asked for.
+A catalog has a table's name and location. Schema and partitioning come from the log, at the requested version.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from tahoe.spark.jvm.types import visible_schema
 
 PROVIDER = "delta"
 
-# The version of which the catalog's statistics of a table were made. It is a property of the catalog's entry, not of the table.
+# A property of the catalog's entry, not of the table: the version for which the catalog's statistics were computed.
 ANALYZED_VERSION = "tahoe.analyzedVersion"
 SESSION_CATALOG = "spark_catalog"
 
 
 def entry(gateway: Gateway, location: str, at: str) -> JavaObject:
-    """A table as its log has it, at a version if one is asked for: a `delta.Entry`, for a path or for an entry of the session's catalog.
+    """Build the `delta.Entry` of a path or of an entry of the session's catalog, from the log at the requested or newest version.
 
     Raises:
-        TableNotFoundError, NotADeltaTableError: raised rather than answered, because Spark would look for files next.
+        TableNotFoundError, NotADeltaTableError: there is no Delta table. If this returned nothing instead, Spark would look for files.
     """
     target = target_of_catalog(session_moment(gateway), location, at)
     snapshot = remember(target.snapshot(open_table(gateway.spark, target.location)))
@@ -47,28 +47,28 @@ def entry(gateway: Gateway, location: str, at: str) -> JavaObject:
 
 
 def path_exists(gateway: Gateway, path: str) -> bool:
-    """Whether delta.`path` is a table."""
+    """Whether there is a Delta table at the path of delta.`path`."""
     return open_table(gateway.spark, target_of_path(session_moment(gateway), path).location).exists()
 
 
-# How many names an error shows where there are many.
+# An error shows at most this many names.
 _SHOWN_NAMES_MAX = 5
 
 
 @dataclass(frozen=True, slots=True)
 class NamedTable:
-    """A Delta table's place: its name, if it has one, and its location."""
+    """A Delta table's location, and its name if it has one."""
 
     name: str | None
     location: str
 
 
 def location_of(spark: SparkSession, name: str) -> str:
-    """The location of a Delta table by what a user calls it: a name of the session's catalog, or delta.`path`.
+    """The location of a Delta table, from a name in the session's catalog or delta.`path`.
 
     Raises:
-        TableNameNotFoundError: there is no such name.
-        NameOfAnotherKindError: it is another kind of table's, or a view's.
+        TableNameNotFoundError: the catalog does not have the name.
+        NameOfAnotherKindError: the name is of a view, or of a table that is not a Delta table.
     """
     gateway = Gateway(spark)
     parts = name_parts(gateway, name)
@@ -101,12 +101,12 @@ def name_not_found(gateway: Gateway, name: str) -> TableNameNotFoundError:
 
 
 def name_parts(gateway: Gateway, name: str) -> list[str]:
-    """A name in parts, as the session's parser reads it."""
+    """The parts of a name, as the session's parser reads it."""
     return [str(part) for part in gateway.items(gateway.session.sessionState().sqlParser().parseMultipartIdentifier(name).iterator())]
 
 
 def qualified_name(spark: SparkSession, name: str) -> list[str]:
-    """The catalog, the database and the name of a table; nothing where the name is delta.`path`."""
+    """The catalog, the database and the name of a table; empty for delta.`path`."""
     parts = name_parts(Gateway(spark), name)
     if path_of(parts) is not None:
         return []
@@ -115,7 +115,7 @@ def qualified_name(spark: SparkSession, name: str) -> list[str]:
 
 
 def catalog_table(gateway: Gateway, parts: list[str]) -> JavaObject | None:
-    """A table or view of the session's catalog, as the catalog describes it; None where there is none of that name."""
+    """The `CatalogTable` of a table or view in the session's catalog; None if the catalog does not have the name."""
     catalog = session_catalog(gateway)
     names = _in_session_catalog(parts)
     if names is None:
@@ -125,19 +125,19 @@ def catalog_table(gateway: Gateway, parts: list[str]) -> JavaObject | None:
 
 
 def _in_session_catalog(parts: list[str]) -> list[str] | None:
-    """A name without the catalog: of the table, after its database if that is named; None where it is in another catalog."""
+    """The parts of a name without the session catalog; None if the name is in another catalog."""
     names = parts[1:] if len(parts) == 3 and parts[0].lower() == SESSION_CATALOG else parts
     return names if len(names) <= 2 else None
 
 
 def defined_table(gateway: Gateway, plan: JavaObject) -> JavaObject | None:
-    """The `delta.DefinedTable` that a statement is about; None where it is about no table of ours."""
+    """The `delta.DefinedTable` that a statement is about; None if it is not about a Delta table."""
     table = resolved_table_in(gateway, plan)
     return table if table is not None and our_class(table) == "DefinedTable" else None
 
 
 def is_delta(table: JavaObject) -> bool:
-    """Whether a `CatalogTable` is ours."""
+    """Whether a `CatalogTable` is a Delta table."""
     provider = table.provider()
     return bool(provider.isDefined() and provider.get().lower() == PROVIDER)
 
@@ -146,11 +146,11 @@ _PATH = re.compile(r"delta\.`((?:[^`]|``)+)`", re.IGNORECASE)
 
 
 def path_of(parts: Sequence[str]) -> str | None:
-    """The path of a name in parts, where it is ``delta.`path` ``; None for another name."""
+    """The path of ``delta.`path` ``, given as the parts of a name; None for any other name."""
     return parts[1] if len(parts) == 2 and parts[0].lower() == PROVIDER and "/" in parts[1] else None
 
 
 def path_in(identifier: str) -> str | None:
-    """The path of ``delta.`path` ``; None for another identifier."""
+    """The path of ``delta.`path` ``, given as text; None for any other identifier."""
     found = _PATH.fullmatch(identifier.strip())
     return found[1].replace("``", "`") if found else None

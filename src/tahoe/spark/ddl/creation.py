@@ -1,7 +1,7 @@
-"""Making tables, by name or by path: in SQL, with `saveAsTable`, and with the builder of `DeltaTable`.
+"""Creates tables by name or by path: for SQL, `saveAsTable`, and the builder of `DeltaTable`.
 
-The table is made in its folder first, in one commit, with its rows if there are any; then its name is entered in the session's catalog.
-Schema, partitioning and properties are in the log only, so that the entry cannot disagree with them.
+The first step creates the table in its folder, in one commit, together with any rows. The second step adds its name to the session's
+catalog. Schema, partitioning and properties are only in the log, so that the catalog entry cannot contradict them.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ from tahoe.table.writing.write_request import WriteRequest
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewTable:
-    """What a statement says of a table.
+    """The table that a statement defines.
 
     Attributes:
-        name: a `TableIdentifier` of the session's catalog; None for a table that is only a path.
-        location: where its folder is; None leaves that to the catalog.
-        schema: the columns; empty where the rows or the folder say what they are.
+        name: a `TableIdentifier` of the session's catalog; None for a table without a name, which has only a path.
+        location: the table's folder; None lets the catalog choose it.
+        schema: the columns; empty if they come from the rows or from an existing table in the folder.
         options: of the catalog's entry.
     """
 
@@ -64,15 +64,16 @@ class NewTable:
 
 
 def make_table(gateway: Gateway, new: NewTable, *, replaces: bool) -> None:
-    """CREATE TABLE, REPLACE TABLE, CREATE OR REPLACE TABLE, without rows.
+    """Run CREATE TABLE, REPLACE TABLE or CREATE OR REPLACE TABLE, without rows.
 
     Args:
-        replaces: a table that is there is made anew, keeping its history. Without it, one that is in the folder gets the name, if what is
-            said of it is so.
+        replaces: replace an existing table and keep its history. If False, an existing table in the folder gets the name, provided that it
+            agrees with the statement.
 
     Raises:
-        TableNotFoundError: nothing is said of the columns, and there is no table in the folder to tell them.
-        DeltaAnalysisError: the columns, the partitioning or the properties are none that a table can have, or not those of the one there.
+        TableExistsError: there is a table at the path, `replaces` is False, and the statement gives no name.
+        TableNotFoundError: the statement declares no columns, and the folder has no table that has them.
+        DeltaAnalysisError: the columns, partitioning or properties are invalid, or differ from those of the existing table.
     """
     place = place_of(gateway, new)
     table = open_table(gateway.spark, place.url)
@@ -92,13 +93,14 @@ def make_table(gateway: Gateway, new: NewTable, *, replaces: bool) -> None:
 
 
 def make_table_of(gateway: Gateway, new: NewTable, rows: DataFrame, options: Mapping[str, str], *, replaces: bool) -> None:
-    """CREATE TABLE AS SELECT, its REPLACE forms, `saveAsTable` of a new table or with mode overwrite: table and rows in one commit.
+    """Create a table with its rows in one commit: CREATE TABLE AS SELECT, its REPLACE forms, and `saveAsTable` of a new table or with
+    mode overwrite.
 
     Args:
         options: of the writer.
 
     Raises:
-        as `make_table`; WriteFailedError: the job failed, and there is no table, or the old one as it was.
+        as `make_table`; WriteFailedError: the job failed. No table was created, and an old table is unchanged.
     """
     place = place_of(gateway, new)
     create_as_select(
@@ -118,7 +120,7 @@ def make_table_of(gateway: Gateway, new: NewTable, rows: DataFrame, options: Map
 
 
 def declared_schema(gateway: Gateway, columns: JavaObject, *, table: str) -> Struct:
-    """Columns as a statement declares them, Spark's StructType; char and varchar are strings that remember their length.
+    """The columns that a statement declares, from Spark's StructType; char and varchar become strings with their length in the metadata.
 
     Raises:
         UnsupportedDataTypeError: a type that Delta cannot hold.
@@ -127,7 +129,9 @@ def declared_schema(gateway: Gateway, columns: JavaObject, *, table: str) -> Str
 
 
 def named_or_path(gateway: Gateway, name: str) -> tuple[JavaObject | None, str | None]:
-    """What a user calls a table: a `TableIdentifier` of the session's catalog, or the location in delta.`path`; the other one is None."""
+    """Resolve a user's name of a table to a `TableIdentifier` of the session's catalog, or to the location in delta.`path`; the other
+    value is None.
+    """
     parts = name_parts(gateway, name)
     path = path_of(parts)
     if path is not None:
@@ -138,13 +142,13 @@ def named_or_path(gateway: Gateway, name: str) -> tuple[JavaObject | None, str |
 
 
 def make_table_like(gateway: Gateway, source: NewTable, new: NewTable, *, if_not_exists: bool) -> None:
-    """CREATE TABLE LIKE: a table without rows that is what another one is.
+    """Run CREATE TABLE LIKE: create an empty table with the definition of another table.
 
     Args:
-        new: its name or place, and the properties that the statement gives.
+        new: the new table's name or location, and the properties that the statement gives.
 
     Raises:
-        TableExistsError: there is one of that name, or at that place.
+        TableExistsError: a table with that name or at that location exists.
     """
     exists = (
         open_table(gateway.spark, place_of(gateway, new).url).exists()
@@ -160,7 +164,7 @@ def make_table_like(gateway: Gateway, source: NewTable, new: NewTable, *, if_not
 
 
 def described_by(snapshot: Snapshot) -> NewTable:
-    """What a statement would say that makes a table like a version of one."""
+    """The definition of a new table that is like a snapshot."""
     schema = map_fields(
         without_mapping(snapshot.schema), lambda f: replace(f, metadata={k: v for k, v in f.metadata.items() if k != TYPE_CHANGES})
     )
@@ -174,7 +178,9 @@ def described_by(snapshot: Snapshot) -> NewTable:
 
 
 def made_with(snapshot: Snapshot) -> dict[str, str]:
-    """The properties that a statement needs for a table to come out as this one is; writers keep the others."""
+    """The properties that a statement needs to create a table like a snapshot, with the same protocol. Properties that writers maintain
+    are left out.
+    """
     own = {n: v for n, v in snapshot.properties.items() if (known := find_property(n)) is None or not known.is_internal}
     protocol = snapshot.protocol
     if protocol.writer_version < WRITER_VERSION_FEATURES:
@@ -184,7 +190,7 @@ def made_with(snapshot: Snapshot) -> dict[str, str]:
 
 
 def qualified_name(gateway: Gateway, identifier: JavaObject) -> JavaObject:
-    """What a catalog's `Identifier` names, as a `TableIdentifier` of the session's catalog, with its database."""
+    """Convert a catalog's `Identifier` to a `TableIdentifier` of the session's catalog, with its database."""
     namespace = list(identifier.namespace())
     name = table_identifier(gateway, identifier.name(), namespace[-1] if namespace else None)
     return session_catalog(gateway).qualifyIdentifier(name)
@@ -195,7 +201,7 @@ def qualified_name(gateway: Gateway, identifier: JavaObject) -> JavaObject:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a table is or will be; `is_known` where the catalog has it."""
+    """Where a table is or will be. `is_known`: the catalog has the table."""
 
     url: str
     is_external: bool
@@ -203,7 +209,7 @@ class Place:
 
 
 def place_of(gateway: Gateway, new: NewTable) -> Place:
-    """Where a table is, or will be: where the catalog has it, where the statement says, or where the catalog puts new tables."""
+    """Where a table is or will be: its location in the catalog, else the statement's location, else the catalog's default."""
     if new.name is None:
         assert new.location is not None
         return Place(qualified(gateway, new.location), is_external=True, is_known=False)
@@ -229,7 +235,9 @@ def _check_replaceable(known: JavaObject, url: str, given: str | None) -> None:
 
 
 def _check_same(table: Table, new: NewTable) -> None:
-    """What a statement says of a table that is there already must be so; with the columns it says how they are laid out, too."""
+    """Refuse a statement that contradicts an existing table. A statement that declares columns must also agree on partitioning and
+    clustering.
+    """
     snapshot, says_columns = table.snapshot(), bool(new.schema.fields)
     if says_columns and [(f.name, f.type) for f in new.schema] != [(f.name, f.type) for f in snapshot.schema]:
         raise _is_other(table, f"the statement says {new.schema}, and the table has {snapshot.schema}")
@@ -274,7 +282,7 @@ def _request(gateway: Gateway, table: Table, new: NewTable, operation: str) -> W
 
 
 def _enter(gateway: Gateway, new: NewTable, place: Place) -> None:
-    """Enter the table's name in the catalog, where it has one and is not there yet."""
+    """Add the table's name to the catalog if the catalog does not have it yet; otherwise refresh the catalog's entry."""
     if new.name is None:
         return
     catalog = session_catalog(gateway)

@@ -1,7 +1,7 @@
-"""Statements of Spark's own that would damage a Delta table, or pretend to change it, are refused before they run.
+"""Refuses Spark's own statements that would damage a Delta table or only seem to change it, before they run.
 
-Spark knows a table's folder as a folder of Parquet files, and the catalog's entry as the table. What writes files there or changes only
-the entry goes past the log.
+To Spark, a table's folder is a folder of Parquet files, and the catalog's entry is the table. Statements that write files there, or that
+change only the entry, bypass the log.
 """
 
 from __future__ import annotations
@@ -38,8 +38,9 @@ _SERDE = _Refusal("SET SERDE", _ENTRY_ONLY, "A Delta table has no serde.")
 
 _STATEMENT = "Use the statement in spark.sql, on the table's name or on delta.`path`."
 
-# Commands on a table by its name, which Spark makes for tables of its own session catalog. Those that are not here do no harm: DROP TABLE,
-# DESCRIBE, ... For most of them our catalogs have an answer of their own, so that only a program that makes such a plan comes here.
+# Spark's legacy (V1) commands, which address a table by its name in the session catalog. Commands that are not listed do no harm: DROP
+# TABLE, DESCRIBE, ... For most of the listed statements our catalogs make Spark plan other commands, so that only a program that builds
+# these plans itself is refused here.
 _ON_NAMES: Mapping[str, _Refusal] = {
     "LoadDataCommand": _LOAD,
     "RepairTableCommand": _REPAIR,
@@ -57,7 +58,7 @@ _ON_NAMES: Mapping[str, _Refusal] = {
     "AnalyzePartitionCommand": _Refusal("ANALYZE TABLE", _ENTRY_ONLY, "Statistics are in the log."),
 }
 
-# Plans on what our catalogs answer. Spark itself would refuse most of them, in words about its own interfaces.
+# Plans on the tables that our catalogs return. Spark would refuse most of them too, but its messages are about its own interfaces.
 _ON_TABLES: Mapping[str, _Refusal] = {
     "LoadData": _LOAD,
     "RepairTable": _REPAIR,
@@ -75,7 +76,7 @@ _TO_FOLDERS = 'Write with format("delta"), or to another folder.'
 
 
 def check(gateway: Gateway, name: str, plan: JavaObject) -> None:
-    """Refuse a command that would do damage.
+    """Refuse a command that would damage a Delta table.
 
     Args:
         name: the simple name of the command's class.
@@ -126,7 +127,7 @@ _WITHOUT_STREAMS: Mapping[str, str] = {
 
 
 def refuse_stream(operation: str, table: str | None) -> None:
-    """Refuse to read or to write a table as a stream.
+    """Refuse to read or write a table as a stream.
 
     Args:
         table: its path or name, if there is one.
@@ -151,12 +152,12 @@ def _directory(gateway: Gateway, plan: JavaObject) -> JavaObject | None:
 
 
 def _new_table(gateway: Gateway, plan: JavaObject) -> JavaObject | None:
-    """The folder of a table that a command creates; a new managed table's is checked by Spark to be empty."""
+    """The folder of a non-Delta table that a command creates; None for a managed table, whose folder Spark requires to be empty."""
     return None if is_delta(plan.table()) else _path_of(gateway, plan.table().storage().locationUri())
 
 
 def _new_location(gateway: Gateway, plan: JavaObject) -> JavaObject | None:
-    """Where another table's name is made to point; a Delta table's may only be made to point at another Delta table."""
+    """The new location of a non-Delta table. The new location of a Delta table must have a Delta table."""
     location = folder(gateway, plan.location())
     name = plan.tableName()
     if not is_delta(session_catalog(gateway).getTableMetadata(name)):
@@ -184,7 +185,7 @@ _FOLDERS: Mapping[str, Callable[[Gateway, JavaObject], JavaObject | None]] = {
 
 
 def _check_folder(gateway: Gateway, written: JavaObject, name: str) -> None:
-    """Refuse a folder that is a Delta table's or lies inside one."""
+    """Refuse a folder that is, or is inside, the folder of a Delta table."""
     system = written.getFileSystem(gateway.session.sessionState().newHadoopConf())
     here = system.makeQualified(written)
     while here is not None:

@@ -1,5 +1,6 @@
-"""What statements tell of a table: its properties, and the statement that makes it again. The log is asked, and the catalog only for what
-the log does not know.
+"""Answers SHOW and DESCRIBE statements: a table's properties, SHOW TABLE EXTENDED and SHOW CREATE TABLE.
+
+The answers come from the log, and from the catalog only if the log does not have them.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _CLUSTERING_COLUMNS = "clusteringColumns"
 
 
 def properties(gateway: Gateway, target: JavaObject) -> JavaObject:
-    """The properties of a table as Spark's statements show them, with the protocol's, and those under which they find what else there is.
+    """The properties of a table for Spark's statements, with the protocol's, and the reserved ones, such as the location.
 
     Args:
         target: a `delta.DefinedTable`.
@@ -34,7 +35,7 @@ def properties(gateway: Gateway, target: JavaObject) -> JavaObject:
 
 
 def table_properties(snapshot: Snapshot) -> dict[str, str]:
-    """The table's own properties, and its protocol as properties."""
+    """The table's own properties, and its protocol in the form of properties."""
     protocol = snapshot.protocol
     listed = (protocol.reader_features or frozenset()) | (protocol.writer_features or frozenset())
     return {
@@ -59,7 +60,7 @@ def _reserved(target: JavaObject, snapshot: Snapshot) -> dict[str, str]:
 
 
 def tables_extended(gateway: Gateway, plan: JavaObject) -> list[JavaObject]:
-    """The rows of SHOW TABLE EXTENDED: Spark's, with what it tells of our tables put right, of whose columns the catalog has no copy.
+    """The rows of SHOW TABLE EXTENDED: Spark's rows, with those of Delta tables replaced, because the catalog does not have their columns.
 
     Args:
         plan: Spark's `ShowTablesCommand`.
@@ -73,7 +74,7 @@ def tables_extended(gateway: Gateway, plan: JavaObject) -> list[JavaObject]:
         if not is_temporary and is_delta(catalog.getTableMetadata(table)):
             try:
                 found = names.loadTable(identifier(gateway, [namespace], name))
-            except JVM_ERRORS:  # its folder is gone, which must not hide the other tables
+            except JVM_ERRORS:  # the table's folder may be deleted, which must not hide the other tables
                 rows.append(row)
                 continue
             row = gateway.row(namespace, name, is_temporary, found.v1Table().simpleString() + "\n")
@@ -81,11 +82,11 @@ def tables_extended(gateway: Gateway, plan: JavaObject) -> list[JavaObject]:
     return rows
 
 
-# --- the statement that makes it
+# --- SHOW CREATE TABLE
 
 
 def create_statement(gateway: Gateway, target: JavaObject) -> str:
-    """A statement that makes a table like this one, without its rows, where it is run again."""
+    """The statement that creates a table like this one, without its rows."""
     snapshot = open_table(gateway.spark, target.url()).snapshot()
     entry = target.v1Table()
     is_named = session_catalog(gateway).tableExists(entry.identifier())
@@ -106,7 +107,7 @@ def create_statement(gateway: Gateway, target: JavaObject) -> str:
 
 
 def text(value: str) -> str:
-    """A text as SQL has it."""
+    """An SQL string literal."""
     return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 

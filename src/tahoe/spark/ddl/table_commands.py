@@ -1,8 +1,9 @@
-"""Statements of Spark's own about a table that bring no rows, run by the log's rules: properties, comments, TRUNCATE, constraints, SHOW
-CREATE TABLE; and ANALYZE, whose statistics stay in Spark's catalog and count for the version that they were made of.
+"""Runs Spark's own statements on Delta tables that write no rows: properties, comments, TRUNCATE, constraints, SHOW CREATE TABLE, ANALYZE.
 
-Our catalogs answer such statements with a `delta.DefinedTable`, for which Spark has one class of each. The commands for tables of its own
-session catalog come only where a program makes them itself, and are refused (`guard`).
+ANALYZE stores its statistics in Spark's catalog, together with the version for which they hold.
+
+Our catalogs answer such statements with a `delta.DefinedTable`, for which Spark plans one class of command per statement. Spark's legacy
+(V1) commands arrive only if a program builds them itself, and are refused (`guard`).
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from tahoe.table.writing import alter
 
 
 def altered(gateway: Gateway, name: str, plan: JavaObject) -> JavaObject | None:
-    """The `delta.DefinedTable` that a plan is about; None where it is no such statement, or another table's.
+    """The `delta.DefinedTable` that a plan is about; None for other statements and for tables that are not Delta tables.
 
     Args:
         name: the simple name of the plan's class.
@@ -30,7 +31,7 @@ def altered(gateway: Gateway, name: str, plan: JavaObject) -> JavaObject | None:
 
 
 def run(gateway: Gateway, name: str, plan: JavaObject) -> tuple[str, JavaObject]:
-    """Run a statement that `altered` has found; the answer is the table's url, and the rows of the result."""
+    """Run a statement for which `altered` returns a table. Returns the table's url and the result rows."""
     target = altered(gateway, name, plan)
     assert target is not None
     table = open_table(gateway.spark, target.url())
@@ -62,7 +63,7 @@ def _truncate_partition(gateway: Gateway, target: JavaObject, table: Table, plan
 
 
 def _refresh(gateway: Gateway, target: JavaObject, _: Table, __: JavaObject) -> None:
-    """What is cached of the table is read anew, as after every statement here."""
+    """Refresh the catalog's entry. The caller refreshes Spark's cache, as after every statement here."""
     catalog, name = session_catalog(gateway), target.v1Table().identifier()
     if catalog.tableExists(name):
         catalog.refreshTable(name)
@@ -93,7 +94,7 @@ def _name_of(gateway: Gateway, target: JavaObject) -> JavaObject:
 
 
 def _analyze(gateway: Gateway, table: Table, plan: JavaObject) -> None:
-    """Spark computes; the size is that of the files that the version has, where Spark counts all that are in the folder."""
+    """Let Spark compute the statistics, then set the size to that of the version's live files; Spark counts all files in the folder."""
     snapshot = table.snapshot()
     plan.run(gateway.session)
     catalog = session_catalog(gateway)

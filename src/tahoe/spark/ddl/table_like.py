@@ -1,6 +1,6 @@
-"""CREATE TABLE LIKE: what a plan of Spark's asks for, where a Delta table is to be made.
+"""CREATE TABLE LIKE for Delta tables: translates Spark's plan into a new table.
 
-Spark copies the catalog's entry, which of our tables says nothing, and makes no table.
+Spark would copy only the catalog's entry, which has no schema of a Delta table, and would create no table.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from tahoe.spark.jvm.hadoop_store import url_of_uri
 from tahoe.spark.jvm.plans import kind_of
 from tahoe.spark.jvm.table_cache import open_table
 
-# The second is where Spark has no class for tables of any catalog, or where the other table is one of its own.
+# Spark plans the second one if it has no V2 command, or if the source is a table of its own session catalog.
 PLANS = frozenset({"CreateTableLike", "CreateTableLikeCommand"})
 
 
 def is_ours(gateway: Gateway, plan: JavaObject) -> bool:
-    """Whether CREATE TABLE LIKE makes a Delta table: it says so, or says nothing and the other table is one.
+    """Whether CREATE TABLE LIKE creates a Delta table: USING names Delta, or there is no USING and the source is a Delta table.
 
     Raises:
-        UnsupportedOperationError: a table of another format that is to be like a Delta table, whose columns Spark would not find.
+        UnsupportedOperationError: USING names another format, and the source is a Delta table, whose columns Spark would not find.
     """
     provider = plan.provider()
     if provider.isDefined() and provider.get().lower() == PROVIDER:
@@ -36,7 +36,7 @@ def is_ours(gateway: Gateway, plan: JavaObject) -> bool:
 
 
 def _source_of(gateway: Gateway, plan: JavaObject) -> tuple[str | None, JavaObject | None]:
-    """What the new table is to be like: the url of a Delta table, or else the `CatalogTable` of another."""
+    """The source table: the url of a Delta table, or else the `CatalogTable` of another table."""
     if kind_of(plan) == "CreateTableLike":
         source = plan.source()
         if kind_of(source) != "ResolvedTable":
@@ -54,12 +54,12 @@ def _source_of(gateway: Gateway, plan: JavaObject) -> tuple[str | None, JavaObje
 
 
 def _path_of(name: JavaObject) -> str | None:
-    """The path that a `TableIdentifier` is."""
+    """The path of a `TableIdentifier` like delta.`path`; None for any other."""
     return path_of([str(name.database().get()), str(name.table())]) if name.database().isDefined() else None
 
 
 def _named(gateway: Gateway, identifier: JavaObject) -> JavaObject | None:
-    """The `CatalogTable` of a table or view of the session's catalog; None where it is another catalog's."""
+    """The `CatalogTable` of a table or view of the session's catalog; None for a name in another catalog."""
     namespace = list(identifier.namespace())
     if len(namespace) > 1:
         return None
@@ -88,7 +88,7 @@ def create(gateway: Gateway, plan: JavaObject) -> None:
 
 
 def _like(gateway: Gateway, plan: JavaObject) -> NewTable:
-    """The name and place that CREATE TABLE LIKE gives, and its properties."""
+    """The name, location and properties that CREATE TABLE LIKE gives to the new table."""
     properties = gateway.dict(plan.properties())
     if kind_of(plan) == "CreateTableLikeCommand":
         target, uri = plan.targetTable(), plan.fileFormat().locationUri()

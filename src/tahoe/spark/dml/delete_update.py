@@ -1,7 +1,7 @@
-"""DELETE and UPDATE: the rows for which a condition is true go, or get other values.
+"""DELETE and UPDATE of the rows for which a condition is true.
 
-The condition is evaluated once, on the columns that it names and in the files that partition values and statistics leave; with deletion
-vectors no other row is written. Paper §4.2; protocol "Deletion Vectors", "Change Data Files".
+The condition is evaluated once, on the columns that it names, in the files that skipping leaves. With deletion vectors, only changed rows
+are written. Paper §4.2; protocol "Deletion Vectors", "Change Data Files".
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F  # noqa: N812  PySpark's users know it by this name
+from pyspark.sql import functions as F  # noqa: N812  the usual name in PySpark code
 
 from tahoe.errors import WriteFailedError
 from tahoe.protocol.actions import Add
@@ -36,17 +36,17 @@ DELETE, UPDATE = "DELETE", "UPDATE"
 
 _OLD = "__tahoe_old"
 
-# Rows with new values are kept between finding and writing them, which saves to find them twice, where they cannot be many for those who
-# compute: the files that may hold them have at most so many bytes for each core.
+# Updated rows are materialised between finding and writing them, so that they are found only once, if the files that may contain them
+# have at most this many bytes per core.
 _KEPT_BYTES_PER_CORE = 2 << 30
 
-# They come from everywhere, and so would make a small file for each part of the table that was read.
+# Materialised rows are coalesced to about this many rows per task. Otherwise each task that has read some would write a small file.
 _ROWS_PER_TASK = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delete:
-    """DELETE FROM target WHERE condition; all rows where there is none."""
+    """DELETE FROM target WHERE condition; all rows without a condition."""
 
     target: Target
     condition: Column | None = None
@@ -54,7 +54,7 @@ class Delete:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Update:
-    """UPDATE target SET assignments WHERE condition; all rows where there is none."""
+    """UPDATE target SET assignments WHERE condition; all rows without a condition."""
 
     target: Target
     assignments: tuple[Assignment, ...]
@@ -68,11 +68,11 @@ def delete(command: Delete) -> int:
     """Delete rows.
 
     Returns:
-        how many were deleted; -1 where whole files went of which the log does not tell how many rows they had.
+        how many rows were deleted; -1 if whole files without a row count in the log were removed.
 
     Raises:
-        AnalysisException, DeltaAnalysisError: before any work, where the condition or the table does not allow it.
-        DeltaConcurrentModificationException: another writer was first, and it matters.
+        AnalysisException, DeltaAnalysisError: before any work, if the condition is invalid or the table does not allow the DELETE.
+        DeltaConcurrentModificationException: a concurrent commit conflicts.
     """
     with RowChange(command.target) as change:
         if change.is_recorded:
@@ -87,7 +87,7 @@ def delete(command: Delete) -> int:
 
 
 def _delete_files(change: RowChange, files: list[Add], reads: Reads, predicates: list[str]) -> int:
-    """Remove whole files, which their statistics tell the rows of."""
+    """Remove whole files. Returns the number of deleted rows from their statistics; -1 if unknown."""
     change.remove(files)
     counts = [alive_records(file) for file in files]
     deleted = -1 if None in counts else sum(count for count in counts if count is not None)
@@ -116,14 +116,14 @@ def _delete_rows(change: RowChange, search: Search) -> int:
 
 
 def update(command: Update) -> int:
-    """Give rows other values.
+    """Update rows.
 
     Returns:
-        how many rows got them, those among them whose values were the same before.
+        how many rows were updated, including rows whose values did not change.
 
     Raises:
-        AnalysisException, DeltaAnalysisError: before any work, where the condition, a value or the table does not allow it.
-        DeltaConcurrentModificationException: another writer was first, and it matters.
+        AnalysisException, DeltaAnalysisError: before any work, if the condition or a value is invalid or the table does not allow it.
+        DeltaConcurrentModificationException: a concurrent commit conflicts.
     """
     with RowChange(command.target) as change:
         search = Search(change, F.lit(True) if command.condition is None else command.condition)
@@ -150,14 +150,14 @@ Values: TypeAlias = Mapping[tuple[str, ...], Column]
 
 
 def _updated(change: RowChange, rows: DataFrame, values: Values) -> DataFrame:
-    """The rows with their new values, their positions, and where a change feed asks for them, their old values."""
+    """The rows with their new values and positions; with a change data feed, also their old values."""
     columns = new_values(values, change.schema, change.schema, lambda name: F.col(quoted(name)))
     old = [F.struct(*columns_of(without_void(change.schema))).alias(_OLD)] if change.has_feed else []
     return rows.select(*columns, *change.kept_by_update(), F.col(PLACE), *old)
 
 
 def _found(change: RowChange, search: Search, planned: DataFrame, values: Values) -> tuple[Completed | None, Positions]:
-    """The rows with new values, None where there are none, and where they are."""
+    """The updated rows (None if there are none) and their positions."""
     is_cheap = search.is_ruled_out or search.is_about_partitions
     stored = None if is_cheap else _stored(change, planned, values)
     if stored is not None and 0 < search.size_bytes(stored.rows) <= _KEPT_BYTES_PER_CORE * change.parallelism:
@@ -171,12 +171,12 @@ def _found(change: RowChange, search: Search, planned: DataFrame, values: Values
         return None, positions
     again = change.flagged(search.again(sorted(positions.rows)), positions).where(F.col(IS_FOUND))
     rows = _stored(change, _updated(change, again, values), values)
-    # an expression may give another value when it is evaluated again
+    # a non-deterministic expression must not be evaluated twice
     return _once(change, rows) if change.has_feed else rows, positions
 
 
 def _stored(change: RowChange, rows: DataFrame, values: Values) -> Completed:
-    """The same as the table will hold them."""
+    """The updated rows as the table will store them."""
     return change.stored(rows, given=given_by_update(change, values), beside=[PLACE, *([_OLD] if change.has_feed else [])])
 
 
@@ -185,7 +185,7 @@ def _once(change: RowChange, rows: Completed) -> Completed:
 
 
 def _write_updated(change: RowChange, rows: Completed, positions: Positions, touched: list[Touched]) -> int:
-    """Write the rows that have new values, and the others of their files where these are written again. Returns how many others."""
+    """Write the updated rows and, without deletion vectors, copy the other rows of their files. Returns how many rows were copied."""
     if change.has_feed:
         columns = columns_of(without_void(change.schema))
         before = rows.rows.select(f"{_OLD}.*", F.lit("update_preimage").alias(CHANGE_TYPE))
@@ -198,7 +198,7 @@ def _write_updated(change: RowChange, rows: Completed, positions: Positions, tou
     return 0 if change.has_vectors else change.write_others(positions, [t for t in touched if not t.is_whole])
 
 
-# --- what the history tells
+# --- for the history
 
 
 def _parameters(predicates: Sequence[str]) -> dict[str, Any]:

@@ -1,6 +1,6 @@
-"""What files have of a feature that a table gives up: they are written again without it.
+"""Rewrites data files for DROP FEATURE, so that they no longer use the feature.
 
-Protocol: "Deletion Vectors", "Column Mapping", "Type Widening". No row changes by it.
+Protocol: "Deletion Vectors", "Column Mapping", "Type Widening". The table's rows do not change.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ from tahoe.table.writing.planning import check_schema, plan_existing
 from tahoe.table.writing.transaction_builder import TransactionBuilder
 from tahoe.table.writing.write_request import WriteRequest
 
-# Footers are small: the time goes into waiting for the storage.
+# Footers are small; reading them mostly waits for the storage.
 _THREADS_MAX = 16
 
 
 def drop_feature(target: Target, feature: str, *, truncate_history: bool) -> None:
-    """Take a feature from a table, with all that the table has of it; see `tahoe.table.writing.feature_drop`.
+    """Drop a feature from a table, with all its traces; see `tahoe.table.writing.feature_drop`.
 
     Raises:
-        FeatureDropError: it does not exist, or not here; or something of the table needs it.
-        DeltaConcurrentModificationException: another writer was there meanwhile.
+        FeatureDropError: the feature does not exist, the table does not have it, or something in the table needs it.
+        DeltaConcurrentModificationException: a concurrent commit conflicts.
     """
 
     def clear(found: Feature) -> bool:
@@ -55,14 +55,14 @@ def drop_feature(target: Target, feature: str, *, truncate_history: bool) -> Non
 def _clear_deletion_vectors(target: Target) -> bool:
     table = target.table
     was_on = ENABLE_DELETION_VECTORS.name in table.snapshot().properties
-    if was_on:  # so that no writer makes others meanwhile
+    if was_on:  # so that no writer adds new ones meanwhile
         with TransactionBuilder(table, engine=engine_of(target.spark)) as changes:
             changes.unset_properties([ENABLE_DELETION_VECTORS.name])
     return bool(purge(Purge(target=target)).removed) or was_on
 
 
 def _clear_column_mapping(target: Target) -> bool:
-    """Files get the columns' own names."""
+    """Rewrite all files with logical column names, and remove column mapping from the metadata."""
     snapshot = target.table.snapshot()
     before, schema = snapshot.metadata, without_mapping(snapshot.schema)
     configuration = {key: value for key, value in before.configuration.items() if key not in (MODE, MAX_COLUMN_ID)}
@@ -78,7 +78,7 @@ def _clear_column_mapping(target: Target) -> bool:
 
 
 def _clear_type_widening(target: Target) -> bool:
-    """Files get the types that their columns have now."""
+    """Rewrite files that have older types of their columns, and remove the type changes from the metadata."""
     snapshot = target.table.snapshot()
     changed = {path.split(".")[0] for path, _, _ in recorded_changes(snapshot.schema)}
     schema = map_fields(snapshot.schema, lambda f: replace(f, metadata={k: v for k, v in f.metadata.items() if k != TYPE_CHANGES}))
@@ -99,7 +99,7 @@ def _of_other_types(snapshot: Snapshot, columns: set[str]) -> list[int]:
         store, key = snapshot.log.locate(resolve_path(add.path, snapshot.url))
         try:
             found = delta_schema(open_parquet(store, key).schema_arrow, table=snapshot.url)
-        except DeltaError:  # of a type that no column of a table has: it is written again as the one that it is read as
+        except DeltaError:  # the file has a type that Delta does not have; rewriting stores the table's type
             return True
         return any((field := found.find(name)) is not None and field.type != wanted for name, wanted in physical.items())
 
@@ -109,7 +109,7 @@ def _of_other_types(snapshot: Snapshot, columns: set[str]) -> list[int]:
 
 
 def _write_again(target: Target, snapshot: Snapshot, metadata: Metadata, numbers: Sequence[int], operation: str) -> None:
-    """Commit other metadata, and files, by their numbers, as it wants them."""
+    """Commit new metadata, and rewrite some files, given by number, to conform to it."""
     request = WriteRequest(mode="append", schema=snapshot.schema, data_change=False)
     plan = replace(plan_existing(target.table, request, snapshot), metadata=metadata)
     with RowChange(target, removes_data=False, plan=plan) as change:

@@ -1,11 +1,11 @@
-"""SYNC IDENTITY: after rows brought values of their own, an identity column counts on behind the farthest of them.
+"""SYNC IDENTITY: after writes with explicit values, sets an identity column to continue after the farthest value.
 
 Protocol: "Identity Columns".
 """
 
 from __future__ import annotations
 
-from pyspark.sql import functions as F  # noqa: N812  PySpark's users know it by this name
+from pyspark.sql import functions as F  # noqa: N812  the usual name in PySpark code
 
 from tahoe.errors import NotAnIdentityColumnError
 from tahoe.protocol.column_values import identity_columns
@@ -16,11 +16,11 @@ from tahoe.table.writing.transaction_builder import TransactionBuilder
 
 
 def sync_identity(target: Target, column: str) -> None:
-    """Move an identity column's mark to the farthest value that the table has in it. It never goes back.
+    """Advance an identity column's high-water mark to the farthest value in the table. The mark never moves back.
 
     Raises:
-        NotAnIdentityColumnError: it is no identity column.
-        DeltaConcurrentModificationException: another writer was first, and it matters.
+        NotAnIdentityColumnError: the column is not an identity column.
+        DeltaConcurrentModificationException: a concurrent commit conflicts.
     """
     table, spark = target.table, target.spark
     with TransactionBuilder(table, engine=engine_of(spark)) as changes:

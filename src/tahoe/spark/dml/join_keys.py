@@ -1,7 +1,7 @@
-"""What the source of a MERGE says of its own keys, and so of the rows of the target that may match.
+"""Join-key pruning of MERGE: uses the keys of the source to skip files and rows of the target that cannot match.
 
-A few keys are listed. Of many, the smallest and the largest leave out files, and a bitmap of their hashes leaves out rows: of n bits a
-key, two for each hash, it lets through a foreign row with a chance of (2 / n)². What it lets through is dropped by the join.
+A few keys are listed. For many keys, their minimum and maximum skip files, and a bitmap of their hashes (a Bloom filter with two bits per
+hash) skips rows. With n bits per key, a row without a match passes the bitmap with probability (2 / n)². The join drops such rows.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F  # noqa: N812  PySpark's users know it by this name
+from pyspark.sql import functions as F  # noqa: N812  the usual name in PySpark code
 
 from tahoe._cached import cached_property
 from tahoe.errors import DeltaError
@@ -25,24 +25,24 @@ from tahoe.protocol.schema import BYTE, DATE, INTEGER, LONG, SHORT, STRING, TIME
 from tahoe.spark.jvm.plans import Equality, Operand, estimated_bytes
 from tahoe.spark.writing.store_assignment import typed_literal
 
-# So many keys are listed one by one: each is a call into the JVM.
+# At most this many keys are listed one by one: each costs a call into the JVM.
 LISTED_MAX = 300
 
-# Equal values of these have equal hashes. Floating point numbers have two zeros, and of text with a collation many are equal.
+# Types whose equal values have equal hashes. Floating point numbers have two zeros; a collation makes different strings equal.
 _HASHED = frozenset({BYTE, SHORT, INTEGER, LONG, STRING, DATE, TIMESTAMP, TIMESTAMP_NTZ})
 
-# What Python compares as Spark does, in the type of the column as in that of the key.
+# Types whose values Python compares as Spark does, in the type of the column as well as in the type of the key.
 _TOLD = frozenset({BYTE, SHORT, INTEGER, LONG, STRING})
 
-# Keys that Spark expects to be no larger are fetched with their hashes, and what else is asked of them is known then.
+# If Spark estimates the keys at no more than this, they are fetched with their hashes, and their count and bounds need no further job.
 _FETCHED_BYTES_MAX = 64 << 20
 
-# Past this many the bitmap is larger than a cache, and so many keys leave out little.
+# With more keys the bitmap does not fit a CPU cache, and few rows would be skipped.
 HASHED_MAX = 1 << 22
 _BITS_PER_KEY = 16
 _LOGS_OF_BITS = range(16, 27)
 
-# What a row takes in a file, roughly.
+# The rough size of a row in a file.
 _ROW_BYTES = 32
 
 _HASH, _BITMAP = "__tahoe_hash", "__tahoe_bitmap"
@@ -50,11 +50,11 @@ _HASH, _BITMAP = "__tahoe_hash", "__tahoe_bitmap"
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """Two sides of one type that a condition asks to be equal.
+    """An equality in the join condition, between an expression of the target and one of the source, which have the same type.
 
     Attributes:
         is_null_safe: null equals null.
-        path: the target's column whose own values the key has; None where they are turned into others, such as text.
+        path: the target's column, if the key has the column's own values; None if an expression converts them, for example to text.
     """
 
     target: Column
@@ -65,7 +65,7 @@ class Key:
 
 
 def keys_of(equalities: Iterable[Equality]) -> list[Key]:
-    """The keys that the condition of a join has, the target being on its left."""
+    """The usable keys among the equalities of a join condition, whose left side is the target."""
     return [key for equality in equalities if (key := _key(equality)) is not None]
 
 
@@ -80,8 +80,8 @@ def _key(equality: Equality) -> Key | None:
 
 
 def _hashed_type(operand: Operand) -> DataType | None:
-    """The type of a key by whose values and hashes rows may be left out; None for any other."""
-    if operand.type.startswith("string "):  # with a collation, which the JSON does not tell
+    """The type of a key if its values and hashes can skip rows; otherwise None."""
+    if operand.type.startswith("string "):  # a collation, which the JSON does not contain
         return None
     try:
         data_type = parse_type(operand.type_json)
@@ -91,7 +91,7 @@ def _hashed_type(operand: Operand) -> DataType | None:
 
 
 class Keys:
-    """The keys of a source, which is read for them when they are first asked for: once, where they are not many."""
+    """The keys of a source. They are read on first use; if they are few, only once."""
 
     def __init__(self, keys: Sequence[Key], source: DataFrame, target_bytes: int) -> None:
         self._keys, self._target_bytes = keys, target_bytes
@@ -100,7 +100,7 @@ class Keys:
 
     @cached_property
     def _fetched(self) -> pa.Table | None:
-        """All keys with their hashes; None where there are none, or they may be too many."""
+        """All keys with their hashes; None if there are no keys, or possibly too many."""
         if not self._keys:
             return None
         return self._hashed.toArrow() if estimated_bytes(self._source) <= _FETCHED_BYTES_MAX else None
@@ -111,7 +111,7 @@ class Keys:
 
     @cached_property
     def _first(self) -> pa.Table:
-        """All keys where they are few, else some more than are listed."""
+        """The fetched keys; if there are none, the first `LISTED_MAX` + 1 keys."""
         if self._fetched is not None:
             return self._fetched
         return self._source.limit(LISTED_MAX + 1).toArrow() if self._keys else pa.table({})
@@ -122,12 +122,12 @@ class Keys:
 
     @cached_property
     def _summary(self) -> pa.Table:
-        """What Spark says of keys that are not fetched, in a row."""
+        """The count and the bounds of keys that are not fetched, in one row."""
         bounds = [column for name in self._names for column in (F.min(name).alias(f"min {name}"), F.max(name).alias(f"max {name}"))]
         return self._source.agg(F.count(F.lit(1)).alias("rows"), *bounds).toArrow()
 
     def _bounds(self, name: str) -> tuple[Any, Any]:
-        """The smallest and the largest value of a key; None where it has none."""
+        """The smallest and the largest value of a key; None for a key without values."""
         if self._fetched is None:
             return _value(self._summary[f"min {name}"][0]), _value(self._summary[f"max {name}"][0])
         found = pc.min_max(self._fetched[name])
@@ -139,13 +139,13 @@ class Keys:
         return self._first.num_rows if self._fetched is not None or self._are_listed else int(self._summary["rows"][0].as_py())
 
     def predicate(self) -> Predicate:
-        """Which rows of the target the keys may be those of: of several keys in one row, each by itself."""
+        """A predicate that holds for all rows of the target that may match. It tests the columns of a composite key separately."""
         found = (self._source.toArrow() if self._keys else pa.table({})) if self._fetched is None else self._fetched
         parts = [self._members(key, found[name]) for key, name in zip(self._keys, self._names, strict=True)]
         return And(tuple(part for part in parts if part is not None))
 
     def _members(self, key: Key, values: pa.ChunkedArray) -> Predicate | None:
-        """Null where that cannot be told in Python, or would not be compared as Spark does."""
+        """The values of a key as an IN predicate; None if Python would not evaluate it as Spark does."""
         if key.is_null_safe or key.path is None or key.type not in _TOLD:
             return None
         return In(ColumnPath(key.path), tuple(pc.unique(values.drop_null()).to_pylist()))
@@ -155,7 +155,7 @@ class Keys:
         return [key.target for key in self._keys]
 
     def narrowed(self, target: DataFrame) -> DataFrame:
-        """The rows of the target that may match: all that do, and few others."""
+        """The rows of the target that may match: all matching rows and few others."""
         for key, name in zip(self._keys, self._names, strict=True):
             if not key.is_null_safe:
                 target = target.where(self._listed(key, name) if self._are_listed else self._between(key, name))
@@ -176,7 +176,7 @@ class Keys:
         return (key.target >= typed_literal(low, key.type)) & (key.target <= typed_literal(high, key.type))
 
     def _probed(self, target: DataFrame) -> DataFrame:
-        """The rows whose hash has both its bits in the bitmap of the source's."""
+        """The rows for which both bits of the hash are set in the bitmap of the source's hashes."""
         log = _log_of_bits(self.rows, self._target_bytes / _ROW_BYTES)
         found = self._hashed.select(_HASH).toArrow() if self._fetched is None else self._fetched
         hashes = found[_HASH].to_numpy().view(np.uint64)
@@ -191,7 +191,7 @@ class Keys:
 
 
 def _log_of_bits(keys: int, rows: float) -> int:
-    """How large a bitmap is, as a power of two: so that of the rows about as many foreign ones pass as there are keys, or fewer."""
+    """The size of the bitmap, as a power of two. Its target: at most about as many rows without a match pass as there are keys."""
     bits = max(1, keys * _BITS_PER_KEY, 2 * math.sqrt(keys * rows))
     return min(max(math.ceil(math.log2(bits)), _LOGS_OF_BITS.start), _LOGS_OF_BITS.stop - 1)
 

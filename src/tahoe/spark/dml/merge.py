@@ -1,8 +1,8 @@
-"""MERGE: rows of a source update, delete and add rows of a table.
+"""MERGE: updates, deletes and inserts rows of a table according to the rows of a source.
 
-The target is read once. What the source itself says of its keys leaves out files and then rows, in generated code (`keys`); only what
-passes is joined. The joined rows are computed once and used twice: to find the positions of what goes, and to write what comes. Rows that
-no clause changes are never written where the table has deletion vectors.
+The target is read once. Join-key pruning (`join_keys`) skips files and then rows, in generated code; only the remaining rows are joined.
+The joined rows are materialised and used twice: to find the positions of the rows to delete, and to write the new rows. On a table with
+deletion vectors, rows that no clause changes are not rewritten.
 
 Paper §4.2; protocol "Deletion Vectors", "Change Data Files".
 """
@@ -16,7 +16,7 @@ from functools import partial
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812  PySpark's users know it by this name
+from pyspark.sql import functions as F  # noqa: N812  the usual name in PySpark code
 
 from tahoe.errors import MultipleSourceRowsError
 from tahoe.protocol.change_feed import CHANGE_TYPE
@@ -36,7 +36,7 @@ from tahoe.table.reading.read_set import RowsRead
 _SHOWN_KEYS_MAX = 3
 
 
-# What a change data feed calls a row before and after.
+# The `_change_type` of the old and of the new row, for each kind of clause.
 _CHANGE_TYPES: Mapping[Kind, tuple[str, str]] = {
     "update": ("update_preimage", "update_postimage"),
     "delete": ("delete", ""),
@@ -48,9 +48,9 @@ def merge(command: Merge) -> Merged:
     """Update, delete and insert rows, in one version.
 
     Raises:
-        AnalysisException, DeltaAnalysisError: before any work, where a condition, a value or the table does not allow it.
+        AnalysisException, DeltaAnalysisError: before any work, if a condition or a value is invalid or the table does not allow the MERGE.
         MultipleSourceRowsError: several rows of the source would change one row of the target.
-        DeltaConcurrentModificationException: another writer was first, and it matters.
+        DeltaConcurrentModificationException: a concurrent commit conflicts.
     """
     check_clauses(command)
     only_inserts = all(clause.kind == "insert" for clause in command.clauses)
@@ -62,7 +62,7 @@ def merge(command: Merge) -> Merged:
 
 
 def _insert_only(analysed: AnalysedMerge) -> Merged:
-    """Where clauses only insert, it does not matter which rows match, nor how often."""
+    """Run a MERGE whose clauses only insert. It needs only the unmatched rows of the source."""
     change, began = analysed.change, time.monotonic()
     rows = analysed.unmatched()
     analysed.read_in([rows])
@@ -93,7 +93,7 @@ def _change(analysed: AnalysedMerge) -> Merged:
     repeated = positions.matches - positions.count
     if repeated:
         _check_repeated(analysed, matches)
-        placed = matches.where(F.col(PLACE).isNotNull()).dropDuplicates([PLACE])  # which all are deleted, and so alike
+        placed = matches.where(F.col(PLACE).isNotNull()).dropDuplicates([PLACE])  # duplicates delete the same row
         matches = matches.where(F.col(PLACE).isNull()).unionAll(placed)
     found = time.monotonic()
     touched = change.touch(positions)
@@ -103,7 +103,7 @@ def _change(analysed: AnalysedMerge) -> Merged:
 
 
 def _counts(table: pa.Table) -> dict[int, int]:
-    """How many rows each clause is for, by its number."""
+    """How many rows each clause applies to, by clause number."""
     sums = table.group_by(ACTION).aggregate([(MATCHES, "sum")])
     return dict(zip(sums[ACTION].to_pylist(), sums[f"{MATCHES}_sum"].to_pylist(), strict=True))
 
@@ -114,17 +114,17 @@ def _merged(command: Merge, counts: Mapping[int, int], repeated: int) -> Merged:
 
 
 def _check_repeated(analysed: AnalysedMerge, matches: DataFrame) -> None:
-    """Several rows of the source may match one of the target only where all that can happen to it is that it goes.
+    """Refuse several source rows that match one target row, unless the only matched clause is an unconditional DELETE.
 
     Raises:
-        MultipleSourceRowsError: with some of the target's rows.
+        MultipleSourceRowsError: with the keys of some of these target rows.
     """
     clauses = analysed.command.matched
     if len(clauses) == 1 and clauses[0].kind == "delete" and clauses[0].condition is None:
         return
     several = matches.where(F.col(PLACE).isNotNull()).groupBy(PLACE).count().where("count > 1").orderBy(PLACE).limit(_SHOWN_KEYS_MAX)
     places = [row[PLACE] for row in several.collect()]
-    if not places:  # only rows that nothing in the source matches are here more than once, which cannot be
+    if not places:  # `left_alone` is an anti join and repeats no row
         return
     rows = analysed.target.where(F.col(PLACE).isin(places)).select(*analysed.keys.of_target())
     shown = "; ".join(", ".join(f"{name} = {value}" for name, value in row.asDict().items()) for row in rows.collect())
@@ -164,7 +164,7 @@ def _write(
             if clause.kind != "insert"
         ]
         if new is not None:
-            rows = change.once(new.rows)  # an expression may give another value when it is evaluated again
+            rows = change.once(new.rows)  # a non-deterministic expression must not be evaluated twice
             change.write(replace(new, rows=rows.drop(CHANGE_TYPE)))
             old.append(rows.select(*columns, CHANGE_TYPE))
         change.write_changes(union(old))
@@ -173,14 +173,14 @@ def _write(
 
 
 def _all(parts: Sequence[Completed]) -> Completed | None:
-    """Rows of several clauses, or None where there are none."""
+    """The union of the rows of several clauses; None if there are no parts."""
     if not parts:
         return None
     return Completed(rows=union([part.rows for part in parts]), minted=tuple({name for part in parts for name in part.minted}))
 
 
 def _predicate(analysed: AnalysedMerge, frames: Sequence[DataFrame]) -> Predicate:
-    """What is known of the rows of the target that were read."""
+    """A predicate that covers all rows of the target that were read."""
     found = {predicate_read(Gateway(analysed.change.spark), frame, analysed.url) for frame in frames}
     return found.pop() if len(found) == 1 else Or(tuple(found))
 
@@ -194,7 +194,7 @@ def _commit(
     *,
     repeated: int = 0,
 ) -> bool:
-    """Returns whether anything was changed: not where another writer has recorded this very command."""
+    """Commit the MERGE. Returns False if another writer has already committed the same command (the same `txn`)."""
     change = analysed.change
     narrower = (lambda: TRUE) if analysed.command.not_matched_by_source else analysed.keys.predicate
     reads: Reads = RowsRead(change.snapshot, predicate, analysed.condition, narrower)
@@ -206,7 +206,7 @@ def _commit(
 def _metrics(
     analysed: AnalysedMerge, merged: Merged, counts: Mapping[int, int], repeated: int, times: tuple[float, float]
 ) -> dict[str, int]:
-    """Under the reference's names."""
+    """The operation metrics, under the reference's names."""
     change, command = analysed.change, analysed.command
 
     def count(clauses: Sequence[Clause], kind: Kind) -> int:

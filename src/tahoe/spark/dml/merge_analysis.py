@@ -1,6 +1,6 @@
-"""The plans of a MERGE: target and source joined, which clause each row is for, and the rows that come of it.
+"""The plans of a MERGE: the join of target and source, the clause that applies to each row, and the new rows.
 
-A source that may be another one when it is read again is materialised once.
+A source that might return different rows when it is read again is materialised once.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F  # noqa: N812  PySpark's users know it by this name
+from pyspark.sql import functions as F  # noqa: N812  the usual name in PySpark code
 
 from tahoe.errors import InvalidMergeError
 from tahoe.protocol.column_values import check_assigned
@@ -26,23 +26,23 @@ from tahoe.spark.writing.column_rules import Completed
 from tahoe.spark.writing.store_assignment import fit, spark_type, without_void
 from tahoe.spark.writing.write_inputs import reads_table, source_schema
 
-# Columns beside those of target and source, while the command works: the number of the clause that a row is for.
+# Columns that the command adds to those of target and source: the number of the clause that applies to a row.
 ACTION = "__tahoe_action"
 INSERT = "__tahoe_insert"
 
-# A source of more bytes is read again rather than kept, where it is the same each time.
+# A larger source is read twice instead of materialised, if it returns the same rows each time.
 _KEPT_SOURCE_BYTES_MAX = 1 << 30
 
 
 class AnalysedMerge:
-    """A MERGE that Spark has understood, of which nothing has run.
+    """A MERGE that Spark has analysed and not yet run.
 
     Attributes:
-        target: its rows, with their positions.
-        source: its rows, which tell as well by which clause they are inserted.
-        condition: as SQL.
-        keys: what the source says of the rows that may match.
-        parameters: what the history tells of the command.
+        target: the target's rows, with their positions.
+        source: the source's rows, with a column `INSERT`: the number of the clause that inserts the row.
+        condition: the MERGE condition, as SQL.
+        keys: the source's join keys, which restrict the target's rows that may match.
+        parameters: the history parameters of the command.
     """
 
     def __init__(self, command: Merge, change: RowChange) -> None:
@@ -74,15 +74,15 @@ class AnalysedMerge:
                 self.read_in([frame])
 
     def read_in(self, frames: Sequence[DataFrame]) -> None:
-        """Note whether queries read the target otherwise than as the target: in subqueries of conditions and values."""
+        """Set `reads_target` if one of the queries also reads the target in a subquery of a condition or value."""
         self.reads_target = self.reads_target or any(reads_table(frame, self.command.target.table) for frame in frames)
 
     def _joined(self, target: DataFrame) -> DataFrame:
-        """Each row of the source with the rows of a target that match; alone, where there are none and clauses insert."""
+        """Join the source with the target's matching rows; a left outer join if the command has clauses that insert."""
         return self.source.join(target, self.command.condition, "left_outer" if self.command.not_matched else "inner")
 
     def _clause_parameters(self, rows: DataFrame, clauses: Sequence[Clause]) -> list[dict[str, str]]:
-        """Clauses as the history tells them, with their conditions, which are checked."""
+        """Check the conditions of clauses. Returns the clauses as history parameters."""
         parameters = []
         for clause in clauses:
             checked = clause.condition is not None and checked_condition(self._gateway, rows.where(clause.condition), "Filter", self.url)
@@ -90,7 +90,7 @@ class AnalysedMerge:
         return parameters
 
     def _used_columns(self, joined: DataFrame) -> list[Column]:
-        """The columns of both sides that new rows are made of, and, for a change data feed, those of the rows that go."""
+        """The columns of both sides that new rows are computed from; with a change data feed, also all columns of the target."""
         writing = [clause for clause in (*self.command.matched, *self.command.not_matched) if clause.kind != "delete"]
         frames = [self._assigned(clause, joined) for clause in writing]
         for clause, frame in zip(writing, frames, strict=True):
@@ -101,10 +101,10 @@ class AnalysedMerge:
         target = [a for a in self._current if a.name not in own and (a.number in used or self.change.has_feed)]
         return [a.column for a in (*target, *(a for a in self._given if a.number in used))]
 
-    # --- the rows that clauses are for
+    # --- the rows that clauses apply to
 
     def _action(self, clauses: Sequence[Clause]) -> Column:
-        """The number of the first clause that holds; null where none does."""
+        """The number of the first clause whose condition holds; null if there is none."""
         action = F.lit(None).cast("int")
         for clause in reversed(clauses):
             number = F.lit(self.command.clauses.index(clause))
@@ -112,7 +112,7 @@ class AnalysedMerge:
         return action
 
     def matches(self) -> DataFrame:
-        """The joined rows that a clause is for, with what their new values are made of."""
+        """The joined rows that a clause applies to, with the columns that their new values are computed from."""
         action = self._action(self.command.matched)
         if self.command.not_matched:
             action = F.when(F.col(PLACE).isNull(), F.col(INSERT)).otherwise(action)
@@ -121,7 +121,7 @@ class AnalysedMerge:
         return joined.select(action.alias(ACTION), *beside, *self._used).where(F.col(ACTION).isNotNull())
 
     def left_alone(self) -> DataFrame | None:
-        """The rows of the target that nothing in the source matches, and that a clause is for."""
+        """The rows of the target that no source row matches and that a clause applies to; None without such clauses."""
         clauses = self.command.not_matched_by_source
         if not clauses:
             return None
@@ -130,26 +130,30 @@ class AnalysedMerge:
         return some.join(self.source, self.command.condition, "left_anti").select(self._action(clauses).alias(ACTION), "*")
 
     def unmatched(self) -> DataFrame:
-        """The rows of the source that nothing in the target matches, and that a clause inserts."""
+        """The rows of the source that no target row matches and that a clause inserts."""
         some = self.source.where(F.col(INSERT).isNotNull())
         alone = some.join(self.keys.narrowed(self.target), self.command.condition, "left_anti")
         return alone.withColumnRenamed(INSERT, ACTION)
 
-    # --- what they become
+    # --- their new values
 
     def new_rows(self, parts: Sequence[tuple[Clause, DataFrame]]) -> list[tuple[Kind, Completed]]:
-        """Rows as the table holds them once their clauses have updated or inserted them."""
+        """The updated and inserted rows as the table will store them.
+
+        Args:
+            parts: clauses, each with the rows that it applies to.
+        """
         updated = [(clause, rows) for clause, rows in parts if clause.kind == "update"]
         inserted = [(clause, rows) for clause, rows in parts if clause.kind == "insert"]
         found = [self.change.stored(self._assigned(c, rows), given=given_by_update(self.change, self._values(c))) for c, rows in updated]
-        if len(inserted) > 1 and self.change.values.identity:  # their numbers are made in one go: twice they would be the same
+        if len(inserted) > 1 and self.change.values.identity:  # two passes would generate the same identity values
             added = [self._inserted_together(inserted)]
         else:
             added = [self.change.stored(self._assigned(clause, rows)) for clause, rows in inserted]
         return [*(("update", rows) for rows in found), *(("insert", rows) for rows in added)]
 
     def _inserted_together(self, parts: Sequence[tuple[Clause, DataFrame]]) -> Completed:
-        """What several clauses insert, each of which may give values to other columns."""
+        """The rows that several clauses insert. Each clause may assign different columns."""
         schema, frames, giving = without_void(self.change.plan.schema), [], dict[str, list[int]]()
         for clause, rows in parts:
             number, assigned = self.command.clauses.index(clause), self._assigned(clause, rows)
@@ -161,14 +165,14 @@ class AnalysedMerge:
         return self.change.stored(union(frames), given=given)
 
     def old_rows(self, rows: DataFrame) -> DataFrame:
-        """Rows of the target as they were, with the columns that the table has now."""
+        """Rows of the target before the command, in the schema after the command."""
         return self.change.as_they_are(rows.select(*new_values({}, self.change.plan.schema, self.change.schema, self._current_value)))
 
     def _assigned(self, clause: Clause, rows: DataFrame) -> DataFrame:
-        """What a clause says that rows become.
+        """Apply the assignments of a clause to rows.
 
         Raises:
-            DeltaAnalysisError: a value is for a column that is not there, or that is not to be given one.
+            DeltaAnalysisError: a value is assigned to a column that does not exist or must not be assigned.
         """
         change, values = self.change, self._values(clause)
         if clause.kind == "update":
@@ -178,14 +182,14 @@ class AnalysedMerge:
         return alone.select(*[value.alias(path[0]) for path, value in values.items()], *change.new_row())
 
     def _current_value(self, name: str) -> Column:
-        """A column of the target as it is; one that the table only takes in is null."""
+        """The current value of a column of the target; null for a column that schema evolution adds."""
         known = next((a.column for a in self._current if a.name == name), None)
         field = self.change.plan.schema.find(name)
         assert field is not None
         return F.lit(None).cast(spark_type(field.type)) if known is None else known
 
     def _values(self, clause: Clause) -> dict[tuple[str, ...], Column]:
-        """What a clause assigns, by the paths of columns."""
+        """The values that a clause assigns, by column path."""
         schema = self.change.plan.schema
         if clause.assignments is not None:
             found = resolved(clause.assignments, schema, self.command.target.name, self.url)
@@ -218,7 +222,7 @@ class AnalysedMerge:
         return {(name,): self._completed(name, value) if completes else value for name, value in taken.items()}
 
     def _completed(self, name: str, value: Column) -> Column:
-        """A column of the source, with the target's own value for fields of structs that the source does not have."""
+        """A column of the source. Struct fields that the source does not have keep the target's value."""
         given, wanted, own = self._source_schema.find(name), self.change.plan.schema.find(name), self.change.schema.find(name)
         assert given is not None
         assert wanted is not None
@@ -226,7 +230,7 @@ class AnalysedMerge:
 
 
 def _stable(change: RowChange, source: DataFrame) -> DataFrame:
-    """The source so that it is the same however often it is read: kept when it is read first, unless it is large and never changes."""
+    """The source as a DataFrame that returns the same rows each time: materialised, unless it is large, deterministic and unchanging."""
     fresh = planned_again(Gateway(change.spark), source)
     plan = analysed(fresh)
     if estimated_bytes(fresh) > _KEPT_SOURCE_BYTES_MAX and plan.deterministic() and never_changes(plan):

@@ -1,4 +1,4 @@
-"""MERGE as a record: its clauses, the checks on them, and the schema that it lets the table evolve to."""
+"""MERGE as a record: its clauses, the checks on them, and the schema that it evolves the table to."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Clause:
     """One WHEN ... THEN of a MERGE.
 
     Attributes:
-        assignments: values by column; None for UPDATE SET * and INSERT *, which take the source's columns by their names.
+        assignments: values by column; None for UPDATE SET * and INSERT *, which use the source's columns by name.
     """
 
     kind: Kind
@@ -36,10 +36,10 @@ class Clause:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Merge:
-    """MERGE INTO target USING source ON condition, with its clauses in three groups; of each group the first that holds is taken.
+    """MERGE INTO target USING source ON condition. In each of the three groups, the first clause whose condition holds applies.
 
     Attributes:
-        evolves: WITH SCHEMA EVOLUTION: the table takes in columns of the source that clauses assign.
+        evolves: WITH SCHEMA EVOLUTION: columns of the source that clauses assign are added to the table.
     """
 
     target: Target
@@ -57,7 +57,7 @@ class Merge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Merged:
-    """How many rows a MERGE has changed."""
+    """How many rows a MERGE has updated, deleted and inserted."""
 
     updated: int = 0
     deleted: int = 0
@@ -82,7 +82,7 @@ def check_clauses(command: Merge) -> None:
 
 
 def evolved_schema(command: Merge, snapshot: Snapshot, evolves: bool) -> Struct:
-    """What the table takes in: where it may, the source's columns, and fields of its structs, that a clause assigns."""
+    """The schema to evolve to: with schema evolution, the source's columns and struct fields that a clause assigns; else the table's."""
     if not (evolves or command.evolves):
         return snapshot.schema
     table, clauses = command.target.table.url, (*command.matched, *command.not_matched)
@@ -100,6 +100,6 @@ def evolved_schema(command: Merge, snapshot: Snapshot, evolves: bool) -> Struct:
 
 
 def assigned_column(written: tuple[str, ...], own: Struct, source: Struct, name: Sequence[str]) -> tuple[str, ...] | None:
-    """The path that a written one stands for: in the table, or else in what it may take in from the source."""
+    """Resolve a path in an assignment to a column of the table, or else to a column of the source; None if neither has it."""
     paths = list(paths_in(written, name))
     return next((path for schema in (own, source) for path in paths if schema.find(path[0])), None)

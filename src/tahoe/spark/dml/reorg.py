@@ -1,7 +1,7 @@
-"""REORG: writing files again without the rows that deletion vectors mark.
+"""REORG: rewrites files without the rows that deletion vectors mark.
 
-Protocol: "Deletion Vectors". No row changes by it, so that it is in nobody's way: it fails only where another writer has removed or marked
-one of the files that it has written again.
+Protocol: "Deletion Vectors". The table's rows do not change, so REORG conflicts only with commits that remove one of the rewritten files
+or mark rows in it.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class Purge:
     """REORG TABLE target WHERE condition APPLY (PURGE).
 
     Attributes:
-        condition: over partition columns; all files where there is none.
-        deleted_share: files are written again of whose rows more than this share is marked, from 0 to 1. 0 takes every file with a vector.
+        condition: on partition columns; None selects all files.
+        deleted_share: rewrite files in which more than this share of the rows is marked, from 0 to 1. 0 selects every file with a vector.
     """
 
     target: Target
@@ -40,13 +40,13 @@ class Purge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Purged:
-    """What a purge has done.
+    """The result of a purge.
 
     Attributes:
-        removed, added: the sizes of the files, in bytes.
-        rows_removed: how many rows vectors marked in these files.
-        partitions: in how many partitions they were.
-        files_considered: how many files the table has in the partitions that were asked for.
+        removed, added: the sizes of the removed and added files, in bytes.
+        rows_removed: how many rows deletion vectors marked in the removed files.
+        partitions: how many partitions the removed files were in.
+        files_considered: how many files the table has in the selected partitions.
     """
 
     removed: tuple[int, ...] = ()
@@ -58,11 +58,11 @@ class Purged:
 
 
 def purge(command: Purge) -> Purged:
-    """Write files again without their deleted rows.
+    """Rewrite files without their deleted rows.
 
     Raises:
-        InvalidOptionError: the share is none, or the condition is not about partitions.
-        DeltaConcurrentModificationException: another writer has changed one of the files.
+        InvalidOptionError: the share is not between 0 and 1, or the condition names other than partition columns.
+        DeltaConcurrentModificationException: a concurrent commit has changed one of the files.
     """
     if not 0 <= command.deleted_share <= 1:
         detail = "it is a share of the rows, from 0 to 1"
@@ -97,7 +97,7 @@ def purge(command: Purge) -> Purged:
 
 
 def _marked_files(change: RowChange, command: Purge) -> tuple[Scan, int]:
-    """The files with a vector that marks more than the share, and how many files there are in the partitions that count."""
+    """The files to rewrite, whose vectors mark more than the share, and the number of files in the selected partitions."""
     scan = change.snapshot.everything
     vectors = scan.column("deletion_vector")
     wanted = np.asarray(one_array(pc.is_valid(vectors)))

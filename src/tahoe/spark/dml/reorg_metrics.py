@@ -1,6 +1,6 @@
-"""What statements that write files again answer: the path of the table, and the reference's metrics.
+"""The result row of REORG: the table's path, and the reference's metrics.
 
-One row, whose columns are those of the reference's OPTIMIZE and REORG; what tahoe has no such thing for is 0 or null.
+Its columns are those of the reference's OPTIMIZE and REORG. Metrics that do not apply to tahoe are 0 or null.
 """
 
 from __future__ import annotations
@@ -88,10 +88,10 @@ LAYOUT = StructType([_nullable("path", StringType()), _nullable("metrics", _METR
 
 
 def purged_row(path: str, purged: Purged, *, columns: int, parallelism: int) -> dict[str, Any]:
-    """What a purge answers.
+    """The result row of a purge.
 
     Args:
-        columns: how many the table has.
+        columns: how many columns the table has.
         parallelism: how many tasks the session runs at once.
     """
     removed = len(purged.removed)

@@ -1,7 +1,7 @@
-"""Overwriting some rows: those for which a condition on any column is true, or for which there is one among the rows that are written.
-It is DELETE and append, in one version.
+"""Overwrites of some rows: rows for which a condition on any column holds (replaceWhere), or that match a row of the data (replaceUsing,
+replaceOn). It is a DELETE and an append in one version.
 
-Where a condition is about partitions alone, whole files are replaced, and `tahoe.table.writing.planning` plans it.
+A condition on partition columns alone replaces whole files; `tahoe.table.writing.planning` plans it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F  # noqa: N812  PySpark's users know it by this name
+from pyspark.sql import functions as F  # noqa: N812  the usual name in PySpark code
 
 from tahoe.errors import ColumnNotFoundError
 from tahoe.protocol.change_feed import CHANGE_TYPE
@@ -27,18 +27,18 @@ from tahoe.spark.writing.store_assignment import retyped, without_void
 from tahoe.spark.writing.write_options import WriteOptions
 from tahoe.table.writing.write_plan import WritePlan
 
-# What conditions call the table whose rows are replaced, where the user has no name for it.
+# The table's alias in the condition of replaceUsing.
 _TABLE = "__tahoe_table"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Matching:
-    """By which of its rows the data replaces rows of the table: those with the same values in some columns, or those for which a condition
-    holds that may name the columns of both; one that both have is the data's.
+    """Which rows of the table a row of the data replaces: rows with the same values in some columns (`using`), or rows for which a
+    condition (`on`) holds. The condition may use columns of both sides; a name that both have is the data's.
 
     Attributes:
-        text: as SQL has it, for the history.
-        alias: what the condition calls the table.
+        text: the columns or the condition as SQL, for the history.
+        alias: the table's alias in the condition.
     """
 
     text: str
@@ -48,7 +48,7 @@ class Matching:
 
     @classmethod
     def of(cls, options: WriteOptions) -> Matching | None:
-        """What a writer's options say of it."""
+        """The matching from a writer's options; None if they have none."""
         if options.replace_using is not None:
             return cls.of_columns(options.replace_using)
         if options.replace_on is None:
@@ -63,18 +63,18 @@ class Matching:
 def replace_rows(
     plan: WritePlan, options: WriteOptions, frame: DataFrame, matching: Matching | None = None, given: DataFrame | None = None
 ) -> int | None:
-    """Delete the rows that the plan's `replaceWhere` holds for, or those that rows of the data match, and add those of a DataFrame.
+    """Delete the rows for which the plan's `replaceWhere` holds, or that rows of the data match, and append the rows of a DataFrame.
 
     Args:
-        given: the same rows as the user named them, for a condition on both.
+        given: the same rows with the user's column names, for a condition on both sides.
 
     Returns:
-        the version that was made; None where another writer has recorded this very write meanwhile.
+        the committed version; None if another writer has meanwhile committed the same write (the same `txn`).
 
     Raises:
-        AnalysisException: Spark does not understand the condition.
-        ColumnNotFoundError: the data or the table does not have a column that both must have.
-        DeltaConcurrentModificationException: another writer was first, and it matters.
+        AnalysisException: Spark cannot analyse the condition.
+        ColumnNotFoundError: the data or the table lacks a column of replaceUsing.
+        DeltaConcurrentModificationException: a concurrent commit conflicts.
     """
     target = Target(spark=frame.sparkSession, table=plan.table, alias=None if matching is None else matching.alias)
     with RowChange(target, plan=plan, options=options) as change:
@@ -82,7 +82,7 @@ def replace_rows(
             condition = F.expr(plan.request.replace_where or "")
         else:
             names, schema = frame.columns, frame.schema
-            kept = change.once(frame if given is None else given)  # the data may be others when they are computed again
+            kept = change.once(frame if given is None else given)  # computing the data twice might give different rows
             frame = retyped(kept.toDF(*names), schema)
             condition = _condition(matching, plan, kept, frame)
         search = Search(change, condition)
@@ -92,14 +92,14 @@ def replace_rows(
 
 
 def _history_parameters(plan: WritePlan, matching: Matching | None) -> dict[str, str]:
-    """What is replaced, as the history has it, under the reference's names."""
+    """The history parameters that say which rows are replaced, under the reference's names."""
     if matching is None:
         return {"predicate": plan.request.replace_where or ""}
     return {"replaceOnCond" if matching.on is not None else "replaceUsingCols": matching.text}
 
 
 def _condition(matching: Matching, plan: WritePlan, given: DataFrame, named: DataFrame) -> Column:
-    """A condition on the table's rows: there is one among those that are written which replaces them."""
+    """The condition on rows of the table that a row of the data replaces them."""
     if matching.on is not None:
         return _exists(given, matching.on)
     for where, has in ((plan.url, plan.schema.names), ("the data", named.columns)):
@@ -112,7 +112,7 @@ def _condition(matching: Matching, plan: WritePlan, given: DataFrame, named: Dat
 
 
 def _exists(rows: DataFrame, condition: Column) -> Column:
-    """Whether there is a row for which a condition holds that may name the columns of both sides; those of these rows come first."""
+    """Whether a condition holds for one of the rows. It may use columns of both sides; an ambiguous name is a column of `rows`."""
     gateway = Gateway(rows.sparkSession)
     return gateway.column_of(gateway.java_class("delta.Target").exists(dataset(rows), java_column(condition)))
 
@@ -123,7 +123,7 @@ def _replace(change: RowChange, search: Search, rows: Completed, replaced: Mappi
     touched = change.touch(positions)
     others = [] if change.has_vectors else [t for t in touched if not t.is_whole]
     if others and change.has_feed:
-        kept = change.once(rows.rows)  # the data may be others when they are computed again
+        kept = change.once(rows.rows)  # computing the data twice might give different rows
         written = change.write(replace(rows, rows=kept))
         columns = columns_of(without_void(plan.schema))
         marked = change.flagged(change.rows([t.number for t in touched]), positions).where(F.col(IS_FOUND))

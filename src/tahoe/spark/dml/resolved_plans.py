@@ -1,7 +1,7 @@
-"""DELETE, UPDATE and MERGE as SQL and `mergeInto` have them, as the records that `delete_update` and `merge` run.
+"""Converts DELETE, UPDATE and MERGE from SQL and `mergeInto` to the records that `delete_update` and `merge` run.
 
-Spark has resolved the statement: names, types, subqueries, parameters. Its expressions are taken as they are, and not as text: they know
-the target's columns by identities, which the rows that a command reads are given too (`delta.Target`).
+Spark has resolved names, types, subqueries and parameters of the statement. Its expressions are used directly, not as text. They refer to
+the target's columns by expression id, and the rows that a command reads get the same ids (`delta.Target`).
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ _KINDS: Mapping[str, Kind] = {"UpdateAction": "update", "InsertAction": "insert"
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A kind of statement that changes rows.
+    """A kind of DML statement.
 
     Attributes:
-        word: what it begins with.
-        target: the name of the field of Spark's plan that holds the table.
-        counts: the columns of its answer.
-        run: does it, and counts.
+        word: its first word.
+        target: the field of Spark's plan that contains the table.
+        counts: the columns of its result.
+        run: runs it and returns the counts.
     """
 
     word: str
@@ -44,15 +44,15 @@ class Statement:
     run: Callable[[Gateway, JavaObject, Target], tuple[int, ...]]
 
     def target_of(self, gateway: Gateway, plan: JavaObject) -> JavaObject | None:
-        """The `delta.Target` of a plan of this kind; None where that is no Delta table."""
+        """The `delta.Target` of a plan of this kind; None if the target is not a Delta table."""
         return gateway.java_class("delta.Target").of(getattr(plan, self.target)())
 
 
 def instead_of(gateway: Gateway, name: str, plan: JavaObject) -> JavaObject | None:
-    """The command that does what a resolved statement says; None where its table is not ours. Nothing is done here.
+    """The command to run instead of a resolved statement; None if its target is not a Delta table. Nothing runs yet.
 
     Raises:
-        UnsupportedOperationError: the statement is about a view that is more than a table of ours.
+        UnsupportedOperationError: the target is a view that does more than select and rename columns of a Delta table.
     """
     statement = STATEMENTS[name]
     if statement.target_of(gateway, plan) is None:
@@ -69,11 +69,11 @@ def instead_of(gateway: Gateway, name: str, plan: JavaObject) -> JavaObject | No
 
 
 def run(gateway: Gateway, name: str, plan: JavaObject) -> JavaObject:
-    """Run a statement that `instead_of` has taken; the answer is a `Seq` of one row, of its counts.
+    """Run a statement that `instead_of` has replaced. Returns a Scala `Seq` with one row, which has the counts.
 
     Raises:
-        AnalysisException, DeltaAnalysisError: before any work, where a value or the table does not allow it.
-        DeltaConcurrentModificationException: another writer was first, and it matters.
+        AnalysisException, DeltaAnalysisError: before any work, if a value is invalid or the table does not allow the statement.
+        DeltaConcurrentModificationException: a concurrent commit conflicts.
     """
     statement = STATEMENTS[name]
     seen = statement.target_of(gateway, plan)
@@ -84,12 +84,12 @@ def run(gateway: Gateway, name: str, plan: JavaObject) -> JavaObject:
 
 
 def answered(spark: SparkSession, names: Sequence[str], counts: Sequence[int]) -> DataFrame:
-    """The same answer for a call of `DeltaTable`: one row of counts."""
+    """The result of a `DeltaTable` method: a DataFrame with one row of counts."""
     gateway = Gateway(spark)
     return gateway.dataframe(gateway.java_class("delta.Command").answered(gateway.session, gateway.list(names), gateway.list(counts)))
 
 
-# --- the three
+# --- DELETE, UPDATE, MERGE
 
 
 def _delete(gateway: Gateway, plan: JavaObject, target: Target) -> tuple[int, ...]:
@@ -135,7 +135,7 @@ STATEMENTS: Mapping[str, Statement] = {
     "UpdateTable": Statement("UPDATE", "table", COUNT, _update),
     "MergeIntoTable": Statement("MERGE", "targetTable", COUNTS_OF_MERGE, _merge),
 }
-"""By the simple names of Spark's plans."""
+"""The DML statements, by the simple class names of Spark's plans."""
 
 
 # --- expressions
@@ -146,7 +146,7 @@ def _column(gateway: Gateway, expression: JavaObject, *, is_of_several: bool) ->
 
 
 def _condition(gateway: Gateway, expression: JavaObject, *, is_of_several: bool = False) -> Column | None:
-    """A condition; None where it is simply true, as that of a statement without WHERE."""
+    """A condition as a Column; None for the literal true, as in a statement without WHERE."""
     return None if str(expression) == "true" else _column(gateway, expression, is_of_several=is_of_several)
 
 
@@ -164,10 +164,10 @@ def _is_star(assignments: JavaObject, target: Target) -> bool:
 
 
 def _assigned(gateway: Gateway, assignments: JavaObject, target: Target) -> tuple[Assignment, ...]:
-    """Values by the paths of the table's columns.
+    """The assignments, with the paths of the table's columns.
 
     Raises:
-        UnsupportedOperationError: a value is for a part of a column that no path leads to, such as a member of an array.
+        UnsupportedOperationError: a value is assigned to a part of a column that has no path, such as an array element.
     """
     paths = [tuple(path.split("\0")) for path in _paths(assignments, target) if path is not None]
     values = gateway.java_class("delta.Target").values(assignments)

@@ -1,7 +1,7 @@
-"""Changing rows of one version of a table: what DELETE, UPDATE and MERGE have in common.
+"""Changes rows of one version of a table: what DELETE, UPDATE, MERGE and REORG share.
 
-A command finds the positions of the rows that it deletes or replaces, writes rows, and commits both in one version. Where the table has
-deletion vectors (`delta.enableDeletionVectors`), rows are marked; else their files are written again without them, by the same code.
+A command finds the positions of the rows that it deletes or replaces, writes new rows, and commits both in one version. If
+`delta.enableDeletionVectors` is set, deletion vectors mark the deleted rows. Otherwise the files are rewritten without them.
 
 Protocol: "Writer Requirements for Deletion Vectors", "Change Data Files", "Writer Requirements for Row Tracking".
 """
@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 from pyroaring import BitMap64
 from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812  PySpark's users know it by this name
+from pyspark.sql import functions as F  # noqa: N812  the usual name in PySpark code
 
 from tahoe.errors import MetadataChangedException, SchemaMismatchError, UnsupportedOperationError
 from tahoe.protocol.actions import Add, Cdc
@@ -50,29 +50,29 @@ from tahoe.table.writing.planning import plan_existing
 from tahoe.table.writing.write_plan import WritePlan, with_minted
 from tahoe.table.writing.write_request import WriteRequest
 
-# Columns beside the table's, while a command works.
+# Columns that a command adds to the table's own while it runs.
 PLACE = "__tahoe_place"
 KEPT_ROW_ID = "__tahoe_row_id"
 KEPT_ROW_VERSION = "__tahoe_row_commit_version"
 IS_FOUND = "__tahoe_is_found"
 
 
-# Nodes of a plan that make other rows than those they get.
+# Plan nodes whose output rows do not correspond one to one to their input rows.
 _OVER_ROWS = frozenset({"Aggregate", "Generate", "Window"})
 
-# The number of a file that is removed whatever rows it has.
+# The file number of a `Touched` file that is removed as a whole.
 _WHOLE = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """The table of a command, and how its expressions call it.
+    """The table of a command, and how the command's expressions refer to it.
 
     Attributes:
-        alias: a name before those of columns.
-        qualifier: what may stand before that name: a catalog and a database.
-        frames: DataFrames of the table whose columns may stand in its conditions and values.
-        seen: for a statement that Spark has resolved, the table as its expressions know it: a `delta.Target`.
+        alias: the name that may qualify columns.
+        qualifier: the catalog and database that may precede the alias.
+        frames: DataFrames of the table; conditions and values may use their columns.
+        seen: for a statement that Spark has resolved: the `delta.Target` that its expressions refer to.
     """
 
     spark: SparkSession
@@ -84,13 +84,13 @@ class Target:
 
     @property
     def name(self) -> tuple[str, ...]:
-        """The parts that may stand before a column, of which any number of the first may be left out."""
+        """The parts that may qualify a column. Leading parts may be omitted."""
         return () if self.alias is None else (*self.qualifier, self.alias)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Touched:
-    """A file with rows to be deleted. `is_whole` says that no row of it is left."""
+    """A file with rows to delete. `is_whole`: no row of the file remains."""
 
     number: int
     deletion: RowDeletion
@@ -98,14 +98,14 @@ class Touched:
 
 
 class RowChange:
-    """A command at work on the newest version of its table. Where it fails, what it has written goes.
+    """A DML command at work on the newest version of its table. If the command fails, the files that it has written are deleted.
 
     Attributes:
-        snapshot: the version that it reads.
-        plan: what the table looks like afterwards.
-        has_vectors: whether rows are marked; else the files that they are in are written again.
-        has_feed: whether the table asks for a change data feed.
-        evolves: whether the table takes in columns.
+        snapshot: the version that the command reads.
+        plan: the write plan, which has the table configuration after the command.
+        has_vectors: whether deletion vectors mark deleted rows; otherwise files are rewritten.
+        has_feed: whether the table's change data feed is enabled.
+        evolves: whether the command evolves the schema.
         num_written: how many rows were written.
     """
 
@@ -119,13 +119,13 @@ class RowChange:
         plan: WritePlan | None = None,
         options: WriteOptions | None = None,
     ) -> None:
-        """Begin.
+        """Begin the command.
 
         Args:
-            removes_data: whether rows may go, which not every table allows.
-            data_change: whether the table's rows are others afterwards; else they are only written in another way.
-            evolve: the schema to evolve to, from the version and whether the session has automatic schema evolution on.
-            plan, options: of a write that is planned already, on a table that is there.
+            removes_data: whether the command may delete rows; append-only tables refuse it.
+            data_change: whether the command changes the table's rows; False if it only rearranges them.
+            evolve: `evolve(snapshot, auto_merge)`: the schema to evolve to. `auto_merge`: the session's automatic schema evolution is on.
+            plan, options: of a write that is already planned, on an existing table.
         """
         self.target, self.spark = target, target.spark
         self.began = time.monotonic()
@@ -140,7 +140,7 @@ class RowChange:
         self.plan: WritePlan = plan_existing(target.table, request, snapshot) if plan is None else plan
         self.has_vectors = setting(ENABLE_DELETION_VECTORS, snapshot.protocol, snapshot.properties, table=target.table.url)
         self.has_feed = setting(ENABLE_CHANGE_DATA_FEED, snapshot.protocol, snapshot.properties, table=target.table.url)
-        # a write that is planned already adds rows; else what the command changes are the table's own
+        # a write that is already planned inserts rows; other commands update rows of the table
         self.refusals = Refusals(target.table.url, self.options.updates if plan is None else self.options.assigns)
         self.num_written = 0
         self._draft = replace(self.plan.draft(), reads=None, txn=self.options.txn)
@@ -161,31 +161,31 @@ class RowChange:
 
     @property
     def schema(self) -> Struct:
-        """The table's, before the command."""
+        """The table's schema before the command."""
         return self.snapshot.schema
 
     @property
     def parallelism(self) -> int:
-        """How many tasks the session runs at a time."""
+        """The session's default parallelism."""
         return int(self.spark.sparkContext.defaultParallelism)
 
     @property
     def is_recorded(self) -> bool:
-        """Whether this very command, known by the session's `txnAppId` and `txnVersion`, was committed before."""
+        """Whether a command with the session's `txnAppId` and `txnVersion` is already committed."""
         return self._draft.is_recorded
 
     @property
     def values(self) -> ColumnValues:
-        """Where values come from that rows do not bring."""
+        """The table's generated, default and identity columns."""
         return self.plan.column_values
 
     # --- reading
 
     def rows(self, within: Sequence[int] | None = None) -> DataFrame:
-        """The table's rows, with their positions and what row tracking gave them, under the target's alias.
+        """The table's rows, with their positions and row tracking columns, under the target's alias.
 
         Args:
-            within: the numbers of the only files that count.
+            within: the numbers of the files to read; all files by default.
         """
         rows = positioned_rows(self.spark, self.snapshot, self._held, within)
         stored = rows.metadataColumn(METADATA)  # the table may have a column of that name
@@ -195,7 +195,7 @@ class RowChange:
         return frame if self.target.alias is None else Gateway(self.spark).aliased(frame, self.target.alias, self.target.qualifier)
 
     def _as_seen(self, frame: DataFrame) -> DataFrame:
-        """Rows whose columns a resolved statement's expressions know."""
+        """The rows with the columns that a resolved statement's expressions refer to."""
         rows = self.target.seen.rows(dataset(frame))  # type: ignore[union-attr]
         if rows is None:
             winner = f"version {self.snapshot.version}"
@@ -204,7 +204,7 @@ class RowChange:
         return frame_of(rows, self.spark)
 
     def _metadata(self, stored: Column) -> list[Column]:
-        """Where rows are stored, for a resolved statement that asks for it."""
+        """The `_metadata` fields that a resolved statement reads."""
         fields = [] if self.target.seen is None else list(self.target.seen.metadata())
         return [F.struct(*[stored.getField(name) for name in fields]).alias(METADATA)] if fields else []
 
@@ -215,22 +215,22 @@ class RowChange:
 
     @property
     def kept_names(self) -> tuple[str, ...]:
-        """The columns of `rows` that row tracking has filled."""
+        """The row tracking columns of `rows`."""
         return () if self.snapshot.row_tracking is None else (KEPT_ROW_ID, KEPT_ROW_VERSION)
 
     def kept_by_update(self) -> list[Column]:
-        """What a row that gets other values takes along: it stays the same row, and its version is the one that is made."""
+        """Row tracking columns of an updated row: it keeps its row id, and its row commit version becomes the new version."""
         return [] if self.snapshot.row_tracking is None else [F.col(KEPT_ROW_ID), F.lit(None).cast("long").alias(KEPT_ROW_VERSION)]
 
     def new_row(self) -> list[Column]:
-        """The same for a row that is new."""
+        """Row tracking columns of a new row: nulls."""
         nothing = F.lit(None).cast("long")
         return [] if self.snapshot.row_tracking is None else [nothing.alias(KEPT_ROW_ID), nothing.alias(KEPT_ROW_VERSION)]
 
     # --- changing
 
     def touch(self, positions: Positions) -> list[Touched]:
-        """Delete rows. Returns the files that they are in."""
+        """Delete the rows at some positions. Returns their files."""
         numbers = sorted(positions.rows)
         files = Scan(self.snapshot, None, pa.array(numbers, pa.uint64())).adds()
         found = [
@@ -246,16 +246,16 @@ class RowChange:
         return Touched(number=number, deletion=deletion, is_whole=len(deletion.rows) >= total - (vector.cardinality if vector else 0))
 
     def remove(self, files: Sequence[Add]) -> None:
-        """Remove whole files, with all that is left in them."""
+        """Remove whole files."""
         self._touched += [Touched(number=_WHOLE, deletion=RowDeletion(file=file, rows=BitMap64()), is_whole=True) for file in files]
         self._draft.remove(files)
 
     def check(self, rows: DataFrame, *, are_new: bool = False) -> None:
-        """Refuse rows whose columns do not fit the table; nothing runs.
+        """Refuse rows whose columns do not fit the table. No Spark job runs.
 
         Raises:
             SchemaMismatchError: a type does not fit.
-            IdentityValueGivenError: new rows bring numbers for a column that makes them itself.
+            IdentityValueGivenError: new rows supply values for an identity column that does not allow them.
         """
         given = {name.lower() for name in rows.columns}
         self._check_one_by_one(rows)
@@ -266,8 +266,8 @@ class RowChange:
         fit(rows, wanted, Refusals(self.snapshot.url, self.refusals.policy))
 
     def _check_fields(self, rows: DataFrame, wanted: Struct) -> None:
-        """A struct must have the fields that the table's has: what it lacks would be null without anybody's having said so, unless the
-        table takes in columns. What only it has would be lost.
+        """Refuse a struct whose fields differ from the table's. Missing fields would silently become null; they are allowed if the command
+        evolves the schema. Extra fields would be lost.
         """
         values = table_schema(rows, table=self.snapshot.url, like=wanted, policy=self.refusals.policy)
         for field in wanted:
@@ -279,7 +279,7 @@ class RowChange:
                 raise SchemaMismatchError(table=self.snapshot.url, detail=detail, remedy=remedy)
 
     def _check_one_by_one(self, rows: DataFrame) -> None:
-        """Values must be made of a row alone: else there would be more rows than those that get values, or fewer."""
+        """Refuse values that are not computed from a single row: they would change the number of rows."""
         kinds = top_kinds(rows)
         if len(kinds) == 1 or kinds[-1] in _OVER_ROWS:
             raise UnsupportedOperationError(
@@ -290,26 +290,26 @@ class RowChange:
             )
 
     def stored(self, rows: DataFrame, *, given: Mapping[str, Column | None] | None = None, beside: Sequence[str] = ()) -> Completed:
-        """Rows as the table will hold them; each is checked while it is written.
+        """The rows as the table will store them. Each row is checked when it is written.
 
         Args:
-            given: which columns the rows bring, as `rows_for_files` has it.
-            beside: columns that stay besides.
+            given: the columns that the rows supply, as in `rows_for_files`.
+            beside: additional columns to keep.
         """
         keep = [name for name in (*self.kept_names, *beside) if name in rows.columns]
         with self.failures_told():
             return rows_for_files(self.plan, rows, self.refusals, given=given, keep=keep)
 
     def failures_told(self) -> AbstractContextManager[None]:
-        """Spark's failures while rows are computed, as errors of ours."""
+        """Translate Spark's failures while rows are computed into tahoe's errors."""
         return failures_told(self.plan, self.refusals)
 
     def once(self, rows: DataFrame, *, now: bool = False) -> DataFrame:
-        """Rows that are computed once and used several times, until the command ends. Where an executor is lost that holds some of them,
-        the command fails: to compute them again might give others.
+        """Materialise rows for the duration of the command. If an executor that holds some of the rows is lost, the command fails, because
+        computing them again might give different rows.
 
         Args:
-            now: compute them at once; else when they are used first.
+            now: compute the rows immediately; otherwise on first use.
         """
         kept = rows.localCheckpoint(eager=now)
         self._kept.append(kept)
@@ -322,7 +322,7 @@ class RowChange:
         self._kept.clear()
 
     def write(self, rows: Completed) -> Written:
-        """Write rows as new files of the table; rows that come from others have the columns of their ids, and new ones need none."""
+        """Write rows as new files of the table. Updated and copied rows have the row tracking columns; new rows may omit them."""
         tracking, hidden, renamed = self.snapshot.row_tracking, list[Field](), rows.rows
         if tracking is not None and KEPT_ROW_ID in renamed.columns:
             names = {KEPT_ROW_ID: tracking.row_id_column, KEPT_ROW_VERSION: tracking.row_commit_version_column}
@@ -337,24 +337,24 @@ class RowChange:
         return written
 
     def flagged(self, rows: DataFrame, positions: Positions) -> DataFrame:
-        """Rows with a column `IS_FOUND` that tells those at some positions."""
+        """The rows with a boolean column `IS_FOUND`: whether the row is at one of the positions."""
         return with_flags(rows, positions, PLACE, IS_FOUND)
 
     def write_others(self, positions: Positions, touched: Sequence[Touched]) -> int:
-        """Write the rows of touched files again that are not at some positions. Returns how many there are."""
+        """Copy the rows of touched files that are not at the positions. Returns how many rows were copied."""
         if not touched:
             return 0
         rows = self.flagged(self.rows([t.number for t in touched]), positions).where(~F.col(IS_FOUND))
         return self.write_again(rows)
 
     def write_again(self, rows: DataFrame) -> int:
-        """Write rows of the table as they are. Returns how many there are."""
+        """Write rows of the table unchanged. Returns how many rows were written."""
         names = [*without_void(self.schema).names, *self.kept_names]
         stored = self.as_they_are(rows.select(*[F.col(quoted(name)) for name in names]))
         return self.write(Completed(rows=stored)).num_records
 
     def as_they_are(self, rows: DataFrame) -> DataFrame:
-        """Rows of the table with the columns that it has now; no rule is applied to what is there."""
+        """Rows of the table fitted to the schema after the command. Column rules and constraints are not applied to existing rows."""
         columns = Struct(tuple(replace(field, nullable=True, metadata={}) for field in without_void(self.plan.schema)))
         return fit(rows, columns, self.refusals, keep=[name for name in self.kept_names if name in rows.columns])
 
@@ -372,18 +372,18 @@ class RowChange:
     def commit(
         self, operation: str, parameters: Mapping[str, Any], metrics: Mapping[str, int], reads: Reads | None, *, is_exact: bool = False
     ) -> int | None:
-        """Commit everything in one version, or nothing where there is nothing to do.
+        """Commit everything in one version. An empty change commits nothing.
 
         Returns:
-            the version, or the one that was read where there is nothing to do; None where another writer has recorded this very command
-            meanwhile, so that it has changed nothing.
+            the version; the version that was read if the change is empty; None if another writer has meanwhile committed the same command
+            (the same `txn`), so that this one has changed nothing.
 
         Args:
             reads: the rows that were read.
             is_exact: see `Intent`.
 
         Raises:
-            DeltaConcurrentModificationException: another writer was first, and it matters.
+            DeltaConcurrentModificationException: a concurrent commit conflicts.
         """
         draft = self._draft
         if draft.is_empty:
@@ -401,11 +401,11 @@ class RowChange:
             recache(Gateway(self.spark), self.snapshot.url)
         return version
 
-    # --- what the history tells
+    # --- for the history
 
     @property
     def removed_files(self) -> list[Add]:
-        """The files that are in the table no more."""
+        """The files that this command removes."""
         return [t.deletion.file for t in self._touched if t.is_whole or not self.has_vectors]
 
     @property
@@ -417,7 +417,7 @@ class RowChange:
         return self._draft.change_files
 
     def vector_metrics(self, prefix: str) -> dict[str, int]:
-        """How many vectors come and go, as the reference counts: one that is replaced is removed and added."""
+        """How many deletion vectors are added and removed, as the reference counts: a replaced vector counts as both."""
         if not self.has_vectors:
             return {f"{prefix}DeletionVectors{what}": 0 for what in ("Added", "Removed", "Updated")}
         had = [t for t in self._touched if t.deletion.file.deletion_vector is not None]
@@ -431,12 +431,12 @@ class RowChange:
 
 
 def columns_of(schema: Struct) -> list[Column]:
-    """A table's columns as they are."""
+    """References to the columns of a schema."""
     return [F.col(quoted(name)) for name in schema.names]
 
 
 def given_by_update(change: RowChange, assigned: Iterable[tuple[str, ...]]) -> dict[str, Column | None]:
-    """The columns, in lower case, that rows bring when some get other values: generated ones are computed anew unless they get one."""
+    """The columns, in lower case, that updated rows supply: all but generated columns without an assignment, which are computed anew."""
     named = {path[0].lower() for path in assigned}
     brought = (name for name in change.plan.schema.names if name not in change.values.generated or name.lower() in named)
     return dict.fromkeys(map(str.lower, brought))

@@ -1,7 +1,7 @@
-"""What UPDATE and MERGE assign: new values for columns, and for fields of structs.
+"""Assignments of UPDATE and MERGE: new values of columns and struct fields.
 
-A column that nothing is assigned to keeps its value. A field of a struct may be assigned alone, even where the struct is null: it is a
-struct with that field then, as in the reference.
+A column without an assignment keeps its value. A single field of a struct can be assigned. If the struct is null, it becomes a struct with
+this field, as in the reference.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from functools import reduce
 from operator import or_
 
 from pyspark.sql import Column
-from pyspark.sql import functions as F  # noqa: N812  PySpark's users know it by this name
+from pyspark.sql import functions as F  # noqa: N812  the usual name in PySpark code
 
 from tahoe.errors import ColumnNotFoundError, ConflictingAssignmentsError, UnsupportedOperationError
 from tahoe.protocol.schema import VOID, Array, DataType, Field, Map, Struct
@@ -21,13 +21,13 @@ from tahoe.spark.jvm.gateway import Gateway
 from tahoe.spark.jvm.plans import name_parts
 from tahoe.spark.writing.store_assignment import spark_type
 
-# How many names an error shows where there are many.
+# An error shows at most this many names.
 _SHOWN_NAMES_MAX = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment:
-    """A value for a column, or for a field of one. `column` is as the user wrote it, with the parts of its path."""
+    """A value for a column or struct field. `column` is the name as the user wrote it, and `path` its parts."""
 
     column: str
     path: tuple[str, ...]
@@ -44,14 +44,15 @@ def assignment(gateway: Gateway, column: str, value: Column) -> Assignment:
 
 
 def resolved(assignments: Iterable[Assignment], schema: Struct, name: Sequence[str], table: str) -> dict[tuple[str, ...], Column]:
-    """The values by the paths of the columns that they are for, spelled as in the schema.
+    """Resolve assignments. Returns the values by column path, spelled as in the schema.
 
     Args:
-        name: the table's, by the last parts of which a column's name may begin.
+        name: the parts of the table's name; the last ones may qualify a column.
 
     Raises:
-        ColumnNotFoundError: there is no such column.
-        ConflictingAssignmentsError: two values for one column, or for a struct and a field of it.
+        ColumnNotFoundError: the table does not have the column.
+        ConflictingAssignmentsError: two values are assigned to one column, or to a struct and one of its fields.
+        UnsupportedOperationError: a value is assigned to a void column, or to a part of a column that is not a struct.
     """
     found: dict[tuple[str, ...], Column] = {}
     written: dict[tuple[str, ...], str] = {}
@@ -73,7 +74,7 @@ def resolved(assignments: Iterable[Assignment], schema: Struct, name: Sequence[s
 
 
 def paths_in(path: tuple[str, ...], name: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    """What a written path may mean in a table of a name: all of it, or what follows the name."""
+    """The possible meanings of a written path: the whole path, or the path without the table's name as a qualifier."""
     yield path
     folded = [part.lower() for part in path]
     for start in range(len(name)):
@@ -99,7 +100,7 @@ def _path(given: Assignment, schema: Struct, name: Sequence[str], table: str) ->
 
 
 def column_not_found(column: str, schema: Struct, table: str) -> ColumnNotFoundError:
-    """The error for a name that a table does not have, with the nearest names first."""
+    """The error for a missing column; it lists the table's most similar names first."""
     near = difflib.get_close_matches(column.lower(), [name.lower() for name in schema.names], n=_SHOWN_NAMES_MAX, cutoff=0.5)
     names = [field.name for name in near if (field := schema.find(name)) is not None]
     rest = [name for name in schema.names if name not in names][: _SHOWN_NAMES_MAX - len(names)]
@@ -107,12 +108,12 @@ def column_not_found(column: str, schema: Struct, table: str) -> ColumnNotFoundE
 
 
 def new_values(values: Mapping[tuple[str, ...], Column], schema: Struct, own: Struct, current: Callable[[str], Column]) -> list[Column]:
-    """One column for each of a schema's: the assigned value, or else the current one.
+    """One value per column of a schema: the assigned value, or else the current one.
 
     Args:
         values: as from `resolved`.
-        own: the columns of rows as they are, which the schema may have taken more into.
-        current: the column of a row as it is.
+        own: the schema of existing rows, which may have fewer fields than `schema`.
+        current: `current(name)`: the current value of a column.
     """
     return [_new_value(values, (field.name,), field, own.find(field.name), current(field.name)).alias(field.name) for field in schema]
 
@@ -132,8 +133,8 @@ def _new_value(values: Mapping[tuple[str, ...], Column], path: tuple[str, ...], 
 
 
 def completed(value: Column, given: DataType, wanted: DataType, current: Column) -> Column:
-    """A value with what a row already has for those fields of structs that the value's type lacks. Where a struct is null, so is what is
-    made of it, unless that would lose a field that only the row has.
+    """A value in which the struct fields that its type lacks have the row's current values. A null struct stays null, unless the row has a
+    value for one of these fields.
     """
     if not isinstance(given, Struct) or not isinstance(wanted, Struct) or next(unlike_fields(given, wanted), None) is None:
         return value
@@ -151,7 +152,7 @@ def completed(value: Column, given: DataType, wanted: DataType, current: Column)
 
 
 def unlike_fields(given: DataType, wanted: DataType, path: tuple[str, ...] = (), *, may_lack: bool = False) -> Iterator[str]:
-    """The fields of structs, at any depth, that only one of two types has; where the given one may lack some, that only it has."""
+    """Describe the struct fields, at any depth, that only one of two types has; with `may_lack`, only those of the given type."""
     match given, wanted:
         case Struct(), Struct():
             for field in wanted:
@@ -169,5 +170,5 @@ def unlike_fields(given: DataType, wanted: DataType, path: tuple[str, ...] = (),
 
 
 def first_parts(paths: Iterable[Sequence[str]]) -> set[str]:
-    """The columns that paths begin with, in lower case."""
+    """The top-level columns of paths, in lower case."""
     return {path[0].lower() for path in paths}

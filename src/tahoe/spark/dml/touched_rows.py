@@ -1,4 +1,4 @@
-"""The rows that a condition picks: what it says, which files may hold such rows, and where they are."""
+"""Finds the rows for which a condition holds: the condition as a predicate, the files that may contain such rows, and their positions."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ class Search:
     """The rows of a command's table for which a condition is true.
 
     Attributes:
-        rows: these rows, as `RowChange.rows`.
+        rows: these rows, as from `RowChange.rows`.
         text: the condition as SQL.
     """
 
     def __init__(self, change: RowChange, condition: Column) -> None:
-        """Analyse the condition; nothing is read.
+        """Analyse the condition. No rows are read.
 
         Raises:
-            AnalysisException: Spark does not understand it.
-            InvalidPredicateError: it would not be the same each time.
+            AnalysisException: Spark cannot analyse the condition.
+            InvalidPredicateError: the condition is not deterministic.
         """
         self.change, self._given = change, condition
         self.rows: DataFrame = change.rows().where(condition)
@@ -53,14 +53,14 @@ class Search:
 
     @cached_property
     def predicate(self) -> Predicate:
-        """What is known of the condition once Spark has simplified it; a row for which this is false is not among those found."""
+        """A predicate implied by the condition, after Spark has optimised it. No row for which the predicate is false is found."""
         if self.is_ruled_out:
             return self._whole
         return predicate_read(self._gateway, self._query, self.change.snapshot.url)
 
     def size_bytes(self, rows: DataFrame) -> int:
-        """How large the files are that a query on `rows` reads, which is planned for it."""
-        self.predicate = predicate_read(self._gateway, rows, self.change.snapshot.url)  # and so need not be asked of another query
+        """The size of the files that a query on `rows` reads. Plans the query."""
+        self.predicate = predicate_read(self._gateway, rows, self.change.snapshot.url)  # so that no other query is planned for it
         return self.change.snapshot.scan(self.predicate).size_bytes
 
     @cached_property
@@ -69,33 +69,33 @@ class Search:
 
     @property
     def is_about_partitions(self) -> bool:
-        """Whether partition values alone decide, so that no row need be looked at."""
+        """Whether partition values alone decide the condition, so that no row must be read."""
         partitions = {name.lower() for name in self.change.snapshot.partition_columns}
         named = {column.path[0].lower() for column in columns_of(self._whole)}
         return not self._has_subquery and not has_unknown(self._whole) and named <= partitions
 
     @cached_property
     def _whole(self) -> Predicate:
-        """All that the condition says. What Spark tells when it plans a query may be a part of it: functions of Python stand elsewhere."""
+        """The complete condition as a predicate. A planned query may have only a part of it: Spark moves Python functions elsewhere."""
         predicate = predicate_of(str(self._gateway.java_class("delta.Literals").told(self._condition)))
         return rename(predicate, self._as_in_schema)
 
     @cached_property
     def is_ruled_out(self) -> bool:
-        """Whether no file can hold such a row, by what the condition says as it stands."""
+        """Whether the condition, as it was before optimisation, excludes every file."""
         return not self.change.snapshot.scan(self._whole).kept_files
 
     def _as_in_schema(self, column: ColumnPath) -> ColumnPath:
-        """Spark tells a name as the user typed it."""
+        """The column, spelled as in the schema. Spark reports names as the user typed them."""
         fields = self.change.schema.resolve(column.path)
         return column if fields is None else ColumnPath(tuple(field.name for field in fields))
 
     def whole_files(self) -> list[Add]:
-        """The files that the condition holds for, where it is about partitions."""
+        """The files for whose partition values the condition is true. Requires `is_about_partitions`."""
         return [add for _, add in self._whole_files()]
 
     def whole_numbers(self) -> list[int]:
-        """Their numbers."""
+        """The numbers of the files of `whole_files`."""
         return [number for number, _ in self._whole_files()]
 
     def _whole_files(self) -> list[tuple[int, Add]]:
@@ -105,7 +105,7 @@ class Search:
         return [(number, add) for number, add in found if evaluate(predicate, partition_row(snapshot, add)) is True]
 
     def positions(self, kept: DataFrame | None = None) -> Positions:
-        """Find the rows, or read from those that are kept where they were. Where statistics leave out every file, nothing runs."""
+        """Find the positions of the rows, or take them from materialised rows (`kept`). If skipping leaves no file, no job runs."""
         if kept is not None:
             return gathered(gathered_from(kept, PLACE, are_few=are_few(self.change.snapshot)))
         if self.is_ruled_out or not self.change.snapshot.scan(self.predicate).kept_files:
@@ -113,32 +113,32 @@ class Search:
         return gathered(self._query.toArrow())
 
     def again(self, within: Sequence[int]) -> DataFrame:
-        """Rows of some files with those that were found among them. Where the condition is surely the same for a row each time, there are
-        no others, which leaves out parts of files: the time of day is another one when it is asked again, and a user's function may be.
+        """Rows of some files, among them all rows that were found. If the condition surely has the same result each time, it is applied
+        again, which skips parts of files. A subquery, the current time or a user-defined function may have another result.
         """
         rows = self.change.rows(within)
         return rows if self._has_subquery or has_unknown(self._whole) else rows.where(self._given)
 
     @property
     def reads(self) -> Reads:
-        """What other writers must not have changed."""
+        """The rows that the command has read, for the conflict check."""
         if self._reads_more:
             return EVERYTHING
         return RowsRead(self.change.snapshot, self.predicate, self.text)
 
     @property
     def _reads_more(self) -> bool:
-        """Whether a subquery looks at the table as well."""
+        """Whether a subquery also reads the table."""
         return self._has_subquery and reads_table(self.rows, self.change.target.table)
 
     @property
     def is_exact(self) -> bool:
-        """Whether the rows that are found are all that was read."""
+        """Whether the command has read no other rows than those it found."""
         return not self._reads_more
 
 
 def predicate_read(gateway: Gateway, query: DataFrame, url: str) -> Predicate:
-    """What a planned query asks of the rows of a table that it reads."""
+    """A predicate that covers all rows of a table that a query reads, once Spark has optimised it; false if the query reads no row."""
     files, found = gateway.java_class("delta.Files"), set()
     for leaf in leaves(gateway, optimised(query)):
         known = files.of(leaf)
@@ -149,7 +149,7 @@ def predicate_read(gateway: Gateway, query: DataFrame, url: str) -> Predicate:
 
 
 def condition_text(gateway: Gateway, expression: JavaObject) -> str:
-    """A condition that Spark has analysed as SQL; the queries in it as the user wrote them."""
+    """An analysed condition as SQL, with its subqueries as the user wrote them."""
     if not gateway.has_subquery(expression):
         return str(gateway.java_class("delta.Literals").sql(expression))
     subqueries = gateway.java_class("delta.Subqueries")
@@ -166,10 +166,10 @@ class Checked:
 
 
 def checked_condition(gateway: Gateway, frame: DataFrame, node: Literal["Filter", "Join"], table: str) -> Checked:
-    """The condition of the filter or the join that a query ends with.
+    """The condition of the filter or join that is the last operator of a query.
 
     Raises:
-        InvalidPredicateError: it would not be the same each time.
+        InvalidPredicateError: the condition is not deterministic.
     """
     expression = condition_of(frame, node)
     text = condition_text(gateway, expression)

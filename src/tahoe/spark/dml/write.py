@@ -1,7 +1,7 @@
-"""Writes from Spark: rows that fit the table, data files, and one commit.
+"""Writes from Spark: append, overwrite and CREATE TABLE AS SELECT, each in one commit.
 
-Protocol: "Add File and Remove File". What a write does to the table is planned by `plan_write`; Spark writes the rows. Either
-everything is committed, or what was written is removed again.
+Protocol: "Add File and Remove File". `plan_write` plans what a write does to the table; Spark writes the rows. If the write fails, the
+files that it has written are deleted.
 """
 
 from __future__ import annotations
@@ -32,26 +32,26 @@ from tahoe.table.writing.planning import plan_replacement, plan_write
 from tahoe.table.writing.write_plan import WritePlan
 from tahoe.table.writing.write_request import WRITE, Mode, WriteRequest
 
-# With this option Spark marks what `saveAsTable` asks for with mode overwrite.
+# Spark sets this option for `saveAsTable` with mode overwrite.
 _SAVE_AS_TABLE_OVERWRITE = "__v1_save_as_table_overwrite"
 
 _MODES: Mapping[str, Mode] = {"append": "append", "overwrite": "overwrite", "errorifexists": "error", "error": "error", "ignore": "ignore"}
 
 
 def save(spark: SparkSession, mode: str, options: Mapping[str, str], dataframe: DataFrame) -> int | None:
-    """What `df.write.format("delta").mode(...).save()` does.
+    """Run `df.write.format("delta").mode(...).save()`.
 
     Args:
         mode: Spark's SaveMode: Append, Overwrite, ErrorIfExists, Ignore.
-        options: with `path`, and what partitionBy said.
+        options: the writer's options, with `path` and the columns of partitionBy.
 
     Returns:
-        the version that was made; None where there was nothing to do.
+        the committed version; None if there was nothing to do.
 
     Raises:
-        DeltaAnalysisError: before any work, where the data or the options do not fit the table.
-        WriteFailedError: the job failed; nothing was committed, and what was written is gone.
-        DeltaConcurrentModificationException: another writer was first, and it matters.
+        DeltaAnalysisError: before any work, if the data or the options do not fit the table.
+        WriteFailedError: the job failed. Nothing was committed, and the files that it had written were deleted.
+        DeltaConcurrentModificationException: a concurrent commit conflicts.
     """
     path = next((value for name, value in options.items() if name.lower() == "path"), None)
     if path is None:
@@ -76,19 +76,19 @@ def insert(
     is_statement: bool = False,
     options: Mapping[str, str] | None = None,
 ) -> int | None:
-    """What INSERT, `insertInto`, `writeTo` and `saveAsTable` do to a table that is there.
+    """Write rows into an existing table, for INSERT, `insertInto`, `writeTo` and `saveAsTable`.
 
     Args:
-        overwrite: replace rows: all of them, unless one of the next two says which.
-        predicate: SQL text; only matching rows are replaced, and the new ones must match.
-        dynamic: only the partitions that the data has are replaced.
-        matching: only rows that rows of the data match are replaced.
-        by_position: the data's columns are the table's, whatever their names.
-        is_statement: a statement of SQL, which names columns but not the fields inside of them.
+        overwrite: replace rows: all rows, unless `predicate`, `dynamic` or `matching` restricts them.
+        predicate: SQL text; only rows for which it holds are replaced, and new rows must satisfy it.
+        dynamic: replace only the partitions that the data has rows for.
+        matching: replace only rows that match a row of the data.
+        by_position: assign the data's columns to the table's by position instead of by name.
+        is_statement: the write is an SQL statement, which names columns but not struct fields.
         options: of the writer.
 
     Returns, Raises:
-        as `save`; SchemaMismatchError also where there are too many or too few columns.
+        as `save`; SchemaMismatchError also if there are too many or too few columns.
     """
     table = open_table(spark, url, options)
     parsed = write_options(spark, options or {}, table)
@@ -122,13 +122,13 @@ def create_as_select(
     comment: str | None = None,
     options: Mapping[str, str] | None = None,
 ) -> int | None:
-    """What CREATE TABLE AS SELECT, its REPLACE forms and `saveAsTable` of a new table do: the table and its rows in one commit.
+    """Create a table with its rows in one commit, for CREATE TABLE AS SELECT, its REPLACE forms and `saveAsTable` of a new table.
 
-    `saveAsTable` with mode overwrite comes as a replacement too, but a table that is there only gets other rows then: its columns and
+    Spark also sends `saveAsTable` with mode overwrite as a replacement. If the table exists, this replaces only its rows; its columns and
     partitioning stay unless overwriteSchema is set.
 
     Args:
-        replaces: a table that is there is made anew, keeping its history; without it, a table that is there is an error.
+        replaces: replace an existing table and keep its history; if False, an existing table is an error.
         operation, is_managed: for the history.
 
     Returns, Raises:
@@ -155,8 +155,8 @@ def create_as_select(
 
 
 def _named_by_position(frame: DataFrame, table: Table, options: WriteOptions) -> DataFrame:
-    """The data with the table's names, of fields inside of structs too. Further columns keep theirs, where the table may take them in; the
-    table's last columns may be missing, where each has a rule that makes its values.
+    """The data with the names of the table's columns and struct fields, by position. Additional columns keep their names if the write may
+    evolve the schema. The table's last columns may be missing if each of them is a generated, default or identity column.
     """
     snapshot, given, may_grow = table.snapshot(), frame.columns, options.merge_schema or options.overwrite_schema
     names = snapshot.schema.names
@@ -171,13 +171,13 @@ def _named_by_position(frame: DataFrame, table: Table, options: WriteOptions) ->
     widens = widening_of(snapshot.protocol, snapshot.metadata, table=table.url) if may_grow else None
     columns = spark_schema(snapshot.schema)
     named = named_by_position(frame.schema, columns, table=table.url, widens=widens)
-    if holds_foreign(named) and not options.overwrite_schema:  # in one step, as Spark does not cast a struct to one of such types
+    if holds_foreign(named) and not options.overwrite_schema:  # in one step: Spark cannot cast a struct with such types
         named = without_foreign_types(named, columns, casts_of(frame.sparkSession, options.assigns))
     return retyped(frame, named)
 
 
 def _check_places(columns: Sequence[str], given: Sequence[str], named: Sequence[str], table: str) -> None:
-    """Refuse data whose columns are taken by their places, where a column that decides what is replaced is in another place there."""
+    """Refuse an insert by position in which a replaceUsing column is at different positions in the data and in the table."""
     for column in columns:
         places = [
             [name.lower() for name in names].index(column.lower()) for names in (given, named) if column.lower() in map(str.lower, names)
@@ -190,10 +190,10 @@ def _check_places(columns: Sequence[str], given: Sequence[str], named: Sequence[
 def _write(
     plan: WritePlan | None, options: WriteOptions, frame: DataFrame, matching: Matching | None = None, given: DataFrame | None = None
 ) -> int | None:
-    """Write the rows of a plan and commit them; None where there is nothing to do.
+    """Write the rows of a plan and commit them. Returns the version; None if there is nothing to do.
 
     Args:
-        given: the rows as the user named them.
+        given: the rows with the user's column names.
     """
     if plan is None:
         return None
@@ -212,7 +212,7 @@ def _write_files(plan: WritePlan, options: WriteOptions, frame: DataFrame) -> in
 
 
 def _columns_of(table: Table, options: WriteOptions, frame: DataFrame, *, overwrite: bool) -> Struct | None:
-    """The columns that data of foreign types may be cast to; None where there are none, or nothing to cast."""
+    """The table's columns, to which data of foreign types is cast; None if there is no such data, or the write defines the schema."""
     is_new = not holds_foreign(frame.schema) or (overwrite and options.overwrite_schema) or not table.exists()
     return None if is_new else table.snapshot().schema
 
