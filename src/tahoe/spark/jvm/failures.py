@@ -152,7 +152,7 @@ def _ours(exception: JavaObject) -> BaseException | None:
 
 
 def _data_error(exception: JavaObject) -> DeltaError | None:
-    """Our error for a data file that Spark cannot read; None if the file does not belong to a cached table."""
+    """Our error for a data file that Spark cannot read; None for another failure, or a file that belongs to no cached table."""
     condition = exception.getCondition()
     if condition is None or not condition.startswith(UNREADABLE):
         return None
@@ -198,7 +198,7 @@ def _both_of(kind: type[DeltaError]) -> type[DeltaError]:
 class _Both(DeltaError):
     """Implements the methods of PySpark's exceptions for our errors."""
 
-    _message: str  # set by PySpark's constructor, the last one in the MRO
+    _message: str  # set by PySpark's constructor, which follows in the MRO
 
     def __init__(self, **parameters: Any) -> None:
         super().__init__(**parameters)
