@@ -192,7 +192,7 @@ class _Options:
         return app_id, int(version)
 
     def replacement(self) -> str | None:
-        """The name of the option that selects the rows to replace, or None. At most one may be given, as two would contradict each other."""
+        """The name of the option that selects the rows to replace, or None. Two such options would contradict each other."""
         given = [name for name in _REPLACEMENTS if self.text(name) is not None]
         if len(given) > 1:
             raise self._invalid(given[0], f"it cannot be used together with {given[1]}")
