@@ -211,7 +211,7 @@ def _interrupts(handler: Any) -> bool:
 
 
 def _calls_java(frame: FrameType | None) -> bool:
-    """Whether the frame is inside a py4j call into the JVM, and not inside a callback from the JVM to Python."""
+    """Whether py4j code is running in the frame, usually waiting for the JVM; False inside a callback from the JVM to Python."""
     while frame is not None:
         if frame.f_code.co_filename.startswith(_PY4J):
             return frame.f_code.co_name != "_call_proxy"

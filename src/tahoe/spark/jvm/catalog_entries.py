@@ -40,7 +40,7 @@ def identifier(gateway: Gateway, namespace: Sequence[str], name: str) -> JavaObj
 
 
 def table_identifier_in(gateway: Gateway, plan: JavaObject) -> JavaObject | None:
-    """The first `TableIdentifier` among a command's fields, whose name differs from command to command; None if there is none."""
+    """The first `TableIdentifier` among a command's fields; None if there is none. The field's name differs from command to command."""
     return next((part for part in _parts(gateway, plan) if kind_of(part) == "TableIdentifier"), None)
 
 

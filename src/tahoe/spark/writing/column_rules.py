@@ -192,7 +192,7 @@ def check_expressions(spark: SparkSession, schema: Struct, *, table: str) -> Non
 
 def _analysed(nothing: DataFrame, name: str, expression: str, table: str) -> DataFrame:
     try:
-        return nothing.select(F.expr(expression).alias(name))  # a star cannot have a name
+        return nothing.select(F.expr(expression).alias(name))  # the alias makes Spark refuse `*`
     except ParseException as error:
         raise GeneratedColumnExpressionError(table=table, column=name, expression=expression, detail=_reason(error)) from error
     except AnalysisException as error:
