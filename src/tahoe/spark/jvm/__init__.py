@@ -1,1 +1,1 @@
-"""The door to Spark's JVM: its session, its tables and its errors. Knows nothing of plans for rows."""
+"""Access to Spark's JVM: the session, cached tables, catalog classes and errors. Knows nothing about reading or writing rows."""

@@ -1,12 +1,12 @@
-"""Commands that somebody wants to stop: by cancelling Spark's jobs, by interrupting a thread, or with Ctrl-C.
+"""Cancellation of commands: by cancelling Spark's jobs, by interrupting a thread, or with Ctrl-C.
 
-A cancelled command commits nothing. Spark cancels the jobs that run at the moment; a command also looks just before it puts a commit, and
-a job that it begins later is cancelled as well (`delta.Running`). From the put on nothing stops it any more: the commit is there or it is
-not, and that is what its caller learns.
+A cancelled command commits nothing. Spark cancels the running jobs; jobs that the command starts later are cancelled too
+(`delta.Running`), and the command checks for cancellation just before it puts a commit. From the put on nothing stops the command: its
+result tells whether the commit exists.
 
-Ctrl-C reaches Python's main thread, which mostly waits for the JVM then. To leave a call into the JVM would break the connection and let
-the command go on unseen. So while tahoe works in that thread, the jobs of its command are cancelled from another one, the call ends, and
-KeyboardInterrupt is raised in its place.
+Ctrl-C reaches Python's main thread, which usually waits for the JVM. Leaving a call into the JVM would break the connection, and the
+command would continue unnoticed. So while tahoe works in that thread, the command's jobs are cancelled from another thread, the call
+returns, and KeyboardInterrupt is raised.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from tahoe.storage.env import Watch
 
 _PY4J = str(Path(py4j.__file__).parent)
 
-# Where PySpark's own handler of Ctrl-C is, which cancels all jobs and raises KeyboardInterrupt.
+# The module of PySpark's own SIGINT handler, which cancels all jobs and raises KeyboardInterrupt.
 _PYSPARK_HANDLERS = "pyspark.core.context"
 
 BY_KEYBOARD = "it was interrupted from the keyboard"
 
 
 class Command:
-    """A command at work in this thread.
+    """A command that runs in this thread.
 
     Attributes:
-        has_put: whether it has begun to put a commit: from then on nothing interrupts it.
-        commits: the tables and versions that it has made.
+        has_put: whether the put of a commit has started; from then on nothing interrupts the command.
+        commits: the urls and versions that the command has committed.
     """
 
     def __init__(self, running: JavaObject) -> None:
@@ -49,21 +49,21 @@ class Command:
 
     @property
     def reason(self) -> str | None:
-        """Why it is to stop; None while it is not."""
+        """The reason for cancellation; None if the command is not cancelled."""
         if _keyboard.is_pressed and threading.current_thread() is threading.main_thread():
             return BY_KEYBOARD
-        with suppress(*JVM_ERRORS):  # where the JVM is gone, nobody has cancelled anything
+        with suppress(*JVM_ERRORS):  # if the JVM is gone, the command was not cancelled
             reason = self._running.reason()
             return None if reason is None else str(reason)
         return None
 
     def cancel(self) -> None:
-        """Stop it; called in another thread."""
+        """Cancel the command; called from another thread."""
         with suppress(*JVM_ERRORS):
             self._running.cancel(BY_KEYBOARD)
 
     def end(self) -> None:
-        with suppress(*JVM_ERRORS):  # what it has done stays done
+        with suppress(*JVM_ERRORS):  # an error here does not change the command's result
             self._running.end()
 
 
@@ -76,11 +76,11 @@ _here = _Here()
 
 @contextmanager
 def cancellable(gateway: Gateway) -> Iterator[None]:
-    """A command at work, which may commit. Within another one it is a part of that.
+    """Run the block as a command that can be cancelled. A nested command is part of the outer one.
 
     Raises:
-        CommandCancelledError: it was cancelled; nothing was committed.
-        KeyboardInterrupt: likewise with Ctrl-C. Where the put had begun, the notes tell what came of it.
+        CommandCancelledError: the command was cancelled; nothing was committed.
+        KeyboardInterrupt: the command was cancelled with Ctrl-C. If the put had started, the notes tell its outcome.
     """
     if _here.command is not None:
         yield
@@ -91,7 +91,7 @@ def cancellable(gateway: Gateway) -> Iterator[None]:
             yield
         except Exception as error:
             if command.has_put or isinstance(error, CommandCancelledError):
-                raise  # from the put on, an error tells what came of the commit
+                raise  # from the put on, the error tells the outcome of the commit
             reason = command.reason
             if reason is None:
                 raise
@@ -103,10 +103,10 @@ def cancellable(gateway: Gateway) -> Iterator[None]:
 
 
 def check() -> None:
-    """Go on only if this thread's command, if it is in one, was not cancelled: before work that Spark would begin before it cancels it.
+    """Raise if this thread's command was cancelled. Call it before work that Spark would start before cancelling its jobs.
 
     Raises:
-        CommandCancelledError: it was.
+        CommandCancelledError: the command was cancelled.
     """
     reason = None if _here.command is None else _here.command.reason
     if reason is not None:
@@ -114,16 +114,16 @@ def check() -> None:
 
 
 def is_surely_not_put() -> bool:
-    """Whether this thread is in a command that has not begun to put a commit, whatever ends it."""
+    """Whether this thread runs a command that has not started to put a commit, so that its failure leaves no commit."""
     return _here.command is not None and not _here.command.has_put
 
 
 class CommandWatch(Watch):
-    """Lets a commit go ahead unless the command that makes it in this thread was cancelled."""
+    """Prevents a put if this thread's command was cancelled, and records commits."""
 
     def before_put(self) -> None:
         if _here.command is not None:
-            _here.command.has_put = True  # first, so that Ctrl-C comes before the question or not at all
+            _here.command.has_put = True  # set before the check: a Ctrl-C is either seen by the check or does not interrupt
             check()
 
     def committed(self, url: str, version: int) -> None:
@@ -135,12 +135,12 @@ class CommandWatch(Watch):
 
 
 class _Keyboard:
-    """What Ctrl-C has done to Python's main thread while tahoe works in it."""
+    """Handles Ctrl-C in Python's main thread while tahoe works in it."""
 
     def __init__(self) -> None:
         self.is_pressed = False
         self.commits: list[tuple[str, int]] = []
-        self._to_cancel: SimpleQueue[Command] = SimpleQueue()  # safe to use where a signal is handled, as locks are not
+        self._to_cancel: SimpleQueue[Command] = SimpleQueue()  # reentrant, so it is safe in a signal handler; a lock is not
         self._canceller: threading.Thread | None = None
 
     def begin(self) -> None:
@@ -150,7 +150,7 @@ class _Keyboard:
             self._canceller.start()
 
     def press(self, _signal: int, frame: FrameType | None) -> None:
-        """Handle SIGINT: stop the command, and what Python does at this moment if that may be left anywhere."""
+        """Handle SIGINT: cancel the command, and raise KeyboardInterrupt unless a call into Java or a put is running."""
         self.is_pressed = True
         command = _here.command
         if command is not None:
@@ -163,7 +163,7 @@ class _Keyboard:
             self._to_cancel.get().cancel()
 
     def interruption(self, error: BaseException | None) -> KeyboardInterrupt:
-        """What is raised in the end."""
+        """The KeyboardInterrupt to raise when the work has ended, with notes about commits that were made anyway."""
         interrupt = error if isinstance(error, KeyboardInterrupt) else KeyboardInterrupt()
         for url, version in self.commits:
             interrupt.add_note(f"It came too late for version {version} of {url}, which was committed.")
@@ -177,9 +177,9 @@ _keyboard = _Keyboard()
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Work of tahoe's in this thread, which Ctrl-C stops with KeyboardInterrupt and nothing else, and without breaking a connection.
+    """Run the block so that Ctrl-C ends it with KeyboardInterrupt, without breaking the connection to the JVM.
 
-    A program that handles SIGINT in a way of its own keeps that.
+    A program's own SIGINT handler is left in place.
     """
     previous = signal.getsignal(signal.SIGINT) if threading.current_thread() is threading.main_thread() else None
     if _keyboard_is_ours(previous) or not _interrupts(previous):
@@ -211,7 +211,7 @@ def _interrupts(handler: Any) -> bool:
 
 
 def _calls_java(frame: FrameType | None) -> bool:
-    """Whether code of py4j's is at work, or waits for the JVM; not where the JVM waits for Python in turn."""
+    """Whether py4j code is running in the frame, usually waiting for the JVM; False inside a callback from the JVM to Python."""
     while frame is not None:
         if frame.f_code.co_filename.startswith(_PY4J):
             return frame.f_code.co_name != "_call_proxy"

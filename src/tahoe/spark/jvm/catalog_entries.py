@@ -1,6 +1,6 @@
-"""Names, entries and folders as Spark's session catalog has them: `TableIdentifier`, `CatalogTable`, Hadoop's `Path`.
+"""Creates and reads the classes of Spark's session catalog: `TableIdentifier`, `CatalogTable`, Hadoop's `Path`.
 
-What is asked of the catalog is decided elsewhere; here are its classes, and the questions that take several of them.
+Callers decide what the catalog is asked for. This module only knows the classes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _CATALOG = "org.apache.spark.sql.catalyst.catalog."
 _COMMANDS = "org.apache.spark.sql.execution.command."
 _STRINGS = "org.apache.spark.sql.catalyst.util.CharVarcharUtils"
 
-# Our own classes that stand for tables in plans.
+# Our own table classes in plans.
 _OURS = frozenset({"delta.DefinedTable", "delta.WriteTable", "delta.Staged"})
 
 
@@ -34,18 +34,18 @@ def table_identifier(gateway: Gateway, name: str, database: str | None) -> JavaO
 
 
 def identifier(gateway: Gateway, namespace: Sequence[str], name: str) -> JavaObject:
-    """A name as catalogs have it, `Identifier`."""
+    """A V2 catalog's `Identifier`."""
     names = gateway.array(gateway.jvm.java.lang.String, namespace)
     return gateway.java_class("org.apache.spark.sql.connector.catalog.Identifier").of(names, name)
 
 
 def table_identifier_in(gateway: Gateway, plan: JavaObject) -> JavaObject | None:
-    """The `TableIdentifier` that a command holds: its first field of that type, under a name that differs from command to command."""
+    """The first `TableIdentifier` among a command's fields; None if there is none. The field's name differs from command to command."""
     return next((part for part in _parts(gateway, plan) if kind_of(part) == "TableIdentifier"), None)
 
 
 def resolved_table_in(gateway: Gateway, plan: JavaObject) -> JavaObject | None:
-    """The table of any catalog that a plan is about, as its catalog has answered; None where it is about none."""
+    """The table of a plan's `ResolvedTable`, from any catalog; None if the plan has none."""
     return next((part.table() for part in _parts(gateway, plan) if kind_of(part) == "ResolvedTable"), None)
 
 
@@ -54,12 +54,12 @@ def _parts(gateway: Gateway, plan: JavaObject) -> Iterator[JavaObject]:
 
 
 def our_class(table: JavaObject) -> str | None:
-    """The simple name of the class of a table of ours in a plan; None for another's."""
+    """The simple class name of one of our tables in a plan; None for any other table."""
     return kind_of(table) if table.getClass().getName() in _OURS else None
 
 
 def table_of_relation(relation: JavaObject) -> JavaObject | None:
-    """The table that a plan writes to or reads, where that is one of a catalog."""
+    """The V2 table of a relation; None for another relation."""
     if kind_of(relation) == "DataSourceV2ScanRelation":
         relation = relation.relation()
     return relation.table() if kind_of(relation) == "DataSourceV2Relation" else None
@@ -71,7 +71,7 @@ def table_of_relation(relation: JavaObject) -> JavaObject | None:
 def new_entry(
     gateway: Gateway, name: JavaObject, url: str, provider: str, *, is_external: bool, options: Mapping[str, str], comment: str | None
 ) -> JavaObject:
-    """A `CatalogTable` without columns, which are in the log."""
+    """A new `CatalogTable` without columns, because the log has the columns."""
     kinds = gateway.module(_CATALOG + "CatalogTableType")
     storage = gateway.changed(
         gateway.module(_CATALOG + "CatalogStorageFormat").empty(),
@@ -85,7 +85,7 @@ def new_entry(
 
 
 def is_managed(entry: JavaObject) -> bool:
-    """Whether Spark deletes a table's folder when its name is dropped."""
+    """Whether the table is managed, so that DROP TABLE deletes its folder."""
     return str(entry.tableType().name()) == "MANAGED"
 
 
@@ -95,7 +95,7 @@ def analyze_table(gateway: Gateway, name: JavaObject, *, no_scan: bool) -> JavaO
 
 
 def analyze_columns(gateway: Gateway, name: JavaObject, columns: JavaObject, all_columns: JavaObject) -> JavaObject:
-    """Spark's command that computes statistics of columns; both as Spark's plan has them."""
+    """Spark's command that computes statistics of columns. `columns` and `all_columns` are the values in Spark's plan."""
     return gateway.java_class(_COMMANDS + "AnalyzeColumnCommand")(name, columns, all_columns)
 
 
@@ -103,17 +103,17 @@ def analyze_columns(gateway: Gateway, name: JavaObject, columns: JavaObject, all
 
 
 def declared_columns(gateway: Gateway, columns: JavaObject) -> StructType:
-    """Columns as a statement declares them, Spark's StructType; char and varchar are strings that remember their length."""
+    """The schema for the StructType that a statement declares. char and varchar become strings with the declared type in the metadata."""
     return gateway.schema(gateway.module(_STRINGS).replaceCharVarcharWithStringInSchema(columns))
 
 
 def declared_column(gateway: Gateway, name: str, data_type: JavaObject, *, nullable: bool) -> StructType:
-    """A column of Spark's type, as `declared_columns` has it."""
+    """A schema with one column of a JVM type, converted as in `declared_columns`."""
     return declared_columns(gateway, gateway.java_class("org.apache.spark.sql.types.StructType")().add(name, data_type, nullable))
 
 
 def types_in_sql(gateway: Gateway, schema: str) -> list[str]:
-    """The types of columns as SQL has them, with the lengths that strings remember.
+    """The SQL types of columns, with char and varchar as they were declared.
 
     Args:
         schema: JSON of Spark's StructType.
@@ -125,7 +125,7 @@ def types_in_sql(gateway: Gateway, schema: str) -> list[str]:
 
 
 def folder(gateway: Gateway, place: str | JavaObject) -> JavaObject:
-    """Hadoop's `Path` of a text or a URI."""
+    """A Hadoop `Path` from a string or a URI."""
     return gateway.java_class("org.apache.hadoop.fs.Path")(place)
 
 
@@ -135,5 +135,5 @@ def child(gateway: Gateway, parent: JavaObject, name: str) -> JavaObject:
 
 
 def uri_of_text(gateway: Gateway, text: str) -> JavaObject:
-    """The URI of a location as a statement says it, which may be a path."""
+    """The URI of the location in a statement, which may be a path."""
     return gateway.module(_CATALOG + "CatalogUtils").stringToURI(text)

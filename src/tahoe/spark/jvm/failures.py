@@ -1,7 +1,7 @@
-"""Errors on their way between Python and the JVM, so that what tahoe raises while Spark works is what the user catches.
+"""Carries Python errors through the JVM, so that the user catches the exception that tahoe raised in a callback.
 
-An error of a callback is given to Java as a value that names it, travels up as a Java exception, and is turned back into the very same
-Python exception where PySpark converts Java exceptions. That place is the one thing of PySpark that is replaced.
+An error in a callback is kept under an id and travels through Java as an exception with that id. Where PySpark converts Java exceptions,
+it becomes the same Python exception again. This conversion is the only part of PySpark that tahoe replaces.
 """
 
 from __future__ import annotations
@@ -25,14 +25,15 @@ from tahoe.sql.grammar import parse
 
 JAVA_CLASS = "delta.PythonError"
 
-# What Spark raises for a file that it cannot read.
+# Spark's exception class and condition for a file that it cannot read.
 SPARK_CLASS = "org.apache.spark.SparkException"
 UNREADABLE = "FAILED_READ_FILE"
 
-# Spark may keep an exception for as long as a query, and raise it again; older ones than this many are text by their message alone.
+# How many errors are kept. Spark may keep an exception as long as a query and raise it again; if the error is no longer kept, the user gets
+# the message only.
 KEPT_MAX = 1000
 
-# How deep an exception of ours may be wrapped in others.
+# How many wrapping exceptions are searched for one of ours.
 CAUSES_MAX = 20
 
 _kept: OrderedDict[int, BaseException] = OrderedDict()
@@ -44,7 +45,7 @@ _lock = threading.Lock()
 
 
 def to_java(jvm: JavaObject, error: BaseException) -> JavaObject:
-    """The Java exception that stands for a Python one: Spark's own where there is one behind it, else ours."""
+    """The Java exception for a Python exception: the Java exception that caused it if there is one, else a `delta.PythonError`."""
     origin = java_error(error)
     if origin is not None:
         return origin
@@ -64,7 +65,7 @@ def to_java(jvm: JavaObject, error: BaseException) -> JavaObject:
 
 
 def install() -> None:
-    """Let PySpark give back our errors where it converts Java's; done once for the process."""
+    """Make PySpark's conversion of Java exceptions return our errors. Idempotent; it affects the whole process."""
     convert = captured.convert_exception
     if getattr(convert, "gives_back_ours", False):
         return
@@ -75,17 +76,17 @@ def install() -> None:
         return _with_note_of_sql(_of_the_users(convert(exception)), exception) if ours is None else _with_note_of_cause(ours)
 
     convert_or_give_back.gives_back_ours = True  # type: ignore[attr-defined]
-    # what is raised need not be one of PySpark's
+    # the converted exception need not be a PySpark exception
     captured.convert_exception = convert_or_give_back  # type: ignore[assignment]
 
 
-# A column of ours among those that Spark suggests, with what stands before it.
+# A hidden column of ours among the columns that Spark suggests, with its qualifier.
 _OUR_COLUMN = re.compile(r"(?:`(?:[^`]|``)+`\.)*`__tahoe_[^`]*`(?:, )?")
 _PLAN = ";\n"
 
 
 class _OfTheUsers(captured.AnalysisException):
-    """Spark's error about a query of ours, which says nothing of the columns that only we have in it."""
+    """Spark's AnalysisException for a query that contains hidden columns of ours, with these columns removed from its text."""
 
     def getMessage(self) -> str:  # noqa: N802  PySpark's name
         return without_our_columns(super().getMessage())
@@ -106,14 +107,14 @@ def _of_the_users(converted: Any) -> Any:
 
 
 def without_our_columns(message: str) -> str:
-    """Spark's message without columns of ours among those that it suggests, and without its plan where that is a plan of ours."""
+    """Spark's message without our hidden columns among its suggestions, and without its plan if the plan contains such columns."""
     text, mark, plan = message.partition(_PLAN)
     text = _OUR_COLUMN.sub("", text).replace("`, ]", "`]")
     return text if "__tahoe_" in plan else text + mark + plan
 
 
 def _with_note_of_sql(converted: Any, exception: JavaObject) -> Any:
-    """Spark's parser has met a statement of ours: that is so where the session's parser could not be exchanged."""
+    """Add a note if Spark's parser refused a Delta statement, which happens in sessions whose parser could not be replaced."""
     if isinstance(converted, ParseException) and exception.getClass().getSimpleName() == "ParseException":
         text = exception.command()
         if text.isDefined() and _is_statement(str(text.get())):
@@ -129,7 +130,7 @@ def _is_statement(text: str) -> bool:
 
 
 def _with_note_of_cause(error: BaseException) -> BaseException:
-    """PySpark raises what it converts "from None", so that the cause must be text otherwise."""
+    """The error for the user, with its cause as a note, because PySpark raises converted exceptions "from None"."""
     caught, cause = for_user(error), error.__cause__
     if cause is not None:
         caught.add_note(f"Caused by {type(cause).__name__}: {cause}")
@@ -137,7 +138,7 @@ def _with_note_of_cause(error: BaseException) -> BaseException:
 
 
 def _ours(exception: JavaObject) -> BaseException | None:
-    """The error of ours that a Java exception stands for, however Spark has wrapped it."""
+    """Our error behind a Java exception, which Spark may have wrapped; None if there is none."""
     for _ in range(CAUSES_MAX):
         if exception is None:
             return None
@@ -151,7 +152,7 @@ def _ours(exception: JavaObject) -> BaseException | None:
 
 
 def _data_error(exception: JavaObject) -> DeltaError | None:
-    """What became of a data file that Spark cannot read, if it is one of a table of ours."""
+    """Our error for a data file that Spark cannot read; None for another failure, or a file that belongs to no cached table."""
     condition = exception.getCondition()
     if condition is None or not condition.startswith(UNREADABLE):
         return None
@@ -167,11 +168,11 @@ def _data_error(exception: JavaObject) -> DeltaError | None:
     return InvalidDataFileError(table=url, file=file, detail=detail.splitlines()[0].rstrip("."))
 
 
-# --- what a user of Spark catches
+# --- exceptions for users of Spark
 
 
 def for_user(error: BaseException) -> BaseException:
-    """The error as users of Spark expect it: an exception of PySpark's too, such as `AnalysisException`."""
+    """The error as an exception that is also of the matching PySpark class, such as `AnalysisException`."""
     if not isinstance(error, DeltaError) or isinstance(error, _Both):
         return error
     both = _as_both(type(error), error.parameters)
@@ -187,7 +188,7 @@ _classes: dict[str, type[DeltaError]] = {}
 
 
 def _both_of(kind: type[DeltaError]) -> type[DeltaError]:
-    """A class below the error's own and PySpark's, with the methods of the latter answered by the former."""
+    """A subclass of both the error's class and its PySpark class, which implements PySpark's methods with the error's values."""
     if kind.__name__ not in _classes:
         members = {"__doc__": kind.__doc__, "__module__": kind.__module__}
         _classes[kind.__name__] = type(kind.__name__, (_Both, kind, getattr(pyspark.errors, kind.pyspark_class)), members)
@@ -195,9 +196,9 @@ def _both_of(kind: type[DeltaError]) -> type[DeltaError]:
 
 
 class _Both(DeltaError):
-    """PySpark's questions to an exception, for one of ours."""
+    """Implements the methods of PySpark's exceptions for our errors."""
 
-    _message: str  # where PySpark's constructor, the next in line, leaves the text
+    _message: str  # set by PySpark's constructor, which follows in the MRO
 
     def __init__(self, **parameters: Any) -> None:
         super().__init__(**parameters)

@@ -1,7 +1,7 @@
-"""Spark's own Parquet writer, steered so that every data file is written once, under a unique name, in its final folder.
+"""Writes data files with Spark's Parquet writer: each file is written once, under a unique name, in its final folder.
 
-It knows folders and Parquet, not Delta: what is written becomes part of a table when somebody commits it. Spark's manifest of what it
-wrote goes to a private temporary folder of the driver.
+This module knows folders and Parquet, not Delta: the files become part of a table when they are committed. Spark's manifest of the
+written files goes to a private temporary folder on the driver.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from tahoe.spark.jvm.cancellation import check
 from tahoe.spark.jvm.failures import to_java
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
 
-# Spark's writer keeps bounds of at most this many bytes in a footer and, without the limit, none at all for longer text.
+# Spark's Parquet writer truncates bounds in footers to this many bytes. Without the limit, it writes no bounds for longer text.
 BOUND_BYTES_MAX = 1024
 
-# What the files must look like whatever the session says: timestamps that have statistics, dates and times as they are, lists and
-# decimals as the format has them, variants in one piece.
+# The layout of data files, regardless of the session's settings: timestamps with statistics, dates and times without rebasing, lists and
+# decimals in the standard format, variants without shredding.
 _SESSION_SETTINGS: Mapping[str, str] = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
@@ -36,11 +36,11 @@ _SESSION_SETTINGS: Mapping[str, str] = {
     "spark.sql.variant.writeShredding.enabled": "false",
     "spark.sql.variant.inferShreddingSchema": "false",
     "spark.sql.parquet.variant.annotateLogicalType.enabled": "false",
-    # the manifest is a list of files in one piece, whatever the session's streams do with theirs
+    # keeps the manifest in one file, regardless of the session's setting for streams
     "spark.sql.streaming.fileSink.log.compactInterval": "10",
 }
 
-# What the session's streams use for their own checkpoints, and the manifest is none.
+# Settings for the checkpoints of the session's streams, which must not apply to the manifest.
 _NOT_FOR_FILES = ("spark.sql.streaming.checkpointFileManagerClass",)
 
 _DATASOURCES = "org.apache.spark.sql.execution.datasources."
@@ -52,10 +52,10 @@ class WriterSettings:
     """How files are written.
 
     Attributes:
-        schema: of the files with the partition columns, as JSON of Spark's StructType; columns as in the data, by position.
+        schema: of the files with the partition columns, as JSON of Spark's StructType; its columns match the data's by position.
         partition_columns: names in that schema; they become folders.
         options: of Spark's Parquet source: `compression`, `maxRecordsPerFile`.
-        hadoop: settings of Parquet's own writer and of the storage.
+        hadoop: Hadoop settings for the Parquet writer and the storage.
     """
 
     schema: str
@@ -66,7 +66,7 @@ class WriterSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewFile:
-    """A file that was written. `key` is relative to the folder and unescaped; its folders are `column=value` as Hive escapes them."""
+    """A file that was written. `key` is relative to the folder and not url-escaped; its folders are `column=value` with Hive's escapes."""
 
     key: str
     size_bytes: int
@@ -74,18 +74,17 @@ class NewFile:
 
 
 def write_files(frame: DataFrame, url: str, settings: WriterSettings) -> list[NewFile]:
-    """Run the query and write its rows below a folder.
+    """Run a query and write its rows below a folder.
 
-    A job that fails removes what its tasks have written; a task that ends while the others are being stopped may leave a file, which
-    nothing refers to.
+    A failed job deletes the files of its tasks. A task that ends while the job is being stopped may leave an unreferenced file.
 
     Args:
-        frame: its columns are, in order, those of `settings.schema`; names and nullability are taken from there.
-        url: the folder, absolute and unescaped, as Hadoop knows it.
+        frame: its columns match `settings.schema` by position; names and nullability are taken from the schema.
+        url: the folder, absolute and unescaped, with Hadoop's scheme.
 
     Raises:
-        CommandCancelledError: the command that does it was cancelled before; nothing is written.
-        Exception: what Spark raised.
+        CommandCancelledError: the command was cancelled before the write; nothing is written.
+        Exception: an error of Spark.
     """
     check()
     gateway = Gateway(frame.sparkSession)
@@ -99,7 +98,7 @@ def write_files(frame: DataFrame, url: str, settings: WriterSettings) -> list[Ne
 
 
 def delete_files(gateway: Gateway, url: str, keys: Iterable[str], hadoop: Mapping[str, str]) -> None:
-    """Remove files of a folder; one that is not there is no error. `hadoop` holds settings of the storage."""
+    """Delete files of a folder; missing files are ignored. `hadoop` contains settings of the storage."""
     path = gateway.java_class("org.apache.hadoop.fs.Path")
     system = None
     for key in keys:
@@ -129,7 +128,7 @@ def _write(gateway: Gateway, query: JavaObject, url: str, settings: WriterSettin
 
 @contextmanager
 def _in_tasks(context: JavaObject, settings: Mapping[str, str]) -> Iterator[None]:
-    """Tasks see these settings, and not those of the session whose query they run."""
+    """Make the tasks of this thread's jobs use these settings instead of the session's."""
     before = {name: context.getLocalProperty(name) for name in settings}
     for name, value in settings.items():
         context.setLocalProperty(name, value)
@@ -141,7 +140,7 @@ def _in_tasks(context: JavaObject, settings: Mapping[str, str]) -> Iterator[None
 
 
 def _configuration(session: JavaObject, settings: Mapping[str, str]) -> JavaObject:
-    """Hadoop's configuration for a session, with further settings."""
+    """A session's Hadoop configuration, with additional settings."""
     hadoop = session.sessionState().newHadoopConf()
     for name, value in settings.items():
         hadoop.set(name, value)
@@ -149,7 +148,7 @@ def _configuration(session: JavaObject, settings: Mapping[str, str]) -> JavaObje
 
 
 def _session_for_files(gateway: Gateway) -> JavaObject:
-    """A copy of the session with the settings of the files, so that the user's session and its other threads never see them."""
+    """A clone of the session with the settings for data files; the user's session stays unchanged."""
     session = gateway.session.cloneSession()
     settings = session.sessionState().conf()
     for name, value in _SESSION_SETTINGS.items():
@@ -165,7 +164,7 @@ def _manifest_log(gateway: Gateway, session: JavaObject, folder: str) -> JavaObj
 
 
 def _as_in_files(gateway: Gateway, output: JavaObject, schema: str) -> list[JavaObject]:
-    """The plan's columns under the names, types and metadata of the files. Rows have no names, so that this costs nothing."""
+    """The plan's columns with the names, types and metadata of the files. This renames attributes only and does not touch rows."""
     attribute = gateway.java_class("org.apache.spark.sql.catalyst.expressions.AttributeReference")
     fields = gateway.struct_of_json(schema).fields()
     return [
@@ -175,7 +174,7 @@ def _as_in_files(gateway: Gateway, output: JavaObject, schema: str) -> list[Java
 
 
 def _defaults(gateway: Gateway, module: JavaObject, method: str, given: int) -> list[JavaObject]:
-    """The default values of a Scala method's last parameters, however many this version of Spark has."""
+    """The default values of a Scala method's parameters after the first `given`; their number depends on Spark's version."""
     key = (gateway.spark.version, method)
     if key not in _parameter_counts:
         counts = (m.getParameterCount() for m in module.getClass().getMethods() if m.getName() == method)
@@ -183,12 +182,12 @@ def _defaults(gateway: Gateway, module: JavaObject, method: str, given: int) -> 
     return [getattr(module, f"{method}$default${position}")() for position in range(given + 1, _parameter_counts[key] + 1)]
 
 
-# To look at a class's methods takes many calls, and they are the same for a version of Spark.
+# A cache, by Spark version and method, because listing the methods of a class takes many calls into the JVM.
 _parameter_counts: dict[tuple[str, str], int] = {}
 
 
 def _as_query(gateway: Gateway, query: JavaObject, work: Callable[[], Any]) -> None:
-    """Do the work as an execution of the query: with its settings in the tasks, in Spark's UI, and heard by its listeners."""
+    """Run `work` as a SQL execution of the query: with its settings in the tasks, visible in Spark's UI and to query listeners."""
     body = _Body(gateway, work)
     execution = gateway.module("org.apache.spark.sql.execution.SQLExecution")
     try:
@@ -198,7 +197,7 @@ def _as_query(gateway: Gateway, query: JavaObject, work: Callable[[], Any]) -> N
 
 
 class _Body:
-    """A Python function as Java's Callable. Its error is the answer, which `delta.Work` throws, and is kept to be raised here."""
+    """A Python function as a Java Callable. It returns its error, which `delta.Work` throws, and keeps it to be raised in Python."""
 
     def __init__(self, gateway: Gateway, work: Callable[[], Any]) -> None:
         self.gateway = gateway
@@ -218,7 +217,7 @@ class _Body:
 
 
 def _read_manifest(folder: Path, depth: int) -> list[NewFile]:
-    """What Spark says it has written: a version line, then a JSON object a file, with its url escaped."""
+    """The files in Spark's manifest: a version line, then one JSON object per file, with an escaped url."""
     lines = (folder / "log" / "0").read_text(encoding="utf-8").split("\n")[1:]
     return [_new_file(json.loads(line), depth) for line in lines if line]
 

@@ -1,7 +1,7 @@
-"""The way into Spark's JVM: the only module that touches py4j or names a class of Spark's by a string that is not documented API.
+"""Access to Spark's JVM through py4j: conversions between Python and Java values, class loading, and checks of the Spark version.
 
-Nothing here knows Delta. A `Gateway` is made per call from the session at hand and is never kept, because a session may be stopped
-and another may take its place in the same JVM.
+This module knows nothing about Delta. A `Gateway` is created per call from the current session and is never kept, because a session may
+be stopped and replaced by another one in the same JVM.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ SUPPORTED_VERSIONS = ("4.1", "4.2", "4.3")
 
 SOURCE_CLASS = "delta.DefaultSource"
 
-# What a configuration written for the reference says; without its JAR there is no such class, and ours takes the place.
+# The catalog class that configurations for the reference name. Without the reference's JAR the class does not exist; ours replaces it.
 REFERENCE_CATALOG_CLASS = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
 
 JavaObject: TypeAlias = Any
-"""Whatever py4j hands out; it has no types that a checker could see."""
+"""Any object that py4j returns. py4j has no types that a type checker could use."""
 
 JVM_ERRORS = (Py4JError, CapturedException, ConnectionError)
-"""What a call into the JVM raises: an exception of Java's, one that PySpark has converted, or a JVM that does not answer."""
+"""The errors of a call into the JVM: a Java exception, an exception that PySpark has converted, or a lost connection."""
 
 _compiling = threading.Lock()
 
 
 def engine_of(spark: SparkSession) -> str:
-    """What the history says of who made a commit, as far as it is Spark."""
+    """Spark's part of the engine name (`engineInfo`) in a commit."""
     return f"Apache-Spark/{spark.version}"
 
 
@@ -52,7 +52,7 @@ class Gateway:
     """A session's JVM, with the conversions that the Spark ring needs.
 
     Raises:
-        NoGatewayError: the session is a Spark Connect session, or none at all.
+        NoGatewayError: the object is a Spark Connect session, or not a Spark session.
     """
 
     __slots__ = ("java", "jvm", "session", "spark")
@@ -71,7 +71,7 @@ class Gateway:
 
     @classmethod
     def of(cls, session: JavaObject) -> Gateway:
-        """The gateway of a Java session that a callback was given, the session a user holds or one made from it."""
+        """The gateway of a Java session that a callback received: the user's session or one derived from it."""
         active = SparkSession._instantiatedSession
         context = pyspark.SparkContext._active_spark_context
         if context is None:
@@ -82,7 +82,7 @@ class Gateway:
 
     @classmethod
     def active(cls) -> Gateway:
-        """The gateway of the session that is active in the JVM's thread: the one whose query is being planned."""
+        """The gateway of the JVM thread's active session, whose query is being planned."""
         context = pyspark.SparkContext._active_spark_context
         if context is None:
             raise NoGatewayError(session="stopped")
@@ -111,7 +111,7 @@ class Gateway:
         return array
 
     def option(self, value: Any) -> JavaObject:
-        """Scala's `Some(value)`, or `None` for None."""
+        """A Scala `Option`: `Some(value)`, or Scala's `None` for None."""
         return self.jvm.scala.Option.apply(value)
 
     def java_map(self, values: Mapping[str, Any]) -> JavaObject:
@@ -144,18 +144,18 @@ class Gateway:
         return StructType.fromJson(json.loads(struct.json()))
 
     def items(self, iterator: JavaObject) -> Iterator[JavaObject]:
-        """The items of a Java or Scala iterator, two calls each: for short ones."""
+        """The items of a Java or Scala iterator. Each item takes two calls into the JVM, so use it for short iterators."""
         while iterator.hasNext():
             yield iterator.next()
 
     def texts(self, java_map: JavaObject) -> dict[str, str]:
-        """A Java map of texts, in one call: to iterate over it would take two for each entry, and an exception at the end."""
+        """A Java map of strings, in one call as JSON. Iteration would take two calls for each entry, and an exception at the end."""
         mapper = self.java_class("com.fasterxml.jackson.databind.ObjectMapper")()
         found: dict[str, str] = json.loads(mapper.writeValueAsString(java_map))
         return found
 
     def settings(self) -> dict[str, str]:
-        """The session's settings, those that were set."""
+        """The session's settings that are set explicitly."""
         return self.texts(self.session.conf().getAllAsJava())
 
     def dict(self, scala_map: JavaObject) -> dict[str, Any]:
@@ -163,7 +163,7 @@ class Gateway:
         return {entry._1(): entry._2() for entry in self.items(scala_map.iterator())}
 
     def dataframe(self, jdf: JavaObject) -> DataFrame:
-        """A Java `Dataset` of rows as a DataFrame of its own session."""
+        """A Java `Dataset` of rows as a DataFrame of the dataset's session."""
         return DataFrame(jdf, Gateway.of(jdf.sparkSession()).spark)
 
     def dataframe_of_plan(self, plan: JavaObject) -> DataFrame:
@@ -171,25 +171,29 @@ class Gateway:
         return DataFrame(self.module("org.apache.spark.sql.classic.Dataset").ofRows(self.session, plan), self.spark)
 
     def aliased(self, frame: DataFrame, name: str, qualifier: Iterable[str]) -> DataFrame:
-        """A DataFrame whose columns go by a name as well, before which a catalog and a database may stand."""
+        """A DataFrame under an alias, so that its columns can be qualified with it.
+
+        Args:
+            qualifier: the alias's catalog and database, possibly empty.
+        """
         identifier = self.java_class("org.apache.spark.sql.catalyst.AliasIdentifier")(name, self.seq(qualifier))
         alias = self.java_class("org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias")
         return self.dataframe_of_plan(alias(identifier, frame._jdf.logicalPlan()))
 
     def column(self, expression: JavaObject) -> Column:
-        """An expression of Catalyst's as a Column."""
+        """A Catalyst expression as a Column."""
         return self.column_of(self.module("org.apache.spark.sql.classic.ExpressionUtils").column(expression))
 
     def column_of(self, column: JavaObject) -> Column:
-        """Spark's Column as PySpark's."""
+        """Spark's JVM Column as a PySpark Column."""
         return ClassicColumn(column)
 
     def has_subquery(self, expression: JavaObject) -> bool:
-        """Whether a query stands in an expression of Catalyst's."""
+        """Whether a Catalyst expression contains a subquery."""
         return bool(self.java_class("org.apache.spark.sql.catalyst.expressions.SubqueryExpression").hasSubquery(expression))
 
     def expression(self, column: Column) -> JavaObject:
-        """A Column as an expression of Catalyst's."""
+        """A Column as a Catalyst expression."""
         return self.session.expression(column._jc)
 
     # --- Scala
@@ -199,25 +203,25 @@ class Gateway:
         return getattr(self.java_class(name + "$"), "MODULE$")
 
     def build(self, name: str, *first: Any) -> JavaObject:
-        """A case class from its first fields; the others take their defaults, however many this version of Spark has."""
+        """A new instance of a case class from its first fields. The other fields, which depend on Spark's version, take their defaults."""
         return self.java_class("delta.Cases").built(name, self.list(first))
 
     def changed(self, case_class: JavaObject, **fields: Any) -> JavaObject:
-        """A copy of a case class with some fields changed, whatever other fields this version of Spark gives it."""
+        """A copy of a case class with some fields changed. The other fields, which depend on Spark's version, are copied."""
         return self.java_class("delta.Cases").changed(case_class, self.java_map(fields))
 
     # --- classes
 
     def java_class(self, name: str) -> JavaObject:
-        """A class by its full name, for its constructors and static members. A path through `jvm` asks the JVM at each of its parts."""
+        """A class by its full name, for its constructors and static members. A path through `jvm` would call the JVM for each part."""
         return JavaClass(name, self.java._gateway_client)
 
     @property
     def loader(self) -> JavaObject:
-        """The driver's class loader that takes further folders: where Spark looks data sources up.
+        """The driver's class loader to which folders can be added, and in which Spark looks up data sources.
 
         Raises:
-            NoGatewayError: the JVM was not started by Spark's launcher, and no loader above the current one takes folders.
+            NoGatewayError: the JVM was not started by Spark's launcher, and neither the thread's class loader nor a parent accepts folders.
         """
         thread = self.jvm.java.lang.Thread.currentThread()
         loader = thread.getContextClassLoader()
@@ -228,19 +232,19 @@ class Gateway:
         raise NoGatewayError(session="a JVM whose class loader takes no folders")
 
     def load_class(self, name: str) -> JavaObject:
-        """A class by its name, as the current thread sees it."""
+        """A `java.lang.Class` by name, from the current thread's class loader."""
         thread = self.jvm.java.lang.Thread.currentThread()
         return self.jvm.java.lang.Class.forName(name, True, thread.getContextClassLoader())
 
     def has_class(self, name: str) -> bool:
-        """Whether there is a class file of that name on the driver's class path."""
+        """Whether the driver's class path has a class of this name."""
         return self.loader.getResource(name.replace(".", "/") + ".class") is not None
 
     def compile(self, folder: Path, provides: str = SOURCE_CLASS) -> None:
-        """Compile a folder of `.java` files with Spark's own compiler into the driver's class loader, unless what it provides is there.
+        """Compile a folder of `.java` files with Spark's compiler (Janino) and add the classes to the driver's class loader.
 
-        Executors never see the classes. They go to a temporary folder, with the other files of the folder, which the JVM reads lazily
-        and removes when it ends.
+        Does nothing if the class `provides` exists already. Executors never see the classes. The classes and the other files of the folder
+        go to a temporary folder, from which the JVM loads lazily, and which it deletes when it exits.
         """
         with _compiling:
             if self.has_class(provides):
@@ -251,7 +255,7 @@ class Gateway:
             sources = [self.jvm.java.io.File(str(path)) for path in sorted(folder.rglob("*.java"))]
             try:
                 compiler.compile(self.array(self.jvm.java.io.File, sources))
-            except Py4JJavaError as error:  # a class or a method of Spark's is not where it was
+            except Py4JJavaError as error:  # this version of Spark has moved or changed a class or method
                 shutil.rmtree(target, ignore_errors=True)
                 reason = str(error.java_exception.getMessage()).splitlines()[0]
                 raise UnsupportedSparkVersionError(version=self.spark.version, detail=f", whose classes are others ({reason})") from error
@@ -269,31 +273,31 @@ class Gateway:
         return compiler
 
     def _delete_at_exit(self, folder: str) -> None:
-        for place, folders, files in os.walk(folder):  # the JVM deletes in reverse order, so folders are named before what they hold
+        for place, folders, files in os.walk(folder):  # the JVM deletes in reverse order, so folders come before their contents
             self.jvm.java.io.File(place).deleteOnExit()
             for name in (*folders, *files):
                 self.jvm.java.io.File(os.path.join(place, name)).deleteOnExit()
 
     def set_static(self, class_name: str, field: str, value: JavaObject) -> None:
-        """Give a static field of one of our classes its value."""
+        """Set a static field of one of our classes."""
         self.load_class(class_name).getField(field).set(None, value)
 
     def start_callbacks(self) -> None:
-        """Let the JVM call Python."""
+        """Start py4j's callback server, so that the JVM can call Python."""
         ensure_callback_server_started(self.java)  # type: ignore[no-untyped-call]
 
     @property
     def server(self) -> JavaObject:
-        """The JVM's end of py4j."""
+        """The py4j server object in the JVM."""
         return NamedObject(GATEWAY_SERVER_OBJECT_ID, self.java._gateway_client)
 
     # --- what a session may be
 
     def check_version(self) -> None:
-        """Refuse a Spark that tahoe was not tried with.
+        """Refuse a version of Spark that tahoe was not tested with.
 
         Raises:
-            UnsupportedSparkVersionError: with the version, and PySpark's where they differ.
+            UnsupportedSparkVersionError: names Spark's version, and PySpark's version if it differs.
         """
         version = self.spark.version
         if ".".join(version.split(".")[:2]) not in SUPPORTED_VERSIONS:
@@ -301,17 +305,17 @@ class Gateway:
             raise UnsupportedSparkVersionError(version=version, detail=detail)
 
     def check_no_reference(self) -> None:
-        """Refuse a class path on which Spark would find another source called delta.
+        """Refuse a class path on which Spark would find another data source named `delta`.
 
         Raises:
-            ReferenceJarPresentError: with the JAR.
+            ReferenceJarPresentError: names the JAR.
         """
         found = self._source_called("delta")
         if found is not None and found.getName() != SOURCE_CLASS:
             raise ReferenceJarPresentError(location=_location(found))
 
     def _source_called(self, name: str) -> JavaObject | None:
-        """The class that Spark itself finds for a source's name. Spark has no question that is answered with "none"."""
+        """The class that Spark finds for a data source's name, or None. Spark's own lookup fails if there is none."""
         if self.has_class("org.apache.spark.sql.delta.sources.DeltaDataSource"):
             return self.load_class("org.apache.spark.sql.delta.sources.DeltaDataSource")
         register = "org.apache.spark.sql.sources.DataSourceRegister"
@@ -323,10 +327,10 @@ class Gateway:
 
 
 def running_class(name: str) -> JavaObject:
-    """A class of the JVM that this process has started, from any thread, and after the session was stopped: for what outlives it.
+    """A class of the JVM that this process has started. It works in any thread, and after the session was stopped.
 
     Raises:
-        NoGatewayError: this process has started none.
+        NoGatewayError: this process has not started a JVM.
     """
     gateway = pyspark.SparkContext._gateway
     if gateway is None:
@@ -335,19 +339,19 @@ def running_class(name: str) -> JavaObject:
 
 
 def java_error(error: BaseException) -> JavaObject | None:
-    """The Java exception behind a Python one; None where there is none."""
+    """The Java exception behind a Python exception; None if there is none."""
     if isinstance(error, Py4JJavaError):
         return error.java_exception
     return error._origin if isinstance(error, CapturedException) else None
 
 
 def is_wrong_call(error: BaseException) -> bool:
-    """Whether the JVM was asked for what it does not have, such as a method: a mistake of ours, and no failure of Spark's."""
+    """Whether a call named something that the JVM does not have, such as a method. This is a bug of tahoe, not a failure of Spark."""
     return type(error) is Py4JError
 
 
 def class_names(thing: JavaObject) -> Iterator[str]:
-    """The name of an object's class, and of those above it."""
+    """The names of an object's class and its superclasses."""
     found = thing.getClass()
     while found is not None:
         yield str(found.getName())

@@ -1,11 +1,11 @@
-"""Folders of the file systems that only Hadoop knows: HDFS, viewfs, and whatever else the session's configuration names a class for.
+"""A store for file systems that only Hadoop can access: HDFS, viewfs, and every other scheme that the Hadoop configuration has a class for.
 
-A file is written under a temporary name in its own folder, forced to the disks, and renamed without overwriting, which HDFS decides in one
-step: that is "Creation of New Log Entries", as the reference does it. Not every file system that has Hadoop's interface has such a rename:
-those that are known to copy, or to replace what is there, are refused.
+A file is written to a temporary name in its final folder, synced to disk, and renamed without overwriting, which HDFS does atomically:
+that is "Creation of New Log Entries", as the reference does it. Not every Hadoop file system has such a rename: file systems whose rename
+is known to copy or to overwrite are refused.
 
-Only the process that has started the JVM gets there. What is pickled is the url and the settings, and in another process, such as
-a Python worker of Spark's, every request is refused.
+Only the process that has started the JVM can use this store. Pickling keeps the url and the settings, but in another process, such as
+Spark's Python workers, every request is refused.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from tahoe.storage.env import TEMPORARY_SUFFIX, FileInfo, FileReplacedError, byt
 from tahoe.storage.locations import KNOWN_SCHEMES, LOCAL_SCHEME, join, normalise, scheme_of, spelled, split_url
 from tahoe.storage.ranges import RangeFile
 
-# What is written goes to the JVM in pieces, each of which is held there and here in a few copies.
+# Data goes to the JVM in pieces of this size, because both processes hold several copies of a piece.
 _PIECE_BYTES = 1 << 20
 
-# Object stores whose rename copies and then deletes, so that two writers can both rename to one name.
+# Object stores whose rename copies and then deletes, so that two writers can rename to the same name and both succeed.
 _COPYING_SCHEMES = frozenset({"bos", "cosn", "ks3", "obs", "oss", "swift"})
 
 _NO_ATOMIC_CREATE = frozenset({"java.lang.UnsupportedOperationException", "org.apache.hadoop.fs.UnsupportedFileSystemException"})
 
-# Answers after which nothing will come of the request any more; whatever is below one of them counts as it.
+# Exceptions, including their subclasses, after which the request certainly had no effect.
 _REFUSALS = _NO_ATOMIC_CREATE | {
     "java.lang.IllegalArgumentException",
     "java.nio.file.AccessDeniedException",
@@ -50,20 +50,20 @@ _MISSING = "java.io.FileNotFoundException"
 
 
 def qualified(gateway: Gateway, location: str) -> str:
-    """The url of a folder as the session understands its location: a path without a scheme is in Hadoop's default file system.
+    """The url of a location in this session; a path without a scheme is in Hadoop's default file system.
 
-    Spark must reach the data files by the url, compares it with those of what it has cached, and keeps it in its catalog.
+    Spark reads data files by this url, compares it with the urls of cached plans, and stores it in its catalog.
 
     Raises:
         UnsupportedStorageError: neither tahoe nor the session's Hadoop configuration knows the scheme.
-        InvalidOptionError: the location names nothing.
+        InvalidOptionError: the location does not name a folder.
     """
     scheme = scheme_of(location)
     if scheme in KNOWN_SCHEMES or not location:
         return hadoop_url(gateway, normalise(location))
     hadoop = gateway.session.sessionState().newHadoopConf()
     if scheme is None and scheme_of(hadoop.get("fs.defaultFS") or "") in (LOCAL_SCHEME, None):
-        return normalise(location)  # relative to this process, which Java does not follow
+        return normalise(location)  # relative to the working directory of this process, which the JVM may not share
     path = gateway.java_class("org.apache.hadoop.fs.Path")(location)
     try:
         system = path.getFileSystem(hadoop)
@@ -75,7 +75,7 @@ def qualified(gateway: Gateway, location: str) -> str:
 
 
 def hadoop_url(gateway: Gateway, url: str) -> str:
-    """The url under the scheme by which Hadoop knows the storage: S3 is `s3a` there, unless the session says otherwise."""
+    """The url with Hadoop's scheme for the storage: `s3` becomes `s3a`, unless the session configures `fs.s3.impl`."""
     scheme, colon, rest = url.partition(":")
     if scheme != "s3" or gateway.session.sessionState().newHadoopConf().get("fs.s3.impl") is not None:
         return url
@@ -83,22 +83,22 @@ def hadoop_url(gateway: Gateway, url: str) -> str:
 
 
 def url_of_uri(gateway: Gateway, uri: JavaObject) -> str:
-    """The url of a folder that Spark's catalog has a URI of, which is escaped."""
+    """The url of a folder from the (escaped) URI in Spark's catalog."""
     return qualified(gateway, str(gateway.java_class("org.apache.hadoop.fs.Path")(uri).toString()))
 
 
 def is_hadoops(url: str) -> bool:
-    """Whether a url, as `qualified` makes it, is in a storage that tahoe has only Hadoop for."""
+    """Whether a url from `qualified` is in a storage that tahoe can only access through Hadoop."""
     return split_url(url)[0] not in KNOWN_SCHEMES
 
 
 @dataclass(frozen=True, slots=True)
 class HadoopStore:
-    """A `Store` over a folder of a file system of Hadoop's.
+    """A `Store` over a folder of a Hadoop file system.
 
     Args:
-        url: as `qualified` makes it.
-        settings: those of Hadoop's that go before the running Spark's; they may hold secrets and are not printed.
+        url: from `qualified`.
+        settings: Hadoop settings that take precedence over the session's; they may contain secrets and are not printed.
     """
 
     url: str
@@ -129,7 +129,7 @@ class HadoopStore:
         return found[0] if found else None
 
     def open(self, key: str, known: FileInfo | None = None) -> BinaryIO:
-        """HDFS keeps what is open: a file that is replaced fails, and is never mixed with the one that took its place."""
+        """Open a file for reading. If the file is replaced in HDFS, reading fails; it never mixes the contents of two files."""
         found = self.head(key)
         if found is None:
             raise self._missing(key)
@@ -163,7 +163,7 @@ class HadoopStore:
         return running_class("delta.Storage").of(scheme, authority, settings)
 
     def _path(self, key: str) -> str:
-        """The key in the file system."""
+        """The key's absolute path in the file system."""
         return "/" + "/".join(part for part in (split_url(self.url)[2], key) if part)
 
     def _part(self, key: str, stream: JavaObject, start: int, length: int) -> bytes:
@@ -172,7 +172,7 @@ class HadoopStore:
 
     @contextmanager
     def _temporary(self, key: str, data: bytes | BinaryIO) -> Iterator[tuple[JavaObject, str]]:
-        """A file with the content, safe on the disks, next to where the key will be; gone afterwards if it still has that name."""
+        """A temporary file with the content, synced to disk, in the key's folder. If the caller's block fails, the file is deleted."""
         storage, folder = self._storage(), self._path(key).rpartition("/")[0]
         path = f"{folder}/.{uuid.uuid4().hex}{TEMPORARY_SUFFIX}"
         out = storage.create(path)
@@ -196,7 +196,7 @@ class HadoopStore:
 
     @contextmanager
     def _translated(self, operation: str, key: str, *, missing_passes: bool = False) -> Iterator[None]:
-        """What Java throws, as an error of ours; for a reader, a missing file stays what it is."""
+        """Translate Java exceptions into our errors. With `missing_passes` a missing file becomes a FileNotFoundError."""
         asked = f"{operation} {key or 'the folder'}"
         try:
             yield
@@ -214,9 +214,9 @@ class HadoopStore:
 
 
 def _files(folder: str, listing: str) -> list[FileInfo]:
-    """What `delta.Storage` lists below a folder, which ends with a slash, in byte order."""
+    """The files of a listing by `delta.Storage`, in byte order. `folder` is empty or ends with a slash."""
     parts = listing.split("\0")
-    triples = zip(parts[0::3], parts[1::3], parts[2::3], strict=False)  # behind the last one is an empty text
+    triples = zip(parts[0::3], parts[1::3], parts[2::3], strict=False)  # the text ends with a separator, so the last part is empty
     return sorted((FileInfo(folder + name, int(size), int(time)) for name, size, time in triples), key=lambda f: byte_order(f.key))
 
 
@@ -230,13 +230,13 @@ def _pieces(data: bytes | BinaryIO) -> Iterator[bytes]:
 
 
 def _is_any(error: BaseException, names: Set[str]) -> bool:
-    """Whether a Java exception with one of these classes is behind an error."""
+    """Whether the Java exception behind an error is of one of these classes or of a subclass."""
     found = java_error(error)
     return found is not None and any(name in names for name in class_names(found))
 
 
 def _detail(error: BaseException) -> str:
-    """The first line of what Java says, with the exception's class, without which many messages say nothing."""
+    """The first line of Java's message, prefixed with the exception's class, because many messages are unclear without it."""
     found = java_error(error)
     text = str(error) if found is None else f"{found.getClass().getSimpleName()}: {found.getMessage()}"
     return text.partition("\n")[0].rstrip(".")

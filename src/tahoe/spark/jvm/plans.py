@@ -1,6 +1,6 @@
-"""What Spark's plans and expressions say, as values of Python's: the nodes of Catalyst that other rooms hold are asked here.
+"""Reads Spark's plans and expressions (Catalyst nodes) into Python values.
 
-Where a decision hangs on several facts, they are read at once into a record: `Equality`, `Attribute`, `Expression`.
+If a decision depends on several facts about a node, they are read at once into a record: `Equality`, `Attribute`, `Expression`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions."
 
 
 def kind_of(node: JavaObject) -> str:
-    """The simple name of the class of a plan, an expression, or what else Spark hands over."""
+    """The simple class name of a plan, an expression or another Java object."""
     return str(node.getClass().getSimpleName())
 
 
@@ -32,48 +32,48 @@ def frame_of(java_dataset: JavaObject, spark: SparkSession) -> DataFrame:
 
 
 def java_column(column: Column) -> JavaObject:
-    """Spark's own Column beneath PySpark's."""
+    """The JVM Column beneath a PySpark Column."""
     return column._jc
 
 
 def analysed(frame: DataFrame) -> JavaObject:
-    """The plan of a query in which all names are resolved."""
+    """The analysed plan of a query."""
     return frame._jdf.queryExecution().analyzed()
 
 
 def optimised(frame: DataFrame) -> JavaObject:
-    """The plan of a query as Spark's optimiser leaves it: files were chosen for it."""
+    """The optimised plan of a query, for which files were selected already."""
     return frame._jdf.queryExecution().optimizedPlan()
 
 
 def leaves(gateway: Gateway, plan: JavaObject) -> Iterator[JavaObject]:
-    """What a plan reads from."""
+    """The leaf nodes of a plan."""
     return gateway.items(plan.collectLeaves().iterator())
 
 
 def estimated_bytes(frame: DataFrame) -> int:
-    """How large Spark expects the rows of a query to be."""
+    """The size of a query's rows in bytes, as Spark's optimiser estimates it."""
     return int(str(optimised(frame).stats().sizeInBytes()))
 
 
 def planned_again(gateway: Gateway, frame: DataFrame) -> DataFrame:
-    """The same query, not planned yet: what was planned before may be about an older version."""
+    """The same query, to be planned again, because an existing plan may read an older version."""
     return gateway.dataframe_of_plan(frame._jdf.logicalPlan())
 
 
 def forget_rows(spark: SparkSession, frames: Sequence[DataFrame]) -> None:
-    """Let go of rows that `localCheckpoint` keeps. `RDD.unpersist` would warn the user that these cannot be computed again."""
+    """Release rows that `localCheckpoint` keeps. `RDD.unpersist` would log a warning that they cannot be computed again."""
     context: JavaObject | None = spark.sparkContext._jsc
-    if context is None:  # the session has stopped, and keeps nothing
+    if context is None:  # the session was stopped and keeps no rows
         return
     for rows in frames:
         context.sc().unpersistRDD(analysed(rows).rdd().id(), False)
 
 
 def counted(frame: DataFrame) -> tuple[DataFrame, int]:
-    """The same rows, and in how many partitions they come.
+    """The same rows, and their number of partitions.
 
-    Spark decides that while the query runs. So all of it runs that comes before its last stage, whose rows are then taken as they are.
+    Spark decides the number while the query runs. So all stages but the last run now, and the returned frame reads the rows of that plan.
     """
     gateway = Gateway(frame.sparkSession)
     rows = frame._jdf.queryExecution().toRdd()
@@ -85,7 +85,7 @@ def counted(frame: DataFrame) -> tuple[DataFrame, int]:
 
 
 def top_kinds(frame: DataFrame) -> list[str]:
-    """The nodes of a query from its top, as far as they are projections, and the one beneath."""
+    """The kinds of a query's top nodes: all leading projections, and the first node that is not a projection."""
     plan = analysed(frame)
     kinds = [kind_of(plan)]
     while kinds[-1] == "Project":
@@ -95,19 +95,19 @@ def top_kinds(frame: DataFrame) -> list[str]:
 
 
 def condition_of(frame: DataFrame, node: Literal["Filter", "Join"]) -> JavaObject:
-    """The condition of the filter or the join that a query ends with."""
+    """The condition of a query's topmost filter or join."""
     plan = analysed(frame)
     while kind_of(plan) != node:
         plan = plan.children().apply(0)
     return plan.condition().get() if node == "Join" else plan.condition()
 
 
-# Nodes that give the same rows each time, if what is beneath them does.
+# Nodes that are deterministic if their children are.
 _UNCHANGING = frozenset({"LogicalRelation", "Project", "Filter", "Join", "Union", "SubqueryAlias"})
 
 
 def never_changes(plan: JavaObject) -> bool:
-    """Whether a query gives the same rows each time: of files that are listed once, and without anything that chooses among rows."""
+    """Whether a query returns the same rows each time: it reads files that are listed once, and no node selects rows arbitrarily."""
     if kind_of(plan) not in _UNCHANGING or plan.subqueries().size():
         return False
     if kind_of(plan) == "LogicalRelation":
@@ -120,7 +120,7 @@ def never_changes(plan: JavaObject) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Attribute:
-    """A column of one side, whatever names the other side has. `number` is Spark's identity of it."""
+    """A column of a query, unambiguous even if the other side of a join has the same name. `number` is Spark's `exprId`."""
 
     number: int
     name: str
@@ -134,7 +134,7 @@ def attributes(gateway: Gateway, frame: DataFrame) -> list[Attribute]:
 
 
 def references_above_join(gateway: Gateway, frame: DataFrame) -> set[int]:
-    """The columns of a join, by their numbers, that a query above it names."""
+    """The numbers of the attributes that the nodes above a query's join reference."""
     found: set[int] = set()
     plan = analysed(frame)
     while kind_of(plan) != "Join":
@@ -154,11 +154,12 @@ class Operand:
     """One side of an equality.
 
     Attributes:
-        side: the query of the join whose columns alone it names; None where it names those of both, or none.
-        never_fails: it is a column, a field of one, or a cast of these that has a value for each: another part of the condition may guard
-            any other.
-        path: the column, or the field of one, whose values it has; whole numbers may be wider in it. None for another expression.
-        type: Spark's name of its type; `type_json` as schemas have it, which does not tell a collation.
+        side: the side of the join whose columns the operand references; None if it references both sides, or no columns.
+        never_fails: whether evaluation is safe for every row: the operand is a column, a struct field, or an upcast of one. Any other
+            expression may rely on a guard elsewhere in the condition.
+        path: the column or struct field whose values the operand has, possibly cast between integral types; None for another expression.
+        type: Spark's name of the type.
+        type_json: the type as in the JSON of a schema, which omits collations.
     """
 
     column: Column
@@ -171,7 +172,7 @@ class Operand:
 
 @dataclass(frozen=True, slots=True)
 class Equality:
-    """A part of a condition that asks two values to be equal. `is_null_safe`: null equals null."""
+    """An equality in a condition. `is_null_safe`: null equals null (`<=>`)."""
 
     first: Operand
     second: Operand
@@ -179,7 +180,7 @@ class Equality:
 
 
 def equalities(gateway: Gateway, condition: JavaObject, left: DataFrame, right: DataFrame) -> list[Equality]:
-    """The equalities that must all hold for the analysed condition of a join to be true."""
+    """The equalities among the conjuncts of a join's analysed condition."""
     sides: dict[Side, JavaObject] = {"left": analysed(left).outputSet(), "right": analysed(right).outputSet()}
     return [
         Equality(_operand(gateway, part.left(), sides), _operand(gateway, part.right(), sides), kind_of(part) == "EqualNullSafe")
@@ -244,10 +245,10 @@ class Expression:
     """A node of an expression.
 
     Attributes:
-        kind: the simple name of its class.
-        classes: of the classes and interfaces that were asked for, those that it is one of.
-        sql: as SQL.
-        is_deterministic: it has the same value each time, as far as Spark knows.
+        kind: the simple class name.
+        classes: the requested classes and interfaces of which the node is an instance.
+        sql: the SQL text.
+        is_deterministic: whether Spark considers the node deterministic.
     """
 
     kind: str
@@ -257,10 +258,10 @@ class Expression:
 
 
 def expressions(gateway: Gateway, frame: DataFrame, classes: Iterable[str]) -> Iterator[Expression]:
-    """All expressions of a query, innermost first: what holds a part that is not deterministic is not either.
+    """All expressions of a query, innermost first, so that a non-deterministic node comes before the nodes that contain it.
 
     Args:
-        classes: what is asked of each, by names in Catalyst's package of expressions.
+        classes: the classes to test each node for, by name relative to Catalyst's package of expressions.
     """
     asked = {name: gateway.load_class(_EXPRESSIONS + name) for name in classes}
     for node in _expressions(gateway, analysed(frame)):
@@ -280,7 +281,7 @@ def _expressions(gateway: Gateway, node: JavaObject) -> Iterator[JavaObject]:
 
 
 def name_parts(gateway: Gateway, name: str) -> list[str]:
-    """A column's name as in SQL, in parts: `a`, `a.b`, `` `a.b` ``.
+    """The parts of a column name in SQL: `a`, `a.b`, `` `a.b` ``.
 
     Raises:
         AnalysisException: the name cannot be parsed.
@@ -290,6 +291,6 @@ def name_parts(gateway: Gateway, name: str) -> list[str]:
 
 
 def type_casts(gateway: Gateway, policy: Literal["ANSI", "LEGACY", "STRICT"]) -> JavaObject:
-    """Spark's question whether it casts one type to another under a policy of store assignment; both as Spark's own types."""
+    """Spark's function that decides whether one JVM type can be cast to another under a store assignment policy."""
     cast = gateway.java_class(_EXPRESSIONS + "Cast")
     return {"ANSI": cast.canAnsiCast, "LEGACY": cast.canCast, "STRICT": cast.canUpCast}[policy]

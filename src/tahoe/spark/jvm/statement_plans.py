@@ -1,4 +1,4 @@
-"""Plans of statements that Spark's parser does not know: their expressions, the query's parameters in them, and EXPLAIN of them."""
+"""Builds plans for statements that Spark's parser does not know: bound parameters, output columns, and EXPLAIN."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ _PARSER = "org.apache.spark.sql.catalyst.parser."
 
 
 def substituted(gateway: Gateway, text: str) -> str:
-    """A text with the session's settings in place of ${...}, as Spark's own parser reads it."""
+    """The text with each ${...} replaced by the session's setting, as Spark's parser does it."""
     if "${" not in text:
         return text
     return str(gateway.java_class("org.apache.spark.sql.internal.VariableSubstitution")().substitute(text))
 
 
 def parse_error(error: BaseException) -> JavaObject | None:
-    """Spark's `ParseException` behind an error that came from the JVM; None for another one."""
+    """The Java `ParseException` behind an error; None if there is none."""
     java = java_error(error)
     return java if java is not None and kind_of(java) == "ParseException" else None
 
 
 def parameters_of(gateway: Gateway, args: Mapping[str, Any] | Sequence[Any] | None) -> JavaObject | None:
-    """The arguments of a query as Spark's parser takes them, a `ParameterContext`."""
+    """The arguments of a query as a `ParameterContext` for Spark's parser; None without arguments."""
     if not args:
         return None
     if isinstance(args, Mapping):
@@ -45,7 +45,7 @@ def _literals(gateway: Gateway, values: Sequence[Any]) -> list[JavaObject]:
 
 
 def bound(gateway: Gateway, expressions: Sequence[JavaObject], parameters: JavaObject | None) -> list[JavaObject]:
-    """Expressions with the query's parameters in their places, by Spark's own rule."""
+    """The expressions with the query's parameters bound by Spark's `BindParameters` rule."""
     if parameters is None or not expressions or not parameters.productElement(0).nonEmpty():
         return list(expressions)
     carrier = gateway.java_class(_PLANS + "OneRowRelation")()
@@ -66,18 +66,18 @@ def _parameterised(gateway: Gateway, plan: JavaObject, parameters: JavaObject) -
             return gateway.java_class(_ANALYSIS + "NameParameterizedQuery")(plan, gateway.seq(given), gateway.seq(given.values()))
         case "PositionalParameterContext":
             return gateway.java_class(_ANALYSIS + "PosParameterizedQuery")(plan, parameters.params())
-        case _:  # of EXECUTE IMMEDIATE, which may give some of them names
+        case _:  # from EXECUTE IMMEDIATE, in which some parameters may be named
             fields = [parameters.productElement(n) for n in range(2)]
             return gateway.java_class(_ANALYSIS + "GeneralParameterizedQuery")(plan, *fields)
 
 
 def output_of(gateway: Gateway, columns: JavaObject) -> JavaObject:
-    """The attributes of a plan whose rows have the columns of a StructType."""
+    """Attributes for the columns of a StructType, as a plan's output."""
     return gateway.module("org.apache.spark.sql.catalyst.types.DataTypeUtils").toAttributes(columns)
 
 
 def explained(gateway: Gateway, plan: JavaObject, mode: str) -> JavaObject:
-    """EXPLAIN of a plan, as Spark's own command.
+    """Spark's EXPLAIN command for a plan.
 
     Args:
         mode: `simple`, `extended`, `formatted`, ...
@@ -87,5 +87,5 @@ def explained(gateway: Gateway, plan: JavaObject, mode: str) -> JavaObject:
 
 
 def rows_of(gateway: Gateway, frame: DataFrame) -> JavaObject:
-    """The rows of a query, as a Scala `Seq` of Spark's own."""
+    """The rows of a query, as a Scala `Seq` of Java `Row`s. Runs the query."""
     return gateway.module("scala.jdk.javaapi.CollectionConverters").asScala(dataset(frame).collectAsList()).toSeq()

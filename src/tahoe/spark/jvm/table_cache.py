@@ -1,7 +1,7 @@
-"""The tables and versions that this process has met in Spark, so that one query asks the log once.
+"""A cache of the tables, snapshots, scans and change feeds that this process uses in Spark, so that a query reads the log once.
 
-What Spark holds on to is a url and a version; here they become a table and a snapshot again. Everything can be made anew from the log:
-what is forgotten costs time. Here is also decided which storage a location is in, and with which settings of the session it is opened.
+Spark's plans hold a url and a version; this module maps them back to a table and a snapshot. A missing entry only costs time, because
+every entry can be loaded from the log again. This module also selects the store of a location and the session's settings for that store.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ V = TypeVar("V")
 
 
 class Recent(Generic[K, V]):
-    """A dictionary that forgets what was used longest ago. Safe to use from several threads."""
+    """A thread-safe dictionary of limited size that evicts the least recently used entry."""
 
     def __init__(self, size_max: int) -> None:
         self._size_max = size_max
@@ -65,7 +65,7 @@ class Recent(Generic[K, V]):
             return self._entries[key]
 
     def kept(self) -> list[K]:
-        """What is kept, the last used last."""
+        """The keys, most recently used last."""
         with self._lock:
             return list(self._entries)
 
@@ -80,13 +80,13 @@ class Recent(Generic[K, V]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Opened:
-    """A table, and all settings of the storage that it was opened with."""
+    """A table, and all storage settings with which it was opened."""
 
     table: Table
     settings: Mapping[str, str]
 
 
-# By keys, and what the keys say that readers and writers gave.
+# Tables by their keys (see `key_of`), and the storage settings from options by the hash in a key.
 _tables: Recent[str, _Opened] = Recent(TABLES_MAX)
 _given: Recent[str, Mapping[str, str]] = Recent(TABLES_MAX)
 _snapshots: Recent[tuple[str, int], Snapshot] = Recent(SNAPSHOTS_MAX)
@@ -98,11 +98,14 @@ _scans: Recent[tuple[str, str, str, int, Predicate, str | None], Scan] = Recent(
 
 
 def open_table(spark: SparkSession, location: str, options: Mapping[str, str] | None = None) -> Table:
-    """The table at a location, with the session's time zone and credentials, and before these those of a reader's or writer's options.
+    """The table at a location, with the session's time zone and storage settings.
+
+    Args:
+        options: of a reader or writer; its storage settings, such as credentials, take precedence over the session's.
 
     Raises:
-        UnsupportedStorageError, InvalidOptionError: the location is none.
-        SessionNotEnabledError: it is in a file system of Hadoop's, for which the session needs our classes.
+        UnsupportedStorageError, InvalidOptionError: the location is not valid.
+        SessionNotEnabledError: the table is in a Hadoop file system, and the session does not have our classes.
     """
     gateway = Gateway(spark)
     url = qualified(gateway, location)
@@ -124,7 +127,7 @@ def _of_storage(options: Mapping[str, str] | None) -> dict[str, str]:
 
 
 def key_of(url: str, options: Mapping[str, str] | None) -> str:
-    """What Spark holds on to for a table: its url, and which settings of the storage a reader gave, such as credentials, if it gave any."""
+    """The key by which Spark's plans refer to a table: its url, and a hash of the storage settings in the options if there are any."""
     given = _of_storage(options)
     if not given:
         return url
@@ -134,7 +137,7 @@ def key_of(url: str, options: Mapping[str, str] | None) -> str:
 
 
 def given_with(key: str) -> Mapping[str, str]:
-    """The settings of the storage that a key stands for."""
+    """The storage settings from options that a key refers to."""
     return _given.get(key.partition("\0")[2]) or {}
 
 
@@ -148,19 +151,19 @@ def opened(spark: SparkSession, key: str) -> Table:
 
 
 def recache(gateway: Gateway, url: str) -> None:
-    """Let DataFrames and tables that Spark has cached see a new version of a table.
+    """Refresh Spark's cached DataFrames and tables that read a table, after a commit.
 
-    The version is committed, and so nothing of this may fail. What Spark cannot plan anew, because a column that it reads is gone, or
-    another table, is cached no more: Spark lets go of entries before it makes them again.
+    It never raises, because the version is committed already. Spark drops cache entries before it builds them again, so an entry that can
+    no longer be planned, for example because a column was dropped, is no longer cached.
     """
     try:
         gateway.session.sharedState().cacheManager().recacheByPath(gateway.session, url)
-    except Exception as error:  # whatever Spark or a table of another entry has to say
+    except Exception as error:  # any error of Spark, or of another table that the entry reads
         _logger.warning("DataFrames that read %s are cached no more, because one of them cannot be computed anew: %s", url, error)
 
 
 def session_zone(spark: SparkSession, table: str) -> tzinfo:
-    """Where times without a zone are: partition values of early writers, for instance."""
+    """The session's time zone, in which timestamps without a zone are read, such as partition values of older writers."""
     return zone_asked_for(TIME_ZONE, str(spark.conf.get(TIME_ZONE)), table=table)
 
 
@@ -168,10 +171,10 @@ _HADOOP_PREFIXES = {"s3": "fs.s3a.", "s3a": "fs.s3a.", "s3n": "fs.s3a.", "abfs":
 
 
 def _storage_settings(gateway: Gateway, url: str) -> dict[str, str]:
-    """What the session says of the kind of storage that a url is in, and of a commit service for it. It is asked each time: credentials
-    may be renewed.
+    """The session's settings for the storage of a url, and for its commit service. They are read each time, as credentials may be renewed.
 
-    For a store of ours that is Hadoop's configuration, and for one of Hadoop's what the session itself has set, before it.
+    For our own stores they come from the session's Hadoop configuration. For Hadoop file systems they are the session's explicit settings,
+    which take precedence over the Hadoop configuration.
     """
     if is_hadoops(url):
         return {name: value for name, value in gateway.settings().items() if name.startswith(("fs.", "dfs."))}
@@ -190,22 +193,25 @@ def _storage_settings(gateway: Gateway, url: str) -> dict[str, str]:
 
 
 def metadata_identity(snapshot: Snapshot) -> str:
-    """Tells whether two versions have the same schema, partitioning and column mapping, and are of one table: a path may see several."""
+    """A hash that is equal for versions of one table with the same schema, partitioning and column mapping.
+
+    It includes the table id, because a path may hold different tables over time.
+    """
     metadata = snapshot.metadata
     parts = (metadata.id, metadata.schema_string, ",".join(snapshot.partition_columns), snapshot.column_mapping_mode)
     return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def remember(snapshot: Snapshot) -> Snapshot:
-    """Keep a snapshot that a query was planned with, for when it runs."""
+    """Cache a snapshot that a query was planned with, for its execution."""
     return _snapshots.put((snapshot.url, snapshot.version), snapshot)
 
 
 def snapshot_of(table: Table, version: int) -> Snapshot:
-    """A version that a query was planned with.
+    """The snapshot that a query was planned with, from the cache or the log.
 
     Raises:
-        DeltaError: it is not kept any more, and the log does not have it any more.
+        DeltaError: the version is neither in the cache nor in the log any more.
     """
     known = _snapshots.get((table.url, version))
     return known if known is not None and _is_read_alike(known, table.log) else remember(table.snapshot(version))
@@ -217,14 +223,18 @@ def _is_read_alike(snapshot: SnapshotState, log: Log) -> bool:
 
 
 def owner_of(file: str) -> tuple[str, int] | None:
-    """The table that was opened and has a file below its folder, and the version of it that was read last; None where there is none."""
+    """The url of the cached table whose folder contains a file, and the version that was read last; None if there is none."""
     url = spelled(file)
     read = {table: version for table, version in _snapshots.kept() if url.startswith(table + "/")}
     return max(read.items(), key=lambda entry: len(entry[0])) if read else None
 
 
 def scan_of(snapshot: Snapshot, predicate: Predicate, within: str | None = None) -> Scan:
-    """The files that may match, of those whose numbers are given if any are; asked when a query is planned and again when it runs."""
+    """The files that may match a predicate. It is called when a query is planned, and again when it runs.
+
+    Args:
+        within: limits the files to certain numbers, from `within_text`; None for all files.
+    """
     key = (snapshot.url, str(snapshot.log.zone), metadata_identity(snapshot), snapshot.version, predicate, within)
     known = _scans.get(key)
     return (
@@ -246,24 +256,24 @@ _holds = itertools.count(1)
 
 
 def hold(snapshot: Snapshot) -> str:
-    """Keep a snapshot while a command goes by the numbers of its files, until `release`. Returns what it is asked for by."""
+    """Hold a snapshot while a command uses its file numbers, until `release`. Returns the name for `within_text` and `release`."""
     name = str(next(_holds))
     _held[name] = snapshot
     return name
 
 
 def release(held: str) -> None:
-    """Forget a snapshot that was held."""
+    """Release a held snapshot."""
     _held.pop(held, None)
 
 
 def held_snapshot(within: str) -> Snapshot:
-    """The snapshot that `within_text` names. Its command is still running."""
+    """The held snapshot that a text from `within_text` names. Precondition: its command is still running."""
     return _held[within.partition(":")[0]]
 
 
 def within_text(held: str, numbers: Iterable[int] | None) -> str:
-    """A snapshot that is held, and the numbers of the only files of it that count, if not all do, as Java passes them on."""
+    """A held snapshot, and the numbers of its files to read (None for all), as a string that Java passes through."""
     return held if numbers is None else f"{held}:{','.join(map(str, sorted(numbers)))}"
 
 
@@ -276,15 +286,15 @@ def _numbers_in(within: str) -> list[int] | None:
 
 
 def remember_feed(feed: ChangeFeed) -> ChangeFeed:
-    """Keep a feed that a query was analysed with, for when it is planned and runs."""
+    """Cache a change feed that a query was analysed with, for its planning and execution."""
     return _feeds.put((feed.url, str(feed.snapshot.log.zone), feed.range), feed)
 
 
 def feed_of(table: Table, versions: FeedRange) -> ChangeFeed:
-    """A feed that a query was analysed with.
+    """The change feed that a query was analysed with, from the cache or the log.
 
     Raises:
-        DeltaError: it is not kept any more, and the log does not have all of it any more.
+        DeltaError: the feed is not in the cache any more, and the log no longer has all of its commits.
     """
     known = _feeds.get((table.url, str(table.log.zone), versions))
     return (

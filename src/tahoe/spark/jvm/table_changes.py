@@ -1,6 +1,6 @@
-"""What `ALTER TABLE` asks Spark's catalogs to change, `TableChange`, as records.
+"""Converts the `TableChange`s of `ALTER TABLE`, which Spark passes to its catalogs, into records.
 
-Names are those that Spark has found in the table. Types stay Spark's own, as JSON of a column that `declared_column` makes of them.
+Names are as Spark has resolved them in the table. A type is a schema with one column, from `declared_column`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class RemoveProperty:
 
 @dataclass(frozen=True, slots=True)
 class AddColumn:
-    """`declared` is a schema of this one column."""
+    """`declared` is a schema with only this column."""
 
     path: Path
     declared: StructType
@@ -53,7 +53,7 @@ class RenameColumn:
 
 @dataclass(frozen=True, slots=True)
 class UpdateColumnType:
-    """`declared` is a schema of a column of the new type."""
+    """`declared` is a schema with one column of the new type."""
 
     path: Path
     declared: StructType
@@ -79,7 +79,7 @@ class UpdateColumnPosition:
 
 @dataclass(frozen=True, slots=True)
 class UpdateColumnDefaultValue:
-    """`default` is empty where it is dropped."""
+    """`default` is empty if the default is dropped."""
 
     path: Path
     default: str
@@ -92,7 +92,7 @@ class ClusterBy:
 
 @dataclass(frozen=True, slots=True)
 class AddConstraint:
-    """`condition` is None for a constraint of another kind than CHECK; `ddl` is how SQL has it."""
+    """`condition` is None if the constraint is not a CHECK constraint; `ddl` is its SQL text."""
 
     name: str
     condition: str | None
@@ -107,7 +107,7 @@ class DropConstraint:
 
 @dataclass(frozen=True, slots=True)
 class OtherChange:
-    """What Spark may ask and a Delta table does not have."""
+    """A change that Delta tables do not support."""
 
     kind: str
 
@@ -128,7 +128,7 @@ TableChange: TypeAlias = (
 
 
 def table_change(gateway: Gateway, change: JavaObject) -> TableChange:
-    """A change that Spark hands over."""
+    """The record for one of Spark's `TableChange`s."""
     read = _READ.get(kind_of(change))
     return OtherChange(kind_of(change)) if read is None else read(gateway, change)
 

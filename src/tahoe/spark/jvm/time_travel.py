@@ -1,6 +1,6 @@
-"""Which version of a table a reader asks for: by options, by a suffix of the path, or by a catalog.
+"""Parses time travel: the version or timestamp in a reader's options, in a path's suffix, or from a catalog.
 
-`path@v3` and `path@20260131120000000` are what the reference understands; a timestamp without a zone is in the session's.
+The suffixes are the reference's: `path@v3` and `path@20260131120000000`. A timestamp without a zone is in the session's time zone.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 MomentOf: TypeAlias = Callable[[str, str], datetime]
-"""The moment that a text says, for the table at a path. Raises InvalidTimeTravelError."""
+"""Parses a timestamp (first argument) for the table at a path (second argument). Raises InvalidTimeTravelError."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """A table's location, and the version or the moment that is asked for; neither means the newest."""
+    """A table's location, and the requested version or timestamp. If both are None, the newest version is requested."""
 
     location: str
     version: int | None = None
@@ -46,10 +46,10 @@ class Target:
 
 
 def target_of_options(moment_of: MomentOf, path: str, options: Mapping[str, str]) -> Target:
-    """What a reader asks for.
+    """The target of a reader's path and options.
 
     Raises:
-        InvalidTimeTravelError: more than one version is asked for, or one that is none.
+        InvalidTimeTravelError: more than one version or timestamp is given, or one is invalid.
     """
     by_name = {name.lower(): value for name, value in options.items()}
     version, timestamp = by_name.get(VERSION_OPTION.lower()), by_name.get(TIMESTAMP_OPTION.lower())
@@ -66,7 +66,7 @@ def target_of_options(moment_of: MomentOf, path: str, options: Mapping[str, str]
 
 
 def target_of_path(moment_of: MomentOf, path: str) -> Target:
-    """A path that may have a version or a moment as its suffix."""
+    """The target of a path, which may end with a version or timestamp suffix."""
     found = _SUFFIX.fullmatch(path)
     if found is None:
         return Target(location=path)
@@ -78,7 +78,11 @@ def target_of_path(moment_of: MomentOf, path: str) -> Target:
 
 
 def target_of_catalog(moment_of: MomentOf, path: str, at: str) -> Target:
-    """What a catalog was asked for: `version 3`, `timestamp 1700000000000000` (microseconds), or nothing."""
+    """The target of a catalog lookup.
+
+    Args:
+        at: `version 3`, `timestamp 1700000000000000` (microseconds), or empty.
+    """
     target = target_of_path(moment_of, path)
     kind, _, value = at.partition(" ")
     if not kind:
@@ -97,7 +101,7 @@ def _version(text: str, path: str) -> int:
 
 
 def session_moment(gateway: Gateway) -> MomentOf:
-    """Timestamps as Spark reads them in a session: without a zone they are in `spark.sql.session.timeZone`."""
+    """A parser for timestamps as Spark parses them; without a zone they are in `spark.sql.session.timeZone`."""
     return partial(_session_timestamp, gateway)
 
 
@@ -111,7 +115,7 @@ def _session_timestamp(gateway: Gateway, text: str, path: str) -> datetime:
 
 
 def iso_moment(zone: str) -> MomentOf:
-    """Timestamps as ISO 8601 writes them; without a zone they are in the given one."""
+    """A parser for ISO 8601 timestamps; without a zone they are in the given zone."""
     return partial(_iso_timestamp, zone)
 
 

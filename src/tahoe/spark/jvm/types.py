@@ -1,4 +1,4 @@
-"""Schemas of the protocol and schemas of Spark, both ways. They share one JSON form, so that each direction is a translation of texts.
+"""Converts schemas between the protocol and Spark, through the JSON form that both share.
 
 Protocol: "Schema Serialization Format".
 """
@@ -13,15 +13,15 @@ from pyspark.sql.types import StructType
 
 from tahoe.protocol.schema import Array, DataType, Field, Map, Struct, parse_schema
 
-# What a column's metadata says under these names is between the log and the data files.
+# Prefix of the column metadata that concerns only the log and the data files.
 _LOG_METADATA = "delta."
 
 
 def delta_schema(schema: StructType, *, table: str) -> Struct:
-    """A Spark schema as the protocol has it. A user-defined type is what it is made of, as in Spark's own files.
+    """A Spark schema as a protocol schema. A user-defined type becomes its underlying SQL type, as in Spark's own files.
 
     Raises:
-        UnsupportedDataTypeError: a type that Delta cannot hold, with the column.
+        UnsupportedDataTypeError: a column has a type that Delta does not support; names the column.
     """
     return parse_schema(json.dumps(_without_user_types(schema.jsonValue())), table=table)
 
@@ -34,12 +34,12 @@ def _without_user_types(value: Any) -> Any:
 
 
 def spark_schema(schema: Struct) -> StructType:
-    """The schema that users of a table see in Spark."""
+    """The Spark schema that a table's users see."""
     return StructType.fromJson(json.loads(visible_schema(schema).to_json()))
 
 
 def visible_schema(schema: Struct) -> Struct:
-    """The schema without the metadata that is not for users: column mapping, type changes, constraints of the log."""
+    """The schema without internal metadata: column mapping, type changes, invariants and other `delta.` keys."""
     return Struct(tuple(_visible_field(f) for f in schema))
 
 

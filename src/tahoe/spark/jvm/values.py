@@ -1,4 +1,4 @@
-"""The values of expressions that stand in a statement for a number, a text or a moment."""
+"""Evaluates the expressions that a statement has as arguments: numbers, strings, timestamps."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _SIMPLE = {"int": LongType(), "bigint": LongType(), "smallint": LongType(), "tin
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A value that an expression has, and its type."""
+    """The value of an expression, and its type."""
 
     value: Any
     type: DataType
 
 
 def values(gateway: Gateway, expressions: Iterable[JavaObject]) -> list[Value]:
-    """What resolved expressions are: literals as they are, others as Spark computes them in this moment."""
+    """The values of resolved expressions. Literals are read directly; if there are other expressions, Spark evaluates all of them."""
     given = list(expressions)
     known = [value for e in given if (value := _literal(e)) is not None]
     if len(known) == len(given):

@@ -1,1 +1,1 @@
-"""From a version of a table to the files and plans that Spark reads. Knows nothing of writing."""
+"""Turns a version of a table into the files and plans that Spark reads. Knows nothing about writing."""

@@ -1,11 +1,12 @@
-"""The change feed as a source of Spark's: `spark.read.format("delta").option("readChangeFeed", "true")`, by path and by name.
+"""The change data feed as a Spark source: `spark.read.format("delta").option("readChangeFeed", "true")`, by path and by name.
 
-When a DataFrame is made, its range is resolved and its files are listed: an open end is the newest version of that moment, so that the
-schema, which may be that of the end, fits the rows, and every action on the DataFrame sees the same changes. A commit never changes, and
-so a feed is planned once and skipped through by each query. What Spark analyses is a `delta.Changes`, which only says which feed it is; the
-rule that plans every table of ours asks `plan` for its rows, a union of at most three scans however many versions there are.
-`table.change_feed` says what the three are: each is scanned as a table with more partition columns, so that predicates on versions, times
-and kinds of change leave files out as those on partitions do.
+When a DataFrame is created, its range is resolved and its files are listed. An open end is the newest version at that time. So the schema,
+which may be the end version's, fits the rows, and every action on the DataFrame sees the same changes. As commits never change, a feed is
+listed once, and each query skips files in it.
+
+Spark analyses a `delta.Changes`, which only names the feed. The rule that plans all our tables calls `plan` for its rows, which are a union
+of at most three scans for any number of versions. `tahoe.table.reading.change_feed` defines the three parts. Each is scanned as a table
+with additional partition columns, so that predicates on versions, times and kinds of change skip files like predicates on partitions.
 
 Protocol: "Reader Requirements for AddCDCFile".
 """
@@ -51,10 +52,10 @@ CLIPS = "spark.databricks.delta.changeDataFeed.timestampOutOfRange.enabled"
 
 
 def is_asked_for(options: Mapping[str, str], table: str) -> bool:
-    """Whether a reader's options, by names in small letters, ask for changes.
+    """Whether a reader's options, by lower-cased names, ask for the change data feed.
 
     Raises:
-        InvalidOptionError: an option says neither true nor false.
+        InvalidOptionError: an option is neither true nor false.
     """
     for name in ENABLED_OPTIONS:
         value = options.get(name.lower(), "false")
@@ -64,10 +65,10 @@ def is_asked_for(options: Mapping[str, str], table: str) -> bool:
 
 
 def asked_range(options: Mapping[str, str], moment_of: MomentOf, table: str) -> AskedRange:
-    """The range that a reader's options, by names in small letters, ask for.
+    """The range of versions or timestamps in a reader's options, by lower-cased names.
 
     Raises:
-        InvalidOptionError, InvalidTimeTravelError: a version or a time that is none.
+        InvalidOptionError, InvalidTimeTravelError: a version or a timestamp is invalid.
     """
     versions = {name: options.get(name.lower()) for name in (START_VERSION, END_VERSION)}
     for name, text in versions.items():
@@ -80,7 +81,7 @@ def asked_range(options: Mapping[str, str], moment_of: MomentOf, table: str) -> 
 
 
 def check_not_pinned(target: Target) -> None:
-    """Refuse options that ask for changes and for a version of the table at once."""
+    """Refuse to combine the change data feed with time travel."""
     if target.is_pinned:
         detail = "the changes between versions are not those of one version"
         remedy = "Leave out versionAsOf and timestampAsOf, and end the range with endingVersion or endingTimestamp."
@@ -91,13 +92,13 @@ def check_not_pinned(target: Target) -> None:
 
 
 def relation(gateway: Gateway, path: str, options: Mapping[str, str], given: JavaObject) -> JavaObject:
-    """What a reader of changes reads.
+    """The relation of a change data feed.
 
     Args:
-        given: the options as Spark gave them, which the relation must keep.
+        given: the options as Spark passed them, which the relation must keep.
 
     Raises:
-        DeltaAnalysisError: see `plan_feed`; or the options ask for a version of the table as well.
+        DeltaAnalysisError: see `plan_feed`; or the options also ask for time travel.
     """
     moment_of = session_moment(gateway)
     target = target_of_options(moment_of, path, options)
@@ -127,24 +128,24 @@ def _clips(gateway: Gateway) -> bool:
 
 
 def plan(gateway: Gateway, table: str, versions: str, name: str, data: str, output: str, filters: str) -> JavaObject:
-    """How one query reads a feed: a `delta.Planned` with rows.
+    """Plan how one query reads a feed: a `delta.Planned` with rows.
 
     Args:
         table: its key, from `key_of`.
         versions: the selection that `relation` has encoded.
-        name: the table's in a catalog, or nothing.
+        name: the table's name in a catalog, or empty.
         data, output, filters: see `planning.plan`.
     """
     selected = Selection.decode(versions).changes
     assert isinstance(selected, FeedRange)
     feed = feed_of(opened(gateway.spark, table), selected)
-    remember(feed.snapshot)  # the table whose file it is, should one be missing
+    remember(feed.snapshot)  # so that the error for a missing file can name the table
     rows = _rows(gateway, table, feed, name or feed.url, data, output_of(output, None), predicate_of(filters))
     return gateway.java_class("delta.Planned")(selected.end, "", "", 0, "", None, dataset(rows))
 
 
 def _rows(gateway: Gateway, key: str, feed: ChangeFeed, name: str, data: str, output: Output, predicate: Predicate) -> DataFrame:
-    """A part of which no file is left has no scan, unless none has."""
+    """The union of the parts' scans. Parts without files after skipping are left out, but at least one part is kept."""
     kept = [part for part in PART_NAMES if scan_of(feed.part(part), predicate).kept_files] or [PART_NAMES[0]]
     frames = [_part_rows(gateway, key, feed, part, name, data, output, predicate) for part in kept]
     first, *others = frames
@@ -170,5 +171,5 @@ def _part_rows(
     vectors = scan.column("deletion_vector")
     if part == "remarked" and scan.kept_files:
         return marked_rows(reader, scan, output)
-    # the table may not support vectors any more, and files of the range have them
+    # files of the range may have vectors although the table does not support them any more
     return unmarked_rows(reader, scan, output) if vectors.null_count < len(vectors) else reader.rows(scan, "all", scan.size_bytes, output)

@@ -1,9 +1,13 @@
-"""Leaving out the rows that deletion vectors mark, as a plan of Spark's.
+"""Applies deletion vectors in a Spark plan, so that marked rows are left out.
 
-Bitmaps with the marked rows are sent to the executors, and files without a vector are read beside at no cost. Small ones are one array, in
-which each file has as many words; in larger ones each row has a key, `file << 32 | row index >> 16`, that finds a bitmap of 65,536 bits,
-and only bitmaps with a marked row are sent. Both are generated code. What is too large to broadcast is asked of a function in the
-executors, which load the vectors from storage themselves.
+The executors receive bitmaps of the marked rows; files without a vector are read by a separate scan at no additional cost. There are three
+ways, by size:
+
+- Small bitmaps are one array with the same number of words for each file.
+- For larger ones, a row's key `file << 32 | row index >> 16` finds a bitmap of 65,536 bits; only bitmaps with a marked row are sent.
+- If the bitmaps are too large to broadcast, a Python function in the executors loads the vectors from storage.
+
+The first two ways run as generated code.
 
 Protocol: "Deletion Vectors".
 """
@@ -34,21 +38,21 @@ from tahoe.table.log.deletion_vectors import LOADERS, load_deletion_vector
 from tahoe.table.log.delta_log import Log
 from tahoe.table.reading.scan import Scan
 
-# A bitmap covers so many rows of one file.
+# The number of rows of one file that a bitmap covers.
 CHUNK_ROWS = 1 << 16
 CHUNK_BYTES = CHUNK_ROWS // 8
 CHUNK_WORDS = CHUNK_BYTES // 8
 
-# Each task of a scan gets the array anew. Looking a row up takes about a third of the time that finding its bitmap by a key takes.
+# Every task of a scan receives the array again. A lookup in it takes about a third of the time of a lookup by key.
 ARRAY_BYTES_MAX = 16 << 20
 
-# The driver holds what is broadcast about three times over, and each executor once.
+# The driver holds about three copies of a broadcast, and each executor one.
 BROADCAST_BYTES_MAX = 256 << 20
 
-# Broadcast tables that are kept for the next query.
+# How many scans' bitmaps are kept for the next query.
 KEPT_MAX = 4
 
-# A worker process keeps the vectors that it read last: rows come file by file.
+# How many vectors a Python worker process keeps. Few are enough, because rows come file by file.
 WORKER_VECTORS_MAX = 8
 
 ROW = "__tahoe_row"
@@ -57,7 +61,7 @@ WORDS = "__tahoe_words"
 
 
 def unmarked_rows(reader: Reader, scan: Scan, output: Output) -> DataFrame:
-    """The rows of a scan that no vector marks."""
+    """The rows of a scan that no deletion vector marks."""
     listing = scan.files
     is_marked = pc.is_valid(listing["deletion_vector"])
     marked, rest = listing.filter(is_marked), listing.filter(pc.invert(is_marked))
@@ -66,7 +70,7 @@ def unmarked_rows(reader: Reader, scan: Scan, output: Output) -> DataFrame:
 
 
 def marked_rows(reader: Reader, scan: Scan, output: Output) -> DataFrame:
-    """The rows of a scan, all of whose files have a vector, that the vectors mark."""
+    """The rows of a scan that the deletion vectors mark. Precondition: every file of the scan has a vector."""
     return _by_vectors(reader, scan, scan.files, output, keeps=True)
 
 
@@ -75,7 +79,7 @@ def _size(listing: pa.Table) -> int:
 
 
 def _by_vectors(reader: Reader, scan: Scan, marked: pa.Table, output: Output, *, keeps: bool = False) -> DataFrame:
-    """The rows of files with vectors that these do not mark; those that they mark where a vector `keeps` its rows."""
+    """The rows of files with vectors: the unmarked rows, or with `keeps` the marked rows."""
     vectors = _vectors(marked)
     scanned = [*output.scanned, f"{output.row_index} as {ROW}", FILE_NUMBER]
     partitions, data = (FILE_NUMBER, *output.partitions), output.data(indexed=True)
@@ -104,7 +108,7 @@ _BIT = f"cast({ROW} & 63 as int)"
 
 @dataclass(frozen=True, slots=True)
 class Marked:
-    """A vector, and the url of the data file that it belongs to."""
+    """A deletion vector, and the url of its data file."""
 
     vector: DeletionVectorDescriptor
     url: str
@@ -125,12 +129,12 @@ def _vectors(marked: pa.Table) -> list[Marked]:
 
 @dataclass(frozen=True, slots=True)
 class Bitmaps:
-    """The marked rows of a scan's files, where Spark has them.
+    """The marked rows of a scan's files, as a DataFrame.
 
     Attributes:
-        frame: one row with the words of all files, or the words of each bitmap by its key.
-        stride: how many words of the one row are each file's; the last marks no row and stands for all rows that come later. None where
-            bitmaps have keys.
+        frame: one row with the words of all files, or one row per bitmap with its key and words.
+        stride: the number of words per file in the single row. The last word of a file is zero and stands for all rows after the last
+            marked one. None if the bitmaps have keys.
     """
 
     frame: DataFrame
@@ -143,7 +147,7 @@ _kept: Recent[tuple[Any, ...], Bitmaps] = Recent(KEPT_MAX)
 def _bitmaps_of(reader: Reader, vectors: Sequence[Marked]) -> Bitmaps | None:
     """The bitmaps of files, or None if they are too large to broadcast.
 
-    Two scans with the same vectors get the same DataFrame, so that Spark sees that it can use one for both.
+    Scans with the same vectors get the same DataFrame, so that Spark can reuse one broadcast.
     """
     spark = reader.gateway.spark
     context, session = spark.sparkContext.applicationId, reader.gateway.session.sessionUUID()
@@ -165,18 +169,18 @@ def _bitmaps_of(reader: Reader, vectors: Sequence[Marked]) -> Bitmaps | None:
 
 @dataclass(frozen=True, slots=True)
 class Chunks:
-    """Those of the bitmaps of files that hold a marked row.
+    """The bitmaps of files that contain a marked row.
 
     Attributes:
-        keys: of each bitmap, `file << 32 | number in the file`.
-        words: of each bitmap, a line of `CHUNK_WORDS`.
+        keys: `file << 32 | number of the bitmap in the file`, one per bitmap.
+        words: an array of shape (bitmaps, `CHUNK_WORDS`).
     """
 
     keys: npt.NDArray[np.int64]
     words: npt.NDArray[np.int64]
 
     def flat(self, files: int) -> npt.NDArray[np.int64] | None:
-        """The words of each file in a line, of which the last is zero; None where they take more than may be in an array."""
+        """The words as an array of shape (files, stride), whose last column is zero; None if it exceeds `ARRAY_BYTES_MAX`."""
         first = (self.keys & 0xFFFFFFFF) * CHUNK_WORDS
         used = CHUNK_WORDS - np.argmax(self.words[:, ::-1] != 0, axis=1)
         stride = int(np.max(first + used, initial=0)) + 1
@@ -193,13 +197,16 @@ class Chunks:
 
 
 def chunks_of(log: Log, vectors: Sequence[Marked], bytes_max: int | None = None) -> Chunks | None:
-    """The bitmaps of files by their numbers; None where they take more than may be broadcast.
+    """The bitmaps of files, which are numbered in the order of `vectors`; None if they are too large to broadcast.
+
+    Args:
+        bytes_max: the limit; `BROADCAST_BYTES_MAX` by default.
 
     Raises:
         DeletionVectorError: a vector is missing or damaged.
     """
     chunks_max = (BROADCAST_BYTES_MAX if bytes_max is None else bytes_max) // CHUNK_BYTES
-    if len(vectors) > chunks_max:  # each has one bitmap at least
+    if len(vectors) > chunks_max:  # each vector needs at least one bitmap
         return None
     keys: list[npt.NDArray[np.int64]] = []
     words: list[npt.NDArray[np.uint64]] = []
@@ -218,18 +225,18 @@ def chunks_of(log: Log, vectors: Sequence[Marked], bytes_max: int | None = None)
 
 
 def bitmaps(rows: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64]]:
-    """Sorted row indexes as bitmaps: the numbers of those that hold a row, and their words, one line each."""
+    """The bitmaps for sorted row indexes: the numbers of the bitmaps that contain a row, and their words, one line per bitmap."""
     chunks, line = np.unique(rows >> 16, return_inverse=True)
     words = np.zeros((len(chunks), CHUNK_WORDS), dtype=np.uint64)
     np.bitwise_or.at(words, (line, (rows >> 6) & (CHUNK_WORDS - 1)), np.uint64(1) << (rows & 63).astype(np.uint64))
     return chunks, words
 
 
-# --- past what can be broadcast
+# --- vectors that are too large to broadcast
 
 
 def _for_workers(log: Log, vectors: Sequence[Marked]) -> Sequence[Marked]:
-    """The vectors as a worker can load them. What the driver alone can reach goes along, as if it were in the log."""
+    """The vectors in a form that workers can load. Vectors in a `HadoopStore`, which only the driver can read, become inline vectors."""
     if not isinstance(log.env.store, HadoopStore):
         return vectors
     with ThreadPoolExecutor(LOADERS) as loaders:
@@ -238,7 +245,7 @@ def _for_workers(log: Log, vectors: Sequence[Marked]) -> Sequence[Marked]:
 
 
 def _loading_function(log: Log, vectors: Sequence[Marked]) -> Callable[[Column, Column], Column]:
-    """A function of (file number, row index) that runs in the executors' Python, where tahoe must be installed."""
+    """A UDF of (file number, row index) that is true for unmarked rows. It needs tahoe in the executors' Python."""
 
     def is_alive(numbers: pa.Array, rows: pa.Array) -> pa.Array:
         return _is_alive(log, vectors, numbers, rows)
@@ -251,7 +258,7 @@ _worker_vectors: Recent[tuple[str, str], npt.NDArray[np.int64]] = Recent(WORKER_
 
 
 def _is_alive(log: Log, vectors: Sequence[Marked], numbers: pa.Array, rows: pa.Array) -> pa.Array:
-    """For each row of a batch whether its file's vector leaves it."""
+    """For each row of a batch, whether its file's vector does not mark it."""
     file_numbers, indexes = numbers.to_numpy(zero_copy_only=False), rows.to_numpy(zero_copy_only=False)
     alive = np.ones(len(indexes), dtype=bool)
     for number in np.unique(file_numbers):
@@ -261,7 +268,7 @@ def _is_alive(log: Log, vectors: Sequence[Marked], numbers: pa.Array, rows: pa.A
 
 
 def _contains(marked: npt.NDArray[np.int64], rows: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-    """Which rows are among the sorted marked ones."""
+    """For each row, whether it is in `marked`, which is sorted."""
     if not len(marked):
         return np.zeros(len(rows), dtype=bool)
     places = np.searchsorted(marked, rows)

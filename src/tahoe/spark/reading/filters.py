@@ -1,8 +1,8 @@
-"""Spark's filters as predicates of the protocol.
+"""Converts Spark's filters into predicates of the protocol.
 
-Spark tells an expression as JSON: its nodes in the order parent, children, each with its number of children. Whatever is not understood
-becomes `Unknown`, which may be true of any row, so that no file is left out because of it. Constants come as `delta.Literals` shows them:
-timestamps as microseconds, bytes as hexadecimal digits. Nothing here touches the JVM.
+Spark serialises an expression as JSON: its nodes in the order parent, children, each with its number of children. A node that is not
+supported becomes `Unknown`, which may be true for any row, so that it never causes a file to be skipped. Constants have the format of
+`delta.Literals`: timestamps as microseconds, bytes as hexadecimal digits. This module does not use the JVM.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _EPOCH = datetime(1970, 1, 1)
 
 @dataclass(frozen=True, slots=True)
 class _Reference:
-    """A column, or a field of one, and its type as JSON."""
+    """A column or a struct field, and its type as JSON."""
 
     path: tuple[str, ...]
     type: Any
@@ -45,7 +45,7 @@ class _Reference:
 
 @dataclass(frozen=True, slots=True)
 class _Constant:
-    """A constant as text; what it means depends on the type of what it is compared with."""
+    """A constant as text. The type of the column that it is compared with decides how the text is parsed."""
 
     text: str | None
     type: Any
@@ -55,13 +55,13 @@ _Term: TypeAlias = "_Reference | _Constant | Predicate"
 
 
 def predicate_of(filters: str) -> Predicate:
-    """What all filters of a JSON array say together."""
+    """The conjunction of the filters in a JSON array."""
     parts = tuple(_parse(nodes) for nodes in json.loads(filters))
     return TRUE if not parts else parts[0] if len(parts) == 1 else And(parts)
 
 
 def _parse(nodes: list[Mapping[str, Any]]) -> Predicate:
-    """One expression. Read from the end, each node finds its children on the stack: no depth is too deep."""
+    """The predicate of one expression. Nodes are read from the end, with their children on a stack, so depth is not limited."""
     stack: list[_Term] = []
     for node in reversed(nodes):
         children = [stack.pop() for _ in range(node["num-children"])]
@@ -76,7 +76,7 @@ def _term(node: Mapping[str, Any], children: list[_Term]) -> _Term:
 
 
 def _as_predicate(term: _Term) -> Predicate:
-    """A term that stands where a condition is wanted."""
+    """A term as a condition."""
     match term:
         case _Reference(path, "boolean"):
             return Comparison("=", Column(path), Literal(True))
@@ -191,19 +191,19 @@ _UNREADABLE = object()
 
 
 def _value(text: str | None, data_type: Any) -> Any:
-    """A constant as a Python value of the column's type."""
+    """A constant as a Python value of the column's type, or `_UNREADABLE`."""
     if text is None:
         return None
     kind = "decimal" if isinstance(data_type, str) and data_type.startswith("decimal") else data_type
     read = _READERS.get(kind) if isinstance(kind, str) else None
     try:
         return _UNREADABLE if read is None else read(text)
-    except (ValueError, OverflowError, InvalidOperation, struct.error):  # such as a date after the year 9999
+    except (ValueError, OverflowError, InvalidOperation, struct.error):  # for example a date after the year 9999
         return _UNREADABLE
 
 
 def _float(text: str) -> float:
-    """A 32-bit number as the 64-bit number of the same value, which is what a column's statistics compare with."""
+    """A 32-bit float as the 64-bit float of the same value, which is comparable with the column's statistics."""
     value: float = struct.unpack("f", struct.pack("f", float(text)))[0]
     return value
 

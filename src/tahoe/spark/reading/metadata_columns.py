@@ -1,6 +1,6 @@
-"""What a query asks of a relation, as SQL over a scan of ours: columns of the table, and parts of `_metadata`.
+"""The output columns of a relation as SQL over our scan: columns of the table, and fields of `_metadata`.
 
-Of `_metadata` Spark knows the parts that tell of files and places in them. Row ids and row commit versions are made of hidden columns of
+Spark provides the fields of `_metadata` about files and row indexes. Row ids and row commit versions are computed from hidden columns of
 the scan: constants of each file, and columns of the data files that are not in the table's schema.
 
 Protocol: "Row Tracking".
@@ -24,33 +24,32 @@ from tahoe.protocol.row_tracking import (
     RowTracking,
 )
 
-# The field of `_metadata` by which commands find rows again: the number of its file in the version, and its place in that.
+# The field of `_metadata` with which commands find rows again: the row's file number in the version, and its row index.
 POSITION = "position"
-ROW_BITS = 36  # of a position; what is left takes more files than any table has
+ROW_BITS = 36  # the bits of a position for the row index; the other bits suffice for the files of any table
 
-# The hidden partition columns that tell what the log says of a row's file: the column of `Scan.files` that each is.
+# The hidden partition columns with values from the log about a row's file, and the column of `Scan.files` for each.
 _NUMBER = "number"
 FILE_CONSTANTS = {f"__tahoe_{name}": name for name in (BASE_ROW_ID, DEFAULT_ROW_COMMIT_VERSION, _NUMBER)}
 _HIDDEN = {name: hidden for hidden, name in FILE_CONSTANTS.items()}
 
-# The name under which Spark's Parquet reader makes up a row's position in its file. By way of `_metadata.row_index` it would be put into
-# a struct and taken out again, for each row.
+# The column that Spark's Parquet reader fills with the row index. `_metadata.row_index` would build and read a struct for each row.
 ROW_INDEX = "_tmp_metadata_row_index"
 
-# What `_metadata` is called while the scan's own is in scope.
+# The name of the result's `_metadata` while the scan's own `_metadata` is in scope.
 _SCANNED = "__tahoe_metadata"
 
-# Under this key Spark notes what a column that it has made up is called: a table may have a `_metadata` of its own.
+# Spark's metadata key that marks generated columns. It distinguishes `_metadata` from a table's own column of this name.
 _MADE_UP = "__metadata_col"
 
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """The columns that a relation of Spark's would give.
+    """The output columns of a relation.
 
     Attributes:
-        columns: fields of a schema's JSON; `_metadata`, if it is there, with the fields in use.
-        tracking: where the table's files keep what is asked of row tracking; None where nothing is.
+        columns: fields of a schema's JSON; `_metadata`, if present, has only the fields that the query uses.
+        tracking: the table's row tracking, with the columns of materialised row ids and commit versions; None without row tracking.
     """
 
     columns: tuple[Mapping[str, Any], ...]
@@ -58,39 +57,39 @@ class Output:
 
     @property
     def tracked(self) -> tuple[str, ...]:
-        """What is asked for that only row tracking tells."""
+        """The requested fields of `_metadata` that need row tracking."""
         return tuple(name for name in METADATA_FIELDS if name in self._parts)
 
     @property
     def is_hidden(self) -> bool:
-        """Whether something is asked for that Spark's own scan does not tell."""
+        """Whether a field of `_metadata` is requested that Spark's own scan does not provide."""
         return bool(self.tracked) or POSITION in self._parts
 
     @property
     def partitions(self) -> tuple[str, ...]:
-        """The hidden constants of files that the scan must have."""
+        """The hidden partition columns that the scan needs."""
         wanted = (*((BASE_ROW_ID, DEFAULT_ROW_COMMIT_VERSION) if self.tracked else ()), *((_NUMBER,) if POSITION in self._parts else ()))
         return tuple(_HIDDEN[name] for name in wanted)
 
     def data(self, *, indexed: bool = False) -> tuple[str, ...]:
-        """The hidden columns of data files that the scan must have, with the rows' places in their files where these are wanted."""
+        """The hidden data columns that the scan needs. `indexed`: the scan needs the row index in any case."""
         wanted = self._kept(ROW_ID), self._kept(ROW_COMMIT_VERSION)
         is_indexed = (indexed or ROW_ID in self._parts or POSITION in self._parts) and self.row_index == ROW_INDEX
         return (*(name for name in wanted if name is not None), *((ROW_INDEX,) if is_indexed else ()))
 
     @property
     def row_index(self) -> str:
-        """A row's place in its file, as SQL. Spark refuses to be asked for it in two ways."""
+        """The row index, as SQL. Spark does not allow both of its forms in one scan."""
         return f"{METADATA}.row_index" if "row_index" in self._parts else ROW_INDEX
 
     @property
     def scanned(self) -> list[str]:
-        """The columns, as expressions over the scan; `_metadata` under a name that Spark does not make up itself."""
+        """The columns, as SQL over the scan; `_metadata` has a temporary name, which Spark does not use itself."""
         return [self._metadata() if _is_metadata(c) else quoted(c["name"]) for c in self.columns]
 
     @property
     def named(self) -> list[str]:
-        """The same columns under the names that the relation gives them."""
+        """The columns, as SQL over the result of `scanned`, under their final names."""
         return [f"{_SCANNED} as {quoted(c['name'])}" if _is_metadata(c) else quoted(c["name"]) for c in self.columns]
 
     @property
@@ -117,24 +116,24 @@ class Output:
         return default if kept is None else f"coalesce({quoted(kept)}, {default})"
 
     def _kept(self, name: str) -> str | None:
-        """The column of data files with what rows brought with them; None where it is not asked for, or where there is none."""
+        """The column of data files with the materialised values of a field; None if it is not requested or does not exist."""
         if self.tracking is None or name not in self._parts:
             return None
         return self.tracking.row_id_column if name == ROW_ID else self.tracking.row_commit_version_column
 
 
 def output_of(schema: str, tracking: RowTracking | None) -> Output:
-    """The output that a schema's JSON tells."""
+    """The output with the columns of a schema's JSON."""
     return Output(tuple(json.loads(schema)["fields"]), tracking)
 
 
 def hidden_fields(tracking: RowTracking | None, *, positioned: bool) -> tuple[str, ...]:
-    """The fields that `_metadata` has beside Spark's own."""
+    """The fields of `_metadata` in addition to Spark's own."""
     return (*(METADATA_FIELDS if tracking is not None else ()), *((POSITION,) if positioned else ()))
 
 
 def metadata_schema(hidden: Sequence[str]) -> str:
-    """The fields that `_metadata` has beside Spark's own, as the JSON of a schema. A file may lack what they are made of."""
+    """The additional fields of `_metadata` as a schema's JSON. They are nullable, because a file may lack the values for them."""
     return json.dumps({"type": "struct", "fields": [hidden_field(name) for name in hidden]})
 
 

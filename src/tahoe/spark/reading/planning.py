@@ -1,6 +1,6 @@
-"""What a table is when Spark analyses a query, and what of it the query reads when Spark plans it.
+"""Creates the relation of a table when Spark analyses a query, and selects the files to read when Spark plans it.
 
-A relation that is not pinned to a version sees the newest one each time a query is planned; one query sees one version.
+A relation that is not pinned to a version reads the newest version each time a query is planned. One query reads one version.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from tahoe.table.reading.snapshot import Snapshot
 
 
 def relation(gateway: Gateway, options: Mapping[str, str], given: JavaObject) -> JavaObject:
-    """What `spark.read.format("delta").options(...).load(path)` reads, and what a table of a catalog is.
+    """The relation for `spark.read.format("delta").options(...).load(path)`, and for a catalog's table.
 
     Args:
-        given: the options as Spark gave them, which the relation must keep.
+        given: the options as Spark passed them, which the relation must keep.
 
     Raises:
-        TableNotFoundError, NotADeltaTableError, VersionNotFoundError, ...: there is nothing to read.
+        TableNotFoundError, NotADeltaTableError, VersionNotFoundError, ...: the table or version does not exist.
     """
     by_name = {name.lower(): value for name, value in options.items()}
     path = by_name.get("path")
@@ -52,14 +52,14 @@ def relation(gateway: Gateway, options: Mapping[str, str], given: JavaObject) ->
 
 @dataclass(frozen=True, slots=True)
 class Analysed:
-    """A table as a query was analysed with it.
+    """A table as of a query's analysis.
 
     Attributes:
         table: its key, from `key_of`.
-        metadata: identifies the schema that it had then.
-        partitions: the partition columns of then, a schema as JSON.
-        name: the table's in a catalog, or nothing.
-        within: the only files that count, from `within_text`; None for all.
+        metadata: its `metadata_identity` at analysis.
+        partitions: its partition columns at analysis, as a schema's JSON.
+        name: the table's name in a catalog, or empty.
+        within: limits the files, from `within_text`; None for all files.
     """
 
     table: str
@@ -70,16 +70,16 @@ class Analysed:
 
 
 def plan(gateway: Gateway, analysed: Analysed, version: int, data: str, output: str, filters: str) -> JavaObject:
-    """How one query reads a table: a `delta.Planned`.
+    """Plan how one query reads a table: a `delta.Planned`.
 
     Args:
-        version: the one that the query reads already, or -1.
-        data: the schema that the relation was narrowed to, as JSON.
-        output: the columns that the relation gives, `_metadata` among them where it is asked for, as JSON.
-        filters: what holds for every row that is used.
+        version: the version that the query reads already, or -1.
+        data: the relation's schema after column pruning, as JSON.
+        output: the relation's output columns, with `_metadata` if it is requested, as a schema's JSON.
+        filters: a JSON array of conditions that hold for every row that the query uses.
 
     Raises:
-        SchemaChangedError: the newest version has not the columns that the query was analysed with.
+        SchemaChangedError: the newest version does not have the columns with which the query was analysed.
     """
     table = opened(gateway.spark, analysed.table)
     if analysed.within is not None:
@@ -106,7 +106,7 @@ def plan(gateway: Gateway, analysed: Analysed, version: int, data: str, output: 
 
 
 def _output(snapshot: Snapshot, output: str) -> Output:
-    """What a query asks for. It may have been analysed before row tracking was switched off."""
+    """The query's output columns. Refuses row tracking fields if row tracking was disabled after the query's analysis."""
     wanted = output_of(output, snapshot.row_tracking)
     if wanted.tracked and wanted.tracking is None:
         raise SchemaChangedError(table=snapshot.url, version=snapshot.version, changed=f"{METADATA}.{wanted.tracked[0]}")
@@ -114,7 +114,7 @@ def _output(snapshot: Snapshot, output: str) -> Output:
 
 
 def _check_fits(snapshot: Snapshot, data: str, partitions: str) -> None:
-    """A query that was analysed with an older version's schema can read this one if its columns are all there as they were."""
+    """Refuse a version in which a column that the query uses is missing or changed, or the partition columns have changed."""
     current = visible_schema(snapshot.schema)
     changed = _first_change(parse_schema(data), current, ())
     if changed is None and parse_schema(partitions).names != partition_schema(snapshot, current).names:
@@ -124,7 +124,7 @@ def _check_fits(snapshot: Snapshot, data: str, partitions: str) -> None:
 
 
 def _first_change(before: DataType, now: DataType, path: tuple[str, ...]) -> str | None:
-    """What of a type, of which only a part may be in use, is not in another; None where all of it is."""
+    """The path of the first part of a (possibly pruned) type that is missing or different in another type; None if there is none."""
     match before, now:
         case Struct(), Struct():
             return next((change for f in before if (change := _field_change(f, now.find(f.name), (*path, f.name)))), None)

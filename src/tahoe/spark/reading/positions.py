@@ -1,7 +1,7 @@
-"""Rows of a version by their positions: how commands find the rows that they change, and find them again.
+"""Positions: how commands identify the rows that they change, and find them again.
 
-A position is one long: the number of the row's file in the version, and the row's place in that file. Many of them become bitmaps in
-Spark's own engine, of which each covers a stretch of one file, so that the driver gets one bit for a row and no list of numbers.
+A position is one long: the number of the row's file in the version, and the row index in that file. Many positions are aggregated into
+bitmaps by Spark's engine. Each bitmap covers a range of one file, so that the driver receives bits instead of a list of positions.
 
 Protocol: "Deletion Vectors".
 """
@@ -28,20 +28,20 @@ from tahoe.spark.reading.metadata_columns import POSITION, ROW_BITS
 from tahoe.spark.reading.scan import relation_of
 from tahoe.table.reading.snapshot import Snapshot
 
-# Spark's own bitmaps: of so many bits each.
+# The size of Spark's own bitmaps (`bitmap_construct_agg`), in bits: 1 << 15 = 32,768 rows.
 _STRETCH_BITS = 15
 _STRETCH = 1 << _STRETCH_BITS
 
 _CHUNK_BITS = CHUNK_ROWS.bit_length() - 1
 
-# So many positions come to the driver one by one, of a table with at most so many files.
+# Up to this many positions are collected as a list, of a table with at most this many files.
 LISTED_ROWS_MAX = 1 << 22
 _LISTED_FILES_MAX = 1000
 
-# So few are looked for by their values, which takes no join.
+# Up to this many positions are compared with an IN list instead of a join.
 _COMPARED_MAX = 100
 
-# The columns of what is gathered.
+# The columns of a `gathering` query.
 _AT, _BITS, _PLACE, MATCHES = "__tahoe_stretch", "__tahoe_bits", "__tahoe_one_place", "__tahoe_matches"
 
 
@@ -50,8 +50,8 @@ class Positions:
     """Rows of a version.
 
     Attributes:
-        rows: their places, by the numbers of their files.
-        matches: how often they were met: more than there are rows if some were met twice.
+        rows: bitmaps of row indexes, by file number.
+        matches: the number of matches; it exceeds the number of rows if rows matched more than once.
     """
 
     rows: Mapping[int, BitMap64]
@@ -63,11 +63,11 @@ class Positions:
 
 
 def positioned_rows(spark: SparkSession, snapshot: Snapshot, held: str, within: Iterable[int] | None = None) -> DataFrame:
-    """The rows of a version, with a column `_metadata` that tells their positions.
+    """The rows of a version, with their positions in `_metadata`.
 
     Args:
-        held: from `opened.hold`: another snapshot of the same version may number its files otherwise.
-        within: the numbers of the only files that count.
+        held: the snapshot's name, from `table_cache.hold`. Another snapshot of the same version may number the files differently.
+        within: the numbers of the files to read; None for all files.
     """
     gateway = Gateway(spark)
     relation = relation_of(gateway, snapshot, None, pinned=True, positioned=True, within=within_text(held, within))
@@ -75,15 +75,17 @@ def positioned_rows(spark: SparkSession, snapshot: Snapshot, held: str, within: 
 
 
 def position(metadata: Column) -> Column:
-    """The position of a row of `positioned_rows`."""
+    """The position of a row, from the `_metadata` column of `positioned_rows`."""
     return metadata.getField(POSITION)
 
 
 def gathering(rows: DataFrame, place: str, *by: str, are_few: bool) -> DataFrame:
-    """The query that gathers the positions in a column, by what stands in other columns; of nulls it counts the rows.
+    """The query that collects positions, grouped by other columns. Rows whose position is null are only counted.
 
     Args:
-        are_few: the positions themselves may come to the driver, which takes one stage of a query; else they come as bitmaps.
+        place: the column of positions.
+        by: the columns to group by.
+        are_few: collect the positions as a list, which takes one stage; else as bitmaps.
     """
     column = F.col(place)
     if are_few:
@@ -95,14 +97,15 @@ def gathering(rows: DataFrame, place: str, *by: str, are_few: bool) -> DataFrame
 
 
 def gathered_from(kept: DataFrame, place: str, *by: str, are_few: bool) -> pa.Table:
-    """The answer to a query of `gathering` on rows that are kept. Unless they are surely few they are counted first: a list of them takes
-    less time than bitmaps, which Spark makes by sorting.
+    """The result of a `gathering` query over materialised rows.
+
+    If `are_few` is false, the rows are counted first, because a list is faster than bitmaps, which Spark builds by sorting.
     """
     return gathering(kept, place, *by, are_few=are_few or kept.count() <= LISTED_ROWS_MAX).toArrow()
 
 
 def gathered(found: pa.Table) -> Positions:
-    """The positions that the answer to a query of `gathering` tells."""
+    """The positions in the result of a `gathering` query."""
     if _PLACE in found.column_names:
         return _listed(found[_PLACE].drop_null().to_numpy())
     placed = found.filter(pc.is_valid(found[_AT]))
@@ -110,7 +113,7 @@ def gathered(found: pa.Table) -> Positions:
 
 
 def are_few(snapshot: Snapshot) -> bool:
-    """Whether all rows of a version are so few that their positions may come to the driver one by one."""
+    """Whether a version has so few rows and files that positions may be collected as a list."""
     if len(snapshot.live) > _LISTED_FILES_MAX:
         return False
     records = [num_records_of(text) for text in snapshot.live.column("stats").to_pylist()]
@@ -127,7 +130,7 @@ def _listed(places: npt.NDArray[np.int64]) -> Positions:
 
 
 def _bitmaps(found: pa.Table) -> dict[int, BitMap64]:
-    """The rows of each file, from Spark's bitmaps by the file and the stretch of it that each covers."""
+    """The rows of each file, from Spark's bitmaps, each of which covers a range of one file."""
     shift = ROW_BITS - _STRETCH_BITS
     rows: dict[int, BitMap64] = {}
     for stretch, bits in zip(found[_AT].to_pylist(), found[_BITS].to_pylist(), strict=True):
@@ -139,13 +142,13 @@ def _bitmaps(found: pa.Table) -> dict[int, BitMap64]:
 
 
 def _bitmap(rows: npt.NDArray[np.int64]) -> BitMap64:
-    """Rows that have their upper 32 bits in common as a bitmap: pyroaring would take them one by one."""
+    """A bitmap of rows that share their upper 32 bits. It is built from serialised bytes, as pyroaring would add rows one by one."""
     low = BitMap((rows & 0xFFFFFFFF).astype(np.uint32)).serialize()
     return BitMap64.deserialize(struct.pack("<QI", 1, int(rows[0]) >> 32) + low)
 
 
 def with_flags(frame: DataFrame, positions: Positions, column: str, mark: str) -> DataFrame:
-    """The frame with a boolean column that tells whether a row's position is among others."""
+    """The frame with a boolean column `mark` that tells whether a row's position, in `column`, is among the given positions."""
     if positions.count <= _COMPARED_MAX:
         return frame.withColumn(
             mark, F.col(column).isin([(file << ROW_BITS) | row for file, rows in positions.rows.items() for row in rows])
@@ -162,7 +165,7 @@ def with_flags(frame: DataFrame, positions: Positions, column: str, mark: str) -
 
 
 def _chunks(positions: Positions) -> Chunks:
-    """The bitmaps that mark a row, by the upper bits of the positions that each covers."""
+    """The bitmaps of the positions, keyed by the upper bits of the positions that each bitmap covers."""
     rows = sorted(positions.rows.items())
     found = [bitmaps((file << ROW_BITS) | np.fromiter(places, dtype=np.int64, count=len(places))) for file, places in rows]
     return Chunks(np.concatenate([keys for keys, _ in found]), np.concatenate([words for _, words in found]).view(np.int64))

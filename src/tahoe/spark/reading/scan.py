@@ -1,6 +1,6 @@
-"""Scans: which files of a version Spark's own Parquet reader is given, with typed partition values from the log.
+"""Scans: the files of a version that Spark's Parquet reader reads, with typed partition values from the log.
 
-A scan is told to Spark as a relation over a `delta.Files`, which comes back here for its files when the query runs.
+For Spark, a scan is a relation over a `delta.Files`, which calls `files_message` for its files when the query runs.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from tahoe.table.reading.change_feed import PART_NAMES, FeedPart, FeedRange
 from tahoe.table.reading.scan import Scan
 from tahoe.table.reading.snapshot import Snapshot
 
-# More than this goes to the JVM in a file: over the socket it would take longer than reading it there.
+# Larger messages go to the JVM in a file, because that is faster than py4j's socket.
 MESSAGE_BYTES_MAX = 8 << 20
 
-# The hidden partition column that tells a row's file: its number among those with vectors that the query was planned with.
+# The hidden partition column with the number of a row's file, among the planned files with deletion vectors.
 FILE_NUMBER = "__tahoe_file"
 
 Branch: TypeAlias = Literal["all", "marked", "unmarked"]
@@ -53,12 +53,13 @@ def relation_of(
     within: str | None = None,
     key: str | None = None,
 ) -> JavaObject:
-    """The relation of a version. Where it is not pinned, its files are those of the newest version when a query is planned.
+    """The relation of a version.
 
     Args:
-        positioned: its `_metadata` tells the position of a row in the table as well; see `output.POSITION`.
-        within: the only files that count, from `within_text`.
-        key: the table's, from `key_of`; None where nothing was given with it.
+        pinned: whether the relation always reads this version; else each query reads the newest version at planning.
+        positioned: whether `_metadata` also has the position of a row in the table; see `metadata_columns.POSITION`.
+        within: limits the files, from `within_text`; None for all files.
+        key: the table's key, from `key_of`; None if the table was opened without options.
     """
     schema = visible_schema(snapshot.schema)
     partitions = partition_schema(snapshot, schema).to_json()
@@ -75,19 +76,19 @@ def partition_schema(snapshot: Snapshot, schema: Struct) -> Struct:
 
 
 def has_vectors(scan: Scan) -> bool:
-    """Whether a deletion vector marks rows in the files of a scan."""
+    """Whether a file of a scan has a deletion vector."""
     if "deletionVectors" not in (scan.snapshot.protocol.reader_features or ()):
         return False
     vectors = scan.column("deletion_vector")
     return bool(vectors.null_count < len(vectors))
 
 
-# To count the partitions of more files than this would delay the plan.
+# With more files, labels do not count partitions, because this would delay planning.
 _COUNTED_FILES_MAX = 10_000
 
 
 def label_of(name: str, scan: Scan, branch: Branch, *, is_feed: bool = False) -> str:
-    """What plans call the scan of a part of the files: `file:///data/t v3 [2 of 30 files, 1 of 4 partitions]`."""
+    """The label of a scan in Spark's plans: `file:///data/t v3 [2 of 30 files, 1 of 4 partitions]`."""
     vectors = scan.column("deletion_vector")
     mask = None if branch == "all" else vectors.is_valid() if branch == "marked" else vectors.is_null()
     kept = scan.kept_files if mask is None else pc.sum(mask).as_py() or 0
@@ -107,13 +108,16 @@ def _distinct(values: pa.ChunkedArray) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which files of a version a planned scan reads. The predicate leaves out files that no row of the query is in.
+    """The files of a version that a planned scan reads.
 
-    It stays with the scan, as Spark asks for the files with fewer filters than the plan was made with: those that partition values alone
-    or data columns alone decide. A file that only they let in may have a deletion vector that nobody looks at.
+    The scan keeps the predicate of its planning, because at execution Spark asks for files with fewer filters: only filters on partition
+    columns alone or on data columns alone. Without the predicate, these could select a file with a deletion vector that the plan ignores.
 
     Attributes:
-        changes: a part of a change feed, whose files these are in place of the table's; or all of a feed, which is not planned yet.
+        branch: all files, or only those with a deletion vector (`marked`) or without (`unmarked`).
+        predicate: files without matching rows are skipped.
+        within: limits the files, from `within_text`; None for all files.
+        changes: the part of a change feed that is read instead of the table; or a whole feed that is not planned yet.
     """
 
     branch: Branch = "all"
@@ -122,12 +126,12 @@ class Selection:
     changes: FeedRange | FeedPart | None = None
 
     def encode(self) -> str:
-        """Text that is equal for equal selections, so that Spark reuses what it reads by them."""
+        """The selection as text. Equal selections have equal texts, so that Spark can reuse scans."""
         if self == Selection():
             return ""
         encoded = io.BytesIO()
         pickler = pickle.Pickler(encoded, protocol=5)
-        pickler.fast = True  # equal objects and one object that is named twice are the same text then
+        pickler.fast = True  # no memo, so the text does not depend on whether equal parts are the same object
         pickler.dump(self)
         return base64.b64encode(encoded.getvalue()).decode()
 
@@ -142,7 +146,7 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """Makes scans of one version for one query. `key` is the table's, from `key_of`."""
+    """Creates scans of one version for one query. `key` is the table's key, from `key_of`."""
 
     gateway: Gateway
     key: str
@@ -156,18 +160,19 @@ class Reader:
     changes: FeedPart | None = None
 
     def rows(self, scan: Scan, branch: Branch, size_bytes: int, output: Output) -> DataFrame:
-        """All rows of a part of the version's files, as a query asks for them."""
+        """All rows of a part of the files, with the query's output columns."""
         rows = self.dataframe(scan, branch, size_bytes, output.scanned, partitions=output.partitions, data=output.data())
         return rows.selectExpr(*output.named)
 
     def dataframe(
         self, scan: Scan, branch: Branch, size_bytes: int, columns: Sequence[str], *, partitions: Sequence[str], data: Sequence[str]
     ) -> DataFrame:
-        """A part of the version's files.
+        """The rows of a part of the files.
 
         Args:
-            columns: of the relation, as expressions in SQL.
-            partitions, data: hidden columns of the relation: constants of its files, and columns in them or that Spark's reader makes up.
+            columns: SQL expressions over the relation.
+            partitions: hidden columns that are constant per file.
+            data: hidden columns that are in the files, or that Spark's reader generates.
         """
         gateway, snapshot = self.gateway, self.snapshot
         selection = Selection(branch, self.predicate, self.within, self.changes).encode()
@@ -181,7 +186,7 @@ class Reader:
 
 
 def _with_fields(schema: str, names: Sequence[str]) -> str:
-    """A schema's JSON with more fields, of type long."""
+    """A schema's JSON with additional fields of type long."""
     if not names:
         return schema
     return json.dumps({"type": "struct", "fields": [*json.loads(schema)["fields"], *map(hidden_field, names)]})
@@ -192,9 +197,13 @@ def _with_fields(schema: str, names: Sequence[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a `delta.Files` asks for: a table's key, a version (None for the newest), which files of it, and the partition columns.
+    """A request of a `delta.Files`.
 
-    The selection is None where no rule has planned the scan.
+    Attributes:
+        table: its key, from `key_of`.
+        version: None for the newest.
+        selection: the encoded `Selection`; None if no rule of ours has planned the scan.
+        columns: the partition columns to return.
     """
 
     table: str
@@ -206,14 +215,14 @@ class Asked:
 def files_message(gateway: Gateway, asked: Asked, filters: str) -> bytes | str:
     """The files of a scan as an Arrow stream: path, size, modification time, and the partition columns.
 
-    What is too long for a message is left in a temporary file, whose path is the answer; the JVM removes it.
+    If the stream is too large for a message, returns the path of a temporary file with the stream, which the JVM deletes.
     """
     listing = _listing(gateway, asked, predicate_of(filters))
     columns = [_hadoop_urls(gateway, listing["url"]), listing["size_bytes"], listing["modification_time_ms"]]
     for name in asked.columns:
         hidden = FILE_NUMBER if name == FILE_NUMBER else FILE_CONSTANTS.get(name)
         columns.append(pc.struct_field(listing["partition"], name) if hidden is None else listing[hidden])
-    # Java goes by their places, and a partition column may have any name.
+    # Java reads the columns by position, because a partition column may have any name.
     return _message(pa.table(columns, names=[str(place) for place in range(len(columns))]))
 
 
@@ -222,7 +231,7 @@ def _listing(gateway: Gateway, asked: Asked, predicate: Predicate) -> pa.Table:
         selection = Selection.decode(asked.selection)
         return _selected(_source(gateway, asked, selection), selection, predicate)
     scan = scan_of(_snapshot(gateway, asked.table, asked.version), predicate)
-    if has_vectors(scan):  # only the rule of an enabled session leaves out the rows that they mark
+    if has_vectors(scan):  # only the rule of an enabled session applies deletion vectors
         raise SessionNotEnabledError()
     return scan.files
 
@@ -233,7 +242,7 @@ def _snapshot(gateway: Gateway, key: str, version: int | None) -> Snapshot:
 
 
 def _source(gateway: Gateway, asked: Asked, selection: Selection) -> Snapshot:
-    """Where the files of a planned scan are listed."""
+    """The snapshot that lists the files of a planned scan."""
     match selection.changes:
         case None if selection.within is not None:
             return held_snapshot(selection.within)
@@ -246,7 +255,7 @@ def _source(gateway: Gateway, asked: Asked, selection: Selection) -> Snapshot:
 
 
 def _selected(snapshot: Snapshot, selection: Selection, predicate: Predicate) -> pa.Table:
-    """The files that were planned, without those that the filters of the query that runs leave out."""
+    """The planned files, without the files that the filters of the running query skip."""
     planned = scan_of(snapshot, selection.predicate, selection.within).files
     if selection.branch != "all":
         marked = pc.is_valid(planned["deletion_vector"])
@@ -259,7 +268,7 @@ def _selected(snapshot: Snapshot, selection: Selection, predicate: Predicate) ->
 
 
 def _hadoop_urls(gateway: Gateway, urls: pa.ChunkedArray) -> pa.ChunkedArray:
-    """S3 by the scheme that Hadoop knows it by: a log may name files outside of the table by another."""
+    """The urls with Hadoop's scheme for S3, because a log may refer to files outside of the table as `s3://`."""
     if not len(urls) or not pc.any(pc.starts_with(urls, "s3://")).as_py():
         return urls
     return pc.replace_substring_regex(urls, "^s3://", hadoop_url(gateway, "s3://"))
@@ -282,7 +291,7 @@ def _write_stream(table: pa.Table, sink: Any) -> None:
 
 
 def input_files(gateway: Gateway, asked: Asked) -> list[str]:
-    """What `df.inputFiles()` lists: the files that a planned scan may read; all of the version where no rule has planned it."""
+    """The urls for `df.inputFiles()`: the files that a planned scan may read, or all files of the version if no rule has planned it."""
     urls: list[str] = _hadoop_urls(gateway, _input_urls(gateway, asked)).to_pylist()
     return urls
 

@@ -1,1 +1,1 @@
-"""From rows to data files with statistics: store assignment, column rules, and Spark's Parquet writer."""
+"""Turns rows into data files with statistics: store assignment, column rules, and Spark's Parquet writer."""

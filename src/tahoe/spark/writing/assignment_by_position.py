@@ -1,11 +1,11 @@
-"""Data whose columns are a table's by their places: INSERT without names, and `insertInto`. What is inside of structs follows.
+"""Matches data with a table's columns by position: INSERT without a column list, and `insertInto`, including nested fields.
 
-The rule is the reference's. The fields of structs are taken by their places too, at every depth, whatever their names. Only data whose
-columns have the table's names already, and fields of the table's names and types, is taken by name inside of structs, so that the rows of
-a table whose structs have their fields in another order are stored as they are.
+The rule is the reference's. Struct fields are matched by position too, at every depth, regardless of their names. The exception is data
+whose columns have the table's names, and whose fields have the table's names and types: its fields are matched by name, so that rows of a
+table with the same fields in another order are stored unchanged.
 
-A statement that names its columns names no fields: INSERT INTO t (id, c) VALUES (1, array(struct(1, 2))) gives fields `col1` and `col2`. A
-struct none of whose fields has a name of the table's is taken by places there as well. Pure: it compares types and touches no session.
+A column list names columns but not fields: INSERT INTO t (id, c) VALUES (1, array(struct(1, 2))) gives fields `col1` and `col2`. There, a
+struct without any of the table's field names is matched by position too. Pure: this module compares types and uses no session.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ _REMEDY = "Give a value for each field, or name the columns and fields: INSERT I
 
 
 def named_by_position(given: StructType, wanted: StructType, *, table: str, widens: Widens | None = None) -> StructType:
-    """The data's columns with the names that a table has in their places. What is in no place of the table's keeps its name.
+    """The data's columns with the table's names by position. Columns and fields beyond the table's keep their names.
 
     Args:
         given: the data's columns; there may be more or fewer than the table has.
-        widens: whether the table takes over a type of the data's, which then fits it.
+        widens: whether the table's column is widened to the data's type, which then counts as fitting.
 
     Raises:
-        SchemaMismatchError: a struct has fewer fields than the table's; or the fields of a struct that would be taken by their places have
-            the table's names in other places, while the columns have the table's names, so that places and names say two things.
+        SchemaMismatchError: a struct has fewer fields than the table's; or the columns have the table's names, but a struct that would be
+            matched by position has the table's field names in another order, so that positions and names contradict each other.
     """
     count = min(len(given), len(wanted))
     ours, known = StructType(given.fields[:count]), StructType(wanted.fields[:count])
@@ -50,7 +50,7 @@ def named_by_position(given: StructType, wanted: StructType, *, table: str, wide
 
 
 def named_inside(given: StructType, wanted: StructType, *, table: str) -> StructType:
-    """The columns of a statement that names them: inside, a struct without any of the table's field names gets these in their places.
+    """The columns of a statement with a column list: a struct without any of the table's field names gets these names by position.
 
     Args:
         given: the data's columns, under the table's names in any order.
@@ -117,7 +117,7 @@ def _inside(given: SparkType, wanted: SparkType, path: tuple[str, ...], table: s
 
 
 def _fits(given: SparkType, wanted: SparkType, widens: Widens | None) -> bool:
-    """Whether data has all fields of a type's, under their names and with their types; it may have more."""
+    """Whether data has all fields of a type, with the same names and types. Additional fields are allowed."""
     match given, wanted:
         case StructType(), StructType():
             types = {field.name: field.dataType for field in given}
@@ -136,12 +136,12 @@ def _fits(given: SparkType, wanted: SparkType, widens: Widens | None) -> bool:
 def _widens(given: SparkType, wanted: SparkType, widens: Widens) -> bool:
     try:
         return widens(parse_type(wanted.json()), parse_type(given.json()))
-    except UnsupportedDataTypeError:  # of the data's, which no column can take over
+    except UnsupportedDataTypeError:  # the data has a type that Delta does not support
         return False
 
 
 def _misplaced(given: SparkType, wanted: SparkType, path: tuple[str, ...]) -> Iterator[str]:
-    """The columns that hold structs with a field whose name is the table's of another place."""
+    """The paths of structs that have a field under a name that the table uses at another position."""
     match given, wanted:
         case StructType(), StructType():
             places = {name.lower(): place for place, name in enumerate(wanted.names)}

@@ -1,7 +1,7 @@
-"""Which data may be stored in which column: one rule for whatever writes rows, as the reference has it for INSERT, UPDATE and MERGE.
+"""Decides which data types may be stored in which column: one rule for all writers, as in the reference's INSERT, UPDATE and MERGE.
 
-What may be stored is what Spark casts, under the session's policy (`spark.sql.storeAssignmentPolicy`). Pure: it compares types and touches
-no Spark. Columns and fields are matched by name without regard to case, at every depth.
+A type may be stored if Spark casts it under the session's policy (`spark.sql.storeAssignmentPolicy`). Pure: this module compares types and
+does not use Spark. Columns and fields are matched by name, case-insensitively, at every depth.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from tahoe.protocol.schema import (
 )
 
 Policy: TypeAlias = Literal["ANSI", "STRICT", "LEGACY"]
-"""What is done with values of another type than the column's.
+"""How values of another type than the column's are stored.
 
-- ANSI: whatever Spark's ANSI mode casts is cast, whatever mode the session is in; a value that does not fit is refused.
-- STRICT: only casts are done that lose nothing; all others are refused before any work.
-- LEGACY: a value that does not fit is stored as null, or cut off, as Spark did before it had ANSI.
+- ANSI: the casts of Spark's ANSI mode, whatever mode the session is in; a value that does not fit is refused.
+- STRICT: only lossless casts; all others are refused before any row is processed.
+- LEGACY: a value that does not fit is stored as null or truncated, as Spark did before it had ANSI mode.
 """
 
-# Each holds, at least roughly, whatever those before it hold, so that a cast to the right of itself never fails.
+# Each type can represent, at least approximately, all values of the types before it, so a cast to a later type never fails.
 _WIDENING: tuple[DataType, ...] = (BYTE, SHORT, INTEGER, LONG, FLOAT, DOUBLE)
 _INTEGERS = _WIDENING[:4]
 _TIMES = frozenset({DATE, TIMESTAMP, TIMESTAMP_NTZ})
@@ -55,7 +55,7 @@ _NUMBERS: frozenset[_Kind] = frozenset({"integer", "fraction"})
 _CALENDAR: frozenset[_Kind] = frozenset({"date", "timestamp", "timestamp_ntz"})
 _ATOMS: frozenset[_Kind] = _NUMBERS | _CALENDAR | {"string", "boolean", "binary", "variant"}
 
-# What Spark casts from which kind of type to which others, in its ANSI mode.
+# The casts of Spark's ANSI mode, by the kind of the source type.
 _CASTS: Mapping[_Kind, frozenset[_Kind]] = {
     "string": _ATOMS,
     "integer": _NUMBERS | {"string", "boolean", "timestamp", "variant"},
@@ -72,7 +72,7 @@ _CASTS: Mapping[_Kind, frozenset[_Kind]] = {
     "void": _ATOMS | {"array", "map", "struct"},
 }
 
-# And what it casts beyond that in its old mode.
+# The additional casts of Spark's legacy mode.
 _LEGACY_CASTS: Mapping[_Kind, frozenset[_Kind]] = {
     "integer": frozenset({"binary"}),
     "boolean": frozenset({"timestamp"}),
@@ -80,23 +80,23 @@ _LEGACY_CASTS: Mapping[_Kind, frozenset[_Kind]] = {
     "timestamp": frozenset({"boolean"}),
 }
 
-# How many digits an integer may have.
+# The precision of the decimal type that Spark uses for each integral type.
 _DIGITS: Mapping[DataType, int] = {BYTE: 3, SHORT: 5, INTEGER: 10, LONG: 20}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mismatch:
-    """Why a column cannot be stored: what is wrong, and what the user can do."""
+    """Why data cannot be stored in a column, and what the user can do about it."""
 
     detail: str
     remedy: str
 
 
 def check_assignable(given: Struct, wanted: Struct, *, table: str, policy: Policy = "ANSI") -> None:
-    """Refuse data that does not fit a table's columns.
+    """Refuse data whose types do not fit a table's columns.
 
     Raises:
-        SchemaMismatchError: with every column that does not fit, both its types, and what would allow it.
+        SchemaMismatchError: names every column that does not fit, with both types, and a remedy.
     """
     found = list(mismatches(given, wanted, policy))
     if found:
@@ -104,7 +104,7 @@ def check_assignable(given: Struct, wanted: Struct, *, table: str, policy: Polic
 
 
 def mismatches(given: Struct, wanted: Struct, policy: Policy, prefix: tuple[str, ...] = ()) -> Iterator[Mismatch]:
-    """What keeps a struct from being stored as another. Columns that are not wanted are not looked at."""
+    """The reasons why a struct cannot be stored as another. Columns that are not in `wanted` are ignored."""
     for column in wanted:
         path = (*prefix, column.name)
         source = given.find(column.name)
@@ -141,8 +141,9 @@ def _mismatch(given: DataType, wanted: DataType, policy: Policy, path: tuple[str
 
 
 def storable(given: DataType, wanted: DataType, policy: Policy) -> bool:
-    """Whether values of one type may be stored as another, with a cast that may fail for some. Two structs, two arrays and two maps are
-    not compared here, but what is inside of them.
+    """Whether values of one type may be stored as another, with a cast that may fail for single values.
+
+    Not for two structs, two arrays or two maps; their parts are compared instead.
     """
     if given == wanted:
         return True
@@ -185,7 +186,7 @@ _KINDS: Mapping[DataType, _Kind] = {
 
 
 def _loses_nothing(given: DataType, wanted: DataType) -> bool:
-    """Whether Spark takes a cast for one that is safe whatever the value."""
+    """Whether Spark considers a cast safe for every value (`canUpCast`)."""
     match given, wanted:
         case _ if given == VOID:
             return True
@@ -206,7 +207,7 @@ def _loses_nothing(given: DataType, wanted: DataType) -> bool:
 
 
 def always_fits(given: DataType, wanted: DataType) -> bool:
-    """Whether the cast from one type to another, that may be stored as it, succeeds for every value, and is the same in each mode."""
+    """Whether a cast that `storable` allows succeeds for every value, with the same result in ANSI and legacy mode."""
     if given == VOID:
         return True
     if wanted == STRING:
@@ -215,7 +216,7 @@ def always_fits(given: DataType, wanted: DataType) -> bool:
 
 
 def conforms(given: Field, wanted: Field) -> bool:
-    """Whether values can be stored as they are: the same types, names in the same order and spelling, and no null where none may be."""
+    """Whether values can be stored unchanged: same types, same names in order and spelling, and no nulls where none are allowed."""
     return given.name == wanted.name and (wanted.nullable or not given.nullable) and conforms_inside(given.type, wanted.type)
 
 

@@ -1,7 +1,7 @@
-"""Rows with every column of their table: what they lack is computed, takes its default, or gets a number; what they bring is checked.
+"""Completes rows with generated, default and identity columns, and checks supplied values of generated columns.
 
-Protocol: "Generated Columns", "Default Columns", "Identity Columns". One function for all writers. Everything is an expression in the plan
-that is written, in Spark's own engine: no further pass over the rows, no shuffle, no Python worker.
+Protocol: "Generated Columns", "Default Columns", "Identity Columns". All writers use `complete`. Its rules are expressions in the plan
+that is written, in Spark's own engine: no additional pass over the rows, no shuffle, no Python worker.
 """
 
 from __future__ import annotations
@@ -35,22 +35,22 @@ from tahoe.spark.writing.partition_columns import as_stored, with_stored_values
 from tahoe.spark.writing.store_assignment import Refusals, fit_some
 from tahoe.sql.predicates import columns_named
 
-# A row's place among those of a write, while its numbers are made of it.
+# A temporary column with a row's `monotonically_increasing_id`, from which its identity values are computed.
 _POSITION = "__tahoe_position"
 
-# Whether a row brings a column, while the others get theirs.
+# Prefix of temporary columns that tell whether a row supplies a column.
 _GIVEN = "__tahoe_given_"
 
 Given: TypeAlias = Mapping[str, str | None]
-"""Which columns rows bring, by lower-cased name: all rows where the value is None, else those for which a column is true."""
+"""The columns that rows supply, by lower-cased name. None: every row supplies it; else the boolean column that tells which rows do."""
 
-# Of Spark's `monotonically_increasing_id`, so many of the lower bits are the row's place in its partition, and those above the partition.
+# In Spark's `monotonically_increasing_id` this many lower bits are the row's number in its partition; the upper bits are the partition.
 _ROW_BITS = 33
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completed:
-    """Rows with all columns of a table, and the identity columns in which some of them got new numbers."""
+    """Rows with all columns of a table. `minted`: the identity columns for which new values were generated."""
 
     rows: DataFrame
     minted: tuple[str, ...] = ()
@@ -65,22 +65,22 @@ def complete(
     keep: Sequence[str] = (),
     partitioned_by: Set[str] = frozenset(),
 ) -> Completed:
-    """Rows with every column of a table: what they do not bring is made by the column's rule, and null where it has none.
+    """Rows with every column of a table. Values that rows do not supply come from the column's rule, or are null without a rule.
 
-    A generated column that is brought is checked against its expression. Rules see the rows as they will be stored: with all other
-    columns, cast to their types. Nothing is refused for being brought; see `check_given` and `check_assigned` of the protocol's rules.
+    Supplied values of a generated column are checked against its expression. Rules see the rows as they will be stored: with all other
+    columns, cast to their types. No column is refused for being supplied; see `check_given` and `check_assigned` in the protocol ring.
 
     Args:
-        frame: columns of the table under its names and types, and others, which expressions of `given` and `keep` may name.
-        schema: the columns that are wanted.
-        given: which columns the rows bring, by lower-cased name: all rows where the value is None, else those for which a condition is
-            true. A column of the frame that is not named here is made anew; one that is must be in the frame.
-        keep: columns of the frame that are none of the table's and stay, behind the others.
-        partitioned_by: the columns of which some values are stored as null.
+        frame: columns of the table under its names and types, and other columns that `given` and `keep` may refer to.
+        schema: the columns of the result.
+        given: the columns that rows supply, by lower-cased name. None: every row supplies it; else the condition for the rows that do.
+            Every column named here must be in the frame. A column of the frame that is not named here is computed again.
+        keep: columns of the frame that are not in the table and are kept, after the others.
+        partitioned_by: the partition columns in which some values are stored as null.
 
     Returns:
-        the rows, with the schema's columns in its order and types. To count partitions, where numbers are made, runs what comes before
-        the last stage of the query.
+        the rows, with the schema's columns in its order and types. If identity values are generated, all stages of the query but the last
+        run now, to count its partitions.
     """
     rows, brought = _with_conditions(frame, given)
     rows = with_stored_values(rows, partitioned_by)
@@ -102,7 +102,7 @@ def complete(
 
 
 def _with_conditions(frame: DataFrame, given: Mapping[str, Column | None]) -> tuple[DataFrame, Given]:
-    """The rows with each condition as a column: what is made of a column must not change what was said of it."""
+    """The rows with each condition as a column, evaluated before any column that the condition refers to is changed."""
     found = {name: (f"{_GIVEN}{name}", condition) for name, condition in given.items() if condition is not None}
     columns = {column: F.coalesce(condition, F.lit(False)) for column, condition in found.values()}
     names = {name: found[name][0] if name in found else None for name in given}
@@ -120,7 +120,10 @@ def _where_missing(name: str, given: Given, value: Column) -> Column:
 
 
 def _checked(rows: DataFrame, name: str, expression: str, wanted: Column, brought: str | None, refusals: Refusals) -> DataFrame:
-    """The rows, refused where a generated column has not the wanted value. As for replaceWhere, the check is a projection."""
+    """The rows, with a check that refuses supplied values of a generated column that differ from its expression.
+
+    As in `store_assignment.require`, the check is a projection.
+    """
     named = {*columns_named(expression), name.lower()}
     shown = [F.col(quoted(column)) for column in rows.columns if column.lower() in named]
     found = F.to_json(F.struct(*shown), {"ignoreNullFields": "false"})
@@ -140,7 +143,7 @@ def _checked(rows: DataFrame, name: str, expression: str, wanted: Column, brough
 def _numbered(
     frame: DataFrame, values: ColumnValues, wanted: Sequence[str], given: Given, refusals: Refusals
 ) -> tuple[DataFrame, tuple[str, ...]]:
-    """The rows with new numbers in the wanted columns: the partitions take turns, so that none can give a number that another gives."""
+    """The rows with new identity values in the wanted columns. Partitions use interleaved values, so that no value occurs twice."""
     if not wanted:
         return frame, ()
     rows, partitions = counted(frame)
@@ -151,7 +154,7 @@ def _numbered(
 
 
 def _number(name: str, identity: Identity, turn: Column, refusals: Refusals) -> Column:
-    """The number of a turn; numbers that no long holds are refused, whatever the session does about overflows."""
+    """The identity value for a turn (0, 1, ...). An overflow of BIGINT is refused, independent of the session's ANSI mode."""
     identity.check_room(1, table=refusals.table, column=name)
     number = F.try_add(F.lit(identity.next).cast("long"), F.try_multiply(F.lit(identity.step).cast("long"), turn))
     refused = refusals.column(
@@ -161,16 +164,16 @@ def _number(name: str, identity: Identity, turn: Column, refusals: Refusals) -> 
     return F.coalesce(number, refused)
 
 
-# --- generated columns that are declared
+# --- declarations of generated columns
 
 
 def check_expressions(spark: SparkSession, schema: Struct, *, table: str) -> None:
-    """Refuse the generated columns of a new table whose expressions cannot be: what Spark does not understand or would not give twice.
+    """Refuse invalid expressions of generated columns: expressions that Spark cannot analyse, or that are not deterministic.
 
     Raises:
-        GeneratedColumnReferenceError: it names no column, itself, or another generated column.
-        GeneratedColumnExpressionError: it is no expression over one row, or its value may be another one the next time.
-        GeneratedColumnExpressionTypeError: its type is not the column's.
+        GeneratedColumnReferenceError: the expression refers to an unknown column, to itself, or to another generated column.
+        GeneratedColumnExpressionError: the expression is not valid over a single row, or is not deterministic.
+        GeneratedColumnExpressionTypeError: the expression's type is not the column's.
     """
     generated = [(f, str(f.metadata[GENERATION_EXPRESSION])) for f in schema if GENERATION_EXPRESSION in f.metadata]
     if not generated:
@@ -189,7 +192,7 @@ def check_expressions(spark: SparkSession, schema: Struct, *, table: str) -> Non
 
 def _analysed(nothing: DataFrame, name: str, expression: str, table: str) -> DataFrame:
     try:
-        return nothing.select(F.expr(expression).alias(name))  # a star cannot have a name
+        return nothing.select(F.expr(expression).alias(name))  # the alias makes Spark refuse `*`
     except ParseException as error:
         raise GeneratedColumnExpressionError(table=table, column=name, expression=expression, detail=_reason(error)) from error
     except AnalysisException as error:
@@ -200,7 +203,7 @@ def _analysed(nothing: DataFrame, name: str, expression: str, table: str) -> Dat
 
 
 def _reason(error: AnalysisException) -> str:
-    """The first line of Spark's message, without its name and the dot that our sentence has."""
+    """The first line of Spark's message, without the condition, the SQLSTATE and the final period."""
     return str(error.getMessage() or error).strip().splitlines()[0].rpartition("] ")[2].split(" SQLSTATE")[0].rstrip(".")
 
 
@@ -213,7 +216,7 @@ _KINDS: tuple[tuple[str, type[GeneratedColumnExpressionError], str], ...] = (
 )
 _CLASSES = tuple(kind for kind, *_ in _KINDS)
 
-# What Spark takes for deterministic, because it is the same all through one query.
+# Expressions that Spark considers deterministic because they are constant within one query.
 _OF_THE_MOMENT = frozenset({"Now", "LocalTimestamp", "InputFileName", "InputFileBlockStart", "InputFileBlockLength"})
 
 

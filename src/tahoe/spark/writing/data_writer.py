@@ -1,6 +1,6 @@
-"""Rows as data files of a table: fitted to its columns, completed and checked by its rules, written by Spark, with statistics.
+"""Writes rows as data files of a table: fits them to its columns, applies its rules, and collects statistics.
 
-Protocol: "Data Files", "Change Data Files", "Per-file Statistics". Nothing here commits: what is written and never committed is removed.
+Protocol: "Data Files", "Change Data Files", "Per-file Statistics". This module commits nothing, and deletes the files of a failed write.
 """
 
 from __future__ import annotations
@@ -46,19 +46,18 @@ def rows_for_files(
     keep: Sequence[str] = (),
     checks_replace_where: bool = True,
 ) -> Completed:
-    """The data as the table will hold it: fitted to its columns, completed by its rules, each row checked, as it is stored, while it is
-    written.
+    """The rows to write: fitted to the table's columns and completed by its rules. The plan checks each row, as stored, during the write.
 
     Args:
-        given: which columns the rows bring, as `complete` has it, for rows of which some were in the table before; its conditions may name
-            any column of the data. None for new rows, which bring the columns that the data has.
-        keep: columns of the data that are none of the table's and stay, behind the others.
+        given: which columns the rows supply, as in `complete`, if some rows were in the table before; its conditions may use any column of
+            the data. None for new rows, which supply the columns that the data has.
+        keep: columns of the data that are not in the table and are kept, after the others.
 
     Raises:
         SchemaMismatchError: the data's types do not fit.
-        UnsupportedDataTypeError: the table has a column that no file can hold.
-        IdentityValueGivenError: new rows bring numbers for a column that always makes them.
-        Exception: what Spark raised, where a part of the query must run before its rows can be numbered.
+        UnsupportedDataTypeError: the table has a column that data files cannot store.
+        IdentityValueGivenError: new rows supply values for an identity column that is GENERATED ALWAYS.
+        Exception: an error of Spark, if a part of the query must run to assign identity values.
     """
     plan.check_writes_files()
     values, schema = plan.column_values, without_void(plan.schema)
@@ -67,7 +66,7 @@ def rows_for_files(
         given = dict.fromkeys(present)
         check_given(values, present, table=plan.url)
     lacking = [f.name.lower() for f in schema if f.name.lower() not in present and not values.has(f.name)]
-    given = {**given, **dict.fromkeys(lacking)}  # what no rule makes is null
+    given = {**given, **dict.fromkeys(lacking)}  # missing columns without a rule are null
     brought = Struct(tuple(f for f in schema if f.name.lower() in given))
     conditional = any(condition is not None for condition in given.values())
     named = [name for name in frame.columns if name not in keep and plan.schema.find(name) is None] if conditional else []
@@ -85,11 +84,11 @@ def _checked(plan: WritePlan, rows: DataFrame, refusals: Refusals, *, checks_rep
 
 
 def _laid_out(plan: WritePlan, rows: DataFrame) -> DataFrame:
-    """The rows with their columns as the files have them: partition columns, if they are in the files, behind the others."""
+    """The rows with their columns in file order: if the files contain the partition columns, these come after the others."""
     if not plan.keeps_partitions_in_files:
         return rows
-    # What becomes folders is a copy, behind all. Under a name of its own, for Spark takes an alias of the same name away, and two columns
-    # that are one are no query above a union.
+    # The folders come from copies of the partition columns, which come last. The copies have their own names, because Spark removes an
+    # alias of the same name, and a query above a union cannot contain the same column twice.
     copies = [F.col(quoted(name)).alias(f"{name} of the folder") for name in plan.partition_columns]
     return rows.select(*map(quoted, _partitions_last(rows.columns, plan.partition_columns)), *copies)
 
@@ -99,9 +98,9 @@ def _partitions_last(names: Sequence[str], partitions: Sequence[str]) -> list[st
 
 
 def writer_settings(plan: WritePlan, options: WriteOptions, hidden: Sequence[Field] = ()) -> WriterSettings:
-    """How the files of a table are written, with hidden columns behind the table's.
+    """The settings for writing a table's files, with hidden columns after the table's.
 
-    The codec is the option's, else the table property's, else the session's own for Parquet.
+    The compression codec is the option's, else the table property's, else the session's.
     """
     properties = plan.metadata.configuration
     codec = PARQUET_COMPRESSION.get(properties, table=plan.url) if PARQUET_COMPRESSION.name in properties else None
@@ -120,7 +119,7 @@ def writer_settings(plan: WritePlan, options: WriteOptions, hidden: Sequence[Fie
 
 
 def _file_schema(physical: Struct) -> Struct:
-    """The schema of data files: ids where columns are mapped, and never NOT NULL, so that the table's column can be made nullable."""
+    """The schema of data files: with field ids under column mapping, and nullable, so that NOT NULL can be dropped later."""
     schema = map_fields(physical, lambda field: replace(field, metadata=_file_metadata(field)))
     nullable = as_nullable(schema)
     assert isinstance(nullable, Struct)
@@ -134,8 +133,9 @@ def _file_metadata(field: Field) -> dict[str, int]:
 
 @contextmanager
 def failures_told(plan: WritePlan, refusals: Refusals) -> Iterator[None]:
-    """Spark's failures while rows are computed and written, as errors of ours. What Spark cannot understand, and a mistake made here, is no
-    failure of a job, and stays what it is.
+    """Convert Spark's failures while rows are computed and written into our errors.
+
+    Analysis errors, and wrong calls into the JVM (bugs of tahoe), pass unchanged.
     """
     try:
         yield
@@ -147,13 +147,13 @@ def failures_told(plan: WritePlan, refusals: Refusals) -> Iterator[None]:
         raise refusals.recognise(str(error)) or WriteFailedError(table=plan.url, detail=cause(str(error))) from error
 
 
-# What Spark puts in front of the exception that made a task fail, and what follows its trace.
+# Spark's text before and after the exception of the failed task.
 _LOST_TASK = re.compile(r"most recent failure: Lost task [^\n]*?executor [^)]*\): ([^\n]*)(.*?)(?:\n\s*Driver stacktrace:|\Z)", re.DOTALL)
 _CAUSED_BY = re.compile(r"^Caused by: (.*)$", re.MULTILINE)
 
 
 def cause(message: str) -> str:
-    """What of Spark's message tells a person what happened, in sentences."""
+    """The cause of a failure, extracted from Spark's message, in sentences."""
     lost = _LOST_TASK.search(message)
     line, trace = (lost[1], lost[2]) if lost else (_telling_line(message), message)
     causes = [found for found in _CAUSED_BY.findall(trace) if found not in line]
@@ -178,7 +178,7 @@ def _telling_line(message: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """Files that were written and are not committed yet. Where they never will be, `discard` removes them."""
+    """Files that were written but are not committed yet. If they are not going to be committed, `discard` deletes them."""
 
     gateway: Gateway
     url: str
@@ -196,14 +196,14 @@ class Written:
 
 
 def write_rows(plan: WritePlan, options: WriteOptions, rows: Completed, refusals: Refusals, hidden: Sequence[Field] = ()) -> Written:
-    """Write rows of `rows_for_files` as files of the table, with statistics. Files without rows are deleted.
+    """Write rows from `rows_for_files` as files of the table, with statistics. Files without rows are deleted.
 
     Args:
-        hidden: columns of the rows that stand in the files and in no schema, behind the others.
+        hidden: additional columns of the rows that are written to the files but are not in the table's schema; they come last.
 
     Raises:
-        DeltaError: a row breaks a rule; nothing of what was written is left.
-        WriteFailedError: the job failed; likewise.
+        DeltaError: a row violates a rule; all written files are deleted.
+        WriteFailedError: the job failed; all written files are deleted.
     """
     plan.check_writes_files()
     gateway, settings = Gateway(rows.rows.sparkSession), writer_settings(plan, options, hidden)
@@ -225,7 +225,7 @@ def write_changes(plan: WritePlan, options: WriteOptions, rows: DataFrame, refus
     """Write change data files. Protocol: "Change Data Files".
 
     Args:
-        rows: the table's columns with their types, and `_change_type` behind them.
+        rows: the table's columns with their types, followed by `_change_type`.
     """
     gateway, url = Gateway(rows.sparkSession), f"{plan.url}/{CHANGE_DATA_FOLDER}"
     settings = writer_settings(plan, options, [Field(name=CHANGE_TYPE, type=STRING)])
@@ -262,13 +262,13 @@ def _written_files(plan: WritePlan, files: Sequence[NewFile], statistics: Mappin
 
 
 def _partition_values(names: Sequence[str], serialise: Sequence[Callable[[str], str | None]], key: str) -> dict[str, str | None]:
-    """The values of a file's folders, `column=value` from the outermost in, as the log holds them."""
+    """The partition values for the log, from a file's folders `column=value`, outermost first."""
     folders = key.split("/")[:-1]
     return {name: convert(folder.partition("=")[2]) for name, convert, folder in zip(names, serialise, folders, strict=True)}
 
 
 def _serialiser(data_type: DataType, table: str) -> Callable[[str], str | None]:
-    """Spark's text for a value, escaped as a folder name and with times in UTC, to the protocol's."""
+    """A function that converts a value in a folder name (Spark's text, escaped, times in UTC) to the protocol's text."""
 
     @cache
     def convert(folder: str) -> str | None:
@@ -282,5 +282,5 @@ def _serialiser(data_type: DataType, table: str) -> Callable[[str], str | None]:
 
 
 def unescape_folder(name: str) -> str:
-    """The value in a folder's name, where Spark writes some characters as %XX."""
+    """The value in a folder name, in which Spark escapes some characters as %XX."""
     return re.sub(r"%([0-9A-Fa-f]{2})", lambda found: chr(int(found[1], 16)), name)

@@ -1,6 +1,6 @@
-"""Data of types that Delta cannot hold, for columns that a table has: intervals, times of a day, strings with collations.
+"""Data of types that Delta does not support, written to existing columns: intervals, times of day, strings with collations.
 
-They are stored as Spark casts them, under the session's policy. What a table would have to take in as a new column is refused elsewhere.
+Such data is cast by Spark, under the session's policy. New columns of these types are refused elsewhere.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from tahoe.spark.writing.assignment_rules import Policy
 
 CanCast = Callable[[SparkType, SparkType], bool]
 
-# Every interval and every time fits, with all its digits.
+# A decimal type that represents every interval and every time without loss.
 _ROOMY = DecimalType(38, 9)
 
 
 def is_foreign(kind: SparkType) -> bool:
-    """Whether Delta has no such type. Of structs, arrays and maps it does, whatever they hold."""
+    """Whether Delta does not support a type. Structs, arrays and maps are supported, whatever they contain."""
     if isinstance(kind, StructType | ArrayType | MapType | UserDefinedType):
         return False
     if isinstance(kind, StringType):
@@ -37,7 +37,7 @@ def is_foreign(kind: SparkType) -> bool:
 
 
 def holds_foreign(kind: SparkType) -> bool:
-    """Whether a type is none of Delta's, or made of one that is not."""
+    """Whether a type is, or contains, a type that Delta does not support."""
     match kind:
         case StructType():
             return any(holds_foreign(field.dataType) for field in kind)
@@ -50,10 +50,12 @@ def holds_foreign(kind: SparkType) -> bool:
 
 
 def without_foreign_types(given: StructType, wanted: StructType, can_cast: CanCast) -> StructType:
-    """The data's columns with types of Delta's, wide enough for every value, where a table's column of the same name takes them.
+    """The data's schema, with unsupported types replaced by types of Delta if the table has a column that Spark can cast them to.
+
+    The new types can hold every value. Columns are matched by name.
 
     Args:
-        can_cast: whether Spark casts a type to another.
+        can_cast: whether Spark casts the first type to the second.
     """
     known = {field.name.lower(): field.dataType for field in wanted}
     return StructType(
@@ -83,7 +85,7 @@ def _inside(given: SparkType, wanted: SparkType, can_cast: CanCast) -> SparkType
 
 def _held(given: SparkType, wanted: SparkType, can_cast: CanCast) -> SparkType:
     if isinstance(given, StringType):
-        return StringType()  # the same text
+        return StringType()  # the same text, without the collation
     if not can_cast(given, wanted):
         return given
     if isinstance(wanted, IntegralType):
@@ -92,7 +94,7 @@ def _held(given: SparkType, wanted: SparkType, can_cast: CanCast) -> SparkType:
 
 
 def casts_of(spark: SparkSession, policy: Policy) -> CanCast:
-    """What Spark casts under a policy."""
+    """A function that tells whether Spark casts one type to another under a policy."""
     gateway = Gateway(spark)
     asked = type_casts(gateway, policy)
     parse = gateway.session.parseDataType

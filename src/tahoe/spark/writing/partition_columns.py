@@ -1,7 +1,7 @@
-"""Partition columns of rows as the log will hold them, so that every rule is checked on the row as it is stored.
+"""Converts partition columns to the values that readers will see, so that rules are checked on rows as they are stored.
 
-Protocol: "Partition Value Serialization". Partition values are texts: the empty one is null, and so is the name of the folder that Spark
-gives to null. Everything is an expression in the plan that is written.
+Protocol: "Partition Value Serialization". Partition values are strings: the empty string is null, and so is the name that Spark gives to
+the folder of null. All conversions are expressions in the plan that is written.
 """
 
 from __future__ import annotations
@@ -19,24 +19,27 @@ from tahoe.spark.writing.store_assignment import Refusals
 
 
 def as_stored(value: Column) -> Column:
-    """A text or binary value of a partition column as readers will see it."""
+    """A string or binary value of a partition column as readers will see it: null if it is stored as null."""
     return F.when(~value.cast("string").isin("", HIVE_NULL), value)
 
 
 def changed_when_stored(schema: Struct, partition_columns: Sequence[str]) -> frozenset[str]:
-    """The partition columns in which a value may be stored as null."""
+    """The partition columns in which a value that is not null may be stored as null."""
     fields = [field for field in (schema.find(name) for name in partition_columns) if field is not None]
     return frozenset(field.name for field in fields if may_be_stored_as_null(field.type))
 
 
 def with_stored_values(rows: DataFrame, columns: Iterable[str]) -> DataFrame:
-    """Rows with some columns as they will be stored; columns that the rows do not have are none of them."""
+    """Rows with the given columns as they will be stored. Columns that the rows do not have are ignored."""
     values = {name: as_stored(F.col(quoted(name))) for name in columns if name in rows.columns}
     return rows.withColumns(values) if values else rows
 
 
 def check_partition_columns(rows: DataFrame, partition_columns: Sequence[str], schema: Struct, refusals: Refusals) -> DataFrame:
-    """The rows, refused where a partition column that is NOT NULL would be stored as null, or where the log could not hold a value."""
+    """The rows, with checks that refuse null in NOT NULL partition columns, and binary partition values that are not UTF-8.
+
+    Precondition: the rows have the partition columns as they are stored (`with_stored_values`).
+    """
     for name in sorted(changed_when_stored(schema, partition_columns)):
         field = schema.find(name)
         assert field is not None

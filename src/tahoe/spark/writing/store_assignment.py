@@ -1,7 +1,7 @@
-"""A DataFrame made to fit a table: columns by name, cast as INSERT does it, with nulls and lengths checked while the rows are written.
+"""Store assignment: matches columns by name, casts them as INSERT does, and checks nulls and lengths while the rows are written.
 
-Protocol: "Writer Version Requirements" (column invariants: NOT NULL). The checks are expressions in the plan that is written, so they cost
-no further pass. Only public functions of PySpark are used; the rules on types are in `tahoe.spark.writing.assignment_rules`.
+Protocol: "Writer Version Requirements" (column invariants: NOT NULL). The checks are expressions in the plan that is written, so they need
+no additional pass. Only public functions of PySpark are used; the rules on types are in `tahoe.spark.writing.assignment_rules`.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ from tahoe.spark.writing.assignment_rules import Policy, always_fits, check_assi
 from tahoe.spark.writing.foreign_types import casts_of, holds_foreign, without_foreign_types
 from tahoe.sql.predicates import columns_named
 
-# Spark keeps the declared char(n) or varchar(n) of a column, whose type is string otherwise, under this key.
+# Spark's metadata key for the declared char(n) or varchar(n) of a column whose type is string.
 CHAR_VARCHAR = "__CHAR_VARCHAR_TYPE_STRING"
 
-# How the reason of every refusal begins: by it Spark's own log knows that the user is told otherwise.
+# The prefix of every refusal's reason. `delta.Quiet` keeps messages with this prefix out of the driver's log.
 REFUSED = "tahoe refuses a row: "
 
-# How much of a value an error shows.
+# How much of a refused value an error shows.
 _SHOWN_CHARACTERS = 100
 
 
 class Refusals:
-    """The rows that a plan refuses while it runs, and what to tell the user when Spark reports one.
+    """Creates expressions that refuse rows, and finds the error for the user when Spark reports such a failure.
 
     Attributes:
-        policy: what becomes of values of other types than their columns'.
+        policy: how values of another type than the column's are cast.
     """
 
     def __init__(self, table: str, policy: Policy = "ANSI") -> None:
@@ -49,12 +49,12 @@ class Refusals:
         self._errors: dict[str, Callable[[str], DeltaError]] = {}
 
     def column(self, reason: str, error: Callable[[str], DeltaError], found: Column | None = None) -> Column:
-        """An expression that fails the job where it is evaluated.
+        """An expression that fails the job when it is evaluated.
 
         Args:
-            reason: a sentence that no other refusal has; the logs of executors show it.
-            error: makes the user's error from the text of what was found.
-            found: the offending value.
+            reason: a sentence that is unique among these refusals; executors log it.
+            error: creates the user's error from the text of the refused value.
+            found: the refused value.
         """
         self._errors[reason] = error
         if found is None:
@@ -63,7 +63,7 @@ class Refusals:
         return F.raise_error(F.concat(F.lit(f"{REFUSED}{reason} Found: "), shown))
 
     def recognise(self, message: str) -> DeltaError | None:
-        """The error for Spark's message, if one of these refusals caused it."""
+        """The error for Spark's message if one of these refusals caused it, else None."""
         for reason, error in self._errors.items():
             _, at, rest = message.partition(reason)
             if at:
@@ -85,15 +85,15 @@ class Refusals:
 
 
 def fit(frame: DataFrame, wanted: Struct, refusals: Refusals, keep: Iterable[str] = ()) -> DataFrame:
-    """The data with exactly the wanted columns, in their order, spelling and types.
+    """The data with exactly the wanted columns, in the wanted order, spelling and types.
 
-    Columns that the data lacks are null; those it has beyond are left out.
+    Missing columns become null; additional columns are dropped.
 
     Args:
-        keep: further columns of the data that stay as they are, behind the others.
+        keep: additional columns of the data that are kept unchanged, after the wanted columns.
 
     Raises:
-        SchemaMismatchError: the data's types do not fit, with every column that does not.
+        SchemaMismatchError: the data's types do not fit; names every column that does not fit.
     """
     others = list(keep)
     frame = _with_types_of_delta(frame, wanted, refusals.policy)
@@ -105,8 +105,9 @@ def fit(frame: DataFrame, wanted: Struct, refusals: Refusals, keep: Iterable[str
 
 
 def fit_some(frame: DataFrame, wanted: Struct, names: Set[str], refusals: Refusals, keep: Iterable[str] = ()) -> DataFrame:
-    """The same of data that has every wanted column, of which all but those named fit already. What is named was made by a rule of the
-    table's and not by a user, so that the session's policy does not matter.
+    """Like `fit`, but only for the columns in `names`; all wanted columns must be present, and the other columns must fit already.
+
+    Always uses the ANSI policy, because the values come from the table's rules and not from the user.
     """
     given = _schema_of(frame, set(wanted.names).__contains__, refusals)
     check_assignable(given, Struct(tuple(f for f in wanted if f.name in names)), table=refusals.table)
@@ -114,14 +115,14 @@ def fit_some(frame: DataFrame, wanted: Struct, names: Set[str], refusals: Refusa
 
 
 def _with_types_of_delta(frame: DataFrame, wanted: Struct, policy: Policy) -> DataFrame:
-    """The data with its intervals, times and collated strings as the wanted columns hold them, where Spark casts them."""
+    """The data with intervals, times and collated strings cast to types of Delta, where Spark can cast them to the wanted columns."""
     if not holds_foreign(frame.schema):
         return frame
     return retyped(frame, without_foreign_types(frame.schema, spark_schema(wanted), casts_of(frame.sparkSession, policy)))
 
 
 def retyped(frame: DataFrame, schema: StructType) -> DataFrame:
-    """The data under other names, of its columns and of fields inside of them, and cast to other types, column by column."""
+    """The data with the names and types of a schema, matched by position. Names of nested fields change too."""
     given = frame.schema
     if given.names != schema.names:
         frame = frame.toDF(*schema.names)
@@ -129,7 +130,7 @@ def retyped(frame: DataFrame, schema: StructType) -> DataFrame:
     if all(same):
         return frame
     at = [quoted(name) for name in frame.columns]
-    if len({name.lower() for name in frame.columns}) < len(at):  # which is refused where all columns are known
+    if len({name.lower() for name in frame.columns}) < len(at):  # ambiguous names; the check of the full schema refuses them
         at = list(map(str, range(len(at))))
         frame = frame.toDF(*at)
     cast = [
@@ -156,7 +157,7 @@ def _fitted(
 
 
 class _Fitter:
-    """Builds the expression for one column after the other; `path` is where in the table it stands."""
+    """Builds the expression for each column. `path` is the column's or field's path in the table."""
 
     def __init__(self, refusals: Refusals, policy: Policy, gateway: Gateway) -> None:
         self.refusals, self.policy, self._gateway = refusals, policy, gateway
@@ -164,7 +165,7 @@ class _Fitter:
     def field(
         self, at: Callable[[str], Column], given: Struct, wanted: Field, path: tuple[str, ...], declared: SparkType | None = None
     ) -> Column:
-        """A column, or a field of a struct, under its wanted name."""
+        """The expression for a column or a struct field, under its wanted name; null if the data does not have it."""
         source, path = given.find(wanted.name), (*path, wanted.name)
         if source is None:
             return F.lit(None).cast(spark_type(wanted.type)).alias(wanted.name)
@@ -184,7 +185,7 @@ class _Fitter:
         path: tuple[str, ...],
         declared: SparkType | None,
     ) -> Column:
-        """The value converted, and refused where it is null and may not be."""
+        """The converted value, refused if it is null and must not be."""
         value = column if declared is None and conforms_inside(given, wanted) else self.converted(column, given, wanted, path, declared)
         becomes_null = self._becomes_null(given, wanted)
         if wanted_nullable or not (given_nullable or becomes_null):
@@ -192,7 +193,7 @@ class _Fitter:
         return F.when((value if becomes_null else column).isNull(), self.refusals.null(path)).otherwise(value)
 
     def _becomes_null(self, given: DataType, wanted: DataType) -> bool:
-        """Whether a value that is not null may be converted to null."""
+        """Whether the conversion may turn a value that is not null into null."""
         is_legacy = self.policy == "LEGACY" and given != wanted and not always_fits(given, wanted)
         return (is_legacy or given == VARIANT != wanted) and not (type(given) is type(wanted) and isinstance(given, Struct | Array | Map))
 
@@ -211,7 +212,7 @@ class _Fitter:
                 )
             case Map(), Map():
                 return self._converted_map(column, given, wanted, path, declared)
-            case _, Struct() | Array() | Map() if given == VARIANT:  # what it becomes is looked at as if it had been given
+            case _, Struct() | Array() | Map() if given == VARIANT:  # the result of the cast is then checked like given data
                 loose = as_nullable(wanted)
                 return self.converted(self._cast(column, given, loose, path), loose, wanted, path, declared)
             case _:
@@ -229,7 +230,10 @@ class _Fitter:
         )
 
     def _cast(self, column: Column, given: DataType, wanted: DataType, path: tuple[str, ...]) -> Column:
-        """The cast that the policy asks for, whatever the session's mode is; with ANSI a value that does not fit is refused, and named."""
+        """The cast under the policy, independent of the session's ANSI mode.
+
+        Under ANSI and STRICT a value that does not fit is refused, and the error shows the value.
+        """
         if given == wanted:
             return column
         if always_fits(given, wanted):
@@ -242,7 +246,7 @@ class _Fitter:
         return F.coalesce(column.try_cast(spark_type(wanted)), F.when(has_value, self.refusals.value(path, str(wanted), column)))
 
     def _limited(self, column: Column, declared: SparkType, path: tuple[str, ...]) -> Column:
-        """Text of a limited length: blanks beyond the limit are cut off, anything else is refused; char is padded."""
+        """A char or varchar value: trailing blanks beyond the limit are cut off, longer text is refused, char is padded."""
         if not isinstance(declared, CharType | VarcharType):
             return column
         limit = declared.length
@@ -253,13 +257,13 @@ class _Fitter:
 
 
 def declared_text(field: Field) -> SparkType | None:
-    """The char and varchar types in a column's declaration, which the table's schema only holds as strings."""
+    """The declared type of a column with char or varchar, which the table's schema stores as string; None for other columns."""
     text = field.metadata.get(CHAR_VARCHAR)
     return None if text is None else SparkType.fromDDL(text)
 
 
 def declares(field: Field) -> bool:
-    """Whether a column is of the type that it was declared with: a column that was computed may carry the declaration of another."""
+    """Whether a column's type matches its declared type. A computed column may carry the declaration of another column."""
     declared = declared_text(field)
     return declared is not None and _is_like(declared, spark_type(field.type))
 
@@ -289,12 +293,12 @@ def _declared_part(declared: SparkType | None, part: str) -> SparkType | None:
 
 
 def spark_type(data_type: DataType) -> SparkType:
-    """A Delta type as Spark's."""
+    """A Delta type as a Spark type."""
     return spark_schema(Struct((Field(name="x", type=data_type),))).fields[0].dataType
 
 
 def without_void(schema: Struct) -> Struct:
-    """The columns that data files have. Protocol: "Void Type": such a column is in the schema only."""
+    """The columns that are stored in data files. Protocol: "Void Type": such a column is in the schema only."""
     return Struct(tuple(_field_without_void(f) for f in schema if f.type != VOID))
 
 
@@ -308,10 +312,10 @@ def _field_without_void(field: Field) -> Field:
 
 
 def require(frame: DataFrame, predicate: p.Predicate, text: str, schema: Struct, refusals: Refusals) -> DataFrame:
-    """The data, refused where a row does not satisfy a predicate.
+    """The data, with a check that refuses rows that do not satisfy the replaceWhere predicate.
 
-    The check stands in a projection and not in a filter: Spark moves filters towards the source, where there are rows that a join or
-    another filter above would have left out.
+    The check is a projection and not a filter: Spark pushes filters down, where they would also see rows that a join or another filter
+    removes later.
     """
     columns = list(dict.fromkeys(c.path[0] for c in p.columns_of(predicate))) or [schema.names[0]]
     found = F.to_json(F.struct(*[F.col(quoted(name)) for name in columns]), {"ignoreNullFields": "false"})
@@ -324,7 +328,7 @@ def require(frame: DataFrame, predicate: p.Predicate, text: str, schema: Struct,
 
 
 def enforce(frame: DataFrame, constraints: Iterable[Constraint], refusals: Refusals) -> DataFrame:
-    """The data, refused where a row does not satisfy a constraint: null is not true. As for replaceWhere, the check is a projection."""
+    """The data, with a check that refuses rows for which a constraint is false or null. As in `require`, the check is a projection."""
     for constraint in constraints:
         named = columns_named(constraint.expression)
         columns = [name for name in frame.columns if name.lower() in named] or frame.columns
@@ -341,7 +345,7 @@ def _violation(table: str, constraint: Constraint) -> Callable[[str], DeltaError
 
 
 def predicate_column(predicate: p.Predicate, schema: Struct) -> Column:
-    """A predicate as Spark evaluates it, with the same meaning as `tahoe.protocol.predicate.evaluate` gives it."""
+    """A predicate as a Spark Column, with the semantics of `tahoe.protocol.predicate.evaluate`."""
     match predicate:
         case p.Constant(value):
             return F.lit(value).cast("boolean")
@@ -397,7 +401,7 @@ def _literal(value: Any, column: p.Column, schema: Struct) -> Column:
 
 
 def typed_literal(value: Any, kind: DataType) -> Column:
-    """A constant of a type; dates and times go as text, which no session's time zone changes."""
+    """A literal of a type. Dates and timestamps are cast from text, so that the session's time zone does not change them."""
     if isinstance(kind, Primitive) and kind.name in ("date", "timestamp", "timestamp_ntz") and value is not None:
         return F.lit(format_partition_value(value, kind)).cast(spark_type(kind))
     return F.lit(value).cast(spark_type(kind))

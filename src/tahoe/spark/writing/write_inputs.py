@@ -1,4 +1,4 @@
-"""What a user's DataFrame and session bring to a write: the schema as a table's, the tables that the query reads, the options.
+"""The inputs of a write: the DataFrame's schema as a table schema, the tables that the query reads, and the options.
 
 Protocol: "Schema Serialization Format".
 """
@@ -24,10 +24,10 @@ from tahoe.spark.writing.store_assignment import CHAR_VARCHAR, declares
 from tahoe.spark.writing.write_options import WriteOptions, parse_options
 from tahoe.table.reading.table_reader import TableReader
 
-# Under this key Spark keeps the collations of a column, whose type is string otherwise.
+# Spark's metadata key for the collations of a column whose type is string.
 _COLLATIONS = "__COLLATIONS"
 
-# The session's identity for a write, and whether it counts for one write only.
+# The session's version for idempotent writes, and whether it applies to one write only.
 _TXN_VERSION = "spark.databricks.delta.write.txnVersion"
 _RESET_TXN_VERSION = _TXN_VERSION + ".autoReset.enabled"
 
@@ -36,30 +36,30 @@ def write_options(spark: SparkSession, options: Mapping[str, str], table: TableR
     settings = Gateway(spark).settings()
     parsed = parse_options(options, settings, table=table.url)
     if parsed.txn is not None and settings.get(_RESET_TXN_VERSION, "false").lower() == "true":
-        spark.conf.unset(_TXN_VERSION)  # else the session's next write would be taken for this one
+        spark.conf.unset(_TXN_VERSION)  # otherwise the session's next write would count as a repetition of this one
     return parsed
 
 
 def reads_table(frame: DataFrame, table: TableReader) -> bool:
-    """Whether a query reads a table, at whatever place."""
+    """Whether a query reads a table anywhere in its plan."""
     return bool(Gateway(frame.sparkSession).java_class("delta.Files").areRead(analysed(frame), table.url))
 
 
 def table_schema(frame: DataFrame, *, table: str, like: Struct | None = None, policy: Policy = "ANSI") -> Struct:
-    """The schema of a table for some data: without the marks of where the data comes from, which are another table's rules and ids.
+    """The data's schema as a table schema, without column metadata of the source table, such as its rules and field ids.
 
     Args:
-        like: the columns that the table has, which may hold what Delta has no type for, where Spark casts it.
-        policy: what Spark casts.
+        like: the table's columns. Data of a type that Delta does not have is allowed if Spark casts it to the table's column.
+        policy: the store assignment policy for these casts.
 
     Raises:
-        UnsupportedDataTypeError: a type that Delta cannot hold, with the column.
+        UnsupportedDataTypeError: a column has a type that Delta does not support; names the column.
     """
     return _table_schema(_like(frame, like, policy), table)
 
 
 def source_schema(frame: DataFrame, *, table: str, like: Struct) -> Struct:
-    """The same of a MERGE's source, without the columns that only conditions and expressions can make something of."""
+    """Like `table_schema` for a MERGE's source. Columns with a type that Delta cannot store are left out; only expressions can use them."""
     known = _like(frame, like, "ANSI")
     return _table_schema(StructType([field for field in known if not holds_foreign(field.dataType)]), table)
 
@@ -78,7 +78,7 @@ def _table_schema(given: StructType, table: str) -> Struct:
     return map_fields(schema, lambda field: replace(field, metadata=_own_metadata(field)))
 
 
-# What Spark and Parquet keep in a column's metadata of the table that it was read from: its default values, and its id in the files.
+# Metadata keys that describe the table that a column was read from: its default values, and its field id in the files.
 _OF_ITS_SOURCE = frozenset({CURRENT_DEFAULT, EXISTS_DEFAULT, "parquet.field.id"})
 
 

@@ -1,6 +1,6 @@
-"""What the options of a write and the settings of a session ask for.
+"""Parses the options of a write and the session's settings into a record.
 
-Pure: texts in, a record out. Names and defaults are those of the reference, so that code which says `format("delta")` stays as it is.
+Pure. Names and defaults are the reference's, so that existing code with `format("delta")` works unchanged.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from tahoe.errors import InvalidOptionError
 from tahoe.protocol.properties import parse_column_list
 from tahoe.spark.writing.assignment_rules import Policy
 
-# Under these names Spark's writer hands over what partitionBy and clusterBy were given, as JSON.
+# The options in which Spark's writer passes the columns of partitionBy and clusterBy, as JSON.
 PARTITION_COLUMNS = "__partition_columns"
 CLUSTERING_COLUMNS = "__clustering_columns"
 
-# In these a Spark Connect session sends what Spark does not hand to a Python data source.
+# The options in which a Spark Connect session sends the mode and settings, which Spark does not pass to a Python data source.
 MODE = "__mode"
 SETTINGS = "__settings"
 
@@ -26,34 +26,35 @@ _SETTING = "spark.databricks.delta."
 _OVERWRITE_SETTING = "spark.sql.sources.partitionOverwriteMode"
 _DEFAULT_PROPERTY = _SETTING + "properties.defaults."
 
-# Options for the storage and for Parquet's own writer: they go into Hadoop's configuration.
+# Prefixes of options for the storage and the Parquet writer, which go into Hadoop's configuration.
 _HADOOP = ("parquet.", "fs.", "dfs.")
 
-# Options that say which rows an overwrite replaces.
+# Options that select the rows that an overwrite replaces.
 _REPLACEMENTS = ("replaceWhere", "replaceUsing", "replaceOn")
 
-# Options of Spark's Parquet writer that a table of ours leaves to the user.
+# Options of Spark's Parquet writer that users may set.
 _WRITER = ("compression", "maxRecordsPerFile")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteOptions:
-    """What a write was asked for, besides its mode and its rows.
+    """The options of a write, except its mode.
 
     Attributes:
-        partition_by: None where nothing was said.
-        cluster_by: the paths of the columns that clusterBy was given; None where nothing was said.
-        replace_where_is_checked: whether rows that do not satisfy it are refused.
-        replace_using: columns; a row of the table goes if one of the data has the same values in them.
-        replace_on: SQL text over the columns of the data and of the table; a row of the table goes if it holds for one of the data.
-        target_alias: what `replace_on` calls the table.
+        partition_by: None if not specified.
+        cluster_by: the paths of the columns of clusterBy; None if not specified.
+        replace_where_is_checked: whether rows that do not satisfy `replace_where` are refused.
+        replace_using: columns; a row of the table is replaced if a row of the data has the same values in them.
+        replace_on: SQL text over the columns of the data and of the table; a row of the table is replaced if it holds with a row of the
+            data.
+        target_alias: the table's alias in `replace_on`.
         txn: application id and version.
         properties: `delta.*` options, for the table.
-        default_properties: what the session gives to every new table.
+        default_properties: the session's default properties for new tables.
         writer: options of Spark's Parquet writer.
-        hadoop: settings of Parquet's own writer and of the storage.
-        assigns: what becomes of values of other types than their columns', in rows that are added.
-        updates: the same in UPDATE and MERGE.
+        hadoop: Hadoop settings for the Parquet writer and the storage.
+        assigns: the store assignment policy for inserted rows.
+        updates: the store assignment policy in UPDATE and MERGE.
     """
 
     partition_by: tuple[str, ...] | None = None
@@ -83,19 +84,19 @@ def has_auto_merge(settings: Mapping[str, str]) -> bool:
 
 
 def is_setting(name: str) -> bool:
-    """Whether `parse_options` looks at a session's setting of this name."""
+    """Whether `parse_options` may read the session's setting of this name."""
     return name.startswith(_SETTING) or name == _OVERWRITE_SETTING
 
 
 def parse_options(options: Mapping[str, str], settings: Mapping[str, str], *, table: str) -> WriteOptions:
-    """Read a write's options; where one is missing, the session's setting counts. Unknown options are left aside, as Spark does.
+    """Parse a write's options. The session's settings apply where an option is missing. Unknown options are ignored, as in Spark.
 
     Args:
-        options: as the user gave them; names are compared without regard to case.
+        options: as the user gave them; names are case-insensitive.
         settings: the session's.
 
     Raises:
-        InvalidOptionError: a value that the option cannot have, or options that exclude each other.
+        InvalidOptionError: an option has an invalid value, or two options exclude each other.
     """
     given = _Options(options, table)
     clustering = given.columns(CLUSTERING_COLUMNS)
@@ -127,7 +128,7 @@ def parse_options(options: Mapping[str, str], settings: Mapping[str, str], *, ta
 
 
 def _policy(settings: Mapping[str, str]) -> Policy:
-    """Spark takes no other text for this setting."""
+    """The session's policy. Spark itself refuses any other text for this setting."""
     return cast(Policy, settings.get("spark.sql.storeAssignmentPolicy", "ANSI").upper())
 
 
@@ -146,7 +147,7 @@ def _is_false(text: str | None) -> bool:
 
 
 class _Options:
-    """Options by name, whatever the case."""
+    """Options by case-insensitive name."""
 
     def __init__(self, options: Mapping[str, str], table: str) -> None:
         self._values = {name.lower(): value for name, value in options.items()}
@@ -168,9 +169,9 @@ class _Options:
         return None if text is None else tuple(json.loads(text))
 
     def dynamic_partitions(self, settings: Mapping[str, str], *, whole: bool) -> bool:
-        """Whether only the partitions that the data has are replaced.
+        """Whether an overwrite replaces only the partitions that the data has.
 
-        The session's setting is a wish for overwrites in general, and gives way to an option that says what to replace.
+        An option that selects what to replace (`whole`) takes precedence over the session's setting.
         """
         text = self.text("partitionOverwriteMode")
         if text is None:
@@ -180,7 +181,7 @@ class _Options:
         return text.strip().lower() == "dynamic"
 
     def txn(self, settings: Mapping[str, str]) -> tuple[str, int] | None:
-        """The write's identity, by which it is done once however often it is tried."""
+        """The application id and version of an idempotent write; None if not specified."""
         app_id, version = self.text("txnAppId"), self.text("txnVersion")
         if app_id is None and version is None:
             app_id, version = settings.get(_SETTING + "write.txnAppId"), settings.get(_SETTING + "write.txnVersion")
@@ -196,14 +197,14 @@ class _Options:
         return app_id, int(version)
 
     def replacement(self) -> str | None:
-        """The option that says which rows an overwrite replaces. Two of them would each replace other rows than the other says."""
+        """The name of the option that selects the rows to replace, or None. Two such options would contradict each other."""
         given = [name for name in _REPLACEMENTS if self.text(name) is not None]
         if len(given) > 1:
             raise self._invalid(given[0], f"it cannot be used together with {given[1]}")
         return given[0] if given else None
 
     def names(self, name: str) -> tuple[str, ...] | None:
-        """Names of columns, with commas between them."""
+        """An option with comma-separated column names, without duplicates."""
         text = self.text(name)
         if text is None:
             return None
