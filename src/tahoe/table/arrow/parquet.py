@@ -148,7 +148,7 @@ class NestedColumns:
         return self._has(".".join(path))
 
     def type_of(self, path: tuple[str, ...]) -> pa.DataType | None:
-        """The type of a field; None if the file does not have it, or has it outside structs only."""
+        """The type of a field; None if the file does not have it, or if its path leads through a type that is not a struct."""
         kind: pa.DataType = pa.struct(list(self._metadata.schema.to_arrow_schema()))
         for name in path:
             position = kind.get_field_index(name) if pa.types.is_struct(kind) else -1

@@ -123,7 +123,7 @@ class _Writer:
         return setting(properties.CHECKPOINT_POLICY, snapshot.protocol, snapshot.properties, table=snapshot.url) == "v2"
 
     def _finish(self, key: str, actions: int, all_bytes: int) -> Checkpoint:
-        """Update the hint unless the log has a newer checkpoint, which another writer may have written meanwhile."""
+        """Update the hint, unless the log has a newer checkpoint or hint of another writer."""
         snapshot = self.snapshot
         known = snapshot.log.last_checkpoint()
         newer = any(file.is_checkpoint for file in snapshot.log.list_files(snapshot.version + 1))
@@ -180,9 +180,7 @@ class _Writer:
         return max(versions, default=commit.version) < commit.version or self._has_lost_its_files()
 
     def _has_lost_its_files(self) -> bool:
-        """Whether a data file of the snapshot is missing. Later commits do not prove that the table still exists: their writers may be late
-        too.
-        """
+        """Whether a data file of the snapshot is missing. Later commits are no proof that the table still exists: they may be late too."""
         log = self.snapshot.log
         paths = self.snapshot.live.column("path")
         if not len(paths):

@@ -164,9 +164,7 @@ class Draft:
         return version
 
     def discard(self) -> None:
-        """Delete the files written for this draft, unless it may be committed. A file that cannot be deleted stays; no version refers to
-        it.
-        """
+        """Delete the files written for this draft, unless it may be committed. Files that cannot be deleted stay, unreferenced."""
         while self._discards and not self._may_be_put:
             try:
                 self._discards.pop()()

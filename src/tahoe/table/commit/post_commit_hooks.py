@@ -155,7 +155,10 @@ def compact_log(log: Log, start: int, end: int) -> LogFile:
 
 
 def _reconciled(log: Log, commits: Iterable[Iterable[Action]]) -> list[Action]:
-    """The newest action of the commits for each file, domain and application. Tombstones are kept, because older files may have the add."""
+    """The newest protocol and metadata, and the newest action of each file, domain and application.
+
+    Tombstones are kept, because older log files may have the add.
+    """
     last: dict[tuple[str, str | FileKey], Action] = {}
     for actions in commits:
         for action in actions:

@@ -153,7 +153,7 @@ class Transaction:
 
     @cached_property
     def isolation(self) -> Isolation:
-        """The isolation level: `delta.isolationLevel`, or `SnapshotIsolation` if the commit changes no data and no metadata."""
+        """`delta.isolationLevel`; `SnapshotIsolation` for a commit that only rearranges data, because concurrent adds do not affect it."""
         files = [a for a in self.actions if isinstance(a, Add | Remove)]
         changes = bool(self.deletions) or any(a.data_change for a in files) or any(isinstance(a, Metadata | Protocol) for a in self.actions)
         if not changes and (files or self.intent.reads is None):

@@ -84,8 +84,7 @@ def read_checkpoint(store: Store, checkpoint: Checkpoint) -> tuple[list[Action],
 
 
 def _named_twice(parts: Sequence[Part]) -> str | None:
-    """A file that appears twice, whose rows would be read twice. Large checkpoints are not tested here, because it takes long; `tahoe
-    check` does.
+    """A file that appears twice, so that its rows would be read twice. Large checkpoints are tested only by `tahoe check`, which is slow.
     """
     if sum(part.num_rows for part in parts) > IN_ONE_GO_ROWS_MAX:
         return None
@@ -161,8 +160,7 @@ def _read_json(store: Store, key: str) -> list[Action]:
     return actions
 
 
-# The columns that every reader needs. If there are few files, also those that decide which rows a version has, which then cost no extra
-# time.
+# The columns that every reader needs; if there are few files, also those that decide which rows a version has, at no extra cost.
 _OPENED = ("path", "size_bytes", "deletion_vector")
 _OPENED_WHERE_FEW = (*_OPENED, "partition_values", "modification_time_ms", "base_row_id", "default_row_commit_version")
 

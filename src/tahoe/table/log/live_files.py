@@ -202,9 +202,7 @@ class CheckpointPart(Part):
             return no_statistics(self.num_rows, request)
 
     def _parsed_texts(self, request: StatisticsRequest) -> pa.Table:
-        """Parse the JSON statistics of each row group as soon as they are read, and do not keep the texts: they are the bulk of a
-        checkpoint.
-        """
+        """Parse the JSON statistics row group by row group without keeping the texts, which are the bulk of a checkpoint."""
         self.column("path")
         rows = np.asarray(self._rows)
 
@@ -296,9 +294,7 @@ def cast_column(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
 
 
 def _conform_vectors(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Add missing fields to the descriptors: some writers leave out a field of the struct. A descriptor without a storage type becomes
-    null.
-    """
+    """Add struct fields that some writers leave out. A descriptor without a storage type becomes null."""
     if column.type == DELETION_VECTOR and pc.struct_field(column, "storageType").null_count == column.null_count:
         return column
     chunks = []

@@ -68,9 +68,7 @@ class Timeline:
 
 
 def timeline(snapshot: Snapshot) -> Timeline:
-    """The commits that the log has without a gap up to the newest. The snapshot's properties say from which version on they have in-commit
-    timestamps.
-    """
+    """The commits that the log has without a gap up to the newest, and from which version on they have in-commit timestamps."""
     log = snapshot.log
     commits = sorted((f for f in log.list_files() if f.kind is log_files.Kind.COMMIT), key=lambda f: f.version)
     start = len(commits) - 1
@@ -81,9 +79,7 @@ def timeline(snapshot: Snapshot) -> Timeline:
 
 
 def history(snapshot: Snapshot, limit: int | None = None) -> Iterator[CommitSummary]:
-    """The commits, newest first, including those after the snapshot. The iteration ends where metadata cleanup has deleted commits
-    meanwhile.
-    """
+    """The commits, newest first, including those after the snapshot. Stops at commits that metadata cleanup deletes meanwhile."""
     line = timeline(snapshot)
     positions = range(len(line.commits) - 1, -1, -1)
     for position in positions if limit is None else positions[:limit]:

@@ -46,12 +46,11 @@ class AnyRead:
 
 @dataclass(frozen=True)
 class RowsRead:
-    """A read of all rows of a snapshot that satisfy a predicate. Matching rows of other writers conflict with it.
+    """A read of all rows of a snapshot that satisfy a predicate. Matching rows that a winner adds or removes conflict with it.
 
     Attributes:
         text: the predicate, for messages.
-        narrower: a further condition on the rows that is expensive to compute. It is used if predicate and statistics do not exclude a
-            file.
+        narrower: a further condition on the rows that is expensive to compute. Used only if predicate and statistics do not exclude a file.
     """
 
     snapshot: Snapshot

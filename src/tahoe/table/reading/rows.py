@@ -277,8 +277,9 @@ def _conform(raw: pa.Table, name: str, field: Field, snapshot: SnapshotState, fi
 
 
 def conform(values: pa.Array, data_type: DataType, match: Match) -> pa.Array:
-    """Convert values of a file to the table's type: find fields by physical name or id, fill missing ones with null, widen narrower
-    numbers.
+    """Convert values of a file to the table's type.
+
+    Fields are matched by physical name or id. Missing fields become null. Narrower numbers are widened.
     """
     wanted = arrow_type(data_type)
     if values.type.equals(wanted):

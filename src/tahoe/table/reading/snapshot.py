@@ -194,9 +194,7 @@ def _find_again(log: Log, version: int, paths: pa.ChunkedArray) -> Part:
 
 
 def _check_complete(log: Log, state: State, version: int, file: str) -> None:
-    """Refuse a state without protocol or metadata. This is no reason to try another checkpoint: the file is readable, so its writer is at
-    fault.
-    """
+    """Refuse a state without protocol or metadata. No other checkpoint is tried: the file is readable, so its writer is at fault."""
     for name, found in (("protocol", state.protocol), ("metaData", state.metadata)):
         if found is None:
             raise MissingActionError(table=log.url, version=version, action=name, file=file)
@@ -212,9 +210,7 @@ def _check_schema(log: Log, state: State) -> None:
 
 
 def refresh(snapshot: Snapshot) -> Snapshot:
-    """The newest snapshot, made from an earlier one by reading only the commits since. If the log has changed otherwise, it is loaded from
-    scratch.
-    """
+    """The newest snapshot, made from an earlier one and the commits since; loaded from scratch if the log does not continue it."""
     log = snapshot.log
     files = log.list_files(snapshot.version)
     commits = {f.version: f for f in files if f.kind is log_files.Kind.COMMIT}

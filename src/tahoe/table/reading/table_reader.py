@@ -142,10 +142,10 @@ class TableReader:
         columns: Sequence[str] | None = None,
         filter: str | Predicate | None = None,
     ) -> pa.Table:
-        """The rows that were inserted, updated and deleted in a range of versions. `delta.enableChangeDataFeed` must be enabled in all of
-        them.
+        """The rows that were inserted, updated and deleted in a range of versions.
 
-        An updated row appears twice, before and after the update. The schema is the newest, or with column mapping that of the range's end.
+        `delta.enableChangeDataFeed` must be enabled in all of them. An updated row appears twice, before and after the update. The schema
+        is the newest, or with column mapping that of the range's end.
 
         Args:
             start_version, start_timestamp: the first version, or a time: the first version committed at or after it. One of the two is

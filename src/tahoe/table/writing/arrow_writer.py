@@ -212,9 +212,7 @@ def _parquet(plan: WritePlan, rows: pa.Table, codec: str) -> bytes:
 
 
 def _without_nan(data: pa.Table) -> list[str]:
-    """The Parquet columns that get statistics. Columns with NaN get none: Arrow ignores NaN in bounds, but in Delta it is the largest
-    value.
-    """
+    """The Parquet columns that get statistics: those without NaN, because Arrow ignores NaN in bounds, and Delta sorts it last."""
     chunks = [(name, chunk) for name in data.column_names for chunk in data.column(name).chunks]
     leaves = [leaf for name, chunk in chunks for leaf in _leaves(name, chunk)]
     with_nan = {path for path, values in leaves if pa.types.is_floating(values.type) and pc.any(pc.is_nan(values)).as_py()}

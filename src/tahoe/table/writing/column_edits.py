@@ -41,8 +41,7 @@ class ColumnEdits(TableEdits):
 
     @takes(schema=SCHEMA)
     def set_schema(self, schema: Struct | pa.Schema) -> None:
-        """Replace the table's schema by one with which its rows can still be read; see `TableConfiguration.with_schema` for what may
-        change.
+        """Replace the schema by one that can still read the existing files; see `TableConfiguration.with_schema` for what may change.
 
         Raises:
             SchemaMismatchError, DuplicateColumnsError: existing files do not allow the change, or a constraint or the clustering needs a
@@ -156,8 +155,9 @@ class ColumnEdits(TableEdits):
 
     @takes(columns=PATHS)
     def cluster_by(self, columns: Iterable[Path]) -> None:
-        """Set the clustering columns of the table; an empty list disables clustering. Existing files stay: rows are clustered when they are
-        written or optimised.
+        """Set the clustering columns of the table; an empty list disables clustering.
+
+        Existing files stay as they are: rows are clustered when they are written or optimised.
 
         Raises:
             InvalidClusteringError, ColumnNotFoundError: the table cannot be clustered by these columns.

@@ -302,9 +302,7 @@ def _evolved(table: TableReader, request: WriteRequest, snapshot: Snapshot) -> t
 
 
 def _fixed_columns(snapshot: Snapshot) -> frozenset[str]:
-    """The columns whose types must not be widened: constraints or generation expressions name them, or they are generated or identity
-    columns.
-    """
+    """The columns whose types must not be widened: generated and identity columns, and columns that expressions of the table name."""
     values = column_values(snapshot.protocol, snapshot.schema, table=snapshot.url)
     constraints = [constraint.expression for constraint in constraints_of(snapshot.metadata, table=snapshot.url)]
     named = (columns_named(expression) for expression in [*constraints, *values.generated.values()])

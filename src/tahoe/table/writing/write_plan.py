@@ -148,8 +148,9 @@ class WritePlan:
             draft.reads = draft.reads or FilesRead(self._or_unplaced(replaced), self.request.replace_where or "what it replaces")
 
     def _changed_domains(self) -> dict[str, DomainMetadata]:
-        """The clustering domain, if the write changes it. A new table may be clustered. A replaced schema may lack the clustering columns,
-        or have them under other physical names.
+        """The clustering domain, if the write changes it.
+
+        A new table may be clustered. A replaced schema may lack the clustering columns, or have them under other physical names.
         """
         before = None if self.snapshot is None else self.snapshot.domains.get(clustering.DOMAIN)
         after = self.clustering if self.clustering is not None or before is None else replace(before, removed=True)
@@ -212,9 +213,7 @@ class WritePlan:
             raise ReplaceWhereMismatchError(table=self.url, predicate=text, detail=f"for example {row}")
 
     def _replaced(self, adds: Sequence[Add]) -> Callable[[Add | Remove], bool]:
-        """A test for the live files to replace: all files, those of the partitions that were written, or those that satisfy
-        `replace_where`.
-        """
+        """A test for the live files to replace: all, those of the written partitions, or those that satisfy `replace_where`."""
         if self.request.dynamic_partitions and self.partition_columns:
             written = {self._partition_key(add) for add in adds}
             return lambda file: self._partition_key(file) in written
