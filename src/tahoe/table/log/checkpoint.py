@@ -84,8 +84,7 @@ def read_checkpoint(store: Store, checkpoint: Checkpoint) -> tuple[list[Action],
 
 
 def _named_twice(parts: Sequence[Part]) -> str | None:
-    """A file that appears twice, so that its rows would be read twice. Large checkpoints are tested only by `tahoe check`, which is slow.
-    """
+    """A file that appears twice, so that its rows would be read twice. Only `tahoe check` tests large checkpoints, because it is slow."""
     if sum(part.num_rows for part in parts) > IN_ONE_GO_ROWS_MAX:
         return None
     paths = pa.chunked_array([chunk for part in parts for chunk in part.column("path").chunks], pa.string())

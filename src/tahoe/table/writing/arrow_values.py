@@ -25,7 +25,8 @@ def completed(data: pa.Table, schema: Struct, values: ColumnValues, *, table: st
     """Complete new rows with missing default and identity columns.
 
     Raises:
-        IdentityValueGivenError, IdentityOverflowError: the rows supply identity values, or the column has none left.
+        IdentityValueGivenError, IdentityOverflowError: the rows supply values of a GENERATED ALWAYS identity column, or the column has none
+            left.
         UnsupportedOperationError: a generated column is missing, or a default is not a constant.
     """
     given = {name.lower() for name in data.column_names}
