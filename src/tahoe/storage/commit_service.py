@@ -28,7 +28,7 @@ class CommitEntry:
 
 
 class CommitService(Protocol):
-    """Thread-safe and strongly consistent; a pickled service is opened again where it is unpickled.
+    """Decides the winner of each version. Thread-safe and strongly consistent; a pickled service is opened again where it is unpickled.
 
     Raises:
         StorageUnavailableError: the service cannot be reached or fails. The outcome of a `claim` is then *unknown*.

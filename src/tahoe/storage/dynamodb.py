@@ -58,7 +58,7 @@ class _NoTableError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DynamoDBCommitService:
-    """A `CommitService`. boto3 finds settings that are None: in the environment, in profiles, or in the machine's role.
+    """A `CommitService` in DynamoDB. boto3 looks up settings that are None in the environment, in profiles, or in the machine's role.
 
     Args:
         table_name: the name of the DynamoDB table, which can serve any number of Delta tables.

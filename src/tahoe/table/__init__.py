@@ -1,1 +1,1 @@
-"""The imperative shell without Spark: the log, its snapshots, scans and commits. It meets the outside only through `Env`."""
+"""Delta tables without Spark: the log, its snapshots, scans and commits. The outside world is reached only through `Env`."""

@@ -1,10 +1,10 @@
-"""What users may give to the methods of this ring: each argument is checked at the door, and made what the code behind it takes.
+"""Checks and converts the arguments of this ring's public methods.
 
     @takes(columns=NAMES, filter=FILTER)
     def to_arrow(self, columns=None, filter=None): ...
 
-A rule is a record: what is expected, in words, and a function that gives the value back as the code wants it, or refuses it. What has a
-default may be given as that. It knows no table: whether a column is there, or a version, is found out later.
+A rule is a record: a description of the expected value, and a function that returns the value as the code needs it, or refuses it. A
+parameter's default is always accepted. This module knows no table: whether a column or a version exists is checked later.
 """
 
 from __future__ import annotations
@@ -31,31 +31,31 @@ from tahoe.table.log.live_files import COLUMNS
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
-# Longer values are told by their type alone.
+# In errors, longer values are described by their type only.
 _TOLD_MAX = 60
 
 _LONGS = range(-(2**63), 2**63)
 
 
 class ArrowStream(Protocol):
-    """Rows of whatever library hands them out as Arrow data: pyarrow, pandas, polars, DuckDB, ..."""
+    """Rows of any library that exports Arrow data: pyarrow, pandas, polars, DuckDB, ..."""
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
 
 
 class Unfit(Exception):
-    """A value is not what was expected; its text may say more."""
+    """A value does not fit a rule; the text may give the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """What an argument may be.
+    """The rule for an argument.
 
     Attributes:
-        expected: what is taken, as an error says it.
-        clean: the value as the code takes it; raises Unfit.
-        remedy: what to do about a value that is not taken.
-        refused: the error, from the argument's name, the table, what was found, and the rule.
+        expected: the description of valid values in errors.
+        clean: converts the value to what the code needs; raises Unfit.
+        remedy: the next step for a value that is refused.
+        refused: makes the error from the argument's name, the table, the value found, and the rule.
     """
 
     expected: str
@@ -66,7 +66,7 @@ class Rule:
     )
 
     def __call__(self, value: object, argument: str, *, table: str) -> Any:
-        """The value as the code takes it.
+        """Check and convert a value.
 
         Raises:
             InvalidArgumentError, InvalidTimeTravelError: the value is not what is expected.
@@ -79,7 +79,7 @@ class Rule:
 
 
 def takes(**rules: Rule) -> Callable[[Method], Method]:
-    """Check arguments of a method, by their names, before it is called; the object's `url` tells which table it is about."""
+    """Check and convert arguments of a method, by name, before it is called. The object's `url` names the table in errors."""
 
     def decorate(method: Method) -> Method:
         parameters = list(inspect.signature(method).parameters.values())[1:]
@@ -112,11 +112,11 @@ def _described(value: object) -> str:
 
 
 def or_none(rule: Rule) -> Rule:
-    """The rule for an argument that must be given, and may be None."""
+    """The rule for a required argument that may be None."""
     return replace(rule, expected=f"{rule.expected}, or None", clean=lambda value: None if value is None else rule.clean(value))
 
 
-# --- how values are taken
+# --- conversions
 
 
 def _instance_of(*kinds: type) -> Callable[[Any], Any]:
@@ -183,7 +183,7 @@ def _number(value: Any) -> float:
 
 
 def _items(value: Any, clean: Callable[[Any], Any]) -> list[Any]:
-    """Of whatever can be gone through; a text, whose items are letters, is one value and no list of them."""
+    """The items of an iterable. A string is refused: it is one value, not a list of its characters."""
     if isinstance(value, str | bytes | Mapping):
         raise Unfit
     try:
@@ -235,7 +235,7 @@ def _path(value: Any) -> tuple[str, ...]:
     return names
 
 
-# Readers of batches that were read: they would hand out no rows a second time, and no error.
+# RecordBatchReaders that were already consumed: reading them again would return no rows, and no error.
 _read: WeakSet[pa.RecordBatchReader] = WeakSet()
 
 
@@ -251,7 +251,7 @@ def _rows(value: Any) -> pa.Table:
             return pa.table(value)
     except Unfit:
         raise
-    except Exception as error:  # of whatever library it is
+    except Exception as error:  # of any library
         raise Unfit(str(error).partition(". Detail: Python exception: Traceback")[0]) from error
     raise Unfit
 
@@ -261,7 +261,7 @@ def _is_pandas_frame(value: Any) -> bool:
 
 
 def _from_pandas(frame: Any) -> pa.Table:
-    """A level of the index that has a name is a column; one without is the number of a row, and no data."""
+    """An Arrow table from a pandas frame. A named index level becomes a column; an unnamed level only numbers the rows, and is dropped."""
     names = frame.index.names
     if twice := [name for name in names if name is not None and name in frame.columns]:
         raise Unfit(f"its index and a column are both named {twice[0]}")

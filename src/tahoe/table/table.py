@@ -1,4 +1,4 @@
-"""The user's handle on a table, without Spark.
+"""`Table`, the user's handle on a table without Spark.
 
 table = tahoe.Table("/data/flights")
 table.version, table.schema, table.to_arrow(columns=["carrier"], filter="month = 1")
@@ -21,12 +21,12 @@ from tahoe.table.writing.write_request import WriteRequest
 
 
 class Table(TableReader):
-    """A Delta table at a location. Nothing is read until it is asked for, and every question sees the newest version.
+    """A Delta table at a location. Nothing is read before the first call, and every call sees the newest version.
 
     Args:
         location: a path or url: `/data/t`, `file:///data/t`, `s3://bucket/t`, `abfss://container@account.dfs.core.windows.net/t`, ...
         storage_options: credentials and settings for object stores.
-        time_zone: of timestamps that are written without one: in filters and constraints, and among partition values of early writers.
+        time_zone: of timestamps without a time zone, in filters, constraints, and partition values of early writers.
         env: the outside world, for tests and other hosts; made from location and options if None.
     """
 
@@ -42,8 +42,8 @@ class Table(TableReader):
         """Several changes in one commit, made at the end of a `with` block; see `TransactionBuilder`.
 
         Args:
-            operation: what the history calls it; by what is done if None.
-            txn: application id and version; where that version or a later one is recorded, nothing is committed.
+            operation: the operation's name in the history; chosen from the changes if None.
+            txn: application id and version; if that version or a later one is recorded, nothing is committed.
             user_metadata: for the table's history.
             engine: the program that hosts tahoe, for the history.
 
@@ -63,22 +63,22 @@ class Table(TableReader):
         txn: tuple[str, int] | None = None,
         user_metadata: str | None = None,
     ) -> int | None:
-        """Add rows in one commit; the Delta table is made if it is not there, with NOT NULL where an Arrow schema has it.
+        """Add rows in one commit. A missing table is created, with NOT NULL columns as in the Arrow schema.
 
         Args:
-            data: an Arrow table, or a frame of pandas, polars or another library that hands out Arrow data. It fits in memory: Spark
-                writes the rest. Of a pandas frame, an index that has a name is a column. A RecordBatchReader hands out its rows once: for
-                another attempt, make it anew.
-            partition_by: names of columns; must be those of the table where it is there.
+            data: an Arrow table, or a frame of pandas, polars or another library that exports Arrow data. It must fit in memory; use Spark
+                for larger data. Named index levels of a pandas frame become columns. A RecordBatchReader can be read only once: create a
+                new one for another attempt.
+            partition_by: names of columns; for an existing table they must be its partition columns.
             properties: of a new table.
             merge_schema: add columns that the table does not have.
-            txn: application id and version; where that version or a later one is recorded, nothing is committed.
+            txn: application id and version; if that version or a later one is recorded, nothing is committed.
             user_metadata: for the table's history.
 
         Returns:
-            the version made; None where `txn` says that this was done before.
+            the version that was committed; None if `txn` is already recorded.
         """
-        rows: pa.Table = data  # by now
+        rows: pa.Table = data  # `takes` has converted it
         request = WriteRequest(
             mode="append",
             schema=given_schema(rows, table=self.url),
@@ -93,41 +93,42 @@ class Table(TableReader):
 
     @takes(feature=TEXT, truncate_history=FLAG)
     def drop_feature(self, feature: str, *, truncate_history: bool = False) -> None:
-        """Take a table feature from the protocol, with what the table has of it, so that those who do not know it can go on with the table.
-        Deletion vectors, mapped columns and widened types stand in files, which `DeltaTable.dropFeatureSupport` writes again.
+        """Remove a table feature from the protocol, and its traces from the table, so that clients without the feature can use the table.
+
+        Deletion vectors, column mapping and type widening require rewriting data files; use `DeltaTable.dropFeatureSupport` for them.
 
         Args:
-            truncate_history: cut off the versions that use it, once they are as old as
-                `delta.dropFeatureTruncateHistory.retentionDuration` says.
+            truncate_history: delete the versions that use the feature, once they are older than
+                `delta.dropFeatureTruncateHistory.retentionDuration`.
 
         Raises:
-            FeatureDropError: it does not exist, or not here; or something of the table needs it.
-            FeatureDropWaitsError: it is used no more, and the history cannot be cut off yet.
+            FeatureDropError: the feature is unknown or not supported by the table, or the table still needs it.
+            FeatureDropWaitsError: the feature is no longer used, but the history cannot be truncated yet.
         """
         drop_feature(self, feature, truncate_history=truncate_history)
 
-    # --- the log's upkeep
+    # --- maintenance of the log
 
     def create_checkpoint(self) -> int:
-        """Write a checkpoint of the newest version, as every `delta.checkpointInterval`-th commit does of itself. Returns the version."""
+        """Write a checkpoint of the newest version. Every `delta.checkpointInterval`-th commit does this by itself. Returns the version."""
         snapshot = self.snapshot()
         write_checkpoint(snapshot)
         return snapshot.version
 
     @takes(starting_version=LONG, ending_version=LONG)
     def compact_logs(self, starting_version: int, ending_version: int) -> None:
-        """Write one file with what a range of commits adds up to, which readers take in their place.
+        """Write a compacted log file for a range of commits. Readers use it instead of these commits.
 
         Raises:
-            InvalidOptionError: that is no range.
-            MissingVersionError: the log has not all of these commits.
+            InvalidOptionError: the versions are not a range.
+            MissingVersionError: the log lacks some of these commits.
         """
         compact_log(self.log, starting_version, ending_version)
 
     def cleanup_metadata(self) -> int:
-        """Delete the commits and checkpoints that `delta.logRetentionDuration` lets go, as checkpoints do of themselves.
+        """Delete the commits and checkpoints past `delta.logRetentionDuration`. Automatic checkpoints do this by themselves.
 
         Returns:
-            how many files were deleted.
+            the number of deleted files.
         """
         return len(clean_log(self.snapshot()))

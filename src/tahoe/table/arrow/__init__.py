@@ -1,1 +1,1 @@
-"""Arrow and Parquet, with nothing of a log."""
+"""Works with Arrow and Parquet. Knows no log."""

@@ -1,8 +1,8 @@
-"""Columns of more text than one Arrow array can hold.
+"""Operations on text columns that are too large for one Arrow array.
 
-The offsets of an array of texts have four bytes, so that more than two gigabytes do not fit into it, and Arrow fails where it has to put
-the chunks of a column together: in `take`, in `sort_by` and in `combine_chunks`. What grows with the number of files or rows goes
-through here, chunk by chunk. Knows nothing of Delta.
+The offsets of a string array have 32 bits, so it cannot hold more than two gigabytes of text. Arrow fails if it must combine such chunks:
+in `take`, `sort_by` and `combine_chunks`. Columns that grow with the number of files or rows are processed by this module, chunk by chunk.
+Knows nothing of Delta.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-# What one array is given to hold: half of what it could, as a path grows when it becomes a url.
+# The limit for one array: half of its capacity, because a path grows when it becomes a url.
 TEXT_BYTES_MAX = 1 << 30
 
-# Rows that are looked at together where each may become longer.
+# The number of rows that are processed together if each may become longer.
 _PIECE_ROWS = 1 << 18
 
-# Rows that are put into another order together.
+# The number of rows that are reordered together.
 _SORTED_ROWS = 1 << 16
 
 
 def one_array(column: pa.ChunkedArray | pa.Array) -> pa.Array:
-    """The values of a column as one array: numbers and truth values of any number of files, and texts of a batch.
+    """The values of a column as one array: fixed-width values of any number of files, or texts of a batch.
 
     Raises:
-        OverflowError: there is more text in it than one array may hold; whoever asks has to go chunk by chunk.
+        OverflowError: the text is too large for one array; the caller must work chunk by chunk.
     """
     if isinstance(column, pa.Array):
         return column
@@ -42,7 +42,7 @@ def _is_fixed(kind: pa.DataType) -> bool:
 
 
 def taken(column: pa.ChunkedArray, rows: pa.Array | npt.NDArray[np.integer]) -> pa.ChunkedArray:
-    """Some rows of a column, by positions in rising order; every chunk gives its own."""
+    """Some rows of a column, by ascending positions, chunk by chunk."""
     if column.num_chunks == 1:
         return pa.chunked_array([column.chunk(0).take(pa.array(rows))], type=column.type)
     positions = np.asarray(rows)
@@ -56,7 +56,7 @@ def taken(column: pa.ChunkedArray, rows: pa.Array | npt.NDArray[np.integer]) -> 
 
 
 def taken_table(table: pa.Table, rows: pa.Array | npt.NDArray[np.integer]) -> pa.Table:
-    """Some rows of a table, by positions in rising order."""
+    """Some rows of a table, by ascending positions."""
     if not table.num_columns:
         return table.take(rows)
     return pa.table([taken(column, rows) for column in table.columns], schema=table.schema)
@@ -80,7 +80,7 @@ def reordered_table(table: pa.Table, rows: pa.Array | npt.NDArray[np.integer]) -
 
 
 def sorted_table(table: pa.Table, keys: Sequence[str]) -> pa.Table:
-    """The rows in the order of some columns, rising. Rows that are alike stay in their order."""
+    """Sort the rows by some columns, ascending. The sort is stable."""
     return reordered_table(table, pc.sort_indices(table, sort_keys=[(key, "ascending") for key in keys]))
 
 
@@ -99,7 +99,7 @@ def replaced(
     change: Callable[[str], str | None],
     others: Callable[[pa.Array], pa.Array] | None = None,
 ) -> pa.ChunkedArray:
-    """The texts with those under a mask changed one by one, and all others by `others` in one go, where it is given."""
+    """Apply `change` to each text under a mask, and `others`, if given, to all other texts at once."""
     chunks, start = [], 0
     for piece in _pieces(column):
         changed = piece if others is None else others(piece)

@@ -1,4 +1,4 @@
-"""How Parquet files are compressed that are written without Spark.
+"""The compression codec of Parquet files that are written without Spark.
 
 Protocol: "Table Properties", `delta.parquet.compression.codec`.
 """
@@ -9,15 +9,15 @@ from collections.abc import Mapping
 
 from tahoe.protocol.properties import PARQUET_COMPRESSION
 
-# What Arrow calls otherwise. Its lz4 is what Parquet calls LZ4_RAW; the framing of Hadoop that Parquet calls LZ4 is not written any more.
+# Codecs with another name in Arrow. Arrow's lz4 is Parquet's LZ4_RAW; Parquet's LZ4, with Hadoop's framing, is deprecated and not written.
 _ARROW_NAMES = {"uncompressed": "none", "lz4_raw": "lz4"}
 
 
 def arrow_codec(configuration: Mapping[str, str], *, table: str) -> str:
-    """The codec of a table's new files, as Arrow calls it.
+    """The codec of a table's new files, by Arrow's name.
 
     Raises:
-        InvalidPropertyError: the table names one that there is not.
+        InvalidPropertyError: the table's property is not a known codec.
     """
     codec = PARQUET_COMPRESSION.get(configuration, table=table)
     return _ARROW_NAMES.get(codec, codec)

@@ -1,4 +1,4 @@
-"""Reading Parquet files of a store: memory-mapped on local disk, by ranges elsewhere, and several row groups and columns at a time."""
+"""Reads Parquet files of a store: memory-mapped on local disk, by ranges elsewhere, with row groups and columns in parallel."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from tahoe.storage.env import FileInfo, FileReplacedError, Store
 
 LOCAL_SCHEME = "file://"
 
-# Files of so few rows are read sooner than threads are started.
+# Files with fewer rows are read faster than threads are started.
 IN_ONE_GO_ROWS_MAX = 10_000
 
-# What Arrow raises for bytes that are no Parquet, or not what they say, by the layer that finds out.
+# The errors that Arrow's layers raise for bytes that are not Parquet, or are inconsistent.
 UNREADABLE = (OSError, ValueError, TypeError, LookupError, AttributeError, NotImplementedError, MemoryError, pa.ArrowException)
 
 Item = TypeVar("Item")
@@ -29,30 +29,30 @@ Result = TypeVar("Result")
 
 
 def open_parquet(store: Store, key: str, metadata: pq.FileMetaData | None = None, *, known: FileInfo | None = None) -> pq.ParquetFile:
-    """The file with timestamps in microseconds, as Delta has them; INT96 would become nanoseconds and lose far dates.
+    """Open a file with timestamps in microseconds, as in Delta. In nanoseconds, INT96 could not represent distant dates.
 
     Args:
-        metadata: its footer, if that was read before.
-        known: what the store said of the file then: it must still be that one.
+        metadata: its footer, if it was read before.
+        known: what the store returned for the file then; the file must not have been replaced since.
 
     Raises:
         FileNotFoundError: no such key.
-        FileReplacedError: now, or while it is read: the file is another one.
-        pyarrow.ArrowInvalid: the file is no Parquet.
+        FileReplacedError: the file was replaced, noticed now or while it is read.
+        pyarrow.ArrowInvalid: the file is not Parquet.
     """
     is_local = store.url.startswith(LOCAL_SCHEME)
     return pq.ParquetFile(
         _mapped(store, key, known) if is_local else store.open(key, known),
         metadata=metadata,
-        pre_buffer=not is_local,  # each read of an object store is a request: near ones are joined
+        pre_buffer=not is_local,  # on object stores each read is a request, so close ranges are combined
         coerce_int96_timestamp_unit="us",
         arrow_extensions_enabled=False,
-        page_checksum_verification=key.startswith(LOG_FOLDER),  # what is in the log decides which rows there are
+        page_checksum_verification=key.startswith(LOG_FOLDER),  # the files of the log decide which rows exist
     )
 
 
 def _mapped(store: Store, key: str, known: FileInfo | None) -> pa.MemoryMappedFile:
-    """A local file in memory, which stays what it is whatever takes its name: so it is looked at once it is open."""
+    """Memory-map a local file. The mapping keeps its content if the file is replaced, so `known` is compared after opening."""
     source = pa.memory_map(os.path.join(store.url.removeprefix(LOCAL_SCHEME), key))
     found = None if known is None else store.head(key)
     if known is not None and (found is None or found.identity != known.identity):
@@ -65,7 +65,7 @@ _inside = threading.local()
 
 
 def in_parallel(work: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
-    """The results in order, made on all cores: Arrow works outside the interpreter's lock. Work inside such work is done in turn."""
+    """The results in order, computed on all cores, because Arrow releases the GIL. Nested calls run sequentially."""
     todo = list(items)
     if len(todo) < 2 or getattr(_inside, "pool", False):
         return [work(item) for item in todo]
@@ -78,13 +78,13 @@ def _enter_pool() -> None:
 
 
 class NestedColumns:
-    """Fields inside the nested structs of one file, each read alone.
+    """Fields inside the nested structs of one file, each read separately.
 
-    Only a field's own leaves are read, row groups and fields side by side: that opens a checkpoint of a million files in a fraction of a
-    second. The footer is read once, and holds for that very file: another writer may put a checkpoint of the same name in its place.
+    Only a field's own leaves are read, with row groups and fields in parallel: a checkpoint of a million files opens in a fraction of a
+    second. The footer is read once and applies only to this file: another writer may replace a checkpoint by one of the same name.
 
-    What reads raises, besides what Arrow does:
-        FileNotFoundError, FileReplacedError: the file is gone, or another one has its name.
+    Methods that read raise, in addition to Arrow's errors:
+        FileNotFoundError, FileReplacedError: the file was deleted or replaced.
     """
 
     def __init__(self, store: Store, key: str) -> None:
@@ -124,7 +124,7 @@ class NestedColumns:
         return rows
 
     def read(self, paths: Sequence[tuple[str, ...]]) -> list[pa.ChunkedArray | None]:
-        """The fields at these paths, null where any struct around them is; None for a field that the file does not have."""
+        """The fields at these paths, null where any enclosing struct is null; None for a field that the file does not have."""
         dotted = [".".join(path) for path in paths]
         found = [self._has(name) for name in dotted]
         if self.num_rows <= IN_ONE_GO_ROWS_MAX:
@@ -137,7 +137,7 @@ class NestedColumns:
         return [_chunked([next(chunks) for _ in groups]) if there else None for there in found]
 
     def batches(self, parent: str, names: Sequence[str], rows: int) -> Iterator[pa.StructArray]:
-        """The struct column of that name with those of its fields that the file has, some rows at a time, in the file's order."""
+        """A struct column in batches of at most `rows` rows, with those of the fields `names` that the file has, in the file's order."""
         leaves = [f"{parent}.{name}" for name in names if self._has(f"{parent}.{name}")]
         file = self._open()
         for batch in file.iter_batches(rows, columns=leaves) if leaves else ():
@@ -148,7 +148,7 @@ class NestedColumns:
         return self._has(".".join(path))
 
     def type_of(self, path: tuple[str, ...]) -> pa.DataType | None:
-        """The type of a field; None where the file does not have it, or not inside structs."""
+        """The type of a field; None if the file does not have it, or if its path leads through a type that is not a struct."""
         kind: pa.DataType = pa.struct(list(self._metadata.schema.to_arrow_schema()))
         for name in path:
             position = kind.get_field_index(name) if pa.types.is_struct(kind) else -1
@@ -161,10 +161,10 @@ class NestedColumns:
         return any(leaf == name or leaf.startswith(name + ".") for leaf in self._leaves)
 
     def map_row_groups(self, path: tuple[str, ...], work: Callable[[int, pa.ChunkedArray], Result]) -> list[Result]:
-        """The results of some work on one field, by row group, side by side; nothing where the file does not have the field.
+        """Apply `work` to each row group of one field, in parallel; an empty list if the file does not have the field.
 
         Args:
-            work: is given the position of the group's first row, and the field.
+            work: takes the position of the row group's first row, and the field.
         """
         if ".".join(path) not in self._leaves:
             return []
@@ -179,7 +179,7 @@ class NestedColumns:
 
 
 def _inside_of(column: pa.ChunkedArray, path: tuple[str, ...]) -> pa.ChunkedArray:
-    """The field that a path leads to, of the column with which it begins."""
+    """The field at a path, from its top-level column."""
     for name in path[1:]:
         column = child(column, name)
     return column
@@ -190,6 +190,6 @@ def _chunked(parts: list[pa.ChunkedArray]) -> pa.ChunkedArray:
 
 
 def child(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
-    """A field of a struct column, null where the struct is."""
+    """A field of a struct column, null where the struct is null."""
     position = column.type.get_field_index(name)
     return pa.chunked_array([chunk.flatten()[position] for chunk in column.chunks], type=column.type.field(position).type)

@@ -1,7 +1,7 @@
-"""Statistics of many files at once: JSON text or `stats_parsed` to typed columns, only those that a predicate names.
+"""Statistics of many files at once: converts JSON text or `stats_parsed` to typed columns, only those that a predicate names.
 
-Protocol: "Per-file Statistics", "Checkpoints" (`stats_parsed`). A statistic that is missing, or that does not fit the column's type,
-is null: it proves nothing.
+Protocol: "Per-file Statistics", "Checkpoints" (`stats_parsed`). A statistic that is missing, or does not fit the column's type, is null and
+excludes no file.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from tahoe.table.arrow.types import arrow_type
 
 Path: TypeAlias = tuple[str, ...]
 
-# What the parts of a snapshot keep of the statistics that queries asked for, each.
+# The size of the cached statistics for each part of a snapshot.
 KEPT_BYTES_MAX = 256 << 20
 
-# Texts parsed at a time: enough to be quick, few enough that all cores have work and little memory is held twice.
+# The number of texts parsed at a time: large enough to be fast, small enough to use all cores and little memory.
 _SLICE_ROWS = 1 << 15
 
 
@@ -46,7 +46,7 @@ def column_name(kind: str, path: Path = ()) -> str:
 
 
 def bound_type(data_type: DataType) -> pa.DataType | None:
-    """The Arrow type of a column's minimum and maximum; None for types that have none."""
+    """The Arrow type of a column's minimum and maximum; None if the type has no bounds."""
     if isinstance(data_type, Decimal):
         return pa.decimal128(data_type.precision, data_type.scale)
     return _BOUND_TYPES.get(data_type.name) if isinstance(data_type, Primitive) else None
@@ -65,7 +65,7 @@ _BOUND_TYPES: Mapping[str, pa.DataType] = {
     "timestamp_ntz": pa.timestamp("us"),
 }
 
-# Where the protocol's field is found, our name for it.
+# The protocol's fields with bounds, and our names for them.
 _BOUNDS = {"minValues": "min", "maxValues": "max"}
 
 
@@ -84,14 +84,14 @@ def no_statistics(rows: int, request: StatisticsRequest) -> pa.Table:
 
 
 class KeptStatistics:
-    """The typed statistics of some files that were asked for last, column by column. Safe to use from several threads."""
+    """A cache of typed statistics of some files, by column. Thread-safe."""
 
     def __init__(self, kept: Mapping[Path, pa.Table] | None = None) -> None:
         self._kept: dict[Path, pa.Table] = dict(kept or {})
         self._lock = Lock()
 
     def answer(self, request: StatisticsRequest, read: Callable[[StatisticsRequest], pa.Table]) -> pa.Table:
-        """The statistics, of which only those are read that are not kept."""
+        """The statistics; only columns that are not cached are read."""
         with self._lock:
             known = {path: self._kept[path] for path in ((), *request.columns) if path in self._kept}
         missing = {path: data_type for path, data_type in request.columns.items() if path not in known}
@@ -104,7 +104,7 @@ class KeptStatistics:
         return pa.table([columns[f.name] for f in schema], schema=schema)
 
     def _keep(self, used: Mapping[Path, pa.Table]) -> None:
-        """What was used last stays longest."""
+        """Cache the columns that were used, and evict the least recently used."""
         with self._lock:
             for path, table in used.items():
                 self._kept.pop(path, None)
@@ -113,20 +113,20 @@ class KeptStatistics:
                 self._kept.pop(next(iter(self._kept)))
 
     def take(self, rows: pa.Array) -> KeptStatistics:
-        """Those of some of the files."""
+        """The cache reduced to some of the files."""
         with self._lock:
             return KeptStatistics({path: taken_table(table, rows) for path, table in self._kept.items()})
 
 
 def _names(path: Path, request: StatisticsRequest) -> list[str]:
-    """The columns of a table of statistics that are about a path; those of the file itself for the empty one."""
+    """The columns of a table of statistics that belong to a path; for the empty path, those of the file itself."""
     if not path:
         return [column_name("num_records"), column_name("tight_bounds")]
     return list(table_schema(StatisticsRequest({path: request.columns[path]})).names[2:])
 
 
 def parse_statistics(texts: pa.ChunkedArray, request: StatisticsRequest) -> pa.Table:
-    """Typed statistics from JSON, one row a text; null texts give null rows."""
+    """Typed statistics from JSON, one row per text; null for null texts."""
     slices = [chunk.slice(start, _SLICE_ROWS) for chunk in texts.chunks for start in range(0, len(chunk), _SLICE_ROWS)]
     if not slices:
         return no_statistics(0, request)
@@ -134,7 +134,7 @@ def parse_statistics(texts: pa.ChunkedArray, request: StatisticsRequest) -> pa.T
 
 
 def _parse_slice(texts: pa.StringArray, request: StatisticsRequest) -> pa.Table:
-    """All texts are parsed in one go; should one of them not fit, each is parsed alone and what does not fit becomes null."""
+    """Parse all texts at once. If one of them does not fit, parse each text alone; values that do not fit become null."""
     lines = texts
     if texts.null_count or pc.min(pc.binary_length(texts)).as_py() == 0:
         lines = pc.if_else(pc.equal(pc.fill_null(texts, ""), ""), "{}", texts)
@@ -151,7 +151,7 @@ def _parse_slice(texts: pa.StringArray, request: StatisticsRequest) -> pa.Table:
 
 
 def _text_bytes(texts: pa.StringArray) -> pa.Buffer:
-    """The texts one behind the other, as they lie in an Arrow array: JSON objects need nothing between them."""
+    """The texts concatenated, as they are in the Arrow array: JSON objects need no separator."""
     _, offsets, data = texts.buffers()
     ends = np.frombuffer(offsets, dtype=np.int32)
     start, end = int(ends[texts.offset]), int(ends[texts.offset + len(texts)])
@@ -159,7 +159,7 @@ def _text_bytes(texts: pa.StringArray) -> pa.Buffer:
 
 
 def _read_json(data: pa.Buffer, schema: pa.Schema) -> pa.Table:
-    """JSON objects as rows, in one block, so that none is cut."""
+    """JSON objects as rows, in one block, so that no object is split."""
     return pj.read_json(
         pa.BufferReader(data),
         read_options=pj.ReadOptions(block_size=data.size + 1, use_threads=False),
@@ -168,7 +168,7 @@ def _read_json(data: pa.Buffer, schema: pa.Schema) -> pa.Table:
 
 
 def _json_fields(request: StatisticsRequest) -> list[pa.Field]:
-    """The shape of the JSON text, reduced to what was asked for."""
+    """The schema of the JSON text, reduced to the requested columns."""
     fields = [pa.field("numRecords", pa.int64()), pa.field("tightBounds", pa.bool_())]
     if request.columns:
         fields.append(pa.field("nullCount", _nested(dict.fromkeys(request.columns, pa.int64()))))
@@ -179,11 +179,11 @@ def _json_fields(request: StatisticsRequest) -> list[pa.Field]:
 
 
 def _json_type(kind: pa.DataType) -> pa.DataType:
-    return pa.string() if kind == pa.date32() else kind  # pyarrow's JSON reader takes dates as numbers only
+    return pa.string() if kind == pa.date32() else kind  # pyarrow's JSON reader parses dates only from numbers
 
 
 def _nested(leaves: Mapping[Path, pa.DataType]) -> pa.DataType:
-    """A struct that has each leaf at its path."""
+    """A struct with each leaf at its path."""
     groups: dict[str, dict[Path, pa.DataType]] = {}
     for path, kind in leaves.items():
         groups.setdefault(path[0], {})[path[1:]] = kind
@@ -208,7 +208,7 @@ def _at(table: pa.Table, path: Path) -> pa.ChunkedArray:
 
 
 def _lenient(text: str, request: StatisticsRequest) -> dict[str, Any]:
-    """One text alone: what is there and fits its type."""
+    """The statistics of one text that are present and fit their type."""
     try:
         value = load_json(text)
     except ValueError:
@@ -232,7 +232,7 @@ def _dig(value: Any, path: Iterable[str]) -> Any:
 
 
 def _fitting(value: Any, kind: pa.DataType) -> Any:
-    """The value as its type, by the same reader that takes them all at once; None where it does not fit."""
+    """The value converted to its type by the same reader as in the fast path; None if it does not fit."""
     if value is None:
         return None
     try:
@@ -242,11 +242,11 @@ def _fitting(value: Any, kind: pa.DataType) -> Any:
         return None
 
 
-# --- the statistics of a checkpoint as typed columns
+# --- typed statistics of a checkpoint
 
 
 def parsed_statistics(texts: pa.ChunkedArray, columns: Mapping[Path, DataType]) -> pa.ChunkedArray:
-    """`stats_parsed` for JSON texts, null where there is none; a bound that does not fit its column's type is null.
+    """`stats_parsed` for JSON texts; null for null texts. A bound that does not fit its column's type is null.
 
     Args:
         columns: the physical paths of the columns that have statistics, with their types.
@@ -263,7 +263,7 @@ def parsed_statistics(texts: pa.ChunkedArray, columns: Mapping[Path, DataType]) 
 
 
 def _narrowed(values: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
-    """Whole numbers as the type of their column; what does not fit is null."""
+    """Cast integers to the type of their column; values that do not fit are null."""
     if not pa.types.is_integer(kind):
         return values.cast(kind)
     fits = pc.equal(values.cast(kind, safe=False).cast(values.type), values)
@@ -280,7 +280,7 @@ def _struct(leaves: Mapping[Path, pa.Array], mask: pa.Array | None = None) -> pa
 
 
 def texts_of_parsed(parsed: pa.ChunkedArray, schema: Struct) -> pa.ChunkedArray:
-    """JSON texts for `stats_parsed`, for checkpoints that have nothing else; null where it is.
+    """JSON texts for `stats_parsed`, for checkpoints without JSON statistics; null where `stats_parsed` is null.
 
     Args:
         schema: with physical names.
@@ -303,12 +303,12 @@ def _text(row: Mapping[str, Any], schema: Struct) -> str:
     return encode_statistics(statistics, schema, prefix_length=_AS_THEY_ARE)
 
 
-# Texts in a checkpoint were cut when they were taken.
+# Texts in a checkpoint are already truncated.
 _AS_THEY_ARE = 1 << 30
 
 
 def read_parsed_statistics(columns: NestedColumns, request: StatisticsRequest) -> pa.Table | None:
-    """The checkpoint's own `stats_parsed`, all rows of the file; None where it is not there or cannot serve the request."""
+    """The checkpoint's `stats_parsed` for all rows of the file; None if it is missing or cannot answer the request."""
     if any("." in name for path in request.columns for name in path):
         return None  # Parquet's dotted paths would be ambiguous
     wanted: dict[str, Path] = {"num_records": ("numRecords",), "tight_bounds": ("tightBounds",)}
@@ -328,5 +328,5 @@ def _conform(column: pa.ChunkedArray | None, kind: pa.DataType, rows: int) -> pa
         try:
             return column.cast(kind)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-            pass  # another type than the column's: it proves nothing
+            pass  # not the column's type: the statistic is ignored
     return pa.chunked_array([pa.nulls(rows, kind)], type=kind)

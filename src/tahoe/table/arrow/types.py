@@ -1,4 +1,4 @@
-"""Delta types and Arrow types, both ways.
+"""Converts between Delta types and Arrow types.
 
 Protocol: "Delta Data Type to Parquet Type Mappings".
 """
@@ -53,7 +53,7 @@ _TO_ARROW: Mapping[Primitive, pa.DataType] = {
     VOID: pa.null(),
 }
 
-# Arrow has more types than Delta; those that fit into one without loss are taken as it.
+# Arrow has more types than Delta. Those that convert without loss are accepted.
 _FROM_ARROW: Mapping[pa.DataType, DataType] = {
     **{arrow: delta for delta, arrow in _TO_ARROW.items() if delta is not VARIANT},
     pa.large_string(): STRING,
@@ -69,7 +69,7 @@ _FROM_ARROW: Mapping[pa.DataType, DataType] = {
 
 
 def arrow_type(data_type: DataType) -> pa.DataType:
-    """The Arrow type that holds a Delta type's values."""
+    """The Arrow type for values of a Delta type."""
     match data_type:
         case Primitive():
             return _TO_ARROW[data_type]
@@ -96,7 +96,7 @@ def delta_schema(schema: pa.Schema, *, table: str) -> Struct:
     """The Delta schema for Arrow data.
 
     Raises:
-        UnsupportedDataTypeError: a type that Delta cannot hold, with the column.
+        UnsupportedDataTypeError: a type that Delta does not have, with the column.
     """
     return Struct(tuple(_delta_field(f, (f.name,), table) for f in schema))
 

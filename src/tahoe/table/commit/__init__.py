@@ -1,1 +1,1 @@
-"""One commit: the transaction, what it may go behind, and what follows it."""
+"""One commit: the transaction, its conflict check and rebase, and the post-commit hooks."""

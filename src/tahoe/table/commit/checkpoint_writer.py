@@ -1,7 +1,8 @@
-"""Writing checkpoints: all that a version consists of, in one file or in a few, so that readers need not replay the log.
+"""Writes checkpoints: the full state of a version in one or several files, so that readers need not replay the log.
 
-Protocol: "Checkpoints", "Checkpoint Specs", "Sidecar Files", "Last Checkpoint File". Files pass through memory some at a time, so that a
-checkpoint of a million takes little of it. A crash leaves files that no reader looks at, or a checkpoint without the hint that names it.
+Protocol: "Checkpoints", "Checkpoint Specs", "Sidecar Files", "Last Checkpoint File". Files are processed in batches, so that the checkpoint
+of a table with a million files needs little memory. A crash leaves files that no reader looks at, or a checkpoint without the hint that
+names it.
 """
 
 from __future__ import annotations
@@ -40,10 +41,10 @@ from tahoe.table.reading.snapshot import Snapshot, is_current
 
 TopLevel: TypeAlias = Literal["json", "parquet"]
 
-# Protocol: a sidecar is read whole, so that it should be of a bounded size; other writers put as many actions in one.
+# Protocol: a sidecar is read whole, so its size should be bounded. Other writers use the same limit.
 SIDECAR_FILES_MAX = 50_000
 
-# What is larger goes to a file of the system's on its way to the storage.
+# Larger content is buffered in a temporary file before it is put.
 _BUFFERED_BYTES_MAX = 16 << 20
 
 _TEXTS = pa.list_(pa.string())
@@ -74,14 +75,14 @@ _V2_ACTIONS = (*_V1_ACTIONS, "checkpointMetadata", "sidecar")
 
 
 def write_checkpoint(snapshot: Snapshot, *, top_level: TopLevel = "json", classic_name: bool = False) -> Checkpoint:
-    """Write the checkpoint of a version, by the table's `delta.checkpointPolicy`, and the hint that names it.
+    """Write the checkpoint of a version as `delta.checkpointPolicy` asks, and update the `_last_checkpoint` hint.
 
     Args:
-        top_level: the format of a V2 checkpoint's own file.
-        classic_name: give a V2 checkpoint the name of a classic one, so that readers that do not know V2 find the protocol in it.
+        top_level: the format of the top-level file of a V2 checkpoint.
+        classic_name: give a V2 checkpoint a classic name, so that readers that do not know V2 find the protocol in it.
 
     Raises:
-        DeltaLogError: the log has lost the commits that tell which files were removed lately.
+        DeltaLogError: the log has lost the commits that contain the recent removes.
         StorageUnavailableError, StorageRefusedError: nothing that a reader would take for a checkpoint was written.
     """
     return _Writer(snapshot).write(top_level, classic_name)
@@ -122,7 +123,7 @@ class _Writer:
         return setting(properties.CHECKPOINT_POLICY, snapshot.protocol, snapshot.properties, table=snapshot.url) == "v2"
 
     def _finish(self, key: str, actions: int, all_bytes: int) -> Checkpoint:
-        """The hint goes forward only: another writer's checkpoint may be newer by now."""
+        """Update the hint, unless the log has a newer checkpoint or hint of another writer."""
         snapshot = self.snapshot
         known = snapshot.log.last_checkpoint()
         newer = any(file.is_checkpoint for file in snapshot.log.list_files(snapshot.version + 1))
@@ -137,17 +138,17 @@ class _Writer:
         return Checkpoint(version=self.snapshot.version, files=(file,))
 
     def _is_there(self, key: str) -> bool:
-        """Whether the version has this checkpoint already: readers may have it open, so that it is not written anew unless it is broken."""
+        """Whether the version already has this checkpoint. Readers may have it open, so it is rewritten only if it is broken."""
         try:
             return self.snapshot.log.env.store.head(key) is not None and bool(read_few(self.snapshot.log.env.store, key))
         except CorruptCheckpointError:
             return False
 
     def _put(self, key: str, data: bytes | BinaryIO) -> None:
-        """Put what readers look for. The table may have been dropped, and another made in its place: then it is taken away again.
+        """Put a file that readers look for. If the table was dropped or recreated meanwhile, the file is deleted again.
 
         Raises:
-            MissingVersionError: the version is not there any more.
+            MissingVersionError: the version no longer exists.
         """
         snapshot, store = self.snapshot, self.snapshot.log.env.store
         gone = MissingVersionError(table=snapshot.url, version=snapshot.version, detail="it no longer exists, so it cannot be checkpointed")
@@ -159,7 +160,7 @@ class _Writer:
             raise gone
         try:
             store.put(key, data)
-        finally:  # it may have arrived though its answer was lost
+        finally:  # after an error too: the file may have been written
             elsewhere = self._stands_elsewhere(commit)
             if elsewhere:
                 store.delete(key)
@@ -167,8 +168,9 @@ class _Writer:
             raise gone
 
     def _stands_elsewhere(self, commit: LogFile) -> bool:
-        """Whether what was put is in another table's log, or alone where the table was. Where only older commits are gone, the version was
-        cleaned up, and may depend on its checkpoint.
+        """Whether the file was put into another table's log, or into the folder of a dropped table.
+
+        If only older commits are gone, metadata cleanup deleted the version's commit, and the version may depend on this checkpoint.
         """
         log = self.snapshot.log
         found = log.commit_file(commit.version)
@@ -178,7 +180,7 @@ class _Writer:
         return max(versions, default=commit.version) < commit.version or self._has_lost_its_files()
 
     def _has_lost_its_files(self) -> bool:
-        """Later commits do not prove that the table is there still: their writers may be late as well."""
+        """Whether a data file of the snapshot is missing. Later commits are no proof that the table still exists: they may be late too."""
         log = self.snapshot.log
         paths = self.snapshot.live.column("path")
         if not len(paths):
@@ -186,10 +188,10 @@ class _Writer:
         store, key = log.locate(resolve_path(paths[0].as_py(), log.url))
         return store.head(key) is None
 
-    # --- what it holds
+    # --- content
 
     def _txns(self) -> list[Txn]:
-        """Those that `delta.setTransactionRetentionDuration` does not let go."""
+        """The `txn` actions that `delta.setTransactionRetentionDuration` keeps."""
         retention = properties.TXN_RETENTION.get(self.snapshot.properties, table=self.snapshot.url)
         txns = list(self.snapshot.txns.values())
         if retention is None:
@@ -198,7 +200,7 @@ class _Writer:
         return [txn for txn in txns if txn.last_updated_ms is None or txn.last_updated_ms > oldest]
 
     def _files(self) -> Iterator[tuple[str, pa.StructArray]]:
-        """The live files, and the tombstones that have not expired, some at a time."""
+        """The live files and the unexpired tombstones, in batches."""
         for batch in self.snapshot.live.batches():
             yield "add", self._adds(batch)
         retention = properties.DELETED_FILE_RETENTION.get(self.snapshot.properties, table=self.snapshot.url)
@@ -206,7 +208,7 @@ class _Writer:
             yield "remove", removes
 
     def _adds(self, batch: pa.Table) -> pa.StructArray:
-        """Files as the checkpoint has them. That they are there changes nothing any more."""
+        """Live files as checkpoint rows; `dataChange` is false."""
         columns = {field: batch[name] for name, (_, field, _) in COLUMNS.items()}
         if columns["partitionValues"].null_count:  # another writer's checkpoint of a table without partitions
             columns["partitionValues"] = pa.chunked_array([pa.array([v or [] for v in columns["partitionValues"].to_pylist()], TEXT_MAP)])
@@ -231,7 +233,7 @@ class _Writer:
 
     @cached_property
     def _statistics_columns(self) -> dict[tuple[str, ...], DataType]:
-        """The columns that have statistics, by physical path."""
+        """The columns with statistics, by physical path."""
         snapshot = self.snapshot
         found = statistics_columns(
             snapshot.schema, snapshot.partition_columns, snapshot.properties, clustering=snapshot.clustering_columns, table=snapshot.url
@@ -266,10 +268,10 @@ class _Writer:
             fields.append(pa.field(STATS_PARSED, empty.type))
         return pa.struct(fields)
 
-    # --- into the storage
+    # --- storage
 
     def _put_sidecars(self) -> tuple[list[Sidecar], int]:
-        """Files in sidecars of a bounded size; and how many files that were."""
+        """Put the files in sidecars of bounded size. Returns the sidecars and the number of files."""
         env, found, rows = self.snapshot.log.env, [], 0
         for chunk in _bounded(self._files(), SIDECAR_FILES_MAX):
             name = f"{env.new_id()}.parquet"
@@ -281,9 +283,9 @@ class _Writer:
     def _put_parquet(
         self, key: str, names: Sequence[str], actions: Sequence[Action], files: Iterable[tuple[str, pa.StructArray]]
     ) -> tuple[int, int]:
-        """Put a Parquet file with a column for each kind of action; returns its size in bytes, and how many files are in it.
+        """Put a Parquet file with a column for each kind of action. Returns its size in bytes and the number of files in it.
 
-        The reference looks for the columns of files even where all of them are in sidecars.
+        The columns of files are always present: the reference expects them even if all files are in sidecars.
         """
         schema = pa.schema([*((name, _SCHEMAS[name]) for name in names), ("remove", _SCHEMAS["remove"]), ("add", self._add_type)])
         codec = arrow_codec(self.snapshot.properties, table=self.snapshot.url)
@@ -303,7 +305,7 @@ class _Writer:
         return size_bytes, rows
 
 
-# Columns in which the same values come again and again. The texts of paths and statistics are all different.
+# Columns with many repeated values. Paths and statistics hardly repeat.
 _REPEATED = [
     "add.partitionValues.key_value.key",
     "add.partitionValues.key_value.value",
@@ -319,7 +321,7 @@ def _ms(duration: Any) -> int:
 
 
 def _row(action: Action) -> dict[str, Any]:
-    """An action as Arrow takes it: maps are lists of pairs."""
+    """An action as Arrow expects it: maps are lists of pairs."""
     (name,), (body,) = zip(*action_to_json(action).items(), strict=True)
     if name == "metaData":
         body = {**body, "configuration": list(body["configuration"].items())}
@@ -330,7 +332,7 @@ def _row(action: Action) -> dict[str, Any]:
 
 
 def _bounded(files: Iterator[tuple[str, pa.StructArray]], rows_max: int) -> Iterator[list[tuple[str, pa.StructArray]]]:
-    """Batches together, as many as do not hold more rows than that."""
+    """Group batches into chunks of at most `rows_max` rows."""
     chunk: list[tuple[str, pa.StructArray]] = []
     for name, array in files:
         if chunk and sum(len(a) for _, a in chunk) + len(array) > rows_max:
@@ -345,7 +347,7 @@ def _bounded(files: Iterator[tuple[str, pa.StructArray]], rows_max: int) -> Iter
 
 
 def _unexpired(snapshot: Snapshot, cutoff_ms: int) -> Iterator[pa.StructArray]:
-    """The files that were removed after a time, and are in no version since. VACUUM goes by them."""
+    """The tombstones of files removed after the cutoff and not added again. VACUUM needs them."""
     log = snapshot.log
     checkpoint, commits = log.from_segment(snapshot.version, partial(_checkpoint_and_commits, log))
     seen: set[FileKey] = set()
@@ -364,14 +366,14 @@ def _unexpired(snapshot: Snapshot, cutoff_ms: int) -> Iterator[pa.StructArray]:
 
 
 def _checkpoint_and_commits(log: Log, segment: Segment) -> tuple[Checkpoint | None, list[list[Action]]]:
-    """The checkpoint of a version, which can be read, and what came after it, oldest first."""
+    """The checkpoint of a version, which is verified to be readable, and the commits after it, oldest first."""
     if segment.checkpoint is not None:
         read_checkpoint(log.env.store, segment.checkpoint)
     return segment.checkpoint, [log.read(file) for file in segment.deltas]
 
 
 def _later(removes: pa.StructArray, cutoff_ms: int) -> Iterator[pa.StructArray]:
-    """Those after a time, if there are any; one without a time is as old as can be."""
+    """The removes after the cutoff, if there are any. A remove without a time counts as expired."""
     kept = removes.filter(pc.greater(pc.fill_null(removes.field("deletionTimestamp"), 0), cutoff_ms))
     if len(kept):
         yield kept

@@ -1,9 +1,9 @@
-"""That a commit goes on from the log on which its work was planned.
+"""Checks that a commit continues the log on which its work was planned.
 
-Protocol: "Creation of New Log Entries", "Metadata Cleanup". Put-if-absent protects only versions that are there. Where metadata cleanup has
-deleted commits, or the table was dropped and made anew, a late writer could still create one: a version that nobody reads, or one in the
-log of another table. So a writer looks for its base before it puts a version, and for the version before it afterwards. A look before alone
-would leave a moment in which either can happen.
+Protocol: "Creation of New Log Entries", "Metadata Cleanup". Put-if-absent protects only versions that exist. If metadata cleanup has
+deleted commits, or the table was dropped and recreated, a late writer could still create an old version: one that nobody reads, or one in
+the log of another table. So a writer checks its base before it puts a version, and checks the preceding version afterwards. Checking only
+before the put would leave a race.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from tahoe.protocol.log_files import Kind, LogFile
 from tahoe.table.log.delta_log import Log
 from tahoe.table.reading.snapshot import Snapshot, is_current
 
-# A look that the storage does not answer is repeated: the version is there, and whoever put it waits to hear of it.
+# A check that the storage does not answer is repeated: the version is already put, and its writer waits for the outcome.
 LOOKS_MAX = 3
 _PAUSE_SECONDS = 0.1
 
 
 class StandsElsewhere(Exception):
-    """A version was put, and nobody can say whether the table has it."""
+    """A version was put, and it is unknown whether it belongs to the table."""
 
 
 def check_base(log: Log, base: Snapshot | None) -> None:
-    """Before a version is put: what the work was planned on is still the table.
+    """Before the put: check that the base is still part of the table.
 
     Args:
-        base: None where there was no table.
+        base: None if there was no table.
 
     Raises:
         ConcurrentWriteException, MetadataChangedException: it is not.
@@ -45,16 +45,18 @@ def check_base(log: Log, base: Snapshot | None) -> None:
 def check_follows(
     log: Log, version: int, data: bytes, *, base: Snapshot | None, winner: LogFile | None, won: Sequence[Action] = ()
 ) -> None:
-    """After a version was put: the one before is there, and is the one that it was put behind. Otherwise it is taken away again.
+    """After the put: check that the preceding version still exists and is the one that this commit was planned behind.
+
+    If it is not, the version that was put is deleted.
 
     Args:
-        data: of the version that was put.
-        winner: the commit that it was put behind, as the storage had it; None where that is the base.
+        data: the bytes of the version that was put.
+        winner: the preceding commit as the storage listed it; None if it is the base.
         won: the actions of that commit.
 
     Raises:
-        ConcurrentWriteException, MetadataChangedException: it was not; nothing of it is left.
-        StandsElsewhere: it was not, and may have been read; or the storage does not answer.
+        ConcurrentWriteException, MetadataChangedException: the check failed, and the version was deleted.
+        StandsElsewhere: the check failed, and others may have read the version; or the storage does not answer.
     """
     for attempt in range(1, LOOKS_MAX + 1):
         try:
@@ -83,7 +85,7 @@ def _follows(log: Log, version: int, base: Snapshot | None, winner: LogFile | No
 
 
 def _says(log: Log, file: LogFile, actions: Sequence[Action]) -> bool:
-    """Whether a commit is one that is known, though the storage tells it differently: tables are copied, restored and moved."""
+    """Whether a commit has these actions although its identity in the storage differs, because the table was copied, restored or moved."""
     try:
         return log.read(file) == list(actions)
     except DeltaLogError:
@@ -91,17 +93,17 @@ def _says(log: Log, file: LogFile, actions: Sequence[Action]) -> bool:
 
 
 def _taken_away(log: Log, version: int, data: bytes) -> DeltaConcurrentModificationException:
-    """The conflict, once the version that was put in vain is deleted.
+    """Delete the version that was put, and return the conflict.
 
     Raises:
-        StandsElsewhere: others may have read it already, so that it must stay.
+        StandsElsewhere: others may have read the version already, so it must stay.
     """
     if version and log.commit_file(version - 1) is not None:
         raise StandsElsewhere(f"the table was dropped and recreated while version {version} was written: check the log of the new table")
     commits = [file for file in log.list_files(version) if file.kind is Kind.COMMIT]
     mine = next((file for file in commits if file.version == version), None)
     newer = [file for file in commits if file.version > version]
-    # Cleanup leaves the commit of a newer checkpoint. One that is older than ours was there when ours was put, so that the gap was too.
+    # Cleanup keeps the commit of a newer checkpoint. If that commit is older than ours, it existed when ours was put, and so did the gap.
     if newer and (mine is None or mine.modified_ms <= newer[0].modified_ms):
         raise StandsElsewhere(f"the log up to version {newer[0].version} was cleaned up while version {version} was written")
     conflict = _conflict(log, version - 1, _versions(newer))
@@ -115,12 +117,12 @@ def _taken_away(log: Log, version: int, data: bytes) -> DeltaConcurrentModificat
 
 
 def gone(log: Log, version: int) -> DeltaConcurrentModificationException:
-    """The conflict of a writer that needs a version which is not in the log any more, or is another one now."""
+    """The conflict of a writer whose version is no longer in the log or was replaced by another commit."""
     return _conflict(log, version, _versions(log.list_files(max(version, 0))))
 
 
 def _conflict(log: Log, version: int, found: Sequence[int]) -> DeltaConcurrentModificationException:
-    """The base of a write is not `version` any more; `found` are the versions that the log has from there on."""
+    """The conflict of a writer whose base is no longer `version`; `found` are the versions that the log has from there on."""
     if found and version not in found:
         cleaned = f"version {version}, on which this write is based, was deleted by metadata cleanup"
         return ConcurrentWriteException(

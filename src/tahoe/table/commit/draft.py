@@ -1,7 +1,7 @@
-"""A commit while it is put together, whoever writes it: what it adds, removes and deletes by row, and how its files are deleted again.
+"""A commit in preparation: files to add and remove, rows to delete, and how to delete the files of a failed write.
 
-Protocol: "Actions", "Writer Requirements for Deletion Vectors". Every writer fills a draft; here alone it becomes a transaction, and here
-alone is decided what happens to its files where the transaction fails.
+Protocol: "Actions", "Writer Requirements for Deletion Vectors". Every writer fills a draft. Only this module makes a transaction from a
+draft, and only this module decides whether the draft's files are deleted if the transaction fails.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _logger = logging.getLogger("tahoe")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperationInfo:
-    """What the history says of a commit."""
+    """What the history records about a commit."""
 
     operation: str
     parameters: Mapping[str, Any] = field(default_factory=dict)
@@ -38,7 +38,7 @@ class OperationInfo:
 
 
 class _PutWatch(Watch):
-    """Notes that a commit was put, or might have been."""
+    """Notes that a commit was put or may have been put."""
 
     def __init__(self, watch: Watch) -> None:
         self._watch = watch
@@ -54,19 +54,19 @@ class _PutWatch(Watch):
 
 @dataclass(kw_only=True)
 class Draft:
-    """A commit that is being put together. As a context manager it deletes what was written for it where the block fails.
+    """A commit in preparation. As a context manager it deletes the files written for it if the block fails.
 
     Attributes:
-        base: the snapshot that the work is based on; None for a table that was not there.
-        protocol, metadata: the table's once this is committed.
-        txn: the application and version by which this very write is known again.
-        txns: further versions of applications that it records.
-        domains: that it sets or removes, by name.
-        adds, change_files: that were written for it.
-        removed: files that go with all of their rows, by canonical path.
-        deleted: rows that go, by the canonical path of their file.
+        base: the snapshot that the work is based on; None if there was no table.
+        protocol, metadata: those of the table after the commit.
+        txn: application id and version that identify this write.
+        txns: further application versions that the commit records.
+        domains: the domains that the commit sets or removes, by name.
+        adds, change_files: the files that were written for the commit.
+        removed: files that are removed with all their rows, by canonical path.
+        deleted: rows to delete, by the canonical path of their file.
         reads, is_exact, is_alone: see `Intent`.
-        data_change: whether the table's rows are others afterwards.
+        data_change: whether the commit changes the table's rows.
     """
 
     log: Log
@@ -94,40 +94,40 @@ class Draft:
         if error is not None:
             self.discard()
 
-    # --- what it does to files
+    # --- changes of files
 
     def on_discard(self, delete_files: Callable[[], None]) -> None:
-        """Remember how files that were written for it are deleted, should it not be committed."""
+        """Register a function that deletes files written for this draft. It is called if the draft is not committed."""
         self._discards.append(delete_files)
 
     def remove(self, files: Iterable[Add]) -> None:
-        """Remove files with all of their rows."""
+        """Remove files with all their rows."""
         self.removed |= {self.log.canonical(file.path): file for file in files}
 
     def delete_rows(self, deletions: Iterable[RowDeletion]) -> None:
-        """Delete rows of files. Without deletion vectors the files go, and whoever fills the draft adds their other rows."""
+        """Delete rows of files. Without deletion vectors the files are removed, and the caller adds their remaining rows."""
         self.deleted |= {self.log.canonical(deletion.file.path): deletion for deletion in deletions}
 
     @property
     def has_vectors(self) -> bool:
-        """Whether rows are deleted through deletion vectors; else their files are written again without them."""
+        """Whether rows are deleted through deletion vectors; otherwise their files are rewritten."""
         return setting(ENABLE_DELETION_VECTORS, self.protocol, self.metadata.configuration, table=self.log.url)
 
     @property
     def by_vector(self) -> dict[str, RowDeletion]:
-        """The rows that go through deletion vectors."""
+        """The rows to delete through deletion vectors."""
         return {path: deletion for path, deletion in self.deleted.items() if path not in self.removed} if self.has_vectors else {}
 
     @property
     def removed_files(self) -> dict[str, Add]:
-        """The files that go: as such, or since rows of theirs go and there are no deletion vectors."""
+        """The files that the commit removes: whole files and, without deletion vectors, files that contain deleted rows."""
         return self.removed if self.has_vectors else {**{path: deletion.file for path, deletion in self.deleted.items()}, **self.removed}
 
-    # --- the end
+    # --- commit or discard
 
     @property
     def is_recorded(self) -> bool:
-        """Whether this very write was committed before."""
+        """Whether the base has recorded this write's `txn` already."""
         return self.base is not None and self.base.has_recorded(self.txn)
 
     @property
@@ -137,14 +137,14 @@ class Draft:
         return is_as_before and not (self._recorded() or self.domains or self.adds or self.change_files or self.removed or self.deleted)
 
     def commit(self, info: OperationInfo) -> int | None:
-        """Commit it. What was written for it is deleted where it certainly was not committed.
+        """Commit the draft. Its files are deleted if it is certain that it was not committed.
 
         Returns:
-            the version that was made; None where this very write is recorded by now.
+            the version that was committed; None if this write's `txn` is already recorded.
 
         Raises:
-            DeltaConcurrentModificationException: another writer was first, and it matters; nothing was committed.
-            CommitOutcomeUnknownError: the storage would not tell whether the commit arrived; the files stay.
+            DeltaConcurrentModificationException: a winner conflicts; nothing was committed.
+            CommitOutcomeUnknownError: the storage did not tell whether the commit was written; the files stay.
         """
         if self.is_recorded:
             self.discard()
@@ -156,15 +156,15 @@ class Draft:
             self.discard()
             return None
         except BaseException as error:
-            # Any that is none of ours may come after the commit, when readers already count on the files.
+            # An error that is not a DeltaError may occur after the commit, when readers already need the files.
             self._may_be_put = isinstance(error, CommitOutcomeUnknownError) or (watch.has_put and not isinstance(error, DeltaError))
             self.discard()
             raise
-        self._discards.clear()  # the table counts on them now, whatever comes
+        self._discards.clear()  # committed: the files now belong to the table
         return version
 
     def discard(self) -> None:
-        """Delete what was written for it, unless it may be committed. What cannot be deleted stays: no version names it."""
+        """Delete the files written for this draft, unless it may be committed. Files that cannot be deleted stay, unreferenced."""
         while self._discards and not self._may_be_put:
             try:
                 self._discards.pop()()

@@ -1,7 +1,7 @@
-"""What a log needs after commits: version checksums, checkpoints, compacted files, and an end of what has expired.
+"""Work on the log after a commit: version checksums, checkpoints, compacted log files, log cleanup.
 
-Protocol: "Version Checksum File", "Checkpoints", "Log Compaction Files", "Metadata Cleanup". None of it changes what the table holds, so
-that it may fail or be cut short at any point; what is deleted is only what a checkpoint that was read again makes superfluous.
+Protocol: "Version Checksum File", "Checkpoints", "Log Compaction Files", "Metadata Cleanup". None of these changes the table's rows, so
+each may fail or be interrupted at any point. Cleanup deletes files only after it has read the checkpoint that replaces them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tahoe.table.reading.snapshot_state import in_commit_timestamps_enabled
 
 _logger = logging.getLogger("tahoe")
 
-# Version checksums list what is few, so that a small table can be opened from one file.
+# Version checksums list files, transactions and domains if there are few, so that a small table can be opened from one file.
 CHECKSUM_FILES_MAX = 50
 CHECKSUM_TXNS_MAX = 100
 CHECKSUM_DOMAINS_MAX = 10
@@ -39,7 +39,7 @@ _DAY_MS = 86_400_000
 
 
 def _is_there_still(log: Log, version: int) -> bool:
-    """Whether a log has a version, so that a failure to write beside it is worth a warning: tables in temporary folders go right away."""
+    """Whether the log still has a version. If not, a failed hook is not worth a warning: tables in temporary folders are deleted early."""
     try:
         return log.commit_file(version) is not None
     except DeltaError:
@@ -47,12 +47,12 @@ def _is_there_still(log: Log, version: int) -> bool:
 
 
 def after_commit(log: Log, base: Snapshot | None, version: int, actions: Sequence[Action], size_bytes: int) -> None:
-    """What a new version asks for, outside the writer's way. Whatever goes wrong here goes to the log of the program only.
+    """Run the post-commit hooks of a new version in the background. Errors are only logged.
 
     Args:
         base: the snapshot that the writer began with.
-        actions: of the commit, which need not be read again.
-        size_bytes: of the commit, by which it is known again: the table may have been dropped and made anew meanwhile.
+        actions: the actions of the commit, so that it need not be read again.
+        size_bytes: the size of the commit file. It identifies the commit, because the table may have been dropped and recreated meanwhile.
     """
 
     def work() -> None:
@@ -70,7 +70,7 @@ def after_commit(log: Log, base: Snapshot | None, version: int, actions: Sequenc
 def _after_commit(log: Log, base: Snapshot | None, version: int, actions: Sequence[Action], size_bytes: int) -> None:
     commit = log.commit_file(version)
     if commit is None or commit.size_bytes != size_bytes or (base is not None and not is_current(base)):
-        return  # not the table of then
+        return  # the table was dropped or recreated
     snapshot = _snapshot_after(log, base, commit, actions)
     write_checksum(snapshot, next(a for a in actions if isinstance(a, CommitInfo)))
     if version and version % properties.CHECKPOINT_INTERVAL.get(snapshot.properties, table=log.url) == 0:
@@ -99,7 +99,7 @@ def write_checksum(snapshot: Snapshot, info: CommitInfo) -> None:
 
 
 def checksum_of(snapshot: Snapshot, info: CommitInfo) -> VersionChecksum:
-    """What a version adds up to; `info` is its commit's."""
+    """The totals of a version; `info` is the `commitInfo` of its commit."""
     live = snapshot.live
     vectors = live.column("deletion_vector")
     deleted = sum(pc.sum(chunk.field("cardinality").filter(chunk.is_valid())).as_py() or 0 for chunk in vectors.chunks)
@@ -120,8 +120,8 @@ def checksum_of(snapshot: Snapshot, info: CommitInfo) -> VersionChecksum:
 
 
 def _can_be_listed(live: LiveFiles) -> bool:
-    """Few files, all that is known of which is in the columns that are listed: a checkpoint may have statistics as `stats_parsed` alone."""
-    if len(live) > CHECKSUM_FILES_MAX:  # the statistics of many files must not be read for each commit
+    """Whether there are few files, and none of them has its statistics only in a checkpoint's `stats_parsed`."""
+    if len(live) > CHECKSUM_FILES_MAX:  # reading the statistics of many files after each commit would be slow
         return False
     return not live.lacks_texts()
 
@@ -130,11 +130,11 @@ def _can_be_listed(live: LiveFiles) -> bool:
 
 
 def compact_log(log: Log, start: int, end: int) -> LogFile:
-    """Write what the commits from `start` to `end` add up to as one file, which readers take in their place.
+    """Write a compacted log file for the commits `start` to `end`. Readers use it instead of these commits.
 
     Raises:
-        InvalidOptionError: that is no range.
-        MissingVersionError: the log has not all of these commits.
+        InvalidOptionError: `start` and `end` are not a range.
+        MissingVersionError: the log lacks some of these commits.
     """
     if not 0 <= start < end:
         raise InvalidOptionError(
@@ -148,14 +148,17 @@ def compact_log(log: Log, start: int, end: int) -> LogFile:
     file = log_files.parse_name(name)
     assert file is not None
     found = log.commit_file(end)
-    if last is None or found is None or found.identity != last.identity:  # the table was made anew meanwhile
+    if last is None or found is None or found.identity != last.identity:  # the table was recreated meanwhile
         log.env.store.delete(file.key)
         raise CommitGoneError(table=log.url, version=end, detail=f"{log_files.commit_name(end)} disappeared while it was read")
     return file
 
 
 def _reconciled(log: Log, commits: Iterable[Iterable[Action]]) -> list[Action]:
-    """The last word of the commits on all they speak of. What is gone stays as a tombstone: older files may have it."""
+    """The newest protocol and metadata, and the newest action of each file, domain and application.
+
+    Tombstones are kept, because older log files may have the add.
+    """
     last: dict[tuple[str, str | FileKey], Action] = {}
     for actions in commits:
         for action in actions:
@@ -173,16 +176,16 @@ def _reconciled(log: Log, commits: Iterable[Iterable[Action]]) -> list[Action]:
     return list(last.values())
 
 
-# --- what has expired
+# --- log cleanup
 
 
 def clean_log(snapshot: Snapshot, retention: timedelta | None = None) -> list[str]:
-    """Delete the commits and checkpoints that `delta.logRetentionDuration` lets go, and sidecars that no checkpoint names any more.
+    """Delete the commits and checkpoints past `delta.logRetentionDuration`, and sidecars that no checkpoint refers to.
 
-    Every version since the last one before the cutoff stays readable. Where nothing could be kept safe, nothing is deleted.
+    Every version from the last one before the cutoff on stays readable. If no checkpoint can be kept for it, nothing is deleted.
 
     Args:
-        retention: how old a version must be, to the minute; the table's, which goes by whole days, if None.
+        retention: the minimum age of an expired version. None uses the table's retention, with the cutoff moved back to midnight (UTC).
 
     Returns:
         the keys of the files that were deleted.
@@ -203,7 +206,7 @@ def clean_log(snapshot: Snapshot, retention: timedelta | None = None) -> list[st
 
 
 def _delete_if_same(log: Log, file: LogFile) -> str | None:
-    """Delete a file that is the one that was listed: a table that was made anew since then has files of the same names. Returns its key."""
+    """Delete a file if it is still the one that was listed: a table recreated since then has files of the same names. Returns its key."""
     found = log.env.store.head(file.key)
     if found is None or found.identity != file.identity:
         return None
@@ -220,7 +223,7 @@ def _cutoff_ms(snapshot: Snapshot, retention: timedelta | None) -> int:
 
 
 def _expired(snapshot: Snapshot, cutoff_ms: int) -> tuple[Checkpoint | None, list[LogFile]]:
-    """The checkpoint that is kept, and the files that are not."""
+    """The checkpoint to keep, and the expired files."""
     log = snapshot.log
     line = timeline(snapshot)
     before = bisect_right(range(len(line.commits)), cutoff_ms, key=line.timestamp_ms)
@@ -244,7 +247,7 @@ def _has_classic_name(files: Iterable[LogFile], expired: Iterable[LogFile]) -> b
 
 
 def _staged_commits(log: Log, version: int) -> list[str]:
-    """Protocol: "delete all the staged commit files having version <=" the checkpoint's that is kept."""
+    """Protocol: "delete all the staged commit files having version <=" that of the checkpoint to keep."""
     return [
         info.key
         for info in log.env.store.list_from(log_files.STAGED_FOLDER)
@@ -258,10 +261,10 @@ def _staged_version(key: str) -> int | None:
 
 
 def _unused_sidecars(log: Log) -> list[str]:
-    """Sidecars of the day before yesterday or older that no checkpoint names; none where a checkpoint cannot be read.
+    """Sidecars from before yesterday that no checkpoint refers to; none if a checkpoint cannot be read.
 
-    A writer puts sidecars before the checkpoint that names them. How old they are goes by the storage's clock, as far as the log shows it:
-    the cleaner's may be ahead of it.
+    A writer puts sidecars before the checkpoint that refers to them. Their age is measured by the storage's clock, as far as the log shows
+    it: the local clock may be ahead.
     """
     store, files = log.env.store, log.list_files()
     sidecars = list(store.list_from(log_files.SIDECAR_FOLDER))

@@ -22,7 +22,7 @@ from tahoe.table.log.delta_log import Log
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowDeletion:
-    """Rows of one live file that are to be deleted; `file` is its newest action."""
+    """Rows to delete from one live file; `file` is the file's newest action."""
 
     file: Add
     rows: RowIndexes
@@ -30,10 +30,10 @@ class RowDeletion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenDeletions:
-    """Row deletions as actions: a remove for each file, and an add of it with its new vector unless no row is left.
+    """Row deletions as actions: a remove for each file, and an add with the new vector if the file still has rows.
 
     Attributes:
-        keys: the vector files that were written.
+        keys: the deletion vector files that were written.
     """
 
     actions: tuple[Action, ...] = ()
@@ -44,10 +44,10 @@ def write_deletions(log: Log, deletions: Iterable[RowDeletion], version: int) ->
     """Write the new deletion vectors of files.
 
     Args:
-        version: that the files are read at, for errors.
+        version: the version that the files are read at, for errors.
 
     Raises:
-        DeletionVectorError, DataFileMissingError: a file, or the vector that it has, cannot be read.
+        DeletionVectorError, DataFileMissingError: a file or its present vector cannot be read.
     """
     now_ms = log.env.clock_ms()
     wanted = list(deletions)
@@ -64,7 +64,7 @@ def write_deletions(log: Log, deletions: Iterable[RowDeletion], version: int) ->
 
 
 def num_records(log: Log, file: Add, version: int) -> int:
-    """The physical number of rows, by the statistics or else by the file itself."""
+    """The physical number of rows, from the statistics or else from the file's footer."""
     known = num_records_of(file.stats)
     if known is not None:
         return known
@@ -78,13 +78,13 @@ def num_records(log: Log, file: Add, version: int) -> int:
 
 
 def alive_records(file: Add) -> int | None:
-    """How many rows of a file are left, where its statistics tell."""
+    """How many rows of a file are not deleted; None if its statistics have no row count."""
     total, vector = num_records_of(file.stats), file.deletion_vector
     return None if total is None else total - (vector.cardinality if vector else 0)
 
 
 def rebased(deletions: Mapping[str, RowDeletion], actions: Iterable[Action], canonical: Callable[[str], str]) -> Mapping[str, RowDeletion]:
-    """Row deletions, rebased onto the adds that a winning commit has for their files."""
+    """Rebase row deletions onto the adds that a winning commit has for their files."""
     newer = {path: a for a in actions if isinstance(a, Add) and (path := canonical(a.path)) in deletions}
     if not newer:
         return deletions

@@ -1,7 +1,7 @@
-"""One attempt to change a table: what was read, what is done, and the commit.
+"""One attempt to change a table: what it read, its actions, and the commit.
 
-Paper §3.2: read a snapshot, write data files, put the next log entry if absent; where another writer was first, check whether it
-matters and try the version after it.
+Paper §3.2: read a snapshot, write data files, put the next log entry if absent. If another writer won the version, check for a conflict and
+try the next version.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from tahoe.table.log.delta_log import Log
 from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.reading.snapshot_state import ENABLEMENT, in_commit_timestamps_enabled
 
-# Each lost attempt means that another writer got through, so many of them in a row mean a very busy table, not a fault.
+# Each lost attempt means that another writer committed. So many in a row mean a very busy table, not a fault.
 COMMIT_ATTEMPTS_MAX = 1000
 _BACKOFF_SECONDS_MAX = 1.0
 _BACKOFF_SECONDS = 0.01
@@ -47,19 +47,19 @@ _BACKOFF_SECONDS = 0.01
 
 @dataclass(frozen=True, kw_only=True)
 class Transaction:
-    """Everything about a commit but its version.
+    """A commit, except for its version.
 
     Attributes:
-        base: the snapshot that the work is based on; None for a table that was not there.
-        intent: what the conflict check must know of it.
-        actions: all but the `commitInfo` and what `deletions` come to.
-        deletions: rows to be deleted through vectors, by the canonical paths of their files.
+        base: the snapshot that the work is based on; None if there was no table.
+        intent: the input of the conflict check.
+        actions: all actions except `commitInfo` and those that result from `deletions`.
+        deletions: rows to delete through deletion vectors, by the canonical paths of their files.
         operation, parameters, metrics, user_metadata, engine: for the table's history.
-        once: the application whose write this is: where a winner has recorded it, nothing need be committed.
-        txn_id: by which the commit is known again; given when it is committed.
-        behind: the newest winner that was let go first; None for the first attempt.
-        behind_file: its commit as the storage had it.
-        row_id_high_water_mark: the highest row id that is given away before this commit; None for what the base says.
+        once: the application id of this write's `txn`; if a winner has recorded the same or a later version of it, nothing is committed.
+        txn_id: identifies the commit; assigned by `commit`.
+        behind: the newest winner that this transaction was rebased onto; None on the first attempt.
+        behind_file: the commit file of `behind` as the storage listed it.
+        row_id_high_water_mark: the highest row id that is assigned before this commit; None if the base's value applies.
     """
 
     log: Log
@@ -83,18 +83,17 @@ class Transaction:
         return -1 if self.base is None else self.base.version
 
     def commit(self) -> int:
-        """Make the next version, or the one after the winners that do not matter.
+        """Commit the next version; after a lost attempt, rebase behind the winners unless one of them conflicts.
 
         Returns:
-            the version that was made.
+            the version that was committed.
 
         Raises:
-            WriteAlreadyRecordedError: a winner recorded this write's `txn`, or a later one: nothing need be committed.
-            DeltaConcurrentModificationException: a winner did something that matters, or the base is not the table's any more; nothing was
-                committed.
-            InvalidCommitError: a winner broke a rule that this commit would have to build on.
-            CommitOutcomeUnknownError: the storage would not tell whether the commit arrived.
-            CommitAttemptsExceededError: too many others were faster.
+            WriteAlreadyRecordedError: a winner recorded this write's `txn`, or a later one: there is nothing to commit.
+            DeltaConcurrentModificationException: a winner conflicts, or the base is no longer part of the table; nothing was committed.
+            InvalidCommitError: a winner broke a rule that this commit depends on.
+            CommitOutcomeUnknownError: the storage did not tell whether the commit was written.
+            CommitAttemptsExceededError: other writers won every attempt.
         """
         mine = replace(self, txn_id=self.log.env.new_id())
         written = write_deletions(self.log, self.deletions.values(), self.read_version)
@@ -121,7 +120,7 @@ class Transaction:
         return (self.read_version if self.behind is None else self.behind.version) + 1
 
     def _put(self, version: int, written: WrittenDeletions) -> bool:
-        """Try to make a version; False where another writer has it."""
+        """Try to put a version; False if another writer has put it."""
         env = self.log.env
         actions = self._stamped(version, [*self.actions, *written.actions])
         check_commit(actions, self.log.canonical, table=self.log.url, file=log_files.commit_name(version))
@@ -154,7 +153,7 @@ class Transaction:
 
     @cached_property
     def isolation(self) -> Isolation:
-        """By `delta.isolationLevel`; a commit that only moves rows need not know what others add."""
+        """`delta.isolationLevel`; `SnapshotIsolation` for a commit that only rearranges data, because concurrent adds do not affect it."""
         files = [a for a in self.actions if isinstance(a, Add | Remove)]
         changes = bool(self.deletions) or any(a.data_change for a in files) or any(isinstance(a, Metadata | Protocol) for a in self.actions)
         if not changes and (files or self.intent.reads is None):
@@ -164,7 +163,7 @@ class Transaction:
 
     @cached_property
     def _whole_intent(self) -> Intent:
-        """What was read, with what the actions themselves tell."""
+        """The intent, completed with what follows from the actions."""
         return replace(
             self.intent,
             isolation=self.isolation,
@@ -175,12 +174,12 @@ class Transaction:
             minted=() if self.base is None else moved_high_water_marks(self.base.metadata, self._found(Metadata)),
         )
 
-    # --- going behind winners
+    # --- rebasing onto winners
 
     def _rebased(self) -> Transaction:
-        """The same behind every commit that is there by now, all of which were checked.
+        """This transaction, rebased onto all commits that exist by now; each of them is checked for conflicts.
 
-        A listing may be late to show the winner, so each version is read by its name and none is passed over unread.
+        A listing may not show the newest winner yet. So each version is read by its name, and none is skipped.
         """
         lost = self._next_version
         newest = max([lost, *(f.version for f in self.log.list_files(lost) if f.kind is log_files.Kind.COMMIT)])
@@ -194,7 +193,7 @@ class Transaction:
     def _winner(self, version: int) -> Winner:
         """
         Raises:
-            ConcurrentWriteException, MetadataChangedException: its commit is gone, so that nobody can tell whether it mattered.
+            ConcurrentWriteException, MetadataChangedException: the winner's commit is gone, so conflicts cannot be checked.
         """
         try:
             return Winner(version=version, actions=tuple(self.log.read_version(version)))
@@ -217,7 +216,7 @@ class Transaction:
         )
 
     def _check_not_recorded(self, winner: Winner) -> None:
-        """Protocol: "Transaction Identifiers". An application's write may have been sent twice, and the other one was first."""
+        """Protocol: "Transaction Identifiers". The application may have sent this write twice, and the other attempt may have won."""
         mine = {action.app_id: action.version for action in self.actions if isinstance(action, Txn) and action.app_id == self.once}
         for action in winner.actions:
             if isinstance(action, Txn) and action.app_id in mine and action.version >= mine[action.app_id]:
@@ -226,7 +225,7 @@ class Transaction:
                 )
                 raise WriteAlreadyRecordedError(table=self.log.url, winner=str(winner), detail=detail)
 
-    # --- stamps: what depends on the version, and on the one before
+    # --- values that depend on the version and on its predecessor
 
     def _stamped(self, version: int, actions: Sequence[Action]) -> list[Action]:
         return self._with_timestamp(version, self._with_row_ids(version, actions))
@@ -242,13 +241,15 @@ class Transaction:
         return with_row_ids(actions, highest, version, lambda file: num_records(self.log, file, version))
 
     def _found(self, kind: type[Any]) -> Any:
-        """The table's protocol or metadata once this is committed."""
+        """The table's protocol or metadata after this commit."""
         known = None if self.base is None else self.base.protocol if kind is Protocol else self.base.metadata
         return next((a for a in self.actions if isinstance(a, kind)), known)
 
     def _with_timestamp(self, version: int, actions: Sequence[Action]) -> list[Action]:
-        """Protocol: "Writer Requirements for In-Commit Timestamps". Where the feature is switched on after the table was made, the
-        properties tell since when; where it is switched off, they go.
+        """Protocol: "Writer Requirements for In-Commit Timestamps".
+
+        If this commit enables the feature on an existing table, the properties record the version and time. If it disables the feature,
+        these properties are removed.
         """
         now_ms = self.log.env.clock_ms()
         protocol, metadata = self._found(Protocol), self._found(Metadata)
@@ -260,10 +261,10 @@ class Transaction:
         return [info, *(self._with_enablement(a, version, stamp_ms) if isinstance(a, Metadata) else a for a in actions)]
 
     def _timestamp_before(self) -> int:
-        """The time of the commit that this one is put behind; before the first there is none.
+        """The time of the preceding commit; -1 if there is none.
 
         Raises:
-            InvalidCommitError: its writer left out the timestamp that the table asks for.
+            InvalidCommitError: the preceding commit lacks the in-commit timestamp that the table requires.
         """
         if self.behind is None:
             return -1 if self.base is None else self.base.timestamp_ms
@@ -288,7 +289,7 @@ class Transaction:
             since = dict(zip(ENABLEMENT, (str(version), str(stamp_ms)), strict=True))
         return replace(metadata, configuration={**configuration, **since})
 
-    # --- what is recorded
+    # --- commitInfo
 
     def _commit_info(self, timestamp_ms: int, in_commit_timestamp_ms: int | None = None) -> CommitInfo:
         fields = {
@@ -307,7 +308,7 @@ class Transaction:
         return CommitInfo({name: value for name, value in fields.items() if value is not None})
 
     def _is_blind_append(self) -> bool:
-        """Only files added, and nothing read to know which."""
+        """Whether the commit only adds files, and read nothing of the table."""
         files = [a for a in self.actions if isinstance(a, Add | Remove)]
         is_append = bool(files) and all(isinstance(a, Add) and a.data_change for a in files)
         return is_append and self.intent.reads is None and not self.deletions
@@ -318,5 +319,5 @@ def _without_enablement(metadata: Metadata) -> Metadata:
 
 
 def _parameter(value: Any) -> str:
-    """Operation parameters are text; lists and maps are JSON in it, as other writers do."""
+    """An operation parameter as text. Lists and maps become JSON, as other writers do."""
     return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))

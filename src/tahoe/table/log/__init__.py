@@ -1,1 +1,1 @@
-"""What is in `_delta_log`: commits, checkpoints, live files, deletion vectors."""
+"""Reads and writes the contents of `_delta_log`: commits, checkpoints, live files, deletion vectors."""

@@ -1,7 +1,7 @@
-"""Reading checkpoints of every kind into a state without files, and parts that hold the files.
+"""Reads checkpoints of every kind: their non-file actions, and parts with their files.
 
-Protocol: "Checkpoints", "Sidecar Files", "Checkpoint Schema". A checkpoint that cannot be read raises `CorruptCheckpointError`, for which
-the snapshot turns to an older one.
+Protocol: "Checkpoints", "Sidecar Files", "Checkpoint Schema". A checkpoint that cannot be read raises `CorruptCheckpointError`; the
+snapshot then uses an older one.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from tahoe.table.arrow.chunks import one_array
 from tahoe.table.arrow.parquet import IN_ONE_GO_ROWS_MAX, UNREADABLE, NestedColumns, open_parquet
 from tahoe.table.log.live_files import BATCH_ROWS, DELETION_VECTOR, TEXT_MAP, CheckpointPart, MemoryPart, Part, cast_column, to_table
 
-# What a checkpoint keeps of a file that was removed.
+# The fields of a `remove` that a checkpoint keeps.
 TOMBSTONE = pa.struct(
     [
         ("path", pa.string()),
@@ -48,7 +48,7 @@ TOMBSTONE = pa.struct(
     ]
 )
 
-# The actions of a checkpoint that are few, in columns of their own.
+# The actions of a checkpoint other than files, in columns of their own. There are few of them.
 _FEW = ("protocol", "metaData", "txn", "domainMetadata", "sidecar", "checkpointMetadata")
 
 
@@ -56,7 +56,7 @@ def read_checkpoint(store: Store, checkpoint: Checkpoint) -> tuple[list[Action],
     """The checkpoint's actions other than files, and its live files as parts.
 
     Raises:
-        CorruptCheckpointError: a file of it is missing or broken.
+        CorruptCheckpointError: one of its files is missing or broken.
     """
     actions: list[Action] = []
     parts: list[Part] = []
@@ -69,7 +69,7 @@ def read_checkpoint(store: Store, checkpoint: Checkpoint) -> tuple[list[Action],
         else:
             few = read_few(store, key)
             actions.extend(few)
-            # The files of a V2 checkpoint are in its sidecars; of any other kind one without files is one that has lost them.
+            # The files of a V2 checkpoint are in its sidecars. Any other checkpoint without a column of files has lost them.
             parts.append(_open_part(store, key, has_files=not any(isinstance(a, CheckpointMetadata) for a in few)))
     detail = check_reconciled(actions, lambda path: canonical_key(path, store.url))
     if detail is not None:
@@ -84,7 +84,7 @@ def read_checkpoint(store: Store, checkpoint: Checkpoint) -> tuple[list[Action],
 
 
 def _named_twice(parts: Sequence[Part]) -> str | None:
-    """A file that is there twice, whose rows would be read twice. Of many files that is left to the check of a table: it takes long."""
+    """A file that appears twice, so that its rows would be read twice. Only `tahoe check` tests large checkpoints, because it is slow."""
     if sum(part.num_rows for part in parts) > IN_ONE_GO_ROWS_MAX:
         return None
     paths = pa.chunked_array([chunk for part in parts for chunk in part.column("path").chunks], pa.string())
@@ -102,10 +102,10 @@ def _named_twice(parts: Sequence[Part]) -> str | None:
 
 
 def read_tombstones(store: Store, checkpoint: Checkpoint) -> Iterator[pa.StructArray]:
-    """The removed files that a checkpoint still knows, as `TOMBSTONE`s, some at a time.
+    """The tombstones of a checkpoint, as `TOMBSTONE` structs, in batches.
 
     Raises:
-        CorruptCheckpointError: a file of it is missing or broken.
+        CorruptCheckpointError: one of its files is missing or broken.
     """
     for file in checkpoint.files:
         if file.key.endswith(".json"):
@@ -134,7 +134,7 @@ def _parquet_tombstones(store: Store, key: str) -> Iterator[pa.StructArray]:
 
 
 def tombstones(removes: Iterable[Remove]) -> pa.StructArray:
-    """Actions as `TOMBSTONE`s: a checkpoint keeps neither the statistics nor the tags of a removed file."""
+    """Removes as `TOMBSTONE` structs: a checkpoint keeps neither the statistics nor the tags of a removed file."""
     rows = []
     for remove in removes:
         row = action_to_json(remove)["remove"]
@@ -159,13 +159,13 @@ def _read_json(store: Store, key: str) -> list[Action]:
     return actions
 
 
-# What every reader needs at once of a checkpoint's files; and what decides which rows there are, which of a few files costs no more.
+# The columns that every reader needs; if there are few files, also those that decide which rows a version has, at no extra cost.
 _OPENED = ("path", "size_bytes", "deletion_vector")
 _OPENED_WHERE_FEW = (*_OPENED, "partition_values", "modification_time_ms", "base_row_id", "default_row_commit_version")
 
 
 def _open_part(store: Store, key: str, *, has_files: bool) -> Part:
-    """The part with what every reader needs at once in hand, so that a broken file is found now and not later."""
+    """Open a part and read the columns that every reader needs, so that a broken file is found now."""
     columns = NestedColumns(store, key)
     part = CheckpointPart(columns)
     try:
@@ -180,7 +180,7 @@ def _open_part(store: Store, key: str, *, has_files: bool) -> Part:
 
 
 def _wrong_files(part: Part) -> str | None:
-    """What no writer can have meant by the numbers of a checkpoint's files; None where nothing is wrong with them."""
+    """Describe illegal values in the numbers of a checkpoint's files; None if there are none."""
     if not _is_counted(part.column("size_bytes")):
         return "a file has no size, or a negative one"
     vectors = part.column("deletion_vector").drop_null()
@@ -193,12 +193,12 @@ def _wrong_files(part: Part) -> str | None:
 
 
 def _is_counted(numbers: pa.ChunkedArray) -> bool:
-    """Whether there is a number in each place, and none is below zero."""
+    """Whether no number is null or negative."""
     return not numbers.null_count and (not len(numbers) or pc.min(numbers).as_py() >= 0)
 
 
 def read_few(store: Store, key: str) -> list[Action]:
-    """The actions of one checkpoint file that are no files: of these there are few.
+    """The actions other than files in one checkpoint file; there are few of them.
 
     Raises:
         CorruptCheckpointError: it is missing or broken.
@@ -215,7 +215,7 @@ def read_few(store: Store, key: str) -> list[Action]:
 
 
 def _groups_with(metadata: pq.FileMetaData, names: Sequence[str]) -> list[int]:
-    """The row groups in which one of the columns has a value: in a large checkpoint most hold nothing but files."""
+    """The row groups in which one of the columns has a value; in a large checkpoint most row groups contain only files."""
     leaves = [i for i in range(metadata.num_columns) if metadata.schema.column(i).path.split(".")[0] in names]
     found = []
     for group in range(metadata.num_row_groups):
@@ -227,7 +227,7 @@ def _groups_with(metadata: pq.FileMetaData, names: Sequence[str]) -> list[int]:
 
 def _decode_column(table: pa.Table, name: str) -> Iterator[Action]:
     column = table.column(name)
-    for position in pc.indices_nonzero(column.is_valid()).to_pylist():  # they are few, and Arrow cannot filter every type
+    for position in pc.indices_nonzero(column.is_valid()).to_pylist():  # there are few, and Arrow cannot filter every type
         action = decode_action({name: column[position].as_py(maps_as_pydicts="lossy")})
         if action is not None:
             yield action

@@ -1,8 +1,8 @@
-"""Putting the bytes of a commit into the log, exactly once. It knows no actions.
+"""Puts the bytes of a commit into the log exactly once. This module knows no actions.
 
-Protocol: "Creation of New Log Entries": writers must never overwrite an existing one. A put that failed may have landed, and an
-answer "exists" may come from our own first try: both are settled by reading the version back. That it is not there yet proves nothing:
-only a storage that refuses has decided.
+Protocol: "Creation of New Log Entries": writers must never overwrite an existing one. A put that failed may have been executed, and the
+answer "exists" may be caused by our own first attempt. Both cases are resolved by reading the version back. If the version is not there
+yet, nothing is proved, unless the storage refused the put.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tahoe.errors import StorageRefusedError
 from tahoe.protocol.log_files import commit_key
 from tahoe.storage.env import Env
 
-# A put that failed without a trace is sent again with the same bytes, so that a late arrival of the first does no harm.
+# A put without an answer is repeated with the same bytes, so a late arrival of the first attempt does no harm.
 PUT_ATTEMPTS_MAX = 3
 _PAUSE_SECONDS = 0.1
 
@@ -26,12 +26,12 @@ class Committed:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """Another writer has the version."""
+    """Another writer has put the version."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """The storage would not tell whether the version is there. Nothing may be assumed."""
+    """The storage did not tell whether the version exists. Callers must not assume either outcome."""
 
     error: Exception
 
@@ -40,10 +40,10 @@ Outcome: TypeAlias = Committed | Lost | Unknown
 
 
 def put_commit(env: Env, version: int, data: bytes) -> Outcome:
-    """Create the log entry of a version. `data` must be unique to this attempt, which a `txnId` in it makes so.
+    """Create the log entry of a version. `data` must be unique to this attempt, for example by a `txnId`.
 
     Raises:
-        StorageRefusedError: the storage would not take the entry, and no earlier try can still arrive.
+        StorageRefusedError: the storage refused the entry, and no earlier attempt can still arrive.
     """
     key = commit_key(version)
     unanswered: Exception | None = None

@@ -1,6 +1,6 @@
-"""Loading deletion vectors from the log or from their files, and writing them.
+"""Loads deletion vectors from the log or from their files, and writes them.
 
-Protocol: "Deletion Vectors". The checksum, the size and the cardinality are verified, and no row beyond the file may be marked.
+Protocol: "Deletion Vectors". Loading verifies checksum, size and cardinality, and that no row index is beyond the file.
 """
 
 from __future__ import annotations
@@ -27,22 +27,23 @@ from tahoe.protocol.deletion_vector import (
 )
 from tahoe.table.log.delta_log import Log
 
-# A vector of so few bytes is kept in the log: that saves a file, and a request for each reader.
+# A smaller vector is stored inline in the log, which saves a file, and a request for each reader.
 INLINE_BYTES_MAX = 256
 
-# Vectors are small: what takes time is waiting for the storage.
+# Vectors are small, so most of the time is spent waiting for the storage.
 LOADERS = 16
 
 
 def load_deletion_vector(log: Log, vector: DeletionVectorDescriptor, file: str, *, rows: int | None = None) -> npt.NDArray[np.int64]:
-    """The row indexes that a vector marks as deleted, sorted.
+    """The row indexes that a vector deletes, sorted.
 
     Args:
         log: of the table that the vector belongs to.
         file: the data file, for errors.
+        rows: the number of rows of the file, if known.
 
     Raises:
-        DeletionVectorError: the vector is missing, damaged, or marks rows that the file (of `rows` rows) does not have.
+        DeletionVectorError: the vector is missing or damaged, or deletes rows that the file does not have.
     """
     deleted = np.fromiter(load_bitmap(log, vector, file), dtype=np.int64, count=vector.cardinality)
     if rows is not None and len(deleted) and deleted[-1] >= rows:
@@ -52,7 +53,7 @@ def load_deletion_vector(log: Log, vector: DeletionVectorDescriptor, file: str, 
 
 
 def deleted_rows(log: Log, file: FileAction) -> BitMap64:
-    """The rows of a file that its vector marks; none where it has no vector.
+    """The deleted rows of a file; empty if it has no vector.
 
     Raises:
         DeletionVectorError: the vector is missing or damaged.
@@ -61,7 +62,7 @@ def deleted_rows(log: Log, file: FileAction) -> BitMap64:
 
 
 def deleted_rows_of(log: Log, files: Sequence[FileAction]) -> list[BitMap64]:
-    """The same of several files, of which many are loaded at a time."""
+    """The deleted rows of several files, loaded in parallel."""
     if sum(file.deletion_vector is not None for file in files) < 2:
         return [deleted_rows(log, file) for file in files]
     with ThreadPoolExecutor(LOADERS) as loaders:
@@ -82,10 +83,10 @@ def load_bitmap(log: Log, vector: DeletionVectorDescriptor, file: str) -> BitMap
 
 
 def write_vectors(log: Log, bitmaps: Sequence[BitMap64]) -> tuple[list[DeletionVectorDescriptor], list[str]]:
-    """Write vectors: the small ones become part of their descriptors, all others share one new file.
+    """Write vectors: small ones become part of their descriptors, all others share one new file.
 
     Returns:
-        a descriptor for each, in their order, and the keys of the files that were written.
+        a descriptor for each vector, in order, and the keys of the files that were written.
     """
     encoded = [encode_bitmap(bitmap) for bitmap in bitmaps]
     large = [data for data in encoded if len(data) > INLINE_BYTES_MAX]

@@ -1,6 +1,7 @@
-"""The log of one table: what is in `_delta_log`, read through the store.
+"""The log of one table: the files of `_delta_log`, read through the store.
 
-Protocol: "Delta Log Entries", "Last Checkpoint File". It knows names and actions, not what they add up to: that is a snapshot.
+Protocol: "Delta Log Entries", "Last Checkpoint File". This module knows file names and actions, but does not reconcile actions: that is the
+snapshot's work.
 """
 
 from __future__ import annotations
@@ -37,10 +38,10 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """Reads the log's files. Nothing is kept between calls.
+    """Reads the log's files. Nothing is cached between calls.
 
     Attributes:
-        zone: of timestamps that are written without one, among partition values and in conditions.
+        zone: of timestamps without a time zone, in partition values and in conditions.
     """
 
     env: Env
@@ -51,7 +52,7 @@ class Log:
         return self.env.store.url
 
     def canonical(self, path: str) -> str:
-        """The one spelling of a data file's path, by which actions are reconciled."""
+        """The canonical spelling of a data file's path, by which actions are reconciled."""
         return canonical_key(path, self.url)
 
     def locate(self, url: str) -> tuple[Store, str]:
@@ -62,7 +63,7 @@ class Log:
         return self.env.store_at(folder), name
 
     def list_files(self, from_version: int = 0) -> list[LogFile]:
-        """The files of the log from a version on, oldest first; names without meaning are left out."""
+        """The files of the log from a version on, oldest first. Unknown names are left out."""
         start_after = f"{log_files.LOG_FOLDER}/{from_version:020d}"
         found = []
         for info in self.env.store.list_from(log_files.LOG_FOLDER, start_after if from_version else ""):
@@ -74,11 +75,11 @@ class Log:
         return any(_makes_a_table(log_files.parse_name(_name(info.key))) for info in self.env.store.list_from(log_files.LOG_FOLDER))
 
     def is_file(self) -> bool:
-        """Whether there is a file where the table's folder would be."""
+        """Whether the table's url is that of a file."""
         if not split_url(self.url)[2]:
             return False
         folder, name = split_file(self.url)
-        with suppress(DeltaError):  # the table's folder may be all that one may look at
+        with suppress(DeltaError):  # the user may have access to the table's folder only
             return self.env.store_at(folder).head(name) is not None
         return False
 
@@ -89,9 +90,9 @@ class Log:
             return None
 
     def segment(self, version: int | None = None, *, unusable: Set[str] = frozenset()) -> Segment:
-        """The files that rebuild a version, the newest if None.
+        """The files that make up a version; the newest version if None.
 
-        The listing starts at the hint of `_last_checkpoint`; where the hint is missing or wrong, all of the log is listed.
+        The listing starts at the version in `_last_checkpoint`. If this hint is missing or wrong, the whole log is listed.
 
         Raises:
             TableNotFoundError, NotADeltaTableError: there is no log here.
@@ -107,10 +108,10 @@ class Log:
         return log_files.plan_segment(files, version, table=self.url, unusable=unusable)
 
     def from_segment(self, version: int | None, read: Callable[[Segment], Result]) -> Result:
-        """What `read` makes of the files that rebuild a version, the newest if None.
+        """Apply `read` to the segment of a version; the newest version if None.
 
-        A checkpoint or a compacted file that `read` finds broken is passed over for what else tells the same: that costs time, never
-        correctness. Where nothing else does, it is what is wrong.
+        If `read` finds a broken checkpoint or compacted file, it is called again with a segment without that file. This costs time but
+        never correctness. If there is no such segment, the first error is raised.
 
         Raises:
             what `segment` and `read` raise.
@@ -127,7 +128,7 @@ class Log:
                 raise broken from error
             try:
                 return read(segment)
-            except CommitGoneError as error:  # by cleanup since the log was listed: a newer checkpoint is there
+            except CommitGoneError as error:  # deleted by cleanup since the listing: there is a newer checkpoint
                 if gone is not None and gone.parameters == error.parameters:
                     raise
                 gone = error
@@ -177,7 +178,7 @@ class Log:
         return actions
 
     def commit_file(self, version: int) -> LogFile | None:
-        """The commit of a version as the storage has it now; None where there is none."""
+        """The commit file of a version as the storage has it now; None if there is none."""
         found = self.env.store.head(log_files.commit_key(version))
         if found is None:
             return None
@@ -186,14 +187,14 @@ class Log:
         )
 
     def read_version(self, version: int) -> list[Action]:
-        """The actions of one commit by its version."""
+        """The actions of the commit of one version."""
         name = log_files.commit_name(version)
         file = log_files.parse_name(name)
         assert file is not None
         return self.read(file)
 
     def commit_info(self, version: int) -> CommitInfo | None:
-        """The provenance of a commit; None where it has none or metadata cleanup has removed it."""
+        """The `commitInfo` of a commit; None if it has none or metadata cleanup has deleted the commit."""
         try:
             data = self.env.store.get(log_files.commit_key(version))
         except FileNotFoundError:

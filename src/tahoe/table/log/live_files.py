@@ -1,8 +1,8 @@
-"""The live files of a snapshot as columns, so that a million of them cost a second and not a minute.
+"""The live files of a snapshot as columns, so that a million files cost a second and not a minute.
 
-Protocol: "Action Reconciliation". A snapshot's files are a few parts, newest first: what commits added, in memory, and what a
-checkpoint holds, whose columns are read when they are asked for. Replay goes from the newest commit to the checkpoint; a file that
-a newer part has named is left out of the older ones. `tahoe.protocol.replay` is the reference that this must agree with.
+Protocol: "Action Reconciliation". A snapshot's files are a few parts, newest first: the files that commits added, in memory, and the files
+of a checkpoint, whose columns are read on demand. Replay goes from the newest commit to the checkpoint; a file that a newer part names is
+dropped from older parts. The result must agree with the reference implementation in `tahoe.protocol.replay`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tahoe.table.arrow.statistics import KeptStatistics, StatisticsRequest, no_s
 
 Answer = TypeVar("Answer")
 
-# What a part says whose file is not the one any more that the version was read from.
+# The errors of a part whose file was deleted or replaced since the version was loaded.
 GONE = (FileNotFoundError, FileReplacedError)
 
 DELETION_VECTOR = pa.struct(
@@ -58,16 +58,16 @@ COLUMNS: Mapping[str, tuple[pa.DataType, str, str]] = {
 }
 SCHEMA = pa.schema([(name, kind) for name, (kind, _, _) in COLUMNS.items()])
 
-# Parts that commits left in memory are joined when there are more of them than this: each costs a little at every look.
+# Beyond this number, in-memory parts of commits are joined: each part adds a small cost to every access.
 MEMORY_PARTS_MAX = 16
 
-# So many files are held at a time where all that is known of them passes through memory.
+# The number of files in a batch, if all columns of the files are read.
 BATCH_ROWS = 25_000
 
-# The field of a checkpoint's `add` that has the statistics as typed columns.
+# The field of a checkpoint's `add` with statistics as typed columns.
 STATS_PARSED = "stats_parsed"
 
-# A path with an escape or of an absolute file may be spelled in more than one way.
+# A path with an escape, or an absolute path, can be spelled in several ways.
 AMBIGUOUS = r"^/|^[A-Za-z][A-Za-z0-9+.-]*:|%|(^|/)\.\.?(/|$)|//"
 
 
@@ -84,11 +84,11 @@ class Part(ABC):
 
     @abstractmethod
     def statistics(self, request: StatisticsRequest) -> pa.Table:
-        """Typed statistics, one row a file; null where there are none."""
+        """Typed statistics, one row per file; null if a file has none."""
 
     @abstractmethod
     def batches(self) -> Iterator[pa.Table]:
-        """All of `COLUMNS`, and `stats_parsed` where a checkpoint has it, some files at a time; nothing is kept."""
+        """All of `COLUMNS`, and `stats_parsed` if a checkpoint has it, in batches; nothing is cached."""
 
     @abstractmethod
     def take(self, rows: pa.Array) -> Part:
@@ -96,7 +96,7 @@ class Part(ABC):
 
     @cached_property
     def ambiguous(self) -> pa.ChunkedArray:
-        """Which paths may be spelled in more than one way; asked at each look, so it is found out once."""
+        """Which paths can be spelled in several ways. Cached, because each replay asks for it."""
         return pc.match_substring_regex(self.column("path"), AMBIGUOUS)
 
 
@@ -126,11 +126,11 @@ class MemoryPart(Part):
 
 
 class CheckpointPart(Part):
-    """Files in a Parquet checkpoint or sidecar; a column is read once, when it is first needed."""
+    """Files in a Parquet checkpoint or sidecar. Each column is read once, at first use."""
 
     def __init__(self, columns: NestedColumns, rows: pa.Array | None = None) -> None:
         self._columns = columns
-        self._rows = rows  # positions in the file; None until `load` has found the rows that hold an add
+        self._rows = rows  # positions in the file; None until `load` has found the rows with an add
         self._read: dict[str, pa.ChunkedArray] = {}
         self._statistics = KeptStatistics()
 
@@ -144,10 +144,10 @@ class CheckpointPart(Part):
         return self._read[name]
 
     def check_types(self) -> None:
-        """Find out from the footer alone whether every column can be what it should.
+        """Check by the footer alone that every column can be cast to its type.
 
         Raises:
-            what Arrow does: the file is missing or broken, or a column is something else.
+            the errors of Arrow: the file is missing or broken, or a column has another type.
         """
         for kind, field, _ in COLUMNS.values():
             found = self._columns.type_of(("add", field))
@@ -155,10 +155,10 @@ class CheckpointPart(Part):
                 cast_column(pa.chunked_array([], found), kind)
 
     def load(self, names: Sequence[str]) -> None:
-        """Read columns side by side. The first time this finds the rows that hold a file.
+        """Read columns in parallel. The first call also finds the rows with an add.
 
         Raises:
-            FileNotFoundError, FileReplacedError: the file is not there any more, or another one has its name.
+            FileNotFoundError, FileReplacedError: the file was deleted or replaced.
             CorruptCheckpointError: it is broken.
         """
         try:
@@ -178,19 +178,19 @@ class CheckpointPart(Part):
             if "size_bytes" in read and pc.any(pc.and_not(pc.is_valid(read["size_bytes"]), there)).as_py():
                 raise ValueError("a file has a size but no path")
             self._rows = pc.indices_nonzero(there)
-        # a snapshot is used by several threads: what they see of it is whole
+        # several threads use a snapshot, so they must see only complete results
         self._read.update({name: self._live(cast_column(column, COLUMNS[name][0])) for name, column in read.items()})
 
     def _live(self, column: pa.ChunkedArray) -> pa.ChunkedArray:
-        """The rows of this part, of a column with all rows of the file."""
+        """Select the rows of this part from a column with all rows of the file."""
         return _selected(column, np.asarray(self._rows))
 
     def statistics(self, request: StatisticsRequest) -> pa.Table:
-        """What was asked for lately is kept: most queries of a table name the same few columns."""
+        """Recent answers are cached: most queries of a table use the same few columns."""
         return self._statistics.answer(request, self._read_statistics)
 
     def _read_statistics(self, request: StatisticsRequest) -> pa.Table:
-        """A checkpoint whose statistics cannot be read costs time, as every file is kept then, never correctness."""
+        """Read typed statistics. If they cannot be read, no file is skipped: this costs time but never correctness."""
         try:
             parsed = read_parsed_statistics(self._columns, request)
             if parsed is not None:
@@ -202,7 +202,7 @@ class CheckpointPart(Part):
             return no_statistics(self.num_rows, request)
 
     def _parsed_texts(self, request: StatisticsRequest) -> pa.Table:
-        """The texts are the bulk of a checkpoint: those of a row group are parsed as soon as they are read, and not kept."""
+        """Parse the JSON statistics row group by row group without keeping the texts, which are the bulk of a checkpoint."""
         self.column("path")
         rows = np.asarray(self._rows)
 
@@ -237,7 +237,7 @@ class CheckpointPart(Part):
 
 
 class ReorderedPart(Part):
-    """Files of a version that was loaded again, in the order that they had before.
+    """Files of a version that was loaded again, in their previous order.
 
     Args:
         order: for each file its position in `live`.
@@ -257,7 +257,7 @@ class ReorderedPart(Part):
         return reordered_table(self._live.statistics(request), self._order)
 
     def batches(self) -> Iterator[pa.Table]:
-        """In another order, in which nothing need be held."""
+        """In the order of `live`, so that no rows need be held."""
         return self._live.subset(np.sort(self._order.to_numpy())).batches()
 
     def take(self, rows: pa.Array) -> ReorderedPart:
@@ -276,25 +276,25 @@ def _batch_table(adds: pa.StructArray, rows: npt.NDArray[np.integer[Any]]) -> pa
 
 
 def _selected(column: pa.ChunkedArray, rows: npt.NDArray[np.integer[Any]]) -> pa.ChunkedArray:
-    """Some rows of a column, which are sorted. Files mostly lie one behind the other in a checkpoint, and then nothing is copied."""
+    """Some rows of a column, by sorted positions. Files are mostly contiguous in a checkpoint; then nothing is copied."""
     if len(rows) and rows[-1] - rows[0] == len(rows) - 1:
         return column.slice(int(rows[0]), len(rows))
     return taken(column, rows)
 
 
 def cast_column(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
-    """A field of a checkpoint's action as what it should be, whatever its writer made of it: Arrow cannot select rows of every type."""
+    """Cast a field of a checkpoint's action to its type, whatever type its writer chose: Arrow cannot select rows of every type."""
     if kind == DELETION_VECTOR:
         return _conform_vectors(column)
     if column.type == kind:
         return column
-    if pa.types.is_map(kind) and not pa.types.is_map(column.type):  # a checkpoint without partitions may hold an empty group
+    if pa.types.is_map(kind) and not pa.types.is_map(column.type):  # a checkpoint of a table without partitions may have an empty group
         return pa.chunked_array([pa.nulls(len(column), kind)], type=kind)
     return column.cast(kind)
 
 
 def _conform_vectors(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Some writers leave out a field of the descriptor's struct; a descriptor without a storage type is none at all."""
+    """Add struct fields that some writers leave out. A descriptor without a storage type becomes null."""
     if column.type == DELETION_VECTOR and pc.struct_field(column, "storageType").null_count == column.null_count:
         return column
     chunks = []
@@ -306,13 +306,13 @@ def _conform_vectors(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 class LiveFiles:
-    """The files of one version, in a fixed order. Immutable; a newer version is made from it with `after`.
+    """The files of one version, in a fixed order. Immutable; `after` makes those of a newer version.
 
-    A checkpoint may be deleted by metadata cleanup, or replaced by another writer, while columns of it are still to be read. Then the files
-    are found again in what the log has now.
+    A checkpoint may be deleted by metadata cleanup, or replaced by another writer, before all needed columns are read. Then the version is
+    loaded again from the present log.
 
     Args:
-        find_again: gives the files of these paths, in this order, as the log has them now in the same version.
+        find_again: returns the files with these paths, in this order, from the present log in the same version.
     """
 
     def __init__(self, parts: Iterable[Part], find_again: Callable[[pa.ChunkedArray], Part] | None = None) -> None:
@@ -320,7 +320,7 @@ class LiveFiles:
         self._find_again = find_again
 
     def found_by(self, find_again: Callable[[pa.ChunkedArray], Part]) -> LiveFiles:
-        """The same files, which can be found again."""
+        """The same files, with a function that finds them again."""
         return LiveFiles(self.parts, find_again)
 
     def __len__(self) -> int:
@@ -332,11 +332,11 @@ class LiveFiles:
         return pa.chunked_array([chunk for column in columns for chunk in column.chunks], type=COLUMNS[name][0])
 
     def statistics(self, request: StatisticsRequest) -> pa.Table:
-        """Typed statistics of all files, null where a file has none."""
+        """Typed statistics of all files, null if a file has none."""
         return pa.concat_tables([no_statistics(0, request), *self._answers(lambda part: part.statistics(request))])
 
     def batches(self) -> Iterator[pa.Table]:
-        """All that is known of the files, some at a time, in any order; see `Part.batches`."""
+        """All columns of the files, in batches, in any order; see `Part.batches`."""
         start = 0
         for part in self.parts:
             batches = part.batches()
@@ -352,7 +352,7 @@ class LiveFiles:
             start += part.num_rows
 
     def subset(self, rows: npt.NDArray[np.integer[Any]]) -> LiveFiles:
-        """Some of the files, by their positions, which are sorted."""
+        """Some of the files, by sorted positions."""
         taken, start = list[Part](), 0
         for part in self.parts:
             inside = rows[slice(*np.searchsorted(rows, [start, start + part.num_rows]))] - start
@@ -361,11 +361,11 @@ class LiveFiles:
         return LiveFiles(taken)
 
     def lacks_texts(self) -> bool:
-        """Whether statistics of a file are typed columns of a checkpoint alone."""
+        """Whether a file has its statistics only in typed columns of a checkpoint."""
         return any(self._answers(lambda part: not isinstance(part, MemoryPart) and part.column("stats").null_count > 0))
 
     def _answers(self, ask: Callable[[Part], Answer]) -> list[Answer]:
-        """What each part says."""
+        """The answer of each part."""
         try:
             return [ask(part) for part in self.parts]
         except GONE:
@@ -375,14 +375,14 @@ class LiveFiles:
         return [ask(part) for part in self.parts]
 
     def _renew(self) -> None:
-        """Load the version again. Its files are the same, in the same order."""
+        """Load the version again, with the same files in the same order."""
         assert self._find_again is not None
-        paths = [chunk for part in self.parts for chunk in part.column("path").chunks]  # were read with the version
+        paths = [chunk for part in self.parts for chunk in part.column("path").chunks]  # already read with the version
         self.parts = (self._find_again(pa.chunked_array(paths, pa.string())),)
 
     @cached_property
     def ambiguous(self) -> pa.ChunkedArray:
-        """Which paths have to be resolved one by one."""
+        """Which paths must be resolved one by one."""
         return pa.chunked_array([chunk for part in self.parts for chunk in part.ambiguous.chunks], type=pa.bool_())
 
     @cached_property
@@ -394,16 +394,16 @@ class LiveFiles:
         return any(part.column("deletion_vector").null_count < part.num_rows for part in self.parts)
 
     def adds(self) -> Iterable[Add]:
-        """The files as actions, for those who need few of them."""
+        """The files as actions, for callers that need few of them."""
         tables = self._answers(lambda part: pa.table({name: part.column(name) for name in COLUMNS}))
         return chain.from_iterable(map(to_adds, tables))
 
     def after(self, newer: Sequence[Iterable[Action]], canonical: Callable[[str], str]) -> LiveFiles:
-        """The files once more commits are applied.
+        """The files after further commits.
 
         Args:
             newer: the actions of the commits, newest first; each has passed `protocol.replay.check_commit`.
-            canonical: gives one spelling to all paths of a file.
+            canonical: maps all spellings of a file's path to one.
         """
         seen: set[FileKey] = set()
         added: list[Add] = []
@@ -427,9 +427,9 @@ def _joined(parts: list[Part]) -> list[Part]:
 
 
 def without(part: Part, seen: Set[FileKey], canonical: Callable[[str], str]) -> Part:
-    """The part without the files that newer actions have named."""
+    """The part without the files that newer actions name."""
     paths = part.column("path")
-    names = {path for path, _ in seen if is_text(path)}  # one that is none has escapes in the log, and is looked at below
+    names = {path for path, _ in seen if is_text(path)}  # a path that is not valid text has escapes in the log, so it is `ambiguous`
     suspects = pc.or_(pc.is_in(paths, value_set=pa.array(sorted(names), pa.string())), part.ambiguous)
     candidates = pc.indices_nonzero(suspects)
     if not len(candidates):
@@ -476,7 +476,7 @@ def _vector_row(vector: Any) -> dict[str, Any]:
 
 
 def to_adds(table: pa.Table) -> Iterator[Add]:
-    """The files of a table of `COLUMNS` as actions."""
+    """The rows of a table with the columns `COLUMNS`, as actions."""
     for batch in table.to_batches():
         yield from (_to_add(row) for row in batch.to_pylist(maps_as_pydicts="lossy"))
 

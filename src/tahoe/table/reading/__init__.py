@@ -1,1 +1,1 @@
-"""From a log to a version of a table, its history, its files and its rows."""
+"""Loads a version of a table from its log; reads its history, files and rows."""

@@ -1,10 +1,11 @@
-"""The change feed of a table over a range of versions: what to read, under which schema, and the rows in Arrow.
+"""The change data feed of a table over a range of versions: the files to read, their schema, and the rows in Arrow.
 
-A feed is read as three small tables, its parts, whose files are those of the changes and whose partition columns are the table's and what
-holds for a whole file: version, time and, where the rows do not say it, the kind of change. So whatever knows tables (typed partition
-values, skipping, column mapping, deletion vectors, Spark's plans) knows feeds, and a feed over a thousand versions is three scans.
+A feed is read as three in-memory tables, its parts. Their files contain the changes. Their partition columns are those of the table, and
+the values that are constant for a file: version, time and, if the rows do not contain it, the change type. So everything that works on
+tables (typed partition values, skipping, column mapping, deletion vectors, Spark's plans) works on feeds, and a feed over a thousand
+versions is three scans.
 
-Protocol: "Change Data Files", "Reader Requirements for AddCDCFile". Ranges and schemas go by the rules of the reference.
+Protocol: "Change Data Files", "Reader Requirements for AddCDCFile". Ranges and schemas follow the rules of the reference.
 """
 
 from __future__ import annotations
@@ -63,21 +64,26 @@ from tahoe.table.reading.rows import read_rows
 from tahoe.table.reading.snapshot import Snapshot, load_snapshot
 
 SchemaMode: TypeAlias = Literal["endVersion", "latest", "legacy"]
-"""Of which version a feed of a table with column mapping has the schema: the last of the range, or the newest (`legacy` is the same here).
-Without column mapping it is always the newest, as in the reference."""
+"""Whose schema the feed of a table with column mapping has: that of the last version of the range, or of the newest version (`legacy` is
+the same here). Without column mapping it is always the newest, as in the reference.
+"""
 
 SCHEMA_MODES: tuple[SchemaMode, ...] = ("endVersion", "latest", "legacy")
 
 PartName: TypeAlias = Literal["recorded", "whole", "remarked"]
-"""A part of a feed: the change data files; the data files that came or went, with the rows that their vectors leave; the data files whose
-vectors have changed, with the rows that the vectors in the part mark."""
+"""A part of a feed.
+
+- `recorded`: change data files.
+- `whole`: data files that were added or removed, with the rows that their deletion vectors do not delete.
+- `remarked`: data files whose deletion vectors changed. The changed rows are those that the vectors in this part mark.
+"""
 
 PART_NAMES: tuple[PartName, ...] = ("recorded", "whole", "remarked")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedRange:
-    """What a user asks for. Versions and times are included; an end that is left out is the newest version, when the feed is planned."""
+    """The range that a user asks for. Boundaries are inclusive. A missing end is the newest version when the feed is planned."""
 
     start_version: int | None = None
     end_version: int | None = None
@@ -87,7 +93,7 @@ class AskedRange:
 
 @dataclass(frozen=True, slots=True)
 class FeedRange:
-    """The versions of a feed, both included, and the one whose schema it has. There are none where `end` is before `start`."""
+    """The versions of a feed, both inclusive, and the version whose schema it has. The range is empty if `end` is before `start`."""
 
     start: int
     end: int
@@ -100,7 +106,7 @@ class FeedRange:
 
 @dataclass(frozen=True, slots=True)
 class FeedPart:
-    """One of the tables that a feed is read as, for those who keep no feed."""
+    """Identifies one part of a feed, for callers that do not keep the feed."""
 
     versions: FeedRange
     name: PartName
@@ -108,7 +114,7 @@ class FeedPart:
 
 @dataclass(frozen=True, slots=True)
 class CommitChanges:
-    """What one version changed."""
+    """The changes of one version."""
 
     version: int
     timestamp_ms: int
@@ -117,7 +123,7 @@ class CommitChanges:
 
 @dataclass(frozen=True)
 class ChangeFeed:
-    """The changes of a range of versions; nothing of it changes any more. Made by `plan_feed`.
+    """The changes of a range of versions. Immutable; made by `plan_feed`.
 
     Attributes:
         snapshot: the version whose schema the feed has.
@@ -133,16 +139,16 @@ class ChangeFeed:
 
     @property
     def schema(self) -> Struct:
-        """The table's columns, and behind them `_change_type`, `_commit_version` and `_commit_timestamp`."""
+        """The table's columns, then `_change_type`, `_commit_version` and `_commit_timestamp`."""
         return Struct((*self.snapshot.schema.fields, *FIELDS))
 
     @cached_property
     def size_bytes(self) -> int:
-        """Of the files to be read, each as often as it is."""
+        """The total size of the files to read; a file that is read several times counts several times."""
         return sum(change.file.size_bytes or 0 for commit in self.commits for change in commit.changes)
 
     def part(self, name: PartName) -> Snapshot:
-        """One of the tables that the feed is read as; see `PartName`.
+        """One part of the feed as a table; see `PartName`.
 
         Raises:
             DeletionVectorError: a vector is missing or damaged.
@@ -150,15 +156,15 @@ class ChangeFeed:
         return {"recorded": self._recorded, "whole": self._whole, "remarked": self._remarked}[name]
 
     def to_arrow(self, columns: Sequence[str] | None = None, filter: str | Predicate | None = None) -> pa.Table:
-        """The changed rows. Those of one version come before those of the next.
+        """The changed rows, in the order of versions.
 
         Args:
             columns: names of columns of `schema`, in the wanted order; all if None.
-            filter: SQL text or a predicate over the columns of `schema`; exact, with files skipped by version, kind of change and time, by
-                partition values, and by statistics where there are any.
+            filter: SQL text or a predicate over the columns of `schema`. It is exact. Files are skipped by version, change type, time,
+                partition values and statistics.
 
         Raises:
-            ColumnNotFoundError, InvalidPredicateError: what was asked for does not fit the schema.
+            ColumnNotFoundError, InvalidPredicateError: a column or the filter does not fit the schema.
             DeltaDataError: a file is not what the log says, or is gone.
         """
         zone = self.snapshot.log.zone
@@ -218,7 +224,7 @@ class ChangeFeed:
             log=self.snapshot.log,
             version=here.end,
             protocol=self.snapshot.protocol,
-            # an id of its own, because a version of a table is known by both
+            # an id of its own, because caches identify a table's version by id and version
             metadata=replace(
                 metadata,
                 id=f"{metadata.id}/changes/{here.start}/{here.end}/{name}",
@@ -233,7 +239,7 @@ class ChangeFeed:
 
 
 def _file(commit: CommitChanges, path: str, values: Mapping[str, str | None] | None, size: int | None, kind: str | None = None) -> Add:
-    """A file of a part. Its size was made sure of when the feed was planned."""
+    """The add action for a file of a part. Planning has ensured that the size is known."""
     moment = format_partition_value(datetime.fromtimestamp(commit.timestamp_ms / 1000, UTC), TIMESTAMP)
     constants = {COMMIT_VERSION: str(commit.version), COMMIT_TIMESTAMP: moment, **({} if kind is None else {CHANGE_TYPE: kind})}
     assert size is not None
@@ -241,7 +247,7 @@ def _file(commit: CommitChanges, path: str, values: Mapping[str, str | None] | N
 
 
 def _remarked_file(log: Log, commit: CommitChanges, change: Remarked) -> Add | None:
-    """The file with a vector that marks the rows in question; None where these are none."""
+    """The file with a vector that marks the changed rows; None if there are none."""
     vector = change.marked
     if change.unless is not None:
         rows = load_bitmap(log, change.marked, change.file.path) - load_bitmap(log, change.unless, change.file.path)
@@ -256,19 +262,20 @@ def _remarked_file(log: Log, commit: CommitChanges, change: Remarked) -> Add | N
 
 
 def plan_feed(newest: Snapshot, asked: AskedRange, *, mode: SchemaMode = "endVersion", clip: bool = False) -> ChangeFeed:
-    """The feed that a user asks for.
+    """Plan the feed that a user asks for.
 
     Args:
         newest: the newest version of the table.
         mode: whose schema the feed of a table with column mapping has.
-        clip: a start after the newest version is an empty feed, and an end after the newest commit's time is that version.
+        clip: a start after the newest version gives an empty feed, and an end after the newest commit's time means the newest version;
+            otherwise both are errors.
 
     Raises:
         ChangeStartMissingError, ChangeBoundaryTwiceError, ChangeStartTooLateError, InvalidChangeRangeError, TimestampOutOfRangeError,
-        InvalidTimeTravelError: what was asked for is no range of the table's versions.
-        VersionNotFoundError, MissingVersionError: the log does not have the versions any more.
+            InvalidTimeTravelError: the arguments are not a range of the table's versions.
+        VersionNotFoundError, MissingVersionError: the log no longer has the versions.
         ChangesNotRecordedError: the change data feed was not enabled at one of them.
-        IncompatibleChangesError: at one of them the table had a schema that cannot be read by that of the feed.
+        IncompatibleChangesError: rows of one of them cannot be read with the feed's schema.
     """
     found = _resolved(newest, asked, clip=clip)
     if found is None:
@@ -280,7 +287,7 @@ def plan_feed(newest: Snapshot, asked: AskedRange, *, mode: SchemaMode = "endVer
 
 
 def load_feed(newest: Snapshot, versions: FeedRange) -> ChangeFeed:
-    """A feed that was planned before, from the log anew.
+    """Load a feed that was planned before from the log again.
 
     Args:
         newest: any version of the table.
@@ -297,7 +304,7 @@ def _snapshot(known: Snapshot, version: int) -> Snapshot:
 
 
 def _resolved(newest: Snapshot, asked: AskedRange, *, clip: bool) -> tuple[int, int] | None:
-    """The first and the last version; None where there is nothing between them."""
+    """The first and the last version; None if the range is empty."""
     url = newest.url
     for boundary, version, timestamp in (
         ("starting", asked.start_version, asked.start_timestamp),
@@ -311,7 +318,7 @@ def _resolved(newest: Snapshot, asked: AskedRange, *, clip: bool) -> tuple[int, 
             raise ChangeStartMissingError(table=url)
         start = version_from(newest, start_ms)
         if start > newest.version and not clip:
-            version_at(newest, start_ms)  # says between which times there are commits
+            version_at(newest, start_ms)  # raises an error with the range of commit times
     if start > newest.version:
         if clip:
             return None
@@ -358,7 +365,7 @@ def _planned(versions: FeedRange, start: Snapshot, read: Snapshot) -> ChangeFeed
 
 
 def _commit_files(times: Timeline, versions: FeedRange) -> list[LogFile]:
-    """The commits of a range. A version that can be rebuilt from a checkpoint may have lost its own."""
+    """The commit files of a range. A version that a checkpoint makes readable may have lost its commit file."""
     files = [file for file in times.commits if versions.start <= file.version <= versions.end]
     if len(files) <= versions.end - versions.start:
         earliest, latest = (times.commits[0].version, times.commits[-1].version) if times.commits else ("none", "none")
@@ -367,7 +374,7 @@ def _commit_files(times: Timeline, versions: FeedRange) -> list[LogFile]:
 
 
 def _completed(read: Snapshot, version: int, actions: Sequence[Action]) -> tuple[Change, ...]:
-    """The changes of a commit, with what early writers left out of their tombstones taken from the version before."""
+    """The changes of a commit. Sizes and partition values that early writers left out of tombstones come from the previous version."""
     log = read.log
     changes = changes_of(actions, log.canonical)
     bare = {log.canonical(change.file.path) for change in changes if _is_bare(change)}
@@ -395,7 +402,7 @@ def _is_bare(change: Change) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Here:
-    """What a version says of itself. It is that of the range's start, or a change within the range."""
+    """Protocol and metadata of a version: of the start of the range, or changed within the range (`is_change`)."""
 
     protocol: Protocol
     metadata: Metadata
@@ -426,7 +433,7 @@ def _check(here: _Here, versions: FeedRange, read: Snapshot) -> None:
 
 
 def _check_names(read: Snapshot) -> None:
-    """A writer that knows the feed refuses such columns."""
+    """Refuse a table with columns of the same names as the feed's. Writers that know the change data feed do not create such columns."""
     taken = [f.name for f in FIELDS if read.schema.find(f.name) is not None]
     if taken:
         detail = f"the table itself has a column {taken[0]}"

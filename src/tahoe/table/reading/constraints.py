@@ -1,6 +1,7 @@
-"""Constraints on rows in Arrow, for the small writer.
+"""Checks constraints on Arrow rows, for the Arrow writer.
 
-Protocol: "CHECK Constraints", "Column Invariants". Knows the conditions that `tahoe.sql.predicates` understands; Spark's writer knows all.
+Protocol: "CHECK Constraints", "Column Invariants". Evaluates the conditions that `tahoe.sql.predicates` can parse; Spark's writer evaluates
+all conditions.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ from tahoe.table.reading.evaluation import evaluate
 
 
 def check_rows(rows: pa.Table, constraints: Iterable[Constraint], schema: Struct, *, table: str, zone: tzinfo) -> None:
-    """Refuse rows of which one does not satisfy a constraint: for which it is false, or null.
+    """Refuse rows if a constraint is false or null for one of them.
 
     Raises:
-        CheckConstraintViolatedError: with the constraint and the values that break it.
+        CheckConstraintViolatedError: with the constraint and the values that violate it.
         UnsupportedOperationError: a constraint that cannot be evaluated without Spark.
     """
     for constraint in constraints:

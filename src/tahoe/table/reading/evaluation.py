@@ -1,4 +1,4 @@
-"""Predicates over columns of Arrow, in SQL's three-valued logic: exact filters, for rows and for statistics."""
+"""Evaluates predicates over Arrow columns in SQL's three-valued logic: exact filters for rows and for statistics."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ def _evaluate(predicate: Predicate, values: Callable[[Column], pa.Array], rows: 
             return compare(predicate.operator, values(predicate.column), predicate.literal.value)
 
 
-# A list of more values is looked up, and not compared one by one.
+# Longer lists are looked up in a hash table instead of compared one by one.
 _COMPARED_MAX = 100
 
 
 def _is_in(values: pa.Array, candidates: Sequence[Any]) -> pa.Array:
-    """`values IN (candidates)`: whether it is looked up or compared, as `compare` has it with each of them."""
+    """`values IN (candidates)`. The result equals that of `compare` with each candidate."""
     looked_up, compared = ([], candidates) if len(candidates) <= _COMPARED_MAX else _to_be_looked_up(values.type, candidates)
     result = pa.repeat(pa.scalar(False), len(values))
     if looked_up:
@@ -67,7 +67,7 @@ def _is_in(values: pa.Array, candidates: Sequence[Any]) -> pa.Array:
 
 
 def _to_be_looked_up(kind: pa.DataType, candidates: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-    """The candidates that are exactly values of a column's type, and the others: null, NaN, what the type cannot hold."""
+    """The candidates that are exact values of the column's type, and the others: null, NaN, values that the type cannot represent."""
     looked_up: list[Any] = []
     others: list[Any] = []
     for candidate in dict.fromkeys(candidates):
@@ -76,7 +76,7 @@ def _to_be_looked_up(kind: pa.DataType, candidates: Sequence[Any]) -> tuple[list
 
 
 def _one_zero(values: pa.Array) -> pa.Array:
-    """The same values, of which -0.0 and 0.0 are one: SQL takes them for equal, and a look-up goes by bits."""
+    """The same values with -0.0 replaced by 0.0: they are equal in SQL, but the lookup compares bits."""
     return pc.add(values, pa.scalar(0.0, values.type)) if pa.types.is_floating(values.type) else values
 
 
@@ -91,7 +91,7 @@ _TRUE_FOR_NAN = frozenset({">", ">="})
 
 
 def compare(operator: str, values: pa.Array, literal: Any) -> pa.Array:
-    """`values operator literal`, with NaN equal to itself and above all other numbers."""
+    """`values operator literal`. NaN equals NaN and is greater than all other numbers."""
     if operator == "<=>":
         return pc.is_null(values) if literal is None else pc.fill_null(compare("=", values, literal), False)
     if literal is None:
@@ -105,7 +105,7 @@ def compare(operator: str, values: pa.Array, literal: Any) -> pa.Array:
 
 
 def _literal_type(kind: pa.DataType, literal: Any) -> pa.DataType | None:
-    """The column's type where the literal is exactly one of its values; its own type otherwise, and Arrow compares in a wider one."""
+    """The column's type if the literal is exactly one of its values; otherwise None, and Arrow compares in a wider type."""
     try:
         as_kind = pa.scalar(literal, kind)
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):

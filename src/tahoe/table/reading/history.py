@@ -1,7 +1,7 @@
 """When versions were committed, and by whom: history and time travel by timestamp.
 
-Protocol: "Commit Provenance Information", "Recommendations for Readers of Tables with In-Commit Timestamps". Without in-commit
-timestamps a commit's time is that of its file, moved forward where a clock went back, so that times rise with versions.
+Protocol: "Commit Provenance Information", "Recommendations for Readers of Tables with In-Commit Timestamps". Without in-commit timestamps,
+a commit's time is the modification time of its file. It is moved forward if the clock went back, so that times increase with versions.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitSummary:
-    """A version in the table's history."""
+    """A commit in the table's history."""
 
     version: int
     timestamp_ms: int
@@ -36,14 +36,14 @@ class CommitSummary:
 
 @dataclass(frozen=True)
 class Timeline:
-    """The commits that are still in the log, oldest first, and how their times are told."""
+    """The commits that are still in the log, oldest first, and their times."""
 
     log: Log
     commits: Sequence[LogFile]
-    in_commit_from: int | None  # the first version with an in-commit timestamp; None where there are none
+    in_commit_from: int | None  # the first version with an in-commit timestamp; None if there is none
 
     def timestamp_ms(self, position: int) -> int:
-        """When the commit at a position of `commits` was made."""
+        """The time of the commit at a position of `commits`."""
         commit = self.commits[position]
         if self.in_commit_from is not None and commit.version >= self.in_commit_from:
             info = self.log.commit_info(commit.version)
@@ -56,7 +56,7 @@ class Timeline:
         return self._file_times[position]
 
     def file_time_ms(self, version: int) -> int:
-        """When a version was committed as its file tells: for a commit without an in-commit timestamp, as `timestamp_ms` does."""
+        """The time of a version's commit file, adjusted as in `timestamp_ms`; for commits without an in-commit timestamp."""
         return self._file_times[version - self.commits[0].version]
 
     @cached_property
@@ -68,7 +68,7 @@ class Timeline:
 
 
 def timeline(snapshot: Snapshot) -> Timeline:
-    """The commits that the log still has without a gap up to the newest. The snapshot tells since when they have their own timestamps."""
+    """The commits that the log has without a gap up to the newest, and from which version on they have in-commit timestamps."""
     log = snapshot.log
     commits = sorted((f for f in log.list_files() if f.kind is log_files.Kind.COMMIT), key=lambda f: f.version)
     start = len(commits) - 1
@@ -79,7 +79,7 @@ def timeline(snapshot: Snapshot) -> Timeline:
 
 
 def history(snapshot: Snapshot, limit: int | None = None) -> Iterator[CommitSummary]:
-    """The commits, newest first, also those after the snapshot; it ends where metadata cleanup deletes them meanwhile."""
+    """The commits, newest first, including those after the snapshot. Stops at commits that metadata cleanup deletes meanwhile."""
     line = timeline(snapshot)
     positions = range(len(line.commits) - 1, -1, -1)
     for position in positions if limit is None else positions[:limit]:
@@ -94,8 +94,8 @@ def history(snapshot: Snapshot, limit: int | None = None) -> Iterator[CommitSumm
 def version_at(snapshot: Snapshot, timestamp_ms: int) -> int:
     """The newest version that was committed at or before a time.
 
-    The versions with in-commit timestamps and those before them are two ranges: the time of enablement tells in which to look. In
-    the former the search reads a commit for each halving, not every one.
+    The time at which in-commit timestamps were enabled decides which of two ranges is searched: the versions with them, or those before.
+    The search is binary, so few commits are read.
 
     Raises:
         TimestampOutOfRangeError: the time is before the first commit that can be read, or after the last.
@@ -112,7 +112,7 @@ def version_at(snapshot: Snapshot, timestamp_ms: int) -> int:
 
 
 def version_from(snapshot: Snapshot, timestamp_ms: int) -> int:
-    """The oldest version that was committed at or after a time; the one that comes next where none was yet.
+    """The oldest version that was committed at or after a time. If there is none, the version after the newest one.
 
     Raises:
         VersionNotFoundError: the log has no commit.
@@ -127,7 +127,7 @@ def version_from(snapshot: Snapshot, timestamp_ms: int) -> int:
 
 
 def _position_at(line: Timeline, snapshot: Snapshot, first: int, timestamp_ms: int) -> int:
-    """The last commit at or before a time that is not before the `first`."""
+    """The position of the last commit at or before a time. The time is not before the commit at `first`."""
     low, high = first, len(line.commits) - 1
     boundary = FROM_TIME.get(snapshot.properties, table=line.log.url) or 0
     if line.in_commit_from is not None and line.in_commit_from > line.commits[first].version:
@@ -138,7 +138,7 @@ def _position_at(line: Timeline, snapshot: Snapshot, first: int, timestamp_ms: i
 
 
 def newest_is_before(snapshot: Snapshot, timestamp_ms: int) -> bool:
-    """Whether every commit was made before a time."""
+    """Whether all commits were made before a time."""
     line = timeline(snapshot)
     return not line.commits or line.timestamp_ms(len(line.commits) - 1) < timestamp_ms
 
@@ -154,17 +154,17 @@ def _out_of_range(line: Timeline, first: int, timestamp_ms: int) -> TimestampOut
 
 
 def parse_timestamp(value: str | date, *, table: str) -> int:
-    """A user's timestamp as milliseconds since the epoch; one without a zone is in UTC, and a day begins at midnight.
+    """A user's timestamp in milliseconds since the epoch. A timestamp without a zone is in UTC, and a date begins at midnight.
 
     Raises:
-        InvalidTimeTravelError: the text is no timestamp.
+        InvalidTimeTravelError: the text is not a timestamp.
     """
     try:
         if isinstance(value, str):
             value = datetime.fromisoformat(value.strip())
         moment = value if isinstance(value, datetime) else datetime.combine(value, time())
         since_epoch = (moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).astimezone(UTC) - _EPOCH
-        return since_epoch // timedelta(milliseconds=1)  # exact, which a float is not
+        return since_epoch // timedelta(milliseconds=1)  # exact, unlike a float
     except (ValueError, OverflowError) as error:
         raise InvalidTimeTravelError(table=table, detail=f"{value!r} is not a timestamp") from error
 

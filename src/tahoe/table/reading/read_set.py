@@ -1,6 +1,6 @@
-"""What a transaction has read, by a predicate, and whether a file that a winner changed holds such rows.
+"""The read set of a transaction, as predicates, and whether a file that a winner changed contains matching rows.
 
-Paper §3.2 and §4: partition values and statistics exclude most files; of a small file that they do not, the rows are looked at.
+Paper §3.2 and §4: partition values and statistics exclude most files. Small files that they do not exclude are read.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from tahoe.table.log.deletion_vectors import deleted_rows
 from tahoe.table.reading.rows import matching_rows, partition_row
 from tahoe.table.reading.snapshot import Snapshot
 
-# Rows of larger files are not looked at: a conflict costs its writer one more try, and this many bytes are read in the time of one.
+# Larger files are not read: a conflict costs its writer one more attempt, and reading this many bytes takes about as long.
 LOOKED_AT_BYTES_MAX = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class AnyRead:
-    """All that several reads have read."""
+    """The union of several reads."""
 
     parts: tuple[Reads, ...]
 
@@ -46,11 +46,11 @@ class AnyRead:
 
 @dataclass(frozen=True)
 class RowsRead:
-    """The rows of a snapshot for which a predicate is true, and those that would have been among them.
+    """A read of all rows of a snapshot that satisfy a predicate. Matching rows that a winner adds or removes conflict with it.
 
     Attributes:
-        text: the predicate, for people.
-        narrower: what is known besides of the rows, and takes long to tell: it is asked where the predicate and statistics leave doubt.
+        text: the predicate, for messages.
+        narrower: a further condition on the rows that is expensive to compute. Used only if predicate and statistics do not exclude a file.
     """
 
     snapshot: Snapshot
@@ -68,7 +68,7 @@ class RowsRead:
 
     @cached_property
     def _exact(self) -> Predicate:
-        """All that is known, but for parts of a conjunction that are not understood."""
+        """The predicate without the conjuncts that are unknown, and with the narrower condition."""
         known = [part for part in conjuncts(self.predicate) if not has_unknown(part)]
         narrower = self.narrower()
         if narrower == TRUE:
@@ -82,7 +82,7 @@ class RowsRead:
         return may_match(self._test, parse_statistics(file.stats, physical), partition_row(self.snapshot, file))
 
     def _is_unplaced(self, file: FileAction) -> bool:
-        """Whether a file's partition is not told: a remove may leave it out."""
+        """Whether a file's partition is unknown: a remove may leave out partition values."""
         return file.partition_values is None and bool(self.snapshot.partition_columns)
 
     def are_in(self, file: FileAction, rows: RowIndexes | None) -> bool:
@@ -97,5 +97,5 @@ class RowsRead:
             found = np.flatnonzero(matching_rows(self.snapshot, file, exact))
             matching = BitMap64(found.tolist())
             return bool(matching - deleted_rows(self.snapshot.log, file) if rows is None else matching & rows)
-        except DeltaError:  # the file is gone, or only Spark reads it
+        except DeltaError:  # the file is gone, or only Spark can read it
             return True

@@ -1,7 +1,7 @@
-"""Rows in Arrow: data files as the table's schema has them, deletion vectors applied, filtered exactly.
+"""Reads rows into Arrow: data files with the table's schema, without deleted rows, exactly filtered.
 
 Protocol: "Reader Requirements for Column Mapping", "Reader Requirements for Deletion Vectors", "Reader Requirements for Row Tracking",
-"Consistency Between Table Metadata and Data Files". This is the small reader; Spark reads with its own.
+"Consistency Between Table Metadata and Data Files". This is the reader without Spark; Spark uses its own Parquet reader.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from tahoe.table.reading.snapshot_state import SnapshotState
 
 _FIELD_ID = b"PARQUET:field_id"
 
-# The field of a variant whose values are spread over typed columns. Protocol: "Shredded Variant data in Parquet".
+# The field of a shredded variant that contains its typed values. Protocol: "Shredded Variant data in Parquet".
 _SHREDDED = "typed_value"
 
 Match: TypeAlias = "Callable[[pa.Schema | pa.StructType, Field], pa.Field | None]"
@@ -44,9 +44,9 @@ def read_rows(scan: Scan, columns: Sequence[str] | None = None, *, marked: bool 
     """The rows of a scan's files for which its predicate is true.
 
     Args:
-        columns: logical names of top-level columns, and fields of `_metadata` that row tracking gives, in the wanted order; all columns of
-            the table if None.
-        marked: only the rows that deletion vectors mark, in place of those that they leave.
+        columns: logical names of top-level columns, and the row tracking fields of `_metadata`, in the wanted order; all columns of the
+            table if None.
+        marked: return the rows that deletion vectors delete instead of the live rows.
 
     Raises:
         ColumnNotFoundError: no such column.
@@ -66,7 +66,7 @@ def read_rows(scan: Scan, columns: Sequence[str] | None = None, *, marked: bool 
 
 
 def _no_columns(rows: int) -> pa.Table:
-    """Rows of nothing: how many there are is all that can be told of them."""
+    """A table without columns that has a row count."""
     return pa.table({"": pa.nulls(rows)}).select([])
 
 
@@ -81,13 +81,13 @@ def _chosen(snapshot: SnapshotState, columns: Sequence[str] | None) -> list[Fiel
     return [f for f in fields if f is not None]
 
 
-# What row tracking tells of a row, under the names by which it is asked for.
+# The row tracking fields of `_metadata`, by the names that a caller uses.
 _TRACKED = {f"{METADATA}.{name}": Field(name=f"{METADATA}.{name}", type=LONG) for name in METADATA_FIELDS}
 _ROW_ID, _BASE_ROW_ID, _ROW_COMMIT_VERSION = (f"{METADATA}.{name}" for name in (ROW_ID, BASE_ROW_ID, ROW_COMMIT_VERSION))
 
 
 def _is_tracked(field: Field) -> bool:
-    """Whether a column is one of these, and not the table's own by such a name."""
+    """Whether a column is a row tracking field, and not a column of the table with the same name."""
     return field is _TRACKED.get(field.name)
 
 
@@ -125,7 +125,7 @@ def _files(scan: Scan) -> Iterator[_File]:
 
 
 def _read_file(snapshot: SnapshotState, file: _File, fields: Sequence[Field], *, marked: bool = False) -> pa.Table:
-    """One file's live rows, or those that its vector marks, with logical names and types."""
+    """The live rows of one file, or those that its vector deletes, with logical names and types."""
     tracked = [f for f in fields if _is_tracked(f)]
     in_file = [f for f in fields if f.name not in snapshot.partition_columns and not _is_tracked(f)]
     store, key = snapshot.log.locate(file.url)
@@ -160,14 +160,14 @@ def _read_file(snapshot: SnapshotState, file: _File, fields: Sequence[Field], *,
 
 
 def _kept_in(snapshot: SnapshotState, field: Field) -> str | None:
-    """The column of data files with what rows brought with them of a field that row tracking gives."""
+    """The column of data files that stores a row tracking field of rows that were moved or updated; None if there is none."""
     assert snapshot.row_tracking is not None
     kept = {_ROW_ID: snapshot.row_tracking.row_id_column, _ROW_COMMIT_VERSION: snapshot.row_tracking.row_commit_version_column}
     return kept.get(field.name)
 
 
 def _tracked(field: Field, file: _File, kept: pa.ChunkedArray | None, rows: int) -> pa.ChunkedArray | pa.Array:
-    """What row tracking tells of a file's rows: what they brought with them, and else what follows from the file."""
+    """A row tracking field of a file's rows: the stored values, or else the default that follows from the file."""
     constant = file.base_row_id if field.name in (_ROW_ID, _BASE_ROW_ID) else file.default_row_commit_version
     default = pa.repeat(pa.scalar(constant, pa.int64()), rows)
     if field.name == _ROW_ID:
@@ -175,13 +175,13 @@ def _tracked(field: Field, file: _File, kept: pa.ChunkedArray | None, rows: int)
     return default if kept is None else pc.coalesce(kept, default)
 
 
-# What Spark writes into a footer where dates and times before the Gregorian calendar are in the Julian one, as Spark 2 counted.
+# Footer keys that Spark writes if dates and timestamps before the Gregorian calendar are in the Julian calendar, as in Spark 2.
 _JULIAN = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
 _GREGORIAN_FROM = ((pa.types.is_date, date(1582, 10, 15)), (pa.types.is_timestamp, datetime(1582, 10, 15, tzinfo=UTC)))
 
 
 def _check_calendar(raw: pa.Table | None, footer: Mapping[bytes, bytes], snapshot: SnapshotState, file: _File) -> None:
-    """Refuse days that would come out as other ones: only Spark knows how to count them anew, in the zone they were written in."""
+    """Refuse dates in the Julian calendar: only Spark can rebase them, in the time zone in which they were written."""
     if raw is None or not any(key in footer for key in _JULIAN):
         return
     for name, column in zip(raw.column_names, raw.columns, strict=True):
@@ -196,7 +196,7 @@ def _check_calendar(raw: pa.Table | None, footer: Mapping[bytes, bytes], snapsho
 
 
 def matching_rows(snapshot: SnapshotState, file: FileAction, predicate: Predicate) -> npt.NDArray[np.bool_]:
-    """For every row of a file, those that its vector marks included: whether the predicate is true, or may be where it is not understood.
+    """A mask over all rows of a file, deleted ones too: whether the predicate is true, or may be true because a part of it is unknown.
 
     Raises:
         DataFileMissingError, InvalidDataFileError: the file is not what the log says.
@@ -208,10 +208,10 @@ def matching_rows(snapshot: SnapshotState, file: FileAction, predicate: Predicat
 
 
 def read_file(snapshot: SnapshotState, file: FileAction, positions: RowIndexes, *, with_row_ids: bool = False) -> pa.Table:
-    """The rows of one file at some positions, whether its vector marks them or not.
+    """The rows of one file at some row indexes, whether deleted or not.
 
     Args:
-        with_row_ids: with their row ids and row commit versions, as the last two columns; the table tracks rows.
+        with_row_ids: append row ids and row commit versions as the last two columns; the table must have row tracking.
 
     Raises:
         DataFileMissingError, InvalidDataFileError: the file is not what the log says.
@@ -222,7 +222,7 @@ def read_file(snapshot: SnapshotState, file: FileAction, positions: RowIndexes, 
 
 
 def _physical(snapshot: SnapshotState, file: FileAction) -> _File:
-    """A file with all of its rows, those that its vector marks included."""
+    """A file with all its rows, without applying its deletion vector."""
     partition = {name: pa.scalar(value, arrow_type(f.type)) for name, (f, value) in _partition_values(snapshot, file).items()}
     url = resolve_path(file.path, snapshot.url)
     return _File(url, file.path, partition, None, file.base_row_id, file.default_row_commit_version)
@@ -251,7 +251,7 @@ def _by_vector(snapshot: SnapshotState, table: pa.Table, file: _File, rows: int,
 
 
 def _matcher(mode: str) -> Match:
-    """How a field of the table is found among those of a file."""
+    """The function that finds a field of the table in a file's schema."""
 
     def by_name(schema: pa.Schema | pa.StructType, field: Field) -> pa.Field | None:
         position = schema.get_field_index(stored_name(field, mode))
@@ -259,7 +259,7 @@ def _matcher(mode: str) -> Match:
 
     def by_id(schema: pa.Schema | pa.StructType, field: Field) -> pa.Field | None:
         wanted = column_id(field)
-        if wanted is None:  # no column of the table, but one that its files have besides
+        if wanted is None:  # an additional column of data files that is not in the table's schema
             return by_name(schema, field)
         return next((f for f in schema if (f.metadata or {}).get(_FIELD_ID) == str(wanted).encode()), None)
 
@@ -277,7 +277,10 @@ def _conform(raw: pa.Table, name: str, field: Field, snapshot: SnapshotState, fi
 
 
 def conform(values: pa.Array, data_type: DataType, match: Match) -> pa.Array:
-    """Values of a file as the table's type: fields found by physical name or id, missing ones null, narrower numbers widened."""
+    """Convert values of a file to the table's type.
+
+    Fields are matched by physical name or id. Missing fields become null. Narrower numbers are widened.
+    """
     wanted = arrow_type(data_type)
     if values.type.equals(wanted):
         return values
@@ -314,5 +317,5 @@ def _struct(children: Sequence[pa.Array], wanted: pa.StructType, values: pa.Stru
 
 
 def _unsliced(values: pa.Array) -> pa.Array:
-    """The same values without an offset, which a list's parts could not be taken out of."""
+    """The same values with offset 0, because the child arrays of a sliced list cannot be reused."""
     return values.take(pa.array(range(len(values)), pa.int64())) if values.offset else values

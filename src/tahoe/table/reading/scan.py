@@ -1,7 +1,7 @@
-"""Which files of a snapshot a query must read.
+"""Decides which files of a snapshot a query must read.
 
-Paper §4 and protocol "Per-file Statistics": partition values and statistics leave out files that cannot hold a row for which the
-predicate is true. Everything is columnar; what is kept comes back as an Arrow table.
+Paper §4 and protocol "Per-file Statistics": partition values and statistics exclude files that cannot contain a row for which the predicate
+is true. All processing is columnar; the result is an Arrow table.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from tahoe.table.reading.snapshot_state import SnapshotState
 
 @dataclass(frozen=True)
 class Scan:
-    """The files of a snapshot that may hold rows for which a predicate is true.
+    """The files of a snapshot that may contain rows for which a predicate is true.
 
     Attributes:
         rows: the positions of the files in the snapshot; None for all of them.
-        chosen_from: the scan of all files that they were chosen from, which keeps what it has found out.
+        chosen_from: the scan of all files from which these were selected; its results are cached.
     """
 
     snapshot: SnapshotState
@@ -65,7 +65,7 @@ class Scan:
 
     @takes(numbers=POSITIONS)
     def within(self, numbers: Sequence[int]) -> Scan:
-        """Those of the files that have one of these numbers."""
+        """The files of this scan that have one of these numbers."""
         wanted = pa.array(sorted(numbers), pa.uint64())
         if self.rows is None:
             return replace(self, rows=wanted)
@@ -73,12 +73,12 @@ class Scan:
 
     @takes(name=FILE_COLUMN)
     def column(self, name: str) -> pa.ChunkedArray:
-        """A column of `tahoe.table.log.live_files.COLUMNS` for the files kept."""
+        """A column of `tahoe.table.log.live_files.COLUMNS` for the selected files."""
         column = self.snapshot.live.column(name)
         return column if self.rows is None else taken(column, self.rows)
 
     def adds(self) -> Iterator[Add]:
-        """The files kept as actions, for those who need few of them."""
+        """The selected files as actions, for callers that need few of them."""
         return to_adds(pa.table({name: self.column(name) for name in COLUMNS}))
 
     @cached_property
@@ -94,7 +94,7 @@ class Scan:
 
     @cached_property
     def files(self) -> pa.Table:
-        """The files kept, one row each.
+        """The selected files, one row each.
 
         Columns: `number` int64, the file's position in the snapshot; `url`, absolute and unescaped; `size_bytes`; `modification_time_ms`;
         `partition`, a struct of typed values by logical name; `deletion_vector`, the descriptor or null; `base_row_id`;
@@ -116,7 +116,7 @@ class Scan:
 
     @cached_property
     def partition(self) -> pa.ChunkedArray:
-        """Typed partition values of the files kept, a struct with logical names."""
+        """Typed partition values of the selected files, a struct with logical names."""
         fields = [_partition_field(self.snapshot, name) for name in self.snapshot.partition_columns]
         if not fields:
             return pa.chunked_array([pa.array([{}] * self.kept_files, pa.struct([]))], pa.struct([]))
@@ -124,15 +124,15 @@ class Scan:
         mode, zone = self.snapshot.column_mapping_mode, self.snapshot.log.zone
         columns = [typed_partition_values(texts, stored_name(f, mode), f.type, zone) for f in fields]
         kind = pa.struct([pa.field(f.name, arrow_type(f.type)) for f in fields])
-        rows = zip(*(column.chunks for column in columns), strict=True)  # a chunk of each for a chunk of the texts
+        rows = zip(*(column.chunks for column in columns), strict=True)  # one chunk of every column, for each chunk of the texts
         return pa.chunked_array([pa.StructArray.from_arrays(list(chunks), fields=list(kind)) for chunks in rows], type=kind)
 
     def listing(self) -> pa.Table:
-        """The files for people and programs.
+        """The selected files as a table for users.
 
         Columns: `path` as in the log, `url`, `size_bytes`, `modification_time`, `partition_values` (a struct, typed), `num_records` (rows
-        in the file, from its statistics), `deleted_records` (rows that its deletion vector marks), `base_row_id` and
-        `default_row_commit_version` (null where rows are not tracked), `stats` (JSON text).
+        in the file, from its statistics), `deleted_records` (rows that its deletion vector deletes), `base_row_id` and
+        `default_row_commit_version` (null without row tracking), `stats` (JSON text).
         """
         statistics = self.snapshot.live.statistics(StatisticsRequest({}))
         num_records = statistics.column("num_records")
@@ -163,14 +163,14 @@ def _partition_field(snapshot: SnapshotState, name: str) -> Field:
 
 
 def plan_scan(predicate: Predicate, everything: Scan) -> Scan:
-    """Choose the files that may hold a row for which the predicate is true, of all files of a snapshot."""
+    """Select the files of a snapshot that may contain a row for which the predicate is true."""
     snapshot = everything.snapshot
     mask = keep(snapshot, predicate, lambda: everything.partition)
     return Scan(snapshot, predicate, None if mask is None else pc.indices_nonzero(mask), everything)
 
 
 def resolve_urls(paths: pa.ChunkedArray, odd: pa.ChunkedArray, table_url: str) -> pa.ChunkedArray:
-    """Absolute, unescaped urls for paths as they are in the log; in one go but for the odd ones."""
+    """Absolute, unescaped urls for paths as they are in the log. Paths marked in `odd` are resolved one by one, all others at once."""
     return replaced(
         paths,
         odd,
@@ -180,7 +180,7 @@ def resolve_urls(paths: pa.ChunkedArray, odd: pa.ChunkedArray, table_url: str) -
 
 
 def typed_partition_values(values: pa.ChunkedArray, name: str, data_type: DataType, zone: tzinfo) -> pa.ChunkedArray:
-    """The values of one partition column: each distinct text is parsed once."""
+    """The typed values of one partition column. Each distinct text is parsed once."""
     kind = arrow_type(data_type)
     parse = partial(parse_partition_value, data_type=data_type, zone=zone)
     return pa.chunked_array([_decode_texts(_lookup(chunk, name), parse, kind) for chunk in values.chunks], type=kind)

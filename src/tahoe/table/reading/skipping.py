@@ -1,7 +1,7 @@
-"""Skipping for a million files at once: a test on statistics, evaluated over columns.
+"""Skips files in bulk: evaluates a test on statistics over columns.
 
-Protocol: "Per-file Statistics". `tahoe.protocol.skipping` says what the test is; this evaluates it as that module does for one file: what
-is not known keeps the file.
+Protocol: "Per-file Statistics". `tahoe.protocol.skipping` defines the test and evaluates it for one file; this module gives the same
+results. A file without the needed statistics is kept.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ from tahoe.table.reading.snapshot_state import SnapshotState
 
 
 def keep(snapshot: SnapshotState, predicate: Predicate, partition: Callable[[], pa.ChunkedArray]) -> pa.Array | None:
-    """Which files may hold a row for which the predicate is true, as a mask over the snapshot's files; None for all of them.
+    """The files that may contain a row for which the predicate is true, as a mask over the snapshot's files; None for all of them.
 
     Args:
-        partition: gives the typed partition values of all files, should they be needed.
+        partition: returns the typed partition values of all files; called only if needed.
     """
     test = skipping_test(predicate, snapshot.schema, snapshot.partition_columns, snapshot.column_mapping_mode)
     if test == KEEP:
@@ -63,7 +63,7 @@ def _type_at(schema: Struct, path: Path) -> DataType:
 
 
 class _Evaluator:
-    """Evaluates one test; every answer is a mask without nulls."""
+    """Evaluates one test; every result is a mask without nulls."""
 
     def __init__(self, rows: int, statistics: pa.Table | None, partition: Callable[[], pa.ChunkedArray]) -> None:
         self._rows, self._statistics, self._partition = rows, statistics, partition
@@ -102,7 +102,7 @@ class _Evaluator:
 
 
 def _is_in(column: pa.ChunkedArray, values: frozenset[Any]) -> pa.Array:
-    """Null where the column is, unlike Arrow's own."""
+    """Like `pc.is_in`, but null where the column is null."""
     found = pc.is_in(column, value_set=pa.array(sorted(values), column.type))
     return pc.if_else(pc.is_valid(column), found, pa.scalar(None, pa.bool_()))
 

@@ -1,6 +1,6 @@
 """One version of a table: protocol, metadata, application transactions, domains and live files.
 
-Protocol: "Action Reconciliation". A snapshot never changes; a later one is made from it and the commits in between.
+Protocol: "Action Reconciliation". A snapshot is immutable; a later one is made from it and the commits in between.
 """
 
 from __future__ import annotations
@@ -48,15 +48,15 @@ class Snapshot(SnapshotState):
 
     @cached_property
     def everything(self) -> Scan:
-        """The scan of all files; what it finds out is kept as long as the snapshot."""
+        """The scan of all files. Its cached results live as long as the snapshot."""
         return Scan(self, None, None)
 
     @takes(filter=FILTER)
     def scan(self, filter: str | Predicate | None = None) -> Scan:
-        """The files that may hold rows for which the filter, SQL text or a predicate, is true.
+        """The files that may contain rows for which the filter, SQL text or a predicate, is true.
 
         Raises:
-            InvalidPredicateError, ColumnNotFoundError: the text cannot be understood.
+            InvalidPredicateError, ColumnNotFoundError: the text is not a valid predicate over the table's columns.
         """
         if isinstance(filter, str):
             filter = parse_predicate(filter, self.schema, table=self.url, zone=self.log.zone)
@@ -64,7 +64,7 @@ class Snapshot(SnapshotState):
 
     @takes(filter=FILTER)
     def files(self, filter: str | Predicate | None = None) -> pa.Table:
-        """The live files that may hold rows for which the filter is true; see `Scan.listing` for the columns."""
+        """The live files that may contain rows for which the filter is true; see `Scan.listing` for the columns."""
         return self.scan(filter).listing()
 
     @takes(columns=NAMES, filter=FILTER)
@@ -72,18 +72,18 @@ class Snapshot(SnapshotState):
         """The rows, with deletion vectors and column mapping applied.
 
         Args:
-            columns: logical names, in the wanted order; all if None. Where rows are tracked, also `_metadata.row_id`,
+            columns: logical names, in the wanted order; all if None. With row tracking also `_metadata.row_id`,
                 `_metadata.row_commit_version`, `_metadata.base_row_id` and `_metadata.default_row_commit_version`.
             filter: SQL text or a predicate; exact, with files skipped by their statistics.
 
         Raises:
-            ColumnNotFoundError, InvalidPredicateError: what was asked for does not fit the schema.
+            ColumnNotFoundError, InvalidPredicateError: a column or the filter does not fit the schema.
             DeltaDataError: a file is not what the log says.
         """
         return read_rows(self.scan(filter), columns)
 
     def after(self, commits: Iterable[tuple[LogFile, list[Action]]]) -> Snapshot:
-        """The snapshot once more commits, oldest first, are applied."""
+        """The snapshot after further commits, oldest first."""
         newer = list(commits)
         if not newer:
             return self
@@ -96,17 +96,17 @@ class Snapshot(SnapshotState):
 
 
 def load_snapshot(log: Log, version: int | None = None, *, by_checksum: bool = True) -> Snapshot:
-    """Rebuild a version (the newest if None) from the log.
+    """Load a version from the log; the newest version if None.
 
-    A checkpoint or a compacted file that turns out to be broken is passed over: that costs time, never correctness.
+    A broken checkpoint or compacted file is not used: this costs time but never correctness.
 
     Args:
-        by_checksum: a small version may be taken as its version checksum lists it, without a look at what led to it.
+        by_checksum: allow a small version to be loaded from its version checksum instead of the log files before it.
 
     Raises:
-        TableNotFoundError, NotADeltaTableError, VersionNotFoundError: there is nothing to read.
+        TableNotFoundError, NotADeltaTableError, VersionNotFoundError: there is no such table or version.
         DeltaLogError: the log breaks the protocol or has lost a file.
-        DeltaProtocolError: the table needs a reader that knows more.
+        DeltaProtocolError: the table needs a reader feature that tahoe does not support.
     """
     return log.from_segment(version, lambda segment: (_from_checksum(log, segment) if by_checksum else None) or _load(log, segment))
 
@@ -130,10 +130,10 @@ def _load(log: Log, segment: Segment) -> Snapshot:
 
 
 def _from_checksum(log: Log, segment: Segment) -> Snapshot | None:
-    """A small version as its version checksum lists it, which saves reading what led to it.
+    """Load a small version from its version checksum, which saves reading the earlier log files.
 
-    Only a list that tahoe wrote is taken, with the very commit that it stands beside: both name the transaction. What other writers count
-    is compared by `tahoe check`, and not relied upon.
+    Only checksums written by tahoe are used, and only if checksum and commit have the same `txnId`. Checksums of other writers are compared
+    by `tahoe check`, but not relied upon.
     """
     if segment.checksum is None or segment.commit is None or len(segment.deltas) + (segment.checkpoint is not None) < 3:
         return None
@@ -156,7 +156,7 @@ def _from_checksum(log: Log, segment: Segment) -> Snapshot | None:
 
 
 def _without_files(actions: Iterable[Action]) -> list[Action]:
-    """Files are replayed as columns, by `LiveFiles`."""
+    """The actions other than files: `LiveFiles` replays files as columns."""
     return [a for a in actions if isinstance(a, Protocol | Metadata | Txn | DomainMetadata)]
 
 
@@ -179,11 +179,11 @@ def _checked(log: Log, state: State, live: LiveFiles, version: int, commit: LogF
 
 
 def _find_again(log: Log, version: int, paths: pa.ChunkedArray) -> Part:
-    """Files of a version whose checkpoint is not there any more, as the log has them now.
+    """Find the files of a version again in the present log, because its checkpoint no longer exists.
 
     Raises:
         MissingVersionError: the log has another table by now.
-        VersionNotFoundError, DeltaLogError: the version cannot be read any more.
+        VersionNotFoundError, DeltaLogError: the version can no longer be read.
     """
     again = load_snapshot(log, version).live
     order = pc.index_in(paths, value_set=again.column("path"))
@@ -194,14 +194,14 @@ def _find_again(log: Log, version: int, paths: pa.ChunkedArray) -> Part:
 
 
 def _check_complete(log: Log, state: State, version: int, file: str) -> None:
-    """A checkpoint that lacks one of these can be read, so it is no accident: its writer is not to be trusted."""
+    """Refuse a state without protocol or metadata. No other checkpoint is tried: the file is readable, so its writer is at fault."""
     for name, found in (("protocol", state.protocol), ("metaData", state.metadata)):
         if found is None:
             raise MissingActionError(table=log.url, version=version, action=name, file=file)
 
 
 def _check_schema(log: Log, state: State) -> None:
-    """The schema is read now and not when it is first looked at, so that an error names the table."""
+    """Parse the schema now instead of at first use, so that an error names the table."""
     assert state.metadata is not None
     try:
         check_readable_names(state.metadata.schema, table=log.url)
@@ -210,7 +210,7 @@ def _check_schema(log: Log, state: State) -> None:
 
 
 def refresh(snapshot: Snapshot) -> Snapshot:
-    """The newest snapshot, made from an earlier one by reading only the commits since; from scratch where the log is not the same."""
+    """The newest snapshot, made from an earlier one and the commits since; loaded from scratch if the log does not continue it."""
     log = snapshot.log
     files = log.list_files(snapshot.version)
     commits = {f.version: f for f in files if f.kind is log_files.Kind.COMMIT}
@@ -228,14 +228,15 @@ def refresh(snapshot: Snapshot) -> Snapshot:
 
 
 def is_current(snapshot: Snapshot) -> bool:
-    """Whether the log still has the version of a snapshot, and it is this one: a table can be dropped, and another made in its place.
+    """Whether the log still has the version of a snapshot, and the table was not dropped and recreated.
 
-    A table that was copied, restored or moved to another disk is the same one, though its storage tells its files differently.
+    A table that was copied, restored or moved to another disk is still the same, although the identities of its files in the storage
+    differ.
 
     Raises:
         DeltaStorageError: the storage does not answer.
     """
-    known, same = snapshot.commit, _is_the_same_table  # where cleanup has left only the checkpoint, that may be written again at any time
+    known, same = snapshot.commit, _is_the_same_table  # without a commit file: its checkpoint may be rewritten any time
     if known is not None:
         found, same = snapshot.log.commit_file(snapshot.version), _has_the_same_files
         if found is None or found.size_bytes != known.size_bytes:
@@ -253,7 +254,7 @@ def _is_the_same_table(one: Snapshot, other: Snapshot) -> bool:
 
 
 def _has_the_same_files(one: Snapshot, other: Snapshot) -> bool:
-    """Also where one was read from commits and the other from a checkpoint, whose writers keep no more than they must."""
+    """Compare by content, because one snapshot may be from commits and the other from a checkpoint, which keeps fewer fields."""
     return _stated(one) == _stated(other) and len(one.live) == len(other.live) and _telling(one.live).equals(_telling(other.live))
 
 
@@ -263,12 +264,12 @@ def _stated(snapshot: Snapshot) -> tuple[object, ...]:
     return *named, supported_features(snapshot.protocol), dict(snapshot.domains)
 
 
-# What decides which rows a version has.
+# The columns that decide which rows a version has.
 _TELLING = ("path", "size_bytes", "modification_time_ms", "base_row_id", "default_row_commit_version")
 
 
 def _telling(live: LiveFiles) -> pa.Table:
-    """What tells the files of a version from those of another, in an order of its own."""
+    """The columns that distinguish the files of two versions, sorted."""
     vectors = live.column("deletion_vector")
     marked = {name: pc.struct_field(vectors, name) for name in ("pathOrInlineDv", "offset")}
     return sorted_table(pa.table({name: live.column(name) for name in _TELLING} | marked), ("path", *marked))

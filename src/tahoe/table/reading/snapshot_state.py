@@ -1,6 +1,6 @@
 """The state of one version: protocol, metadata, application transactions, domains and live files.
 
-Protocol: "Snapshot". It knows nothing of how it is rebuilt from the log, and of what is read with it.
+Protocol: "Snapshot". This module does not know how the state is rebuilt from the log, or how rows are read.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tahoe.table.arguments import TEXT, TXN, takes
 from tahoe.table.log.delta_log import Log
 from tahoe.table.log.live_files import LiveFiles
 
-# Since which version a table has in-commit timestamps, and since when, where it had commits before.
+# The version and the time from which on a table has in-commit timestamps, if they were enabled after its first commit.
 ENABLEMENT = ("delta.inCommitTimestampEnablementVersion", "delta.inCommitTimestampEnablementTimestamp")
 
 
@@ -32,7 +32,7 @@ def in_commit_timestamps_enabled(protocol: Protocol, metadata: Metadata) -> bool
 
 @dataclass(frozen=True, kw_only=True)
 class SnapshotState:
-    """What a table is at one version. It never changes."""
+    """The state of a table at one version. Immutable."""
 
     log: Log
     version: int
@@ -67,12 +67,12 @@ class SnapshotState:
 
     @cached_property
     def clustering_columns(self) -> tuple[tuple[str, ...], ...]:
-        """Logical paths of the columns by which the table is clustered. Protocol: "Clustered Table"."""
+        """Logical paths of the clustering columns. Protocol: "Clustered Table"."""
         return clustering_columns(self.domains.get(clustering.DOMAIN), self.schema, self.column_mapping_mode)
 
     @cached_property
     def row_tracking(self) -> RowTracking | None:
-        """Where data files keep row ids and row commit versions; None where row tracking is not enabled."""
+        """The columns of data files that store row ids and row commit versions; None if row tracking is not enabled."""
         return enabled_row_tracking(self.protocol, self.metadata.configuration)
 
     @property
@@ -81,7 +81,7 @@ class SnapshotState:
 
     @cached_property
     def timestamp_ms(self) -> int:
-        """When the version was committed: its in-commit timestamp where it has one, else the time of its file."""
+        """The time of the commit: its in-commit timestamp if it has one, else the modification time of its file."""
         if in_commit_timestamps_enabled(self.protocol, self.metadata):
             info = self.log.commit_info(self.version)
             if info is not None and info.in_commit_timestamp_ms is not None:
@@ -96,6 +96,6 @@ class SnapshotState:
 
     @takes(txn=TXN)
     def has_recorded(self, txn: tuple[str, int] | None = None) -> bool:
-        """Whether a write, known by its application and version, was committed in this version or before."""
+        """Whether a write, identified by application id and version, was committed in this version or before."""
         recorded = None if txn is None else self.txn_version(txn[0])
         return txn is not None and recorded is not None and recorded >= txn[1]

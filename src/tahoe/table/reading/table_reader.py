@@ -1,4 +1,4 @@
-"""A table as it is read: its location, its log, and the newest version that is known."""
+"""Reads a table: its location, its log, and the newest known snapshot."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from tahoe.table.reading.snapshot import Snapshot, is_current, load_snapshot, re
 
 
 class TableReader:
-    """What can be asked of a Delta table at a location. Nothing is read until it is asked for, and every question sees the newest version.
+    """Read access to a Delta table at a location. Nothing is read before the first call, and every call sees the newest version.
 
     Args:
         location: a path or url: `/data/t`, `file:///data/t`, `s3://bucket/t`, `abfss://container@account.dfs.core.windows.net/t`, ...
         storage_options: credentials and settings for object stores.
-        time_zone: of timestamps that are written without one: in filters and constraints, and among partition values of early writers.
+        time_zone: of timestamps without a time zone, in filters, constraints, and partition values of early writers.
         env: the outside world, for tests and other hosts; made from location and options if None.
     """
 
@@ -49,7 +49,7 @@ class TableReader:
 
     @property
     def url(self) -> str:
-        """Where the table is: an absolute, unescaped url."""
+        """The table's location as an absolute, unescaped url."""
         return self.env.store.url
 
     def __repr__(self) -> str:
@@ -61,13 +61,13 @@ class TableReader:
 
     @takes(version=VERSION, timestamp=TIMESTAMP)
     def snapshot(self, version: int | None = None, timestamp: str | date | None = None) -> Snapshot:
-        """The table at a version, at the newest version not after a timestamp, or at the newest.
+        """The table at a version, at the newest version not after a timestamp, or at the newest version.
 
         Raises:
             TableNotFoundError, NotADeltaTableError: there is no table.
-            VersionNotFoundError, TimestampOutOfRangeError: with the range there is.
-            InvalidTimeTravelError: both were given, or a timestamp that is none.
-            DeltaLogError, DeltaProtocolError: the log cannot be understood.
+            VersionNotFoundError, TimestampOutOfRangeError: outside the range of versions, which the error names.
+            InvalidTimeTravelError: both a version and a timestamp were given, or the timestamp is invalid.
+            DeltaLogError, DeltaProtocolError: the log cannot be read.
         """
         if version is not None and timestamp is not None:
             raise InvalidTimeTravelError(table=self.url, detail="both a version and a timestamp were given")
@@ -80,19 +80,19 @@ class TableReader:
         return known if known is not None and known.version == version and is_current(known) else load_snapshot(self.log, version)
 
     def _refreshed(self) -> Snapshot:
-        known, self._newest = self._newest, None  # where there is no table any more, nothing of it is kept
+        known, self._newest = self._newest, None  # if the table no longer exists, forget its snapshot
         newest = load_snapshot(self.log) if known is None else refresh(known)
         self._newest = newest
         return newest
 
     def snapshot_if_exists(self) -> Snapshot | None:
-        """The newest snapshot, or None where there is no table."""
+        """The newest snapshot, or None if there is no table."""
         try:
             return self.snapshot()
         except (TableNotFoundError, NotADeltaTableError):
             return None
 
-    # --- the newest snapshot's facts
+    # --- facts of the newest snapshot
 
     @property
     def version(self) -> int:
@@ -127,7 +127,7 @@ class TableReader:
 
     @takes(limit=COUNT)
     def history(self, limit: int | None = None) -> list[dict[str, Any]]:
-        """The commits, newest first: `version`, `timestamp`, and what the writer recorded of itself, under its own names."""
+        """The commits, newest first: `version`, `timestamp`, and the fields of `commitInfo` under their own names."""
         commits = history(self.snapshot(), limit)
         return [{**c.info.fields, "version": c.version, "timestamp": datetime.fromtimestamp(c.timestamp_ms / 1000, UTC)} for c in commits]
 
@@ -142,13 +142,15 @@ class TableReader:
         columns: Sequence[str] | None = None,
         filter: str | Predicate | None = None,
     ) -> pa.Table:
-        """The rows that were inserted, updated and deleted in a range of versions, where `delta.enableChangeDataFeed` was on in all of it.
+        """The rows that were inserted, updated and deleted in a range of versions.
 
-        An updated row comes twice, as it was and as it is. The schema is the newest, or with column mapping that of the range's end.
+        `delta.enableChangeDataFeed` must be enabled in all of them. An updated row appears twice, before and after the update. The schema
+        is the newest, or with column mapping that of the range's end.
 
         Args:
-            start_version, start_timestamp: the first version, or a time: the first version that was committed then or later. One is needed.
-            end_version, end_timestamp: the last version, or a time: the last version that was committed then or before. The newest if None.
+            start_version, start_timestamp: the first version, or a time: the first version committed at or after it. One of the two is
+                required.
+            end_version, end_timestamp: the last version, or a time: the last version committed at or before it. The newest if None.
             columns: names, in the wanted order; all columns of the table, then `_change_type` (`insert`, `update_preimage`,
                 `update_postimage` or `delete`), `_commit_version` and `_commit_timestamp`, if None.
             filter: SQL text or a predicate, over these columns.

@@ -1,1 +1,1 @@
-"""Whether a table is what the specification says."""
+"""Verifies that a table conforms to the specification."""

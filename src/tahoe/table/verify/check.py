@@ -1,6 +1,6 @@
-"""Everything that is wrong with a table, as a stream: the user's check, and the one that tests run after what they did to a table.
+"""Checks a table and streams the findings. Used by `tahoe check`, and by tests after they change a table.
 
-Nothing is mended, and nothing is stopped at: each finding says what was expected, what was found, and what to do.
+The check repairs nothing and does not stop at the first finding. Each finding says what was expected, what was found, and what to do.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["Finding", "Kind", "Severity", "check", "check_table"]
 
 
 def check(snapshot: Snapshot) -> Iterator[Finding]:
-    """What is wrong with a version of a table: with the log up to it, with its files, and with what lies around.
+    """Check a version of a table: the log up to it, its files, and leftover temporary files.
 
     It reads every commit and checkpoint, lists the table's folder, and reads every data file's footer and every deletion vector.
     """
@@ -26,11 +26,11 @@ def check(snapshot: Snapshot) -> Iterator[Finding]:
 
 
 def check_table(log: Log, version: int | None = None) -> Iterator[Finding]:
-    """The same for a table that may be too broken to be read; then that is a finding too, after those that explain it.
+    """Check a table that may be unreadable. If it is, the last finding says so, after the findings that explain it.
 
     Raises:
         TableNotFoundError, NotADeltaTableError, VersionNotFoundError: there is nothing to check.
-        StorageUnavailableError: the storage does not let us look.
+        StorageUnavailableError: the storage does not answer.
     """
     try:
         snapshot = load_snapshot(log, version, by_checksum=False)

@@ -1,7 +1,8 @@
-"""Whether the files of a version are there, and are what the log says.
+"""Checks that the files of a version exist, and are what the log says.
 
 Protocol: "Add File and Remove File", "Per-file Statistics", "Deletion Vectors", "Partition Value Serialization". The table's folder is
-listed once, side by side with the live files in the same order, so that nothing grows with it; then every footer and every vector is read.
+listed once and merged with the live files in the same order, so that memory does not grow with the folder. Then every footer and every
+vector is read.
 """
 
 from __future__ import annotations
@@ -36,15 +37,15 @@ from tahoe.table.verify.findings import Finding, Kind, finding, of_error
 from tahoe.table.verify.log import canonical_paths
 from tahoe.table.writing.footers import footer_statistics
 
-# A temporary file younger than this may belong to a writer that is still at work.
+# A younger temporary file may belong to a writer that is still running.
 TEMPORARY_AGE_MS = 3_600_000
 
-# Footers are small: the time goes into waiting for the storage.
+# Footers are small, so most of the time is spent waiting for the storage.
 _THREADS = 16
 _AHEAD = 4 * _THREADS
 _BATCH_ROWS = 1000
 
-# Some writers cut the texts in a footer off at 64 bytes: one that is shorter is exact.
+# Some writers truncate texts in a footer to 64 bytes: a shorter text is exact.
 _TEXT_EXACT_BYTES = 64
 
 # The log has timestamps in milliseconds.
@@ -55,7 +56,7 @@ Result = TypeVar("Result")
 
 
 def check_files(snapshot: Snapshot) -> Iterator[Finding]:
-    """What is wrong with the files of a snapshot, and the temporary files that writers have left behind."""
+    """Check the files of a snapshot, and find temporary files that writers left behind."""
     yield from _check_partition_values(snapshot)
     yield from _check_duplicates(snapshot)
     yield from _check_row_ids(snapshot)
@@ -66,7 +67,7 @@ def check_files(snapshot: Snapshot) -> Iterator[Finding]:
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """A live file, where the log says it is, and what is there: None where nothing is."""
+    """A live file with its location according to the log, and what the storage has there; None if nothing."""
 
     path: str
     url: str
@@ -77,7 +78,7 @@ class _File:
 
 
 def _in_order(work: Callable[[_File], list[Finding]], items: Iterable[_File | Finding]) -> Iterator[list[Finding]]:
-    """The results of `work` in the order of the items, a few of them under way at a time; a finding is its own result."""
+    """The results of `work` in the order of the items, with a few items in progress at a time. A finding is its own result."""
     waiting: deque[Future[list[Finding]] | list[Finding]] = deque()
     with ThreadPoolExecutor(_THREADS) as threads:
         for item in items:
@@ -92,7 +93,7 @@ def _result(found: Future[list[Finding]] | list[Finding]) -> list[Finding]:
     return found.result() if isinstance(found, Future) else found
 
 
-# --- what the log says by itself
+# --- checks of the log alone
 
 
 def _check_partition_values(snapshot: Snapshot) -> Iterator[Finding]:
@@ -119,7 +120,7 @@ def _check_duplicates(snapshot: Snapshot) -> Iterator[Finding]:
 
 
 def _check_row_ids(snapshot: Snapshot) -> Iterator[Finding]:
-    """Protocol, "Row Tracking": where it is enabled every file has ids, of which none is given twice or is above the mark."""
+    """Protocol, "Row Tracking": if it is enabled, every file has row ids. They do not overlap and do not exceed the high-water mark."""
     if enabled_row_tracking(snapshot.protocol, snapshot.properties) is None:
         return
     first, rows = snapshot.live.column("base_row_id"), snapshot.live.statistics(StatisticsRequest({})).column("num_records")
@@ -139,11 +140,11 @@ def _check_row_ids(snapshot: Snapshot) -> Iterator[Finding]:
         yield finding(Kind.WRONG_ROW_IDS, file=row["path"], version=snapshot.version, detail=detail)
 
 
-# --- what is in the storage
+# --- checks of the storage
 
 
 def _found_files(snapshot: Snapshot) -> Iterator[_File | Finding]:
-    """Every live file with what the storage has of it, in the order of their urls, and findings on the way."""
+    """Every live file with what the storage has of it, in the order of their urls, and findings in between."""
     table, illegal = _located(snapshot)
     yield from illegal
     inside = pc.starts_with(table.column("url"), snapshot.url + "/")
@@ -154,7 +155,7 @@ def _found_files(snapshot: Snapshot) -> Iterator[_File | Finding]:
 
 
 def _located(snapshot: Snapshot) -> tuple[pa.Table, list[Finding]]:
-    """The live files with their urls, sorted by these; and the paths that lead nowhere."""
+    """The live files with their urls, sorted by url, and findings for illegal paths."""
     paths, illegal = snapshot.live.column("path"), []
     try:
         urls = resolve_urls(paths, snapshot.live.ambiguous, snapshot.url)
@@ -185,7 +186,7 @@ def _file(row: dict[str, Any], info: FileInfo | None) -> _File:
 
 
 def _beside_the_listing(snapshot: Snapshot, rows: Iterator[dict[str, Any]]) -> Iterator[_File | Finding]:
-    """Both are in byte order: each is gone through once."""
+    """Merge the live files with the listing. Both are in byte order, so each is read once."""
     store, home = snapshot.log.env.store, snapshot.url + "/"
     listing = iter(store.walk())
     here = next(listing, None)
@@ -194,7 +195,7 @@ def _beside_the_listing(snapshot: Snapshot, rows: Iterator[dict[str, Any]]) -> I
         while here is not None and byte_order(here.key) < byte_order(key):
             yield from _check_leftover(snapshot, here)
             here = next(listing, None)
-        # What a listing does not show may be there all the same, behind a link to a folder.
+        # A listing may not show a file that exists behind a link to a folder.
         yield _file(row, here if here is not None and here.key == key else store.head(key))
     while here is not None:
         yield from _check_leftover(snapshot, here)
@@ -208,11 +209,11 @@ def _check_leftover(snapshot: Snapshot, info: FileInfo) -> Iterator[Finding]:
         yield finding(Kind.ORPHAN_TEMPORARY_FILE, file=info.key, version=None, detail=detail)
 
 
-# --- one file
+# --- checks of one file
 
 
 class _Examination:
-    """Compares one file after the other with what the log says of it. Safe to call from several threads."""
+    """Compares a file with what the log says of it. Thread-safe."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
@@ -256,20 +257,20 @@ class _Examination:
 
 
 def comparable_columns(footer: pq.FileMetaData, physical: Struct) -> dict[tuple[str, ...], DataType]:
-    """The top-level columns that the file has in exactly the table's type, so that bounds in both mean the same."""
+    """The top-level columns that the file has in exactly the table's type, so that bounds are comparable."""
     schema = footer.schema.to_arrow_schema()
     columns: dict[tuple[str, ...], DataType] = {}
     for field in physical:
         position = schema.get_field_index(field.name)
         if isinstance(field.type, Struct) or position < 0 or schema.field(position).type != arrow_type(field.type):
             continue
-        if not any("collation" in key.lower() for key in field.metadata):  # another order than the file's
+        if not any("collation" in key.lower() for key in field.metadata):  # its order differs from the file's
             columns[(field.name,)] = field.type
     return columns
 
 
 def _contradictions(claimed: Statistics, actual: Statistics, columns: dict[tuple[str, ...], DataType]) -> Iterator[str]:
-    """Where the log promises more than the footer holds, so that rows could be skipped that match."""
+    """Statistics of the log that exclude values in the footer, so that queries could skip matching rows."""
     for path, data_type in columns.items():
         name = ".".join(path)
         nulls, rows = actual.null_count.get(path), actual.num_records
@@ -288,7 +289,7 @@ def _contradictions(claimed: Statistics, actual: Statistics, columns: dict[tuple
 
 
 def _exact(value: Any, data_type: DataType) -> Any:
-    """A bound of the footer where it surely is a value of the file. Floats are none: their zeros have signs, and NaN is left out."""
+    """A bound of the footer if it is certainly exact; otherwise None. Floats are never exact: zeros have signs, and NaN is left out."""
     if data_type == STRING:
         return value if value is not None and len(value.encode()) < _TEXT_EXACT_BYTES else None
     return None if data_type == BOOLEAN or (isinstance(data_type, Primitive) and data_type.name in ("float", "double", "binary")) else value

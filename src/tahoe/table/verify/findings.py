@@ -1,4 +1,4 @@
-"""What `tahoe.table.verify.check` finds: one value for each thing that is wrong. Knows nothing of how it was found."""
+"""The findings of `tahoe.table.verify.check`: one value for each defect. Knows nothing of how it was found."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from tahoe.errors import DeltaError
 
 
 class Severity(Enum):
-    """An error makes some reader fail, or give wrong rows. A warning costs time or space."""
+    """An error makes some reader fail or return wrong rows. A warning costs time or space."""
 
     ERROR = "error"
     WARNING = "warning"
 
 
 class Kind(Enum):
-    """What can be wrong with a table."""
+    """The kinds of defects of a table."""
 
     UNREADABLE_TABLE = "unreadable-table"
     ILLEGAL_LOG_FILE = "illegal-log-file"
@@ -42,13 +42,13 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One thing that is wrong.
+    """One defect.
 
     Attributes:
-        file: as the log names it, or its key below the table; None where no single file is at fault.
-        version: of the table, in which it is wrong; None where that has no meaning.
+        file: its name in the log, or its key below the table; None if no single file is at fault.
+        version: the version of the table that has the defect; None if that has no meaning.
         detail: what was expected, and what was found.
-        next_step: what can be done now.
+        next_step: what to do.
     """
 
     severity: Severity
@@ -62,7 +62,7 @@ class Finding:
 _RESTORE_DATA = "Restore the file from a copy, read a version without it, or remove it from the table."
 _DROP_CHECKPOINT = "If the commits before it still exist, delete it and _last_checkpoint: the table can be read without it."
 
-# How bad each kind is, and what to do about it.
+# The severity and the next step of each kind.
 _RULES: Mapping[Kind, tuple[Severity, str]] = {
     Kind.UNREADABLE_TABLE: (Severity.ERROR, "Restore the missing parts of the log from a copy, or read an older version."),
     Kind.ILLEGAL_LOG_FILE: (
@@ -96,7 +96,7 @@ def finding(kind: Kind, *, file: str | None, version: int | None, detail: str, s
 
 
 def of_error(kind: Kind, file: str | None, version: int | None, error: DeltaError) -> Finding:
-    """A finding that an error tells of; what the error says of the place is left out, where it says more than that."""
+    """A finding from an error. If the error has a detail, its text about the place is left out."""
     detail = str(error.parameters.get("detail") or error.what.format(**error.parameters))
     if "line" in error.parameters:
         detail = f"line {error.parameters['line']}: {detail}"

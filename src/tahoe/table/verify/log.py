@@ -1,7 +1,7 @@
-"""Whether a log is legal, and says the same wherever it says something twice: in commits, checkpoints, compacted files and checksums.
+"""Checks that a log is legal and consistent: commits, checkpoints, compacted files and checksums must agree.
 
-Protocol: "Delta Log Entries", "Checkpoints", "Log Compaction Files", "Version Checksum File", "Last Checkpoint File". The
-commits are replayed from the first one on, and what every checkpoint holds is compared with what they add up to.
+Protocol: "Delta Log Entries", "Checkpoints", "Log Compaction Files", "Version Checksum File", "Last Checkpoint File". The commits are
+replayed from the first one on, and every checkpoint is compared with the replayed state.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from tahoe.table.reading.snapshot_state import in_commit_timestamps_enabled
 from tahoe.table.verify.findings import Finding, Severity, finding, of_error
 from tahoe.table.verify.findings import Kind as Wrong
 
-# Commits whose files are held back before they are applied together: applying costs a look at every live file.
+# The number of commits whose files are applied together: each application looks at every live file.
 _PENDING_MAX = 1000
 
-# Of files that differ, this many are named.
+# The maximum number of differing files that a finding names.
 _NAMED_MAX = 3
 
 
 def check_log(log: Log, version: int | None = None) -> Iterator[Finding]:
-    """What is wrong with the log up to a version, the newest if None. Reads every commit and every checkpoint."""
+    """Check the log up to a version; the newest if None. Reads every commit and every checkpoint."""
     files = [f for f in log.list_files() if version is None or f.end_version <= version]
     yield from _check_hint(log)
     yield from _check_completeness(files)
@@ -49,7 +49,7 @@ def check_log(log: Log, version: int | None = None) -> Iterator[Finding]:
 
 
 def check_checksum_file(snapshot: Snapshot) -> Iterator[Finding]:
-    """Whether the version checksum file, where there is one, counts the files as they are."""
+    """Check the file totals in the version checksum, if there is one."""
     name = log_files.checksum_name(snapshot.version)
     try:
         body = load_json(snapshot.log.env.store.get(f"{log_files.LOG_FOLDER}/{name}"))
@@ -66,7 +66,7 @@ def check_checksum_file(snapshot: Snapshot) -> Iterator[Finding]:
             yield finding(Wrong.WRONG_CHECKSUM_FILE, file=name, version=snapshot.version, detail=detail)
 
 
-# --- what is there
+# --- which files exist
 
 
 def _check_hint(log: Log) -> Iterator[Finding]:
@@ -101,12 +101,12 @@ def _check_completeness(files: Sequence[LogFile]) -> Iterator[Finding]:
             yield finding(Wrong.INCOMPLETE_CHECKPOINT, file=file.name, version=file.version, detail=detail)
 
 
-# --- what it says
+# --- contents
 
 
 @dataclass(slots=True)
 class _Replay:
-    """What the log adds up to, up to a version. Files are applied a batch of commits at a time."""
+    """The replayed state of the log up to a version. Files are applied in batches of commits."""
 
     log: Log
     version: int = -1
@@ -142,7 +142,7 @@ def _check_contents(log: Log, files: Sequence[LogFile]) -> Iterator[Finding]:
             except DeltaLogError as error:
                 yield of_error(Wrong.ILLEGAL_LOG_FILE, commits[version].name, version, error)
         if running is None or actions is None or running.version != version - 1:
-            running = None  # until a checkpoint tells again what there is
+            running = None  # until the next checkpoint gives the full state again
         else:
             running.add(version, actions)
             yield from _check_in_commit_timestamp(running, commits[version], actions)
@@ -160,7 +160,7 @@ def _check_contents(log: Log, files: Sequence[LogFile]) -> Iterator[Finding]:
 
 
 def _check_in_commit_timestamp(running: _Replay, commit: LogFile, actions: Iterable[Action]) -> Iterator[Finding]:
-    """Protocol: "In-Commit Timestamps": every commit has one, and they rise."""
+    """Protocol: "In-Commit Timestamps": every commit has one, and they increase."""
     protocol, metadata = running.state.protocol, running.state.metadata
     if protocol is None or metadata is None or not in_commit_timestamps_enabled(protocol, metadata):
         running.timestamp_ms = None
@@ -184,7 +184,7 @@ def _from_checkpoint(log: Log, checkpoint: Checkpoint) -> _Replay:
         if action is None:
             raise CorruptCheckpointError(table=log.url, file=_name(checkpoint), detail=f"it has no {name} action")
     assert found.state.metadata is not None
-    _ = found.state.metadata.schema  # which raises what is wrong with it
+    _ = found.state.metadata.schema  # raises if the schema is invalid
     return found
 
 
@@ -193,17 +193,17 @@ def _name(checkpoint: Checkpoint) -> str:
     return first if first == last else f"{first} to {last}"
 
 
-# --- the same thing said twice
+# --- consistency
 
 
 def _differences(commits: _Replay, checkpoint: _Replay) -> Iterator[str]:
-    """What a checkpoint says otherwise than the commits up to its version."""
+    """The differences between a checkpoint and the commits up to its version."""
     mine, theirs = commits.state, checkpoint.state
     if _protocol(mine.protocol) != _protocol(theirs.protocol):
         yield f"its protocol is {theirs.protocol}, but that of the commits is {mine.protocol}"
     if _metadata(mine.metadata) != _metadata(theirs.metadata):
         yield "its metaData differs from that of the commits"
-    for app_id, txn in theirs.txns.items():  # a checkpoint may leave out old ones, but not say other things of those it has
+    for app_id, txn in theirs.txns.items():  # a checkpoint may leave out old ones
         known = mine.txns.get(app_id)
         if known is None or known.version != txn.version:
             yield f"it has version {txn.version} for application {app_id}, but the commits have {None if known is None else known.version}"
@@ -230,7 +230,7 @@ def _metadata(metadata: Metadata | None) -> object:
 
 
 def _schema(metadata: Metadata) -> object:
-    """The schema; its text where that is none."""
+    """The schema, or its text if it is invalid."""
     try:
         return metadata.schema
     except DeltaError:
@@ -238,7 +238,7 @@ def _schema(metadata: Metadata) -> object:
 
 
 def _comparable(live: LiveFiles, log: Log, partition_columns: Sequence[str]) -> pa.Table:
-    """The files in one order, by columns in which two tellings of one version must agree."""
+    """The sorted files, with the columns that must be equal in the commits and the checkpoint of a version."""
     values = live.column("partition_values")
     columns = {
         "path": canonical_paths(live.column("path"), log),
@@ -253,7 +253,7 @@ def _comparable(live: LiveFiles, log: Log, partition_columns: Sequence[str]) -> 
 
 
 def canonical_paths(paths: pa.ChunkedArray, log: Log) -> pa.ChunkedArray:
-    """The one spelling of each path."""
+    """The canonical spelling of each path."""
     odd = pc.match_substring_regex(paths, AMBIGUOUS)
     if not pc.any(odd).as_py():
         return paths
@@ -261,13 +261,13 @@ def canonical_paths(paths: pa.ChunkedArray, log: Log) -> pa.ChunkedArray:
 
 
 def _spelled(path: str, log: Log) -> str:
-    """The one spelling of a path; the path as it is where that is no text."""
+    """The canonical spelling of a path; the path itself if the spelling is not valid text."""
     spelling = log.canonical(path)
     return spelling if is_text(spelling) else path
 
 
 def _vector_ids(vectors: pa.StructArray) -> pa.Array:
-    """The protocol's unique ids; the empty text where there is no vector."""
+    """The unique ids of the protocol; an empty text if there is no vector."""
     kind, path, offset = (pc.struct_field(vectors, name) for name in ("storageType", "pathOrInlineDv", "offset"))
     suffix = pc.fill_null(pc.binary_join_element_wise("@", offset.cast(pa.string()), ""), "")
     return pc.fill_null(pc.binary_join_element_wise(kind, path, suffix, ""), "")
@@ -291,12 +291,12 @@ def _row_keys(table: pa.Table) -> dict[tuple[str, str], tuple[object, ...]]:
 
 
 def _check_compacted(log: Log, file: LogFile) -> Iterator[Finding]:
-    """Whether a compacted file does to any table what its commits do, as far as these are still there."""
+    """Check that a compacted file has the same effect as its commits, as far as these still exist."""
     try:
         compacted = replay([log.read(file)], log.canonical)
         commits = [log.read_version(version) for version in range(file.version, file.end_version + 1)]
     except DeltaLogError as error:
-        if error.parameters.get("file") == file.name:  # the commits have been read before: what is wrong with them is known
+        if error.parameters.get("file") == file.name:  # the commits were read before, so their defects are known
             yield of_error(Wrong.WRONG_COMPACTED_LOG, file.name, file.end_version, error)
         return
     expected = replay(commits, log.canonical)

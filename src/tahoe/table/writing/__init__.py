@@ -1,1 +1,1 @@
-"""What a write does to a table, and the small writer that writes Arrow data without Spark."""
+"""Plans and commits writes, and writes Arrow data without Spark."""

@@ -1,6 +1,6 @@
-"""Changing what a table says of itself, and emptying it: commits without data files, one statement each.
+"""Changes table properties, and truncates tables: one statement, one commit without data files.
 
-Protocol: "Change Metadata", "Protocol Evolution". Several changes in one commit are `Table.transaction`, which does these too.
+Protocol: "Change Metadata", "Protocol Evolution". `Table.transaction` makes several such changes in one commit.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ def set_properties(table: TableReader, properties: Mapping[str, str], *, engine:
     """Set table properties; see `TransactionBuilder.set_properties`.
 
     Returns:
-        the version made; the one that is there where the table has all of them already.
+        the version that was committed; the current version if the table has all these properties already.
     """
     with TransactionBuilder(table, engine=engine) as changes:
         changes.set_properties(properties)
@@ -42,11 +42,11 @@ def truncate(table: TableReader, where: str | None = None, *, engine: str | None
         where: SQL text over partition columns.
 
     Returns:
-        the version made.
+        the version that was committed.
 
     Raises:
-        AppendOnlyTableError: the table only takes appends.
-        InvalidPredicateError, ColumnNotFoundError, InvalidOptionError: the text names no partitions.
+        AppendOnlyTableError: the table is append-only.
+        InvalidPredicateError, ColumnNotFoundError, InvalidOptionError: the text is not a predicate over partition columns.
     """
     snapshot = table.snapshot()
     request = WriteRequest(mode="overwrite", schema=snapshot.schema, replace_where=where, operation=TRUNCATE, engine=engine)

@@ -1,7 +1,7 @@
-"""Arrow data as the columns of a table: found by name at every depth, cast, and checked before anything is written.
+"""Casts Arrow data to the columns of a table, matched by name at every depth, and checks it before anything is written.
 
-Protocol: "Schema Serialization Format" (what `nullable`, `containsNull` and `valueContainsNull` promise). Names are compared without
-regard to case; what the data does not have is null.
+Protocol: "Schema Serialization Format" (the meaning of `nullable`, `containsNull` and `valueContainsNull`). Names are compared
+case-insensitively; missing columns are null.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from tahoe.protocol.partitions import may_be_stored_as_null
 from tahoe.protocol.schema import VARIANT, Array, DataType, Field, Map, Struct
 from tahoe.table.arrow.types import arrow_schema, arrow_type
 
-# Spark keeps the declared char(n) or varchar(n) of a column, whose type is string otherwise, under this key.
+# The metadata key under which Spark keeps the declared char(n) or varchar(n) of a string column.
 _CHAR_VARCHAR = "__CHAR_VARCHAR_TYPE_STRING"
 _LIMITED = re.compile(r"(char|varchar)\((\d+)\)")
 
 
 def fit_arrow(data: pa.Table, schema: Struct, *, table: str, partition_columns: Sequence[str] = ()) -> pa.Table:
-    """The rows with a table's columns, in its order and types, as they will be stored.
+    """The rows with the table's columns, in its order and types, as they will be stored.
 
     Args:
-        partition_columns: their values are stored as texts, of which the empty one is null.
+        partition_columns: their values are stored as text, and an empty text is null.
 
     Raises:
-        SchemaMismatchError: a value or a type that the column cannot take.
-        NotNullViolationError: a null where the schema has none, at whatever depth.
-        UnsupportedOperationError: text of a limited length inside a nested column.
+        SchemaMismatchError: a value or a type that cannot be cast to the column's type.
+        NotNullViolationError: a null in a column or field that is NOT NULL, at any depth.
+        UnsupportedOperationError: char or varchar inside a nested column.
     """
     positions = {name.lower(): position for position, name in enumerate(data.column_names)}
     texts = {field.name for field in schema if field.name in partition_columns and may_be_stored_as_null(field.type)}
@@ -61,12 +61,12 @@ def _column(data: pa.Table, position: int | None, field: Field, table: str, *, i
 
 
 def _as_stored(values: pa.Array) -> pa.Array:
-    """Texts, or bytes, of a partition column as readers will see them."""
+    """String or binary values of a partition column as readers will see them: empty values are null."""
     return pc.if_else(pc.equal(pc.binary_length(values), 0), pa.scalar(None, values.type), values)
 
 
 def _without_views(values: pa.Array) -> pa.Array:
-    """Categories that Arrow can take by their numbers: it has no way to take views."""
+    """Cast dictionary values to a type that Arrow's `take` supports: it does not support views."""
     if pa.types.is_string_view(values.type):
         return values.cast(pa.large_string())
     return values.cast(pa.large_binary()) if pa.types.is_binary_view(values.type) else values
@@ -111,7 +111,7 @@ def _fitted_struct(values: pa.StructArray, fields: Sequence[Field], path: Sequen
 
 
 def _checked(values: pa.Array, field: Field, path: Sequence[str], table: str) -> pa.Array:
-    """What is inside an array or a map."""
+    """The elements of an array, or the keys or values of a map."""
     inner = _fitted(values, field.type, (*path, field.name), table)
     if not field.nullable and inner.null_count:
         raise NotNullViolationError(table=table, column=".".join((*path, field.name)))
@@ -119,12 +119,12 @@ def _checked(values: pa.Array, field: Field, path: Sequence[str], table: str) ->
 
 
 def _compact(values: pa.Array) -> pa.Array:
-    """The same arrays or maps with nothing in their parts that is nobody's: behind a null, or outside of a slice."""
+    """The same arrays or maps, without unused child values behind nulls or outside a slice."""
     return values.take(pa.array(range(len(values)), pa.int64()))
 
 
 def _limited(values: pa.Array, field: Field, table: str) -> pa.Array:
-    """Text of a limited length: blanks beyond the limit are cut off, anything else is refused; char is padded."""
+    """Apply the limit of char(n) or varchar(n): trailing blanks beyond it are cut off, longer strings are refused, and char is padded."""
     declared = field.metadata.get(_CHAR_VARCHAR)
     if declared is None:
         return values

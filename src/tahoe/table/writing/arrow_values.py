@@ -1,4 +1,4 @@
-"""Values of columns that Arrow data does not bring, for the small writer: defaults that are constants, and numbers of identity columns.
+"""Values of columns that Arrow data lacks, for the Arrow writer: constant defaults and identity values.
 
 Protocol: "Generated Columns", "Default Columns", "Identity Columns". Only Spark's writer evaluates expressions; here they are refused.
 """
@@ -22,10 +22,11 @@ from tahoe.table.reading.constraints import check_rows
 
 
 def completed(data: pa.Table, schema: Struct, values: ColumnValues, *, table: str, zone: tzinfo) -> pa.Table:
-    """New rows with the columns that they lack and that have a default or are counted.
+    """Complete new rows with missing default and identity columns.
 
     Raises:
-        IdentityValueGivenError, IdentityOverflowError: the rows bring numbers, or there are none left.
+        IdentityValueGivenError, IdentityOverflowError: the rows supply values of a GENERATED ALWAYS identity column, or the column has none
+            left.
         UnsupportedOperationError: a generated column is missing, or a default is not a constant.
     """
     given = {name.lower() for name in data.column_names}
@@ -43,13 +44,13 @@ def completed(data: pa.Table, schema: Struct, values: ColumnValues, *, table: st
 
 
 def minted_in(data: pa.Table, schema: Struct, values: ColumnValues) -> list[str]:
-    """The identity columns of a table that rows do not bring."""
+    """The identity columns of a table that are missing in the rows."""
     given = {name.lower() for name in data.column_names}
     return [column.name for column in schema if column.name in values.identity and column.name.lower() not in given]
 
 
 def check_generated(rows: pa.Table, schema: Struct, values: ColumnValues, *, table: str, zone: tzinfo) -> None:
-    """Refuse rows whose value in a generated column is not the expression's.
+    """Refuse rows whose value in a generated column differs from that of the generation expression.
 
     Raises:
         GeneratedValueMismatchError: with the values.
@@ -72,7 +73,7 @@ def _numbers(identity: Identity, count: int, table: str, column: str) -> pa.Arra
 
 
 def _constant(column: Field, text: str, count: int, schema: Struct, table: str, zone: tzinfo) -> pa.Array:
-    """A default as the small language of predicates knows constants: as what the column would be compared with."""
+    """A default that the predicate parser accepts as a constant of the column's type."""
     try:
         found = parse_predicate(f"{quoted(column.name)} <=> ({text})", schema, table=table, zone=zone)
     except DeltaError as error:

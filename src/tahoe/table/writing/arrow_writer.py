@@ -1,6 +1,7 @@
-"""Writing Arrow data without Spark: the small writer behind `Table.append`.
+"""Writes Arrow data without Spark: the writer behind `Table.append`.
 
-Protocol: "Writer Requirements for Column Mapping", "Per-file Statistics". One data file a partition; for what fits in memory.
+Protocol: "Writer Requirements for Column Mapping", "Per-file Statistics". It writes one data file per partition, for data that fits in
+memory.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from tahoe.table.writing.write_request import WriteRequest, WrittenFile
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """The rows of one partition, with the columns that its file holds."""
+    """The rows of one partition, with the columns that its file contains."""
 
     values: dict[str, Any]
     rows: pa.Table
@@ -44,22 +45,22 @@ def write_arrow(table: TableReader, data: pa.Table, request: WriteRequest) -> in
     """Write rows as a request says, in one commit.
 
     Returns:
-        the version made; None where there was nothing to do.
+        the version that was committed; None if there was nothing to do.
 
     Raises:
         DeltaAnalysisError: the data does not fit the table; nothing was written.
-        DeltaConcurrentModificationException: another writer was first, and it matters; what was written is gone.
+        DeltaConcurrentModificationException: a winner conflicts; the written files were deleted.
     """
     plan = plan_write(table, request)
     return None if plan is None else commit_files(plan, write_files(plan, data), data.num_rows)
 
 
 def given_schema(data: pa.Table, *, table: str) -> Struct:
-    """The Delta schema of rows that are to be written.
+    """The Delta schema of rows to write.
 
     Raises:
         NoColumnsError: they have no columns.
-        UnsupportedDataTypeError: a type that Delta cannot hold, with the column.
+        UnsupportedDataTypeError: a type that Delta does not have, with the column.
     """
     if not data.num_columns:
         raise NoColumnsError(table=table)
@@ -67,10 +68,10 @@ def given_schema(data: pa.Table, *, table: str) -> Struct:
 
 
 def write_files(plan: WritePlan, data: pa.Table) -> list[WrittenFile]:
-    """Write new rows as the data files of a plan, with their statistics: one a partition. If that fails, none is left.
+    """Write new rows as the data files of a plan, one per partition, with statistics. If that fails, all files are deleted.
 
     Raises:
-        DeltaAnalysisError: the data does not fit the table, or lacks what only Spark can compute.
+        DeltaAnalysisError: the data does not fit the table, or lacks values that only Spark can compute.
     """
     plan.check_writes_files()
     _check_structs(plan)
@@ -84,10 +85,10 @@ def write_files(plan: WritePlan, data: pa.Table) -> list[WrittenFile]:
 
 
 def write_again(plan: WritePlan, rows: pa.Table, hidden: Mapping[str, pa.ChunkedArray]) -> list[WrittenFile]:
-    """Write rows of the table in other files, as they are.
+    """Write existing rows of the table to other files, unchanged.
 
     Args:
-        hidden: columns by name that stand in the files and in no schema: what row tracking keeps of the rows.
+        hidden: additional columns of the files, by name, that are not in the schema: stored row ids and row commit versions.
     """
     plan.check_writes_files()
     return _write(plan, _beside(rows, hidden))
@@ -98,7 +99,7 @@ def write_change_files(plan: WritePlan, rows: pa.Table, kinds: pa.ChunkedArray) 
 
     Args:
         rows: of the table.
-        kinds: what happened to each of them: `insert` or `delete`.
+        kinds: the change type of each row: `insert` or `delete`.
     """
     return _write(plan, _beside(rows, {CHANGE_TYPE: kinds}), folder=CHANGE_DATA_FOLDER)
 
@@ -110,10 +111,10 @@ def _beside(rows: pa.Table, hidden: Mapping[str, pa.ChunkedArray]) -> pa.Table:
 
 
 def _write(plan: WritePlan, rows: pa.Table, *, minted: Sequence[str] = (), folder: str | None = None) -> list[WrittenFile]:
-    """Write rows that have the types of the table, one file a partition.
+    """Write rows that have the types of the table, one file per partition.
 
     Args:
-        folder: below the table, for files that get no statistics.
+        folder: a folder below the table, for files without statistics.
     """
     url, written = plan.url, list[WrittenFile]()
     try:
@@ -129,7 +130,7 @@ def _write(plan: WritePlan, rows: pa.Table, *, minted: Sequence[str] = (), folde
 
 
 def commit_files(plan: WritePlan, files: Sequence[WrittenFile], rows: int) -> int | None:
-    """Commit what was written; see `WritePlan.commit`."""
+    """Commit the files that were written; see `WritePlan.commit`."""
     metrics = {"numFiles": len(files), "numOutputRows": rows, "numOutputBytes": sum(f.size_bytes for f in files)}
     return plan.commit(files, metrics, discard=lambda: delete_files(plan, files))
 
@@ -143,7 +144,7 @@ def delete_files(plan: WritePlan, files: Sequence[WrittenFile]) -> None:
 
 
 def _check_structs(plan: WritePlan) -> None:
-    """A Parquet file has no place for a struct without fields."""
+    """Refuse structs without fields, which Parquet cannot represent."""
     for path, column in walk_fields(plan.schema):
         if Struct(()) in types_in(column.type):
             raise UnsupportedDataTypeError(table=plan.url, column=".".join(path), type="a struct without fields, or contains one")
@@ -167,7 +168,7 @@ def _partitions(data: pa.Table, plan: WritePlan) -> Iterator[_Part]:
 
 
 def _value(value: pa.Scalar) -> Any:
-    """As Python's value; a date or a time that Python's calendar lacks is the number that Arrow keeps."""
+    """The value in Python; the underlying integer for a date or timestamp outside the range of Python's calendar."""
     try:
         return value.as_py()
     except (OverflowError, ValueError):
@@ -211,7 +212,7 @@ def _parquet(plan: WritePlan, rows: pa.Table, codec: str) -> bytes:
 
 
 def _without_nan(data: pa.Table) -> list[str]:
-    """The columns that get statistics, as the file calls them. Arrow leaves NaN out of the bounds, and to Delta it is the largest value."""
+    """The Parquet columns that get statistics: those without NaN, because Arrow ignores NaN in bounds, and Delta sorts it last."""
     chunks = [(name, chunk) for name in data.column_names for chunk in data.column(name).chunks]
     leaves = [leaf for name, chunk in chunks for leaf in _leaves(name, chunk)]
     with_nan = {path for path, values in leaves if pa.types.is_floating(values.type) and pc.any(pc.is_nan(values)).as_py()}
@@ -219,7 +220,7 @@ def _without_nan(data: pa.Table) -> list[str]:
 
 
 def _leaves(path: str, values: pa.Array) -> Iterator[tuple[str, pa.Array]]:
-    """The Parquet columns of a column, with the values in them."""
+    """The Parquet leaf columns of a column, with their values."""
     kind = values.type
     if pa.types.is_struct(kind):
         for field, child in zip(kind, values.flatten(), strict=True):
@@ -252,7 +253,7 @@ def _physical_type(data_type: DataType) -> pa.DataType:
 
 
 def _renamed(values: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """The same values under the names of their physical type; void fields have no place in it."""
+    """The same values with the physical type's names, and without void fields."""
     if values.type.equals(wanted):
         return values
     if values.offset:

@@ -1,7 +1,7 @@
-"""Changes of a table's columns in a transaction, and of the clustering by them.
+"""Changes of a table's columns and of its clustering, in a transaction.
 
-Protocol: "Change Metadata", "Column Mapping", "Clustered Table". The rules are those of `protocol.column_changes`; here are the checks that
-need the rows or the files of the table.
+Protocol: "Change Metadata", "Column Mapping", "Clustered Table". The rules are in `protocol.column_changes`. This module has the checks
+that need the table's rows or files.
 """
 
 from __future__ import annotations
@@ -41,10 +41,11 @@ class ColumnEdits(TableEdits):
 
     @takes(schema=SCHEMA)
     def set_schema(self, schema: Struct | pa.Schema) -> None:
-        """Give the table another schema in which its rows can still be read; see `TableConfiguration.with_schema` for what may change.
+        """Replace the schema by one that can still read the existing files; see `TableConfiguration.with_schema` for what may change.
 
         Raises:
-            SchemaMismatchError, DuplicateColumnsError: the files do not allow it, or a constraint or the clustering needs what goes.
+            SchemaMismatchError, DuplicateColumnsError: existing files do not allow the change, or a constraint or the clustering needs a
+                removed column.
         """
         wanted = schema if isinstance(schema, Struct) else delta_schema(schema, table=self.table.url)
         changed = self._configuration.with_schema(wanted, self.table.env.new_id)
@@ -53,10 +54,10 @@ class ColumnEdits(TableEdits):
 
     @takes(columns=NEW_COLUMNS)
     def add_columns(self, columns: Iterable[NewColumn]) -> None:
-        """Add columns, anywhere in the schema; the rows that are there have nulls in them.
+        """Add columns at any position in the schema; existing rows have nulls in them.
 
         Raises:
-            ColumnChangeError, ColumnNotFoundError, InvalidColumnNameError, UnsupportedDataTypeError: a column that cannot be.
+            ColumnChangeError, ColumnNotFoundError, InvalidColumnNameError, UnsupportedDataTypeError: an invalid column.
         """
         wanted = list(columns)
         changed = column_changes.add_columns(self._configuration, wanted, self.table.env.new_id)
@@ -69,12 +70,12 @@ class ColumnEdits(TableEdits):
 
     @takes(path=PATH, name=TEXT)
     def rename_column(self, path: Path, name: str) -> None:
-        """Give a column another name. Column mapping is needed: its name in the data files stays.
+        """Rename a column. This requires column mapping: the physical name stays the same.
 
         Raises:
-            RenameColumnUnsupportedError: the table does not map columns.
-            ColumnNotFoundError, DuplicateColumnsError, ParentNotStructError: the names are wrong.
-            ConstraintDependsError, GeneratedColumnDependsError: an expression of the table names it.
+            RenameColumnUnsupportedError: the table has no column mapping.
+            ColumnNotFoundError, DuplicateColumnsError, ParentNotStructError: invalid names.
+            ConstraintDependsError, GeneratedColumnDependsError: a constraint or a generated column depends on it.
         """
         changed = column_changes.rename_column(self._configuration, path, name)
         self._check_dependants(changed)
@@ -83,12 +84,12 @@ class ColumnEdits(TableEdits):
 
     @takes(paths=PATHS, if_exists=FLAG)
     def drop_columns(self, paths: Iterable[Path], *, if_exists: bool = False) -> None:
-        """Drop columns. Column mapping is needed: their values stay in the data files.
+        """Drop columns. This requires column mapping: their values stay in the data files.
 
         Raises:
-            DropColumnUnsupportedError: the table does not map columns.
+            DropColumnUnsupportedError: the table has no column mapping.
             ColumnNotFoundError, DropPartitionColumnError, DropClusteringColumnError, DropLastFieldError.
-            ConstraintDependsError, GeneratedColumnDependsError: an expression of the table names one.
+            ConstraintDependsError, GeneratedColumnDependsError: a constraint or a generated column depends on one of them.
         """
         wanted = list(paths)
         changed = column_changes.drop_columns(self._configuration, wanted, if_exists=if_exists)
@@ -97,14 +98,15 @@ class ColumnEdits(TableEdits):
 
     @takes(changes=COLUMN_CHANGES)
     def alter_columns(self, changes: Iterable[ColumnChange]) -> None:
-        """Change types, comments, defaults, nullability and places of columns.
+        """Change types, comments, defaults, nullability and positions of columns.
 
-        Where a column becomes NOT NULL, the rows that are there are looked at first.
+        If a column becomes NOT NULL, the existing rows are checked first.
 
         Raises:
-            ColumnChangeError, ColumnNotFoundError: a change that cannot be.
-            ConstraintDependsError, GeneratedColumnDependsError: another type of a column that an expression of the table names.
-            NotNullViolationError: a row that is there has a null.
+            ColumnChangeError, ColumnNotFoundError: an invalid change.
+            ConstraintDependsError, GeneratedColumnDependsError: a type change of a column on which a constraint or a generated column
+                depends.
+            NotNullViolationError: an existing row has a null.
         """
         self._check_open()
         wanted, changed = list(changes), self._configuration
@@ -129,7 +131,7 @@ class ColumnEdits(TableEdits):
         for change in wanted:
             spelled, before = column_changes.column_at(self._configuration, change.path)
             if before.nullable and not column_changes.column_at(changed, change.path)[1].nullable:
-                # a field of a struct that is null is none that holds a null
+                # a null struct does not count as a null in its fields
                 parents = [f"{sql_path(spelled[:depth])} IS NULL" for depth in range(1, len(spelled))]
                 condition = " OR ".join([*parents, f"{sql_path(spelled)} IS NOT NULL"])
                 try:
@@ -139,11 +141,11 @@ class ColumnEdits(TableEdits):
 
     @takes(columns=SCHEMA)
     def replace_columns(self, columns: Struct | pa.Schema) -> None:
-        """Give the table these columns, known by their names, in this order; see `TableConfiguration.with_schema` for what may change.
+        """Replace the table's columns, matched by name, in this order; see `TableConfiguration.with_schema` for what may change.
 
         Raises:
-            IdentityReplaceColumnsError, ColumnTypeChangeError, SchemaMismatchError: the rows that are there do not allow it.
-            ConstraintDependsError, GeneratedColumnDependsError, DropClusteringColumnError: what goes is needed.
+            IdentityReplaceColumnsError, ColumnTypeChangeError, SchemaMismatchError: the existing rows do not allow the change.
+            ConstraintDependsError, GeneratedColumnDependsError, DropClusteringColumnError: something depends on a removed column.
         """
         wanted = columns if isinstance(columns, Struct) else delta_schema(columns, table=self.table.url)
         changed = column_changes.replace_columns(self._configuration, wanted, self.table.env.new_id)
@@ -153,10 +155,12 @@ class ColumnEdits(TableEdits):
 
     @takes(columns=PATHS)
     def cluster_by(self, columns: Iterable[Path]) -> None:
-        """Cluster the table by other columns, or by none. Nothing is moved; files are clustered when they are written or optimised.
+        """Set the clustering columns of the table; an empty list disables clustering.
+
+        Existing files stay as they are: rows are clustered when they are written or optimised.
 
         Raises:
-            InvalidClusteringError, ColumnNotFoundError: the table cannot be clustered by them.
+            InvalidClusteringError, ColumnNotFoundError: the table cannot be clustered by these columns.
         """
         self._check_open()
         definition, wanted = self._configuration, list(columns)
@@ -180,7 +184,7 @@ class ColumnEdits(TableEdits):
         self._did("CLUSTER BY", {"oldClusteringColumns": old, "newClusteringColumns": new})
 
     def _check_appended(self, domain: DomainMetadata) -> None:
-        """The files that this transaction adds must have statistics of the columns by which the table is clustered from it on."""
+        """Refuse clustering columns for which files that this transaction adds have no statistics."""
         lacking = ", ".join(clustering.columns_without_statistics(domain, self._draft.adds))
         if lacking:
             detail, remedy = "rows were appended earlier without statistics for them", "Cluster the table before the append."
@@ -191,7 +195,7 @@ class ColumnEdits(TableEdits):
         return clustering.clustering_columns(domain, definition.schema, definition.column_mapping_mode)
 
     def _check_dependants(self, changed: TableConfiguration) -> None:
-        """Columns that were dropped, or have another name now, may be named elsewhere."""
+        """Refuse to drop or rename columns on which constraints, generated columns or the clustering depend."""
         lost = {path: field for path, field in walk_fields(self._configuration.schema) if not _has_still(changed.schema, path, field)}
         kept = {column_id(field) for _, field in walk_fields(changed.schema)}
         for path, column in lost.items():
@@ -200,7 +204,7 @@ class ColumnEdits(TableEdits):
                 raise self._needed(DropClusteringColumnError, path, "the clustering of the table")
 
     def _check_unnamed(self, path: Path) -> None:
-        """Refuse to change a column that an expression of the table names, or a part of which it does."""
+        """Refuse to change a column if a constraint or a generated column names it or a part of it."""
         constraints = [c.expression for c in constraints_of(self._configuration.metadata, table=self.table.url)]
         generated = column_values(self._configuration.protocol, self._configuration.schema).generated.values()
         folded = tuple(name.lower() for name in path)
@@ -218,6 +222,6 @@ class ColumnEdits(TableEdits):
 
 
 def _has_still(schema: Struct, path: tuple[str, ...], field: Field) -> bool:
-    """Whether a path leads to the same column as before: to one of the same id, where columns have ids."""
+    """Whether a path leads to the same column as before: with column mapping, to a column with the same id."""
     found = next((f for known, f in walk_fields(schema) if known == path), None)
     return found is not None and column_id(found) == column_id(field)

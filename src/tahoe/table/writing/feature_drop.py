@@ -1,8 +1,8 @@
-"""Giving a table feature up, so that readers and writers that do not know it can go on with the table.
+"""Drops a table feature, so that readers and writers that do not know it can use the table.
 
-Protocol: "Table Features", "Checkpoint Protection". First all that the newest version has of it goes; then a checkpoint is written, so
-that no reader need look at versions that use the feature; then the protocol lets it go. Those versions stay, and their checkpoints are
-protected, unless the history is cut off, which takes two calls with a day between them.
+Protocol: "Table Features", "Checkpoint Protection". First the newest version stops using the feature. Then a checkpoint is written, so that
+no reader needs versions that use the feature. Then the feature is removed from the protocol. Earlier versions stay and their checkpoints
+are protected, unless the history is truncated, which takes two calls that are a day apart.
 """
 
 from __future__ import annotations
@@ -30,17 +30,18 @@ def drop_feature(
     engine: str | None = None,
     clear: Callable[[Feature], bool] = lambda _: False,
 ) -> None:
-    """Take a feature from a table.
+    """Drop a feature of a table.
 
     Args:
-        truncate_history: cut off the history that uses it, as far as it is older than `delta.dropFeatureTruncateHistory.retentionDuration`.
+        truncate_history: truncate the history that uses it, as far as it is older than
+            `delta.dropFeatureTruncateHistory.retentionDuration`.
         engine: the program that hosts tahoe, for the history.
-        clear: takes what files have of the feature out of them, where that needs rows to be written again. Says whether there was anything.
+        clear: removes the feature from data files by rewriting rows, if needed. Returns whether there was anything to remove.
 
     Raises:
-        FeatureDropError: it does not exist, or not here; or something of the table needs it.
-        FeatureDropWaitsError: it is used no more, and the history cannot be cut off yet.
-        DeltaConcurrentModificationException: another writer was there meanwhile.
+        FeatureDropError: the feature is unknown or not supported by the table, or the table still needs it.
+        FeatureDropWaitsError: the feature is no longer used, but the history cannot be truncated yet.
+        DeltaConcurrentModificationException: another writer committed a conflicting change meanwhile.
     """
     snapshot = table.snapshot()
     feature = droppable_feature(snapshot.protocol, name, table=table.url)
@@ -48,11 +49,11 @@ def drop_feature(
     cleared = clear(feature)
     snapshot = table.snapshot()
     check_files(feature, snapshot)
-    # Refused now, before anything of it is switched off, where a column or another property needs it.
+    # If a column or another property needs the feature, refuse it now, before anything is disabled.
     TableConfiguration(table=table.url, protocol=snapshot.protocol, metadata=snapshot.metadata).without_feature(feature)
     cleared = _switch_off(table, feature, engine) or cleared
     if feature.is_reader_feature or truncate_history:
-        if truncate_history:  # what the newest commit says may be of the feature still, and no cleanup takes the newest
+        if truncate_history:  # the newest commit may still use the feature, and cleanup keeps the newest
             Transaction(log=table.log, base=table.snapshot(), actions=[], operation="Empty Commit", engine=engine).commit()
         write_checkpoint(table.snapshot())
     if truncate_history:
@@ -68,7 +69,7 @@ def drop_feature(
 
 
 def _switch_off(table: TableReader, feature: Feature, engine: str | None) -> bool:
-    """Let no writer use a feature any more that readers must know, and take the domains of users away. Says whether anything was done."""
+    """Disable a reader feature's properties, and remove the domains of users. Returns whether anything changed."""
     snapshot = table.snapshot()
     known = [found for name in feature.properties if (found := find_property(name)) is not None and not found.is_internal]
     switched = [found.name for found in known if found.name in snapshot.properties] if feature.is_reader_feature else []

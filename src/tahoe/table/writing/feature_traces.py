@@ -1,4 +1,4 @@
-"""What a table still has of a feature that it gives up, in its files, its domains and its history.
+"""Finds what still uses a table feature that is to be dropped: files, domains and the history.
 
 Protocol: "Table Features", "Checkpoint Protection".
 """
@@ -20,16 +20,16 @@ from tahoe.table.reading.snapshot import Snapshot, load_snapshot
 
 _VECTORS, _V2_CHECKPOINTS, _DOMAINS, _PROTECTION = "deletionVectors", "v2Checkpoint", "domainMetadata", "checkpointProtection"
 
-# Features whose domain goes with them.
+# The domains that belong to a feature and are removed with it.
 _OWN_DOMAINS = {clustering.FEATURE: clustering.DOMAIN, row_tracking.FEATURE: row_tracking.DOMAIN}
 
 
 def check_given_up(feature: Feature, snapshot: Snapshot, *, truncate_history: bool) -> None:
-    """Refuse to drop a feature that files, domains or, where it is to hold nothing of it, the history still have.
+    """Refuse to drop a feature that files or domains still use, or the history if it is to be truncated.
 
     Raises:
-        FeatureInUseError, FeatureInHistoryError: they do.
-        NoHistoryToTruncateError, CheckpointProtectionKeptError: the history would have to be cut off for it, or need not be.
+        FeatureInUseError, FeatureInHistoryError: they still use it.
+        NoHistoryToTruncateError, CheckpointProtectionKeptError: the history need not be truncated for this feature, or must be.
     """
     check_history_matters(feature, truncate_history=truncate_history, table=snapshot.url)
     check_files(feature, snapshot)
@@ -44,7 +44,7 @@ def check_given_up(feature: Feature, snapshot: Snapshot, *, truncate_history: bo
 
 
 def check_files(feature: Feature, snapshot: Snapshot) -> None:
-    """Refuse to drop a feature by which files of the table are read, or were arranged.
+    """Refuse to drop a feature that the table's data files use.
 
     Raises:
         FeatureInUseError: there are such files.
@@ -59,15 +59,15 @@ def check_files(feature: Feature, snapshot: Snapshot) -> None:
 
 
 def users_domains(feature: Feature, snapshot: Snapshot) -> list[str]:
-    """The metadata domains that a table can have no more without a feature, and that belong to no other feature."""
+    """The metadata domains that the table cannot keep without the feature, and that belong to no other feature."""
     return sorted(name for name, domain in snapshot.domains.items() if not domain.removed) if feature.name == _DOMAINS else []
 
 
 def check_history_matters(feature: Feature, *, truncate_history: bool, table: str) -> None:
-    """Old versions matter to readers, and so for features that readers must know.
+    """Check that `truncate_history` fits the feature: earlier versions matter only for features that readers need.
 
     Raises:
-        NoHistoryToTruncateError, CheckpointProtectionKeptError: the history would have to be cut off for it, or need not be.
+        NoHistoryToTruncateError, CheckpointProtectionKeptError: the history need not be truncated for this feature, or must be.
     """
     if truncate_history and not feature.is_reader_feature and feature.name != _PROTECTION:
         detail, remedy = "readers do not need it for earlier versions", "Leave out TRUNCATE HISTORY."
@@ -78,20 +78,20 @@ def check_history_matters(feature: Feature, *, truncate_history: bool, table: st
 
 
 def wait_for(snapshot: Snapshot) -> str:
-    """What the user can do about a history that is too young to be cut off."""
+    """The next step for a user whose history is too recent to be truncated."""
     hours = DROP_FEATURE_RETENTION.get(snapshot.properties, table=snapshot.url).total_seconds() / 3600
     name = DROP_FEATURE_RETENTION.name
     return f"Retry after {hours:g} hours ({name}), or leave out TRUNCATE HISTORY if possible."
 
 
 def domains_of(feature: Feature, snapshot: Snapshot) -> Iterable[DomainMetadata]:
-    """The metadata domains that go with a feature."""
+    """The metadata domains that are removed with a feature."""
     found = snapshot.domains.get(_OWN_DOMAINS.get(feature.name, ""))
     return [] if found is None or found.removed else [found]
 
 
 def is_in_history(feature: Feature, snapshot: Snapshot) -> bool:
-    """Whether a version that can be read uses the feature, or a file of the log, of whatever version."""
+    """Whether a readable version or any file of the log uses the feature."""
     log = snapshot.log
     files = log.list_files()
     if feature.name == _PROTECTION:

@@ -1,8 +1,8 @@
-"""The statistics of data files that were just written, taken from their Parquet footers.
+"""Takes the statistics of newly written data files from their Parquet footers.
 
-Protocol: "Per-file Statistics". A footer already holds row counts, null counts and bounds; reading it costs milliseconds, where computing
-them row by row would cost time for every value. What a footer cannot tell is left out, which the protocol allows: bounds of a column with a
-NaN, anything inside arrays and maps.
+Protocol: "Per-file Statistics". A footer already has row counts, null counts and bounds. Reading it takes milliseconds; computing
+statistics from the rows would cost time for every value. Statistics that a footer does not have are left out, as the protocol allows:
+bounds of a column with a NaN, and everything inside arrays and maps.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from tahoe.storage.env import Store
 
 Path: TypeAlias = tuple[str, ...]
 
-# Footers are small: the time goes into waiting for the storage.
+# Footers are small, so most of the time is spent waiting for the storage.
 _THREADS_MAX = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileStatistics:
-    """What a data file's footer tells: its rows, the text of `add.stats`, and the numbers farthest out in columns that were asked for."""
+    """A data file's row count, the text of `add.stats`, and the last value of each requested identity column."""
 
     num_records: int
     json: str
@@ -58,7 +58,7 @@ def read_statistics(
         metadata: of the table; its properties say which columns have statistics.
         mapping_mode: `none`, `name` or `id`.
         clustering: logical paths of the columns that always have statistics.
-        minted: identity columns, by logical name, of which the largest value is wanted, or the smallest where they count down.
+        minted: identity columns, by logical name, whose last value is wanted: the largest, or the smallest if the step is negative.
     """
     physical = physical_schema(metadata.schema, mapping_mode)
     columns = _physical_columns(metadata, physical, clustering)
@@ -76,14 +76,14 @@ def read_statistics(
             minted={name: value for name, value in found.items() if value is not None},
         )
 
-    if len(keys) < 2:  # the common case of a small commit, in which a thread would take longer than the file
+    if len(keys) < 2:  # common for small commits: starting threads would take longer than reading
         return {key: read(key) for key in keys}
     with ThreadPoolExecutor(max_workers=min(_THREADS_MAX, len(keys))) as threads:
         return dict(zip(keys, threads.map(read, keys), strict=True))
 
 
 def _farthest(store: Store, key: str, footer: pq.FileMetaData, column: str, rises: bool) -> int | None:
-    """The largest or smallest number in a column of longs; None where all are null. Where the footer does not tell, the column does."""
+    """The largest or smallest value in a column of longs; None if all are null. If the footer has no bounds, the column is read."""
     statistics = footer_statistics(footer, {(column,): LONG})
     bounds = statistics.max_values if rises else statistics.min_values
     if (column,) in bounds:
@@ -111,7 +111,7 @@ def _footer(store: Store, key: str) -> pq.FileMetaData:
 
 
 def footer_statistics(footer: pq.FileMetaData, columns: Mapping[Path, DataType]) -> Statistics:
-    """The statistics of the wanted columns, those that the file has and the footer knows.
+    """The statistics of the wanted columns, as far as the footer has them.
 
     Args:
         columns: by physical path, with their types.
@@ -140,7 +140,7 @@ def footer_statistics(footer: pq.FileMetaData, columns: Mapping[Path, DataType])
 
 
 def _bounds(chunks: Sequence[tuple[int, Any]], data_type: DataType) -> tuple[Any, Any] | None:
-    """The smallest and the largest value of all row groups; None where a group with values does not tell, or holds a NaN."""
+    """The smallest and the largest value of all row groups; None if a group with values has no bounds, or its bounds are NaN."""
     lows, highs = [], []
     for rows, statistics in chunks:
         if statistics is None or not statistics.has_min_max:
@@ -149,7 +149,7 @@ def _bounds(chunks: Sequence[tuple[int, Any]], data_type: DataType) -> tuple[Any
             return None
         try:
             low, high = _raw_bounds(statistics, data_type)
-        except UnicodeDecodeError:  # text that is no UTF-8 has no bounds that JSON could hold
+        except UnicodeDecodeError:  # text that is not UTF-8 has no bounds in JSON
             return None
         if is_nan(low) or is_nan(high):
             return None
@@ -160,7 +160,7 @@ def _bounds(chunks: Sequence[tuple[int, Any]], data_type: DataType) -> tuple[Any
 
 
 def _raw_bounds(statistics: Any, data_type: DataType) -> tuple[Any, Any]:
-    """Dates and times as numbers, because Python's calendar is shorter than Spark's; other values as they are."""
+    """Bounds as the footer has them, dates and timestamps as integers, because Python's calendar is shorter than Spark's."""
     return (statistics.min_raw, statistics.max_raw) if data_type in _VALUES else (statistics.min, statistics.max)
 
 
@@ -176,9 +176,9 @@ _VALUES: Mapping[DataType, Callable[[Any], Any]] = {
 
 
 def _positions(schema: pa.Schema) -> dict[Path, int]:
-    """Where the file keeps the columns that are no arrays and no maps.
+    """The positions of the file's columns that are not inside arrays or maps, by path.
 
-    The dotted paths of the footer would not do, because names may hold dots.
+    The footer's dotted paths are ambiguous, because names may contain dots.
     """
     leaves = enumerate(leaf for field in schema for leaf in _leaves(field, ()))
     return {path: position for position, path in leaves if path is not None}

@@ -1,6 +1,6 @@
-"""A transaction of several changes while it is open: its draft, what it has read, and what the history will tell of it.
+"""An open transaction of several changes: its draft, its read set, and its entry in the history.
 
-Protocol: "Actions"; paper §3.2. What it may change is said in `row_edits`, `table_edits` and `column_edits`.
+Protocol: "Actions"; paper §3.2. The changes are in `row_edits`, `table_edits` and `column_edits`.
 """
 
 from __future__ import annotations
@@ -33,28 +33,28 @@ from tahoe.table.reading.scan import Scan
 from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.reading.table_reader import TableReader
 
-# What the history calls a commit of several operations to which the user gave no name.
+# The operation of a commit with several changes, if the user gave no name.
 TRANSACTION = "TRANSACTION"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Operation:
-    """One of the changes, as the history tells it."""
+    """One of the changes, as the history records it."""
 
     name: str
     parameters: Mapping[str, Any] = field(default_factory=dict)
 
 
 class OpenTransaction:
-    """What every change of a transaction needs. Made by `Table.transaction`.
+    """The state that all changes of a transaction share. Made by `Table.transaction`.
 
     Args:
-        check: looks whether the rows of a snapshot satisfy a condition, and raises CheckConstraintViolatedError; Arrow does it where it is
-            None, and understands fewer conditions.
+        check: checks a condition on the rows of a snapshot, and raises CheckConstraintViolatedError. None uses Arrow, which can evaluate
+            fewer conditions.
 
     Attributes:
-        snapshot: the table as it is read.
-        version: the version that was made; None before the end, and where there was nothing to commit.
+        snapshot: the table at the start of the transaction.
+        version: the version that was committed; None before the commit, or if there was nothing to commit.
     """
 
     def __init__(
@@ -100,10 +100,10 @@ class OpenTransaction:
 
     @takes(filter=FILTER)
     def scan(self, filter: str | Predicate | None = None) -> Scan:
-        """The files that may hold matching rows. What others do to such rows before the commit is a conflict from now on.
+        """The files that may contain matching rows. From now on, changes of such rows by other writers conflict.
 
         Raises:
-            InvalidPredicateError, ColumnNotFoundError: the text cannot be understood.
+            InvalidPredicateError, ColumnNotFoundError: the text is not a valid predicate over the table's columns.
         """
         read = self._read(filter)
         self._reads.append(read)
@@ -112,7 +112,7 @@ class OpenTransaction:
 
     @takes(columns=NAMES, filter=FILTER)
     def to_arrow(self, columns: Iterable[str] | None = None, filter: str | Predicate | None = None) -> pa.Table:
-        """The rows that the table had when the transaction began, as `Snapshot.to_arrow`; they count as read."""
+        """The rows that the table had when the transaction began, as `Snapshot.to_arrow`; they are added to the read set."""
         return read_rows(self.scan(filter), None if columns is None else list(columns))
 
     def _read(self, filter: str | Predicate | None) -> RowsRead:
@@ -122,7 +122,7 @@ class OpenTransaction:
             return RowsRead(current, parse_predicate(filter, current.schema, table=current.url, zone=self.table.log.zone), filter)
         return RowsRead(current, TRUE if filter is None else filter, "the whole table" if filter is None else "a predicate")
 
-    # --- the table as it is by now
+    # --- the table after the changes so far
 
     @property
     def _configuration(self) -> TableConfiguration:
@@ -134,7 +134,7 @@ class OpenTransaction:
 
     @property
     def _current(self) -> Snapshot:
-        """The snapshot under the definition and with the domains that the table has by now."""
+        """The snapshot with the table configuration and the domains after the changes so far."""
         definition, known = self._configuration, {**self.snapshot.domains, **self._draft.domains}
         domains = {name: domain for name, domain in known.items() if not domain.removed}
         return replace(self.snapshot, protocol=definition.protocol, metadata=definition.metadata, domains=domains)
@@ -143,7 +143,7 @@ class OpenTransaction:
         return setting(switch, self._draft.protocol, self._draft.metadata.configuration, table=self.table.url)
 
     def _left(self, add: Add) -> BitMap64:
-        """The positions of the rows of a file that are there still."""
+        """The row indexes of a file's rows that are not deleted, by this transaction or before."""
         key = self._canonical(add.path)
         if key in self._draft.removed:
             return BitMap64()
@@ -151,23 +151,23 @@ class OpenTransaction:
         return self._alive(add) - deleted
 
     def _alive(self, add: Add) -> BitMap64:
-        """The positions of the rows that a file had when the transaction began."""
+        """The row indexes of the rows that a file had when the transaction began."""
         return BitMap64(range(self._num_records(add))) - deleted_rows(self.table.log, add)
 
     def _num_records(self, add: Add) -> int:
         return num_records(self.table.log, add, self.snapshot.version)
 
-    # --- the end
+    # --- commit
 
     def commit(self) -> int | None:
-        """Commit everything in one version. After it the transaction is over.
+        """Commit all changes in one version, and close the transaction.
 
         Returns:
-            the version that was made; None where there was nothing to do, or the `txn` is recorded already.
+            the version that was committed; None if there was nothing to do, or the `txn` is already recorded.
 
         Raises:
-            DeltaConcurrentModificationException: another writer was first, and it matters; nothing was committed.
-            CommitOutcomeUnknownError: the storage would not tell whether the commit arrived.
+            DeltaConcurrentModificationException: a winner conflicts; nothing was committed.
+            CommitOutcomeUnknownError: the storage did not tell whether the commit was written.
         """
         self._check_open()
         self._is_open = False
@@ -188,7 +188,7 @@ class OpenTransaction:
         draft.adds += self._added_again()
 
     def _added_again(self) -> list[Add]:
-        """The files that get row ids now that rows are tracked, or lose them. Protocol: "Row Tracking"."""
+        """The files to add again because the commit enables row ids, which they get, or drops row tracking. Protocol: "Row Tracking"."""
         before, after = (
             ROW_TRACKING in supported_features(protocol) for protocol in (self.snapshot.protocol, self._configuration.protocol)
         )
@@ -199,12 +199,12 @@ class OpenTransaction:
         return [add for add in bare if self._canonical(add.path) not in self._draft.removed_files]
 
     def _begins(self, rule: Callable[[Protocol, Metadata], bool]) -> bool:
-        """Whether a rule on every file of the table holds once this is committed, and did not before."""
+        """Whether the commit enables a rule on all files of the table."""
         before, after = self.snapshot, self._configuration
         return rule(after.protocol, after.metadata) and not rule(before.protocol, before.metadata)
 
     def _operation_info(self) -> OperationInfo:
-        """What the history says: the one operation there is, or the names of all."""
+        """The history entry: the only operation, or the names of all."""
         name, parameters = TRANSACTION, {"operations": [operation.name for operation in self._operations]}
         if len(self._operations) == 1:
             name, parameters = self._operations[0].name, dict(self._operations[0].parameters)

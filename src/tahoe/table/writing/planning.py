@@ -1,7 +1,7 @@
-"""Planning a write, whoever writes the rows: what the table will look like, what goes, and the commit.
+"""Plans a write before any row is written: the checks, and the protocol and metadata of the table after the write.
 
-Protocol: "Actions", "Table Features for New and Existing Tables". A plan is made before any row is written, so that bad input costs
-nothing; `WritePlan.commit` takes the files that were written. Spark and the small Arrow writer share it.
+Protocol: "Actions", "Table Features for New and Existing Tables". Invalid input fails before any work is done. `WritePlan.commit` takes the
+data files that were written. Spark and the Arrow writer share this module.
 """
 
 from __future__ import annotations
@@ -42,18 +42,18 @@ from tahoe.table.reading.table_reader import TableReader
 from tahoe.table.writing.write_plan import WritePlan, check_void, is_about
 from tahoe.table.writing.write_request import WriteRequest
 
-# Characters that Parquet column names of an unmapped table cannot have.
+# Characters that Parquet column names must not contain, if the table has no column mapping.
 _FORBIDDEN_IN_NAMES = frozenset(" ,;{}()\n\t=")
 
 
 def plan_write(table: TableReader, request: WriteRequest) -> WritePlan | None:
-    """Check a write against the table as it is, before any work.
+    """Check a write against the table and plan it.
 
     Returns:
-        the plan; None where there is nothing to do: mode ignore on a table that is there, or a `txn` that is already recorded.
+        the plan; None if there is nothing to do: mode ignore on an existing table, or a `txn` that is already recorded.
 
     Raises:
-        DeltaAnalysisError: what was asked for does not fit the table, with the option that would allow it.
+        DeltaAnalysisError: the request does not fit the table; the error names the option that would allow it.
         DeltaProtocolError: the table has a rule that tahoe does not enforce yet.
     """
     snapshot = table.snapshot_if_exists()
@@ -82,7 +82,7 @@ def _plan_new(table: TableReader, request: WriteRequest) -> WritePlan:
 
 
 def _new_clustering(table: TableReader, request: WriteRequest, protocol: Protocol, metadata: Metadata) -> DomainMetadata | None:
-    """The domain that names the columns by which a new table is to be clustered."""
+    """The domain with the clustering columns of a new table; None if the request has none."""
     if not request.cluster_by:
         return None
     schema, configuration = metadata.schema, metadata.configuration
@@ -91,13 +91,13 @@ def _new_clustering(table: TableReader, request: WriteRequest, protocol: Protoco
 
 
 def _properties(table: TableReader, request: WriteRequest) -> dict[str, str]:
-    """Those of a new table, and the feature that clustering needs."""
+    """The properties of a new table, with the table feature that clustering needs."""
     asked = {f"delta.feature.{clustering.FEATURE}": "supported"} if request.cluster_by else {}
     return {**normalise(request.default_properties, table=table.url), **normalise(request.properties, table=table.url), **asked}
 
 
 def _check_folder_is_free(table: TableReader) -> None:
-    """A folder with files of another format is not taken over silently: its rows would seem to be lost."""
+    """Refuse a folder that contains files of another format: after the write their rows would seem to be lost."""
     if table.log.is_file():
         raise PathIsFileError(table=table.url)
     for info in table.env.store.walk():
@@ -106,7 +106,7 @@ def _check_folder_is_free(table: TableReader) -> None:
 
 
 def new_table(table: TableReader, request: WriteRequest) -> tuple[Protocol, Metadata]:
-    """Protocol and metadata of a table that is made from nothing."""
+    """Protocol and metadata of a new table."""
     schema = request.schema if request.keep_nullability else _as_nullable(request.schema)
     partition_columns = _partition_columns(schema, request.partition_by or (), table.url)
     return _described(table, schema, partition_columns, _properties(table, request), request.comment, None)
@@ -120,7 +120,7 @@ def _described(
     comment: str | None,
     before: Snapshot | None,
 ) -> tuple[Protocol, Metadata]:
-    """Protocol and metadata for a schema of which no file is there yet."""
+    """Protocol and metadata for a schema that no data file has yet."""
     configuration, asked = split_features(properties)
     schema = as_declared(schema)
     if before is None:
@@ -140,10 +140,10 @@ def _metadata(
     comment: str | None,
     before: Snapshot | None,
 ) -> Metadata:
-    """The metadata for a schema, with column mapping assigned and every rule on schemas checked."""
+    """The metadata for a schema, with column mapping assigned and all rules on schemas checked."""
     configuration = dict(configuration)
     used = before.properties.get(MAX_COLUMN_ID) if before is not None else None
-    if used is not None:  # ids are never used twice in the life of a table
+    if used is not None:  # a table never uses a column id twice
         configuration[MAX_COLUMN_ID] = used
     if before is not None:
         configuration = {**{name: before.properties[name] for name in MATERIALISED if name in before.properties}, **configuration}
@@ -198,7 +198,7 @@ def _partition_columns(schema: Struct, names: Sequence[str], url: str) -> tuple[
 
 
 def check_schema(schema: Struct, mode: str, *, table: str) -> None:
-    """Every rule on the schema of a table that is about to get data files.
+    """Check all rules on the schema of a table that is about to get data files.
 
     Raises:
         DuplicateColumnsError, InvalidColumnNameError, UnsupportedDataTypeError.
@@ -212,7 +212,7 @@ def check_schema(schema: Struct, mode: str, *, table: str) -> None:
 
 
 def plan_existing(table: TableReader, request: WriteRequest, snapshot: Snapshot) -> WritePlan:
-    """The plan of a write to a table that is there; see `plan_write`."""
+    """Plan a write to an existing table; see `plan_write`."""
     check_writable(snapshot.protocol, snapshot.metadata, table=table.url, removes_data=request.mode == "overwrite" and request.data_change)
     check_unique_names(request.schema, table=table.url)
     _check_options(table, request)
@@ -233,7 +233,7 @@ def plan_existing(table: TableReader, request: WriteRequest, snapshot: Snapshot)
 
 
 def _clustering(snapshot: Snapshot, protocol: Protocol, metadata: Metadata) -> DomainMetadata | None:
-    """A table stays clustered as long as it has the columns and is not partitioned instead."""
+    """The clustering domain after the write. A table stays clustered while it has the clustering columns and is not partitioned."""
     known = snapshot.domains.get(clustering.DOMAIN)
     mode = mapping_mode(protocol, metadata.configuration)
     if known is None or metadata == snapshot.metadata:
@@ -281,7 +281,7 @@ def _replaced_schema(table: TableReader, request: WriteRequest, snapshot: Snapsh
 
 
 def _evolved(table: TableReader, request: WriteRequest, snapshot: Snapshot) -> tuple[Protocol, Metadata]:
-    """The table as it is, with new columns and wider types where `mergeSchema` lets them in."""
+    """Protocol and metadata after schema evolution: new columns and wider types, if `mergeSchema` allows them."""
     new = [".".join(path) for path, _ in new_columns(snapshot.schema, request.schema)]
     if new and not request.merge_schema:
         raise SchemaMismatchError(
@@ -295,14 +295,14 @@ def _evolved(table: TableReader, request: WriteRequest, snapshot: Snapshot) -> t
         _check_losses(table, merged, request.schema, is_widened=widens is not None)
     if merged == snapshot.schema:
         return snapshot.protocol, snapshot.metadata
-    # Properties that the protocol does not support mean nothing, and new columns do not change that.
+    # Ignore features whose properties are set but which the protocol does not support: new columns do not enable them.
     needed = needed_features(merged, snapshot.properties) - needed_features(snapshot.schema, snapshot.properties)
     protocol = upgrade(snapshot.protocol, needed)
     return protocol, _metadata(table, protocol, merged, snapshot.partition_columns, snapshot.properties, None, snapshot)
 
 
 def _fixed_columns(snapshot: Snapshot) -> frozenset[str]:
-    """The columns whose types cannot change of themselves: a rule names them, or makes their values."""
+    """The columns whose types must not be widened: generated and identity columns, and columns that expressions of the table name."""
     values = column_values(snapshot.protocol, snapshot.schema, table=snapshot.url)
     constraints = [constraint.expression for constraint in constraints_of(snapshot.metadata, table=snapshot.url)]
     named = (columns_named(expression) for expression in [*constraints, *values.generated.values()])
@@ -310,7 +310,7 @@ def _fixed_columns(snapshot: Snapshot) -> frozenset[str]:
 
 
 def _check_losses(table: TableReader, schema: Struct, data: Struct, *, is_widened: bool) -> None:
-    """Refuse data of which a write that may change the table would drop digits, or times of days, without a word."""
+    """Refuse data whose values would silently lose digits or the time of day in a write with `mergeSchema`."""
     found = [f"column {'.'.join(path)} is {known}, but {given} in the data" for path, known, given in losses(schema, data)]
     if found:
         why = "an expression of the table depends on the type" if is_widened else "type widening is not enabled"
@@ -322,11 +322,11 @@ def _check_losses(table: TableReader, schema: Struct, data: Struct, *, is_widene
 
 
 def _replace_where(table: TableReader, request: WriteRequest, metadata: Metadata) -> Predicate | None:
-    """The predicate of `replaceWhere`; what only the engine understands of it is unknown.
+    """The predicate of `replaceWhere`. A predicate that only the engine can parse is unknown.
 
     Raises:
-        InvalidPredicateError, ColumnNotFoundError: it cannot be understood, and the engine does not find rows.
-        InvalidOptionError: it names a column by which the table is not partitioned, likewise.
+        InvalidPredicateError, ColumnNotFoundError: the predicate is invalid, and the engine does not find rows.
+        InvalidOptionError: the predicate names a column that is not a partition column, and the engine does not find rows.
     """
     if request.replace_where is None:
         return None
@@ -345,13 +345,13 @@ def _replace_where(table: TableReader, request: WriteRequest, metadata: Metadata
 
 
 def create_table(table: TableReader, request: WriteRequest, *, replace_existing: bool = False) -> int | None:
-    """Make a table without rows, or make one anew over what is there, keeping its history.
+    """Create a table without rows, or replace an existing table and keep its history.
 
     Returns:
-        the version made; None where the mode is ignore and the table was there.
+        the version that was committed; None if the mode is ignore and the table exists.
 
     Raises:
-        TableExistsError: it is there, and neither mode ignore nor replacing was asked for.
+        TableExistsError: the table exists, the mode is not ignore, and `replace_existing` is false.
     """
     snapshot = table.snapshot_if_exists()
     if snapshot is not None and not replace_existing:
@@ -364,7 +364,7 @@ def create_table(table: TableReader, request: WriteRequest, *, replace_existing:
 
 
 def plan_replacement(table: TableReader, request: WriteRequest) -> WritePlan:
-    """Plan to make a table anew from a query, whether it is there or not: nothing of it stays but its history.
+    """Plan to create or replace a table with the result of a query. Of an existing table only the history is kept.
 
     Raises:
         DeltaAnalysisError, DeltaProtocolError: as `plan_write`.

@@ -1,7 +1,7 @@
-"""Changes of rows in a transaction, without Spark: what is appended, removed and deleted.
+"""Changes of rows in a transaction, without Spark: append, remove and delete.
 
-Protocol: "Add File and Remove File", "Writer Requirements for Deletion Vectors", "Change Data Files". Where the table has no deletion
-vectors, the rows that stay in a file are written again, with their row ids, and a change data feed is told what was changed.
+Protocol: "Add File and Remove File", "Writer Requirements for Deletion Vectors", "Change Data Files". Without deletion vectors, the
+remaining rows of a file are rewritten with their row ids, and a change data feed gets change data files.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ class RowEdits(OpenTransaction):
 
     @takes(data=ROWS, merge_schema=FLAG)
     def append(self, data: pa.Table | ArrowStream, *, merge_schema: bool = False) -> int:
-        """Add rows, as `Table.append` takes them. The files are written now, and go again where nothing is committed.
+        """Add rows; see `Table.append` for the data. The files are written now, and deleted if the transaction is not committed.
 
         Returns:
-            how many files were written.
+            the number of files written.
 
         Raises:
-            DeltaAnalysisError: the data does not fit the table, or a row breaks a constraint.
+            DeltaAnalysisError: the data does not fit the table, or a row violates a constraint.
         """
         self._check_open()
-        rows: pa.Table = data  # by now
+        rows: pa.Table = data  # `takes` has converted it
         schema = given_schema(rows, table=self.table.url)
         plan = self._plan(schema, merge_schema=merge_schema)
         files = write_files(plan, rows)
@@ -65,7 +65,7 @@ class RowEdits(OpenTransaction):
 
         Raises:
             InvalidOptionError: the table has no such file.
-            AppendOnlyTableError: the table only takes appends.
+            AppendOnlyTableError: the table is append-only.
         """
         self._check_removes_data()
         wanted = list(paths)
@@ -75,14 +75,14 @@ class RowEdits(OpenTransaction):
 
     @takes(path=TEXT, rows=POSITIONS)
     def mark_deleted(self, path: str, rows: Iterable[int]) -> int:
-        """Delete rows of one file by their positions in it.
+        """Delete rows of one file by their row indexes.
 
         Returns:
-            how many rows were there still.
+            the number of rows that were not deleted before.
 
         Raises:
             InvalidOptionError: the table has no such file, or the file no such row.
-            AppendOnlyTableError: the table only takes appends.
+            AppendOnlyTableError: the table is append-only.
         """
         self._check_removes_data()
         ((key, add),) = self._files([path]).items()
@@ -95,15 +95,17 @@ class RowEdits(OpenTransaction):
 
     @takes(where=FILTER)
     def delete(self, where: str | Predicate | None = None) -> int:
-        """Delete the rows for which a condition is true, all if None: through deletion vectors where the table has them
-        (`delta.enableDeletionVectors`), else by writing the other rows of their files again.
+        """Delete the rows for which a condition is true; all rows if None.
+
+        With `delta.enableDeletionVectors` the rows are deleted through deletion vectors, otherwise by rewriting the other rows of their
+        files.
 
         Returns:
-            how many rows were deleted.
+            the number of deleted rows.
 
         Raises:
-            InvalidPredicateError, ColumnNotFoundError: the condition cannot be understood without Spark.
-            AppendOnlyTableError: the table only takes appends.
+            InvalidPredicateError, ColumnNotFoundError: the condition cannot be evaluated without Spark.
+            AppendOnlyTableError: the table is append-only.
         """
         self._check_removes_data()
         read = self._read(where)
@@ -119,7 +121,7 @@ class RowEdits(OpenTransaction):
         return BitMap64(np.flatnonzero(matching_rows(read.snapshot, add, read.predicate)).tolist())
 
     def _delete(self, wanted: Mapping[str, tuple[Add, BitMap64]]) -> int:
-        """Take rows for deleted, those that are there still. Returns how many."""
+        """Mark rows as deleted. Returns how many of them were not deleted before."""
         new = {key: (add, rows & self._left(add)) for key, (add, rows) in wanted.items()}
         known = self._draft.deleted
         self._draft.delete_rows(
@@ -128,7 +130,7 @@ class RowEdits(OpenTransaction):
         return sum(len(rows) for _, rows in new.values())
 
     def _files(self, paths: Iterable[str]) -> dict[str, Add]:
-        """Live files by their paths, spelled in whatever way, under their canonical ones."""
+        """Live files by their canonical paths, for paths in any spelling."""
         self._check_open()
         wanted = {self._canonical(path): path for path in paths}
         as_written = pc.indices_nonzero(pc.is_in(self.snapshot.live.column("path"), value_set=pa.array(wanted.values(), pa.string())))
@@ -144,7 +146,7 @@ class RowEdits(OpenTransaction):
         self._check_open()
         check_writable(self._configuration.protocol, self._configuration.metadata, table=self.table.url, removes_data=True)
 
-    # --- the end
+    # --- commit
 
     def _finish(self) -> None:
         if not self._draft.has_vectors:
@@ -152,7 +154,7 @@ class RowEdits(OpenTransaction):
         super()._finish()
 
     def _write_the_rest(self) -> None:
-        """Write the rows that stay of files of which others go."""
+        """Rewrite the remaining rows of files that have deleted rows."""
         rest = {key: rows for key, deletion in self._draft.deleted.items() if (rows := self._left(deletion.file))}
         if rest and self._is_on(ENABLE_CHANGE_DATA_FEED):
             self._write_changes()
@@ -171,7 +173,7 @@ class RowEdits(OpenTransaction):
         self._count(numCopiedRows=rows.num_rows, numAddedFiles=len(adds))
 
     def _write_changes(self) -> None:
-        """Tell the change data feed of every row that comes or goes: where a commit has change data files, nothing else is looked at."""
+        """Write all deleted and inserted rows as change data files: readers of a commit that has such files use nothing else."""
         current, draft = self._current, self._draft
         gone = [(add, self._alive(add)) for add in draft.removed.values()]
         gone += [(deletion.file, deletion.rows) for key, deletion in draft.deleted.items() if key not in draft.removed]
@@ -187,10 +189,10 @@ class RowEdits(OpenTransaction):
         ]
 
     def _plan(self, schema: Struct, *, merge_schema: bool = False) -> WritePlan:
-        """Rows that are added to the table as it is by now."""
+        """The plan of an append to the table as it is after the changes so far."""
         return plan_existing(self.table, WriteRequest(mode="append", schema=schema, merge_schema=merge_schema), self._current)
 
     def _wrote(self, plan: WritePlan, files: Sequence[WrittenFile]) -> list[Add]:
-        """The actions for files that were written for this transaction."""
+        """The add actions of files that were written for this transaction."""
         self._draft.on_discard(lambda: delete_files(plan, files))
         return [plan.add(file) for file in files]

@@ -1,7 +1,7 @@
-"""Changes of what a table says of itself, in a transaction: properties, constraints, protocol, features, domains.
+"""Changes of the table configuration in a transaction: properties, constraints, protocol, features, domains.
 
-Protocol: "Change Metadata", "Protocol Evolution", "Domain Metadata". The rules are those of `protocol`; here are the checks that need the
-rows or the files of the table.
+Protocol: "Change Metadata", "Protocol Evolution", "Domain Metadata". The rules are in `protocol`. This module has the checks that need the
+table's rows or files.
 """
 
 from __future__ import annotations
@@ -26,30 +26,30 @@ from tahoe.table.reading.rows import read_file
 from tahoe.table.writing.feature_traces import check_given_up, domains_of
 from tahoe.table.writing.open_transaction import OpenTransaction
 
-# Domains of this prefix belong to features. Protocol: "Domain Metadata".
+# Domains with this prefix belong to features. Protocol: "Domain Metadata".
 _SYSTEM_DOMAINS = "delta."
 
 
 class TableEdits(OpenTransaction):
-    """A transaction that can change the table's configuration and rules."""
+    """A transaction that can change the table configuration."""
 
     @takes(properties=TEXTS)
     def set_properties(self, properties: Mapping[str, str]) -> None:
-        """Set table properties, known and the user's own; `delta.feature.<name>` = supported adds a feature, `comment` is the description.
+        """Set known or user-defined table properties. `delta.feature.<name>` = supported adds a feature; `comment` is the description.
 
         Raises:
-            InvalidPropertyError: one that does not exist, that only writers set, or whose value cannot be.
-            DeltaProtocolError: it switches a rule on that tahoe does not keep yet.
+            InvalidPropertyError: an unknown property, one that only writers set, or an invalid value.
+            DeltaProtocolError: the property enables a rule that tahoe does not enforce yet.
         """
         changed = self._configuration.with_properties(properties, self.table.env.new_id)
         self._define(changed, "SET TBLPROPERTIES", {"properties": dict(properties)})
 
     @takes(names=NAMES, if_exists=FLAG)
     def unset_properties(self, names: Iterable[str], *, if_exists: bool = False) -> None:
-        """Remove table properties, so that their defaults hold.
+        """Remove table properties, so that their defaults apply.
 
         Raises:
-            InvalidPropertyError: one that is not set, or that only writers set.
+            InvalidPropertyError: a property that is not set, or that only writers set.
         """
         asked = list(names)
         changed = self._configuration.without_properties(asked, if_exists=if_exists)
@@ -57,13 +57,14 @@ class TableEdits(OpenTransaction):
 
     @takes(name=TEXT, expression=TEXT)
     def add_constraint(self, name: str, expression: str) -> None:
-        """Add a CHECK constraint, an SQL condition that every row must satisfy. The rows that are there are looked at first, and those that
-        this transaction appends.
+        """Add a CHECK constraint, an SQL condition that every row must satisfy.
+
+        Existing rows, and rows that this transaction appends, are checked first.
 
         Raises:
-            CheckConstraintViolatedError: a row that is there does not satisfy it.
-            ConstraintExistsError: there is one of that name.
-            UnsupportedOperationError, ColumnNotFoundError: it cannot be understood without Spark.
+            CheckConstraintViolatedError: an existing row violates it.
+            ConstraintExistsError: the table has a constraint of that name.
+            UnsupportedOperationError, ColumnNotFoundError: it cannot be evaluated without Spark.
         """
         self._check_open()
         changed = self._configuration.with_constraint(name, expression)
@@ -71,7 +72,7 @@ class TableEdits(OpenTransaction):
         self._define(changed, "ADD CONSTRAINT", {"name": name, "expr": expression})
 
     def _check_rows(self, constraint: Constraint) -> None:
-        """Look whether all rows satisfy a condition, and count them as read."""
+        """Check a condition on all rows, and add them to the read set."""
         is_as_it_was = (
             not self._draft.adds
             and not self._draft.removed_files
@@ -92,7 +93,7 @@ class TableEdits(OpenTransaction):
         """Drop a CHECK constraint.
 
         Raises:
-            ConstraintNotFoundError: there is none of that name.
+            ConstraintNotFoundError: the table has no constraint of that name.
         """
         expression = self._configuration.constraint(name)
         changed = self._configuration.without_constraint(name, if_exists=if_exists)
@@ -106,19 +107,20 @@ class TableEdits(OpenTransaction):
         """Raise the protocol to at least these versions, and add features.
 
         Raises:
-            InvalidPropertyError: a version or a feature that does not exist.
-            DeltaProtocolError: it switches a rule on that tahoe does not keep yet.
+            InvalidPropertyError: an unknown version or feature.
+            DeltaProtocolError: the protocol enables a rule that tahoe does not enforce yet.
         """
         changed = self._configuration.with_protocol(reader_version, writer_version, features)
         self._define(changed, "UPGRADE PROTOCOL", {"newProtocol": _protocol_text(changed)})
 
     @takes(column=TEXT, value=or_none(LONG))
     def sync_identity(self, column: str, value: int | None) -> None:
-        """Let an identity column count on from a value that is in the table. That no value is farther counts as read: rows that another
-        writer adds with such values are a conflict.
+        """Move the high-water mark of an identity column to a value that is in the table.
+
+        The absence of values beyond it counts as read: a winner that adds rows with such values conflicts.
 
         Args:
-            value: the one of the snapshot that is farthest from the column's start; None where it has none, and nothing changes.
+            value: the snapshot's last identity value in the direction of the step; None if the column has no values, and nothing changes.
 
         Raises:
             NotAnIdentityColumnError: the table has no identity column of that name.
@@ -136,13 +138,13 @@ class TableEdits(OpenTransaction):
 
     @takes(feature=TEXT, truncate_history=FLAG)
     def drop_feature(self, feature: str, *, truncate_history: bool = False) -> None:
-        """Take a feature from the protocol, of which nothing may be left; `Table.drop_feature` does what comes before and after.
+        """Remove a feature that nothing uses any more from the protocol. `Table.drop_feature` does the steps before and after.
 
         Args:
-            truncate_history: no version that can be read uses the feature, so that no checkpoint need be protected.
+            truncate_history: no readable version uses the feature, so no checkpoint needs protection.
 
         Raises:
-            FeatureDropError: it does not exist, or not here; or something of the table needs it.
+            FeatureDropError: the feature is unknown or not supported by the table, or the table still needs it.
         """
         self._check_open()
         found = droppable_feature(self._configuration.protocol, feature, table=self.table.url)
@@ -162,7 +164,10 @@ class TableEdits(OpenTransaction):
             self._did(operation, parameters)
 
     def _check_files_keep_partitions(self, changed: TableConfiguration) -> None:
-        """Protocol: "Materialize Partition Columns", "Writer Requirements for IcebergCompatV1". It cannot begin where files lack them."""
+        """Protocol: "Materialize Partition Columns", "Writer Requirements for IcebergCompatV1".
+
+        Refuse to enable the rule if existing files lack the partition columns.
+        """
         now, before = (keeps_partitions_in_files(d.protocol, d.metadata) for d in (changed, self._configuration))
         if now and not before and changed.metadata.partition_columns and (len(self.snapshot.live) or self._draft.adds):
             raise UnsupportedOperationError(
@@ -174,10 +179,10 @@ class TableEdits(OpenTransaction):
 
     @takes(domain=TEXT, configuration=or_none(TEXT))
     def set_domain(self, domain: str, configuration: str | None) -> None:
-        """Set the text of a metadata domain, or remove the domain with None. Those of features (`delta.*`) are not for users.
+        """Set the text of a metadata domain, or remove the domain with None. Domains of features (`delta.*`) are refused.
 
         Raises:
-            InvalidOptionError: the domain belongs to a feature, or is not there to be removed.
+            InvalidOptionError: the domain belongs to a feature, or the domain to remove does not exist.
         """
         self._check_open()
         if domain.lower().startswith(_SYSTEM_DOMAINS):
@@ -194,9 +199,7 @@ class TableEdits(OpenTransaction):
 
     @takes(app_id=TEXT, version=LONG)
     def set_txn(self, app_id: str, version: int) -> None:
-        """Record the version of an application, whatever is recorded now: it may be lowered. See `txn` of `Table.transaction` for a write
-        that is made once.
-        """
+        """Record the version of an application, even if a later one is recorded. For idempotent writes see `txn` of `Table.transaction`."""
         self._check_open()
         self._draft.txns[app_id] = version
         self._did("SET TRANSACTION", {"appId": app_id, "version": version})

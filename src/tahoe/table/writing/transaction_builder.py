@@ -5,8 +5,8 @@
         changes.append(rows)
         changes.set_domain("app.progress", "42")
 
-Protocol: "Actions"; paper §3.2. Everything is planned on the snapshot with which the transaction began: rows that it appends are not among
-those that it deletes. Nothing is visible before the end; where another writer was first and it matters, nothing is committed.
+Protocol: "Actions"; paper §3.2. All changes are planned on the snapshot of the transaction's start: rows that it appends are not among
+those that it deletes. Nothing is visible before the end. If a winner conflicts, nothing is committed.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from tahoe.table.writing.row_edits import RowEdits
 
 
 class TransactionBuilder(RowEdits, ColumnEdits):
-    """An open transaction. Made by `Table.transaction`; it is committed at the end of the `with` block, and not at all where that fails.
+    """An open transaction, made by `Table.transaction`. It is committed at the end of the `with` block, or discarded if the block fails.
 
-    A change that is refused leaves the transaction as it was, so that it can go on without it. Conditions and columns go by the names that
-    the table has after the changes so far.
+    A refused change leaves the transaction as it was, so the caller can continue. Conditions and columns refer to the names that the table
+    has after the changes so far.
     """

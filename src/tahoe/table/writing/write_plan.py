@@ -1,4 +1,4 @@
-"""A planned write: what the table looks like afterwards, what it replaces, and its commit."""
+"""A planned write: the table after the write, the files that it replaces, and its commit."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ _MODE_NAMES: Mapping[Mode, str] = {"append": "Append", "overwrite": "Overwrite",
 
 @dataclass(frozen=True, kw_only=True)
 class WritePlan:
-    """A write that may begin.
+    """A write that passed all checks.
 
     Attributes:
-        schema: the table's after the write; the data must be cast to it.
-        physical_schema: the same as data files hold it.
+        schema: the table's schema after the write; the data must be cast to it.
+        physical_schema: the same schema as data files have it.
         replace_where: the parsed predicate, which every row must satisfy.
-        clustering: the domain that names the columns by which the table is clustered; None where it is not.
+        clustering: the domain with the clustering columns; None if the table is not clustered.
     """
 
     table: TableReader
@@ -50,7 +50,7 @@ class WritePlan:
 
     @property
     def replaces_rows(self) -> bool:
-        """Whether rows of files are replaced, and not whole files: `commit` does not do that."""
+        """Whether the write replaces single rows instead of whole files. `commit` does not support this."""
         if self.snapshot is None:
             return False
         if self.request.matching is not None:
@@ -59,7 +59,7 @@ class WritePlan:
 
     @property
     def keeps_partitions_in_files(self) -> bool:
-        """Whether data files hold the partition columns as well."""
+        """Whether data files contain the partition columns too."""
         return bool(self.partition_columns) and keeps_partitions_in_files(self.protocol, self.metadata)
 
     @property
@@ -68,7 +68,7 @@ class WritePlan:
 
     @property
     def column_values(self) -> ColumnValues:
-        """Where values come from that the rows do not bring."""
+        """The generated, default and identity columns of the table after the write."""
         return column_values(self.protocol, self.schema, table=self.url)
 
     @property
@@ -93,24 +93,24 @@ class WritePlan:
         return tuple(stored_name(f, self.column_mapping_mode) for f in fields if f is not None)
 
     def check_writes_files(self) -> None:
-        """Refuse to write data files that could not hold what the schema says. Protocol: "Void Type".
+        """Refuse to write data files if the schema has a void type that files cannot contain. Protocol: "Void Type".
 
         Raises:
-            UnsupportedDataTypeError: a void type where a file has no place for it.
+            UnsupportedDataTypeError: the schema has such a type.
         """
         check_void(self.schema, table=self.url)
 
     def commit(
         self, files: Sequence[WrittenFile], metrics: Mapping[str, int] | None = None, discard: Callable[[], None] = lambda: None
     ) -> int | None:
-        """Commit the files that were written; what the mode replaces is removed in the same version.
+        """Commit the files that were written, and remove the files that the mode replaces.
 
         Args:
-            metrics: counts for the history; those of what is removed are added here.
-            discard: deletes the files; called where it is certain that they were not committed.
+            metrics: counts for the history; those of removed files are added here.
+            discard: deletes the files; called if it is certain that they were not committed.
 
         Returns:
-            the version that was made; None where another writer has recorded this very write meanwhile.
+            the version that was committed; None if another writer has already recorded this write's `txn`.
         """
         with self.draft() as draft:
             draft.on_discard(discard)
@@ -127,7 +127,7 @@ class WritePlan:
             return draft.commit(info)
 
     def draft(self) -> Draft:
-        """A commit that makes the table what the plan says, without any files yet."""
+        """A draft with the plan's protocol, metadata and domains, without any files yet."""
         return Draft(
             log=self.table.log,
             base=self.snapshot,
@@ -148,15 +148,16 @@ class WritePlan:
             draft.reads = draft.reads or FilesRead(self._or_unplaced(replaced), self.request.replace_where or "what it replaces")
 
     def _changed_domains(self) -> dict[str, DomainMetadata]:
-        """A new table may be clustered; one whose columns were replaced may have lost those that it was clustered by, or has them under
-        other names.
+        """The clustering domain, if the write changes it.
+
+        A new table may be clustered. A replaced schema may lack the clustering columns, or have them under other physical names.
         """
         before = None if self.snapshot is None else self.snapshot.domains.get(clustering.DOMAIN)
         after = self.clustering if self.clustering is not None or before is None else replace(before, removed=True)
         return {} if after is None or after == before else {clustering.DOMAIN: after}
 
     def add(self, file: WrittenFile) -> Add:
-        """The action for a file that was written."""
+        """The add action for a file that was written."""
         return Add(
             path=encode_path(file.key),
             partition_values=file.partition_values,
@@ -167,7 +168,7 @@ class WritePlan:
         )
 
     def _parameters(self) -> dict[str, Any]:
-        """What the history says of the operation, under the reference's names."""
+        """The history parameters of the operation, under the reference's names."""
         request = self.request
         asked = {
             "predicate": request.replace_where,
@@ -194,9 +195,12 @@ class WritePlan:
     # --- what an overwrite replaces
 
     def check_replaced(self, partition_values: Mapping[str, str | None]) -> None:
-        """Refuse a file, by its partition values as they are stored, for whose rows `replace_where` does not hold.
+        """Refuse a file whose partition does not satisfy `replace_where`.
 
-        A predicate over other columns is for the engine that finds rows.
+        A predicate over other columns is left to the engine, which checks rows.
+
+        Args:
+            partition_values: serialised, by physical name.
 
         Raises:
             ReplaceWhereMismatchError: with the values.
@@ -209,7 +213,7 @@ class WritePlan:
             raise ReplaceWhereMismatchError(table=self.url, predicate=text, detail=f"for example {row}")
 
     def _replaced(self, adds: Sequence[Add]) -> Callable[[Add | Remove], bool]:
-        """Which live files go: all, those of the partitions that were written, or those that `replace_where` holds for."""
+        """A test for the live files to replace: all, those of the written partitions, or those that satisfy `replace_where`."""
         if self.request.dynamic_partitions and self.partition_columns:
             written = {self._partition_key(add) for add in adds}
             return lambda file: self._partition_key(file) in written
@@ -219,14 +223,14 @@ class WritePlan:
         return lambda _: True
 
     def _or_unplaced(self, test: Callable[[Add | Remove], bool]) -> Callable[[Add | Remove], bool]:
-        """A test that is true as well of a file whose partition is not told: a remove may leave it out."""
+        """A test that is also true of a remove without partition values, whose partition is unknown."""
         return lambda file: (file.partition_values is None and bool(self.partition_columns)) or test(file)
 
     def _partition_key(self, file: Add | Remove) -> tuple[Any, ...]:
         return tuple("NaN" if is_nan(value) else value for value in self._partition_row(file).values())
 
     def _partition_row(self, file: Add | Remove) -> dict[str, Any]:
-        """Typed values by logical name, so that two spellings of one value are one partition."""
+        """Typed values by logical name, so that different spellings of one value are one partition."""
         return self._typed(file.partition_values or {})
 
     def _typed(self, values: Mapping[str, str | None]) -> dict[str, Any]:
@@ -236,7 +240,7 @@ class WritePlan:
 
 
 def with_minted(metadata: Metadata, files: Iterable[WrittenFile]) -> Metadata:
-    """The metadata of a table once files are committed: the marks of identity columns are where the numbers in them end."""
+    """The metadata with the high-water marks of identity columns moved to the values in the files."""
     schema = metadata.schema
     for file in files:
         schema = with_high_water_marks(schema, file.minted)
@@ -244,13 +248,13 @@ def with_minted(metadata: Metadata, files: Iterable[WrittenFile]) -> Metadata:
 
 
 def is_about(predicate: Predicate, columns: Iterable[str]) -> bool:
-    """Whether a predicate is understood and names no other columns."""
+    """Whether a predicate has no unknown part and names no other columns."""
     names = {name.lower() for name in columns}
     return not has_unknown(predicate) and all(c.path[0].lower() in names for c in columns_of(predicate))
 
 
 def check_void(schema: Struct, *, table: str) -> None:
-    """Protocol: "Void Type"."""
+    """Check for void types that data files cannot contain. Protocol: "Void Type"."""
     for path, column in walk_fields(schema):
         _check_void_inside(path, column.type, table)
     if len(schema) and all(f.type == VOID for f in schema):

@@ -1,4 +1,4 @@
-"""What a user asks of a write, and the data files that come of it."""
+"""What a user asks of a write, and the data files that were written for it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tahoe.protocol.schema import Struct
 Mode: TypeAlias = Literal["append", "overwrite", "error", "ignore"]
 
 
-# The operation of every write that does not make a table.
+# The operation name of every write that does not create a table.
 WRITE = "WRITE"
 
 
@@ -20,21 +20,21 @@ TRUNCATE = "TRUNCATE"
 
 @dataclass(frozen=True, kw_only=True)
 class WriteRequest:
-    """What the user asked for.
+    """The options of a write as the user gave them.
 
     Attributes:
         schema: of the data, with logical names.
-        partition_by: None where nothing was said.
-        cluster_by: the paths of columns by which a new table is clustered; None where nothing was said.
+        partition_by: None if not specified.
+        cluster_by: the paths of a new table's clustering columns; None if not specified.
         properties: `delta.*` options and other table properties; used for a new or a replaced table.
-        default_properties: what a new table gets besides.
+        default_properties: additional properties of a new table, overridden by `properties`.
         replace_where: SQL text: only matching rows are replaced. Over partition columns, unless `finds_rows`.
-        finds_rows: whether the engine that writes can find and delete rows, so that replace_where may name any column.
-        matching: how the engine that writes finds the rows that are replaced, by rows of the data: for the history.
+        finds_rows: whether the writing engine can find and delete rows, so that replace_where may name any column.
+        matching: for the history: how the writing engine matches the rows to replace with rows of the data.
         dynamic_partitions: only partitions that the data has are replaced.
         txn: application id and version; a version already recorded makes the write a no-op.
-        reads_target: the rows are a query's that reads the table itself, so that what other writers do to it matters.
-        is_managed: whether the folder belongs to a name in a catalog; only the history tells.
+        reads_target: the rows come from a query that reads the table itself, so concurrent changes of it may conflict.
+        is_managed: whether the table is managed by a catalog; only for the history.
         keep_nullability: NOT NULL columns of the data stay so in a new table, as in DDL and Arrow; DataFrames make all columns nullable.
     """
 
@@ -68,8 +68,8 @@ class WrittenFile:
     Attributes:
         key: relative to the table, unescaped.
         partition_values: serialised, by physical name.
-        statistics: JSON text, by physical names; None where there are none.
-        minted: the value farthest from the start, of each identity column that the write gave numbers to, by logical name.
+        statistics: JSON text, by physical names; None if there are none.
+        minted: by logical name, the last identity value of each identity column for which the write allocated values.
     """
 
     key: str
