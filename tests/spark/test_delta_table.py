@@ -317,6 +317,8 @@ def test_a_name_for_a_table_that_is_there(spark: SparkSession, path: str, table_
 def test_replace(spark: SparkSession, path: str, table_name: str) -> None:
     with pytest.raises(TableNotFoundError):
         DeltaTable.replace(spark).location(path).addColumn("a", "int").execute()
+    with pytest.raises(TableNotFoundError, match="is not a Delta table: the folder"):
+        DeltaTable.replace(spark).tableName(f"delta.`{path}`").addColumn("a", "int").execute()
     write(spark, path, **{"delta.checkpointInterval": "3"})
     table = DeltaTable.replace(spark).location(path).addColumn("a", "int").property("delta.appendOnly", "false").execute()
     assert table.toDF().columns == ["a"]

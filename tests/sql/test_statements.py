@@ -222,6 +222,8 @@ MISTAKES = {
     "restore t": ("end of input", 1, 9),
     "restore t to version 3": ("'version'", 1, 13),
     "create table a shallow clone b location /x": ("'/'", 1, 40),
+    "create table a shallow clone b for": ("end of input", 1, 34),
+    "create table a shallow clone b for location '/x'": ("'location'", 1, 35),
     "alter table t drop feature": ("end of input", 1, 26),
     "alter table t drop feature f truncate": ("end of input", 1, 37),
     "reorg table t": ("end of input", 1, 13),

@@ -596,6 +596,35 @@ def test_two_deletes_of_the_same_row_conflict_and_say_which():
     assert not [info for info in table.env.store.walk() if info.key.endswith(".bin")]
 
 
+def test_a_conflict_is_told_where_what_was_written_cannot_be_deleted(caplog):
+    table, scattered = make(ids=range(1000)), f"id in ({', '.join(map(str, range(0, 1000, 3)))})"  # a vector of its own file
+    faults = FaultPlan(Fault(effect=Effect.RAISE_BEFORE, operation=Operation.DELETE, times=9))
+    mine = tahoe.Table(table.url, env=replace(table.env, store=MemoryStore(table.url, faults)))
+    with pytest.raises(ConcurrentDeleteDeleteException), mine.transaction() as changes:
+        changes.delete(scattered)
+        with again(table).transaction() as others:
+            others.delete("id = 0")
+    assert "left behind" in caplog.text
+
+
+def test_a_writer_that_was_second_is_not_second_again_for_having_waited():
+    """Who wins while it waits would win the next attempt too, if it looked at the log before it waits."""
+    table = make()
+    pauses = []
+
+    def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) < 50:
+            again(table).append(rows(100 + len(pauses)))
+
+    slow = tahoe.Table(table.url, env=replace(table.env, sleep=sleep))
+    with slow.transaction() as changes:
+        changes.append(rows(20))
+        again(table).append(rows(100))
+    assert len(pauses) == 1
+    assert changes.version == 3
+
+
 def test_a_file_that_is_gone_cannot_be_marked():
     table = make()
     with pytest.raises(ConcurrentDeleteDeleteException, match="it removed"):

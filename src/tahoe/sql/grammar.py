@@ -196,13 +196,16 @@ class _Parser(TokenParser):
         return Restore(table=table, as_of=found)
 
     def as_of(self) -> AsOf | None:
-        self.takes("FOR")
+        """`[FOR] VERSION|TIMESTAMP AS OF ...`; None if it does not follow."""
+        is_announced = self.takes("FOR")
         if self.sees("VERSION|SYSTEM_VERSION", "AS", "OF"):
             self.place += 3
             return AsOf(version=self.expression("a version", self.ends_as_of))
         if self.sees("TIMESTAMP|SYSTEM_TIME", "AS", "OF"):
             self.place += 3
             return AsOf(timestamp=self.expression("a timestamp", self.ends_as_of))
+        if is_announced:
+            self.fail("VERSION AS OF or TIMESTAMP AS OF")
         return None
 
     def ends_as_of(self) -> bool:

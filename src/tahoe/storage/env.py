@@ -10,9 +10,12 @@ unescaped path below the url, separated by `/`, and exactly the name in the stor
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import logging
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import BinaryIO, Protocol, TypeAlias
+
+_logger = logging.getLogger("tahoe")
 
 Identity: TypeAlias = tuple[int, str]
 """The size of a file in bytes, and its ETag; without one, its modification time. S3 returns that time sometimes in seconds, sometimes in
@@ -155,6 +158,14 @@ class Env:
     store_at: Callable[[str], Store]
     background: Callable[[Callable[[], None]], None]
     watch: Watch = field(default_factory=Watch)
+
+    def discard(self, keys: Iterable[str]) -> None:
+        """Delete files that no version refers to. A file that cannot be deleted is logged and left behind: cleaning up hides no error."""
+        for key in keys:
+            try:
+                self.store.delete(key)
+            except Exception as error:
+                _logger.warning("%s: %s, which no version refers to, is left behind: %s", self.store.url, key, error)
 
 
 def byte_order(key: str) -> bytes:

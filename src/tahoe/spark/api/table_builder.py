@@ -134,7 +134,7 @@ class TableBuilder:
         table = open_table(self._spark, place.url)
         exists = table.exists() if new.name is None else place.is_known  # an existing table may get a name
         if self._creation == "replace" and not exists:
-            raise name_not_found(gateway, self._name) if self._name else TableNotFoundError(table=place.url)
+            raise TableNotFoundError(table=place.url) if new.name is None else name_not_found(gateway, self._name or "")
         if self._creation == "create" and exists:
             raise TableExistsError(table=self._name or place.url)
         if not exists or self._creation != "createIfNotExists":

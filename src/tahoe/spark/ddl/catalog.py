@@ -8,13 +8,14 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
 
 from tahoe.errors import NameOfAnotherKindError, TableNameNotFoundError
 from tahoe.spark.jvm.catalog_entries import our_class, resolved_table_in, session_catalog, table_identifier
-from tahoe.spark.jvm.gateway import Gateway, JavaObject
+from tahoe.spark.jvm.gateway import JVM_ERRORS, Gateway, JavaObject
 from tahoe.spark.jvm.hadoop_store import url_of_uri
 from tahoe.spark.jvm.table_cache import metadata_identity, open_table, remember
 from tahoe.spark.jvm.time_travel import session_moment, target_of_catalog, target_of_path
@@ -90,11 +91,10 @@ def location_of(spark: SparkSession, name: str) -> str:
 def name_not_found(gateway: Gateway, name: str) -> TableNameNotFoundError:
     """The error for a name that the catalog does not have, with the nearest names of its database."""
     catalog = session_catalog(gateway)
-    parts = name_parts(gateway, name)
+    parts, near = name_parts(gateway, name), list[str]()
     names = _in_session_catalog(parts) or parts
     database = names[-2] if len(names) == 2 else catalog.getCurrentDatabase()
-    near: list[str] = []
-    if catalog.databaseExists(database):
+    with suppress(*JVM_ERRORS):  # there may be no such database, or it does not list its tables: that must not hide the error
         known = [str(found.table()) for found in gateway.items(catalog.listTables(database).iterator())]
         near = difflib.get_close_matches(names[-1].lower(), known, n=_SHOWN_NAMES_MAX, cutoff=0.6)
     return TableNameNotFoundError(table=name, near=f"; it has {', '.join(near)}" if near else "")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 from tahoe.protocol.column_metadata import CURRENT_DEFAULT, GENERATION_EXPRESSION
@@ -71,13 +72,10 @@ def tables_extended(gateway: Gateway, plan: JavaObject) -> list[JavaObject]:
     for row in gateway.items(plan.run(gateway.session).iterator()):
         namespace, name, is_temporary = row.getString(0), row.getString(1), row.getBoolean(2)
         table = table_identifier(gateway, name, namespace)
-        if not is_temporary and is_delta(catalog.getTableMetadata(table)):
-            try:
+        with suppress(*JVM_ERRORS):  # the table or its folder may be deleted by now, which must not hide the other tables
+            if not is_temporary and is_delta(catalog.getTableMetadata(table)):
                 found = names.loadTable(identifier(gateway, [namespace], name))
-            except JVM_ERRORS:  # the table's folder may be deleted, which must not hide the other tables
-                rows.append(row)
-                continue
-            row = gateway.row(namespace, name, is_temporary, found.v1Table().simpleString() + "\n")
+                row = gateway.row(namespace, name, is_temporary, found.v1Table().simpleString() + "\n")
         rows.append(row)
     return rows
 

@@ -42,7 +42,7 @@ def _is_there_still(log: Log, version: int) -> bool:
     """Whether the log still has a version. If not, a failed hook is not worth a warning: tables in temporary folders are deleted early."""
     try:
         return log.commit_file(version) is not None
-    except DeltaError:
+    except (DeltaError, OSError):
         return True
 
 
@@ -61,7 +61,10 @@ def after_commit(log: Log, base: Snapshot | None, version: int, actions: Sequenc
         except Exception as error:
             if _is_there_still(log, version):
                 _logger.warning(
-                    "%s: version %s is committed; a post-commit hook failed, and the next commit retries it: %s", log.url, version, error
+                    "%s: version %s is committed, but a post-commit hook failed, and it may have no checksum or checkpoint: %s",
+                    log.url,
+                    version,
+                    error,
                 )
 
     log.env.background(work)

@@ -103,16 +103,17 @@ class Transaction:
                 check_base(self.log, self.base)
                 if mine._put(version, written):
                     return version
+                # before the rebase: what wins meanwhile would win the next attempt as well
+                self.log.env.sleep(self.log.env.random() * min(_BACKOFF_SECONDS * 2 ** min(attempt, 10), _BACKOFF_SECONDS_MAX))
                 deletions, mine = mine.deletions, mine._rebased()
                 if mine.deletions is not deletions:
-                    mine._discard(written)
+                    self.log.env.discard(written.keys)
                     written = write_deletions(self.log, mine.deletions.values(), version)
-                self.log.env.sleep(self.log.env.random() * min(_BACKOFF_SECONDS * 2 ** min(attempt, 10), _BACKOFF_SECONDS_MAX))
             raise CommitAttemptsExceededError(table=self.log.url, attempts=COMMIT_ATTEMPTS_MAX, version=version)
         except CommitOutcomeUnknownError:
             raise
         except DeltaError:
-            self._discard(written)
+            self.log.env.discard(written.keys)
             raise
 
     @property
@@ -146,10 +147,6 @@ class Transaction:
 
     def _in_doubt(self, version: int, reason: Exception) -> CommitOutcomeUnknownError:
         return CommitOutcomeUnknownError(table=self.log.url, version=version, txn_id=self.txn_id, detail=str(reason))
-
-    def _discard(self, written: WrittenDeletions) -> None:
-        for key in written.keys:
-            self.log.env.store.delete(key)
 
     @cached_property
     def isolation(self) -> Isolation:

@@ -231,7 +231,7 @@ class CheckpointPart(Part):
         self.column("path")
         assert self._rows is not None
         smaller = CheckpointPart(self._columns, self._rows.take(rows))
-        smaller._read = {name: taken(column, rows) for name, column in self._read.items()}
+        smaller._read = {name: taken(column, rows) for name, column in dict(self._read).items()}  # other threads may add columns
         smaller._statistics = self._statistics.take(rows)
         return smaller
 

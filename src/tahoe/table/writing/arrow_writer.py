@@ -136,8 +136,7 @@ def commit_files(plan: WritePlan, files: Sequence[WrittenFile], rows: int) -> in
 
 
 def delete_files(plan: WritePlan, files: Sequence[WrittenFile]) -> None:
-    for file in files:
-        plan.table.env.store.delete(file.key)
+    plan.table.env.discard(file.key for file in files)
 
 
 # --- files
