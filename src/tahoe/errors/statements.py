@@ -11,7 +11,7 @@ class InvalidArgumentError(DeltaAnalysisError):
     condition = "DELTA_INVALID_ARGUMENT"
     sqlstate = "22023"
     pyspark_class = "IllegalArgumentException"
-    what = "The argument {argument} cannot be {found} for {table}: it must be {expected}."
+    what = "{table}: the argument {argument} must be {expected}, not {found}."
     todo = "{remedy}"
 
 

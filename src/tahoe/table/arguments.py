@@ -103,12 +103,12 @@ def takes(**rules: Rule) -> Callable[[Method], Method]:
 
 def _described(value: object) -> str:
     """A value as an error shows it."""
-    kind = f"a {type(value).__module__}.{type(value).__qualname__}".replace("a builtins.", "a ")
+    kind = f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
     if value is None or isinstance(value, bool):
         return str(value)
     if not isinstance(value, str | bytes | int | float | date | os.PathLike) or len(repr(value)) > _TOLD_MAX:
-        return kind
-    return f"{value!r}, {kind}"
+        return f"a value of type {kind}"
+    return f"{value!r} ({kind})"
 
 
 def or_none(rule: Rule) -> Rule:
