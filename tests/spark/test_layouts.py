@@ -99,7 +99,7 @@ def replace_rows(t: Given) -> None:
 
 
 def replace_using(t: Given) -> None:
-    t.spark.sql(f"INSERT INTO {t.name} REPLACE USING (id) SELECT 31L, 'b', 'newer'")
+    t.frame((31, "b", "newer")).write.format("delta").mode("overwrite").option("replaceUsing", "id").save(t.path)
     t.keep(lambda row: row[0] != 31, (31, "b", "newer"))
 
 
