@@ -29,11 +29,9 @@ from tahoe.storage import env_of, open_store
 from tahoe.storage.env import Store
 from tahoe.storage.locations import S3_SCHEMES, spelled, split_url
 from tahoe.storage.service_options import REFERENCE_PREFIXES
-from tahoe.table.log.delta_log import Log
 from tahoe.table.reading.change_feed import ChangeFeed, FeedRange, load_feed
 from tahoe.table.reading.scan import Scan
 from tahoe.table.reading.snapshot import Snapshot
-from tahoe.table.reading.snapshot_state import SnapshotState
 from tahoe.table.table import Table
 
 _logger = logging.getLogger("tahoe")
@@ -88,10 +86,11 @@ class _Opened:
 
 # Tables by their keys (see `key_of`), and the storage settings from options by the hash in a key.
 _tables: Recent[str, _Opened] = Recent(TABLES_MAX)
-_given: Recent[str, Mapping[str, str]] = Recent(TABLES_MAX)
-_snapshots: Recent[tuple[str, int], Snapshot] = Recent(SNAPSHOTS_MAX)
-_feeds: Recent[tuple[str, str, FeedRange], ChangeFeed] = Recent(FEEDS_MAX)
-_scans: Recent[tuple[str, str, str, int, Predicate, str | None], Scan] = Recent(SCANS_MAX)
+_given: dict[str, Mapping[str, str]] = {}  # never forgotten: a plan without its credentials would be read with those of the session
+# Each by the store that it was read with, and under None as it was read last.
+_snapshots: Recent[tuple[str, int, int | None], Snapshot] = Recent(2 * SNAPSHOTS_MAX)
+_feeds: Recent[tuple[str, str, FeedRange, int | None], ChangeFeed] = Recent(2 * FEEDS_MAX)
+_scans: Recent[tuple[str, str, str, int, Predicate, str | None, int], Scan] = Recent(SCANS_MAX)
 
 
 # --- tables
@@ -132,13 +131,13 @@ def key_of(url: str, options: Mapping[str, str] | None) -> str:
     if not given:
         return url
     name = hashlib.sha256(repr(sorted(given.items())).encode("utf-8", "surrogatepass")).hexdigest()
-    _given.put(name, given)
+    _given[name] = given
     return f"{url}\0{name}"
 
 
 def given_with(key: str) -> Mapping[str, str]:
     """The storage settings from options that a key refers to."""
-    return _given.get(key.partition("\0")[2]) or {}
+    return _given.get(key.partition("\0")[2], {})
 
 
 def _store_at(settings: Mapping[str, str], url: str) -> Store:
@@ -204,7 +203,9 @@ def metadata_identity(snapshot: Snapshot) -> str:
 
 def remember(snapshot: Snapshot) -> Snapshot:
     """Cache a snapshot that a query was planned with, for its execution."""
-    return _snapshots.put((snapshot.url, snapshot.version), snapshot)
+    for store in (id(snapshot.log.env.store), None):
+        _snapshots.put((snapshot.url, snapshot.version, store), snapshot)
+    return snapshot
 
 
 def snapshot_of(table: Table, version: int) -> Snapshot:
@@ -213,19 +214,17 @@ def snapshot_of(table: Table, version: int) -> Snapshot:
     Raises:
         DeltaError: the version is neither in the cache nor in the log any more.
     """
-    known = _snapshots.get((table.url, version))
-    return known if known is not None and _is_read_alike(known, table.log) else remember(table.snapshot(version))
-
-
-def _is_read_alike(snapshot: SnapshotState, log: Log) -> bool:
-    """Whether a snapshot was read with the same credentials and time zone."""
-    return snapshot.log.env.store is log.env.store and snapshot.log.zone == log.zone
+    # A snapshot that is loaded again may list its files in another order than the plan knows. So one that was read with credentials that
+    # were renewed since is better than a new one.
+    found = (_snapshots.get((table.url, version, store)) for store in (id(table.log.env.store), None))
+    known = next((snapshot for snapshot in found if snapshot is not None and snapshot.log.zone == table.log.zone), None)
+    return remember(table.snapshot(version)) if known is None else known
 
 
 def owner_of(file: str) -> tuple[str, int] | None:
     """The url of the cached table whose folder contains a file, and the version that was read last; None if there is none."""
     url = spelled(file)
-    read = {table: version for table, version in _snapshots.kept() if url.startswith(table + "/")}
+    read = {table: version for table, version, _ in _snapshots.kept() if url.startswith(table + "/")}
     return max(read.items(), key=lambda entry: len(entry[0])) if read else None
 
 
@@ -235,11 +234,9 @@ def scan_of(snapshot: Snapshot, predicate: Predicate, within: str | None = None)
     Args:
         within: limits the files to certain numbers, from `within_text`; None for all files.
     """
-    key = (snapshot.url, str(snapshot.log.zone), metadata_identity(snapshot), snapshot.version, predicate, within)
-    known = _scans.get(key)
-    return (
-        known if known is not None and _is_read_alike(known.snapshot, snapshot.log) else _scans.put(key, _scan(snapshot, predicate, within))
-    )
+    identity, store = metadata_identity(snapshot), id(snapshot.log.env.store)
+    key = (snapshot.url, str(snapshot.log.zone), identity, snapshot.version, predicate, within, store)
+    return _scans.get(key) or _scans.put(key, _scan(snapshot, predicate, within))
 
 
 def _scan(snapshot: Snapshot, predicate: Predicate, within: str | None) -> Scan:
@@ -287,7 +284,10 @@ def _numbers_in(within: str) -> list[int] | None:
 
 def remember_feed(feed: ChangeFeed) -> ChangeFeed:
     """Cache a change feed that a query was analysed with, for its planning and execution."""
-    return _feeds.put((feed.url, str(feed.snapshot.log.zone), feed.range), feed)
+    log = feed.snapshot.log
+    for store in (id(log.env.store), None):
+        _feeds.put((feed.url, str(log.zone), feed.range, store), feed)
+    return feed
 
 
 def feed_of(table: Table, versions: FeedRange) -> ChangeFeed:
@@ -296,9 +296,6 @@ def feed_of(table: Table, versions: FeedRange) -> ChangeFeed:
     Raises:
         DeltaError: the feed is not in the cache any more, and the log no longer has all of its commits.
     """
-    known = _feeds.get((table.url, str(table.log.zone), versions))
-    return (
-        known
-        if known is not None and _is_read_alike(known.snapshot, table.log)
-        else remember_feed(load_feed(snapshot_of(table, versions.schema_version), versions))
-    )
+    found = (_feeds.get((table.url, str(table.log.zone), versions, store)) for store in (id(table.log.env.store), None))
+    known = next((feed for feed in found if feed is not None), None)
+    return known or remember_feed(load_feed(snapshot_of(table, versions.schema_version), versions))
