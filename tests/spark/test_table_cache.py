@@ -63,3 +63,14 @@ def test_readers_with_other_credentials_do_not_share_them(
         assert all(asked == given for asked in used)
         for leaf in leaves(Gateway(spark), optimised(frame)):
             assert given.items() <= Gateway(spark).dict(leaf.relation().options()).items(), "rows are read with them too"
+
+
+def test_a_query_runs_on_the_snapshot_that_it_was_planned_with(spark: SparkSession, path: str) -> None:
+    """Deletion vectors are applied by the numbers of files, and another snapshot of the version may number them otherwise."""
+    tahoe.Table(path).append(spark.range(5).toArrow())
+    tables = [open_table(spark, path, given) for given in (None, MINE, THEIRS)]
+    planned = [table_cache.remember(table.snapshot()) for table in tables]
+    assert len({id(snapshot) for snapshot in planned}) == 3
+    assert all(table_cache.snapshot_of(table, 0) is snapshot for table, snapshot in zip(tables, planned, strict=True))
+    renewed = open_table(spark, path, {"fs.s3a.access.key": "renewed"})
+    assert table_cache.snapshot_of(renewed, 0) is planned[-1]
