@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import itertools
 import re
+import shutil
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame
 
 import tahoe
-from tahoe.errors import DeletionVectorError, SessionNotEnabledError
+from tahoe.errors import DeletionVectorError, SessionNotEnabledError, TableReplacedError
+from tahoe.spark.jvm import table_cache
 from tahoe.spark.reading import deletion_vectors
+from tahoe.table.log import live_files
 from tests.spark.foreign import mark
 
 pytestmark = pytest.mark.usefixtures("tables")
@@ -267,3 +271,41 @@ def test_an_array_has_as_many_words_for_each_file_and_a_last_one_that_marks_noth
     assert [np.flatnonzero(np.unpackbits(line.view(np.uint8), bitorder="little")).tolist() for line in lines] == [[3, 70_000], [], [64]]
     monkeypatch.setattr(deletion_vectors, "ARRAY_BYTES_MAX", lines.nbytes - 1)
     assert chunks.flat(len(marked)) is None
+
+
+@pytest.mark.parametrize("feed", [False, True], ids=["rows", "changes"])
+def test_a_plan_that_runs_after_its_snapshot_was_evicted_reads_the_same_rows(spark, path, feed, monkeypatch):
+    """Another snapshot of the version may list its files in another order."""
+    properties = {"delta.enableDeletionVectors": "true", "delta.enableChangeDataFeed": "true"}
+    for start in range(0, 40, 10):
+        tahoe.Table(path).append(spark.range(start, start + 10, 1, 1).toArrow(), properties=properties)
+    mark(path, {0: [0], 1: [1, 2], 2: [3, 4, 5], 3: [6, 7, 8, 9]})
+    listed = tahoe.Table(path).snapshot().live.column("path").to_pylist()
+    options = {"readChangeFeed": "true", "startingVersion": "0"} if feed else {}
+    expected, frame = (spark.read.format("delta").options(**options).load(path).drop("_commit_timestamp") for _ in range(2))
+    rows = normal(expected)
+    frame._jdf.queryExecution().optimizedPlan()
+    real = live_files.LiveFiles.column
+    order = pa.array([2, 0, 3, 1])
+
+    def in_another_order(self, name):
+        column = real(self, name)
+        return column.take(order) if len(column) == len(order) else column
+
+    for cache in ("_tables", "_snapshots", "_feeds", "_scans"):
+        monkeypatch.setattr(table_cache, cache, table_cache.Recent(16))
+    monkeypatch.setattr(live_files.LiveFiles, "column", in_another_order)
+    assert tahoe.Table(path).snapshot().live.column("path").to_pylist() == [listed[place] for place in order.to_pylist()]
+    assert normal(frame) == rows
+
+
+def test_a_plan_does_not_run_on_the_table_that_replaced_its_own(spark, path, monkeypatch):
+    tahoe.Table(path).append(spark.range(10).toArrow())
+    frame = spark.read.format("delta").load(path)
+    frame._jdf.queryExecution().optimizedPlan()
+    shutil.rmtree(path)
+    tahoe.Table(path).append(spark.range(10, 20).toArrow())
+    monkeypatch.setattr(table_cache, "_snapshots", table_cache.Recent(16))
+    with pytest.raises(TableReplacedError, match="the table was replaced after this query was planned: version 0 "):
+        frame.collect()
+    assert spark.read.format("delta").load(path).count() == 10

@@ -4,7 +4,7 @@
     ├── DeltaAnalysisError            the request is not valid for this table
     │   ├── TableNotFoundError, NotADeltaTableError, TableExistsError, PathIsNotEmptyError, PathOutsideTableError; below the first
     │   │   TableNameNotFoundError, below the second NameOfAnotherKindError, PathIsFileError
-    │   ├── VersionNotFoundError, TimestampOutOfRangeError, InvalidTimeTravelError, SchemaChangedError
+    │   ├── VersionNotFoundError, TimestampOutOfRangeError, InvalidTimeTravelError, SchemaChangedError, TableReplacedError
     │   ├── ChangeBoundaryNullError, ChangeStartMissingError, ChangeBoundaryTwiceError, ChangeStartTooLateError,
     │   │   InvalidChangeRangeError, ChangesNotRecordedError,
     │   │   IncompatibleChangesError; below it IncompatibleChangeDataError
@@ -228,6 +228,7 @@ from tahoe.errors.tables import (
     TableExistsError,
     TableNameNotFoundError,
     TableNotFoundError,
+    TableReplacedError,
     TimestampOutOfRangeError,
     VersionNotFoundError,
 )
@@ -365,6 +366,7 @@ __all__ = [
     "TableExistsError",
     "TableNameNotFoundError",
     "TableNotFoundError",
+    "TableReplacedError",
     "TimestampOutOfRangeError",
     "TooManyClusteringColumnsError",
     "UnknownFeatureError",

@@ -85,3 +85,10 @@ class SchemaChangedError(DeltaAnalysisError):
     sqlstate = "KD007"
     what = "The schema of {table} changed after this DataFrame was created: {changed} is different or missing in version {version}."
     todo = "Create the DataFrame again, or read the version that it was created from with versionAsOf."
+
+
+class TableReplacedError(DeltaAnalysisError):
+    condition = "DELTA_TABLE_ID_MISMATCH"
+    sqlstate = "KD007"
+    what = "{table}: the table was replaced after this query was planned: version {version} is no longer the one that the query reads."
+    todo = "Create the DataFrame again to read the new table."

@@ -58,13 +58,16 @@ class Source:
         return change_feed.plan(Gateway.of(session), table, versions, name, *query)
 
     @_answering
-    def files(self, table: str, version: int, pinned: bool, selection: str | None, columns: str, filters: str) -> bytes | str:
-        asked = scan.Asked(table, version if pinned else None, selection, tuple(columns.split("\0")) if columns else ())
+    def files(
+        self, table: str, metadata: str, version: int, pinned: bool, selection: str | None, columns: str, filters: str
+    ) -> bytes | str:
+        asked = scan.Asked(table, metadata, version if pinned else None, selection, tuple(columns.split("\0")) if columns else ())
         return scan.files_message(Gateway.active(), asked, filters)
 
     @_answering
-    def inputs(self, table: str, version: int, pinned: bool, selection: str | None) -> str:
-        return "\0".join(scan.input_files(Gateway.active(), scan.Asked(table, version if pinned else None, selection, ())))
+    def inputs(self, table: str, metadata: str, version: int, pinned: bool, selection: str | None) -> str:
+        asked = scan.Asked(table, metadata, version if pinned else None, selection, ())
+        return "\0".join(scan.input_files(Gateway.active(), asked))
 
     @_answering
     def newest(self, table: str) -> int:

@@ -33,7 +33,7 @@ from tahoe.spark.jvm.hadoop_store import HadoopStore
 from tahoe.spark.jvm.plans import dataset
 from tahoe.spark.jvm.table_cache import Recent
 from tahoe.spark.reading.metadata_columns import Output
-from tahoe.spark.reading.scan import FILE_NUMBER, Reader
+from tahoe.spark.reading.scan import FILE_NUMBER, Reader, marked_files, unmarked_files
 from tahoe.table.log.deletion_vectors import LOADERS, load_deletion_vector
 from tahoe.table.log.delta_log import Log
 from tahoe.table.reading.scan import Scan
@@ -63,15 +63,13 @@ WORDS = "__tahoe_words"
 def unmarked_rows(reader: Reader, scan: Scan, output: Output) -> DataFrame:
     """The rows of a scan that no deletion vector marks."""
     listing = scan.files
-    is_marked = pc.is_valid(listing["deletion_vector"])
-    marked, rest = listing.filter(is_marked), listing.filter(pc.invert(is_marked))
-    rows = _by_vectors(reader, scan, marked, output)
+    rows, rest = _by_vectors(reader, scan, marked_files(listing), output), unmarked_files(listing)
     return rows.unionAll(reader.rows(scan, "unmarked", _size(rest), output)) if rest.num_rows else rows
 
 
 def marked_rows(reader: Reader, scan: Scan, output: Output) -> DataFrame:
     """The rows of a scan that the deletion vectors mark. Precondition: every file of the scan has a vector."""
-    return _by_vectors(reader, scan, scan.files, output, keeps=True)
+    return _by_vectors(reader, scan, marked_files(scan.files), output, keeps=True)
 
 
 def _size(listing: pa.Table) -> int:
@@ -79,7 +77,7 @@ def _size(listing: pa.Table) -> int:
 
 
 def _by_vectors(reader: Reader, scan: Scan, marked: pa.Table, output: Output, *, keeps: bool = False) -> DataFrame:
-    """The rows of files with vectors: the unmarked rows, or with `keeps` the marked rows."""
+    """The rows of `marked_files`: the unmarked rows, or with `keeps` the marked rows."""
     vectors = _vectors(marked)
     scanned = [*output.scanned, f"{output.row_index} as {ROW}", FILE_NUMBER]
     partitions, data = (FILE_NUMBER, *output.partitions), output.data(indexed=True)

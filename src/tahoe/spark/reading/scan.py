@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
-from tahoe.errors import SessionNotEnabledError
+from tahoe.errors import SessionNotEnabledError, TableReplacedError
 from tahoe.protocol.predicate import TRUE, Predicate
 from tahoe.protocol.schema import Struct
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
@@ -29,7 +29,7 @@ from tahoe.spark.jvm.types import visible_schema
 from tahoe.spark.reading.data_files import file_format, relation_format
 from tahoe.spark.reading.filters import predicate_of
 from tahoe.spark.reading.metadata_columns import FILE_CONSTANTS, Output, hidden_field
-from tahoe.table.arrow.chunks import one_array
+from tahoe.table.arrow.chunks import one_array, reordered_table
 from tahoe.table.reading.change_feed import PART_NAMES, FeedPart, FeedRange
 from tahoe.table.reading.scan import Scan
 from tahoe.table.reading.snapshot import Snapshot
@@ -37,7 +37,7 @@ from tahoe.table.reading.snapshot import Snapshot
 # Larger messages go to the JVM in a file, because that is faster than py4j's socket.
 MESSAGE_BYTES_MAX = 8 << 20
 
-# The hidden partition column with the number of a row's file, among the planned files with deletion vectors.
+# The hidden partition column with the number of a row's file, among the planned files with deletion vectors; see `marked_files`.
 FILE_NUMBER = "__tahoe_file"
 
 Branch: TypeAlias = Literal["all", "marked", "unmarked"]
@@ -81,6 +81,22 @@ def has_vectors(scan: Scan) -> bool:
         return False
     vectors = scan.column("deletion_vector")
     return bool(vectors.null_count < len(vectors))
+
+
+def marked_files(files: pa.Table) -> pa.Table:
+    """The files of a scan that have a deletion vector, in the order in which `FILE_NUMBER` numbers them.
+
+    The order depends on the files alone: the plan and the execution number them alike, even if the version was loaded again in between.
+    """
+    marked = files.filter(pc.is_valid(files["deletion_vector"]))
+    vectors = {name: pc.struct_field(marked["deletion_vector"], name) for name in ("pathOrInlineDv", "offset")}
+    keys = pa.table({"url": marked["url"], **vectors})
+    return reordered_table(marked, pc.sort_indices(keys, sort_keys=[(name, "ascending") for name in keys.column_names]))
+
+
+def unmarked_files(files: pa.Table) -> pa.Table:
+    """The files of a scan that have no deletion vector."""
+    return files.filter(pc.is_null(files["deletion_vector"]))
 
 
 # With more files, labels do not count partitions, because this would delay planning.
@@ -201,12 +217,14 @@ class Asked:
 
     Attributes:
         table: its key, from `key_of`.
-        version: None for the newest.
+        metadata: the `metadata_identity` of the version.
+        version: None for the newest, whatever its metadata.
         selection: the encoded `Selection`; None if no rule of ours has planned the scan.
         columns: the partition columns to return.
     """
 
     table: str
+    metadata: str
     version: int | None
     selection: str | None
     columns: tuple[str, ...]
@@ -230,15 +248,22 @@ def _listing(gateway: Gateway, asked: Asked, predicate: Predicate) -> pa.Table:
     if asked.selection is not None:
         selection = Selection.decode(asked.selection)
         return _selected(_source(gateway, asked, selection), selection, predicate)
-    scan = scan_of(_snapshot(gateway, asked.table, asked.version), predicate)
+    scan = scan_of(_snapshot(gateway, asked), predicate)
     if has_vectors(scan):  # only the rule of an enabled session applies deletion vectors
         raise SessionNotEnabledError()
     return scan.files
 
 
-def _snapshot(gateway: Gateway, key: str, version: int | None) -> Snapshot:
-    table = opened(gateway.spark, key)
-    return table.snapshot() if version is None else snapshot_of(table, version)
+def _snapshot(gateway: Gateway, asked: Asked) -> Snapshot:
+    table = opened(gateway.spark, asked.table)
+    return table.snapshot() if asked.version is None else _as_asked(snapshot_of(table, asked.version), asked)
+
+
+def _as_asked(snapshot: Snapshot, asked: Asked) -> Snapshot:
+    """Refuse a version that was loaded again from another table, which has taken the place of the one that the query was planned with."""
+    if metadata_identity(snapshot) != asked.metadata:
+        raise TableReplacedError(table=snapshot.url, version=snapshot.version)
+    return snapshot
 
 
 def _source(gateway: Gateway, asked: Asked, selection: Selection) -> Snapshot:
@@ -247,9 +272,9 @@ def _source(gateway: Gateway, asked: Asked, selection: Selection) -> Snapshot:
         case None if selection.within is not None:
             return held_snapshot(selection.within)
         case None:
-            return _snapshot(gateway, asked.table, asked.version)
+            return _snapshot(gateway, asked)
         case FeedPart(versions, name):
-            return feed_of(opened(gateway.spark, asked.table), versions).part(name)
+            return _as_asked(feed_of(opened(gateway.spark, asked.table), versions).part(name), asked)
         case _:  # only the rule of an enabled session plans a feed
             raise SessionNotEnabledError()
 
@@ -257,9 +282,10 @@ def _source(gateway: Gateway, asked: Asked, selection: Selection) -> Snapshot:
 def _selected(snapshot: Snapshot, selection: Selection, predicate: Predicate) -> pa.Table:
     """The planned files, without the files that the filters of the running query skip."""
     planned = scan_of(snapshot, selection.predicate, selection.within).files
-    if selection.branch != "all":
-        marked = pc.is_valid(planned["deletion_vector"])
-        planned = planned.filter(marked if selection.branch == "marked" else pc.invert(marked))
+    if selection.branch == "unmarked":
+        planned = unmarked_files(planned)
+    elif selection.branch == "marked":
+        planned = marked_files(planned)
         planned = planned.append_column(FILE_NUMBER, pa.array(np.arange(len(planned))))
     if predicate in (TRUE, selection.predicate):
         return planned
@@ -298,7 +324,7 @@ def input_files(gateway: Gateway, asked: Asked) -> list[str]:
 
 def _input_urls(gateway: Gateway, asked: Asked) -> pa.ChunkedArray:
     if asked.selection is None:
-        return _snapshot(gateway, asked.table, asked.version).scan().urls
+        return _snapshot(gateway, asked).scan().urls
     selection = Selection.decode(asked.selection)
     if isinstance(selection.changes, FeedRange):
         feed = feed_of(opened(gateway.spark, asked.table), selection.changes)

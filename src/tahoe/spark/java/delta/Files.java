@@ -125,7 +125,7 @@ public class Files implements FileIndex {
     ArrayList conditions = new ArrayList(CollectionConverters.asJava(partitionFilters));
     conditions.addAll(CollectionConverters.asJava(dataFilters));
     String columns = String.join("\u0000", partitions.fieldNames());
-    Object answer = Ask.answer(Ask.python.files(key, version, pinned, selection, columns, json(conditions)));
+    Object answer = Ask.answer(Ask.python.files(key, metadata, version, pinned, selection, columns, json(conditions)));
     // Spark drops the partition filters once they have been here, so they must hold exactly
     BasePredicate keep = predicate(CollectionConverters.asJava(partitionFilters));
     try {
@@ -227,7 +227,7 @@ public class Files implements FileIndex {
   }
 
   public String[] inputFiles() {
-    String urls = (String) Ask.answer(Ask.python.inputs(key, version, pinned, selection));
+    String urls = (String) Ask.answer(Ask.python.inputs(key, metadata, version, pinned, selection));
     return urls.isEmpty() ? new String[0] : urls.split("\u0000");
   }
 

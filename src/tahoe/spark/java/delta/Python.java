@@ -31,10 +31,10 @@ public interface Python {
    * The files of a scan: an Arrow stream, as bytes or as the path of a file that holds them. The arguments are those of {@link Files};
    * {@code columns} are the partition columns, joined by zero characters.
    */
-  Object files(String key, long version, boolean pinned, String selection, String columns, String filters);
+  Object files(String key, String metadata, long version, boolean pinned, String selection, String columns, String filters);
 
   /** The urls of the files of a scan that may be read, joined by zero characters; the arguments are those of {@link Files}. */
-  Object inputs(String key, long version, boolean pinned, String selection);
+  Object inputs(String key, String metadata, long version, boolean pinned, String selection);
 
   /** The number of the newest version. */
   Object newest(String key);
