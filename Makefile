@@ -1,7 +1,7 @@
 # `make help` lists the targets. Each target creates the environment that it needs, and recreates it when the locked versions change.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench everything interop interop-s3 interop-hdfs corpus explore sim processes lock clean java
+.PHONY: help demo test lint bench everything spark dml interop interop-s3 interop-hdfs corpus explore sim processes lock clean java
 
 # Use only this checkout, whatever the caller's environment sets.
 unexport PYTHONPATH SPARK_HOME PYSPARK_DRIVER_PYTHON PYSPARK_SUBMIT_ARGS
@@ -19,8 +19,14 @@ help: ## list the targets
 demo: java .venv/installed ## run the main features on a year of flights (about a minute)
 	.venv/bin/python demo/flights.py
 
-test: java .venv/installed ## run every test that needs no other environment
-	.venv/bin/python -m pytest $(PYTEST_XDIST) --ignore=tests/interop --ignore=tests/programs --ignore=tests/hadoop $(TESTS)
+test: java .venv/installed ## run every test that needs no other environment, those that start Spark with a quarter of their cases (eight minutes)
+	TAHOE_EVERY=$${TAHOE_EVERY:-4} TAHOE_DML_CASES=$${TAHOE_DML_CASES:-80} .venv/bin/python -m pytest $(PYTEST_XDIST) --ignore=tests/interop --ignore=tests/programs --ignore=tests/hadoop $(TESTS)
+
+spark: java .venv/installed ## run every case of the tests that start Spark, among them a thousand random DELETE, UPDATE and MERGE statements (half an hour)
+	.venv/bin/python -m pytest $(PYTEST_XDIST) tests/spark $(TESTS)
+
+dml: java .venv/installed ## run the thousand random DELETE, UPDATE and MERGE statements (ten minutes; TAHOE_DML_SEED=N for others)
+	.venv/bin/python -m pytest $(PYTEST_XDIST) tests/spark/test_dml_model.py
 
 lint: java .venv/installed ## ruff, mypy, the import contracts, and the Java sources through javac
 	.venv/bin/ruff check .

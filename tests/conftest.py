@@ -20,9 +20,15 @@ settings.load_profile("quick")
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=512m -XX:+UseSerialGC -XX:MetaspaceSize=512m")
 
 
+# The folders whose tests start Spark.
+SPARK = ("tests/spark/", "tests/interop/", "tests/programs/")
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """With TAHOE_EVERY=3, a third of the cases of each test: every test runs, and not every case, but of those marked `every_case`. With
-    TAHOE_TURN=1/2, every second test of tests/spark, and with 2/2 the others: two runs share them.
+    """Select cases of the tests that start Spark.
+
+    With TAHOE_EVERY=3, each of these tests runs with a third of its cases; tests marked `every_case` run with all of them. With
+    TAHOE_TURN=1/2, every second test of tests/spark runs, and with 2/2 the others, so that two runs share them.
     """
     every = int(os.environ.get("TAHOE_EVERY", "1"))
     turn, turns = map(int, os.environ.get("TAHOE_TURN", "1/1").split("/"))
@@ -32,7 +38,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         test = item.nodeid.partition("[")[0]
         is_its_turn = not test.startswith("tests/spark/") or numbers.setdefault(test, len(numbers)) % turns == turn - 1
-        (kept if is_its_turn and (cases[test] % every == 0 or item.get_closest_marker("every_case")) else left_out).append(item)
+        is_whole = not test.startswith(SPARK) or item.get_closest_marker("every_case")
+        (kept if is_its_turn and (is_whole or cases[test] % every == 0) else left_out).append(item)
         cases[test] += 1
     if left_out:
         config.hook.pytest_deselected(items=left_out)
