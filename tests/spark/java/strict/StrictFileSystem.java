@@ -9,9 +9,9 @@ import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.fs.RawLocalFileSystem;
 import org.apache.hadoop.security.AccessControlException;
 
-/** The local disk as {@code strict:///}, with a rename that is as strict as that of HDFS, and that fails when it is told to. */
+/** A Hadoop file system on the local disk, {@code strict:///}. Its rename overwrites only if asked to, as in HDFS, and fails on demand. */
 public class StrictFileSystem extends RawLocalFileSystem {
-  /** What the next renames do: "before" and "after" fail before and after they have renamed, "denied" is certain. */
+  /** How renames fail: "before" or "after" they have renamed, "denied" for a definite refusal; empty if they succeed. */
   public static volatile String fault = "";
 
   public String getScheme() { return "strict"; }

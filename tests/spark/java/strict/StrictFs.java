@@ -6,7 +6,7 @@ import java.net.URISyntaxException;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.DelegateToFileSystem;
 
-/** The same for FileContext. */
+/** {@link StrictFileSystem} for Hadoop's FileContext. */
 public class StrictFs extends DelegateToFileSystem {
   public StrictFs(URI uri, Configuration hadoop) throws IOException, URISyntaxException {
     super(uri, new StrictFileSystem(), hadoop, "strict", false);

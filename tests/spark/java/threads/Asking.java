@@ -2,11 +2,11 @@ package threads;
 
 import org.apache.spark.sql.Dataset;
 
-/** Threads of the JVM that plan queries, as those of a server, of a stream or of a broadcast do. */
+/** Plans a query in new JVM threads, each of which calls Python, as the threads of a server, a stream or a broadcast do. */
 public class Asking {
   private Asking() { }
 
-  /** Plan a query in so many threads, of which each is new: so many of them at a time. */
+  /** Plans a query once in each of {@code threads} new threads, {@code together} of them at a time. */
   public static void each(final Dataset rows, int threads, int together) throws InterruptedException {
     for (int i = 0; i < threads; i += together) {
       Thread[] running = new Thread[together];

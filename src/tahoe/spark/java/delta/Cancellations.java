@@ -11,8 +11,9 @@ import org.apache.spark.scheduler.JobSubmitted;
 import org.apache.spark.scheduler.MapStageSubmitted;
 
 /**
- * Hears what Spark's scheduler is told, and passes it on. Spark cancels the jobs that run at the moment: a command that is between two of
- * them would never know. It is told here, and the jobs that it begins afterwards are cancelled too.
+ * Replaces the event loop of Spark's {@link DAGScheduler}, observes all events and passes them on to the original loop. Spark cancels only
+ * running jobs, and a command between two jobs would go on. So an event that cancels jobs marks the matching commands, see {@link Running},
+ * and a job that a marked command submits later is cancelled. It calls no Python.
  */
 class Cancellations extends DAGSchedulerEventProcessLoop {
   private final DAGSchedulerEventProcessLoop beneath;
@@ -23,12 +24,15 @@ class Cancellations extends DAGSchedulerEventProcessLoop {
     beneath = scheduler.eventProcessLoop();
   }
 
-  /** Let everything that a scheduler is told pass by here. */
+  /** Installs the loop in a scheduler, once. */
   static synchronized void hear(DAGScheduler scheduler) {
     if (!(scheduler.eventProcessLoop() instanceof Cancellations)) scheduler.eventProcessLoop_$eq(new Cancellations(scheduler));
   }
 
-  /** Where `post` puts what the scheduler is told. `post` itself has a type parameter, of which only one of our compilers knows. */
+  /**
+   * The queue that {@code post} fills. {@code post} itself cannot be overridden: its parameter has a generic type, which javac sees and
+   * Janino does not.
+   */
   private class Queue extends LinkedBlockingQueue {
     public void put(Object event) {
       Running.hear((DAGSchedulerEvent) event);

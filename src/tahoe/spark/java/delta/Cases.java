@@ -7,11 +7,11 @@ import scala.Product;
 import scala.collection.Iterator;
 import scala.math.BigInt;
 
-/** Case classes of Spark's, whose fields differ between its versions: built from their first fields, and copied with some changed. */
+/** Builds and copies Spark's case classes by reflection, because their fields differ between Spark versions. */
 public class Cases {
   private Cases() { }
 
-  /** The class with these first fields and the defaults of the others. */
+  /** A new instance of the class {@code name}, with these first fields and the defaults of all others. */
   public static Object built(String name, List first) {
     try {
       ClassLoader loader = Thread.currentThread().getContextClassLoader();
@@ -26,7 +26,7 @@ public class Cases {
     }
   }
 
-  /** Whether a field of a case class is true; false where this version of Spark has no such field. */
+  /** Whether a field of a case class is true; false if this Spark version does not have the field. */
   public static boolean isTrue(Product of, String field) {
     Iterator names = of.productElementNames();
     for (int i = 0; names.hasNext(); i++) {
@@ -35,7 +35,7 @@ public class Cases {
     return false;
   }
 
-  /** A copy with these fields, each of which the class must have. */
+  /** A copy with other values of some fields, by name. Throws IllegalArgumentException if the class lacks one of them. */
   public static Object changed(Product original, Map fields) {
     Object[] values = new Object[original.productArity()];
     int found = 0;
@@ -54,11 +54,12 @@ public class Cases {
     }
   }
 
-  /** Python has no way to hand over Scala's large numbers. */
+  /** Converts a number to a BigInt if the field holds one: py4j cannot pass a BigInt. */
   private static Object ofSameKind(Object given, Object before) {
     return before instanceof BigInt && given instanceof Number ? BigInt.apply(((Number) given).longValue()) : given;
   }
 
+  /** The method of a name with the most parameters. */
   private static Method longest(Object of, String name) {
     Method longest = null;
     Method[] methods = of.getClass().getMethods();

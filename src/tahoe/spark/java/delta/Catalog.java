@@ -23,8 +23,9 @@ import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /**
- * Paths as names: delta.`/data/t`. Everything else that is called delta.something belongs to the database {@code delta} of the session's
- * catalog, and is handed over to it.
+ * The catalog {@code delta}, which Spark loads by its class name: delta.`/data/t` is the table at a path. Any other name in it belongs to
+ * the database {@code delta} of the session's catalog, and is passed on to {@link SessionCatalog}. Python: {@code catalog.path_exists},
+ * {@code alter_table.alter}.
  */
 public class Catalog implements StagingTableCatalog, SupportsNamespaces {
   private static final String DATABASE = "delta";
@@ -37,6 +38,7 @@ public class Catalog implements StagingTableCatalog, SupportsNamespaces {
 
   private static boolean isPath(Identifier table) { return table.namespace().length == 0 && table.name().indexOf('/') >= 0; }
 
+  /** The session's catalog, which has the tables with names. */
   private static SessionCatalog names() {
     org.apache.spark.sql.classic.SparkSession session = (org.apache.spark.sql.classic.SparkSession) SparkSession.active();
     return (SessionCatalog) session.sessionState().catalogManager().catalog("spark_catalog");
@@ -51,11 +53,11 @@ public class Catalog implements StagingTableCatalog, SupportsNamespaces {
 
   private static Identifier inDatabase(Identifier table) { return Identifier.of(inDatabase(table.namespace()), table.name()); }
 
-  // paths
+  // tables by path; each method passes other names on
 
   private static Table load(Identifier table, String at) { return Entry.of(table.name(), at).ofPath(table.name()); }
 
-  /** A query that names a path which is no table gets our error: after "no such table" Spark would look for files there. */
+  /** If a query names a path without a table, this raises tahoe's error: after NoSuchTableException Spark would read files at the path. */
   public Table loadTable(Identifier table) throws NoSuchTableException {
     if (!isPath(table)) return names().loadTable(inDatabase(table));
     if (SessionCatalog.isForQuery()) return load(table, "");
@@ -149,7 +151,7 @@ public class Catalog implements StagingTableCatalog, SupportsNamespaces {
     names().renameTable(inDatabase(from), inDatabase(to));
   }
 
-  // the database delta
+  // namespaces and listings: the database delta
 
   public Identifier[] listTables(String[] namespace) throws NoSuchNamespaceException {
     Identifier[] found = names().listTables(inDatabase(namespace));

@@ -2,11 +2,14 @@ package delta;
 
 import org.apache.spark.sql.types.StructType;
 
-/** The change feed of a table over some versions. The rule of an enabled session replaces it by a plan: no list of files says which rows. */
+/**
+ * The file index of a change data feed. It lists no files: it identifies the feed until {@link Rewrite} replaces its relation with a plan,
+ * because a list of files cannot say which of their rows changed. Python: {@code change_feed.plan}.
+ */
 public class Changes extends Files {
   /**
-   * @param version the last one
-   * @param range which feed it is, in Python's words
+   * @param version the last version of the feed
+   * @param range the encoded {@code scan.Selection} with the feed's range of versions
    */
   public Changes(String key, long version, String range, long bytes) { super(key, "", version, true, range, null, new StructType(), bytes, ""); }
 

@@ -17,7 +17,10 @@ import scala.Option;
 import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.AbstractPartialFunction;
 
-/** Columns that a user took from a DataFrame of a table, by their names: a command reads the table anew, where they have other identities. */
+/**
+ * Partial function over expressions: replaces columns of a user's DataFrames of a table with their names. A command reads the table again,
+ * with new expression ids, so that the columns would not resolve. {@code merge_builder.own_columns} calls it.
+ */
 public class Columns extends AbstractPartialFunction {
   private final List frames;
   private final Dataset source;
@@ -30,9 +33,9 @@ public class Columns extends AbstractPartialFunction {
   }
 
   /**
-   * @param frames those that the user was given of the table, one at least
-   * @param source of a MERGE, or null: a column that may be its as well is left as it is
-   * @param qualifier the parts by which the table's columns go, or none
+   * @param frames the DataFrames of the table that the user has, at least one
+   * @param source the source of a MERGE, or null; a column that the source has too is not replaced
+   * @param qualifier the table's alias, as parts of a name; may be empty
    */
   public static Column byName(Column column, List frames, Dataset source, List qualifier) {
     Expression given = ((Dataset) frames.get(0)).sparkSession().expression(column);
@@ -40,7 +43,7 @@ public class Columns extends AbstractPartialFunction {
     return ExpressionUtils$.MODULE$.column((Expression) given.transform(names));
   }
 
-  /** The cast of Spark's old mode, whatever the session's is: what does not fit is null, or cut off. */
+  /** A cast without ANSI mode, whatever the session's setting: a value that does not fit becomes null or is truncated. */
   public static Object castAsOfOld(Column column, String type) {
     SparkSession session = (SparkSession) SparkSession.active();
     Expression given = session.expression(column);

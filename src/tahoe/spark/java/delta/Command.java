@@ -16,17 +16,17 @@ import scala.collection.Iterator;
 import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
-/** A statement that Python runs instead of Spark. */
+/** The runnable command in place of a statement of Spark's that Python runs. Python: {@code commands.run}. */
 public class Command extends OurCommand {
   private final LogicalPlan statement;
 
-  /** Spark copies a plan by its parts, which are the arguments. */
+  /** The parameters are those of {@code productElement}, because Spark copies a plan by calling its constructor with them. */
   public Command(String name, LogicalPlan statement, Seq columns) {
     super(name, columns);
     this.statement = statement;
   }
 
-  /** @param counts the names of the numbers that the statement answers with; none where it answers with what Spark says */
+  /** @param counts the names of the result columns, which are of type long; if empty, the result has the statement's own columns */
   public static Command of(String name, LogicalPlan statement, List counts) {
     return new Command(name, statement, counts.isEmpty() ? statement.output() : attributes(counts));
   }
@@ -37,12 +37,12 @@ public class Command extends OurCommand {
     return DataTypeUtils.toAttributes(schema);
   }
 
-  /** The answer of a call that does what a statement does. */
+  /** The result of a {@code DeltaTable} method as a DataFrame: one row of counts. */
   public static Dataset answered(org.apache.spark.sql.classic.SparkSession session, List names, List counts) {
     return Dataset$.MODULE$.ofRows(session, LocalRelation$.MODULE$.fromExternalRows(attributes(names), answer(counts)));
   }
 
-  /** The row of a statement that answers with numbers. */
+  /** The result of a statement: one row of counts. */
   public static Seq answer(List counts) {
     Object[] values = new Object[counts.size()];
     for (int i = 0; i < values.length; i++) values[i] = Long.valueOf(((Number) counts.get(i)).longValue());
@@ -50,8 +50,8 @@ public class Command extends OurCommand {
   }
 
   public Seq run(SparkSession session) { return (Seq) Ask.answer(Ask.python.run(session, statement)); }
-  // EXPLAIN shows the statement as a tree below the command
 
+  // EXPLAIN shows the statement as a tree below the command
   public Seq innerChildren() { return CollectionConverters.asScala(Collections.singletonList(statement)).toSeq(); }
   public Iterator stringArgs() { return CollectionConverters.asScala(new ArrayList()).iterator(); }
   public int productArity() { return 3; }

@@ -12,18 +12,18 @@ import py4j.GatewayServer;
 import py4j.PythonClient;
 
 /**
- * The connections over which threads of the JVM ask Python. Each has a thread of Python's at its other end. py4j gives a connection to each
- * thread that asks, for good; here a thread has one for as long as it asks, and the next thread gets the same. So there are as many as
- * threads that have asked at the same time, and of those that nobody uses a few are kept.
+ * The {@link Python} that Java calls: a proxy that pools the py4j connections of JVM threads. Each connection has its own thread in Python.
+ * py4j opens one for each JVM thread that calls Python and never closes it; here a thread has a connection only during a call. So there are
+ * as many connections as concurrent calls, and a few idle ones.
  */
 public class Connections implements InvocationHandler {
-  /** As many as that ask at the same time in an ordinary program. One more costs a thread and a descriptor at either end. */
+  /** The number of concurrent calls in an ordinary program. Each idle connection costs a thread and a file descriptor on both sides. */
   private static final int IDLE_MAX = 8;
 
   private final Python python;
   private final GatewayServer server;
   private final ArrayDeque idle = new ArrayDeque();
-  /** py4j's end of the idle connections; it makes a new one when Python listens at another port. */
+  /** The py4j client that opened the idle connections. py4j creates another one when Python's callback server changes its port. */
   private PythonClient owner;
 
   private Connections(Python python, GatewayServer server) {
@@ -31,13 +31,14 @@ public class Connections implements InvocationHandler {
     this.server = server;
   }
 
+  /** A proxy for {@code python} that pools the connections of {@code server}. */
   static Python shared(Python python, GatewayServer server) {
     return (Python) Proxy.newProxyInstance(
         Connections.class.getClassLoader(), new Class[] {Python.class}, new Connections(python, server));
   }
 
   public Object invoke(Object proxy, Method method, Object[] arguments) throws Throwable {
-    if (!(server.getCallbackClient() instanceof PythonClient)) return ask(method, arguments);  // one that shares connections itself
+    if (!(server.getCallbackClient() instanceof PythonClient)) return ask(method, arguments);  // a client that pools connections itself
     PythonClient client = (PythonClient) server.getCallbackClient();
     if (isOpen(client.getPerThreadConnection())) return ask(method, arguments);
     ClientServerConnection pythons = ofPythonsThread();
@@ -45,7 +46,7 @@ public class Connections implements InvocationHandler {
       client.setPerThreadConnection(pythons);
       return ask(method, arguments);
     }
-    client.setPerThreadConnection(taken(client));  // where there is none, py4j opens one
+    client.setPerThreadConnection(taken(client));  // if null, py4j opens one
     try {
       return ask(method, arguments);
     } finally {
@@ -89,9 +90,9 @@ public class Connections implements InvocationHandler {
   private static boolean isOpen(ClientServerConnection connection) { return connection != null && connection.getSocket() != null; }
 
   /**
-   * The connection by which a thread of Python's has called this thread, and over which it waits for an answer; null for a thread of
-   * Spark's own. py4j does not know it if it is older than the port at which Python listens. What is asked over it runs in the very thread
-   * that waits, which is where Python looks for signals.
+   * The connection over which a Python thread has called this thread and waits for the result; null if no Python thread has. A call over it
+   * runs in the waiting Python thread, which may be the main thread, where Python handles signals. py4j itself does not find the connection
+   * if it is older than the current port of the callback server.
    */
   private ClientServerConnection ofPythonsThread() {
     try {
@@ -105,7 +106,7 @@ public class Connections implements InvocationHandler {
           }
         }
       }
-    } catch (ReflectiveOperationException error) {  // a py4j that keeps them elsewhere: any connection will do
+    } catch (ReflectiveOperationException error) {  // another version of py4j without these fields: use any connection
       return null;
     }
     return null;

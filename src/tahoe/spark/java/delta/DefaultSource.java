@@ -29,9 +29,10 @@ import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * What Spark finds for the name {@code delta}, in capitals too, by way of {@code META-INF/services}. Rows are read and written through the first version of the source API; that this is a
- * {@link org.apache.spark.sql.connector.catalog.TableProvider} as well makes Spark ask the catalogs for CREATE, REPLACE and saveAsTable,
- * and say which replacement is a saveAsTable.
+ * The data source {@code delta}, which Spark loads through {@code META-INF/services}; the name ignores case. Rows are read and written
+ * through the V1 source API. As a {@link org.apache.spark.sql.connector.catalog.TableProvider} it makes Spark send CREATE, REPLACE and
+ * saveAsTable to the catalogs, and mark a REPLACE that is a saveAsTable. Python: {@code planning.relation}, {@code commands.save},
+ * {@code guard.refuse_stream}.
  */
 public class DefaultSource
     implements SupportsV1OverwriteWithSaveAsTable, RelationProvider, SchemaRelationProvider, CreatableRelationProvider, DataSourceRegister,
@@ -42,7 +43,7 @@ public class DefaultSource
     return (BaseRelation) Ask.answer(Ask.python.relation(context.sparkSession(), asWritten(options), options));
   }
 
-  /** Only a catalog gives a schema, and the log knows better. */
+  /** Spark passes a schema only for a table of a catalog. It is ignored: the schema is in the log. */
   public BaseRelation createRelation(SQLContext context, scala.collection.immutable.Map options, StructType schema) {
     BaseRelation taken = Entry.taken(options);
     return taken == null ? createRelation(context, options) : taken;
@@ -52,7 +53,7 @@ public class DefaultSource
     return (BaseRelation) Ask.answer(Ask.python.save(context.sparkSession(), mode.name(), asWritten(options), options, data));
   }
 
-  // streams, which Python refuses, before anything is made
+  // streams: Python refuses them, before Spark creates anything
 
   public Tuple2 sourceSchema(SQLContext context, Option schema, String provider, scala.collection.immutable.Map options) {
     stream("read", options);
@@ -75,10 +76,10 @@ public class DefaultSource
     Ask.answer(Ask.python.stream(operation, path.isDefined() ? (String) path.get() : null));
   }
 
-  /** Whatever it is: Python refuses what Delta does not have, with the name of the column. */
+  /** True for every type: Python refuses types that Delta does not have, with an error that names the column. */
   public boolean supportsDataType(DataType type) { return true; }
 
-  /** Spark's maps of options list their keys in small letters, and names of table properties have capitals. */
+  /** The options with their names as the user wrote them. Spark's map lists them in lower case, but property names have capitals. */
   private static Map asWritten(scala.collection.immutable.Map options) {
     return CollectionConverters.asJava(options instanceof CaseInsensitiveMap ? ((CaseInsensitiveMap) options).originalMap() : options);
   }
@@ -86,7 +87,7 @@ public class DefaultSource
   public StructType inferSchema(CaseInsensitiveStringMap options) { return new StructType(); }
   public Table getTable(StructType schema, Transform[] partitioning, Map properties) { return new Nothing(); }
 
-  /** A table that can do nothing, whereupon Spark turns to the methods above. */
+  /** A table without capabilities, so that Spark falls back to the V1 methods above. */
   public static class Nothing implements Table {
     public String name() { return "delta"; }
     public StructType schema() { return new StructType(); }

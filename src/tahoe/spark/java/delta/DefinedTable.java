@@ -22,8 +22,9 @@ import scala.collection.Iterator;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * A table as statements see it that say or ask what it is. For a {@link V1Table} of its own catalog Spark has statements of old, which know
- * no nested columns, no renames and no drops; for any other table it asks the catalog.
+ * The catalog's {@link Table} for DDL, SHOW and DESCRIBE statements. For a {@link V1Table} of the session's catalog Spark runs its legacy
+ * (V1) commands, which support no nested columns, renames or drops; for this class it calls the catalog. Python:
+ * {@code show_describe.properties}, {@code planning.relation}.
  */
 public class DefinedTable implements SupportsPartitionManagement, V2TableWithV1Fallback {
   private final V1Table read;
@@ -36,7 +37,7 @@ public class DefinedTable implements SupportsPartitionManagement, V2TableWithV1F
   }
 
   public String url() { return url; }
-  /** Its entry in the catalog, or what stands for one, with the schema of the log; streams are written to it. */
+  /** The table's entry in the catalog, or one built for its path, with the schema from the log. Spark uses it for streaming writes. */
   public CatalogTable v1Table() { return read.v1Table(); }
   public String name() { return read.name(); }
   public StructType schema() { return read.schema(); }
@@ -44,7 +45,7 @@ public class DefinedTable implements SupportsPartitionManagement, V2TableWithV1F
   public Transform[] partitioning() { return read.partitioning(); }
   public Set capabilities() { return Collections.emptySet(); }
 
-  /** Those of the log, and what else Spark's statements tell of a table under names of theirs. */
+  /** The properties from the log, with Spark's reserved ones, such as location and owner. Asks Python once. */
   public Map properties() {
     if (properties == null) properties = (Map) Ask.answer(Ask.python.properties(SparkSession.active(), this));
     return properties;
@@ -52,7 +53,7 @@ public class DefinedTable implements SupportsPartitionManagement, V2TableWithV1F
 
   // partitions
 
-  /** Spark's own answer wants these columns to be the last of the table. */
+  /** The partition columns, which may be anywhere in the schema. Spark's default requires them to be the last. */
   public StructType partitionSchema() {
     StructType found = new StructType();
     for (scala.collection.Iterator names = v1Table().partitionColumnNames().iterator(); names.hasNext(); )
@@ -60,6 +61,7 @@ public class DefinedTable implements SupportsPartitionManagement, V2TableWithV1F
     return found;
   }
 
+  /** The partitions whose columns {@code names} have these values; lists the files of the newest version. */
   public InternalRow[] listPartitionIdentifiers(String[] names, InternalRow values) {
     StructType schema = partitionSchema();
     ArrayList found = new ArrayList();
@@ -77,7 +79,7 @@ public class DefinedTable implements SupportsPartitionManagement, V2TableWithV1F
     return (InternalRow[]) found.toArray(new InternalRow[0]);
   }
 
-  /** The partitions with these values as rows of Spark's, with the types of the columns. */
+  /** The same partitions as external rows, for SHOW PARTITIONS in {@code table_commands}. */
   public scala.collection.immutable.Seq partitions(String[] names, InternalRow values) {
     Function1 converter = CatalystTypeConverters.createToScalaConverter(partitionSchema());
     InternalRow[] found = listPartitionIdentifiers(names, values);
@@ -101,7 +103,7 @@ public class DefinedTable implements SupportsPartitionManagement, V2TableWithV1F
 
   public Map loadPartitionMetadata(InternalRow values) { return Collections.emptyMap(); }
 
-  // what Python has refused before Spark comes here
+  // Python refuses the statements that would call these ({@code ddl.guard})
 
   public void createPartition(InternalRow values, Map metadata) { throw new UnsupportedOperationException(); }
   public boolean dropPartition(InternalRow values) { throw new UnsupportedOperationException(); }

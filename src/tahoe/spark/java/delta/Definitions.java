@@ -26,7 +26,10 @@ import scala.collection.Iterator;
 import scala.collection.immutable.Seq;
 import scala.runtime.AbstractFunction1;
 
-/** Rules of the analysis, for the few statements about what a table is of which Spark does not ask its catalog. */
+/**
+ * Analyzer rules for the DDL and SHOW statements that Spark does not pass to the catalog: ADD CONSTRAINT ... CHECK, SET NOT NULL and SHOW
+ * PARTITIONS. The first becomes an {@code alterTable} of a catalog, the others become a {@link Command}.
+ */
 public class Definitions {
   private Definitions() { }
 
@@ -38,7 +41,10 @@ public class Definitions {
     public Object apply(Object session) { return new Late(); }
   }
 
-  /** Before names are looked up: ADD CONSTRAINT ... CHECK reads a table as a query does, and so would never come to our catalogs. */
+  /**
+   * Runs before names are resolved: replaces ADD CONSTRAINT ... CHECK on a Delta table with a plan that Spark passes to the catalog as a
+   * table change. Spark's own plan reads the table as a query does.
+   */
   public static class Early extends Rule {
     private final SparkSession session;
 
@@ -47,7 +53,7 @@ public class Definitions {
     public TreeNode apply(TreeNode plan) {
       if (!(plan instanceof AddCheckConstraint)) return plan;
       AddCheckConstraint statement = (AddCheckConstraint) plan;
-      LogicalPlan broken = statement.child();  // the query of the rows for which the condition does not hold
+      LogicalPlan broken = statement.child();  // the query for the rows that violate the condition
       LogicalPlan table = broken instanceof Filter ? ((Filter) broken).child() : broken;
       if (!(table instanceof UnresolvedRelation)) return plan;
       Seq name = ((UnresolvedRelation) table).multipartIdentifier();
@@ -55,12 +61,13 @@ public class Definitions {
       return new AddConstraint(new UnresolvedTable(name, "ALTER TABLE ... ADD CONSTRAINT", true), asText(statement.checkConstraint()));
     }
 
-    /** The condition as text only, where there is a query in it: nobody would analyse that, and Python refuses it. */
+    /** A condition with a subquery keeps only its text: Spark would not resolve the subquery, and Python refuses it. */
     private static CheckConstraint asText(CheckConstraint constraint) {
       if (!SubqueryExpression$.MODULE$.hasSubquery(constraint.child())) return constraint;
       return (CheckConstraint) Cases.changed(constraint, Collections.singletonMap("child", Literal$.MODULE$.TrueLiteral()));
     }
 
+    /** Whether a name is of a Delta table: delta.`/path`, or a table with provider delta in the session's catalog. */
     private boolean isOurs(Seq name) {
       CatalogManager catalogs = session.sessionState().catalogManager();
       String last = (String) name.last();
@@ -76,13 +83,16 @@ public class Definitions {
       try {
         Option provider = catalog.getTableMetadata(table).provider();
         return provider.isDefined() && "delta".equalsIgnoreCase((String) provider.get());
-      } catch (Exception gone) {  // meanwhile: Spark will say so
+      } catch (Exception gone) {  // dropped in between: Spark raises the error
         return false;
       }
     }
   }
 
-  /** Once a statement is resolved: Spark refuses NOT NULL without a look at the rows, and has texts for partitions where ours have types. */
+  /**
+   * Runs once a statement is resolved: replaces SET NOT NULL, which Spark refuses without reading the rows, and SHOW PARTITIONS, whose
+   * result has one typed column for each partition column, with a {@link Command}.
+   */
   public static class Late extends Rule {
     public TreeNode apply(TreeNode tree) {
       LogicalPlan plan = (LogicalPlan) tree;
@@ -99,6 +109,7 @@ public class Definitions {
       return tree;
     }
 
+    /** Whether a statement sets a column to NOT NULL. */
     private static boolean tightens(AlterColumns plan) {
       if (!plan.resolved()) return false;
       for (Iterator it = plan.specs().iterator(); it.hasNext(); ) {

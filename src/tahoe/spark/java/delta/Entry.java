@@ -25,12 +25,15 @@ import scala.collection.immutable.Map;
 import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
-/** What the log says of a table, by way of Python, and so what a catalog answers for its name or its path. */
+/**
+ * Builds the {@link V1Table} that a catalog returns for a name or a path, with schema and partitioning from the log. It is Java because it
+ * assembles Spark's catalog classes in one call. Python: {@code catalog.entry}.
+ */
 public class Entry {
   private static final String PROVIDER = "delta";
   private static final String CATALOG = "spark_catalog";
 
-  /** Of each thread, by the tables' urls. */
+  /** Per thread: the relations that {@link #take} has removed from Spark's cache, by the url of their table. */
   private static final ThreadLocal TAKEN = new ThreadLocal();
 
   private final String url;
@@ -43,10 +46,10 @@ public class Entry {
 
   /**
    * @param schema as JSON
-   * @param partitions the partition columns, joined by zero characters
-   * @param metadata identifies schema, partitioning and column mapping
-   * @param pinned whether the version was asked for
-   * @param analyzed the property of a catalog's entry that tells the version of which its statistics were made
+   * @param partitions the names of the partition columns, separated by NUL
+   * @param metadata identifies schema, partitioning and column mapping ({@code table_cache.metadata_identity})
+   * @param pinned whether the user asked for this version
+   * @param analyzed the property of a catalog's table that holds the version for which its statistics were computed
    */
   public Entry(String url, String schema, String partitions, long version, String metadata, boolean pinned, String analyzed) {
     this.url = url;
@@ -59,8 +62,10 @@ public class Entry {
     this.analyzed = analyzed;
   }
 
+  /** The entry of the table at a location. {@code at} is as in {@link Python#entry}. */
   static Entry of(String location, String at) { return (Entry) Ask.answer(Ask.python.entry(SparkSession.active(), location, at)); }
 
+  /** The table for delta.`path`. */
   Table ofPath(String path) {
     TableIdentifier name = new TableIdentifier(path, Option.apply(PROVIDER), Option.apply(pinned ? pinnedCatalog() : CATALOG));
     HashMap storage = new HashMap();
@@ -72,6 +77,7 @@ public class Entry {
     return new V1Table((CatalogTable) Cases.built("org.apache.spark.sql.catalyst.catalog.CatalogTable", first));
   }
 
+  /** The table for an entry of the session's catalog. Drops the entry's statistics if they are of another version. */
   Table ofName(CatalogTable table) {
     HashMap fields = new HashMap();
     fields.put("schema", schema);
@@ -88,17 +94,17 @@ public class Entry {
     return new V1Table((CatalogTable) Cases.changed(table, fields));
   }
 
-  /** Spark keeps a relation by the table's full name, so that the name of a version must be its own; only its first part is not seen. */
+  /** A catalog name for a pinned version. Spark caches relations by full name, and users do not see the catalog's part of it. */
   private String pinnedCatalog() { return CATALOG + "@v" + version; }
 
-  /** The options that the relation is made with. A moment has become the version it stands for. */
+  /** The options of the relation. Time travel, by timestamp too, is the option versionAsOf. */
   private Map options(CatalogStorageFormat storage) {
     return pinned ? (Map) storage.properties().updated("versionAsOf", Long.toString(version)) : storage.properties();
   }
 
   /**
-   * Spark keeps the relation of a name, and gives it to whoever reads that name next, with whatever options: one that asks for the change feed
-   * would get the table's rows. So it is taken away, and is used again where {@link DefaultSource} is asked for just that.
+   * Removes the relation of a name from Spark's cache, which ignores options: a read of the change data feed would get the table's rows. If
+   * it is of this version, {@link #taken} returns it for a read with the same options.
    */
   private void take(TableIdentifier name) {
     SessionCatalog catalog = ((org.apache.spark.sql.classic.SparkSession) SparkSession.active()).sessionState().catalog();
@@ -115,7 +121,7 @@ public class Entry {
     if (isNewest) taken.put(url, ((LogicalRelation) kept).relation());
   }
 
-  /** The relation of a table that was just found in a catalog, if Spark had one with the same options; null if not. */
+  /** A relation with these options that {@link #take} has removed from Spark's cache in this thread; null if there is none. */
   static HadoopFsRelation taken(Map options) {
     if (TAKEN.get() == null) return null;
     for (Iterator it = ((HashMap) TAKEN.get()).values().iterator(); it.hasNext(); ) {

@@ -2,11 +2,11 @@ package delta;
 
 import java.lang.reflect.Field;
 
-/** Fields of Spark's objects that nothing but reflection reaches. */
+/** Reflective access to fields of Spark's objects. */
 public class Fields {
   private Fields() { }
 
-  /** The field that an object reads by a name: its own class may have it, or any above, which may be others in other versions of Spark. */
+  /** The field of an object, from its class or the nearest superclass that has it; which one differs between Spark versions. */
   public static Field of(Object object, String name) throws NoSuchFieldException {
     for (Class holder = object.getClass(); holder != null; holder = holder.getSuperclass()) {
       Field[] fields = holder.getDeclaredFields();

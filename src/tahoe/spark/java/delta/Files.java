@@ -36,10 +36,11 @@ import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * The files of a table, asked of Python while Spark plans. It survives copies of the relation, so it is what marks one as ours.
+ * The file index of a Delta table, which Spark's file scan asks for files. Spark keeps it when it copies a relation, so it also identifies
+ * the relations of Delta tables, see {@link #of}. Python: {@code scan.files_message}, {@code scan.input_files}.
  *
- * <p>One that is not pinned stands for the newest version at any time; {@code version} is then the newest that was seen, and two of them are
- * equal if they saw the same: a cached DataFrame of an older version is not taken for the newer one.
+ * <p>If it is not pinned, each query reads the version that is the newest when it is planned, and {@code version} is the newest that was
+ * seen. The version counts in {@code equals}, so that Spark does not use the cached rows of an older version.
  */
 public class Files implements FileIndex {
   private static final int PATH = 0;
@@ -60,13 +61,14 @@ public class Files implements FileIndex {
   private volatile long version;
 
   /**
-   * @param key the table's url and, behind a zero, which settings of the storage were given with it, in Python's words
-   * @param metadata identifies schema, partitioning and column mapping as they were when the relation was made
-   * @param pinned whether the version was asked for, or chosen for a query
-   * @param selection null where the query has not been planned; otherwise which files of the version, in Python's words
-   * @param within the numbers of the only files of the version that count, in Python's words; null for all
-   * @param partitions the columns whose values come with the files
-   * @param label what plans and the UI call a scan of them
+   * @param key the table's url and, after a NUL, a hash of the reader's storage options if it has any ({@code table_cache.key_of})
+   * @param metadata identifies schema, partitioning and column mapping at analysis ({@code table_cache.metadata_identity})
+   * @param pinned whether the user asked for this version, or a query was planned with it
+   * @param selection the encoded {@code scan.Selection}: which files of the version a planned scan reads; null before planning
+   * @param within limits the files to given numbers in one snapshot ({@code table_cache.within_text}); null for all files
+   * @param partitions the partition columns, with hidden ones that are constant per file
+   * @param bytes the size that Spark's optimizer sees
+   * @param label the name of the scan in Spark's plans and UI
    */
   public Files(
       String key, String metadata, long version, boolean pinned, String selection, String within, StructType partitions, long bytes,
@@ -93,10 +95,10 @@ public class Files implements FileIndex {
   public String within() { return within; }
   public boolean planned() { return selection != null; }
 
-  /** The same for whoever looks at the files alone: rows that vectors mark are left out by the plan of a query, and nobody reads rows here. */
+  /** A copy for listing partition values. It counts as planned, so that Python also lists files with deletion vectors. */
   Files withoutRows() { return new Files(key, metadata, version, pinned, "", within, partitions, bytes, label); }
 
-  /** Whether a query reads a table, in its subqueries too, other than as it was: what a past version holds no writer can change. */
+  /** Whether a plan or a subquery in it reads a table, given by url, without time travel. No writer can change a past version. */
   public static boolean areRead(LogicalPlan plan, String table) {
     if (areInLeaves(plan, table)) return true;
     for (scala.collection.Iterator it = plan.subqueriesAll().iterator(); it.hasNext(); ) {
@@ -113,7 +115,7 @@ public class Files implements FileIndex {
     return false;
   }
 
-  /** The files of a leaf that reads a table of ours; null for any other. */
+  /** The file index of a leaf that reads a Delta table; null for any other leaf. */
   public static Files of(LogicalPlan leaf) {
     if (!(leaf instanceof LogicalRelation) || !(((LogicalRelation) leaf).relation() instanceof HadoopFsRelation)) return null;
     FileIndex index = ((HadoopFsRelation) ((LogicalRelation) leaf).relation()).location();
@@ -126,7 +128,7 @@ public class Files implements FileIndex {
     conditions.addAll(CollectionConverters.asJava(dataFilters));
     String columns = String.join("\u0000", partitions.fieldNames());
     Object answer = Ask.answer(Ask.python.files(key, metadata, version, pinned, selection, columns, json(conditions)));
-    // Spark drops the partition filters once they have been here, so they must hold exactly
+    // Spark does not apply the partition filters to rows, so they are evaluated exactly here
     BasePredicate keep = predicate(CollectionConverters.asJava(partitionFilters));
     try {
       return answer instanceof byte[] ? read(new ByteArrayInputStream((byte[]) answer), keep) : readFile((String) answer, keep);
@@ -135,7 +137,10 @@ public class Files implements FileIndex {
     }
   }
 
-  /** Conditions as a JSON array of what {@code toJSON} makes of each; those that are no property of a row alone are left out. */
+  /**
+   * The {@code toJSON} of conditions as a JSON array, for {@code filters.predicate_of}. Leaves out conditions that are not deterministic or
+   * have a subquery.
+   */
   public static String json(List conditions) {
     StringBuilder text = new StringBuilder();
     for (Iterator it = conditions.iterator(); it.hasNext(); ) {
@@ -194,7 +199,7 @@ public class Files implements FileIndex {
     }
   }
 
-  /** The filters as one test of a file's partition values; null where there are none. */
+  /** The filters as one predicate over rows of partition values; null if there are none. */
   private BasePredicate predicate(List filters) {
     if (filters.isEmpty()) return null;
     Expression all = (Expression) filters.get(0);
@@ -204,7 +209,7 @@ public class Files implements FileIndex {
     return test;
   }
 
-  /** The attributes that a filter knows the partition columns by, in the order of their values. */
+  /** The attributes by which a filter refers to the partition columns, in the order of the partition schema. */
   private Seq attributes(Expression filter) {
     ArrayList inOrder = new ArrayList();
     for (scala.collection.Iterator it = DataTypeUtils.toAttributes(partitions).iterator(); it.hasNext(); ) {
@@ -218,7 +223,7 @@ public class Files implements FileIndex {
     return CollectionConverters.asScala(inOrder).toSeq();
   }
 
-  /** Two roots, so that no statement of Spark's own can write or delete here: it only writes to relations with one. */
+  /** Two paths: Spark's own commands write only to a relation with a single root path, and so cannot write to or delete a table. */
   public Seq rootPaths() {
     ArrayList roots = new ArrayList();
     roots.add(new Path(table));
@@ -226,12 +231,13 @@ public class Files implements FileIndex {
     return CollectionConverters.asScala(roots).toSeq();
   }
 
+  /** The urls for {@code df.inputFiles()}. */
   public String[] inputFiles() {
     String urls = (String) Ask.answer(Ask.python.inputs(key, metadata, version, pinned, selection));
     return urls.isEmpty() ? new String[0] : urls.split("\u0000");
   }
 
-  /** Spark calls this for what it has cached, before it caches it anew. */
+  /** Moves on to the newest version. Spark calls this before it rebuilds a cached DataFrame. */
   public void refresh() {
     if (!pinned) version = ((Number) Ask.answer(Ask.python.newest(key))).longValue();
   }
@@ -242,7 +248,7 @@ public class Files implements FileIndex {
   public String label() { return label; }
   public String toString() { return "Delta[version " + version + ", " + table + "]"; }
 
-  /** Without the version, which may change. */
+  /** Leaves out the version, which {@link #refresh} may change. */
   public int hashCode() { return table.hashCode(); }
 
   public boolean equals(Object other) {

@@ -17,8 +17,9 @@ import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * Parquet files whose columns have other names, ids or types than the table's. Python translates the schema when a scan is made; what runs
- * in the executors is Spark's own reader.
+ * A {@code ParquetFileFormat} for files in which columns have physical names, field ids or other types than in the table (column mapping,
+ * type widening, void columns). It passes the physical schema and filters to Spark's reader; executors run only Spark's code. Python:
+ * {@code data_files.physical}, when a scan is built.
  */
 public class Format extends Parquet {
   private final String schema;
@@ -27,10 +28,10 @@ public class Format extends Parquet {
   private final StructType metadata;
 
   /**
-   * @param schema the table's schema with its column mapping, in Python's words
-   * @param byId whether columns are found by their field ids
-   * @param paths the columns that filters may name and what they are called in the files, as paths whose parts are joined by zero characters
-   * @param metadata what {@code _metadata} has beside Spark's own fields, as JSON; only {@link Rewrite} can have it read
+   * @param schema the column mapping mode and the table's schema, as the JSON that {@code data_files} creates and reads
+   * @param byId whether Spark's reader finds columns by field id
+   * @param paths the physical paths of the columns that filters may use, by logical path; parts of a path are separated by NUL
+   * @param metadata the fields of {@code _metadata} beside Spark's own, as a schema's JSON; a plan of {@link Rewrite} provides them
    */
   public Format(String schema, boolean byId, Map paths, String metadata) {
     this.schema = schema;
@@ -62,7 +63,7 @@ public class Format extends Parquet {
     return (StructType) DataType.fromJson((String) Ask.answer(Ask.python.physical(schema, logical.json())));
   }
 
-  /** The filters that can be told in the files' terms. Each only leaves out row groups that hold no matching row, so one less costs time. */
+  /** The filters on physical columns. Filters that cannot be translated are left out: Spark's reader only skips with them. */
   private Seq physical(Seq filters) {
     ArrayList told = new ArrayList();
     for (Iterator it = filters.iterator(); it.hasNext(); ) {
@@ -72,7 +73,7 @@ public class Format extends Parquet {
     return CollectionConverters.asScala(told).toSeq();
   }
 
-  /** A filter is a case class: of other filters, or of a column's name and values. */
+  /** A filter on physical columns; null if it has none. Its class is a case class of other filters, or of a column name and values. */
   private Filter physical(Filter filter) {
     Object[] fields = new Object[((Product) filter).productArity()];
     for (int i = 0; i < fields.length; i++) {
@@ -95,7 +96,7 @@ public class Format extends Parquet {
     return CollectionConverters.asScala(fields).toSeq();
   }
 
-  /** Columns of type void are in no file. */
+  /** True for every type: Spark's format refuses void columns, which are in no file. */
   public boolean supportDataType(DataType type) { return true; }
 
   public int hashCode() { return schema.hashCode(); }

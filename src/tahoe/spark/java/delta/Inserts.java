@@ -12,8 +12,9 @@ import scala.collection.Iterator;
 import scala.runtime.AbstractFunction1;
 
 /**
- * INSERT ... REPLACE USING and REPLACE ON before Spark resolves them. Versions of Spark that can parse them refuse them for every table of a
- * catalog, so that they become overwrites of a table that knows what is to be replaced.
+ * Analyzer rule: turns INSERT ... REPLACE USING and REPLACE ON into an overwrite of a {@link WriteTable} that carries which rows it
+ * replaces. Spark parses these statements from some version on, but refuses them for tables of a catalog. It calls no Python;
+ * {@code commands.run} runs the overwrite.
  */
 public class Inserts extends Rule {
   public TreeNode apply(TreeNode tree) {
@@ -31,7 +32,7 @@ public class Inserts extends Rule {
     return (TreeNode) Cases.changed((Product) insert, fields);
   }
 
-  /** What a statement says of rows to be replaced by others; older versions of Spark have no classes for it. */
+  /** Spark's InsertReplaceOn or InsertReplaceUsing of a statement; null if it has none. Found by name, as older Sparks lack the classes. */
   private static Object replaced(InsertIntoStatement insert) {
     for (Iterator parts = insert.productIterator(); parts.hasNext(); ) {
       Object part = parts.next();

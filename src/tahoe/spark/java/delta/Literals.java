@@ -29,8 +29,9 @@ import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.AbstractPartialFunction;
 
 /**
- * Constants so that what is told of them tells their value, whatever the session's time zone: the members of a set are listed; in JSON a
- * timestamp is its microseconds and bytes are hexadecimal digits, in SQL a timestamp is the text of its instant.
+ * Partial function over expressions: rewrites literals so that JSON and SQL show their exact value in any session time zone. The members of
+ * an {@link InSet} are listed. In JSON, a timestamp is its microseconds, and bytes are hexadecimal; in SQL, a timestamp is an instant in
+ * UTC. {@code reading.filters} reads the JSON. It is Java because Spark calls it for every node of an expression.
  */
 public class Literals extends AbstractPartialFunction {
   private static final Literals IN_JSON = new Literals(false);
@@ -40,14 +41,18 @@ public class Literals extends AbstractPartialFunction {
 
   private Literals(boolean sql) { this.sql = sql; }
 
-  /** For {@code toJSON}. */
+  /** The expression with its literals in the form for {@code toJSON}. */
   public static Expression visible(Expression expression) { return (Expression) expression.transform(IN_JSON); }
 
-  /** An analysed condition as Files tells those of a plan: what Spark's optimiser would see to be constant is one, and nothing is left out. */
+  /**
+   * An analyzed condition as JSON, in the form of {@link Files#json}. Casts of literals are evaluated, as the optimizer would do. Unlike
+   * there, nothing is left out.
+   */
   public static String told(Expression condition) {
     return "[" + visible((Expression) condition.transform(new Folded())).toJSON() + "]";
   }
 
+  /** Partial function over expressions: evaluates casts of literals. */
   private static class Folded extends AbstractPartialFunction {
     public boolean isDefinedAt(Object node) {
       return node instanceof Cast && ((Cast) node).child() instanceof Literal && ((Cast) node).resolved();
@@ -61,12 +66,12 @@ public class Literals extends AbstractPartialFunction {
   }
 
   /**
-   * A condition as SQL. Spark's own text of a timestamp does not say which one it is in the hour that comes twice when summer ends, and that
-   * of a column called true is a constant.
+   * A condition as unambiguous SQL. In Spark's own text, a timestamp is ambiguous in the hour that repeats when daylight
+   * saving time ends, and a column named true is a literal.
    */
   public static String sql(Expression condition) { return ((Expression) condition.transform(IN_SQL)).sql(); }
 
-  /** As SQL, that columns of a partition have the first values of a row. */
+  /** The SQL condition that the partition columns {@code names} have the values of a row, in this order. */
   public static String same(Seq names, InternalRow values, StructType partitions) {
     String text = "true";
     for (int i = 0; i < names.size(); i++) {
@@ -98,19 +103,20 @@ public class Literals extends AbstractPartialFunction {
     return new PrettyAttribute(text, type);
   }
 
-  /** A name as Spark's parser takes it for a column, in quotes where it would take it for something else. */
+  /** A column name in SQL, in backquotes if Spark's parser would read it as anything else. */
   private static String quoted(String name) {
     try {
       Object read = CatalystSqlParser$.MODULE$.parseExpression(name);
       if (read instanceof UnresolvedAttribute && ((UnresolvedAttribute) read).nameParts().equals(single(name))) return name;
     } catch (Exception notAName) {
-      // such as case
+      // a keyword such as case, or blanks in the name
     }
     return "`" + name.replace("`", "``") + "`";
   }
 
   private static Seq single(String name) { return CollectionConverters.asScala(Collections.singletonList(name)).toSeq(); }
 
+  /** Whether Spark's own text of a literal depends on the time zone or does not show its value. */
   private boolean hides(Literal literal) {
     return literal.value() != null
         && (literal.dataType().equals(TimestampType$.MODULE$) || !sql && literal.dataType().equals(BinaryType$.MODULE$));

@@ -10,12 +10,15 @@ import scala.collection.immutable.Map$;
 import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
-/** What Python runs: once, eagerly, shown in Spark's UI, as Spark runs any command. No plan is below it. */
+/**
+ * The base of {@link Command} and {@link Statement}: a runnable command without child plans, which Spark runs once, eagerly, and shows in
+ * its UI. It is Java because it is a {@link LogicalPlan}.
+ */
 abstract class OurCommand extends LogicalPlan implements RunnableCommand {
   final String name;
   final Seq columns;
 
-  /** @param columns of the answer */
+  /** @param columns the attributes of the result */
   OurCommand(String name, Seq columns) {
     this.name = name;
     this.columns = columns;

@@ -16,8 +16,8 @@ import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * Spark's own Parquet, told lists of values one by one. Of a list of more than ten Spark tells the reader the smallest and the largest
- * only, between which all of a file may lie; one by one they leave out the pages that hold none of them.
+ * Spark's {@code ParquetFileFormat} with IN filters as an OR of equalities, which skips every page without one of the values. From a list
+ * of more than ten values Spark passes only minimum and maximum to the reader.
  */
 public class Parquet extends ParquetFileFormat {
   private static final int LISTED_MAX = 1000;
@@ -41,7 +41,7 @@ public class Parquet extends ParquetFileFormat {
     return each.isEmpty() || each.size() > LISTED_MAX ? in : any(each);
   }
 
-  /** Halved again and again: a chain of hundreds would be as deep. */
+  /** The OR of filters, as a balanced tree, because Spark recurses into it. */
   private static Filter any(List filters) {
     int half = filters.size() / 2;
     if (half == 0) return (Filter) filters.get(0);

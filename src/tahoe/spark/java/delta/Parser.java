@@ -14,8 +14,9 @@ import org.apache.spark.sql.classic.SparkSession;
 import scala.runtime.AbstractFunction2;
 
 /**
- * A session's parser, which asks Python first where the first words of a statement may be those of one that Spark does not know. Everything
- * else goes as it is to the parser beneath, Spark's or that of another extension.
+ * The session's {@link ParserInterface}, as a proxy, because its methods differ between Spark versions. It passes a text whose first words
+ * may begin a Delta statement to Python, and everything else to the parser beneath, which is Spark's or another extension's. Python:
+ * {@code statements.plan}.
  */
 public class Parser implements InvocationHandler {
   private static final Set ALWAYS =
@@ -31,6 +32,7 @@ public class Parser implements InvocationHandler {
     this.beneath = beneath;
   }
 
+  /** Python also sees a script that Spark cannot parse, to raise a clearer error if the script has a Delta statement. */
   public Object invoke(Object proxy, Method method, Object[] arguments) throws Throwable {
     boolean isPlan = method.getName().equals("parsePlan") || method.getName().equals("parsePlanWithParameters");
     String text = isPlan ? (String) arguments[0] : null;
@@ -47,7 +49,7 @@ public class Parser implements InvocationHandler {
     }
   }
 
-  /** The first statement of a session finds the rules in its analyser, whatever Spark took of the extensions. */
+  /** Adds missing analyzer rules before the session's first statement, see {@link Rules#analyse}. */
   private synchronized void complete() {
     if (!isComplete) Rules.analyse(session);
     isComplete = true;
@@ -57,9 +59,9 @@ public class Parser implements InvocationHandler {
     return Ask.answer(Ask.python.statement(beneath, text, arguments.length > 1 ? arguments[1] : null));
   }
 
-  // which parser
+  // installation
 
-  /** The parser that asks Python before this one; the same where it does so already. */
+  /** A proxy around a parser; the parser itself if it is one already. */
   static ParserInterface around(SparkSession session, ParserInterface parser) {
     if (isOurs(parser)) return parser;
     Parser ours = new Parser(session, parser);
@@ -72,21 +74,21 @@ public class Parser implements InvocationHandler {
 
   public static boolean installed(SparkSession session) { return isOurs(session.sessionState().sqlParser()); }
 
-  /** Gives a running session the parser. Its state has no way to exchange one but the field. */
+  /** Replaces the parser of a running session, by reflection: Spark offers no other way. */
   public static void install(SparkSession session) throws ReflectiveOperationException {
     Object state = session.sessionState();
     Field field = Fields.of(state, "sqlParser");
     field.set(state, around(session, (ParserInterface) field.get(state)));
   }
 
-  /** Gives it to the sessions that are made from one. */
+  /** The parser builder that Spark calls for sessions created from an enabled one. */
   public static class Injected extends AbstractFunction2 {
     public Object apply(Object session, Object parser) { return around((SparkSession) session, (ParserInterface) parser); }
   }
 
-  // which statements
+  // the first words of a text
 
-  /** By its first words; whether it is, Python says. */
+  /** Whether a text may be a Delta statement, judged by its first words after EXPLAIN. Python parses it to decide. */
   public static boolean mayBeOurs(String text) {
     int at = after(text, 0);
     String first = wordAt(text, at);
@@ -114,7 +116,7 @@ public class Parser implements InvocationHandler {
     return text.substring(start, end).toUpperCase(Locale.ROOT);
   }
 
-  /** The place after spaces and comments. */
+  /** The position after blanks and comments. */
   private static int after(String text, int start) {
     int at = start;
     while (at < text.length()) {
@@ -126,13 +128,14 @@ public class Parser implements InvocationHandler {
     return at;
   }
 
-  /** A comment goes on in the next line after a backslash. */
+  /** The position after a {@code --} comment. As in Spark, a backslash at the end of a line continues it. */
   private static int afterLine(String text, int start) {
     int at = text.indexOf('\n', start);
     while (at > 0 && text.charAt(at - 1) == '\\') at = text.indexOf('\n', at + 1);
     return at < 0 ? text.length() : at;
   }
 
+  /** The position after a bracketed comment, which may contain others. */
   private static int afterBrackets(String text, int start) {
     int depth = 0;
     int at = start;

@@ -4,7 +4,10 @@ import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.execution.datasources.FileFormat;
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat;
 
-/** How a table is read in one query: as files of a format, or, where a list of files cannot say it, as rows of a plan. */
+/**
+ * Python's answer to {@link Python#plan} and {@link Python#changes}: how one query reads a table. It is either a selection of files with
+ * their format, or a plan that yields the rows (deletion vectors, row tracking fields, change data feeds).
+ */
 public class Planned {
   private final long version;
   private final String metadata;
@@ -14,7 +17,7 @@ public class Planned {
   private final FileFormat format;
   private final Dataset rows;
 
-  /** The arguments of {@link Files}; {@code format} is null for Spark's own Parquet, {@code rows} where the files say it all. */
+  /** The first arguments are those of {@link Files}. {@code format} is null for {@link Parquet}; {@code rows} is null for files. */
   public Planned(long version, String metadata, String selection, long bytes, String label, FileFormat format, Dataset rows) {
     this.version = version;
     this.metadata = metadata;
@@ -29,7 +32,7 @@ public class Planned {
   public FileFormat format() { return format == null ? new Parquet() : format; }
   public Dataset rows() { return rows; }
 
-  /** The chosen ones of a relation's files, at which no rule looks again. */
+  /** The index of the selected files, from the index of the analyzed relation. It is planned, so {@link Rewrite} leaves it as it is. */
   public Files files(Files all) {
     return new Files(all.key(), metadata, version, true, selection, null, all.partitionSchema(), bytes, label);
   }

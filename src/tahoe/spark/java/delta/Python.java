@@ -9,81 +9,99 @@ import org.apache.spark.sql.connector.catalog.TableChange;
 import scala.collection.immutable.Seq;
 
 /**
- * Everything that Java asks of Python. The one implementation is {@code tahoe.spark.source.Source}; an answer that is a {@link Throwable}
- * stands for an error, and {@link Ask} throws it.
+ * All calls from Java to Python. {@code tahoe.spark.api.source.Source} implements it and passes each call on to the function that is named
+ * below. The Python modules in the comments of this package are those of {@code tahoe.spark}. An answer that is a {@link Throwable} is an
+ * error, which {@link Ask} throws.
  */
 public interface Python {
-  /** A {@link Relation} for the options of a reader, or of a table in a catalog; {@code given} are the same as Spark gave them. */
+  /**
+   * {@code reading.planning.relation}: a {@link Relation} for the options of a reader, or of a catalog's table. {@code given} are the same
+   * options as the map that Spark passed.
+   */
   Object relation(SparkSession session, Map options, scala.collection.immutable.Map given);
 
   /**
-   * How a table is read in one query: a {@link Planned}. The first arguments are those of {@link Files}, {@code partitions} as JSON;
-   * {@code name} is the table's in a catalog, if it has one; {@code within} are the only files that count; {@code version} is -1 where the query has not met the table before.
+   * {@code reading.planning.plan}: how one query reads a table, a {@link Planned}. {@code key}, {@code metadata} and {@code within} are
+   * those of {@link Files}.
+   *
+   * @param partitions the partition columns, as a schema's JSON
+   * @param name the table's name in a catalog, or empty
+   * @param version the version that the query already reads; -1 if there is none
+   * @param data the relation's schema after pruning, as JSON
+   * @param output the relation's output columns, as a schema's JSON
+   * @param condition the filters on the relation, from {@link Files#json}
    */
   Object plan(
       SparkSession session, String key, String metadata, String partitions, String name, String within, long version, String data,
       String output, String condition);
 
-  /** How a change feed is read in one query: a {@link Planned} with rows; {@code range} is that of {@link Changes}, the rest as above. */
+  /**
+   * {@code reading.change_feed.plan}: how one query reads a change data feed, a {@link Planned} with rows. {@code range} is that of
+   * {@link Changes}; the other arguments are those of {@link #plan}.
+   */
   Object changes(SparkSession session, String key, String range, String name, String data, String output, String condition);
 
   /**
-   * The files of a scan: an Arrow stream, as bytes or as the path of a file that holds them. The arguments are those of {@link Files};
-   * {@code columns} are the partition columns, joined by zero characters.
+   * {@code reading.scan.files_message}: the files of a scan as an Arrow stream, either its bytes or the path of a file, which the caller
+   * deletes. The arguments are those of {@link Files}, the names of the partition columns, separated by NUL, and filters from
+   * {@link Files#json}.
    */
   Object files(String key, String metadata, long version, boolean pinned, String selection, String columns, String filters);
 
-  /** The urls of the files of a scan that may be read, joined by zero characters; the arguments are those of {@link Files}. */
+  /** {@code reading.scan.input_files}: the urls of a scan's files, separated by NUL. The arguments are those of {@link Files}. */
   Object inputs(String key, String metadata, long version, boolean pinned, String selection);
 
-  /** The number of the newest version. */
+  /** {@code jvm.table_cache.opened}: the newest version of a table. */
   Object newest(String key);
 
-  /** The schema of the data files for a schema of the table, as JSON. */
+  /** {@code reading.data_files.physical}: the physical schema of columns. {@code table} describes the table; see {@link Format}. */
   Object physical(String table, String schema);
 
-  /** The {@link Entry} of a table, at a version ("version 3", "timestamp 1700000000000000", or nothing for the newest). */
+  /**
+   * {@code ddl.catalog.entry}: the {@link Entry} of a table. {@code at} is "version 3", "timestamp 1700000000000000" (in microseconds), or
+   * empty for the newest version.
+   */
   Object entry(SparkSession session, String location, String at);
 
-  /** Whether there is a table at a path. */
+  /** {@code ddl.catalog.path_exists}: whether there is a Delta table at a path. */
   Object exists(SparkSession session, String path);
 
-  /** Whether the session lets MERGE evolve the schema. */
+  /** {@code writing.write_options.has_auto_merge}: whether a session setting lets MERGE evolve the schema. */
   Object autoMerges(SparkSession session);
 
-  /** What to run instead of a command: a plan, or nothing to let it run. */
+  /** {@code api.commands.instead_of}: the plan to run instead of a command; null to run the command itself. */
   Object command(SparkSession session, String name, LogicalPlan plan);
 
-  /** Run the plan of a {@link Command}; the answer is a Seq of rows. */
+  /** {@code api.commands.run}: runs the statement of a {@link Command}. Returns a Seq of rows. */
   Object run(SparkSession session, LogicalPlan plan);
 
   /**
-   * The plan of a statement that Spark's parser does not know; null for any other SQL. {@code parameters} are those of the query, Spark's
-   * ParameterContext, or null.
+   * {@code api.statements.plan}: the plan of a Delta statement; null for any other SQL. {@code parameters} are the query's, a
+   * ParameterContext of Spark's, or null.
    */
   Object statement(ParserInterface beneath, String text, Object parameters);
 
-  /** Run a {@link Statement}; the answer is a Seq of rows. */
+  /** {@code api.statements.perform}: runs a {@link Statement}, with its values resolved. Returns a Seq of rows. */
   Object perform(SparkSession session, String text, Seq values, Object condition);
 
-  /** The rows of a {@link TableFunction}: a Dataset. */
+  /** {@code api.table_functions.rows_of}: the rows of a {@link TableFunction}, a Dataset. */
   Object rowsOf(SparkSession session, String function, Seq arguments);
 
-  /** {@code DataFrameWriter.save}: the answer is the relation written to. */
+  /** {@code api.commands.save}: runs {@code DataFrameWriter.save}. Returns the relation of the table after the write. */
   Object save(SparkSession session, String mode, Map options, scala.collection.immutable.Map given, Dataset data);
 
-  /** {@code read} or {@code write} a table as a stream, by its path or its name, which may be null. */
+  /** {@code ddl.guard.refuse_stream}: refuses to "read" or "write" a table as a stream. {@code table} is its path or name, or null. */
   Object stream(String operation, String table);
 
-  /** {@code INSERT INTO} a temporary view over a table. */
+  /** {@code api.commands.insert}: runs INSERT INTO a temporary view over a table. */
   Object insert(SparkSession session, Files files, Dataset data, boolean overwrite);
 
-  /** The properties of a table as a map of texts, with those under which Spark's statements tell what else there is. */
+  /** {@code ddl.show_describe.properties}: a table's properties, with Spark's reserved ones, as a Map of strings. */
   Object properties(SparkSession session, DefinedTable table);
 
-  /** Change what a table is. */
+  /** {@code ddl.alter_table.alter}: runs ALTER TABLE. */
   Object alter(SparkSession session, DefinedTable table, TableChange[] changes);
 
-  /** Create a table, or replace it, without rows. */
+  /** {@code api.commands.create}: creates or replaces a table without rows. */
   Object create(SparkSession session, Staged table);
 }

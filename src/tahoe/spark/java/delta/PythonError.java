@@ -3,7 +3,10 @@ package delta;
 import java.util.Map;
 import org.apache.spark.SparkThrowable;
 
-/** An error that Python raised. {@code id} is where Python keeps the original, for the user who called from there. */
+/**
+ * A Python exception on its way through Spark, with the condition, SQLSTATE and parameters of a {@code DeltaError}. Python keeps the
+ * original under {@code id}, and raises it for the user ({@code jvm.failures}).
+ */
 public class PythonError extends RuntimeException implements SparkThrowable {
   private final long id;
   private final String condition;

@@ -12,11 +12,11 @@ import org.apache.logging.log4j.core.filter.AbstractFilter;
 import org.apache.spark.sql.SparkSession;
 
 /**
- * Keeps out of this process's log what Spark says of a job that fails because a row was refused, and of a statement that Python refused: the
- * user is told in a sentence, and the traces say nothing more. Of any other failure nothing is left out.
+ * A Log4j filter that removes Spark's stack traces from the driver's log if a row or a statement was refused, because the user gets an
+ * error that says the same. Other failures are logged as usual. It calls no Python.
  */
 public class Quiet extends AbstractFilter {
-  /** Those who tell of a job that fails, each with a trace. A stream that fails is told by another. */
+  /** The loggers that log a failed job with its stack trace. Failed streams have another logger, which is not filtered. */
   private static final Set TELLERS = new HashSet(Arrays.asList(new String[] {
       "org.apache.spark.executor.Executor", "org.apache.spark.scheduler.TaskSetManager", "org.apache.spark.util.Utils",
       "org.apache.spark.sql.execution.datasources.FileFormatWriter" }));
@@ -28,7 +28,7 @@ public class Quiet extends AbstractFilter {
 
   private Quiet(String refused) { this.refused = refused; }
 
-  /** @param refused with which the message of every refusal begins */
+  /** Adds the filter to the root logger, once. {@code refused} is the text with which the message of every refused row begins. */
   public static synchronized void install(String refused) {
     Object context = LogManager.getContext(SparkSession.class.getClassLoader(), false);
     if (!(context instanceof LoggerContext)) return;

@@ -22,13 +22,24 @@ import scala.Product;
 import scala.collection.immutable.Map;
 import scala.collection.immutable.Map$;
 
-/** A table as Spark reads it. Options are kept as given: Spark copies, and so loses, a cached relation whose options differ from the catalog's. */
+/**
+ * The relation of a Delta table or of a scan of one, over a {@link Files}. It is Java because Spark's file scan needs a
+ * {@link HadoopFsRelation}. The options are those that Spark passed: if a cached relation has others than the catalog's table, Spark copies
+ * it to a plain HadoopFsRelation. Python: {@code commands.insert}.
+ */
 public class Relation extends HadoopFsRelation implements InsertableRelation {
   public Relation(Files files, StructType data, FileFormat format, Map options, SparkSession session) {
     super(files, files.partitionSchema(), data, Option.empty(), format, options, session);
   }
 
-  /** Most arguments are those of {@link Files}; schemas are JSON, and a format that is null is Spark's own Parquet; options may be null. */
+  /**
+   * The relation with these {@link Files}; called by {@code reading.scan}.
+   *
+   * @param partitions the partition columns, as a schema's JSON
+   * @param data the other columns, as a schema's JSON
+   * @param format null for {@link Parquet}
+   * @param options null for none
+   */
   public static Relation of(
       SparkSession session, String key, String metadata, long version, boolean pinned, String selection, String within,
       String partitions, long bytes, String label, String data, FileFormat format, Map options) {
@@ -39,26 +50,27 @@ public class Relation extends HadoopFsRelation implements InsertableRelation {
     return new Relation(files, (StructType) DataType.fromJson(data), chosen, given, session);
   }
 
-  /** The change feed of a table: rows of the schema {@code data}, as JSON. */
+  /** The relation of a change data feed, with the schema {@code data} (JSON). The format is a placeholder: {@link Rewrite} replaces it. */
   public static Relation ofChanges(SparkSession session, Changes changes, String data, Map options) {
     return new Relation(changes, (StructType) DataType.fromJson(data), new ParquetFileFormat(), options, session);
   }
 
-  /** The leaf of a plan that scans these files, whose label stands where Spark's plans and UI have a table's name. */
+  /** A plan that scans these files. Spark's plans and UI show the label of the files in place of a table name. */
   public LogicalRelation scan() {
     return LogicalRelation$.MODULE$.apply(this, (CatalogTable) labelled(Option.empty(), ((Files) location()).label()).get());
   }
 
-  /** The leaf of a plan that stands for a query of all of it. */
+  /** A plan that reads all rows as a user's query does: {@link Rewrite} plans it. */
   public LogicalRelation leaf() { return LogicalRelation$.MODULE$.apply(this, false); }
 
-  /** A catalog's table, or one that is in no catalog, under a label. */
+  /** The table of a catalog with a label as its name; for a relation without one, an otherwise empty table with that name. */
   static Option labelled(Option table, String label) {
     List fields = Arrays.asList(new TableIdentifier(label), CatalogTableType.EXTERNAL(), CatalogStorageFormat.empty(), new StructType());
     if (table.isEmpty()) return Option.apply(Cases.built("org.apache.spark.sql.catalyst.catalog.CatalogTable", fields));
     return Option.apply(Cases.changed((Product) table.get(), Collections.singletonMap("identifier", new TableIdentifier(label))));
   }
 
+  /** INSERT INTO a temporary view over the table; other inserts are commands on a {@link WriteTable}. */
   public void insert(Dataset data, boolean overwrite) {
     Ask.answer(Ask.python.insert(sparkSession(), (Files) location(), data, overwrite));
   }

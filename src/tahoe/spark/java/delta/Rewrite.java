@@ -28,13 +28,14 @@ import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.AbstractPartialFunction;
 
 /**
- * The last rule of the optimiser. It gives every table of ours in a query the version and the files, or the plan, that Python chooses, and
- * keeps the attributes that the query already uses; and it lets Python see every command before it runs.
+ * The last user-provided rule of the optimizer. It plans each read of a Delta table: Python chooses a version and files, or a plan for the
+ * rows, and the query's attributes stay the same. It also passes every command to Python, which may replace or refuse it before it runs.
+ * Python: {@code planning.plan}, {@code change_feed.plan}, {@code commands.instead_of}.
  */
 public class Rewrite extends Rule {
   private final SparkSession session;
 
-  /** Under this key Spark notes what a column that it has made up is called. */
+  /** The metadata key with which Spark marks columns that it generates, such as {@code _metadata}. */
   private static final String MADE_UP = "__metadata_col";
 
   public Rewrite(SparkSession session) { this.session = session; }
@@ -49,6 +50,7 @@ public class Rewrite extends Rule {
     return plan.transformAllExpressions(new Subqueries());
   }
 
+  /** Whether a plan has a read of a Delta table that is not planned yet. */
   private static boolean readsOurs(LogicalPlan plan) {
     for (Iterator leaves = plan.collectLeaves().iterator(); leaves.hasNext(); ) {
       if (isOurs((LogicalPlan) leaves.next())) return true;
@@ -61,7 +63,7 @@ public class Rewrite extends Rule {
     return files != null && !files.planned() && !node.isStreaming();
   }
 
-  /** @param above what of the node's output is used */
+  /** A plan with its reads planned. {@code above} are the attributes of the node that the plan above it uses. */
   private LogicalPlan rewrite(LogicalPlan node, AttributeSet above) {
     if (isOurs(node)) return read((LogicalRelation) node, null, above);
     AttributeSet used = above.$plus$plus(node.references());
@@ -70,12 +72,13 @@ public class Rewrite extends Rule {
     boolean narrows = node instanceof Project || node instanceof Aggregate;
     ArrayList rewritten = new ArrayList();
     for (Iterator children = node.children().iterator(); children.hasNext(); ) {
-      LogicalPlan child = (LogicalPlan) children.next();  // a Union or a command takes all of it without naming columns
+      LogicalPlan child = (LogicalPlan) children.next();  // a Union or a command uses all output without referring to it
       rewritten.add(rewrite(child, narrows ? node.references() : node instanceof Filter ? used : child.outputSet()));
     }
     return (LogicalPlan) node.withNewChildren(CollectionConverters.asScala(rewritten).toSeq());
   }
 
+  /** Plans one read. {@code condition} is that of the filter above it, or null. */
   private LogicalPlan read(LogicalRelation given, Expression condition, AttributeSet used) {
     LogicalRelation leaf = withoutUnused(given, used);
     Files files = Files.of(leaf);
@@ -83,7 +86,7 @@ public class Rewrite extends Rule {
     if (!(files instanceof Changes)) checkOptions(relation.options(), files);
     ArrayList conditions = new ArrayList();
     if (condition != null) split(condition, conditions);
-    // by now Spark may have narrowed the leaf to the nested fields in use, and asked for parts of _metadata
+    // Spark may have pruned the relation's nested fields, and added _metadata to its output
     String name = leaf.catalogTable().isEmpty() ? "" : ((CatalogTable) leaf.catalogTable().get()).identifier().unquotedString();
     Planned planned = (Planned) Ask.answer(files instanceof Changes
         ? Ask.python.changes(
@@ -93,7 +96,7 @@ public class Rewrite extends Rule {
             relation.dataSchema().json(), leaf.schema().json(), Files.json(conditions)));
     Versions.see(files, planned.version());
     if (planned.rows() == null) return filtered(conditions, scan(leaf, relation, planned.files(files), planned.format()));
-    // the optimiser cannot be run on a part of a query that refers to a common table expression beside it
+    // the optimizer cannot run on a part of a query that refers to a common table expression outside of it
     ArrayList inside = new ArrayList();
     ArrayList outside = new ArrayList();
     for (int i = 0; i < conditions.size(); i++) {
@@ -103,7 +106,7 @@ public class Rewrite extends Rule {
     return filtered(outside, optimised(filtered(inside, rows(leaf, planned, used))));
   }
 
-  /** Spark makes a struct of `_metadata` for each row, and with all its fields, where a relation still has it that nothing asks for. */
+  /** The relation without unused generated columns: Spark would build the struct {@code _metadata} for each row, with all its fields. */
   private static LogicalRelation withoutUnused(LogicalRelation leaf, AttributeSet used) {
     ArrayList left = new ArrayList();
     for (Iterator columns = leaf.output().iterator(); columns.hasNext(); ) {
@@ -114,7 +117,10 @@ public class Rewrite extends Rule {
     return leaf.copy(leaf.relation(), CollectionConverters.asScala(left).toSeq(), leaf.catalogTable(), leaf.isStreaming(), leaf.stream());
   }
 
-  /** Spark may have found a table's rows by a name that another thread had just read, where this one asked for the change feed. */
+  /**
+   * Refuses a read of the change data feed for which Spark has found a relation of the table's rows in its cache: another thread may have
+   * read the same name at that moment.
+   */
   private static void checkOptions(scala.collection.immutable.Map options, Files files) {
     for (Iterator names = options.keysIterator(); names.hasNext(); ) {
       String name = (String) names.next();
@@ -124,6 +130,7 @@ public class Rewrite extends Rule {
     }
   }
 
+  /** The plan with a filter by all of the conditions. */
   private static LogicalPlan filtered(ArrayList conditions, LogicalPlan plan) {
     if (conditions.isEmpty()) return plan;
     Expression all = (Expression) conditions.get(0);
@@ -131,6 +138,7 @@ public class Rewrite extends Rule {
     return new Filter(all, plan);
   }
 
+  /** Adds the conjuncts of a condition to {@code parts}. */
   private static void split(Expression condition, ArrayList parts) {
     if (condition instanceof And) {
       split(((And) condition).left(), parts);
@@ -145,7 +153,7 @@ public class Rewrite extends Rule {
     return leaf.copy(planned, leaf.output(), Relation.labelled(leaf.catalogTable(), files.label()), leaf.isStreaming(), leaf.stream());
   }
 
-  /** Python's plan with the attributes that the query knows, those that it uses. */
+  /** Python's plan for the rows, with the attributes of the relation that the query uses, by their expression ids. */
   private static LogicalPlan rows(LogicalRelation leaf, Planned planned, AttributeSet used) {
     LogicalPlan inner = ((org.apache.spark.sql.classic.Dataset) planned.rows()).queryExecution().analyzed();
     HashMap byName = new HashMap();
@@ -161,7 +169,7 @@ public class Rewrite extends Rule {
     return new Project(CollectionConverters.asScala(columns).toSeq(), inner);
   }
 
-  /** The plan as the optimiser makes it, so that filters and columns reach the scan; it may drop the aliases that kept the identities. */
+  /** The optimized plan, in which filters and columns reach the scans. Restores expression ids that the optimizer has changed. */
   private LogicalPlan optimised(LogicalPlan plan) {
     LogicalPlan best = (LogicalPlan) session.sessionState().optimizer().execute(plan);
     ArrayList restored = new ArrayList();
@@ -175,12 +183,13 @@ public class Rewrite extends Rule {
     return new Project(CollectionConverters.asScala(restored).toSeq(), best);
   }
 
+  /** An attribute under the name and expression id of another. */
   private static Alias alias(Attribute inside, Attribute outer) {
     Seq nothing = CollectionConverters.asScala(new ArrayList()).toSeq();
     return new Alias(inside, outer.name(), outer.exprId(), outer.qualifier(), Option.empty(), nothing);
   }
 
-  /** Subqueries that were added late, such as runtime Bloom filters, are seen by no rule but this one. */
+  /** Partial function over expressions: applies the rule to subqueries, some of which Spark adds late, such as runtime Bloom filters. */
   private class Subqueries extends AbstractPartialFunction {
     public boolean isDefinedAt(Object node) {
       return node instanceof PlanExpression && ((PlanExpression) node).plan() instanceof LogicalPlan;

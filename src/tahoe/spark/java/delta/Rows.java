@@ -15,21 +15,29 @@ import scala.Function1;
 import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.AbstractPartialFunction;
 
-/** Rows from expressions in SQL, which Python has many of: each of its calls takes longer than Spark takes for one of these. */
+/**
+ * Builds DataFrames from many SQL expressions in one call, for {@code reading.scan} and {@code reading.deletion_vectors}. It is Java
+ * because a call through py4j for each expression takes longer than Spark's work on it.
+ */
 public class Rows {
   private Rows() { }
 
-  /** All rows of a relation, as a user would read them. */
+  /** All rows of a relation, as a user reads them. */
   public static Dataset all(Relation relation) {
     return Dataset$.MODULE$.ofRows((SparkSession) relation.sparkSession(), relation.leaf());
   }
 
-  /** @param columns expressions, joined by zero characters */
+  /** The rows of a planned relation. {@code columns} are SQL expressions, separated by NUL. */
   public static Dataset scanned(Relation relation, String columns) throws ParseException {
     return of((SparkSession) relation.sparkSession(), columns, relation.scan());
   }
 
-  /** @param name a column of the condition that stands for the one value in {@code value} */
+  /**
+   * The rows for which a condition holds.
+   *
+   * @param name the column in the condition that is replaced with {@code value} as a scalar subquery
+   * @param columns SQL expressions, separated by NUL
+   */
   public static Dataset where(Dataset rows, String condition, String name, Dataset value, String columns) throws ParseException {
     SparkSession session = ((org.apache.spark.sql.classic.Dataset) rows).sparkSession();
     Expression keep = (Expression) parsed(session, condition).transform(new Replaced(name, plan(value)));
@@ -49,7 +57,7 @@ public class Rows {
 
   private static LogicalPlan plan(Dataset rows) { return ((org.apache.spark.sql.classic.Dataset) rows).queryExecution().analyzed(); }
 
-  /** A column by the subquery that gives its value. */
+  /** Partial function over expressions: replaces a column with a scalar subquery. */
   private static class Replaced extends AbstractPartialFunction {
     private final String name;
     private final LogicalPlan value;

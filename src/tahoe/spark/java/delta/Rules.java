@@ -11,14 +11,17 @@ import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.AbstractFunction1;
 
-/** Gives sessions our rules: one to the optimiser, after any of the user's own, and others to the analysis of statements. */
+/**
+ * Installs tahoe's analyzer and optimizer rules in a session and in sessions created from it, for {@code api.session}. It is Java because
+ * Spark calls the builders of rules as Scala functions. It calls no Python.
+ */
 public class Rules {
   private Rules() { }
 
   /**
-   * The session, and through the extensions that they share, each that is made from it. To do it again changes nothing.
+   * Installs the rules in the session and, through the extensions, in sessions created from it. A second call changes nothing.
    *
-   * @return the lists of rules that the session's analyser does not let us add to
+   * @return the fields of the session's analyzer to which no rules can be added
    */
   public static ArrayList install(SparkSession session) {
     if (!has(session.experimental().extraOptimizations(), Rewrite.class)) inject(session.extensions());
@@ -26,7 +29,7 @@ public class Rules {
     return analyse(session);
   }
 
-  /** Adds the rules of the analysis that are not there. Spark's builders leave some of the extensions' out, which depends on the version. */
+  /** Adds the analyzer rules that the session lacks: some Spark versions leave out some of the rules that extensions inject. */
   static synchronized ArrayList analyse(SparkSession session) {
     Object analyzer = session.sessionState().analyzer();
     ArrayList closed = new ArrayList();
@@ -53,6 +56,7 @@ public class Rules {
     return false;
   }
 
+  /** Makes {@link Rewrite} the last of the session's user-provided optimizer rules. */
   private static void optimise(SparkSession session) {
     ArrayList rules = new ArrayList();
     for (Iterator it = session.experimental().extraOptimizations().iterator(); it.hasNext(); ) {
@@ -63,7 +67,7 @@ public class Rules {
     session.experimental().extraOptimizations_$eq(CollectionConverters.asScala(rules).toSeq());
   }
 
-  /** A session makes its analyser when it is first used, and never again; its rules are where only reflection comes. */
+  /** Adds rules to a field of the analyzer by reflection: a session creates its analyzer once, and offers no other way. */
   private static void add(Object analyzer, String name, Rule[] rules, ArrayList closed) {
     try {
       Field field = Fields.of(analyzer, name);
@@ -71,12 +75,12 @@ public class Rules {
         Seq found = (Seq) field.get(analyzer);
         if (!has(found, rules[i].getClass())) field.set(analyzer, found.appended(rules[i]));
       }
-    } catch (Exception error) {  // the field is elsewhere, or is something else
+    } catch (Exception error) {  // this Spark has no such field, or one of another type
       closed.add(name);
     }
   }
 
-  /** Spark calls it for each session that is made from an enabled one. */
+  /** An optimizer rule builder, which Spark calls for each session created from an enabled one. It installs {@link Rewrite} directly. */
   private static class Builder extends AbstractFunction1 {
     public Object apply(Object session) {
       optimise((SparkSession) session);
@@ -84,7 +88,7 @@ public class Rules {
     }
   }
 
-  /** A rule that is injected runs before dynamic partition pruning, which is too early for ours. */
+  /** The empty rule that the builder returns: an injected rule runs before dynamic partition pruning, too early for {@link Rewrite}. */
   public static class Nothing extends Rule {
     public TreeNode apply(TreeNode plan) { return plan; }
   }

@@ -15,7 +15,10 @@ import org.apache.spark.sql.classic.SparkSession;
 import scala.Option;
 import scala.collection.mutable.Map;
 
-/** A command that is at work in a thread, and whether somebody wants it to stop. Its jobs, and no others, have its tag. */
+/**
+ * A command that runs in a thread, and whether it was cancelled. Its Spark jobs, and no others, have its job tag. It is Java because
+ * {@link Cancellations} needs it. {@code jvm.cancellation} creates it for each command; it calls no Python.
+ */
 public class Running {
   private static final String TAGS = "spark.job.tags";
   private static final String GROUP = "spark.jobGroup.id";
@@ -33,13 +36,13 @@ public class Running {
     context = session.sparkContext();
     context.addJobTag(tag);
     properties = context.getLocalProperties();
-    // a query of the session gets these, and so would its jobs
+    // Spark gives these tags to the jobs of a query, so cancelling one of them cancels the command too
     tagsOfSession.add(session.sessionJobTag());
     scala.collection.Iterator managed = ((Map) session.managedJobTags().get()).values().iterator();
     while (managed.hasNext()) tagsOfSession.add(managed.next());
   }
 
-  /** A command begins in this thread. */
+  /** Begins a command in this thread, and sets its job tag. */
   public static Running begin(SparkSession session) {
     Cancellations.hear(session.sparkContext().dagScheduler());
     Running running = new Running(session);
@@ -47,24 +50,24 @@ public class Running {
     return running;
   }
 
-  /** It ends, in the same thread. */
+  /** Ends the command, in the same thread. */
   public void end() {
     ALL.remove(this);
     if (Thread.currentThread() == thread && !context.isStopped()) context.removeJobTag(tag);
   }
 
-  /** Why it is to stop; null while it is not. */
+  /** The reason for cancellation; null if the command is not cancelled. */
   public String reason() { return reason == null && thread.isInterrupted() ? "its thread was interrupted" : reason; }
 
-  /** Stop it, and the jobs that it runs now. */
+  /** Cancels the command and its running jobs. */
   public void cancel(String why) {
     if (reason == null) reason = why;
     if (!context.isStopped()) context.cancelJobsWithTag(tag);
   }
 
-  // what is heard of Spark's scheduler
+  // events of Spark's scheduler, from Cancellations
 
-  /** Tell the commands that are meant by what cancels jobs. */
+  /** Marks the commands that an event cancels. */
   static void hear(DAGSchedulerEvent event) {
     for (Iterator all = ALL.iterator(); all.hasNext(); ) {
       Running running = (Running) all.next();
@@ -72,6 +75,7 @@ public class Running {
     }
   }
 
+  /** The reason if the event cancels all jobs, or the command's group or one of its tags; else null. */
   private String meant(DAGSchedulerEvent event) {
     if (event == AllJobsCancelled$.MODULE$) return "all jobs were cancelled";
     if (event instanceof JobGroupCancelled) {
@@ -94,7 +98,7 @@ public class Running {
     return tags != null && ("," + tags + ",").contains("," + tag + ",");
   }
 
-  /** The command that is to stop and has begun a job with these properties; null where there is none. */
+  /** The cancelled command to which a job with these properties belongs; null if there is none. */
   static Running stopped(Properties properties) {
     for (Iterator all = ALL.iterator(); all.hasNext(); ) {
       Running running = (Running) all.next();
@@ -103,5 +107,6 @@ public class Running {
     return null;
   }
 
+  /** The event that cancels the command's jobs. */
   JobTagCancelled asEvent() { return new JobTagCancelled(tag, Option.apply(reason), Option.empty()); }
 }

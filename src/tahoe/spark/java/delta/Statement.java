@@ -6,8 +6,9 @@ import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * A statement that only Python knows, as Spark runs any command. All that it is made of is here, so that one that is never run leaves
- * nothing behind; Spark resolves its values, which may be parameters and variables, as it does any expression.
+ * A runnable command for a statement that only Delta has. It holds the text and the values in it, as expressions that Spark resolves with
+ * the plan, so that Python keeps no state for a statement that never runs. Python: {@code statements.plan} creates it,
+ * {@code statements.perform} runs it.
  */
 public class Statement extends OurCommand {
   private final String text;
@@ -15,10 +16,10 @@ public class Statement extends OurCommand {
   private final Object condition;
 
   /**
-   * @param text the SQL, which Python reads again when it is run
-   * @param values the expressions that stand in it for values, in the order in which Python lists them
-   * @param condition on rows of the table, a Column; null where there is none
-   * @param columns of the result
+   * @param text the SQL, which Python parses again when the statement runs
+   * @param values the expressions for the values in the text, in the order of {@code tahoe.sql.statements.values_of}
+   * @param condition a Column, the condition on the table's rows; null if there is none
+   * @param columns the attributes of the result
    */
   public Statement(String name, String text, Seq values, Object condition, Seq columns) {
     super(name, columns);

@@ -29,8 +29,8 @@ import scala.runtime.AbstractFunction1;
 import scala.runtime.AbstractPartialFunction;
 
 /**
- * The last rule of the analysis of DELETE, UPDATE and MERGE: those on our tables become a {@link Command}. Later would be too late: by then
- * Spark knows that they answer nothing, and has optimised what Python will ask in its own way.
+ * Post-hoc analyzer rule: replaces a resolved DELETE, UPDATE or MERGE on a Delta table with a {@link Command}. The optimizer would be too
+ * late: by then the statement has no result columns, and its expressions are optimized. Python: {@code resolved_plans.instead_of}.
  */
 public class Statements extends Rule {
   private final SparkSession session;
@@ -42,14 +42,14 @@ public class Statements extends Rule {
     if (!isOfRows(plan) || !plan.resolved()) return tree;
     Object command = Ask.answer(Ask.python.command(session, plan.getClass().getSimpleName(), readable(plan)));
     if (command == null) return tree;
-    // Spark checks what it will run, and so not what it does not see any more; a plan that is checked counts as analysed
+    // Spark would check the command only. The check marks a plan as analyzed, so it gets a copy.
     session.sessionState().analyzer().checkAnalysis((LogicalPlan) ((LogicalPlan) plan.clone()).transformExpressions(new Settled()));
     return (LogicalPlan) command;
   }
 
   /**
-   * Assignments whose values are the same each time, for Spark's check: it allows no others in the statements that it runs itself. Each row
-   * gets its value once, so that ours may have them. Conditions are evaluated more than once, and stay as they are.
+   * Partial function over expressions: makes assigned values deterministic for Spark's check, which refuses other values. tahoe allows
+   * them, because it evaluates each value once per row. It evaluates conditions more than once, so these stay as they are for the check.
    */
   private static class Settled extends AbstractPartialFunction {
     public boolean isDefinedAt(Object node) { return node instanceof Assignment && !((Assignment) node).value().deterministic(); }
@@ -61,7 +61,7 @@ public class Statements extends Rule {
     }
   }
 
-  /** A function that is another one each time, with its arguments, is null of its type instead. */
+  /** Partial function over expressions: replaces a nondeterministic function of deterministic arguments with a null of its type. */
   private static class OfChance extends AbstractPartialFunction {
     public boolean isDefinedAt(Object node) {
       if (((Expression) node).deterministic()) return false;
@@ -76,8 +76,8 @@ public class Statements extends Rule {
   }
 
   /**
-   * The statement with the tables that it reads as they are read: where Spark has met a name as that of the target, it takes the target
-   * for whatever else has that name.
+   * The statement with its subqueries, and the source of a MERGE, reading tables as queries do. Once Spark has resolved a name as the
+   * target, it uses the target's {@link WriteTable} wherever the statement has that name again.
    */
   private LogicalPlan readable(LogicalPlan plan) {
     Read read = new Read(session);
@@ -87,6 +87,7 @@ public class Statements extends Rule {
     return (LogicalPlan) Cases.changed((Product) statement, Collections.singletonMap("sourceTable", source));
   }
 
+  /** Partial function over expressions: applies {@link Read} to subqueries. */
   private static class InSubqueries extends AbstractPartialFunction {
     private final Read read;
 
@@ -101,7 +102,7 @@ public class Statements extends Rule {
     }
   }
 
-  /** A table that could be written to as the rows that it has, under the same identities. */
+  /** Partial function over plans: replaces a relation over a {@link WriteTable} with a query of it, under the same expression ids. */
   private static class Read extends AbstractPartialFunction {
     private final SparkSession session;
 
@@ -130,6 +131,7 @@ public class Statements extends Rule {
     }
   }
 
+  /** Whether a plan is a DML statement that this rule replaces. */
   static boolean isOfRows(LogicalPlan plan) {
     return plan instanceof DeleteFromTable || plan instanceof UpdateTable || plan instanceof MergeIntoTable;
   }

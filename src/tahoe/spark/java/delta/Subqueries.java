@@ -12,21 +12,24 @@ import org.apache.spark.sql.types.BooleanType$;
 import scala.Function1;
 import scala.runtime.AbstractPartialFunction;
 
-/** The queries in a condition, of which Spark knows no text but that which the user wrote. */
+/**
+ * Partial function over expressions: replaces the subqueries in a condition with their text, for the operation parameters in the history.
+ * Spark cannot convert a subquery to SQL; only the text that the user wrote is known. {@code touched_rows.condition_text} calls it.
+ */
 public class Subqueries extends AbstractPartialFunction {
   private final ArrayList origins = new ArrayList();
   private final List texts;
 
   private Subqueries(List texts) { this.texts = texts; }
 
-  /** For each, the text of what Spark's parser read when it met it, which is more than the query; nothing where no text was read. */
+  /** For each subquery, the SQL text from which it was parsed, which may be longer than the subquery; empty if there is none. */
   public static List origins(Expression condition) {
     Subqueries found = new Subqueries(null);
     condition.transform(found);
     return found.origins;
   }
 
-  /** The condition as SQL, as {@link Literals#sql} has it, with these texts for its queries, in the order of {@link #origins}. */
+  /** The condition as SQL, as in {@link Literals#sql}, with these texts for its subqueries, in the order of {@link #origins}. */
   public static String sql(Expression condition, List texts) {
     return Literals.sql((Expression) condition.transform(new Subqueries(texts)));
   }

@@ -11,7 +11,10 @@ import scala.collection.Iterator;
 import scala.collection.immutable.Seq;
 import scala.runtime.AbstractFunction1;
 
-/** A function whose rows Python plans, such as table_changes: Spark calls it with its arguments resolved, and reads what it answers. */
+/**
+ * A function in Spark's registry of table functions, such as table_changes. Spark calls it with resolved arguments, and puts the returned
+ * plan in its place. It is Java because the registry holds Scala functions. Python: {@code table_functions.rows_of}.
+ */
 public class TableFunction extends AbstractFunction1 {
   private final String name;
 
@@ -22,7 +25,10 @@ public class TableFunction extends AbstractFunction1 {
     return rows.queryExecution().analyzed();
   }
 
-  /** Makes a running session know it, and those that are made from it. How a function is called in full differs between versions of Spark. */
+  /**
+   * Registers the function in the session and in sessions created from it. It is registered through the extensions, because the identifier
+   * in the registry differs between Spark versions.
+   */
   public void install(org.apache.spark.sql.classic.SparkSession session) {
     ExpressionInfo info = new ExpressionInfo(TableFunction.class.getName(), name);
     session.extensions().injectTableFunction(new Tuple3(new FunctionIdentifier(name, Option.empty()), info, this));

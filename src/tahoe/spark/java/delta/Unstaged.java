@@ -13,7 +13,10 @@ import org.apache.spark.sql.connector.write.LogicalWriteInfo;
 import org.apache.spark.sql.connector.write.WriteBuilder;
 import org.apache.spark.sql.types.StructType;
 
-/** Another source's table, which is there at once, as it is without our catalog: if the statement fails it is dropped. */
+/**
+ * The {@link StagedTable} of a source other than Delta, which {@link SessionCatalog} has already created: Spark requires one from a staging
+ * catalog. If the statement fails, the table is dropped. It calls no Python.
+ */
 public class Unstaged implements StagedTable, SupportsWrite {
   private final TableCatalog catalog;
   private final Identifier name;

@@ -21,7 +21,10 @@ import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.AbstractFunction1;
 import scala.runtime.AbstractPartialFunction;
 
-/** Session variables in the values that UPDATE and MERGE assign. Spark looks for them in conditions and queries only. */
+/**
+ * Analyzer rule: resolves session variables in the values that UPDATE and MERGE assign. Spark resolves them only in conditions and queries.
+ * It calls no Python.
+ */
 public class Variables extends Rule {
   private final SparkSession session;
 
@@ -35,6 +38,7 @@ public class Variables extends Rule {
     return ((LogicalPlan) tree).transformExpressions(new Assigned((LogicalPlan) tree));
   }
 
+  /** Partial function over expressions: resolves variables in the value of an assignment. */
   private class Assigned extends AbstractPartialFunction {
     private final Named named;
 
@@ -49,7 +53,7 @@ public class Variables extends Rule {
     }
   }
 
-  /** The variable for a name that no column of the statement has. */
+  /** Partial function over expressions: replaces a name that is no column of the statement with the variable of that name. */
   private class Named extends AbstractPartialFunction {
     private final LogicalPlan statement;
 
@@ -68,13 +72,13 @@ public class Variables extends Rule {
         for (Iterator it = statement.children().iterator(); it.hasNext(); )
           if (((LogicalPlan) it.next()).resolve(name.nameParts(), session.sessionState().conf().resolver()).isDefined()) return true;
         return false;
-      } catch (Exception ambiguous) {  // or a field that a struct does not have: Spark will say so, if no other table has the name
+      } catch (Exception ambiguous) {  // or a field that the struct lacks: Spark raises the error
         return true;
       }
     }
   }
 
-  /** What a name is in a query of its own: a variable, or null. */
+  /** The variable of a name, resolved in a query without tables; null if there is none. */
   private Expression variable(UnresolvedAttribute name) {
     Seq names = CollectionConverters.asScala(Collections.singletonList(name)).toSeq();
     LogicalPlan analysed = (LogicalPlan) session.sessionState().analyzer().execute(new Project(names, new OneRowRelation()));
@@ -83,7 +87,7 @@ public class Variables extends Rule {
     return found instanceof VariableReference ? (Expression) found : null;
   }
 
-  /** Spark calls it for each session that is made from an enabled one. */
+  /** Spark calls it for each session created from an enabled one. */
   public static class Builder extends AbstractFunction1 {
     public Object apply(Object session) { return new Variables((SparkSession) session); }
   }

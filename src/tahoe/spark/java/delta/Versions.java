@@ -7,8 +7,9 @@ import org.apache.spark.sql.catalyst.QueryPlanningTracker;
 import scala.Option;
 
 /**
- * Which version of each table the query in hand reads, so that it reads one however often it names the table. A query is known by its
- * tracker, which is there for its subqueries too; where an action has planned a query before under the same tracker, it starts anew.
+ * The version of each table that the query being planned in this thread reads, so that a query reads one version of a table wherever it
+ * names it. A query is identified by Spark's {@link QueryPlanningTracker}, which its subqueries share. If the tracker has recorded another
+ * optimization since, the query is being planned again, and its versions are forgotten.
  */
 public class Versions {
   private static final Map QUERIES = new WeakHashMap();
@@ -18,7 +19,7 @@ public class Versions {
 
   private Versions(Option planned) { this.planned = planned; }
 
-  /** The version that the query has met or that the reader is pinned to, or -1. */
+  /** The version that the reader is pinned to or the query already reads; -1 if there is none yet. */
   public static long seen(Files files) {
     if (files.pinned()) return files.version();
     Map versions = ofQuery();
@@ -26,6 +27,7 @@ public class Versions {
     return version == null ? -1 : ((Long) version).longValue();
   }
 
+  /** Records the version with which the query reads a table. */
   public static void see(Files files, long version) {
     Map versions = ofQuery();
     if (!files.pinned() && versions != null) versions.put(files.table(), Long.valueOf(version));

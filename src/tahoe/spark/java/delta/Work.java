@@ -4,7 +4,10 @@ import java.util.concurrent.Callable;
 import org.apache.spark.unsafe.Platform;
 import scala.runtime.AbstractFunction0;
 
-/** Work of Python's within an execution of Spark's, which ends as the work does. */
+/**
+ * A Python callback as the body of a SQL execution of Spark's, which takes a Scala function. It throws the error that the callback returns,
+ * so that the execution fails too. {@code jvm.file_writer} creates it.
+ */
 public class Work extends AbstractFunction0 {
   private final Callable work;
 

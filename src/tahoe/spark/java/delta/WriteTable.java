@@ -29,8 +29,8 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import scala.collection.Iterator;
 
 /**
- * A table as statements see it that write to it. Spark analyses them, and {@link Rewrite} takes them before they run: neither the scan nor
- * the write that are handed out here are ever executed.
+ * The catalog's {@link Table} for statements that write rows. Spark needs it to analyze them; {@link Rewrite} and {@link Statements}
+ * replace them before they run, so the scan and the write that this class returns are never executed. It calls no Python.
  */
 public class WriteTable implements Table, SupportsRead, SupportsWrite, SupportsMetadataColumns {
   private final Table read;
@@ -47,15 +47,16 @@ public class WriteTable implements Table, SupportsRead, SupportsWrite, SupportsM
     this.replaced = replaced;
   }
 
-  /** The table as one whose rows have the columns that it has, and no others. */
+  /** A copy without ACCEPT_ANY_SCHEMA, as the target of a MERGE; see {@link Merges}. */
   WriteTable strict() { return new WriteTable(read, url, true, null); }
   boolean isStrict() { return strict; }
 
-  /** The table as one of which an overwrite replaces some rows: Spark's InsertReplaceUsing or InsertReplaceOn. */
+  /** A copy that carries which rows an overwrite replaces, as Spark's InsertReplaceUsing or InsertReplaceOn; see {@link Inserts}. */
   WriteTable replacing(Object replaced) { return new WriteTable(read, url, false, replaced); }
   public Object replaced() { return replaced; }
 
   public String url() { return url; }
+  /** The table that queries read. */
   public Table read() { return read; }
   public String name() { return read.name(); }
   public StructType schema() { return read.schema(); }
@@ -63,9 +64,10 @@ public class WriteTable implements Table, SupportsRead, SupportsWrite, SupportsM
   public Transform[] partitioning() { return read.partitioning(); }
   public Map properties() { return read.properties(); }
 
-  /** Where rows are stored, as queries see it. */
+  /** {@code _metadata}, as in a query. */
   public MetadataColumn[] metadataColumns() { return new MetadataColumn[] {new Stored()}; }
 
+  /** {@code _metadata} with the fields that Spark has for Parquet files. */
   public static class Stored implements MetadataColumn {
     public String name() { return FileFormat$.MODULE$.METADATA_NAME(); }
 
@@ -79,7 +81,7 @@ public class WriteTable implements Table, SupportsRead, SupportsWrite, SupportsM
     }
   }
 
-  /** Any schema: columns are matched, cast and checked in Python, where the options are known that let a schema change. */
+  /** ACCEPT_ANY_SCHEMA, because Python matches, casts and checks columns: only it knows the options that let a schema evolve. */
   public Set capabilities() {
     Set all = new HashSet(Arrays.asList(new TableCapability[] {
         TableCapability.BATCH_READ, TableCapability.BATCH_WRITE, TableCapability.TRUNCATE, TableCapability.OVERWRITE_BY_FILTER,
