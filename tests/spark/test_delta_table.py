@@ -365,9 +365,7 @@ def test_create_if_not_exists_beside_another_session_that_adds_the_name(
 
 
 @pytest.mark.parametrize(("module", "function"), MOMENTS, ids=[name for _, name in MOMENTS])
-def test_create_beside_another_session(
-    spark: SparkSession, path: str, module: Any, function: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_create_beside_another_session(spark: SparkSession, path: str, module: Any, function: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for create in (
         lambda: spark.sql(f"CREATE TABLE delta.`{path}` (id INT) USING delta"),
         lambda: DeltaTable.create(spark).location(path).addColumn("id", "int").execute(),

@@ -114,7 +114,7 @@ def load_snapshot(log: Log, version: int | None = None, *, by_checksum: bool = T
 def _load(log: Log, segment: Segment) -> Snapshot:
     state, live = State(), LiveFiles(())
     if segment.checkpoint is not None:
-        actions, parts = read_checkpoint(log.env.store, segment.checkpoint)
+        actions, parts = read_checkpoint(log, segment.checkpoint)
         apply(state, actions, log.canonical)
         live = LiveFiles(parts)
         names = ", ".join(f.name for f in segment.checkpoint.files)
