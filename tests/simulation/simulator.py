@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 
 from tahoe.errors import (
     CommitOutcomeUnknownError,
+    CorruptCheckpointError,
     DeltaConcurrentModificationException,
     DeltaDataError,
     DeltaError,
@@ -432,7 +433,7 @@ def make_anew(actor: Actor) -> int | None:
 
 def save(actor: Actor) -> None:
     """Somebody who takes long for a checkpoint: meanwhile the table may be dropped and made anew."""
-    with suppress(MissingVersionError):
+    with suppress(MissingVersionError, CorruptCheckpointError):  # the version was cleaned up by another, with the checkpoint before it
         actor.table.create_checkpoint()
 
 
