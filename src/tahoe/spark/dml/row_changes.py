@@ -145,7 +145,7 @@ class RowChange:
         self.num_written = 0
         self._draft = replace(self.plan.draft(), reads=None, txn=self.options.txn)
         self._touched: list[Touched] = []
-        self._kept: list[DataFrame] = []
+        self._materialised: list[DataFrame] = []
         self._held = hold(self.snapshot)
 
     def __enter__(self) -> RowChange:
@@ -231,10 +231,10 @@ class RowChange:
 
     def touch(self, positions: Positions) -> list[Touched]:
         """Delete the rows at some positions. Returns their files."""
-        numbers = sorted(positions.rows)
+        numbers = sorted(positions.by_file)
         files = Scan(self.snapshot, None, pa.array(numbers, pa.uint64())).adds()
         found = [
-            self._touch(number, RowDeletion(file=file, rows=positions.rows[number])) for number, file in zip(numbers, files, strict=True)
+            self._touch(number, RowDeletion(file=file, rows=positions.by_file[number])) for number, file in zip(numbers, files, strict=True)
         ]
         self._touched += found
         self._draft.delete_rows(t.deletion for t in found)
@@ -304,32 +304,32 @@ class RowChange:
         """Translate Spark's failures while rows are computed into tahoe's errors."""
         return failures_told(self.plan, self.refusals)
 
-    def once(self, rows: DataFrame, *, now: bool = False) -> DataFrame:
+    def materialise(self, rows: DataFrame, *, now: bool = False) -> DataFrame:
         """Materialise rows for the duration of the command. If an executor that holds some of the rows is lost, the command fails, because
         computing them again might give different rows.
 
         Args:
             now: compute the rows immediately; otherwise on first use.
         """
-        kept = rows.localCheckpoint(eager=now)
-        self._kept.append(kept)
-        return kept
+        materialised = rows.localCheckpoint(eager=now)
+        self._materialised.append(materialised)
+        return materialised
 
     def _release_rows(self) -> None:
         release(self._held)
         with suppress(*JVM_ERRORS):
-            forget_rows(self.target.spark, self._kept)
-        self._kept.clear()
+            forget_rows(self.target.spark, self._materialised)
+        self._materialised.clear()
 
-    def write(self, rows: Completed) -> Written:
+    def write(self, completed: Completed) -> Written:
         """Write rows as new files of the table. Updated and copied rows have the row tracking columns; new rows may omit them."""
-        tracking, hidden, renamed = self.snapshot.row_tracking, list[Field](), rows.rows
+        tracking, hidden, renamed = self.snapshot.row_tracking, list[Field](), completed.frame
         if tracking is not None and KEPT_ROW_ID in renamed.columns:
             names = {KEPT_ROW_ID: tracking.row_id_column, KEPT_ROW_VERSION: tracking.row_commit_version_column}
             for column, stored in names.items():
                 renamed = renamed.drop(column) if stored is None else renamed.withColumnRenamed(column, stored)
                 hidden += [] if stored is None else [Field(name=stored, type=LONG)]
-        written = write_rows(self.plan, self.options, replace(rows, rows=renamed), self.refusals, hidden)
+        written = write_rows(self.plan, self.options, replace(completed, frame=renamed), self.refusals, hidden)
         self._draft.on_discard(written.discard)
         self._draft.metadata = with_minted(self._draft.metadata, written.files)
         self._draft.adds += [self.plan.add(file) for file in written.files]
@@ -351,7 +351,7 @@ class RowChange:
         """Write rows of the table unchanged. Returns how many rows were written."""
         names = [*without_void(self.schema).names, *self.kept_names]
         stored = self.as_they_are(rows.select(*[F.col(quoted(name)) for name in names]))
-        return self.write(Completed(rows=stored)).num_records
+        return self.write(Completed(frame=stored)).num_records
 
     def as_they_are(self, rows: DataFrame) -> DataFrame:
         """Rows of the table fitted to the schema after the command. Column rules and constraints are not applied to existing rows."""
