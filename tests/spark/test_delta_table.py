@@ -543,7 +543,7 @@ def test_columns_of_another_dataframe_do_not(spark, path):
         lambda t: t.clone("/nowhere", True),
         lambda t: t.cloneAtVersion(0, "/nowhere", isShallow=True, replace=True, properties={"a": "b"}),
         lambda t: t.cloneAtTimestamp("2026-01-01", "/nowhere"),
-        lambda t: DeltaTable.convertToDelta(t._spark, "parquet.`/nowhere`", "p int"),
+        lambda t: DeltaTable.convertToDelta(t._handle.spark, "parquet.`/nowhere`", "p int"),
     ],
 )
 def test_what_is_still_to_come_says_so(spark, path, call):

@@ -20,10 +20,10 @@ from pyroaring import BitMap64
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  the usual name in PySpark code
 
-from tahoe.errors import MetadataChangedException, SchemaMismatchError, UnsupportedOperationError
+from tahoe.errors import MetadataChangedException
 from tahoe.protocol.actions import Add, Cdc
 from tahoe.protocol.change_feed import CHANGE_TYPE
-from tahoe.protocol.column_values import ColumnValues, check_given
+from tahoe.protocol.column_values import ColumnValues
 from tahoe.protocol.conflict import Reads
 from tahoe.protocol.features import check_writable, setting
 from tahoe.protocol.names import quoted
@@ -31,15 +31,15 @@ from tahoe.protocol.partitions import encode_path
 from tahoe.protocol.properties import ENABLE_CHANGE_DATA_FEED, ENABLE_DELETION_VECTORS
 from tahoe.protocol.row_tracking import METADATA, ROW_COMMIT_VERSION, ROW_ID
 from tahoe.protocol.schema import LONG, Field, Struct
-from tahoe.spark.dml.set_clauses import unlike_fields
+from tahoe.spark.dml.row_checks import check_rows
 from tahoe.spark.jvm.gateway import JVM_ERRORS, Gateway, JavaObject, engine_of
-from tahoe.spark.jvm.plans import dataset, forget_rows, frame_of, top_kinds
+from tahoe.spark.jvm.plans import dataset, forget_rows, frame_of
 from tahoe.spark.jvm.table_cache import hold, recache, release
 from tahoe.spark.reading.positions import Positions, position, positioned_rows, with_flags
 from tahoe.spark.writing.column_rules import Completed
 from tahoe.spark.writing.data_writer import Written, failures_told, rows_for_files, write_changes, write_rows
 from tahoe.spark.writing.store_assignment import Refusals, fit, without_void
-from tahoe.spark.writing.write_inputs import table_schema, write_options
+from tahoe.spark.writing.write_inputs import write_options
 from tahoe.spark.writing.write_options import WriteOptions
 from tahoe.table.commit.draft import OperationInfo
 from tahoe.table.commit.row_deletions import RowDeletion, num_records
@@ -55,10 +55,6 @@ PLACE = "__tahoe_place"
 KEPT_ROW_ID = "__tahoe_row_id"
 KEPT_ROW_VERSION = "__tahoe_row_commit_version"
 IS_FOUND = "__tahoe_is_found"
-
-
-# Plan nodes whose output rows do not correspond one to one to their input rows.
-_OVER_ROWS = frozenset({"Aggregate", "Generate", "Window"})
 
 # The file number of a `Touched` file that is removed as a whole.
 _WHOLE = -1
@@ -251,43 +247,8 @@ class RowChange:
         self._draft.remove(files)
 
     def check(self, rows: DataFrame, *, are_new: bool = False) -> None:
-        """Refuse rows whose columns do not fit the table. No Spark job runs.
-
-        Raises:
-            SchemaMismatchError: a type does not fit.
-            IdentityValueGivenError: new rows supply values for an identity column that does not allow them.
-        """
-        given = {name.lower() for name in rows.columns}
-        self._check_one_by_one(rows)
-        if are_new:
-            check_given(self.values, given, table=self.snapshot.url)
-        wanted = Struct(tuple(field for field in without_void(self.plan.schema) if field.name.lower() in given))
-        self._check_fields(rows, wanted)
-        fit(rows, wanted, Refusals(self.snapshot.url, self.refusals.policy))
-
-    def _check_fields(self, rows: DataFrame, wanted: Struct) -> None:
-        """Refuse a struct whose fields differ from the table's. Missing fields would silently become null; they are allowed if the command
-        evolves the schema. Extra fields would be lost.
-        """
-        values = table_schema(rows, table=self.snapshot.url, like=wanted, policy=self.refusals.policy)
-        for field in wanted:
-            value = values.find(field.name)
-            unlike = None if value is None else next(unlike_fields(value.type, field.type, (field.name,), may_lack=self.evolves), None)
-            if value is not None and unlike is not None:
-                detail = f"column {field.name} is {field.type}, and the value for it is {value.type}: {unlike}"
-                remedy = "Give each field a value, or let a MERGE change the schema: withSchemaEvolution()."
-                raise SchemaMismatchError(table=self.snapshot.url, detail=detail, remedy=remedy)
-
-    def _check_one_by_one(self, rows: DataFrame) -> None:
-        """Refuse values that are not computed from a single row: they would change the number of rows."""
-        kinds = top_kinds(rows)
-        if len(kinds) == 1 or kinds[-1] in _OVER_ROWS:
-            raise UnsupportedOperationError(
-                operation="Assigning a value that is made of several rows, or is several",
-                table=self.snapshot.url,
-                detail="an aggregate, a window function or a generator stands in it",
-                remedy="Compute it first, and MERGE the result; or take it from a subquery: (SELECT max(x) FROM t).",
-            )
+        """Refuse rows whose columns do not fit the table; see `check_rows`."""
+        check_rows(self.plan, rows, self.refusals.policy, are_new=are_new, may_lack=self.evolves)
 
     def stored(self, rows: DataFrame, *, given: Mapping[str, Column | None] | None = None, beside: Sequence[str] = ()) -> Completed:
         """The rows as the table will store them. Each row is checked when it is written.
