@@ -492,6 +492,27 @@ def test_the_checkpoint_of_a_copied_table_is_read(tmp_path):
     assert ids(another(copied)) == [0, 1]
 
 
+def test_the_commit_of_a_checkpoint_is_recognised_by_the_listing():
+    """A request more for each table that is opened would be slow on object stores."""
+    table = make()
+    table.append(rows(1))
+    write_checkpoint(table.snapshot())
+    asked: list[str] = []
+
+    class Watched(MemoryStore):
+        def get(self, key: str) -> bytes:
+            asked.append(key)
+            return super().get(key)
+
+        def head(self, key: str) -> FileInfo | None:
+            asked.append(key)
+            return super().head(key)
+
+    store = Watched(table.url, clock_ms=table.env.clock_ms)
+    assert ids(Table(table.url, env=replace(table.env, store=store))) == [0, 1]
+    assert commit_key(1) not in asked
+
+
 def test_a_late_checkpoint_does_not_replace_that_of_the_new_table():
     table = make()
     table.append(rows(1))
