@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import inspect
 import pickle
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -364,17 +363,19 @@ def test_create_if_not_exists_beside_another_session_that_adds_the_name(
     assert spark.table(table_name).columns == ["id"]
 
 
+@pytest.mark.parametrize("how", ["CREATE TABLE {} (id INT) USING delta", BY_BUILDER])
 @pytest.mark.parametrize(("module", "function"), MOMENTS, ids=[name for _, name in MOMENTS])
-def test_create_beside_another_session(spark: SparkSession, path: str, module: Any, function: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for create in (
-        lambda: spark.sql(f"CREATE TABLE delta.`{path}` (id INT) USING delta"),
-        lambda: DeltaTable.create(spark).location(path).addColumn("id", "int").execute(),
-    ):
-        race(monkeypatch, module, function, lambda: spark.sql(f"CREATE TABLE delta.`{path}` (rival INT) USING delta"))
-        with pytest.raises(AnalysisException, match="already exists") as raised:
-            create()
-        assert raised.value.getSqlState() == "42P07"
-        shutil.rmtree(path)
+def test_create_beside_another_session(
+    spark: SparkSession, path: str, module: Any, function: str, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = f"delta.`{path}`"
+    race(monkeypatch, module, function, lambda: spark.sql(f"CREATE TABLE {table} (rival INT) USING delta"))
+    with pytest.raises(AnalysisException, match="already exists") as raised:
+        if how == BY_BUILDER:
+            DeltaTable.create(spark).tableName(table).addColumn("id", "int").execute()
+        else:
+            spark.sql(how.format(table))
+    assert raised.value.getSqlState() == "42P07"
 
 
 def test_a_name_for_a_table_that_is_there(spark: SparkSession, path: str, table_name: str) -> None:
