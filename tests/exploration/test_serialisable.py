@@ -134,14 +134,14 @@ def skipping_the_first(mine: Intent, winner: Winner, *rest: Any, **named: Any) -
 
 def only_the_newest(self: Transaction) -> Transaction:
     newest = max(f.version for f in self.log.list_files(self._next_version) if f.kind is Kind.COMMIT)
-    return self._go_behind(Winner(version=newest, actions=tuple(self.log.read_version(newest))))
+    return self._rebased_onto(Winner(version=newest, actions=tuple(self.log.read_version(newest))))
 
 
-go_behind = Transaction._go_behind
+rebased_onto = Transaction._rebased_onto
 
 
 def keeping_row_ids(self: Transaction, winner: Winner) -> Transaction:
-    return replace(go_behind(self, winner), row_id_high_water_mark=self.row_id_high_water_mark)
+    return replace(rebased_onto(self, winner), row_id_high_water_mark=self.row_id_high_water_mark)
 
 
 def old_stamps(self: Transaction) -> int:
@@ -178,7 +178,7 @@ def test_a_broken_rule_is_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> 
 STAMPED = {"delta.enableInCommitTimestamps": "true", "delta.rowTrackingSuspended": "false"}
 
 
-@pytest.mark.parametrize(("attribute", "mutant"), [("_timestamp_before", old_stamps), ("_go_behind", keeping_row_ids)])
+@pytest.mark.parametrize(("attribute", "mutant"), [("_timestamp_before", old_stamps), ("_rebased_onto", keeping_row_ids)])
 def test_a_rebase_that_keeps_its_old_stamps_is_caught(attribute: str, mutant: object, monkeypatch: pytest.MonkeyPatch) -> None:
     programs = [[INSERT], [INSERT], [INSERT]]
     assert not run(programs, properties=STAMPED, check=stamps_rise).violations

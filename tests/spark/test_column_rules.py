@@ -406,8 +406,8 @@ def test_rows_that_are_changed_keep_what_they_have(spark: SparkSession, path: st
     assert plan is not None
     done = rows_for_files(plan, found, Refusals(table.url), given=dict.fromkeys(["i", "d", "x"]), keep=["k"])
     assert done.minted == ()
-    assert done.rows.columns == ["i", "d", "g", "x", "k"]
-    assert [tuple(row) for row in done.rows.collect()] == [(40, None, 8, 7, "kept")]
+    assert done.frame.columns == ["i", "d", "g", "x", "k"]
+    assert [tuple(row) for row in done.frame.collect()] == [(40, None, 8, 7, "kept")]
 
 
 def test_rows_of_both_kinds_at_once(spark: SparkSession, path: str) -> None:
@@ -422,16 +422,16 @@ def test_rows_of_both_kinds_at_once(spark: SparkSession, path: str) -> None:
     old = ~F.col("new")
     done = rows_for_files(plan, found, Refusals(table.url), given={"i": old, "d": old, "g": old, "x": None, "y": old})
     assert done.minted == ("i",)
-    assert sorted(map(tuple, done.rows.collect())) == [(2, 5, 11, 10, None), (3, 5, 12, 11, None), (40, 1, 9, 8, 3)]
+    assert sorted(map(tuple, done.frame.collect())) == [(2, 5, 11, 10, None), (3, 5, 12, 11, None), (40, 1, 9, 8, 3)]
     has_number = F.col("i").isNotNull()  # which is so of all rows, once they are counted
     by_value = {"i": has_number, "d": has_number, "g": F.col("g") > 0, "x": None, "y": None}
     by_values = rows_for_files(plan, found, Refusals(table.url), given=by_value)
-    assert sorted(map(tuple, by_values.rows.collect())) == [(2, 5, 11, 10, None), (3, 5, 12, 11, 4), (40, 1, 9, 8, 3)]
+    assert sorted(map(tuple, by_values.frame.collect())) == [(2, 5, 11, 10, None), (3, 5, 12, 11, 4), (40, 1, 9, 8, 3)]
     wrong = found.withColumn("g", F.lit(1).cast("long"))
     refusals = Refusals(table.url)
     done = rows_for_files(plan, wrong, refusals, given={"i": old, "d": old, "g": old, "x": None, "y": old})
     with pytest.raises(Exception, match="generated column g") as raised:
-        done.rows.collect()
+        done.frame.collect()
     assert isinstance(refusals.recognise(str(raised.value)), GeneratedValueMismatchError)
 
 
@@ -439,7 +439,7 @@ def test_without_rules_nothing_is_done(spark: SparkSession, path: str) -> None:
     append(spark.range(1), path)
     values = plan_write(tahoe.Table(path), WriteRequest(mode="append", schema=tahoe.Table(path).schema)).column_values  # type: ignore[union-attr]
     frame = spark.range(1)
-    assert complete(frame, delta_schema(frame.schema, table="t"), values, {"id": None}, Refusals("t")).rows is frame
+    assert complete(frame, delta_schema(frame.schema, table="t"), values, {"id": None}, Refusals("t")).frame is frame
 
 
 # --- nulls inside, and other rules together

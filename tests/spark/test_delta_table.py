@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import inspect
 import pickle
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,9 @@ from tahoe.errors import (
     UnsupportedDataTypeError,
 )
 from tahoe.spark.api.table_builder import IdentityGenerator
+from tahoe.spark.ddl import creation
 from tahoe.spark.jvm.failures import for_user
+from tahoe.table.commit import transaction
 
 
 def write(spark: SparkSession, path: str, **options: Any) -> None:
@@ -308,6 +311,73 @@ def test_create_if_not_exists(spark: SparkSession, path: str, table_name: str) -
     assert len(DeltaTable.forName(spark, table_name).history().collect()) == 1
 
 
+def race(monkeypatch: pytest.MonkeyPatch, module: Any, name: str, rival: Callable[[], object]) -> None:
+    """Let another session do something before the first call of a function."""
+    original = getattr(module, name)
+
+    def first(*args: Any, **kwargs: Any) -> Any:
+        monkeypatch.setattr(module, name, original)
+        rival()
+        return original(*args, **kwargs)
+
+    monkeypatch.setattr(module, name, first)
+
+
+# From before the statement looks whether there is a table until it puts the first version.
+MOMENTS = [(creation, "check_expressions"), (creation, "create_table"), (transaction, "put_commit")]
+BY_BUILDER = "by the builder"
+CREATIONS = ["CREATE TABLE IF NOT EXISTS {} (id INT) USING delta", "CREATE TABLE IF NOT EXISTS {} LIKE {like}", BY_BUILDER]
+
+
+@pytest.mark.parametrize("named", [True, False], ids=["name", "path"])
+@pytest.mark.parametrize("how", CREATIONS)
+@pytest.mark.parametrize(("module", "function"), MOMENTS, ids=[name for _, name in MOMENTS])
+def test_create_if_not_exists_beside_another_session(
+    spark: SparkSession,
+    path: str,
+    table_name: str,
+    tmp_path: Path,
+    module: Any,
+    function: str,
+    how: str,
+    named: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The table that was created first stays, whatever its columns."""
+    table = table_name if named else f"delta.`{path}`"
+    like = f"delta.`{tmp_path / 'like'}`"
+    spark.sql(f"CREATE TABLE {like} (id INT) USING delta")
+    race(monkeypatch, module, function, lambda: spark.sql(f"CREATE TABLE {table} (rival INT) USING delta"))
+    if how == BY_BUILDER:
+        DeltaTable.createIfNotExists(spark).tableName(table).addColumn("id", "int").execute()
+    else:
+        spark.sql(how.format(table, like=like))
+    assert spark.table(table).columns == ["rival"]
+
+
+def test_create_if_not_exists_beside_another_session_that_adds_the_name(
+    spark: SparkSession, table_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    race(monkeypatch, creation, "new_entry", lambda: spark.sql(f"CREATE TABLE {table_name} USING delta"))
+    spark.sql(f"CREATE TABLE IF NOT EXISTS {table_name} (id INT) USING delta")
+    assert spark.table(table_name).columns == ["id"]
+
+
+@pytest.mark.parametrize("how", ["CREATE TABLE {} (id INT) USING delta", BY_BUILDER])
+@pytest.mark.parametrize(("module", "function"), MOMENTS, ids=[name for _, name in MOMENTS])
+def test_create_beside_another_session(
+    spark: SparkSession, path: str, module: Any, function: str, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = f"delta.`{path}`"
+    race(monkeypatch, module, function, lambda: spark.sql(f"CREATE TABLE {table} (rival INT) USING delta"))
+    with pytest.raises(AnalysisException, match="already exists") as raised:
+        if how == BY_BUILDER:
+            DeltaTable.create(spark).tableName(table).addColumn("id", "int").execute()
+        else:
+            spark.sql(how.format(table))
+    assert raised.value.getSqlState() == "42P07"
+
+
 def test_a_name_for_a_table_that_is_there(spark: SparkSession, path: str, table_name: str) -> None:
     write(spark, path)
     DeltaTable.createIfNotExists(spark).tableName(table_name).location(path).addColumn("id", "long").execute()
@@ -474,7 +544,7 @@ def test_columns_of_another_dataframe_do_not(spark, path):
         lambda t: t.clone("/nowhere", True),
         lambda t: t.cloneAtVersion(0, "/nowhere", isShallow=True, replace=True, properties={"a": "b"}),
         lambda t: t.cloneAtTimestamp("2026-01-01", "/nowhere"),
-        lambda t: DeltaTable.convertToDelta(t._spark, "parquet.`/nowhere`", "p int"),
+        lambda t: DeltaTable.convertToDelta(t._handle.spark, "parquet.`/nowhere`", "p int"),
     ],
 )
 def test_what_is_still_to_come_says_so(spark, path, call):

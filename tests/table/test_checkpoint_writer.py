@@ -42,8 +42,9 @@ def facts(snapshot: Snapshot) -> tuple[object, ...]:
     return snapshot.protocol, snapshot.metadata, dict(snapshot.txns), dict(snapshot.domains), files
 
 
-def without_commits(log: Log, up_to: int) -> None:
-    for version in range(up_to + 1):
+def without_commits(log: Log, before: int) -> None:
+    """What metadata cleanup does: the commit of the checkpoint stays."""
+    for version in range(before):
         log.env.store.delete(log_files.commit_key(version))
 
 
@@ -240,7 +241,7 @@ def test_a_schema_of_the_checkpoint_is_the_protocols(log: Log) -> None:
     schema = pq.read_schema(log.env.store.open(key))
     assert schema.names == ["protocol", "metaData", "txn", "domainMetadata", "remove", "add"]
     assert not {"stats", "tags"} & {field.name for field in schema.field("remove").type}
-    actions, parts = read_checkpoint(log.env.store, log.segment().checkpoint)
+    actions, parts = read_checkpoint(log, log.segment().checkpoint)
     assert {type(a).__name__ for a in actions} == {"Protocol", "Metadata", "Txn", "DomainMetadata"}
     assert sum(part.num_rows for part in parts) == 3
     assert all(row["dataChange"] is False for row in written_adds(log))

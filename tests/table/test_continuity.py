@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -18,6 +18,7 @@ import pytest
 from tahoe.errors import (
     CommitOutcomeUnknownError,
     ConcurrentWriteException,
+    CorruptCheckpointError,
     DeltaConcurrentModificationException,
     MetadataChangedException,
     MissingVersionError,
@@ -26,13 +27,15 @@ from tahoe.errors import (
 )
 from tahoe.protocol.actions import CommitInfo, encode_commit
 from tahoe.protocol.log_files import classic_checkpoint_name, commit_key
-from tahoe.storage.env import Env
+from tahoe.storage.env import Env, FileInfo
 from tahoe.storage.local import LocalStore
 from tahoe.storage.locations import local_path
 from tahoe.storage.memory import Effect, Fault, FaultPlan, MemoryStore, Operation
 from tahoe.table.arrow.types import delta_schema
+from tahoe.table.commit import checkpoint_writer
 from tahoe.table.commit.checkpoint_writer import write_checkpoint
 from tahoe.table.commit.post_commit_hooks import clean_log
+from tahoe.table.log.commit_fingerprint import TAG, parse_fingerprint
 from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.table import Table
 from tahoe.table.writing.arrow_writer import commit_files, write_files
@@ -319,10 +322,17 @@ class Late(MemoryStore):
     others: Callable[[], object] | None = None
 
     def put(self, key: str, data: bytes | BinaryIO) -> None:
+        self._let_others(key)
+        super().put(key, data)
+
+    def put_if_absent(self, key: str, data: bytes) -> bool:
+        self._let_others(key)
+        return super().put_if_absent(key, data)
+
+    def _let_others(self, key: str) -> None:
         if "checkpoint" in key and self.others is not None:
             others, self.others = self.others, None
             others()
-        super().put(key, data)
 
 
 @pytest.mark.parametrize("is_made_anew", [False, True])
@@ -369,8 +379,8 @@ def test_a_late_checkpoint_whose_answer_is_lost_is_taken_away_too():
     snapshot = table.snapshot()
 
     class Silent(Late):
-        def put(self, key: str, data: bytes | BinaryIO) -> None:
-            super().put(key, data)
+        def put_if_absent(self, key: str, data: bytes) -> bool:
+            super().put_if_absent(key, data)
             raise StorageUnavailableError(table=self.url, operation=f"put {key}", detail="no answer")
 
     store = Silent(table.url, clock_ms=table.env.clock_ms)
@@ -378,6 +388,140 @@ def test_a_late_checkpoint_whose_answer_is_lost_is_taken_away_too():
     with pytest.raises(StorageUnavailableError):
         write_checkpoint(replace(snapshot, log=replace(snapshot.log, env=replace(table.env, store=store))))
     assert not table.exists()
+
+
+class Dead(BaseException):
+    """The process is gone."""
+
+
+class Dying(Late):
+    """A process that dies right after it has put a checkpoint."""
+
+    is_dead = False
+
+    def put(self, key: str, data: bytes | BinaryIO) -> None:
+        super().put(key, data)
+        self.is_dead = "checkpoint" in key
+
+    def put_if_absent(self, key: str, data: bytes) -> bool:
+        done = super().put_if_absent(key, data)
+        self.is_dead = "checkpoint" in key
+        return done
+
+    def head(self, key: str) -> FileInfo | None:
+        if self.is_dead:
+            raise Dead
+        return super().head(key)
+
+
+def die_with_a_checkpoint(table: Table, others: Callable[[], object], **how: Any) -> None:
+    """Others do something between the last look of a writer and its put of a checkpoint, and the writer dies after the put."""
+    snapshot = table.snapshot()
+    store = Dying(table.url, clock_ms=table.env.clock_ms)
+    store.others = others
+    with pytest.raises(Dead):
+        write_checkpoint(replace(snapshot, log=replace(snapshot.log, env=replace(table.env, store=store))), **how)
+
+
+def make_anew(table: Table, versions: int, **properties: str) -> None:
+    """In the table's place is one with other columns, without checkpoints of its own."""
+    drop(table)
+    for number in range(versions):
+        another(table).append(pa.table({"name": [f"row {number}"]}), properties={"delta.checkpointInterval": "100", **properties})
+
+
+KINDS: list[dict[str, Any]] = [{}, {"delta.checkpointPolicy": "v2"}, {"delta.checkpointPolicy": "v2", "top_level": "parquet"}]
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=["classic", "V2", "V2 in Parquet"])
+@pytest.mark.parametrize("versions", [1, 3, 4])
+@pytest.mark.parametrize("is_large", [False, True])
+def test_the_checkpoint_of_a_table_that_was_dropped_is_not_read_if_its_writer_died(kind, versions, is_large, monkeypatch):
+    """The new table is shorter than the old one, as long, and longer."""
+    monkeypatch.setattr(checkpoint_writer, "_BUFFERED_BYTES_MAX", 0 if is_large else 1 << 20)
+    how = {name: value for name, value in kind.items() if name == "top_level"}
+    table = make(**{name: value for name, value in kind.items() if name not in how})
+    table.append(rows(1))
+    table.append(rows(2))
+    die_with_a_checkpoint(table, lambda: make_anew(table, versions), **how)
+    assert [file.version for file in table.log.list_files() if file.is_checkpoint] == [2]
+    assert another(table).to_arrow().column("name").to_pylist()[::-1] == [f"row {number}" for number in range(versions)]
+    for number in range(versions, 4):
+        another(table).append(pa.table({"name": [f"row {number}"]}))
+    assert len(another(table).to_arrow()) == 4
+    write_checkpoint(another(table).snapshot(2))  # of the same name, if it is a classic one
+    for version in (0, 1):
+        table.env.store.delete(commit_key(version))
+    assert len(another(table).to_arrow()) == 4
+
+
+def test_the_checkpoint_of_a_table_that_was_dropped_is_refused_if_it_is_alone():
+    table = make()
+    die_with_a_checkpoint(table, lambda: drop(table))
+    with pytest.raises(CorruptCheckpointError, match="which was dropped"):
+        another(table).append(rows(1))
+
+
+def test_the_checkpoint_of_a_table_that_was_dropped_is_not_read_in_a_copy_of_the_new_table(tmp_path):
+    """Copies have other times and tags, so the commit is compared by its content: here it even has the same size."""
+    table = make()
+    table.append(rows(1), user_metadata="long" * 100)
+    die_with_a_checkpoint(table, lambda: make_anew(table, 2))
+    new = on_disk(tmp_path)
+    for key, data in content(table).items():
+        new.env.store.put(key, data)
+    key, stray = commit_key(1), f"_delta_log/{classic_checkpoint_name(1)}"
+    found = parse_fingerprint(pq.ParquetFile(io.BytesIO(table.env.store.get(stray))).metadata.metadata[TAG.encode()])
+    assert found is not None
+    data = table.env.store.get(key)
+    new.env.store.put(key, data.ljust(found.size_bytes, b"\n"))
+    assert (info := new.env.store.head(key)) is not None
+    assert info.size_bytes == found.size_bytes
+    assert another(new).to_arrow().column_names == ["name"]
+
+
+def test_the_checkpoint_of_a_copied_table_is_read(tmp_path):
+    table = make()
+    table.append(rows(1))
+    write_checkpoint(table.snapshot())
+    copied = on_disk(tmp_path)
+    drop(copied)
+    for key, data in content(table).items():
+        copied.env.store.put(key, data)
+    copied.env.store.delete(commit_key(0))
+    assert ids(another(copied)) == [0, 1]
+
+
+def test_the_commit_of_a_checkpoint_is_recognised_by_the_listing():
+    """A request more for each table that is opened would be slow on object stores."""
+    table = make()
+    table.append(rows(1))
+    write_checkpoint(table.snapshot())
+    asked: list[str] = []
+
+    class Watched(MemoryStore):
+        def get(self, key: str) -> bytes:
+            asked.append(key)
+            return super().get(key)
+
+        def head(self, key: str) -> FileInfo | None:
+            asked.append(key)
+            return super().head(key)
+
+    store = Watched(table.url, clock_ms=table.env.clock_ms)
+    assert ids(Table(table.url, env=replace(table.env, store=store))) == [0, 1]
+    assert commit_key(1) not in asked
+
+
+def test_a_late_checkpoint_does_not_replace_that_of_the_new_table():
+    table = make()
+    table.append(rows(1))
+    snapshot, store = table.snapshot(), Late(table.url, clock_ms=table.env.clock_ms)
+    store.others = lambda: (make_anew(table, 2), write_checkpoint(another(table).snapshot()))
+    with pytest.raises(MissingVersionError, match="no longer exists"):
+        write_checkpoint(replace(snapshot, log=replace(snapshot.log, env=replace(table.env, store=store))))
+    table.env.store.delete(commit_key(0))
+    assert another(table).to_arrow().column("name").to_pylist() == ["row 1", "row 0"]
 
 
 @pytest.mark.parametrize("writer", WRITERS)

@@ -234,7 +234,7 @@ def test_a_write_that_another_recorded_meanwhile_is_not_made_twice(theirs, error
     log = make_log([[add("a")]])
     base = load_snapshot(log)
     actions = [Txn(app_id="app", version=5), add("mine")]
-    mine = Transaction(log=log, base=base, actions=actions, operation="WRITE", intent=Intent(app_ids={"app"}), once="app")
+    mine = Transaction(log=log, base=base, actions=actions, operation="WRITE", intent=Intent(app_ids={"app"}), txn_app_id="app")
     put_commit(log.env, 1, [Txn(app_id="app", version=theirs), add("theirs")])
     with pytest.raises(error) as caught:
         mine.commit()

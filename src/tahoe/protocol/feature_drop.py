@@ -77,7 +77,7 @@ def uses_of(feature: Feature, schema: Struct, configuration: Configuration) -> l
     return columns + [key for key, value in configuration.items() if feature.active(Struct(()), {key: value})]
 
 
-def without_feature(protocol: Protocol, feature: Feature) -> Protocol:
+def protocol_without(protocol: Protocol, feature: Feature) -> Protocol:
     """The lowest protocol that supports the other features of this one, without feature lists if versions alone imply them."""
     rest = supported_features(protocol) - {feature.name, *feature.preview_names}
     by_versions = (Protocol(reader_version=r, writer_version=w) for w in range(1, WRITER_VERSION_FEATURES) for r in (1, 2))

@@ -33,7 +33,7 @@ class _Number(str):
 def parse_last_checkpoint(data: bytes) -> LastCheckpoint | None:
     """The hint; None if the JSON is invalid, has no version, or does not match its checksum."""
     try:
-        value = _load(data)
+        value = _parse_numbers_exactly(data)
         if "checksum" in value and value["checksum"] != checksum(value):
             return None
         return LastCheckpoint(
@@ -57,14 +57,14 @@ def encode_last_checkpoint(hint: LastCheckpoint) -> bytes:
         "numOfAddFiles": hint.num_of_add_files,
     }
     present = {name: value for name, value in fields.items() if value is not None}
-    return json.dumps({**present, "checksum": checksum(_load(json.dumps(present)))}, separators=(",", ":")).encode()
+    return json.dumps({**present, "checksum": checksum(_parse_numbers_exactly(json.dumps(present)))}, separators=(",", ":")).encode()
 
 
 def _integer(value: Any) -> int | None:
     return None if value is None else int(value)
 
 
-def _load(text: str | bytes) -> Any:
+def _parse_numbers_exactly(text: str | bytes) -> Any:
     return load_json(text, parse_int=_Number, parse_float=_Number, object_pairs_hook=_unique)
 
 
@@ -82,7 +82,7 @@ def checksum(value: Mapping[str, Any]) -> str:
 
 def canonical_form(value: Mapping[str, Any] | str) -> str:
     """The canonical text of a JSON object, given as text or as `json` loads it."""
-    loaded = _load(value) if isinstance(value, str) else value
+    loaded = _parse_numbers_exactly(value) if isinstance(value, str) else value
     leaves = [leaf for key, item in loaded.items() if key != "checksum" for leaf in _leaves(item, _quoted(key))]
     return ",".join(f"{path}={text}" for path, text in sorted(leaves, key=lambda leaf: leaf[0].encode()))
 

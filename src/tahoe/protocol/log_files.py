@@ -125,10 +125,15 @@ def uuid_checkpoint_name(version: int, uuid: str, encoding: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
-    """A complete checkpoint: a single file, or all parts of a multi-part checkpoint in order."""
+    """A complete checkpoint: a single file, or all parts of a multi-part checkpoint in order.
+
+    Attributes:
+        commit: the commit of its version, if the listing has it.
+    """
 
     version: int
     files: tuple[LogFile, ...]
+    commit: LogFile | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,7 +153,9 @@ def complete_checkpoints(files: Iterable[LogFile]) -> list[Checkpoint]:
     Protocol: "readers must ignore multi-part checkpoints with missing parts".
     """
     groups: dict[tuple[int, Kind, str | int], list[LogFile]] = defaultdict(list)
-    for file in files:
+    listed = list(files)
+    commits = {file.version: file for file in listed if file.kind is Kind.COMMIT}
+    for file in listed:
         if file.is_checkpoint:
             identity = file.parts if file.kind is Kind.MULTI_PART_CHECKPOINT else file.name
             groups[(file.version, file.kind, identity)].append(file)
@@ -158,7 +165,7 @@ def complete_checkpoints(files: Iterable[LogFile]) -> list[Checkpoint]:
         # The number of parts in a name is untrusted: do not allocate anything of that size.
         if len(members) == members[0].parts and all(f.part == number for number, f in enumerate(members, start=1)):
             rank = (-version, _PREFERENCE.index(kind), str(identity))
-            complete.append((rank, Checkpoint(version=version, files=tuple(members))))
+            complete.append((rank, Checkpoint(version=version, files=tuple(members), commit=commits.get(version))))
     return [checkpoint for _, checkpoint in sorted(complete, key=lambda pair: pair[0])]
 
 

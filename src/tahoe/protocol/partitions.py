@@ -191,7 +191,7 @@ def parse_date(text: str) -> date | int:
     if found is None:
         # Spark casts the text of a timestamp to its date.
         found = _TIMESTAMP.fullmatch(text.strip()) or _refuse(text)
-    return from_days(_days(int(found[1]), int(found[2]), int(found[3])))
+    return from_days(_days_since_epoch(int(found[1]), int(found[2]), int(found[3])))
 
 
 def parse_timestamp(text: str, zone: tzinfo) -> datetime | int:
@@ -221,10 +221,10 @@ def _local_micros(text: str) -> tuple[int, str | None]:
     if hour > 23 or minute > 59 or second > 59:
         raise ValueError(text)
     micros = int((found[7] or "")[:6].ljust(6, "0"))
-    return ((_days(year, month, day) * 24 + hour) * 60 + minute) * 60_000_000 + second * 1_000_000 + micros, found[8]
+    return ((_days_since_epoch(year, month, day) * 24 + hour) * 60 + minute) * 60_000_000 + second * 1_000_000 + micros, found[8]
 
 
-def _days(year: int, month: int, day: int) -> int:
+def _days_since_epoch(year: int, month: int, day: int) -> int:
     """Days since 1970-01-01 in the proleptic Gregorian calendar, for any year."""
     if 1 <= year <= 9999:
         return date(year, month, day).toordinal() - _EPOCH_DAY
@@ -244,7 +244,7 @@ def _offset_micros(naive_micros: int, zone: tzinfo) -> int:
 def _calendar_twin(micros: int) -> datetime:
     """The same month, day, weekday and time in a year that Python's calendar includes."""
     cycle = _CYCLE_DAYS * _DAY_MICROS
-    base = _days(_LATE_CYCLE if micros > 0 else _EARLY_CYCLE, 1, 1) * _DAY_MICROS
+    base = _days_since_epoch(_LATE_CYCLE if micros > 0 else _EARLY_CYCLE, 1, 1) * _DAY_MICROS
     return _EPOCH + timedelta(microseconds=base + (micros - base) % cycle)
 
 

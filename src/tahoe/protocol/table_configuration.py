@@ -22,7 +22,7 @@ from tahoe.protocol.column_mapping import MAX_COLUMN_ID, MODE, Mode, assign_mapp
 from tahoe.protocol.column_values import identity_columns, makes_values, with_high_water_marks
 from tahoe.protocol.constraints import PREFIX as CONSTRAINT
 from tahoe.protocol.evolution import Widens, widening_of
-from tahoe.protocol.feature_drop import uses_of, without_feature
+from tahoe.protocol.feature_drop import protocol_without, uses_of
 from tahoe.protocol.feature_upgrade import split_features, upgrade, upgrade_for
 from tahoe.protocol.features import Feature
 from tahoe.protocol.properties import PROTECTED_CHECKPOINTS_BEFORE, find_property, normalise
@@ -197,7 +197,7 @@ class TableConfiguration:
         if used:
             remedy = "Drop these columns, constraints or properties first: dropping a feature never changes data."
             raise FeatureInUseError(feature=feature.name, table=self.table, detail=f"it is used by {', '.join(used)}", remedy=remedy)
-        protocol = without_feature(self.protocol, feature)
+        protocol = protocol_without(self.protocol, feature)
         if protected_before is not None:
             protocol = upgrade(protocol, ["checkpointProtection"])
             configuration[PROTECTED_CHECKPOINTS_BEFORE.name] = str(protected_before)

@@ -1,38 +1,74 @@
-"""Background work: one thread per process. The program ends only after all of it is done."""
+"""Background work: one job at a time, in the order of submission. The program ends only after all of it is done."""
 
 from __future__ import annotations
 
 import os
 import threading
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
-_lock = threading.Lock()
-_worker: ThreadPoolExecutor | None = None
+
+class _Queue:
+    """Jobs that wait, and the thread that runs them."""
+
+    def __init__(self) -> None:
+        self._jobs: deque[Callable[[], None]] = deque()
+        self._running = threading.Lock()
+        self._runner: int | None = None
+        self._starting = threading.Lock()
+        self._worker: ThreadPoolExecutor | None = None
+
+    def add(self, job: Callable[[], None]) -> None:
+        self._jobs.append(job)
+        try:
+            self._executor().submit(self._run_all)
+        except RuntimeError as error:
+            if "shutdown" in str(error):  # the interpreter is shutting down
+                self._run_all()
+            # else no thread can be started now: the job runs with the next submission
+
+    def finish(self) -> None:
+        """Wait until all jobs added so far are done."""
+        self._executor().submit(self._run_all).result()
+
+    def finish_at_end(self) -> None:
+        if self._worker is not None:
+            self.finish()
+
+    def _run_all(self) -> None:
+        """Run the waiting jobs, after the one that another thread is running."""
+        if self._runner == threading.get_ident():
+            return  # called by a job: the loop below runs what it has added
+        with self._running:
+            self._runner = threading.get_ident()
+            try:
+                while self._jobs:
+                    with suppress(Exception):
+                        self._jobs.popleft()()
+            finally:
+                self._runner = None
+
+    def _executor(self) -> ThreadPoolExecutor:
+        with self._starting:
+            if self._worker is None:
+                self._worker = ThreadPoolExecutor(1, thread_name_prefix="tahoe-background")
+                _finish_before_the_end()
+            return self._worker
+
+
+_queue = _Queue()
 
 
 def in_background(work: Callable[[], None]) -> None:
-    """Run work in the background, after earlier work. At interpreter shutdown it runs in the calling thread instead."""
-    try:
-        _executor().submit(work)
-    except RuntimeError as error:
-        if "shutdown" in str(error):  # the interpreter is shutting down
-            work()
-        # else no thread can be started now: the queued work runs with the next submission
+    """Run work in the background, after earlier work. At interpreter shutdown the calling thread runs it, also after earlier work."""
+    _queue.add(work)
 
 
 def finish_background() -> None:
     """Wait until all work submitted so far is done."""
-    _executor().submit(lambda: None).result()
-
-
-def _executor() -> ThreadPoolExecutor:
-    global _worker
-    with _lock:
-        if _worker is None:
-            _worker = ThreadPoolExecutor(1, thread_name_prefix="tahoe-background")
-            _finish_before_the_end()
-        return _worker
+    _queue.finish()
 
 
 def _finish_before_the_end() -> None:
@@ -45,14 +81,13 @@ def _finish_before_the_end() -> None:
 
 
 def _finish_at_end() -> None:
-    if _worker is not None:
-        finish_background()
+    _queue.finish_at_end()
 
 
 def _forget() -> None:
     """A forked process has none of its parent's threads, so it must not wait for their locks."""
-    global _lock, _worker
-    _lock, _worker = threading.Lock(), None
+    global _queue
+    _queue = _Queue()
 
 
 os.register_at_fork(after_in_child=_forget)

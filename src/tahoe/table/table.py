@@ -14,7 +14,7 @@ from tahoe.table.arguments import FLAG, LONG, NAMES, ROWS, TEXT, TEXTS, TXN, Arr
 from tahoe.table.commit.checkpoint_writer import write_checkpoint
 from tahoe.table.commit.post_commit_hooks import clean_log, compact_log
 from tahoe.table.reading.table_reader import TableReader
-from tahoe.table.writing.arrow_writer import given_schema, write_arrow
+from tahoe.table.writing.arrow_writer import schema_of_rows, write_arrow
 from tahoe.table.writing.feature_drop import drop_feature
 from tahoe.table.writing.transaction_builder import TransactionBuilder
 from tahoe.table.writing.write_request import WriteRequest
@@ -81,7 +81,7 @@ class Table(TableReader):
         rows: pa.Table = data  # `takes` has converted it
         request = WriteRequest(
             mode="append",
-            schema=given_schema(rows, table=self.url),
+            schema=schema_of_rows(rows, table=self.url),
             partition_by=None if partition_by is None else tuple(partition_by),
             properties=properties or {},
             merge_schema=merge_schema,

@@ -10,8 +10,8 @@ Arguments, argument checks and result columns are the reference's. This module o
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Mapping
+import dataclasses
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -23,24 +23,19 @@ from tahoe.errors import DeltaError, InvalidOptionError, OperationNotYetSupporte
 from tahoe.spark.api.history_detail import DETAIL, HISTORY, described, detail_row, history_row
 from tahoe.spark.api.merge_builder import DeltaMergeBuilder, assignments_of, condition_of, own_columns, raising_for_user, run_for_user
 from tahoe.spark.api.table_builder import TableBuilder, column_names
-from tahoe.spark.ddl.catalog import location_of, path_in, qualified_name
-from tahoe.spark.ddl.creation import named_or_path
+from tahoe.spark.api.table_handle import TableHandle
+from tahoe.spark.ddl.catalog import location_of, path_in
 from tahoe.spark.dml.delete_update import Delete, Update, delete, update
 from tahoe.spark.dml.feature_drop import drop_feature
 from tahoe.spark.dml.identity import sync_identity
 from tahoe.spark.dml.merge_command import Merge
-from tahoe.spark.dml.reorg import Purge, Purged
-from tahoe.spark.dml.reorg import purge as purge_files
-from tahoe.spark.dml.reorg_metrics import LAYOUT, purged_row
-from tahoe.spark.dml.resolved_plans import COUNT, answered
-from tahoe.spark.dml.row_changes import Target
+from tahoe.spark.dml.resolved_plans import answered
 from tahoe.spark.jvm.cancellation import cancellable
 from tahoe.spark.jvm.failures import for_user
-from tahoe.spark.jvm.gateway import Gateway, engine_of
+from tahoe.spark.jvm.gateway import Gateway
 from tahoe.spark.jvm.table_cache import open_table
 from tahoe.table.arguments import LOCATION, SHARE, TEXT, TEXTS, Rule, Unfit
 from tahoe.table.table import Table
-from tahoe.table.writing.transaction_builder import TransactionBuilder
 
 
 def _session_only(value: Any) -> Any:
@@ -51,8 +46,8 @@ def _session_only(value: Any) -> Any:
 
 SESSION = Rule(expected="a Spark session", clean=_session_only, remedy="Give the session that tahoe.enable was given.")
 
-# Conditions may use the columns of this many of the newest DataFrames that `toDF` returned.
-_FRAMES_MAX = 100
+# The columns of what `reorg` returns.
+_PURGED = ("numFilesRemoved", "numFilesAdded", "numBytesRemoved", "numBytesAdded")
 
 
 class DeltaTable:
@@ -62,12 +57,7 @@ class DeltaTable:
     """
 
     def __init__(self, spark: SparkSession, table: Table, *, name: str | None = None, alias: str | None = None) -> None:
-        self._spark = spark
-        self._table = table
-        self._name = name
-        self._alias = alias
-        # The newest DataFrames that `toDF` returned. Conditions may use their columns.
-        self._frames: deque[DataFrame] = deque(maxlen=_FRAMES_MAX)
+        self._handle = TableHandle(spark=spark, table=table, name=name, alias=alias)
 
     @classmethod
     def forPath(cls, sparkSession: SparkSession, path: str, hadoopConf: Mapping[str, str] = MappingProxyType({})) -> DeltaTable:
@@ -81,12 +71,8 @@ class DeltaTable:
             InvalidOptionError: `hadoopConf` has another setting.
         """
         _check_session(sparkSession)
-        settings = _taken(TEXTS, hadoopConf, "hadoopConf", str(path))
         place = _taken(LOCATION, path, "path")
-        for name, value in settings.items():
-            if not name.startswith(("fs.", "dfs.")):
-                raise for_user(InvalidOptionError(option=name, value=value, table=place, detail="only fs.* and dfs.* can be given here"))
-        return cls(sparkSession, _existing(open_table(sparkSession, place, settings)))
+        return cls(sparkSession, _existing(open_table(sparkSession, place, _storage_settings(hadoopConf, place))))
 
     @classmethod
     def forName(cls, sparkSession: SparkSession, tableOrViewName: str) -> DeltaTable:
@@ -142,16 +128,16 @@ class DeltaTable:
 
         Conditions and values may use its columns: `table.delete(table.toDF().id == 3)`.
         """
-        reader = self._spark.read.format("delta")
-        frame = reader.load(self._table.url) if self._name is None else self._spark.table(self._name)
-        self._frames.append(frame)
-        return frame if self._alias is None else frame.alias(self._alias)
+        handle = self._handle
+        frame = handle.spark.read.format("delta").load(handle.table.url) if handle.name is None else handle.spark.table(handle.name)
+        handle.frames.append(frame)
+        return frame if handle.alias is None else frame.alias(handle.alias)
 
     def alias(self, aliasName: str) -> DeltaTable:
         """Return the same table under an alias for use in conditions."""
-        alias = _taken(TEXT, aliasName, "aliasName", self._table.url)
-        same = DeltaTable(self._spark, self._table, name=self._name, alias=alias)
-        same._frames = self._frames
+        alias = _taken(TEXT, aliasName, "aliasName", self._handle.table.url)
+        same = DeltaTable(self._handle.spark, self._handle.table)
+        same._handle = dataclasses.replace(self._handle, alias=alias)
         return same
 
     def delete(self, condition: str | Column | None = None) -> DataFrame:
@@ -164,8 +150,8 @@ class DeltaTable:
             AnalysisException: before any work, if the condition is invalid or the table does not allow the deletion.
             DeltaConcurrentModificationException: a concurrent commit conflicts.
         """
-        command = Delete(target=self._target(), condition=self._condition(condition))
-        return self._affected(lambda: delete(command))
+        command = Delete(target=self._handle.target(), condition=self._handle.condition(condition))
+        return self._handle.affected(lambda: delete(command))
 
     def update(self, condition: str | Column | None = None, set: Mapping[str, str | Column] | None = None) -> DataFrame:
         """Update the rows for which a condition is true, or all rows.
@@ -180,10 +166,10 @@ class DeltaTable:
             AnalysisException: before any work, if the condition or a value is invalid or the table does not allow the update.
             DeltaConcurrentModificationException: a concurrent commit conflicts.
         """
-        target = self._target()
+        target = self._handle.target()
         assignments = assignments_of(target, set, "'set'")
-        command = Update(target=target, assignments=assignments, condition=self._condition(condition))
-        return self._affected(lambda: update(command))
+        command = Update(target=target, assignments=assignments, condition=self._handle.condition(condition))
+        return self._handle.affected(lambda: update(command))
 
     def merge(self, source: DataFrame, condition: str | Column) -> DeltaMergeBuilder:
         """Return a builder of a MERGE, which updates, deletes and inserts rows according to the rows of a source.
@@ -197,7 +183,7 @@ class DeltaTable:
             raise TypeError("Type of 'source' in merge must be DataFrame.")
         if condition is None:
             raise ValueError("'condition' in merge cannot be None")
-        target = self._target()
+        target = self._handle.target()
         return DeltaMergeBuilder(Merge(target=target, source=source, condition=own_columns(target, condition_of(condition), source)))
 
     def reorg(self, where: str | Column | None = None, *, purge: bool = True, deletedShare: float = 0.0) -> DataFrame:
@@ -217,25 +203,9 @@ class DeltaTable:
         """
         if purge is not True:
             detail = "REORG can purge, and nothing else yet"
-            raise for_user(InvalidOptionError(option="purge", value=purge, table=self._table.url, detail=detail))
-        done = self._purged(self._condition(where), _taken(SHARE, deletedShare, "deletedShare", self._table.url))
-        counts = (len(done.removed), len(done.added), sum(done.removed), sum(done.added))
-        names = ("numFilesRemoved", "numFilesAdded", "numBytesRemoved", "numBytesAdded")
-        return answered(self._spark, names, counts)
-
-    def _purged(self, condition: Column | None, deleted_share: float = 0.0) -> Purged:
-        command = Purge(target=self._target(), condition=condition, deleted_share=deleted_share)
-        return run_for_user(self._spark, lambda: purge_files(command))
-
-    def _reorganised(self, condition: Column | None) -> DataFrame:
-        """Run REORG TABLE ... APPLY (PURGE), and return its result row."""
-        row = purged_row(
-            self._table.url,
-            self._purged(condition),
-            columns=len(self._table.snapshot().schema.fields),
-            parallelism=self._spark.sparkContext.defaultParallelism,
-        )
-        return described(self._spark, [row], LAYOUT)
+            raise for_user(InvalidOptionError(option="purge", value=purge, table=self._handle.table.url, detail=detail))
+        done = self._handle.purge(self._handle.condition(where), _taken(SHARE, deletedShare, "deletedShare", self._handle.table.url))
+        return answered(self._handle.spark, _PURGED, (len(done.removed), len(done.added), sum(done.removed), sum(done.added)))
 
     def syncIdentity(self, columnName: str) -> None:
         """Advance the high-water mark of an identity column to the farthest value in the table, as `ALTER COLUMN ... SYNC IDENTITY` does.
@@ -243,7 +213,9 @@ class DeltaTable:
         Raises:
             NotAnIdentityColumnError: the column is not an identity column.
         """
-        run_for_user(self._spark, lambda: sync_identity(self._target(), TEXT(columnName, "columnName", table=self._table.url)))
+        run_for_user(
+            self._handle.spark, lambda: sync_identity(self._handle.target(), TEXT(columnName, "columnName", table=self._handle.table.url))
+        )
 
     def upgradeTableProtocol(self, readerVersion: int, writerVersion: int) -> None:
         """Raise the table's protocol to at least these versions. It is never lowered.
@@ -256,7 +228,7 @@ class DeltaTable:
             raise ValueError(f"The readerVersion needs to be an integer but got '{type(readerVersion)}'.")
         if not isinstance(writerVersion, int):
             raise ValueError(f"The writerVersion needs to be an integer but got '{type(writerVersion)}'.")
-        self._define(lambda changes: changes.upgrade_protocol(readerVersion, writerVersion))
+        self._handle.define(lambda changes: changes.upgrade_protocol(readerVersion, writerVersion))
 
     def addFeatureSupport(self, featureName: str) -> None:
         """Add support for a feature to the table's protocol. This alone does not enable the feature.
@@ -266,7 +238,7 @@ class DeltaTable:
             InvalidPropertyError: the feature does not exist.
         """
         _verify(featureName, str, "featureName", "a string")
-        self._define(lambda changes: changes.upgrade_protocol(features=[featureName]))
+        self._handle.define(lambda changes: changes.upgrade_protocol(features=[featureName]))
 
     def dropFeatureSupport(self, featureName: str, truncateHistory: bool | None = None) -> None:
         """Drop a feature from the table, with all its traces, so that readers and writers without the feature can use the table. Earlier
@@ -280,7 +252,7 @@ class DeltaTable:
         _verify(featureName, str, "featureName", "a string")
         if truncateHistory is not None:
             _verify(truncateHistory, bool, "truncateHistory", "a boolean")
-        run_for_user(self._spark, lambda: drop_feature(self._target(), featureName, truncate_history=bool(truncateHistory)))
+        run_for_user(self._handle.spark, lambda: drop_feature(self._handle.target(), featureName, truncate_history=bool(truncateHistory)))
 
     def vacuum(self, retentionHours: float | None = None) -> DataFrame:
         """Delete files that no version within the retention needs. Not supported yet.
@@ -290,7 +262,7 @@ class DeltaTable:
         """
         if retentionHours is not None:
             float(retentionHours)
-        raise self._later("VACUUM")
+        raise self._handle.not_yet("VACUUM")
 
     def generate(self, mode: str) -> None:
         """Write manifests for other engines. Not supported yet.
@@ -301,8 +273,8 @@ class DeltaTable:
         """
         if str(mode).lower() != "symlink_format_manifest":
             detail = "the only mode is symlink_format_manifest"
-            raise for_user(InvalidOptionError(option="mode", value=mode, table=self._table.url, detail=detail))
-        raise self._later("GENERATE")
+            raise for_user(InvalidOptionError(option="mode", value=mode, table=self._handle.table.url, detail=detail))
+        raise self._handle.not_yet("GENERATE")
 
     def restoreToVersion(self, version: int) -> DataFrame:
         """Restore the table to a version. Not supported yet.
@@ -312,7 +284,7 @@ class DeltaTable:
             OperationNotYetSupportedError
         """
         _verify(version, int, "version", "an int")
-        raise self._later("RESTORE")
+        raise self._handle.not_yet("RESTORE")
 
     def restoreToTimestamp(self, timestamp: str) -> DataFrame:
         """Restore the table to a timestamp. Not supported yet.
@@ -322,7 +294,7 @@ class DeltaTable:
             OperationNotYetSupportedError
         """
         _verify(timestamp, str, "timestamp", "a string")
-        raise self._later("RESTORE")
+        raise self._handle.not_yet("RESTORE")
 
     def optimize(self) -> DeltaOptimizeBuilder:
         """Return a builder of an OPTIMIZE: which partitions it rewrites, and how."""
@@ -336,7 +308,7 @@ class DeltaTable:
             OperationNotYetSupportedError
         """
         _verify_clone(target, isShallow, replace, properties)
-        raise self._later("CLONE")
+        raise self._handle.not_yet("CLONE")
 
     def cloneAtVersion(
         self, version: int, target: str, isShallow: bool = False, replace: bool = False, properties: dict[str, str] | None = None
@@ -360,43 +332,14 @@ class DeltaTable:
         _verify(timestamp, str, "timestamp", "a string")
         return self.clone(target, isShallow, replace, properties)
 
-    def _later(self, operation: str) -> BaseException:
-        return for_user(OperationNotYetSupportedError(operation=operation, table=self._table.url, tahoe_version=VERSION))
-
-    def _define(self, change: Callable[[TransactionBuilder], None]) -> None:
-        def run() -> None:
-            with self._table.transaction(engine=engine_of(self._spark)) as changes:
-                change(changes)
-
-        run_for_user(self._spark, run)
-
-    def _target(self) -> Target:
-        parts = [] if self._name is None or self._alias is not None else qualified_name(self._spark, self._name)
-        alias = parts[-1] if parts else self._alias
-        return Target(spark=self._spark, table=self._table, alias=alias, qualifier=tuple(parts[:-1]), frames=tuple(self._frames))
-
-    def _condition(self, given: str | Column | None) -> Column | None:
-        return None if given is None else own_columns(self._target(), condition_of(given))
-
-    def _affected(self, command: Callable[[], int]) -> DataFrame:
-        count = run_for_user(self._spark, command)
-        return answered(self._spark, COUNT, [count])
-
     def history(self, limit: int | None = None) -> DataFrame:
         """Return one row per commit, newest first: all commits, or the newest `limit`."""
-        commits = raising_for_user(lambda: self._table.history(limit))
-        return described(self._spark, [history_row(commit) for commit in commits], HISTORY)
-
-    def _full_name(self) -> str | None:
-        """The name with its catalog and database; None for a table that is addressed by path."""
-        if self._name is None:
-            return None
-        identifier, _ = named_or_path(Gateway(self._spark), self._name)
-        return None if identifier is None else str(identifier.unquotedString())
+        commits = raising_for_user(lambda: self._handle.table.history(limit))
+        return described(self._handle.spark, [history_row(commit) for commit in commits], HISTORY)
 
     def detail(self) -> DataFrame:
         """Return one row that describes the newest version of the table."""
-        return described(self._spark, [detail_row(self._table.snapshot(), self._full_name())], DETAIL)
+        return described(self._handle.spark, [detail_row(self._handle.table.snapshot(), self._handle.full_name())], DETAIL)
 
 
 def _session(given: SparkSession | None) -> SparkSession:
@@ -415,6 +358,14 @@ def _check_session(given: object) -> None:
 def _taken(rule: Rule, value: object, argument: str, table: str = "the table") -> Any:
     """Check an argument that the reference passes to the JVM without a check."""
     return raising_for_user(lambda: rule(value, argument, table=table))
+
+
+def _storage_settings(given: object, place: str) -> Any:
+    settings = _taken(TEXTS, given, "hadoopConf", place)
+    for name, value in settings.items():
+        if not name.startswith(("fs.", "dfs.")):
+            raise for_user(InvalidOptionError(option=name, value=value, table=place, detail="only fs.* and dfs.* can be given here"))
+    return settings
 
 
 def _existing(table: Table) -> Table:
@@ -456,7 +407,7 @@ class DeltaOptimizeBuilder:
         Raises:
             OperationNotYetSupportedError
         """
-        raise self._table._later("OPTIMIZE")
+        raise self._table._handle.not_yet("OPTIMIZE")
 
     def executeZOrderBy(self, *cols: str | list[str] | tuple[str, ...]) -> DataFrame:
         """Cluster rows by the Z-order of some columns.
@@ -465,7 +416,7 @@ class DeltaOptimizeBuilder:
             OperationNotYetSupportedError
         """
         column_names("Z-order column must be str.", cols)
-        raise self._table._later("OPTIMIZE ZORDER BY")
+        raise self._table._handle.not_yet("OPTIMIZE ZORDER BY")
 
 
 class DeltaTableBuilder(TableBuilder):

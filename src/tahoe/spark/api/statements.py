@@ -197,7 +197,7 @@ def _detail(statement: statements.DescribeDetail, given: Given) -> DataFrame:
 
 
 def _purge(statement: statements.ReorgPurge, given: Given) -> DataFrame:
-    return given.table(statement.table)._reorganised(given.condition)
+    return given.table(statement.table)._handle.reorganise(given.condition)
 
 
 def _drop_feature(statement: statements.DropFeature, given: Given) -> None:
@@ -219,7 +219,7 @@ def _later(statement: Statement, given: Given) -> None:
     if isinstance(statement, statements.ConvertToDelta | statements.Clone):  # their tables need not be Delta tables
         table = name.path or ".".join(name.parts) or name.expression.text
     else:
-        table = given.table(name)._table.url
+        table = given.table(name)._handle.table.url
     raise for_user(OperationNotYetSupportedError(operation=how.name, table=table, tahoe_version=VERSION))
 
 

@@ -138,7 +138,11 @@ class TableBuilder:
         if self._creation == "create" and exists:
             raise TableExistsError(table=self._name or place.url)
         if not exists or self._creation != "createIfNotExists":
-            make_table(gateway, new, replaces=self._creation in ("replace", "createOrReplace"))
+            try:
+                make_table(gateway, new, replaces=self._creation in ("replace", "createOrReplace"))
+            except TableExistsError:  # another session has created it meanwhile
+                if self._creation != "createIfNotExists":
+                    raise
         return table, None if new.name is None else self._name
 
     def _described(self, gateway: Gateway) -> NewTable:

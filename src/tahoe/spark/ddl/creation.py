@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame
 
 from tahoe.errors import (
+    DeltaConcurrentModificationException,
     InvalidOptionError,
     InvalidPropertyError,
     SchemaMismatchError,
@@ -71,7 +73,8 @@ def make_table(gateway: Gateway, new: NewTable, *, replaces: bool) -> None:
             agrees with the statement.
 
     Raises:
-        TableExistsError: there is a table at the path, `replaces` is False, and the statement gives no name.
+        TableExistsError: `replaces` is False, and there is a table at the path and the statement gives no name, or another session has
+            created the table since this statement began.
         TableNotFoundError: the statement declares no columns, and the folder has no table that has them.
         DeltaAnalysisError: the columns, partitioning or properties are invalid, or differ from those of the existing table.
     """
@@ -79,7 +82,7 @@ def make_table(gateway: Gateway, new: NewTable, *, replaces: bool) -> None:
     table = open_table(gateway.spark, place.url)
     check_expressions(gateway.spark, new.schema, table=table.url)
     if not replaces and table.exists():
-        if new.name is None:
+        if new.name is None or _has_appeared(gateway, new, place):
             raise TableExistsError(table=table.url)
         _check_same(table, new)
     elif not new.schema.fields and place.is_external and not replaces:
@@ -87,8 +90,13 @@ def make_table(gateway: Gateway, new: NewTable, *, replaces: bool) -> None:
     else:
         operation = "CREATE TABLE" if not replaces else "CREATE OR REPLACE TABLE"
         request = _request(gateway, table, new, operation)
-        with no_new_folder_left(table.url):
-            create_table(table, replace(request, is_managed=not place.is_external), replace_existing=replaces)
+        try:
+            with no_new_folder_left(table.url):
+                create_table(table, replace(request, is_managed=not place.is_external), replace_existing=replaces)
+        except DeltaConcurrentModificationException as error:
+            if replaces or not table.exists():
+                raise
+            raise TableExistsError(table=table.url) from error
     _enter(gateway, new, place)
 
 
@@ -160,7 +168,11 @@ def make_table_like(gateway: Gateway, source: NewTable, new: NewTable, *, if_not
             return
         raise TableExistsError(table=new.location if new.name is None else new.name.unquotedString())
     properties = {**source.properties, **new.properties}
-    make_table(gateway, replace(source, name=new.name, location=new.location, properties=properties), replaces=False)
+    try:
+        make_table(gateway, replace(source, name=new.name, location=new.location, properties=properties), replaces=False)
+    except TableExistsError:
+        if not if_not_exists:
+            raise
 
 
 def described_by(snapshot: Snapshot) -> NewTable:
@@ -281,8 +293,17 @@ def _request(gateway: Gateway, table: Table, new: NewTable, operation: str) -> W
 # --- the name
 
 
+def _has_appeared(gateway: Gateway, new: NewTable, place: Place) -> bool:
+    """Whether another session has added the table's name to the catalog since this statement began."""
+    return not place.is_known and bool(session_catalog(gateway).tableExists(new.name))
+
+
 def _enter(gateway: Gateway, new: NewTable, place: Place) -> None:
-    """Add the table's name to the catalog if the catalog does not have it yet; otherwise refresh the catalog's entry."""
+    """Add the table's name to the catalog if the catalog does not have it yet; otherwise refresh the catalog's entry.
+
+    Raises:
+        TableExistsError: another session has added the name since this statement began.
+    """
     if new.name is None:
         return
     catalog = session_catalog(gateway)
@@ -290,4 +311,9 @@ def _enter(gateway: Gateway, new: NewTable, place: Place) -> None:
         catalog.refreshTable(new.name)
         return
     entry = new_entry(gateway, new.name, place.url, PROVIDER, is_external=place.is_external, options=new.options, comment=new.comment)
-    catalog.createTable(entry, False, False)
+    try:
+        catalog.createTable(entry, False, False)
+    except AnalysisException as error:
+        if not _has_appeared(gateway, new, place):
+            raise
+        raise TableExistsError(table=new.name.unquotedString()) from error

@@ -135,10 +135,10 @@ def update(command: Update) -> int:
             return 0
         reads_more = reads_table(planned, command.target.table)
         began = time.monotonic()
-        rows, positions = _found(change, search, planned, values)
+        updated, positions = _found(change, search, planned, values)
         found = time.monotonic()
         touched = change.touch(positions)
-        copied = 0 if rows is None else _write_updated(change, rows, positions, touched)
+        copied = 0 if updated is None else _write_updated(change, updated, positions, touched)
         metrics = _file_metrics(change) | _times(began, found) | {"numUpdatedRows": positions.count, "numCopiedRows": copied}
         reads = EVERYTHING if reads_more else search.reads
         predicates = [] if command.condition is None else [search.text]
@@ -160,19 +160,20 @@ def _found(change: RowChange, search: Search, planned: DataFrame, values: Values
     """The updated rows (None if there are none) and their positions."""
     is_cheap = search.is_ruled_out or search.is_about_partitions
     stored = None if is_cheap else _stored(change, planned, values)
-    if stored is not None and 0 < search.size_bytes(stored.rows) <= _KEPT_BYTES_PER_CORE * change.parallelism:
-        rows = _once(change, stored)
+    if stored is not None and 0 < search.size_bytes(stored.frame) <= _KEPT_BYTES_PER_CORE * change.parallelism:
+        materialised = change.materialise(stored.frame)
         with change.failures_told():
-            positions = search.positions(rows.rows)
-        few = rows.rows.coalesce(max(change.parallelism, positions.count // _ROWS_PER_TASK))
-        return replace(rows, rows=few) if positions.rows else None, positions
+            positions = search.positions(materialised)
+        few = materialised.coalesce(max(change.parallelism, positions.count // _ROWS_PER_TASK))
+        return replace(stored, frame=few) if positions.by_file else None, positions
     positions = search.positions()
-    if not positions.rows:
+    if not positions.by_file:
         return None, positions
-    again = change.flagged(search.again(sorted(positions.rows)), positions).where(F.col(IS_FOUND))
-    rows = _stored(change, _updated(change, again, values), values)
-    # a non-deterministic expression must not be evaluated twice
-    return _once(change, rows) if change.has_feed else rows, positions
+    again = change.flagged(search.again(sorted(positions.by_file)), positions).where(F.col(IS_FOUND))
+    updated = _stored(change, _updated(change, again, values), values)
+    if change.has_feed:  # a non-deterministic expression must not be evaluated twice
+        updated = replace(updated, frame=change.materialise(updated.frame))
+    return updated, positions
 
 
 def _stored(change: RowChange, rows: DataFrame, values: Values) -> Completed:
@@ -180,18 +181,14 @@ def _stored(change: RowChange, rows: DataFrame, values: Values) -> Completed:
     return change.stored(rows, given=given_by_update(change, values), beside=[PLACE, *([_OLD] if change.has_feed else [])])
 
 
-def _once(change: RowChange, rows: Completed) -> Completed:
-    return replace(rows, rows=change.once(rows.rows))
-
-
-def _write_updated(change: RowChange, rows: Completed, positions: Positions, touched: list[Touched]) -> int:
+def _write_updated(change: RowChange, updated: Completed, positions: Positions, touched: list[Touched]) -> int:
     """Write the updated rows and, without deletion vectors, copy the other rows of their files. Returns how many rows were copied."""
     if change.has_feed:
         columns = columns_of(without_void(change.schema))
-        before = rows.rows.select(f"{_OLD}.*", F.lit("update_preimage").alias(CHANGE_TYPE))
-        after = rows.rows.select(*columns, F.lit("update_postimage").alias(CHANGE_TYPE))
+        before = updated.frame.select(f"{_OLD}.*", F.lit("update_preimage").alias(CHANGE_TYPE))
+        after = updated.frame.select(*columns, F.lit("update_postimage").alias(CHANGE_TYPE))
         change.write_changes(before.unionAll(after))
-    written = change.write(replace(rows, rows=rows.rows.drop(PLACE, _OLD)))
+    written = change.write(replace(updated, frame=updated.frame.drop(PLACE, _OLD)))
     if written.num_records != positions.count:
         detail = f"{positions.count} rows were to get values, and {written.num_records} were written"
         raise WriteFailedError(table=change.snapshot.url, detail=f"{detail}: the table's files do not hold the same rows each time.")

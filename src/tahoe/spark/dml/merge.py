@@ -68,7 +68,7 @@ def _insert_only(analysed: AnalysedMerge) -> Merged:
     analysed.read_in([rows])
     predicate = _predicate(analysed, [rows])
     if len(analysed.command.not_matched) > 1:
-        rows = change.once(rows)
+        rows = change.materialise(rows)
     found = time.monotonic()
     clauses = analysed.command.not_matched
     chosen = [rows.where(F.col(ACTION) == number) for number in range(len(clauses))] if len(clauses) > 1 else [rows]
@@ -84,7 +84,7 @@ def _change(analysed: AnalysedMerge) -> Merged:
     matches, left_alone = analysed.matches(), analysed.left_alone()
     analysed.read_in([rows for rows in (matches, left_alone) if rows is not None])
     predicate = _predicate(analysed, [rows for rows in (matches, left_alone) if rows is not None])
-    matches, left_alone = change.once(matches), None if left_alone is None else change.once(left_alone)
+    matches, left_alone = change.materialise(matches), None if left_alone is None else change.materialise(left_alone)
     places = [rows.select(ACTION, PLACE) for rows in (matches, left_alone) if rows is not None]
     lists = are_few(change.snapshot) and analysed.keys.rows <= LISTED_ROWS_MAX
     table = gathered_from(union(places), PLACE, ACTION, are_few=lists)
@@ -152,20 +152,20 @@ def _write(
     feeds = change.has_feed and (bool(copied) or any(clause.kind == "update" for clause, _ in happened))
     written = analysed.new_rows(happened)
     if not feeds:
-        everything = _all([rows for _, rows in written])
+        everything = _all([part for _, part in written])
         if everything is not None:
             change.write(everything)
     if feeds:
         columns = columns_of(without_void(change.plan.schema))
-        new = _all([replace(rows, rows=rows.rows.withColumn(CHANGE_TYPE, F.lit(_CHANGE_TYPES[kind][1]))) for kind, rows in written])
+        new = _all([replace(part, frame=part.frame.withColumn(CHANGE_TYPE, F.lit(_CHANGE_TYPES[kind][1]))) for kind, part in written])
         old = [
             analysed.old_rows(rows).select(*columns, F.lit(_CHANGE_TYPES[clause.kind][0]).alias(CHANGE_TYPE))
             for clause, rows in happened
             if clause.kind != "insert"
         ]
         if new is not None:
-            rows = change.once(new.rows)  # a non-deterministic expression must not be evaluated twice
-            change.write(replace(new, rows=rows.drop(CHANGE_TYPE)))
+            rows = change.materialise(new.frame)  # a non-deterministic expression must not be evaluated twice
+            change.write(replace(new, frame=rows.drop(CHANGE_TYPE)))
             old.append(rows.select(*columns, CHANGE_TYPE))
         change.write_changes(union(old))
     if copied:
@@ -176,7 +176,7 @@ def _all(parts: Sequence[Completed]) -> Completed | None:
     """The union of the rows of several clauses; None if there are no parts."""
     if not parts:
         return None
-    return Completed(rows=union([part.rows for part in parts]), minted=tuple({name for part in parts for name in part.minted}))
+    return Completed(frame=union([part.frame for part in parts]), minted=tuple({name for part in parts for name in part.minted}))
 
 
 def _predicate(analysed: AnalysedMerge, frames: Sequence[DataFrame]) -> Predicate:

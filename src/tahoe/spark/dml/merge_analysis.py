@@ -235,7 +235,7 @@ def _stable(change: RowChange, source: DataFrame) -> DataFrame:
     plan = analysed(fresh)
     if estimated_bytes(fresh) > _KEPT_SOURCE_BYTES_MAX and plan.deterministic() and never_changes(plan):
         return fresh
-    return change.once(fresh, now=not plan.deterministic())
+    return change.materialise(fresh, now=not plan.deterministic())
 
 
 def union(frames: Sequence[DataFrame]) -> DataFrame:

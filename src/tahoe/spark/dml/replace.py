@@ -82,13 +82,13 @@ def replace_rows(
             condition = F.expr(plan.request.replace_where or "")
         else:
             names, schema = frame.columns, frame.schema
-            kept = change.once(frame if given is None else given)  # computing the data twice might give different rows
-            frame = retyped(kept.toDF(*names), schema)
-            condition = _condition(matching, plan, kept, frame)
+            materialised = change.materialise(frame if given is None else given)  # computing the data twice might give different rows
+            frame = retyped(materialised.toDF(*names), schema)
+            condition = _condition(matching, plan, materialised, frame)
         search = Search(change, condition)
         with failures_told(plan, change.refusals):
-            rows = rows_for_files(plan, frame, change.refusals, checks_replace_where=options.replace_where_is_checked)
-        return _replace(change, search, rows, _history_parameters(plan, matching))
+            new = rows_for_files(plan, frame, change.refusals, checks_replace_where=options.replace_where_is_checked)
+        return _replace(change, search, new, _history_parameters(plan, matching))
 
 
 def _history_parameters(plan: WritePlan, matching: Matching | None) -> dict[str, str]:
@@ -117,21 +117,21 @@ def _exists(rows: DataFrame, condition: Column) -> Column:
     return gateway.column_of(gateway.java_class("delta.Target").exists(dataset(rows), java_column(condition)))
 
 
-def _replace(change: RowChange, search: Search, rows: Completed, replaced: Mapping[str, str]) -> int | None:
+def _replace(change: RowChange, search: Search, new: Completed, replaced: Mapping[str, str]) -> int | None:
     plan = change.plan
     positions = search.positions()
     touched = change.touch(positions)
     others = [] if change.has_vectors else [t for t in touched if not t.is_whole]
     if others and change.has_feed:
-        kept = change.once(rows.rows)  # computing the data twice might give different rows
-        written = change.write(replace(rows, rows=kept))
+        materialised = change.materialise(new.frame)  # computing the data twice might give different rows
+        written = change.write(replace(new, frame=materialised))
         columns = columns_of(without_void(plan.schema))
         marked = change.flagged(change.rows([t.number for t in touched]), positions).where(F.col(IS_FOUND))
         gone = change.as_they_are(marked.select(*columns_of(without_void(change.schema))))
         before = gone.select(*columns, F.lit("delete").alias(CHANGE_TYPE))
-        change.write_changes(before.unionAll(kept.select(*columns, F.lit("insert").alias(CHANGE_TYPE))))
+        change.write_changes(before.unionAll(materialised.select(*columns, F.lit("insert").alias(CHANGE_TYPE))))
     else:
-        written = change.write(rows)
+        written = change.write(new)
     copied = change.write_others(positions, others)
     removed = change.removed_files
     metrics = {

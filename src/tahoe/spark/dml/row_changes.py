@@ -20,10 +20,10 @@ from pyroaring import BitMap64
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  the usual name in PySpark code
 
-from tahoe.errors import MetadataChangedException, SchemaMismatchError, UnsupportedOperationError
+from tahoe.errors import MetadataChangedException
 from tahoe.protocol.actions import Add, Cdc
 from tahoe.protocol.change_feed import CHANGE_TYPE
-from tahoe.protocol.column_values import ColumnValues, check_given
+from tahoe.protocol.column_values import ColumnValues
 from tahoe.protocol.conflict import Reads
 from tahoe.protocol.features import check_writable, setting
 from tahoe.protocol.names import quoted
@@ -31,15 +31,15 @@ from tahoe.protocol.partitions import encode_path
 from tahoe.protocol.properties import ENABLE_CHANGE_DATA_FEED, ENABLE_DELETION_VECTORS
 from tahoe.protocol.row_tracking import METADATA, ROW_COMMIT_VERSION, ROW_ID
 from tahoe.protocol.schema import LONG, Field, Struct
-from tahoe.spark.dml.set_clauses import unlike_fields
+from tahoe.spark.dml.row_checks import check_rows
 from tahoe.spark.jvm.gateway import JVM_ERRORS, Gateway, JavaObject, engine_of
-from tahoe.spark.jvm.plans import dataset, forget_rows, frame_of, top_kinds
+from tahoe.spark.jvm.plans import dataset, forget_rows, frame_of
 from tahoe.spark.jvm.table_cache import hold, recache, release
 from tahoe.spark.reading.positions import Positions, position, positioned_rows, with_flags
 from tahoe.spark.writing.column_rules import Completed
 from tahoe.spark.writing.data_writer import Written, failures_told, rows_for_files, write_changes, write_rows
 from tahoe.spark.writing.store_assignment import Refusals, fit, without_void
-from tahoe.spark.writing.write_inputs import table_schema, write_options
+from tahoe.spark.writing.write_inputs import write_options
 from tahoe.spark.writing.write_options import WriteOptions
 from tahoe.table.commit.draft import OperationInfo
 from tahoe.table.commit.row_deletions import RowDeletion, num_records
@@ -55,10 +55,6 @@ PLACE = "__tahoe_place"
 KEPT_ROW_ID = "__tahoe_row_id"
 KEPT_ROW_VERSION = "__tahoe_row_commit_version"
 IS_FOUND = "__tahoe_is_found"
-
-
-# Plan nodes whose output rows do not correspond one to one to their input rows.
-_OVER_ROWS = frozenset({"Aggregate", "Generate", "Window"})
 
 # The file number of a `Touched` file that is removed as a whole.
 _WHOLE = -1
@@ -145,7 +141,7 @@ class RowChange:
         self.num_written = 0
         self._draft = replace(self.plan.draft(), reads=None, txn=self.options.txn)
         self._touched: list[Touched] = []
-        self._kept: list[DataFrame] = []
+        self._materialised: list[DataFrame] = []
         self._held = hold(self.snapshot)
 
     def __enter__(self) -> RowChange:
@@ -231,10 +227,10 @@ class RowChange:
 
     def touch(self, positions: Positions) -> list[Touched]:
         """Delete the rows at some positions. Returns their files."""
-        numbers = sorted(positions.rows)
+        numbers = sorted(positions.by_file)
         files = Scan(self.snapshot, None, pa.array(numbers, pa.uint64())).adds()
         found = [
-            self._touch(number, RowDeletion(file=file, rows=positions.rows[number])) for number, file in zip(numbers, files, strict=True)
+            self._touch(number, RowDeletion(file=file, rows=positions.by_file[number])) for number, file in zip(numbers, files, strict=True)
         ]
         self._touched += found
         self._draft.delete_rows(t.deletion for t in found)
@@ -251,43 +247,8 @@ class RowChange:
         self._draft.remove(files)
 
     def check(self, rows: DataFrame, *, are_new: bool = False) -> None:
-        """Refuse rows whose columns do not fit the table. No Spark job runs.
-
-        Raises:
-            SchemaMismatchError: a type does not fit.
-            IdentityValueGivenError: new rows supply values for an identity column that does not allow them.
-        """
-        given = {name.lower() for name in rows.columns}
-        self._check_one_by_one(rows)
-        if are_new:
-            check_given(self.values, given, table=self.snapshot.url)
-        wanted = Struct(tuple(field for field in without_void(self.plan.schema) if field.name.lower() in given))
-        self._check_fields(rows, wanted)
-        fit(rows, wanted, Refusals(self.snapshot.url, self.refusals.policy))
-
-    def _check_fields(self, rows: DataFrame, wanted: Struct) -> None:
-        """Refuse a struct whose fields differ from the table's. Missing fields would silently become null; they are allowed if the command
-        evolves the schema. Extra fields would be lost.
-        """
-        values = table_schema(rows, table=self.snapshot.url, like=wanted, policy=self.refusals.policy)
-        for field in wanted:
-            value = values.find(field.name)
-            unlike = None if value is None else next(unlike_fields(value.type, field.type, (field.name,), may_lack=self.evolves), None)
-            if value is not None and unlike is not None:
-                detail = f"column {field.name} is {field.type}, and the value for it is {value.type}: {unlike}"
-                remedy = "Give each field a value, or let a MERGE change the schema: withSchemaEvolution()."
-                raise SchemaMismatchError(table=self.snapshot.url, detail=detail, remedy=remedy)
-
-    def _check_one_by_one(self, rows: DataFrame) -> None:
-        """Refuse values that are not computed from a single row: they would change the number of rows."""
-        kinds = top_kinds(rows)
-        if len(kinds) == 1 or kinds[-1] in _OVER_ROWS:
-            raise UnsupportedOperationError(
-                operation="Assigning a value that is made of several rows, or is several",
-                table=self.snapshot.url,
-                detail="an aggregate, a window function or a generator stands in it",
-                remedy="Compute it first, and MERGE the result; or take it from a subquery: (SELECT max(x) FROM t).",
-            )
+        """Refuse rows whose columns do not fit the table; see `check_rows`."""
+        check_rows(self.plan, rows, self.refusals.policy, are_new=are_new, may_lack=self.evolves)
 
     def stored(self, rows: DataFrame, *, given: Mapping[str, Column | None] | None = None, beside: Sequence[str] = ()) -> Completed:
         """The rows as the table will store them. Each row is checked when it is written.
@@ -304,32 +265,32 @@ class RowChange:
         """Translate Spark's failures while rows are computed into tahoe's errors."""
         return failures_told(self.plan, self.refusals)
 
-    def once(self, rows: DataFrame, *, now: bool = False) -> DataFrame:
+    def materialise(self, rows: DataFrame, *, now: bool = False) -> DataFrame:
         """Materialise rows for the duration of the command. If an executor that holds some of the rows is lost, the command fails, because
         computing them again might give different rows.
 
         Args:
             now: compute the rows immediately; otherwise on first use.
         """
-        kept = rows.localCheckpoint(eager=now)
-        self._kept.append(kept)
-        return kept
+        materialised = rows.localCheckpoint(eager=now)
+        self._materialised.append(materialised)
+        return materialised
 
     def _release_rows(self) -> None:
         release(self._held)
         with suppress(*JVM_ERRORS):
-            forget_rows(self.target.spark, self._kept)
-        self._kept.clear()
+            forget_rows(self.target.spark, self._materialised)
+        self._materialised.clear()
 
-    def write(self, rows: Completed) -> Written:
+    def write(self, completed: Completed) -> Written:
         """Write rows as new files of the table. Updated and copied rows have the row tracking columns; new rows may omit them."""
-        tracking, hidden, renamed = self.snapshot.row_tracking, list[Field](), rows.rows
+        tracking, hidden, renamed = self.snapshot.row_tracking, list[Field](), completed.frame
         if tracking is not None and KEPT_ROW_ID in renamed.columns:
             names = {KEPT_ROW_ID: tracking.row_id_column, KEPT_ROW_VERSION: tracking.row_commit_version_column}
             for column, stored in names.items():
                 renamed = renamed.drop(column) if stored is None else renamed.withColumnRenamed(column, stored)
                 hidden += [] if stored is None else [Field(name=stored, type=LONG)]
-        written = write_rows(self.plan, self.options, replace(rows, rows=renamed), self.refusals, hidden)
+        written = write_rows(self.plan, self.options, replace(completed, frame=renamed), self.refusals, hidden)
         self._draft.on_discard(written.discard)
         self._draft.metadata = with_minted(self._draft.metadata, written.files)
         self._draft.adds += [self.plan.add(file) for file in written.files]
@@ -351,7 +312,7 @@ class RowChange:
         """Write rows of the table unchanged. Returns how many rows were written."""
         names = [*without_void(self.schema).names, *self.kept_names]
         stored = self.as_they_are(rows.select(*[F.col(quoted(name)) for name in names]))
-        return self.write(Completed(rows=stored)).num_records
+        return self.write(Completed(frame=stored)).num_records
 
     def as_they_are(self, rows: DataFrame) -> DataFrame:
         """Rows of the table fitted to the schema after the command. Column rules and constraints are not applied to existing rows."""

@@ -104,10 +104,10 @@ class Search:
         found = zip(scan.files["number"].to_pylist(), scan.adds(), strict=True)
         return [(number, add) for number, add in found if evaluate(predicate, partition_row(snapshot, add)) is True]
 
-    def positions(self, kept: DataFrame | None = None) -> Positions:
-        """Find the positions of the rows, or take them from materialised rows (`kept`). If skipping leaves no file, no job runs."""
-        if kept is not None:
-            return gathered(gathered_from(kept, PLACE, are_few=are_few(self.change.snapshot)))
+    def positions(self, materialised: DataFrame | None = None) -> Positions:
+        """Find the positions of the rows, or take them from rows that are materialised already. If skipping leaves no file, no job runs."""
+        if materialised is not None:
+            return gathered(gathered_from(materialised, PLACE, are_few=are_few(self.change.snapshot)))
         if self.is_ruled_out or not self.change.snapshot.scan(self.predicate).kept_files:
             return Positions({}, 0)
         return gathered(self._query.toArrow())

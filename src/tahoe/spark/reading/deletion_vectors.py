@@ -167,10 +167,11 @@ def _bitmaps_of(reader: Reader, vectors: Sequence[Marked]) -> Bitmaps | None:
 
 @dataclass(frozen=True, slots=True)
 class Chunks:
-    """The bitmaps of files that contain a marked row.
+    """Bitmaps that each cover `CHUNK_ROWS` rows of a file and have at least one bit set.
 
     Attributes:
-        keys: `file << 32 | number of the bitmap in the file`, one per bitmap.
+        keys: which rows each bitmap covers. Of deletion vectors: `file << 32 | row index >> 16`, with files numbered as in the scan.
+            Of positions: `position >> 16`.
         words: an array of shape (bitmaps, `CHUNK_WORDS`).
     """
 
@@ -178,7 +179,10 @@ class Chunks:
     words: npt.NDArray[np.int64]
 
     def flat(self, files: int) -> npt.NDArray[np.int64] | None:
-        """The words as an array of shape (files, stride), whose last column is zero; None if it exceeds `ARRAY_BYTES_MAX`."""
+        """The words as an array of shape (files, stride), whose last column is zero; None if it exceeds `ARRAY_BYTES_MAX`.
+
+        Precondition: the keys are those of deletion vectors.
+        """
         first = (self.keys & 0xFFFFFFFF) * CHUNK_WORDS
         used = CHUNK_WORDS - np.argmax(self.words[:, ::-1] != 0, axis=1)
         stride = int(np.max(first + used, initial=0)) + 1

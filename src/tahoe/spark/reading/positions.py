@@ -50,16 +50,16 @@ class Positions:
     """Rows of a version.
 
     Attributes:
-        rows: bitmaps of row indexes, by file number.
+        by_file: bitmaps of row indexes, by file number.
         matches: the number of matches; it exceeds the number of rows if rows matched more than once.
     """
 
-    rows: Mapping[int, BitMap64]
+    by_file: Mapping[int, BitMap64]
     matches: int
 
     @property
     def count(self) -> int:
-        return sum(len(rows) for rows in self.rows.values())
+        return sum(len(indexes) for indexes in self.by_file.values())
 
 
 def positioned_rows(spark: SparkSession, snapshot: Snapshot, held: str, within: Iterable[int] | None = None) -> DataFrame:
@@ -96,12 +96,12 @@ def gathering(rows: DataFrame, place: str, *by: str, are_few: bool) -> DataFrame
     )
 
 
-def gathered_from(kept: DataFrame, place: str, *by: str, are_few: bool) -> pa.Table:
+def gathered_from(materialised: DataFrame, place: str, *by: str, are_few: bool) -> pa.Table:
     """The result of a `gathering` query over materialised rows.
 
     If `are_few` is false, the rows are counted first, because a list is faster than bitmaps, which Spark builds by sorting.
     """
-    return gathering(kept, place, *by, are_few=are_few or kept.count() <= LISTED_ROWS_MAX).toArrow()
+    return gathering(materialised, place, *by, are_few=are_few or materialised.count() <= LISTED_ROWS_MAX).toArrow()
 
 
 def gathered(found: pa.Table) -> Positions:
@@ -132,26 +132,26 @@ def _listed(places: npt.NDArray[np.int64]) -> Positions:
 def _bitmaps(found: pa.Table) -> dict[int, BitMap64]:
     """The rows of each file, from Spark's bitmaps, each of which covers a range of one file."""
     shift = ROW_BITS - _STRETCH_BITS
-    rows: dict[int, BitMap64] = {}
+    by_file: dict[int, BitMap64] = {}
     for stretch, bits in zip(found[_AT].to_pylist(), found[_BITS].to_pylist(), strict=True):
         places = np.flatnonzero(np.unpackbits(np.frombuffer(bits, np.uint8), bitorder="little"))
         start = (stretch & ((1 << shift) - 1)) << _STRETCH_BITS
         file = stretch >> shift
-        rows[file] = rows.get(file, BitMap64()) | _bitmap(start + places)
-    return rows
+        by_file[file] = by_file.get(file, BitMap64()) | _bitmap(start + places)
+    return by_file
 
 
-def _bitmap(rows: npt.NDArray[np.int64]) -> BitMap64:
-    """A bitmap of rows that share their upper 32 bits. It is built from serialised bytes, as pyroaring would add rows one by one."""
-    low = BitMap((rows & 0xFFFFFFFF).astype(np.uint32)).serialize()
-    return BitMap64.deserialize(struct.pack("<QI", 1, int(rows[0]) >> 32) + low)
+def _bitmap(indexes: npt.NDArray[np.int64]) -> BitMap64:
+    """A bitmap of row indexes that share their upper 32 bits. It is built from serialised bytes, as pyroaring would add them one by one."""
+    low = BitMap((indexes & 0xFFFFFFFF).astype(np.uint32)).serialize()
+    return BitMap64.deserialize(struct.pack("<QI", 1, int(indexes[0]) >> 32) + low)
 
 
 def with_flags(frame: DataFrame, positions: Positions, column: str, mark: str) -> DataFrame:
     """The frame with a boolean column `mark` that tells whether a row's position, in `column`, is among the given positions."""
     if positions.count <= _COMPARED_MAX:
         return frame.withColumn(
-            mark, F.col(column).isin([(file << ROW_BITS) | row for file, rows in positions.rows.items() for row in rows])
+            mark, F.col(column).isin([(file << ROW_BITS) | index for file, indexes in positions.by_file.items() for index in indexes])
         )
     table = _chunks(positions).table()
     chunks = frame.sparkSession.createDataFrame(table)
@@ -166,6 +166,6 @@ def with_flags(frame: DataFrame, positions: Positions, column: str, mark: str) -
 
 def _chunks(positions: Positions) -> Chunks:
     """The bitmaps of the positions, keyed by the upper bits of the positions that each bitmap covers."""
-    rows = sorted(positions.rows.items())
-    found = [bitmaps((file << ROW_BITS) | np.fromiter(places, dtype=np.int64, count=len(places))) for file, places in rows]
+    files = sorted(positions.by_file.items())
+    found = [bitmaps((file << ROW_BITS) | np.fromiter(indexes, dtype=np.int64, count=len(indexes))) for file, indexes in files]
     return Chunks(np.concatenate([keys for keys, _ in found]), np.concatenate([words for _, words in found]).view(np.int64))

@@ -52,7 +52,7 @@ _ROW_BITS = 33
 class Completed:
     """Rows with all columns of a table. `minted`: the identity columns for which new values were generated."""
 
-    rows: DataFrame
+    frame: DataFrame
     minted: tuple[str, ...] = ()
 
 
@@ -98,7 +98,7 @@ def complete(
         if name.lower() in brought:
             wanted = F.expr(expression) if name not in partitioned_by else as_stored(F.expr(expression))
             rows = _checked(rows, name, expression, wanted, brought[name.lower()], refusals)
-    return Completed(rows=rows.drop(*conditions) if conditions else rows, minted=minted)
+    return Completed(frame=rows.drop(*conditions) if conditions else rows, minted=minted)
 
 
 def _with_conditions(frame: DataFrame, given: Mapping[str, Column | None]) -> tuple[DataFrame, Given]:

@@ -73,7 +73,7 @@ def rows_for_files(
     texts = changed_when_stored(schema, plan.partition_columns)
     fitted = fit(frame, brought, refusals, keep=[*keep, *named])
     completed = complete(fitted, schema, values, given, refusals, keep=keep, partitioned_by=texts)
-    return replace(completed, rows=_checked(plan, completed.rows, refusals, checks_replace_where=checks_replace_where))
+    return replace(completed, frame=_checked(plan, completed.frame, refusals, checks_replace_where=checks_replace_where))
 
 
 def _checked(plan: WritePlan, rows: DataFrame, refusals: Refusals, *, checks_replace_where: bool) -> DataFrame:
@@ -195,7 +195,7 @@ class Written:
         delete_files(self.gateway, self.url, [file.key for file in self.files], self.hadoop)
 
 
-def write_rows(plan: WritePlan, options: WriteOptions, rows: Completed, refusals: Refusals, hidden: Sequence[Field] = ()) -> Written:
+def write_rows(plan: WritePlan, options: WriteOptions, completed: Completed, refusals: Refusals, hidden: Sequence[Field] = ()) -> Written:
     """Write rows from `rows_for_files` as files of the table, with statistics. Files without rows are deleted.
 
     Args:
@@ -206,11 +206,11 @@ def write_rows(plan: WritePlan, options: WriteOptions, rows: Completed, refusals
         WriteFailedError: the job failed; all written files are deleted.
     """
     plan.check_writes_files()
-    gateway, settings = Gateway(rows.rows.sparkSession), writer_settings(plan, options, hidden)
+    gateway, settings = Gateway(completed.frame.sparkSession), writer_settings(plan, options, hidden)
     with failures_told(plan, refusals):
-        files = write_files(_laid_out(plan, rows.rows), plan.url, settings)
+        files = write_files(_laid_out(plan, completed.frame), plan.url, settings)
     try:
-        statistics = _statistics(plan, files, rows.minted)
+        statistics = _statistics(plan, files, completed.minted)
         empty = {file.key for file in files if statistics[file.key].num_records == 0}
         delete_files(gateway, plan.url, empty, settings.hadoop)
         kept = _written_files(plan, [file for file in files if file.key not in empty], statistics)

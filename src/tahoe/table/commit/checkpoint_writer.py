@@ -1,14 +1,15 @@
 """Writes checkpoints: the full state of a version in one or several files, so that readers need not replay the log.
 
 Protocol: "Checkpoints", "Checkpoint Specs", "Sidecar Files", "Last Checkpoint File". Files are processed in batches, so that the checkpoint
-of a table with a million files needs little memory. A crash leaves files that no reader looks at, or a checkpoint without the hint that
-names it.
+of a table with a million files needs little memory. A crash leaves files that no reader looks at, a checkpoint without the hint that names
+it, or, if the table was dropped and recreated meanwhile, a checkpoint that names a commit of the old table, so that readers refuse it.
 """
 
 from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, BinaryIO, Literal, TypeAlias, cast
@@ -25,7 +26,6 @@ from tahoe.protocol.column_mapping import physical_path, physical_schema, stored
 from tahoe.protocol.features import setting
 from tahoe.protocol.last_checkpoint import LastCheckpoint, encode_last_checkpoint
 from tahoe.protocol.log_files import Checkpoint, Kind, LogFile, Segment, parse_name
-from tahoe.protocol.partitions import resolve_path
 from tahoe.protocol.replay import FileKey, file_key
 from tahoe.protocol.schema import DataType
 from tahoe.protocol.stats import statistics_columns
@@ -33,7 +33,8 @@ from tahoe.table.arrow.chunks import one_array
 from tahoe.table.arrow.compression import arrow_codec
 from tahoe.table.arrow.statistics import parsed_statistics, texts_of_parsed
 from tahoe.table.arrow.types import arrow_type
-from tahoe.table.log.checkpoint import TOMBSTONE, read_checkpoint, read_few, read_tombstones, tombstones
+from tahoe.table.log.checkpoint import TOMBSTONE, read_checkpoint, read_tombstones, tombstones
+from tahoe.table.log.commit_fingerprint import TAG, encode_fingerprint, fingerprint_of
 from tahoe.table.log.delta_log import Log
 from tahoe.table.log.live_files import COLUMNS, STATS_PARSED, TEXT_MAP, MemoryPart, without
 from tahoe.table.reading.scan import typed_partition_values
@@ -97,12 +98,13 @@ class _Writer:
         few: list[Action] = [snapshot.protocol, snapshot.metadata, *self._txns(), *snapshot.domains.values()]
         if not self._is_v2:
             key = f"{log_files.LOG_FOLDER}/{log_files.classic_checkpoint_name(snapshot.version)}"
-            if self._is_there(key):
+            is_there = snapshot.log.env.store.head(key) is not None
+            if is_there and self._is_good(key):
                 return self._checkpoint(key)
-            size_bytes, rows = self._put_parquet(key, _V1_ACTIONS, few, self._files())
+            size_bytes, rows = self._put_parquet(key, _V1_ACTIONS, few, self._files(), if_absent=not is_there, tags=self._tags)
             return self._finish(key, len(few) + rows, size_bytes)
         sidecars, rows = self._put_sidecars()
-        top: list[Action] = [CheckpointMetadata(version=snapshot.version), *few, *sidecars]
+        top: list[Action] = [CheckpointMetadata(version=snapshot.version, tags=self._tags), *few, *sidecars]
         uuid = snapshot.log.env.new_id()
         if classic_name:
             name = log_files.classic_checkpoint_name(snapshot.version)
@@ -114,7 +116,7 @@ class _Writer:
             self._put(key, text)
             size_bytes = len(text)
         else:
-            size_bytes, _ = self._put_parquet(key, _V2_ACTIONS, top, ())
+            size_bytes, _ = self._put_parquet(key, _V2_ACTIONS, top, (), if_absent=classic_name)
         return self._finish(key, len(top) + rows, size_bytes + sum(sidecar.size_bytes for sidecar in sidecars))
 
     @cached_property
@@ -135,37 +137,62 @@ class _Writer:
     def _checkpoint(self, key: str) -> Checkpoint:
         file = parse_name(key.rpartition("/")[2])
         assert file is not None
-        return Checkpoint(version=self.snapshot.version, files=(file,))
+        return Checkpoint(version=self.snapshot.version, files=(file,), commit=self.snapshot.commit)
 
-    def _is_there(self, key: str) -> bool:
-        """Whether the version already has this checkpoint. Readers may have it open, so it is rewritten only if it is broken."""
+    def _is_good(self, key: str) -> bool:
+        """Whether a checkpoint is whole and that of this version. Readers may have it open, so it is rewritten only if it is not."""
         try:
-            return self.snapshot.log.env.store.head(key) is not None and bool(read_few(self.snapshot.log.env.store, key))
+            return bool(read_checkpoint(self.snapshot.log, self._checkpoint(key))[0])
         except CorruptCheckpointError:
             return False
 
-    def _put(self, key: str, data: bytes | BinaryIO) -> None:
+    @cached_property
+    def _tags(self) -> dict[str, str]:
+        """The fingerprint of the version's commit; nothing if metadata cleanup has deleted the commit."""
+        snapshot = self.snapshot
+        if snapshot.commit is None:
+            return {}
+        try:
+            return {TAG: encode_fingerprint(fingerprint_of(snapshot.log, snapshot.commit))}
+        except FileNotFoundError:
+            raise self._gone() from None
+
+    def _gone(self) -> MissingVersionError:
+        snapshot = self.snapshot
+        detail = "it no longer exists, so it cannot be checkpointed"
+        return MissingVersionError(table=snapshot.url, version=snapshot.version, detail=detail)
+
+    def _put(self, key: str, data: bytes | BinaryIO, *, if_absent: bool = False) -> None:
         """Put a file that readers look for. If the table was dropped or recreated meanwhile, the file is deleted again.
+
+        Args:
+            if_absent: leave the file of another writer in place, unless the content is too large for a conditional put.
 
         Raises:
             MissingVersionError: the version no longer exists.
         """
         snapshot, store = self.snapshot, self.snapshot.log.env.store
-        gone = MissingVersionError(table=snapshot.url, version=snapshot.version, detail="it no longer exists, so it cannot be checkpointed")
-        if snapshot.commit is None:
-            store.put(key, data)
-            return
-        commit = snapshot.log.commit_file(snapshot.version)
-        if commit is None or not is_current(snapshot):
-            raise gone
+        commit = None if snapshot.commit is None else snapshot.log.commit_file(snapshot.version)
+        if snapshot.commit is not None and (commit is None or not is_current(snapshot)):
+            raise self._gone()
+        is_elsewhere = False
         try:
-            store.put(key, data)
+            if if_absent and isinstance(data, bytes):
+                store.put_if_absent(key, data)
+            else:
+                store.put(key, data)
         finally:  # after an error too: the file may have been written
-            elsewhere = self._stands_elsewhere(commit)
-            if elsewhere:
+            if commit is not None and (is_elsewhere := self._stands_elsewhere(commit)):
+                self._take_away(key, data)
+        if is_elsewhere:
+            raise self._gone()
+
+    def _take_away(self, key: str, data: bytes | BinaryIO) -> None:
+        """Delete a file that was put, unless it is that of another writer."""
+        store = self.snapshot.log.env.store
+        with suppress(FileNotFoundError):
+            if not isinstance(data, bytes) or store.get(key) == data:
                 store.delete(key)
-        if elsewhere:
-            raise gone
 
     def _stands_elsewhere(self, commit: LogFile) -> bool:
         """Whether the file was put into another table's log, or into the folder of a dropped table.
@@ -181,12 +208,8 @@ class _Writer:
 
     def _has_lost_its_files(self) -> bool:
         """Whether a data file of the snapshot is missing. Later commits are no proof that the table still exists: they may be late too."""
-        log = self.snapshot.log
         paths = self.snapshot.live.column("path")
-        if not len(paths):
-            return False
-        store, key = log.locate(resolve_path(paths[0].as_py(), log.url))
-        return store.head(key) is None
+        return len(paths) > 0 and not self.snapshot.log.has_file(paths[0].as_py())
 
     # --- content
 
@@ -281,13 +304,23 @@ class _Writer:
         return found, rows
 
     def _put_parquet(
-        self, key: str, names: Sequence[str], actions: Sequence[Action], files: Iterable[tuple[str, pa.StructArray]]
+        self,
+        key: str,
+        names: Sequence[str],
+        actions: Sequence[Action],
+        files: Iterable[tuple[str, pa.StructArray]],
+        *,
+        if_absent: bool = False,
+        tags: Mapping[str, str] | None = None,
     ) -> tuple[int, int]:
         """Put a Parquet file with a column for each kind of action. Returns its size in bytes and the number of files in it.
 
         The columns of files are always present: the reference expects them even if all files are in sidecars.
+
+        Args:
+            tags: metadata in the footer.
         """
-        schema = pa.schema([*((name, _SCHEMAS[name]) for name in names), ("remove", _SCHEMAS["remove"]), ("add", self._add_type)])
+        schema = pa.schema([*((name, _SCHEMAS[name]) for name in names), ("remove", _SCHEMAS["remove"]), ("add", self._add_type)], tags)
         codec = arrow_codec(self.snapshot.properties, table=self.snapshot.url)
         rows = 0
         with tempfile.SpooledTemporaryFile(_BUFFERED_BYTES_MAX) as out:
@@ -301,7 +334,7 @@ class _Writer:
                     rows += len(array)
             size_bytes = out.tell()
             out.seek(0)
-            self._put(key, cast(BinaryIO, out))
+            self._put(key, out.read() if size_bytes <= _BUFFERED_BYTES_MAX else cast(BinaryIO, out), if_absent=if_absent)
         return size_bytes, rows
 
 
@@ -368,7 +401,7 @@ def _unexpired(snapshot: Snapshot, cutoff_ms: int) -> Iterator[pa.StructArray]:
 def _checkpoint_and_commits(log: Log, segment: Segment) -> tuple[Checkpoint | None, list[list[Action]]]:
     """The checkpoint of a version, which is verified to be readable, and the commits after it, oldest first."""
     if segment.checkpoint is not None:
-        read_checkpoint(log.env.store, segment.checkpoint)
+        read_checkpoint(log, segment.checkpoint)
     return segment.checkpoint, [log.read(file) for file in segment.deltas]
 
 

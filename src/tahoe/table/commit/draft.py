@@ -189,7 +189,7 @@ class Draft:
             metrics=info.metrics,
             user_metadata=info.user_metadata,
             engine=info.engine,
-            once=self.txn[0] if self.txn else None,
+            txn_app_id=self.txn[0] if self.txn else None,
         )
 
     def _actions(self) -> list[Action]:

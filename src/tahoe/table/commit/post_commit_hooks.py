@@ -197,7 +197,7 @@ def clean_log(snapshot: Snapshot, retention: timedelta | None = None) -> list[st
     kept, expired = _expired(snapshot, _cutoff_ms(snapshot, retention))
     staged: list[str] = []
     if kept is not None and expired:
-        read_checkpoint(log.env.store, kept)  # all later versions will depend on it
+        read_checkpoint(log, kept)  # all later versions will depend on it
         if _is_v2(snapshot) and not _has_classic_name(log.list_files(), expired):
             # Protocol, "Handling Backward compatibility while moving to UUID-named v2 Checkpoints"
             write_checkpoint(snapshot, classic_name=True)

@@ -55,10 +55,10 @@ class Transaction:
         actions: all actions except `commitInfo` and those that result from `deletions`.
         deletions: rows to delete through deletion vectors, by the canonical paths of their files.
         operation, parameters, metrics, user_metadata, engine: for the table's history.
-        once: the application id of this write's `txn`; if a winner has recorded the same or a later version of it, nothing is committed.
+        txn_app_id: the application id of this write's `txn`. If a winner has recorded its version or a later one, nothing is committed.
         txn_id: identifies the commit; assigned by `commit`.
-        behind: the newest winner that this transaction was rebased onto; None on the first attempt.
-        behind_file: the commit file of `behind` as the storage listed it.
+        last_winner: the newest winner that this transaction was rebased onto; None on the first attempt.
+        last_winner_file: the commit file of `last_winner` as the storage listed it.
         row_id_high_water_mark: the highest row id that is assigned before this commit; None if the base's value applies.
     """
 
@@ -72,10 +72,10 @@ class Transaction:
     metrics: Mapping[str, int] = field(default_factory=dict)
     user_metadata: str | None = None
     engine: str | None = None
-    once: str | None = None
+    txn_app_id: str | None = None
     txn_id: str = ""
-    behind: Winner | None = None
-    behind_file: LogFile | None = None
+    last_winner: Winner | None = None
+    last_winner_file: LogFile | None = None
     row_id_high_water_mark: int | None = None
 
     @property
@@ -118,7 +118,7 @@ class Transaction:
 
     @property
     def _next_version(self) -> int:
-        return (self.read_version if self.behind is None else self.behind.version) + 1
+        return (self.read_version if self.last_winner is None else self.last_winner.version) + 1
 
     def _put(self, version: int, written: WrittenDeletions) -> bool:
         """Try to put a version; False if another writer has put it."""
@@ -140,8 +140,8 @@ class Transaction:
 
     def _check_follows(self, version: int, data: bytes) -> None:
         try:
-            won = () if self.behind is None else self.behind.actions
-            check_follows(self.log, version, data, base=self.base, winner=self.behind_file, won=won)
+            won = () if self.last_winner is None else self.last_winner.actions
+            check_follows(self.log, version, data, base=self.base, winner=self.last_winner_file, won=won)
         except StandsElsewhere as error:
             raise self._in_doubt(version, error) from error
 
@@ -182,9 +182,9 @@ class Transaction:
         newest = max([lost, *(f.version for f in self.log.list_files(lost) if f.kind is log_files.Kind.COMMIT)])
         if (file := self.log.commit_file(newest)) is None:
             raise gone(self.log, newest)
-        mine = replace(self, behind_file=file)
+        mine = replace(self, last_winner_file=file)
         for version in range(lost, newest + 1):
-            mine = mine._go_behind(self._winner(version))
+            mine = mine._rebased_onto(self._winner(version))
         return mine
 
     def _winner(self, version: int) -> Winner:
@@ -197,7 +197,7 @@ class Transaction:
         except MissingVersionError as error:
             raise gone(self.log, version) from error
 
-    def _go_behind(self, winner: Winner) -> Transaction:
+    def _rebased_onto(self, winner: Winner) -> Transaction:
         self._check_not_recorded(winner)
         conflict = find_conflict(
             self._whole_intent, winner, self.log.canonical, lambda file: deleted_rows(self.log, file), table=self.log.url
@@ -207,14 +207,14 @@ class Transaction:
         domain = next((a for a in winner.actions if isinstance(a, DomainMetadata) and a.domain == ROW_TRACKING), None)
         return replace(
             self,
-            behind=winner,
+            last_winner=winner,
             deletions=rebased(self.deletions, winner.actions, self.log.canonical),
             row_id_high_water_mark=self.row_id_high_water_mark if domain is None else high_water_mark(domain),
         )
 
     def _check_not_recorded(self, winner: Winner) -> None:
         """Protocol: "Transaction Identifiers". The application may have sent this write twice, and the other attempt may have won."""
-        mine = {action.app_id: action.version for action in self.actions if isinstance(action, Txn) and action.app_id == self.once}
+        mine = {action.app_id: action.version for action in self.actions if isinstance(action, Txn) and action.app_id == self.txn_app_id}
         for action in winner.actions:
             if isinstance(action, Txn) and action.app_id in mine and action.version >= mine[action.app_id]:
                 detail = (
@@ -263,17 +263,17 @@ class Transaction:
         Raises:
             InvalidCommitError: the preceding commit lacks the in-commit timestamp that the table requires.
         """
-        if self.behind is None:
+        if self.last_winner is None:
             return -1 if self.base is None else self.base.timestamp_ms
-        stamp_ms = self.behind.info.in_commit_timestamp_ms
+        stamp_ms = self.last_winner.info.in_commit_timestamp_ms
         if stamp_ms is not None:
             return stamp_ms
         if self.base is not None and in_commit_timestamps_enabled(self.base.protocol, self.base.metadata):
-            file = log_files.commit_name(self.behind.version)
+            file = log_files.commit_name(self.last_winner.version)
             raise InvalidCommitError(
                 table=self.log.url, file=file, detail="it has no inCommitTimestamp, but delta.enableInCommitTimestamps is true"
             )
-        found = self.log.env.store.head(log_files.commit_key(self.behind.version))
+        found = self.log.env.store.head(log_files.commit_key(self.last_winner.version))
         return -1 if found is None else found.modified_ms
 
     def _with_enablement(self, metadata: Metadata, version: int, stamp_ms: int) -> Metadata:

@@ -6,7 +6,7 @@ snapshot then uses an older one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -31,6 +31,8 @@ from tahoe.protocol.replay import check_reconciled
 from tahoe.storage.env import Store
 from tahoe.table.arrow.chunks import one_array
 from tahoe.table.arrow.parquet import IN_ONE_GO_ROWS_MAX, UNREADABLE, NestedColumns, open_parquet
+from tahoe.table.log.commit_fingerprint import TAG, CommitFingerprint, has_commit, parse_fingerprint
+from tahoe.table.log.delta_log import Log
 from tahoe.table.log.live_files import BATCH_ROWS, DELETION_VECTOR, TEXT_MAP, CheckpointPart, MemoryPart, Part, cast_column, to_table
 
 # The fields of a `remove` that a checkpoint keeps.
@@ -52,12 +54,14 @@ TOMBSTONE = pa.struct(
 _FEW = ("protocol", "metaData", "txn", "domainMetadata", "sidecar", "checkpointMetadata")
 
 
-def read_checkpoint(store: Store, checkpoint: Checkpoint) -> tuple[list[Action], list[Part]]:
+def read_checkpoint(log: Log, checkpoint: Checkpoint) -> tuple[list[Action], list[Part]]:
     """The checkpoint's actions other than files, and its live files as parts.
 
     Raises:
-        CorruptCheckpointError: one of its files is missing or broken.
+        CorruptCheckpointError: one of its files is missing or broken, or it is the checkpoint of another table.
     """
+    store = log.env.store
+    fingerprint: CommitFingerprint | None = None
     actions: list[Action] = []
     parts: list[Part] = []
     for file in checkpoint.files:
@@ -67,8 +71,9 @@ def read_checkpoint(store: Store, checkpoint: Checkpoint) -> tuple[list[Action],
             actions.extend(a for a in found if not isinstance(a, Add))
             parts.append(MemoryPart(to_table([a for a in found if isinstance(a, Add)])))
         else:
-            few = read_few(store, key)
+            few, footer = _read_few(store, key)
             actions.extend(few)
+            fingerprint = parse_fingerprint(footer.get(TAG.encode()))
             # The files of a V2 checkpoint are in its sidecars. Any other checkpoint without a column of files has lost them.
             parts.append(_open_part(store, key, has_files=not any(isinstance(a, CheckpointMetadata) for a in few)))
     detail = check_reconciled(actions, lambda path: canonical_key(path, store.url))
@@ -80,7 +85,20 @@ def read_checkpoint(store: Store, checkpoint: Checkpoint) -> tuple[list[Action],
     parts.extend(_open_part(store, key, has_files=True) for key in sidecars)
     if (twice := _named_twice(parts)) is not None:
         raise CorruptCheckpointError(table=store.url, file=checkpoint.files[0].name, detail=f"it has {twice} more than once")
+    _check_table(log, checkpoint, _tagged(actions) or fingerprint, parts)
     return actions, parts
+
+
+def _tagged(actions: Iterable[Action]) -> CommitFingerprint | None:
+    """The fingerprint in a V2 checkpoint."""
+    return next((parse_fingerprint((a.tags or {}).get(TAG)) for a in actions if isinstance(a, CheckpointMetadata)), None)
+
+
+def _check_table(log: Log, checkpoint: Checkpoint, fingerprint: CommitFingerprint | None, parts: Sequence[Part]) -> None:
+    path = next((part.column("path")[0].as_py() for part in parts if part.num_rows), None)
+    if fingerprint is not None and not has_commit(log, checkpoint.version, fingerprint, checkpoint.commit, path):
+        detail = "the log does not have the commit that it was made of: it is the checkpoint of another table, which was dropped"
+        raise CorruptCheckpointError(table=log.url, file=checkpoint.files[0].name, detail=detail)
 
 
 def _named_twice(parts: Sequence[Part]) -> str | None:
@@ -205,11 +223,16 @@ def read_few(store: Store, key: str) -> list[Action]:
     """
     if key.endswith(".json"):
         return [a for a in _read_json(store, key) if not isinstance(a, Add | Remove)]
+    return _read_few(store, key)[0]
+
+
+def _read_few(store: Store, key: str) -> tuple[list[Action], Mapping[bytes, bytes]]:
+    """The actions other than files in a Parquet file, and the metadata in its footer."""
     try:
         file = open_parquet(store, key)
         names = [name for name in _FEW if name in file.schema_arrow.names]
         table = file.read_row_groups(_groups_with(file.metadata, names), columns=names)
-        return [action for name in names for action in _decode_column(table, name)]
+        return [action for name in names for action in _decode_column(table, name)], file.metadata.metadata or {}
     except UNREADABLE as error:
         raise CorruptCheckpointError(table=store.url, file=key, detail=str(error)) from error
 

@@ -28,7 +28,7 @@ from tahoe.protocol import log_files
 from tahoe.protocol.actions import Action, CommitInfo, decode_commit
 from tahoe.protocol.last_checkpoint import LastCheckpoint, parse_last_checkpoint
 from tahoe.protocol.log_files import LogFile, Segment
-from tahoe.protocol.partitions import canonical_key
+from tahoe.protocol.partitions import canonical_key, resolve_path
 from tahoe.protocol.replay import check_commit, check_reconciled
 from tahoe.storage.env import Env, Store
 from tahoe.storage.locations import split_file, split_url
@@ -61,6 +61,11 @@ class Log:
             return self.env.store, url.removeprefix(self.url + "/")
         folder, _, name = url.rpartition("/")
         return self.env.store_at(folder), name
+
+    def has_file(self, path: str) -> bool:
+        """Whether the data file of an action exists."""
+        store, key = self.locate(resolve_path(path, self.url))
+        return store.head(key) is not None
 
     def list_files(self, from_version: int = 0) -> list[LogFile]:
         """The files of the log from a version on, oldest first. Unknown names are left out."""

@@ -162,13 +162,13 @@ class CheckpointPart(Part):
             CorruptCheckpointError: it is broken.
         """
         try:
-            self._load(names)
+            self._read_columns(names)
         except GONE:
             raise
         except UNREADABLE as error:
             raise CorruptCheckpointError(table=self._columns.url, file=self._columns.key, detail=str(error)) from error
 
-    def _load(self, names: Sequence[str]) -> None:
+    def _read_columns(self, names: Sequence[str]) -> None:
         wanted = list(dict.fromkeys([*names, "path"] if self._rows is None else names))
         read = {}
         for name, found in zip(wanted, self._columns.read([("add", COLUMNS[n][1]) for n in wanted]), strict=True):

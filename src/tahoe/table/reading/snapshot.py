@@ -108,13 +108,15 @@ def load_snapshot(log: Log, version: int | None = None, *, by_checksum: bool = T
         DeltaLogError: the log breaks the protocol or has lost a file.
         DeltaProtocolError: the table needs a reader feature that tahoe does not support.
     """
-    return log.from_segment(version, lambda segment: (_from_checksum(log, segment) if by_checksum else None) or _load(log, segment))
+    return log.from_segment(
+        version, lambda segment: (_from_checksum(log, segment) if by_checksum else None) or _from_log_files(log, segment)
+    )
 
 
-def _load(log: Log, segment: Segment) -> Snapshot:
+def _from_log_files(log: Log, segment: Segment) -> Snapshot:
     state, live = State(), LiveFiles(())
     if segment.checkpoint is not None:
-        actions, parts = read_checkpoint(log.env.store, segment.checkpoint)
+        actions, parts = read_checkpoint(log, segment.checkpoint)
         apply(state, actions, log.canonical)
         live = LiveFiles(parts)
         names = ", ".join(f.name for f in segment.checkpoint.files)

@@ -55,7 +55,7 @@ def write_arrow(table: TableReader, data: pa.Table, request: WriteRequest) -> in
     return None if plan is None else commit_files(plan, write_files(plan, data), data.num_rows)
 
 
-def given_schema(data: pa.Table, *, table: str) -> Struct:
+def schema_of_rows(data: pa.Table, *, table: str) -> Struct:
     """The Delta schema of rows to write.
 
     Raises:

@@ -26,7 +26,7 @@ from tahoe.table.commit.row_deletions import RowDeletion
 from tahoe.table.reading.read_set import RowsRead
 from tahoe.table.reading.rows import matching_rows, read_file
 from tahoe.table.reading.scan import Scan
-from tahoe.table.writing.arrow_writer import delete_files, given_schema, write_again, write_change_files, write_files
+from tahoe.table.writing.arrow_writer import delete_files, schema_of_rows, write_again, write_change_files, write_files
 from tahoe.table.writing.open_transaction import OpenTransaction
 from tahoe.table.writing.planning import plan_existing
 from tahoe.table.writing.write_plan import WritePlan, with_minted
@@ -48,7 +48,7 @@ class RowEdits(OpenTransaction):
         """
         self._check_open()
         rows: pa.Table = data  # `takes` has converted it
-        schema = given_schema(rows, table=self.table.url)
+        schema = schema_of_rows(rows, table=self.table.url)
         plan = self._plan(schema, merge_schema=merge_schema)
         files = write_files(plan, rows)
         adds = self._wrote(plan, files)

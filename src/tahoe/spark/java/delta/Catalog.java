@@ -92,7 +92,7 @@ public class Catalog implements StagingTableCatalog, SupportsNamespaces {
   public Table createTable(Identifier table, Column[] columns, Transform[] partitions, Map properties)
       throws TableAlreadyExistsException, NoSuchNamespaceException {
     if (!isPath(table)) return names().createTable(inDatabase(table), columns, partitions, properties);
-    stage("create", table, columns, partitions, properties).commitStagedChanges();
+    SessionCatalog.create(stage("create", table, columns, partitions, properties));
     return load(table, "");
   }
 

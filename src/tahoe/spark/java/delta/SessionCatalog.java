@@ -156,11 +156,21 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
   public Table createTable(Identifier name, Column[] columns, Transform[] partitions, Map properties)
       throws TableAlreadyExistsException, NoSuchNamespaceException {
     if (!isOurs(properties)) return foreign(name, columns, partitions, properties);
-    stage("create", name, columns, partitions, properties).commitStagedChanges();
+    create(stage("create", name, columns, partitions, properties));
     try {
       return loadTable(name);
     } catch (NoSuchTableException error) {
       throw new IllegalStateException(error);
+    }
+  }
+
+  /** Another session may have created the table since Spark looked. Spark knows this exception: IF NOT EXISTS ignores it. */
+  static void create(Staged staged) throws TableAlreadyExistsException {
+    try {
+      staged.commitStagedChanges();
+    } catch (PythonError error) {
+      if (!"DELTA_TABLE_ALREADY_EXISTS".equals(error.getCondition())) throw error;
+      throw new TableAlreadyExistsException(staged.identifier());
     }
   }
 

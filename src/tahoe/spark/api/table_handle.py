@@ -1,0 +1,88 @@
+"""What the methods of `DeltaTable` do with their table: how conditions refer to it, and how commands run on it and answer."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from pyspark.sql import Column, DataFrame, SparkSession
+
+from tahoe._version import VERSION
+from tahoe.errors import OperationNotYetSupportedError
+from tahoe.spark.api.history_detail import described
+from tahoe.spark.api.merge_builder import condition_of, own_columns, run_for_user
+from tahoe.spark.ddl.catalog import qualified_name
+from tahoe.spark.ddl.creation import named_or_path
+from tahoe.spark.dml.reorg import Purge, Purged, purge
+from tahoe.spark.dml.reorg_metrics import LAYOUT, purged_row
+from tahoe.spark.dml.resolved_plans import COUNT, answered
+from tahoe.spark.dml.row_changes import Target
+from tahoe.spark.jvm.failures import for_user
+from tahoe.spark.jvm.gateway import Gateway, engine_of
+from tahoe.table.table import Table
+from tahoe.table.writing.transaction_builder import TransactionBuilder
+
+# Conditions may use the columns of this many of the newest DataFrames of a table.
+_FRAMES_MAX = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableHandle:
+    """A Delta table in a session.
+
+    Attributes:
+        name: its name in the session's catalog; None for a table that is addressed by path.
+        alias: qualifies columns in conditions and values, instead of the name.
+        frames: the newest DataFrames that `DeltaTable.toDF` returned. Conditions may use their columns.
+    """
+
+    spark: SparkSession
+    table: Table
+    name: str | None = None
+    alias: str | None = None
+    frames: deque[DataFrame] = field(default_factory=lambda: deque(maxlen=_FRAMES_MAX))
+
+    def target(self) -> Target:
+        """The table as the target of a DML command."""
+        parts = [] if self.name is None or self.alias is not None else qualified_name(self.spark, self.name)
+        alias = parts[-1] if parts else self.alias
+        return Target(spark=self.spark, table=self.table, alias=alias, qualifier=tuple(parts[:-1]), frames=tuple(self.frames))
+
+    def condition(self, given: str | Column | None) -> Column | None:
+        return None if given is None else own_columns(self.target(), condition_of(given))
+
+    def affected(self, command: Callable[[], int]) -> DataFrame:
+        """Run a DML command. Returns one row with the number of affected rows."""
+        count = run_for_user(self.spark, command)
+        return answered(self.spark, COUNT, [count])
+
+    def define(self, change: Callable[[TransactionBuilder], None]) -> None:
+        """Change the table's definition in one commit."""
+
+        def run() -> None:
+            with self.table.transaction(engine=engine_of(self.spark)) as changes:
+                change(changes)
+
+        run_for_user(self.spark, run)
+
+    def purge(self, condition: Column | None, deleted_share: float = 0.0) -> Purged:
+        command = Purge(target=self.target(), condition=condition, deleted_share=deleted_share)
+        return run_for_user(self.spark, lambda: purge(command))
+
+    def reorganise(self, condition: Column | None) -> DataFrame:
+        """Run REORG TABLE ... APPLY (PURGE). Returns its result row."""
+        purged = self.purge(condition)
+        columns, parallelism = len(self.table.snapshot().schema.fields), self.spark.sparkContext.defaultParallelism
+        return described(self.spark, [purged_row(self.table.url, purged, columns=columns, parallelism=parallelism)], LAYOUT)
+
+    def full_name(self) -> str | None:
+        """The name with its catalog and database; None for a table that is addressed by path."""
+        if self.name is None:
+            return None
+        identifier, _ = named_or_path(Gateway(self.spark), self.name)
+        return None if identifier is None else str(identifier.unquotedString())
+
+    def not_yet(self, operation: str) -> BaseException:
+        """The error of an operation that is not supported yet."""
+        return for_user(OperationNotYetSupportedError(operation=operation, table=self.table.url, tahoe_version=VERSION))

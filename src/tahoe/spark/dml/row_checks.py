@@ -1,0 +1,65 @@
+"""Refuses updated and inserted rows whose columns do not fit the table, before any Spark job runs."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+
+from tahoe.errors import SchemaMismatchError, UnsupportedOperationError
+from tahoe.protocol.column_values import check_given
+from tahoe.protocol.schema import Struct
+from tahoe.spark.dml.set_clauses import unlike_fields
+from tahoe.spark.jvm.plans import top_kinds
+from tahoe.spark.writing.assignment_rules import Policy
+from tahoe.spark.writing.store_assignment import Refusals, fit, without_void
+from tahoe.spark.writing.write_inputs import table_schema
+from tahoe.table.writing.write_plan import WritePlan
+
+# Plan nodes whose output rows do not correspond one to one to their input rows.
+_OVER_ROWS = frozenset({"Aggregate", "Generate", "Window"})
+
+
+def check_rows(plan: WritePlan, rows: DataFrame, policy: Policy, *, are_new: bool, may_lack: bool) -> None:
+    """
+    Args:
+        plan: has the table configuration after the command.
+        policy: how values of another type than the column's are stored.
+        are_new: whether the rows are inserted.
+        may_lack: whether struct values may lack fields of the table's.
+
+    Raises:
+        UnsupportedOperationError: a value is not computed from a single row.
+        SchemaMismatchError: a type does not fit.
+        IdentityValueGivenError: new rows supply values for an identity column that does not allow them.
+    """
+    _check_one_by_one(rows, plan.url)
+    given = {name.lower() for name in rows.columns}
+    if are_new:
+        check_given(plan.column_values, given, table=plan.url)
+    wanted = Struct(tuple(field for field in without_void(plan.schema) if field.name.lower() in given))
+    _check_fields(table_schema(rows, table=plan.url, like=wanted, policy=policy), wanted, plan.url, may_lack=may_lack)
+    fit(rows, wanted, Refusals(plan.url, policy))
+
+
+def _check_one_by_one(rows: DataFrame, table: str) -> None:
+    """Refuse values that are not computed from a single row: they would change the number of rows."""
+    kinds = top_kinds(rows)
+    if len(kinds) == 1 or kinds[-1] in _OVER_ROWS:
+        raise UnsupportedOperationError(
+            operation="Assigning a value that is made of several rows, or is several",
+            table=table,
+            detail="an aggregate, a window function or a generator stands in it",
+            remedy="Compute it first, and MERGE the result; or take it from a subquery: (SELECT max(x) FROM t).",
+        )
+
+
+def _check_fields(given: Struct, wanted: Struct, table: str, *, may_lack: bool) -> None:
+    """Refuse a struct whose fields differ from the table's. Missing fields would silently become null; they are allowed if the command
+    evolves the schema. Extra fields would be lost.
+    """
+    for field in wanted:
+        value = given.find(field.name)
+        unlike = None if value is None else next(unlike_fields(value.type, field.type, (field.name,), may_lack=may_lack), None)
+        if value is not None and unlike is not None:
+            detail = f"column {field.name} is {field.type}, and the value for it is {value.type}: {unlike}"
+            remedy = "Give each field a value, or let a MERGE change the schema: withSchemaEvolution()."
+            raise SchemaMismatchError(table=table, detail=detail, remedy=remedy)
