@@ -189,13 +189,6 @@ def made_with(snapshot: Snapshot) -> dict[str, str]:
     return {**own, **{f"delta.feature.{name}": "supported" for name in sorted(supported_features(protocol) - implied)}}
 
 
-def qualified_name(gateway: Gateway, identifier: JavaObject) -> JavaObject:
-    """Convert a catalog's `Identifier` to a `TableIdentifier` of the session's catalog, with its database."""
-    namespace = list(identifier.namespace())
-    name = table_identifier(gateway, identifier.name(), namespace[-1] if namespace else None)
-    return session_catalog(gateway).qualifyIdentifier(name)
-
-
 # --- the folder
 
 

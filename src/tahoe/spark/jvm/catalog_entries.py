@@ -41,6 +41,13 @@ def identifier(gateway: Gateway, namespace: Sequence[str], name: str) -> JavaObj
     return gateway.java_class("org.apache.spark.sql.connector.catalog.Identifier").of(names, name)
 
 
+def qualified_name(gateway: Gateway, given: JavaObject) -> JavaObject:
+    """Convert a catalog's `Identifier` to a `TableIdentifier` of the session's catalog, with its database."""
+    namespace = list(given.namespace())
+    name = table_identifier(gateway, given.name(), namespace[-1] if namespace else None)
+    return session_catalog(gateway).qualifyIdentifier(name)
+
+
 def table_identifier_in(gateway: Gateway, plan: JavaObject) -> JavaObject | None:
     """The first `TableIdentifier` among a command's fields; None if there is none. The field's name differs from command to command."""
     return next((part for part in _parts(gateway, plan) if kind_of(part) == "TableIdentifier"), None)
@@ -58,7 +65,13 @@ def _parts(gateway: Gateway, plan: JavaObject) -> Iterator[JavaObject]:
 
 def our_class(table: JavaObject) -> str | None:
     """The simple class name of one of our tables in a plan; None for any other table."""
-    return kind_of(table) if table.getClass().getName() in _OURS else None
+    name = str(table.getClass().getName())
+    return name.rpartition(".")[2] if name in _OURS else None
+
+
+def shows_whole_tables(plan: JavaObject) -> bool:
+    """Whether a `ShowTablesCommand` is SHOW TABLE EXTENDED without PARTITION."""
+    return bool(plan.isExtended() and not plan.partitionSpec().isDefined())
 
 
 def table_of_relation(relation: JavaObject) -> JavaObject | None:

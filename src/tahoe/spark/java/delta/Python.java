@@ -75,8 +75,8 @@ public interface Python {
   /** {@code read} or {@code write} a table as a stream, by its path or its name, which may be null. */
   Object stream(String operation, String table);
 
-  /** {@code INSERT INTO} a temporary view over a table. */
-  Object insert(SparkSession session, Files files, Dataset data, boolean overwrite);
+  /** {@code INSERT INTO} a temporary view over a table. The selection is null unless the view is over a change feed. */
+  Object insert(SparkSession session, String table, String selection, Dataset data, boolean overwrite);
 
   /** The properties of a table as a map of texts, with those under which Spark's statements tell what else there is. */
   Object properties(SparkSession session, DefinedTable table);

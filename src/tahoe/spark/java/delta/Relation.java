@@ -60,6 +60,7 @@ public class Relation extends HadoopFsRelation implements InsertableRelation {
   }
 
   public void insert(Dataset data, boolean overwrite) {
-    Ask.answer(Ask.python.insert(sparkSession(), (Files) location(), data, overwrite));
+    Files files = (Files) location();
+    Ask.answer(Ask.python.insert(sparkSession(), files.table(), files.selection(), data, overwrite));
   }
 }
