@@ -5,22 +5,37 @@ Commands that write to a Delta table run here instead, commands that would damag
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from tahoe.errors import OperationNotAllowedError, UnsupportedOperationError
 from tahoe.spark.ddl import guard, show_describe, table_commands, table_like
-from tahoe.spark.ddl.creation import NewTable, declared_schema, make_table, make_table_of, qualified_name
+from tahoe.spark.ddl.creation import NewTable, make_table, make_table_of
 from tahoe.spark.ddl.table_commands import altered
 from tahoe.spark.dml import resolved_plans, write
 from tahoe.spark.dml.replace import Matching
-from tahoe.spark.jvm.catalog_entries import our_class, table_of_relation
+from tahoe.spark.dml.write import Insert
+from tahoe.spark.jvm.catalog_entries import shows_whole_tables
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
 from tahoe.spark.jvm.plans import kind_of
 from tahoe.spark.jvm.table_cache import recache
+from tahoe.spark.jvm.types import delta_schema
+from tahoe.spark.jvm.write_commands import (
+    APPEND,
+    DYNAMIC,
+    OVERWRITE,
+    WRITES,
+    Replaced,
+    ReplaceUsing,
+    StagedTable,
+    Transform,
+    WriteCommand,
+    staged_table,
+    write_command,
+    writes_delta,
+)
 from tahoe.spark.reading import planning
 from tahoe.storage.background import finish_background
 
-_WRITES = frozenset({"AppendData", "OverwriteByExpression", "OverwritePartitionsDynamic"})
 _SHOW_TABLES = "ShowTablesCommand"
 
 # Properties in a statement that describe the catalog's table and are not properties of the Delta table.
@@ -55,15 +70,15 @@ def instead_of(gateway: Gateway, name: str, plan: JavaObject) -> JavaObject | No
     Raises:
         UnsupportedOperationError: the command would damage a table, or tahoe does not support it yet.
     """
-    if name in _WRITES:
-        return None if _target(plan.table()) is None else _command(gateway, name, plan)
+    if name in WRITES:
+        return _command(gateway, name, plan) if writes_delta(plan) else None
     if name in resolved_plans.STATEMENTS:
         return resolved_plans.instead_of(gateway, name, plan)
     if altered(gateway, name, plan) is not None:
         return _command(gateway, name, plan)
     if name in table_like.PLANS and table_like.is_ours(gateway, plan):
         return _command(gateway, "CREATE TABLE LIKE", plan)
-    if name == _SHOW_TABLES and plan.isExtended() and not plan.partitionSpec().isDefined():
+    if name == _SHOW_TABLES and shows_whole_tables(plan):
         return _command(gateway, "SHOW TABLE EXTENDED", plan)
     guard.check(gateway, name, plan)
     if name.startswith("Drop"):
@@ -76,12 +91,6 @@ def _command(gateway: Gateway, name: str, plan: JavaObject) -> JavaObject:
     return gateway.java_class("delta.Command").of(f"Delta {name}", plan, gateway.list([]))
 
 
-def _target(relation: JavaObject) -> JavaObject | None:
-    """The `delta.WriteTable` that a plan writes to."""
-    table = table_of_relation(relation)
-    return table if table is not None and our_class(table) in ("WriteTable", "Staged") else None
-
-
 def run(gateway: Gateway, plan: JavaObject) -> JavaObject:
     """Run a command that `instead_of` has replaced. Returns its result rows; DML commands return the number of affected rows."""
     name = kind_of(plan)
@@ -92,66 +101,60 @@ def run(gateway: Gateway, plan: JavaObject) -> JavaObject:
     if name in table_like.PLANS:
         table_like.create(gateway, plan)
         return gateway.seq([])
-    if name not in _WRITES:
-        url, rows = table_commands.run(gateway, name, plan)
-        recache(gateway, url)
-        return rows
-    target = _target(plan.table())
-    assert target is not None
-    rows = gateway.dataframe_of_plan(_query(plan, name))
-    options = gateway.dict(plan.writeOptions())
-    if gateway.java_class("delta.Cases").isTrue(plan, "withSchemaEvolution"):
-        options = {**options, "mergeSchema": "true"}
-    matching = _matching(gateway, target)
-    # if the session's setting for dynamic overwrites applied, the plan would be OverwritePartitionsDynamic
-    if name == "OverwriteByExpression" or matching is not None:
-        options = {"partitionOverwriteMode": "static", **options}
-    if our_class(target) == "Staged":
-        new = _described(gateway, target)
-        make_table_of(gateway, new, rows, {**new.options, **options}, replaces=target.mode() != "create")
-        target.setMade()
+    if name in WRITES:
+        _write(gateway, write_command(gateway, name, plan))
         return gateway.seq([])
-    predicate = _predicate(gateway, plan) if name == "OverwriteByExpression" else None
-    write.insert(
-        gateway.spark,
-        target.url(),
-        rows,
-        overwrite=name != "AppendData",
-        predicate=predicate,
-        dynamic=name == "OverwritePartitionsDynamic" and matching is None,
+    url, rows = table_commands.run(gateway, name, plan)
+    recache(gateway, url)
+    return rows
+
+
+# --- plans that write rows
+
+
+def _write(gateway: Gateway, command: WriteCommand) -> None:
+    if command.staged is None:
+        meant = insert_of(command)
+        write.insert(gateway.spark, meant)
+        recache(gateway, meant.url)
+        return
+    new = new_table(command.staged)
+    make_table_of(gateway, new, command.rows, {**new.options, **_write_options(command)}, replaces=command.staged.replaces)
+    command.staged.set_made()
+
+
+def insert_of(command: WriteCommand) -> Insert:
+    """What a plan writes into an existing table, and which rows that replaces."""
+    assert command.table is not None
+    matching = _matching(command.replaced)
+    return Insert(
+        url=command.table,
+        rows=command.rows,
+        overwrite=command.kind != APPEND,
+        predicate=None if command.condition is None or command.condition.lower() == "true" else command.condition,
+        dynamic=command.kind == DYNAMIC and matching is None,
         matching=matching,
-        by_position=not plan.isByName(),
-        is_statement=plan.origin().sqlText().isDefined(),
-        options=options,
+        by_position=not command.is_by_name,
+        is_statement=command.is_statement,
+        options=_write_options(command),
     )
-    recache(gateway, target.url())
-    return gateway.seq([])
 
 
-def _matching(gateway: Gateway, target: JavaObject) -> Matching | None:
+def _write_options(command: WriteCommand) -> dict[str, str]:
+    options = {**command.options, "mergeSchema": "true"} if command.evolves else dict(command.options)
+    # if the session's setting for dynamic overwrites applied, the plan would be OverwritePartitionsDynamic
+    is_static = command.kind == OVERWRITE or command.replaced is not None
+    return {"partitionOverwriteMode": "static", **options} if is_static else options
+
+
+def _matching(replaced: Replaced) -> Matching | None:
     """The rows that INSERT ... REPLACE USING or REPLACE ON replaces; None for other statements."""
-    replaced = target.replaced()
     if replaced is None:
         return None
-    if kind_of(replaced) == "InsertReplaceUsing":
-        return Matching.of_columns([str(name) for name in gateway.items(replaced.cols().iterator())])
-    alias = replaced.tableAliasOpt()
-    name = str(alias.get()) if alias.isDefined() else target.name().rpartition(".")[2].strip("`")
-    return Matching(text=str(replaced.cond().sql()), on=gateway.column(replaced.cond()), alias=name)
-
-
-def _query(plan: JavaObject, name: str) -> JavaObject:
-    """The analysed plan of the rows to write. It is optimised when the rows are written."""
-    if name == "OverwritePartitionsDynamic":
-        return plan.query()
-    analysed = plan.analyzedQuery()
-    return analysed.get() if analysed.isDefined() else plan.query()
-
-
-def _predicate(gateway: Gateway, plan: JavaObject) -> str | None:
-    """The condition of the rows that an overwrite replaces, as SQL; None for all rows."""
-    text = str(gateway.java_class("delta.Literals").sql(plan.deleteExpr()))
-    return None if text.lower() == "true" else text
+    if isinstance(replaced, ReplaceUsing):
+        return Matching.of_columns(replaced.columns)
+    alias = replaced.table.rpartition(".")[2].strip("`") if replaced.alias is None else replaced.alias
+    return Matching(text=replaced.text, on=replaced.condition, alias=alias)
 
 
 # --- through the source
@@ -165,17 +168,20 @@ def save(gateway: Gateway, mode: str, options: Mapping[str, str], given: JavaObj
     return relation
 
 
-def insert(gateway: Gateway, files: JavaObject, data: JavaObject, overwrite: bool) -> None:
+def insert(gateway: Gateway, table: str, selection: str | None, data: JavaObject, overwrite: bool) -> None:
     """Run an INSERT into a view over a table.
+
+    Args:
+        selection: the versions whose changes the view shows; None for a view that is not over a change feed.
 
     Raises:
         UnsupportedOperationError: the view is over a change feed.
     """
-    if files.selection() is not None:
+    if selection is not None:
         remedy = "Insert into the table, or into a view over it without readChangeFeed."
-        raise UnsupportedOperationError(operation="INSERT", table=files.table(), detail="the view is over its change feed", remedy=remedy)
-    write.insert(gateway.spark, files.table(), gateway.dataframe(data), overwrite=overwrite, by_position=True)
-    recache(gateway, files.table())
+        raise UnsupportedOperationError(operation="INSERT", table=table, detail="the view is over its change feed", remedy=remedy)
+    write.insert(gateway.spark, Insert(url=table, rows=gateway.dataframe(data), overwrite=overwrite, by_position=True))
+    recache(gateway, table)
 
 
 # --- through the catalogs
@@ -183,25 +189,29 @@ def insert(gateway: Gateway, files: JavaObject, data: JavaObject, overwrite: boo
 
 def create(gateway: Gateway, staged: JavaObject) -> None:
     """Run CREATE TABLE or REPLACE TABLE without rows."""
-    make_table(gateway, _described(gateway, staged), replaces=staged.mode() != "create")
-    staged.setMade()
+    table = staged_table(gateway, staged)
+    make_table(gateway, new_table(table), replaces=table.replaces)
+    table.set_made()
 
 
-def _described(gateway: Gateway, staged: JavaObject) -> NewTable:
-    """The table that a statement defines."""
-    properties = {str(name): str(staged.properties()[name]) for name in staged.properties()}
-    path = staged.url()
-    location = path if path is not None else properties.get("location")
-    table = location or staged.name()
+def new_table(staged: StagedTable) -> NewTable:
+    """The table that a statement defines.
+
+    Raises:
+        UnsupportedDataTypeError, UnsupportedOperationError, OperationNotAllowedError: a Delta table cannot have such a column, or such
+            partitioning.
+    """
+    location = staged.properties.get("location") if staged.path is None else staged.path
+    table = location or staged.text
     return NewTable(
-        name=None if path is not None else qualified_name(gateway, staged.identifier()),
+        name=staged.name,
         location=location,
-        schema=declared_schema(gateway, staged.schema(), table=table),
-        partition_by=_partition_columns(staged, table),
-        cluster_by=_clustering_columns(staged),
-        properties=_own_properties(properties),
-        comment=properties.get("comment"),
-        options={n: v for n, v in _options(properties).items() if n.lower() != "path"},
+        schema=delta_schema(staged.columns, table=table),
+        partition_by=_partition_columns(staged.partitioning, table),
+        cluster_by=tuple(path for transform in staged.partitioning if transform.name == _CLUSTER_BY for path in transform.columns),
+        properties=_own_properties(staged.properties),
+        comment=staged.properties.get("comment"),
+        options={n: v for n, v in _options(staged.properties).items() if n.lower() != "path"},
     )
 
 
@@ -224,26 +234,21 @@ _BUCKETS = ("bucket", "sorted_bucket")
 _INSTEAD_OF_BUCKETS = "Leave bucketBy and sortBy (in SQL: INTO BUCKETS) out, and cluster the table by these columns: clusterBy, CLUSTER BY."
 
 
-def _clustering_columns(staged: JavaObject) -> tuple[tuple[str, ...], ...]:
-    transforms = [transform for transform in staged.partitioning() if transform.name() == _CLUSTER_BY]
-    return tuple(tuple(str(name) for name in column.fieldNames()) for transform in transforms for column in transform.arguments())
-
-
-def _partition_columns(staged: JavaObject, table: str) -> tuple[str, ...]:
+def _partition_columns(partitioning: Sequence[Transform], table: str) -> tuple[str, ...]:
     columns = []
-    for transform in staged.partitioning():
-        if transform.name() == _CLUSTER_BY:
+    for transform in partitioning:
+        if transform.name == _CLUSTER_BY:
             continue
-        if transform.name() in _BUCKETS:
+        if transform.name in _BUCKETS:
             raise OperationNotAllowedError(
                 operation="Bucketing", table=table, detail="its files are not arranged by hashes of columns", remedy=_INSTEAD_OF_BUCKETS
             )
-        if transform.name() != "identity":
+        if transform.name != "identity":
             raise UnsupportedOperationError(
-                operation=f"Partitioning by {transform}",
+                operation=f"Partitioning by {transform.text}",
                 table=table,
                 detail="a Delta table is partitioned by the values of columns",
                 remedy="Partition by a column that holds the value.",
             )
-        columns.append(".".join(transform.arguments()[0].fieldNames()))
+        columns.append(".".join(transform.columns[0]))
     return tuple(columns)

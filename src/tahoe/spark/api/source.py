@@ -108,9 +108,9 @@ class Source:
         guard.refuse_stream(operation, table)
 
     @_answering
-    def insert(self, session: JavaObject, files: JavaObject, data: JavaObject, overwrite: bool) -> None:
+    def insert(self, session: JavaObject, table: str, selection: str | None, data: JavaObject, overwrite: bool) -> None:
         with cancellable(gateway := Gateway.of(session)):
-            commands.insert(gateway, files, data, overwrite)
+            commands.insert(gateway, table, selection, data, overwrite)
 
     @_answering
     def properties(self, session: JavaObject, table: JavaObject) -> JavaObject:

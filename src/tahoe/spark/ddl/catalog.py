@@ -14,14 +14,12 @@ from dataclasses import dataclass
 from pyspark.sql import SparkSession
 
 from tahoe.errors import NameOfAnotherKindError, TableNameNotFoundError
-from tahoe.spark.jvm.catalog_entries import our_class, resolved_table_in, session_catalog, table_identifier
+from tahoe.spark.jvm.catalog_entries import PROVIDER, is_delta, session_catalog, table_identifier
 from tahoe.spark.jvm.gateway import JVM_ERRORS, Gateway, JavaObject
 from tahoe.spark.jvm.hadoop_store import url_of_uri
 from tahoe.spark.jvm.table_cache import metadata_identity, open_table, remember
 from tahoe.spark.jvm.time_travel import session_moment, target_of_catalog, target_of_path
 from tahoe.spark.jvm.types import visible_schema
-
-PROVIDER = "delta"
 
 # A property of the catalog's entry, not of the table: the version for which the catalog's statistics were computed.
 ANALYZED_VERSION = "tahoe.analyzedVersion"
@@ -128,18 +126,6 @@ def _in_session_catalog(parts: list[str]) -> list[str] | None:
     """The parts of a name without the session catalog; None if the name is in another catalog."""
     names = parts[1:] if len(parts) == 3 and parts[0].lower() == SESSION_CATALOG else parts
     return names if len(names) <= 2 else None
-
-
-def defined_table(gateway: Gateway, plan: JavaObject) -> JavaObject | None:
-    """The `delta.DefinedTable` that a statement is about; None if it is not about a Delta table."""
-    table = resolved_table_in(gateway, plan)
-    return table if table is not None and our_class(table) == "DefinedTable" else None
-
-
-def is_delta(table: JavaObject) -> bool:
-    """Whether a `CatalogTable` is a Delta table."""
-    provider = table.provider()
-    return bool(provider.isDefined() and provider.get().lower() == PROVIDER)
 
 
 _PATH = re.compile(r"delta\.`((?:[^`]|``)+)`", re.IGNORECASE)

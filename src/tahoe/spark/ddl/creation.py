@@ -28,9 +28,9 @@ from tahoe.protocol.features import WRITER_VERSION_FEATURES, supported_features
 from tahoe.protocol.properties import find_property
 from tahoe.protocol.schema import Struct, map_fields
 from tahoe.protocol.type_widening import TYPE_CHANGES
-from tahoe.spark.ddl.catalog import PROVIDER, SESSION_CATALOG, is_delta, name_parts, path_of
+from tahoe.spark.ddl.catalog import SESSION_CATALOG, name_parts, path_of
 from tahoe.spark.dml.write import create_as_select
-from tahoe.spark.jvm.catalog_entries import declared_columns, new_entry, session_catalog, table_identifier
+from tahoe.spark.jvm.catalog_entries import PROVIDER, declared_columns, is_delta, new_entry, session_catalog, table_identifier
 from tahoe.spark.jvm.gateway import Gateway, JavaObject, engine_of
 from tahoe.spark.jvm.hadoop_store import qualified, url_of_uri
 from tahoe.spark.jvm.table_cache import open_table
@@ -199,13 +199,6 @@ def made_with(snapshot: Snapshot) -> dict[str, str]:
         return {**own, MIN_READER_VERSION: str(protocol.reader_version), MIN_WRITER_VERSION: str(protocol.writer_version)}
     implied = needed_features(snapshot.schema, own) | ({CLUSTERING, "domainMetadata"} if snapshot.clustering_columns else set())
     return {**own, **{f"delta.feature.{name}": "supported" for name in sorted(supported_features(protocol) - implied)}}
-
-
-def qualified_name(gateway: Gateway, identifier: JavaObject) -> JavaObject:
-    """Convert a catalog's `Identifier` to a `TableIdentifier` of the session's catalog, with its database."""
-    namespace = list(identifier.namespace())
-    name = table_identifier(gateway, identifier.name(), namespace[-1] if namespace else None)
-    return session_catalog(gateway).qualifyIdentifier(name)
 
 
 # --- the folder

@@ -11,12 +11,11 @@ from dataclasses import dataclass
 
 from tahoe._version import VERSION
 from tahoe.errors import StreamNotYetSupportedError, UnsupportedOperationError
-from tahoe.spark.ddl.catalog import defined_table, is_delta
-from tahoe.spark.jvm.catalog_entries import child, folder, session_catalog, table_identifier_in
+from tahoe.protocol.log_files import LOG_FOLDER
+from tahoe.spark.jvm.catalog_entries import nearest_with
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
+from tahoe.spark.jvm.guarded_commands import GuardedCommand, guarded_command
 from tahoe.spark.jvm.table_cache import open_table
-
-_LOG_FOLDER = "_delta_log"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +37,10 @@ _SERDE = _Refusal("SET SERDE", _ENTRY_ONLY, "A Delta table has no serde.")
 
 _STATEMENT = "Use the statement in spark.sql, on the table's name or on delta.`path`."
 
-# Spark's legacy (V1) commands, which address a table by its name in the session catalog. Commands that are not listed do no harm: DROP
-# TABLE, DESCRIBE, ... For most of the listed statements our catalogs make Spark plan other commands, so that only a program that builds
-# these plans itself is refused here.
-_ON_NAMES: Mapping[str, _Refusal] = {
+# By the simple class names of Spark's plans. Commands that are not listed do no harm: DROP TABLE, DESCRIBE, ...
+_REFUSALS: Mapping[str, _Refusal] = {
+    # Legacy (V1) commands, which address a table by its name in the session catalog. For most of these statements our catalogs make Spark
+    # plan other commands, so that only a program that builds these plans itself is refused here.
     "LoadDataCommand": _LOAD,
     "RepairTableCommand": _REPAIR,
     "AlterTableAddPartitionCommand": _ADD_PARTITION,
@@ -56,10 +55,12 @@ _ON_NAMES: Mapping[str, _Refusal] = {
     "TruncateTableCommand": _Refusal("TRUNCATE TABLE", "Spark would delete the table's files and its log", _STATEMENT),
     "AlterTableSerDePropertiesCommand": _SERDE,
     "AnalyzePartitionCommand": _Refusal("ANALYZE TABLE", _ENTRY_ONLY, "Statistics are in the log."),
-}
-
-# Plans on the tables that our catalogs return. Spark would refuse most of them too, but its messages are about its own interfaces.
-_ON_TABLES: Mapping[str, _Refusal] = {
+    "SaveAsV1TableCommand": _Refusal(
+        "saveAsTable with another format",
+        "Spark would delete the table's files and its log",
+        'Add format("delta"), or drop the table first.',
+    ),
+    # Plans on the tables that our catalogs return. Spark would refuse most of them too, but its messages are about its own interfaces.
     "LoadData": _LOAD,
     "RepairTable": _REPAIR,
     "AddPartitions": _ADD_PARTITION,
@@ -68,9 +69,18 @@ _ON_TABLES: Mapping[str, _Refusal] = {
     "SetTableSerDeProperties": _SERDE,
 }
 
-_ANOTHER_FORMAT = _Refusal(
-    "saveAsTable with another format", "Spark would delete the table's files and its log", 'Add format("delta"), or drop the table first.'
-)
+_SET_LOCATION = "AlterTableSetLocationCommand"
+
+# Commands that write files into a folder, or make it the folder of a table, and what an error calls them.
+_INTO_FOLDERS: Mapping[str, str] = {
+    "InsertIntoHadoopFsRelationCommand": "Writing files",
+    "InsertIntoDataSourceDirCommand": "INSERT OVERWRITE DIRECTORY",
+    "InsertIntoHiveDirCommand": "INSERT OVERWRITE DIRECTORY",
+    "CreateDataSourceTableCommand": "Writing",
+    "CreateDataSourceTableAsSelectCommand": "Writing",
+    "CreateTableCommand": "Writing",
+    _SET_LOCATION: "Writing",
+}
 
 _TO_FOLDERS = 'Write with format("delta"), or to another folder.'
 
@@ -84,37 +94,44 @@ def check(gateway: Gateway, name: str, plan: JavaObject) -> None:
     Raises:
         UnsupportedOperationError: with what to do instead.
     """
-    refusal = _ON_NAMES.get(name)
-    if refusal is not None:
-        _check_named(gateway, refusal, plan)
-        return
-    refusal = _ON_TABLES.get(name)
-    table = defined_table(gateway, plan) if refusal is not None else None
-    if refusal is not None and table is not None:
-        raise UnsupportedOperationError(operation=refusal.operation, table=table.name(), detail=refusal.detail, remedy=refusal.remedy)
-    if name == "SaveAsV1TableCommand" and plan.mode().name() == "Overwrite":  # Spark drops the table before it looks at the folder
-        _check_is_no_delta_table(gateway, _ANOTHER_FORMAT, plan.tableDesc().identifier())
-    find = _FOLDERS.get(name)
-    written = find(gateway, plan) if find is not None else None
-    if written is not None:
-        _check_folder(gateway, written, name)
-
-
-def _check_named(gateway: Gateway, refusal: _Refusal, plan: JavaObject) -> None:
-    identifier = table_identifier_in(gateway, plan)
-    if identifier is not None:
-        _check_is_no_delta_table(gateway, refusal, identifier)
-
-
-def _check_is_no_delta_table(gateway: Gateway, refusal: _Refusal, identifier: JavaObject) -> None:
-    catalog = session_catalog(gateway)
-    if catalog.isTempView(identifier) or not catalog.tableExists(identifier):
-        return
-    table = catalog.getTableMetadata(identifier)
-    if is_delta(table):
-        raise UnsupportedOperationError(
-            operation=refusal.operation, table=identifier.unquotedString(), detail=refusal.detail, remedy=refusal.remedy
+    if name in _REFUSALS or name in _INTO_FOLDERS:
+        check_command(
+            guarded_command(gateway, name, plan),
+            is_table=lambda location: open_table(gateway.spark, location).exists(),
+            table_around=lambda folder: nearest_with(gateway, folder, LOG_FOLDER),
         )
+
+
+def check_command(command: GuardedCommand, *, is_table: Callable[[str], bool], table_around: Callable[[str], str | None]) -> None:
+    """Refuse a command that would damage a Delta table, as `check`.
+
+    Args:
+        is_table: whether there is a Delta table at a location.
+        table_around: the Delta table's folder that a folder is, or is inside; None if there is none.
+    """
+    refusal = _REFUSALS.get(command.kind)
+    if refusal is not None:
+        if command.is_delta and command.mode in (None, "Overwrite"):  # Spark drops the table before it looks at the folder
+            raise UnsupportedOperationError(operation=refusal.operation, table=command.table, detail=refusal.detail, remedy=refusal.remedy)
+    elif command.is_delta:
+        _check_location(command, is_table)
+    elif command.folder is not None:
+        _check_folder(command.kind, command.folder, table_around(command.folder))
+
+
+def _check_location(command: GuardedCommand, is_table: Callable[[str], bool]) -> None:
+    """The new location of a Delta table must have a Delta table."""
+    if command.kind == _SET_LOCATION and command.folder is not None and not is_table(command.folder):
+        detail = f"there is no Delta table at {command.folder}"
+        remedy = "Give the location of a Delta table."
+        raise UnsupportedOperationError(operation="SET LOCATION", table=command.table, detail=detail, remedy=remedy)
+
+
+def _check_folder(kind: str, folder: str, table: str | None) -> None:
+    """Refuse a folder that is, or is inside, the folder of a Delta table."""
+    if table is not None:
+        detail = "the folder is a Delta table's, and the log would not know what Spark writes there"
+        raise UnsupportedOperationError(operation=f"{_INTO_FOLDERS[kind]} to {folder}", table=table, detail=detail, remedy=_TO_FOLDERS)
 
 
 # --- streams
@@ -138,68 +155,3 @@ def refuse_stream(operation: str, table: str | None) -> None:
     raise StreamNotYetSupportedError(
         tahoe_version=VERSION, operation=operation, table=table or "a Delta table", remedy=_WITHOUT_STREAMS[operation]
     )
-
-
-# --- folders
-
-
-def _output_path(_: Gateway, plan: JavaObject) -> JavaObject | None:
-    return plan.outputPath()
-
-
-def _directory(gateway: Gateway, plan: JavaObject) -> JavaObject | None:
-    return _path_of(gateway, plan.storage().locationUri())
-
-
-def _new_table(gateway: Gateway, plan: JavaObject) -> JavaObject | None:
-    """The folder of a non-Delta table that a command creates; None for a managed table, whose folder Spark requires to be empty."""
-    return None if is_delta(plan.table()) else _path_of(gateway, plan.table().storage().locationUri())
-
-
-def _new_location(gateway: Gateway, plan: JavaObject) -> JavaObject | None:
-    """The new location of a non-Delta table. The new location of a Delta table must have a Delta table."""
-    location = folder(gateway, plan.location())
-    name = plan.tableName()
-    if not is_delta(session_catalog(gateway).getTableMetadata(name)):
-        return location
-    if not open_table(gateway.spark, location.toString()).exists():
-        detail = f"there is no Delta table at {location}"
-        remedy = "Give the location of a Delta table."
-        raise UnsupportedOperationError(operation="SET LOCATION", table=name.unquotedString(), detail=detail, remedy=remedy)
-    return None
-
-
-def _path_of(gateway: Gateway, uri: JavaObject) -> JavaObject | None:
-    return folder(gateway, uri.get()) if uri.isDefined() else None
-
-
-_FOLDERS: Mapping[str, Callable[[Gateway, JavaObject], JavaObject | None]] = {
-    "InsertIntoHadoopFsRelationCommand": _output_path,
-    "InsertIntoDataSourceDirCommand": _directory,
-    "InsertIntoHiveDirCommand": _directory,
-    "CreateDataSourceTableCommand": _new_table,
-    "CreateDataSourceTableAsSelectCommand": _new_table,
-    "CreateTableCommand": _new_table,
-    "AlterTableSetLocationCommand": _new_location,
-}
-
-
-def _check_folder(gateway: Gateway, written: JavaObject, name: str) -> None:
-    """Refuse a folder that is, or is inside, the folder of a Delta table."""
-    system = written.getFileSystem(gateway.session.sessionState().newHadoopConf())
-    here = system.makeQualified(written)
-    while here is not None:
-        log = child(gateway, here, _LOG_FOLDER)
-        if system.exists(log):
-            detail = "the folder is a Delta table's, and the log would not know what Spark writes there"
-            raise UnsupportedOperationError(
-                operation=f"{_OPERATIONS.get(name, 'Writing')} to {written}", table=here.toString(), detail=detail, remedy=_TO_FOLDERS
-            )
-        here = here.getParent()
-
-
-_OPERATIONS: Mapping[str, str] = {
-    "InsertIntoHadoopFsRelationCommand": "Writing files",
-    "InsertIntoDataSourceDirCommand": "INSERT OVERWRITE DIRECTORY",
-    "InsertIntoHiveDirCommand": "INSERT OVERWRITE DIRECTORY",
-}

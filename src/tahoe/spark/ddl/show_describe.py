@@ -14,9 +14,9 @@ from tahoe.protocol.column_metadata import CURRENT_DEFAULT, GENERATION_EXPRESSIO
 from tahoe.protocol.column_values import identity_columns
 from tahoe.protocol.names import quoted
 from tahoe.protocol.schema import Field
-from tahoe.spark.ddl.catalog import SESSION_CATALOG, is_delta
+from tahoe.spark.ddl.catalog import SESSION_CATALOG
 from tahoe.spark.ddl.creation import made_with
-from tahoe.spark.jvm.catalog_entries import identifier, is_managed, session_catalog, table_identifier, types_in_sql
+from tahoe.spark.jvm.catalog_entries import identifier, is_delta, is_managed, session_catalog, table_identifier, types_in_sql
 from tahoe.spark.jvm.gateway import JVM_ERRORS, Gateway, JavaObject
 from tahoe.spark.jvm.table_cache import open_table
 from tahoe.spark.jvm.types import visible_schema

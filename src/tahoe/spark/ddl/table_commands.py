@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping
 from tahoe.errors import NotPartitionedError, UnsupportedOperationError
 from tahoe.protocol.table_configuration import COMMENT
 from tahoe.spark.ddl import alter_table, show_describe
-from tahoe.spark.ddl.catalog import ANALYZED_VERSION, defined_table
-from tahoe.spark.jvm.catalog_entries import analyze_columns, analyze_table, session_catalog
+from tahoe.spark.ddl.catalog import ANALYZED_VERSION
+from tahoe.spark.jvm.catalog_entries import analyze_columns, analyze_table, defined_table, session_catalog
 from tahoe.spark.jvm.gateway import Gateway, JavaObject, engine_of
 from tahoe.spark.jvm.table_cache import open_table
 from tahoe.table.table import Table

@@ -6,9 +6,9 @@ Spark would copy only the catalog's entry, which has no schema of a Delta table,
 from __future__ import annotations
 
 from tahoe.errors import UnsupportedOperationError
-from tahoe.spark.ddl.catalog import PROVIDER, is_delta, path_of
-from tahoe.spark.ddl.creation import NewTable, declared_schema, described_by, make_table_like, qualified_name
-from tahoe.spark.jvm.catalog_entries import our_class, session_catalog, table_identifier
+from tahoe.spark.ddl.catalog import path_of
+from tahoe.spark.ddl.creation import NewTable, declared_schema, described_by, make_table_like
+from tahoe.spark.jvm.catalog_entries import PROVIDER, is_delta, our_class, qualified_name, session_catalog, table_identifier
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
 from tahoe.spark.jvm.hadoop_store import url_of_uri
 from tahoe.spark.jvm.plans import kind_of

@@ -6,10 +6,11 @@ the target's columns by expression id, and the rows that a command reads get the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from tahoe.errors import UnsupportedOperationError
 from tahoe.spark.dml.delete_update import Delete, Update, delete, update
@@ -17,8 +18,19 @@ from tahoe.spark.dml.merge import merge
 from tahoe.spark.dml.merge_command import Clause, Kind, Merge
 from tahoe.spark.dml.row_changes import Target
 from tahoe.spark.dml.set_clauses import Assignment
+from tahoe.spark.jvm.dml_commands import (
+    DeleteFromTable,
+    DerivedTarget,
+    DmlCommand,
+    MergeAction,
+    MergeIntoTable,
+    ResolvedAssignment,
+    TargetOf,
+    UpdateTable,
+    dml_command,
+    target_of,
+)
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
-from tahoe.spark.jvm.plans import kind_of
 from tahoe.spark.jvm.table_cache import open_table
 
 COUNT = ("num_affected_rows",)
@@ -29,43 +41,46 @@ _KINDS: Mapping[str, Kind] = {"UpdateAction": "update", "InsertAction": "insert"
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A kind of DML statement.
-
-    Attributes:
-        word: its first word.
-        target: the field of Spark's plan that contains the table.
-        counts: the columns of its result.
-        run: runs it and returns the counts.
-    """
+    """A kind of DML statement: its first word, and the columns of its result."""
 
     word: str
-    target: str
     counts: tuple[str, ...]
-    run: Callable[[Gateway, JavaObject, Target], tuple[int, ...]]
 
-    def target_of(self, gateway: Gateway, plan: JavaObject) -> JavaObject | None:
-        """The `delta.Target` of a plan of this kind; None if the target is not a Delta table."""
-        return gateway.java_class("delta.Target").of(getattr(plan, self.target)())
+
+STATEMENTS: Mapping[str, Statement] = {
+    "DeleteFromTable": Statement("DELETE", COUNT),
+    "UpdateTable": Statement("UPDATE", COUNT),
+    "MergeIntoTable": Statement("MERGE", COUNTS_OF_MERGE),
+}
+"""The DML statements, by the simple class names of Spark's plans."""
 
 
 def instead_of(gateway: Gateway, name: str, plan: JavaObject) -> JavaObject | None:
     """The command to run instead of a resolved statement; None if its target is not a Delta table. Nothing runs yet.
 
     Raises:
-        UnsupportedOperationError: the target is a view that does more than select and rename columns of a Delta table.
+        UnsupportedOperationError: as `changes_table`.
     """
     statement = STATEMENTS[name]
-    if statement.target_of(gateway, plan) is None:
-        table = getattr(plan, statement.target)()
-        if gateway.java_class("delta.Target").isOfOurs(table):
-            raise UnsupportedOperationError(
-                operation=statement.word,
-                table=str(table.alias()) if kind_of(table) == "SubqueryAlias" else str(table.nodeName()),
-                detail="it is a view that does more than to choose and rename columns of a table as it is now",
-                remedy="Name the table, with what the view does in a condition.",
-            )
+    if not changes_table(statement, target_of(gateway, name, plan)):
         return None
     return gateway.java_class("delta.Command").of(f"Delta {statement.word}", plan, gateway.list(statement.counts))
+
+
+def changes_table(statement: Statement, target: TargetOf) -> bool:
+    """Whether a statement changes a Delta table.
+
+    Raises:
+        UnsupportedOperationError: the target is a view that does more than select and rename columns of a Delta table.
+    """
+    if isinstance(target, DerivedTarget):
+        raise UnsupportedOperationError(
+            operation=statement.word,
+            table=target.name,
+            detail="it is a view that does more than to choose and rename columns of a table as it is now",
+            remedy="Name the table, with what the view does in a condition.",
+        )
+    return target is not None
 
 
 def run(gateway: Gateway, name: str, plan: JavaObject) -> JavaObject:
@@ -75,11 +90,9 @@ def run(gateway: Gateway, name: str, plan: JavaObject) -> JavaObject:
         AnalysisException, DeltaAnalysisError: before any work, if a value is invalid or the table does not allow the statement.
         DeltaConcurrentModificationException: a concurrent commit conflicts.
     """
-    statement = STATEMENTS[name]
-    seen = statement.target_of(gateway, plan)
-    assert seen is not None, "a plan does not change"
-    target = Target(spark=gateway.spark, table=open_table(gateway.spark, seen.url()), seen=seen)
-    counts = statement.run(gateway, plan, target)
+    read = dml_command(gateway, name, plan)
+    target = Target(spark=gateway.spark, table=open_table(gateway.spark, read.target.url), seen=read.target.seen)
+    counts = _counts(command_of(read, target))
     return gateway.java_class("delta.Command").answer(gateway.list(counts))
 
 
@@ -91,94 +104,62 @@ def answered(spark: SparkSession, names: Sequence[str], counts: Sequence[int]) -
 
 # --- DELETE, UPDATE, MERGE
 
-
-def _delete(gateway: Gateway, plan: JavaObject, target: Target) -> tuple[int, ...]:
-    return (delete(Delete(target=target, condition=_condition(gateway, plan.condition()))),)
+Command: TypeAlias = Delete | Update | Merge
 
 
-def _update(gateway: Gateway, plan: JavaObject, target: Target) -> tuple[int, ...]:
-    condition = _optional(gateway, plan.condition())
-    return (update(Update(target=target, assignments=_assigned(gateway, plan.assignments(), target), condition=condition)),)
+def _counts(command: Command) -> tuple[int, ...]:
+    """Run a command. Returns the values of the columns of its result."""
+    match command:
+        case Delete():
+            return (delete(command),)
+        case Update():
+            return (update(command),)
+        case Merge():
+            merged = merge(command)
+            return (merged.affected, merged.updated, merged.deleted, merged.inserted)
 
 
-def _merge(gateway: Gateway, plan: JavaObject, target: Target) -> tuple[int, ...]:
-    def clauses(actions: JavaObject) -> tuple[Clause, ...]:
-        return tuple(_clause(gateway, action, target) for action in gateway.items(actions.iterator()))
-
-    merged = merge(
-        Merge(
-            target=target,
-            source=gateway.dataframe_of_plan(plan.sourceTable()),
-            condition=_column(gateway, plan.mergeCondition(), is_of_several=True),
-            matched=clauses(plan.matchedActions()),
-            not_matched=clauses(plan.notMatchedActions()),
-            not_matched_by_source=clauses(plan.notMatchedBySourceActions()),
-            evolves=plan.withSchemaEvolution(),
-        )
-    )
-    return (merged.affected, merged.updated, merged.deleted, merged.inserted)
-
-
-def _clause(gateway: Gateway, action: JavaObject, target: Target) -> Clause:
-    kind = _KINDS[kind_of(action)]
-    condition = _optional(gateway, action.condition(), is_of_several=True)
-    if kind == "delete":
-        return Clause(kind=kind, condition=condition)
-    assignments = action.assignments()
-    return Clause(
-        kind=kind, condition=condition, assignments=None if _is_star(assignments, target) else _assigned(gateway, assignments, target)
-    )
-
-
-STATEMENTS: Mapping[str, Statement] = {
-    "DeleteFromTable": Statement("DELETE", "table", COUNT, _delete),
-    "UpdateTable": Statement("UPDATE", "table", COUNT, _update),
-    "MergeIntoTable": Statement("MERGE", "targetTable", COUNTS_OF_MERGE, _merge),
-}
-"""The DML statements, by the simple class names of Spark's plans."""
-
-
-# --- expressions
-
-
-def _column(gateway: Gateway, expression: JavaObject, *, is_of_several: bool) -> Column:
-    return gateway.column_of(gateway.java_class("delta.Target").column(expression, is_of_several))
-
-
-def _condition(gateway: Gateway, expression: JavaObject, *, is_of_several: bool = False) -> Column | None:
-    """A condition as a Column; None for the literal true, as in a statement without WHERE."""
-    return None if str(expression) == "true" else _column(gateway, expression, is_of_several=is_of_several)
-
-
-def _optional(gateway: Gateway, found: JavaObject, *, is_of_several: bool = False) -> Column | None:
-    return _condition(gateway, found.get(), is_of_several=is_of_several) if found.isDefined() else None
-
-
-def _paths(assignments: JavaObject, target: Target) -> list[str | None]:
-    assert target.seen is not None
-    return list(target.seen.paths(assignments))
-
-
-def _is_star(assignments: JavaObject, target: Target) -> bool:
-    return _paths(assignments, target) == [None]
-
-
-def _assigned(gateway: Gateway, assignments: JavaObject, target: Target) -> tuple[Assignment, ...]:
-    """The assignments, with the paths of the table's columns.
+def command_of(read: DmlCommand, target: Target) -> Command:
+    """The command of a statement.
 
     Raises:
         UnsupportedOperationError: a value is assigned to a part of a column that has no path, such as an array element.
     """
-    paths = [tuple(path.split("\0")) for path in _paths(assignments, target) if path is not None]
-    values = gateway.java_class("delta.Target").values(assignments)
-    for first, *rest in paths:
-        if not first:
+    url = target.table.url
+    match read:
+        case DeleteFromTable():
+            return Delete(target=target, condition=read.condition)
+        case UpdateTable():
+            return Update(target=target, assignments=_assigned(read.assignments, url), condition=read.condition)
+        case MergeIntoTable():
+            return Merge(
+                target=target,
+                source=read.source,
+                condition=read.condition,
+                matched=_clauses(read.matched, url),
+                not_matched=_clauses(read.not_matched, url),
+                not_matched_by_source=_clauses(read.not_matched_by_source, url),
+                evolves=read.evolves,
+            )
+
+
+def _clauses(actions: Sequence[MergeAction], table: str) -> tuple[Clause, ...]:
+    return tuple(_clause(action, table) for action in actions)
+
+
+def _clause(action: MergeAction, table: str) -> Clause:
+    kind = _KINDS[action.kind]
+    by_name = kind == "delete" or action.is_star
+    return Clause(kind=kind, condition=action.condition, assignments=None if by_name else _assigned(action.assignments, table))
+
+
+def _assigned(assignments: Sequence[ResolvedAssignment], table: str) -> tuple[Assignment, ...]:
+    for given in assignments:
+        if not given.path:
             raise UnsupportedOperationError(
-                operation=f"Assigning to {rest[0]}",
-                table=target.table.url,
+                operation=f"Assigning to {given.key}",
+                table=table,
                 detail="only columns, and fields of structs, can be assigned",
                 remedy="Assign the whole column, with transform() or map functions for what is inside.",
             )
-    return tuple(
-        Assignment(column=".".join(path), path=path, value=gateway.column_of(value)) for path, value in zip(paths, values, strict=True)
-    )
+    return tuple(Assignment(column=".".join(given.path), path=given.path, value=given.value) for given in assignments)

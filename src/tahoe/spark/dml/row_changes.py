@@ -201,7 +201,7 @@ class RowChange:
 
     def _metadata(self, stored: Column) -> list[Column]:
         """The `_metadata` fields that a resolved statement reads."""
-        fields = [] if self.target.seen is None else list(self.target.seen.metadata())
+        fields = [] if self.target.seen is None else list(Gateway(self.spark).items(self.target.seen.metadata().iterator()))
         return [F.struct(*[stored.getField(name) for name in fields]).alias(METADATA)] if fields else []
 
     def _tracked(self, stored: Column) -> list[Column]:

@@ -7,7 +7,7 @@ files that it has written are deleted.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import ArrayType, MapType, StructType
@@ -63,22 +63,12 @@ def save(spark: SparkSession, mode: str, options: Mapping[str, str], dataframe: 
     return _write(plan, parsed, dataframe, Matching.of(parsed))
 
 
-def insert(
-    spark: SparkSession,
-    url: str,
-    dataframe: DataFrame,
-    *,
-    overwrite: bool,
-    predicate: str | None = None,
-    dynamic: bool = False,
-    matching: Matching | None = None,
-    by_position: bool = False,
-    is_statement: bool = False,
-    options: Mapping[str, str] | None = None,
-) -> int | None:
-    """Write rows into an existing table, for INSERT, `insertInto`, `writeTo` and `saveAsTable`.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Insert:
+    """Rows to write into an existing table, by INSERT, `insertInto`, `writeTo` or `saveAsTable`.
 
-    Args:
+    Attributes:
+        url: the table's.
         overwrite: replace rows: all rows, unless `predicate`, `dynamic` or `matching` restricts them.
         predicate: SQL text; only rows for which it holds are replaced, and new rows must satisfy it.
         dynamic: replace only the partitions that the data has rows for.
@@ -86,24 +76,39 @@ def insert(
         by_position: assign the data's columns to the table's by position instead of by name.
         is_statement: the write is an SQL statement, which names columns but not struct fields.
         options: of the writer.
+    """
+
+    url: str
+    rows: DataFrame
+    overwrite: bool
+    predicate: str | None = None
+    dynamic: bool = False
+    matching: Matching | None = None
+    by_position: bool = False
+    is_statement: bool = False
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+def insert(spark: SparkSession, command: Insert) -> int | None:
+    """Write rows into an existing table.
 
     Returns, Raises:
         as `save`; SchemaMismatchError also if there are too many or too few columns.
     """
-    table = open_table(spark, url, options)
-    parsed = write_options(spark, options or {}, table)
-    matching, given = matching or Matching.of(parsed), dataframe
-    if predicate is not None:
-        parsed = replace(parsed, replace_where=predicate, dynamic_partitions=False)
-    elif dynamic and matching is None:
+    table = open_table(spark, command.url, command.options)
+    parsed = write_options(spark, command.options, table)
+    matching, given, dataframe = command.matching or Matching.of(parsed), command.rows, command.rows
+    if command.predicate is not None:
+        parsed = replace(parsed, replace_where=command.predicate, dynamic_partitions=False)
+    elif command.dynamic and matching is None:
         parsed = replace(parsed, dynamic_partitions=True)
-    if by_position:
+    if command.by_position:
         dataframe = _named_by_position(dataframe, table, parsed)
         _check_places(matching.using if matching is not None else (), given.columns, dataframe.columns, table.url)
-    elif is_statement and any(isinstance(field.dataType, (ArrayType, MapType, StructType)) for field in dataframe.schema):
+    elif command.is_statement and any(isinstance(field.dataType, (ArrayType, MapType, StructType)) for field in dataframe.schema):
         dataframe = retyped(dataframe, named_inside(dataframe.schema, spark_schema(table.snapshot().schema), table=table.url))
-    like = _columns_of(table, parsed, dataframe, overwrite=overwrite)
-    asked = _request(spark, table, "overwrite" if overwrite else "append", parsed, dataframe, like=like)
+    like = _columns_of(table, parsed, dataframe, overwrite=command.overwrite)
+    asked = _request(spark, table, "overwrite" if command.overwrite else "append", parsed, dataframe, like=like)
     request = asked if matching is None else replace(asked, matching=matching.text)
     return _write(plan_write(table, request), parsed, dataframe, matching, given)
 

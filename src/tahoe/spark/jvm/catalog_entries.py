@@ -12,6 +12,8 @@ from pyspark.sql.types import StructType
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
 from tahoe.spark.jvm.plans import kind_of
 
+PROVIDER = "delta"
+
 _CATALOG = "org.apache.spark.sql.catalyst.catalog."
 _COMMANDS = "org.apache.spark.sql.execution.command."
 _STRINGS = "org.apache.spark.sql.catalyst.util.CharVarcharUtils"
@@ -39,14 +41,22 @@ def identifier(gateway: Gateway, namespace: Sequence[str], name: str) -> JavaObj
     return gateway.java_class("org.apache.spark.sql.connector.catalog.Identifier").of(names, name)
 
 
+def qualified_name(gateway: Gateway, given: JavaObject) -> JavaObject:
+    """Convert a catalog's `Identifier` to a `TableIdentifier` of the session's catalog, with its database."""
+    namespace = list(given.namespace())
+    name = table_identifier(gateway, given.name(), namespace[-1] if namespace else None)
+    return session_catalog(gateway).qualifyIdentifier(name)
+
+
 def table_identifier_in(gateway: Gateway, plan: JavaObject) -> JavaObject | None:
     """The first `TableIdentifier` among a command's fields; None if there is none. The field's name differs from command to command."""
     return next((part for part in _parts(gateway, plan) if kind_of(part) == "TableIdentifier"), None)
 
 
-def resolved_table_in(gateway: Gateway, plan: JavaObject) -> JavaObject | None:
-    """The table of a plan's `ResolvedTable`, from any catalog; None if the plan has none."""
-    return next((part.table() for part in _parts(gateway, plan) if kind_of(part) == "ResolvedTable"), None)
+def defined_table(gateway: Gateway, plan: JavaObject) -> JavaObject | None:
+    """The `delta.DefinedTable` that a statement is about; None if it is not about a Delta table."""
+    table = next((part.table() for part in _parts(gateway, plan) if kind_of(part) == "ResolvedTable"), None)
+    return table if table is not None and our_class(table) == "DefinedTable" else None
 
 
 def _parts(gateway: Gateway, plan: JavaObject) -> Iterator[JavaObject]:
@@ -55,7 +65,13 @@ def _parts(gateway: Gateway, plan: JavaObject) -> Iterator[JavaObject]:
 
 def our_class(table: JavaObject) -> str | None:
     """The simple class name of one of our tables in a plan; None for any other table."""
-    return kind_of(table) if table.getClass().getName() in _OURS else None
+    name = str(table.getClass().getName())
+    return name.rpartition(".")[2] if name in _OURS else None
+
+
+def shows_whole_tables(plan: JavaObject) -> bool:
+    """Whether a `ShowTablesCommand` is SHOW TABLE EXTENDED without PARTITION."""
+    return bool(plan.isExtended() and not plan.partitionSpec().isDefined())
 
 
 def table_of_relation(relation: JavaObject) -> JavaObject | None:
@@ -82,6 +98,12 @@ def new_entry(
     kind = kinds.EXTERNAL() if is_external else kinds.MANAGED()
     entry = gateway.build(_CATALOG + "CatalogTable", name, kind, storage, columns, gateway.option(provider))
     return gateway.changed(entry, comment=gateway.option(comment))
+
+
+def is_delta(entry: JavaObject) -> bool:
+    """Whether a `CatalogTable` is a Delta table."""
+    provider = entry.provider()
+    return bool(provider.isDefined() and provider.get().lower() == PROVIDER)
 
 
 def is_managed(entry: JavaObject) -> bool:
@@ -129,9 +151,16 @@ def folder(gateway: Gateway, place: str | JavaObject) -> JavaObject:
     return gateway.java_class("org.apache.hadoop.fs.Path")(place)
 
 
-def child(gateway: Gateway, parent: JavaObject, name: str) -> JavaObject:
-    """A path beneath another."""
-    return gateway.java_class("org.apache.hadoop.fs.Path")(parent, name)
+def nearest_with(gateway: Gateway, place: str, name: str) -> str | None:
+    """The nearest folder, from a path upwards, that has a child of a name; None if none has."""
+    path = folder(gateway, place)
+    system = path.getFileSystem(gateway.session.sessionState().newHadoopConf())
+    here = system.makeQualified(path)
+    while here is not None:
+        if system.exists(gateway.java_class("org.apache.hadoop.fs.Path")(here, name)):
+            return str(here.toString())
+        here = here.getParent()
+    return None
 
 
 def uri_of_text(gateway: Gateway, text: str) -> JavaObject:

@@ -97,7 +97,7 @@ class Gateway:
 
     def list(self, items: Iterable[Any]) -> JavaObject:
         """A Java `ArrayList`."""
-        array = self.jvm.java.util.ArrayList()
+        array = self.java_class("java.util.ArrayList")()
         for item in items:
             array.add(item)
         return array

@@ -93,8 +93,11 @@ public interface Python {
   /** {@code ddl.guard.refuse_stream}: refuses to "read" or "write" a table as a stream. {@code table} is its path or name, or null. */
   Object stream(String operation, String table);
 
-  /** {@code api.commands.insert}: runs INSERT INTO a temporary view over a table. */
-  Object insert(SparkSession session, Files files, Dataset data, boolean overwrite);
+  /**
+   * {@code api.commands.insert}: runs INSERT INTO a temporary view over a table. {@code selection} is null unless the view is over a change
+   * feed.
+   */
+  Object insert(SparkSession session, String table, String selection, Dataset data, boolean overwrite);
 
   /** {@code ddl.show_describe.properties}: a table's properties, with Spark's reserved ones, as a Map of strings. */
   Object properties(SparkSession session, DefinedTable table);

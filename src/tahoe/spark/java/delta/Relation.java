@@ -72,6 +72,7 @@ public class Relation extends HadoopFsRelation implements InsertableRelation {
 
   /** INSERT INTO a temporary view over the table; other inserts are commands on a {@link WriteTable}. */
   public void insert(Dataset data, boolean overwrite) {
-    Ask.answer(Ask.python.insert(sparkSession(), (Files) location(), data, overwrite));
+    Files files = (Files) location();
+    Ask.answer(Ask.python.insert(sparkSession(), files.table(), files.selection(), data, overwrite));
   }
 }
