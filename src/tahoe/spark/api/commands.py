@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from tahoe.errors import OperationNotAllowedError, UnsupportedOperationError
 from tahoe.spark.ddl import guard, show_describe, table_commands, table_like
-from tahoe.spark.ddl.creation import NewTable, declared_schema, make_table, make_table_of, qualified_name
+from tahoe.spark.ddl.creation import NewTable, declared_constraints, declared_schema, make_table, make_table_of, qualified_name
 from tahoe.spark.ddl.table_commands import altered
 from tahoe.spark.dml import resolved_plans, write
 from tahoe.spark.dml.replace import Matching
@@ -17,6 +17,7 @@ from tahoe.spark.jvm.catalog_entries import our_class, table_of_relation
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
 from tahoe.spark.jvm.plans import kind_of
 from tahoe.spark.jvm.table_cache import recache
+from tahoe.spark.jvm.table_changes import declared_constraint
 from tahoe.spark.reading import planning
 from tahoe.storage.background import finish_background
 
@@ -189,17 +190,20 @@ def create(gateway: Gateway, staged: JavaObject) -> None:
 
 def _described(gateway: Gateway, staged: JavaObject) -> NewTable:
     """The table that a statement defines."""
-    properties = {str(name): str(staged.properties()[name]) for name in staged.properties()}
+    properties = gateway.texts(staged.properties())
     path = staged.url()
     location = path if path is not None else properties.get("location")
     table = location or staged.name()
     return NewTable(
         name=None if path is not None else qualified_name(gateway, staged.identifier()),
         location=location,
-        schema=declared_schema(gateway, staged.schema(), table=table),
+        schema=declared_schema(gateway, staged.schema(), table=table, computed=staged.computedColumns()),
         partition_by=_partition_columns(staged, table),
         cluster_by=_clustering_columns(staged),
-        properties=_own_properties(properties),
+        properties={
+            **_own_properties(properties),
+            **declared_constraints(map(declared_constraint, staged.declaredConstraints()), table=table),
+        },
         comment=properties.get("comment"),
         options={n: v for n, v in _options(properties).items() if n.lower() != "path"},
     )

@@ -12,6 +12,7 @@ from typing import Any
 
 from tahoe.protocol.column_metadata import CURRENT_DEFAULT, GENERATION_EXPRESSION
 from tahoe.protocol.column_values import identity_columns
+from tahoe.protocol.feature_upgrade import MIN_READER_VERSION, MIN_WRITER_VERSION, properties_for
 from tahoe.protocol.names import quoted
 from tahoe.protocol.schema import Field
 from tahoe.spark.ddl.catalog import SESSION_CATALOG, is_delta
@@ -41,9 +42,9 @@ def table_properties(snapshot: Snapshot) -> dict[str, str]:
     listed = (protocol.reader_features or frozenset()) | (protocol.writer_features or frozenset())
     return {
         **snapshot.properties,
-        "delta.minReaderVersion": str(protocol.reader_version),
-        "delta.minWriterVersion": str(protocol.writer_version),
-        **{f"delta.feature.{name}": "supported" for name in sorted(listed)},
+        MIN_READER_VERSION: str(protocol.reader_version),
+        MIN_WRITER_VERSION: str(protocol.writer_version),
+        **properties_for(listed),
     }
 
 

@@ -82,54 +82,58 @@ public class Catalog implements StagingTableCatalog, SupportsNamespaces {
     return ((Boolean) Ask.answer(Ask.python.exists(SparkSession.active(), table.name()))).booleanValue();
   }
 
-  private static Staged stage(String mode, Identifier table, Column[] columns, Transform[] partitions, Map properties) {
+  private static Staged stage(String mode, Identifier table, Staged.Described described) {
     SessionCatalog.checkNoStream(table);
-    return new Staged(mode, table.name(), table, columns, partitions, properties);
+    return new Staged(mode, table.name(), table, described);
+  }
+
+  private static Table create(Identifier table, Staged.Described described) {
+    stage("create", table, described).commitStagedChanges();
+    return load(table, "");
   }
 
   public Table createTable(Identifier table, Column[] columns, Transform[] partitions, Map properties)
       throws TableAlreadyExistsException, NoSuchNamespaceException {
     if (!isPath(table)) return names().createTable(inDatabase(table), columns, partitions, properties);
-    stage("create", table, columns, partitions, properties).commitStagedChanges();
-    return load(table, "");
+    return create(table, Staged.Described.of(table, columns, partitions, properties));
   }
 
   public StagedTable stageCreate(Identifier table, Column[] columns, Transform[] partitions, Map properties)
       throws TableAlreadyExistsException, NoSuchNamespaceException {
     if (!isPath(table)) return names().stageCreate(inDatabase(table), columns, partitions, properties);
-    return stage("create", table, columns, partitions, properties);
+    return stage("create", table, Staged.Described.of(table, columns, partitions, properties));
   }
 
   public StagedTable stageReplace(Identifier table, Column[] columns, Transform[] partitions, Map properties)
       throws NoSuchTableException, NoSuchNamespaceException {
     if (!isPath(table)) return names().stageReplace(inDatabase(table), columns, partitions, properties);
-    return stage("replace", table, columns, partitions, properties);
+    return stage("replace", table, Staged.Described.of(table, columns, partitions, properties));
   }
 
   public StagedTable stageCreateOrReplace(Identifier table, Column[] columns, Transform[] partitions, Map properties)
       throws NoSuchNamespaceException {
     if (!isPath(table)) return names().stageCreateOrReplace(inDatabase(table), columns, partitions, properties);
-    return stage("create or replace", table, columns, partitions, properties);
+    return stage("create or replace", table, Staged.Described.of(table, columns, partitions, properties));
   }
 
   public Table createTable(Identifier table, TableInfo info) throws TableAlreadyExistsException, NoSuchNamespaceException {
     if (!isPath(table)) return names().createTable(inDatabase(table), info);
-    return createTable(table, info.columns(), info.partitions(), SessionCatalog.declared(info));
+    return create(table, Staged.Described.of(table, info));
   }
 
   public StagedTable stageCreate(Identifier table, TableInfo info) throws TableAlreadyExistsException, NoSuchNamespaceException {
     if (!isPath(table)) return names().stageCreate(inDatabase(table), info);
-    return stageCreate(table, info.columns(), info.partitions(), SessionCatalog.declared(info));
+    return stage("create", table, Staged.Described.of(table, info));
   }
 
   public StagedTable stageReplace(Identifier table, TableInfo info) throws NoSuchTableException, NoSuchNamespaceException {
     if (!isPath(table)) return names().stageReplace(inDatabase(table), info);
-    return stageReplace(table, info.columns(), info.partitions(), SessionCatalog.declared(info));
+    return stage("replace", table, Staged.Described.of(table, info));
   }
 
   public StagedTable stageCreateOrReplace(Identifier table, TableInfo info) throws NoSuchNamespaceException {
     if (!isPath(table)) return names().stageCreateOrReplace(inDatabase(table), info);
-    return stageCreateOrReplace(table, info.columns(), info.partitions(), SessionCatalog.declared(info));
+    return stage("create or replace", table, Staged.Described.of(table, info));
   }
 
   public Table alterTable(Identifier table, TableChange[] changes) throws NoSuchTableException {
