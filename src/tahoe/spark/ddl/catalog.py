@@ -136,10 +136,31 @@ def defined_table(gateway: Gateway, plan: JavaObject) -> JavaObject | None:
     return table if table is not None and our_class(table) == "DefinedTable" else None
 
 
-def is_delta(table: JavaObject) -> bool:
-    """Whether a `CatalogTable` is a Delta table."""
-    provider = table.provider()
-    return bool(provider.isDefined() and provider.get().lower() == PROVIDER)
+def names_delta_table(gateway: Gateway, parts: list[str]) -> bool:
+    """Whether a name in a statement is delta.`path`, or of a Delta table in the session's catalog."""
+    if path_of(parts) is not None:
+        return True
+    current = gateway.session.sessionState().catalogManager().currentCatalog().name()
+    if len(parts) < 3 and current != SESSION_CATALOG:
+        return False
+    with suppress(*JVM_ERRORS):  # the table may be dropped meanwhile, or its database does not exist: Spark says so
+        table = catalog_table(gateway, parts)
+        return table is not None and not session_catalog(gateway).isTempView(gateway.seq(parts)) and is_delta(table)
+    return False
+
+
+def is_delta(defined: JavaObject) -> bool:
+    """Whether a `CatalogTable`, or a plan that defines a table, has Delta's provider."""
+    provider = defined.provider()
+    return is_delta_provider(provider.get() if provider.isDefined() else None)
+
+
+# The two rules below are also in `delta.Names`, for questions that Java answers in every query.
+
+
+def is_delta_provider(provider: str | None) -> bool:
+    """Whether a provider, of USING or of a catalog's entry, is Delta."""
+    return provider is not None and provider.lower() == PROVIDER
 
 
 _PATH = re.compile(r"delta\.`((?:[^`]|``)+)`", re.IGNORECASE)
@@ -147,7 +168,7 @@ _PATH = re.compile(r"delta\.`((?:[^`]|``)+)`", re.IGNORECASE)
 
 def path_of(parts: Sequence[str]) -> str | None:
     """The path of ``delta.`path` ``, given as the parts of a name; None for any other name."""
-    return parts[1] if len(parts) == 2 and parts[0].lower() == PROVIDER and "/" in parts[1] else None
+    return parts[1] if len(parts) == 2 and is_delta_provider(parts[0]) and "/" in parts[1] else None
 
 
 def path_in(identifier: str) -> str | None:

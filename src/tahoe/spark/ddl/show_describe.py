@@ -15,7 +15,7 @@ from tahoe.protocol.column_values import identity_columns
 from tahoe.protocol.feature_upgrade import MIN_READER_VERSION, MIN_WRITER_VERSION, properties_for
 from tahoe.protocol.names import quoted
 from tahoe.protocol.schema import Field
-from tahoe.spark.ddl.catalog import SESSION_CATALOG, is_delta
+from tahoe.spark.ddl.catalog import PROVIDER, SESSION_CATALOG, is_delta
 from tahoe.spark.ddl.creation import made_with
 from tahoe.spark.jvm.catalog_entries import identifier, is_managed, session_catalog, table_identifier, types_in_sql
 from tahoe.spark.jvm.gateway import JVM_ERRORS, Gateway, JavaObject
@@ -50,7 +50,7 @@ def table_properties(snapshot: Snapshot) -> dict[str, str]:
 
 def _reserved(target: JavaObject, snapshot: Snapshot) -> dict[str, str]:
     entry = target.v1Table()
-    found = {"provider": "delta", "location": snapshot.url}
+    found = {"provider": PROVIDER, "location": snapshot.url}
     if snapshot.metadata.description is not None:
         found["comment"] = snapshot.metadata.description
     if entry.owner():

@@ -6,7 +6,7 @@ Spark would copy only the catalog's entry, which has no schema of a Delta table,
 from __future__ import annotations
 
 from tahoe.errors import UnsupportedOperationError
-from tahoe.spark.ddl.catalog import PROVIDER, is_delta, path_of
+from tahoe.spark.ddl.catalog import is_delta, path_of
 from tahoe.spark.ddl.creation import NewTable, declared_schema, described_by, make_table_like, qualified_name
 from tahoe.spark.jvm.catalog_entries import our_class, session_catalog, table_identifier
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
@@ -25,7 +25,7 @@ def is_ours(gateway: Gateway, plan: JavaObject) -> bool:
         UnsupportedOperationError: USING names another format, and the source is a Delta table, whose columns Spark would not find.
     """
     provider = plan.provider()
-    if provider.isDefined() and provider.get().lower() == PROVIDER:
+    if is_delta(plan):
         return True
     source = _source_of(gateway, plan)[0]
     if source is not None and provider.isDefined():
@@ -99,7 +99,8 @@ def _like(gateway: Gateway, plan: JavaObject) -> NewTable:
         name = session_catalog(gateway).qualifyIdentifier(target)
         return NewTable(name=name, location=location, properties=properties)
     identifier = plan.name().identifier()
-    if str(plan.name().catalog().name()).lower() == PROVIDER and not list(identifier.namespace()) and "/" in identifier.name():
-        return NewTable(location=str(identifier.name()), properties=properties)
+    path = path_of([str(plan.name().catalog().name()), *map(str, identifier.namespace()), str(identifier.name())])
+    if path is not None:
+        return NewTable(location=path, properties=properties)
     location = plan.location().get() if plan.location().isDefined() else None
     return NewTable(name=qualified_name(gateway, identifier), location=location, properties=properties)

@@ -27,15 +27,13 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  * catalog, and is handed over to it.
  */
 public class Catalog implements StagingTableCatalog, SupportsNamespaces {
-  private static final String DATABASE = "delta";
-
   private String name;
 
   public void initialize(String name, CaseInsensitiveStringMap options) { this.name = name; }
   public String name() { return name; }
   public Set capabilities() { return SessionCatalog.COLUMNS; }
 
-  private static boolean isPath(Identifier table) { return table.namespace().length == 0 && table.name().indexOf('/') >= 0; }
+  private static boolean isPath(Identifier table) { return Names.isPath(table.namespace(), table.name()); }
 
   private static SessionCatalog names() {
     org.apache.spark.sql.classic.SparkSession session = (org.apache.spark.sql.classic.SparkSession) SparkSession.active();
@@ -44,7 +42,7 @@ public class Catalog implements StagingTableCatalog, SupportsNamespaces {
 
   private static String[] inDatabase(String[] namespace) {
     String[] longer = new String[namespace.length + 1];
-    longer[0] = DATABASE;
+    longer[0] = Names.DELTA;
     System.arraycopy(namespace, 0, longer, 1, namespace.length);
     return longer;
   }

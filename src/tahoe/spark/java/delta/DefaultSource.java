@@ -36,7 +36,7 @@ import scala.jdk.javaapi.CollectionConverters;
 public class DefaultSource
     implements SupportsV1OverwriteWithSaveAsTable, RelationProvider, SchemaRelationProvider, CreatableRelationProvider, DataSourceRegister,
         StreamSourceProvider, StreamSinkProvider {
-  public String shortName() { return "delta"; }
+  public String shortName() { return Names.DELTA; }
 
   public BaseRelation createRelation(SQLContext context, scala.collection.immutable.Map options) {
     return (BaseRelation) Ask.answer(Ask.python.relation(context.sparkSession(), asWritten(options), options));
@@ -88,7 +88,7 @@ public class DefaultSource
 
   /** A table that can do nothing, whereupon Spark turns to the methods above. */
   public static class Nothing implements Table {
-    public String name() { return "delta"; }
+    public String name() { return Names.DELTA; }
     public StructType schema() { return new StructType(); }
     public Set capabilities() { return Collections.emptySet(); }
   }

@@ -27,7 +27,6 @@ import scala.jdk.javaapi.CollectionConverters;
 
 /** What the log says of a table, by way of Python, and so what a catalog answers for its name or its path. */
 public class Entry {
-  private static final String PROVIDER = "delta";
   private static final String CATALOG = "spark_catalog";
 
   /** Of each thread, by the tables' urls. */
@@ -62,12 +61,12 @@ public class Entry {
   static Entry of(String location, String at) { return (Entry) Ask.answer(Ask.python.entry(SparkSession.active(), location, at)); }
 
   Table ofPath(String path) {
-    TableIdentifier name = new TableIdentifier(path, Option.apply(PROVIDER), Option.apply(pinned ? pinnedCatalog() : CATALOG));
+    TableIdentifier name = new TableIdentifier(path, Option.apply(Names.DELTA), Option.apply(pinned ? pinnedCatalog() : CATALOG));
     HashMap storage = new HashMap();
     storage.put("locationUri", Option.apply(new Path(url).toUri()));
     storage.put("properties", options(CatalogStorageFormat.empty()));
     Object format = Cases.changed(CatalogStorageFormat.empty(), storage);
-    List first = Arrays.asList(new Object[] {name, CatalogTableType.EXTERNAL(), format, schema, Option.apply(PROVIDER), partitions});
+    List first = Arrays.asList(new Object[] {name, CatalogTableType.EXTERNAL(), format, schema, Option.apply(Names.DELTA), partitions});
     take(name);
     return new V1Table((CatalogTable) Cases.built("org.apache.spark.sql.catalyst.catalog.CatalogTable", first));
   }

@@ -48,6 +48,9 @@ public interface Python {
   /** Whether there is a table at a path. */
   Object exists(SparkSession session, String path);
 
+  /** Whether a name in a statement is of a Delta table; {@code name} are its parts, joined by zero characters. */
+  Object isDelta(SparkSession session, String name);
+
   /** Whether the session lets MERGE evolve the schema. */
   Object autoMerges(SparkSession session);
 

@@ -35,7 +35,7 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
     return all;
   }
 
-  private static boolean isOurs(Map properties) { return "delta".equalsIgnoreCase((String) properties.get("provider")); }
+  private static boolean isOurs(Map properties) { return Names.isDelta((String) properties.get("provider")); }
 
   private static boolean isOurs(Table table) { return table instanceof V1Table && isOurs(table.properties()); }
 
