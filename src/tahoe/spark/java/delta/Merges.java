@@ -32,8 +32,8 @@ import scala.runtime.AbstractPartialFunction;
 /**
  * Prepares a MERGE before Spark resolves it.
  *
- * <p>Spark does not resolve a MERGE whose target has ACCEPT_ANY_SCHEMA, which Delta tables have for INSERT. So the target is replaced by one
- * without it. Stars and assigned columns are replaced by constants, which Spark does not resolve: it would expand stars to the target's
+ * <p>Spark does not resolve a MERGE whose target has ACCEPT_ANY_SCHEMA, which Delta tables have for INSERT. So the target is replaced by
+ * one without it. Stars and assigned columns are replaced by constants, which Spark does not resolve: it would expand stars to the target's
  * columns, cast assigned values by its own rules, and refuse columns that schema evolution is about to add.
  */
 public class Merges extends Rule {
