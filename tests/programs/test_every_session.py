@@ -12,7 +12,10 @@ from typing import Any
 import pyspark
 import pytest
 
+from tahoe.spark.api.session import STATEMENTS_OF_RULES
+
 ROOT = Path(__file__).resolve().parents[2]
+PROGRAMS = ROOT / "tests" / "programs"
 SUBMIT = Path(pyspark.__file__).parent / "bin" / "spark-submit"
 HIVE = list((Path(pyspark.__file__).parent / "jars").glob("spark-hive_*.jar"))
 STARTS = ("configured", "running", "submitted")
@@ -35,13 +38,16 @@ def settings(folder: Path, catalog: str) -> dict[str, str]:
 
 
 def run(folder: Path, catalog: str, name: str, start: str) -> dict[str, Any]:
-    """What the program says, in a process of its own."""
-    chosen = settings(folder, catalog)
-    (folder / "settings.json").write_text(json.dumps(chosen))
+    """What `every_statement.py` says."""
+    submit = [str(SUBMIT), *(part for setting in settings(folder, catalog).items() for part in ("--conf", "=".join(setting)))]
+    starter = submit if start == "submitted" else [sys.executable]
+    return said(folder, catalog, [*starter, str(PROGRAMS / "every_statement.py"), str(folder), name, start])
+
+
+def said(folder: Path, catalog: str, command: list[str]) -> dict[str, Any]:
+    """What a program says, in a process of its own."""
+    (folder / "settings.json").write_text(json.dumps(settings(folder, catalog)))
     environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1", "PYTHONPATH": f"{ROOT}/src:{ROOT}"}
-    program = ROOT / "tests" / "programs" / "every_statement.py"
-    submit = [str(SUBMIT), *(part for setting in chosen.items() for part in ("--conf", "=".join(setting)))]
-    command = [*(submit if start == "submitted" else [sys.executable]), str(program), str(folder), name, start]
     done = subprocess.run(command, capture_output=True, text=True, timeout=900, env=environment, cwd=folder, check=False)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
     (line,) = [line for line in done.stdout.splitlines() if line.startswith("FOUND ")]
@@ -60,3 +66,13 @@ def test_with_a_metastore_that_is_new_and_one_of_another_process(first: str, sec
         pytest.skip("NOT RUN: this PySpark has no spark-hive among its jars, and so no metastore that lasts")
     assert run(tmp_path, "hive", "one", first) == {"otherwise": [], "kept": []}
     assert run(tmp_path, "hive", "two", second) == {"otherwise": [], "kept": KEPT}
+
+
+def test_a_spark_whose_internals_have_moved_is_enabled_with_warnings(tmp_path: Path) -> None:
+    """docs/migrating.md: `tahoe.sql` still runs Delta's statements. Without a warning, Spark's refusal of a statement would be a riddle."""
+    found = said(tmp_path, "in-memory", [sys.executable, str(PROGRAMS / "moved.py"), str(tmp_path)])
+    parser, *rules = sorted(found.pop("warnings"), key=lambda text: "parser" not in text)
+    assert "tahoe.sql(spark, text)" in parser
+    assert parser.endswith("(java.lang.NoSuchFieldException: sqlParser)")
+    assert sorted(field for field in STATEMENTS_OF_RULES for text in rules if field in text) == sorted(STATEMENTS_OF_RULES)
+    assert found == {"operations": ["DELETE", "WRITE", "WRITE"], "rows": [1, 2], "in a new session": 3}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from pyspark.errors import AnalysisException, UnsupportedOperationException
@@ -237,7 +238,7 @@ def test_constraints(spark: SparkSession, t: str, path: str) -> None:
     assert "delta.constraints.positive" not in tahoe.Table(path).properties
 
 
-def test_constraints_of_a_new_table(spark: SparkSession, table_name: str) -> None:
+def test_constraints_of_a_new_table(spark: SparkSession, table_name: str, tmp_path: Path) -> None:
     spark.sql(
         f"CREATE TABLE {table_name} (id BIGINT CONSTRAINT positive CHECK (id > 0), n INT, CONSTRAINT both CHECK (n < id)) USING delta"
     )
@@ -247,6 +248,11 @@ def test_constraints_of_a_new_table(spark: SparkSession, table_name: str) -> Non
             spark.sql(f"INSERT INTO {table_name} VALUES {row}")
     with pytest.raises((AnalysisException, UnsupportedOperationException)):
         spark.sql(f"CREATE TABLE {table_name}_of_parquet (id BIGINT CHECK (id > 0)) USING parquet")
+    for place in (f"{table_name}_of_key", f"delta.`{tmp_path}`"):
+        with pytest.raises(UnsupportedOperationError, match=r"PRIMARY KEY.*Use CHECK"):
+            spark.sql(f"CREATE TABLE {place} (id BIGINT, CONSTRAINT key PRIMARY KEY (id)) USING delta")
+    assert not spark.catalog.tableExists(f"{table_name}_of_key")
+    assert list(tmp_path.iterdir()) == []
     with pytest.raises((AnalysisException, UnsupportedOperationException, UnsupportedOperationError)):
         alter(spark, table_name, "ADD CONSTRAINT key PRIMARY KEY (id)")
 

@@ -58,10 +58,10 @@ def test_a_rename_that_failed_leaves_nothing_behind(spark: SparkSession, strict:
         assert list(strict.walk()) == []
 
 
-@pytest.mark.parametrize("url", ["viewfs://tests/local", "oss://bucket"])
-def test_a_rename_that_two_writers_survive_is_refused(url: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("url", "detail"), [("viewfs://tests/local", "file:// replaces"), ("oss://bucket", "oss:// is a copy")])
+def test_a_rename_that_two_writers_survive_is_refused(url: str, detail: str, tmp_path: Path) -> None:
     """The local disk's replaces what is there, and an object store's copies: of two commits one would be lost without a word."""
-    with pytest.raises(AtomicCreateUnsupportedError):
+    with pytest.raises(AtomicCreateUnsupportedError, match=detail):
         HadoopStore(f"{url}{tmp_path}/t").put_if_absent("k", b"1")
     assert [file for file in tmp_path.rglob("*") if file.is_file()] == []
 

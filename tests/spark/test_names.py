@@ -12,8 +12,64 @@ from pyspark.sql import Row
 import tahoe
 from tahoe.errors import InvalidTimeTravelError, TableNotFoundError, VersionNotFoundError
 from tahoe.protocol.schema import LONG, STRING, Field, Struct
+from tahoe.spark.ddl import catalog
+from tahoe.spark.jvm.gateway import Gateway
 from tahoe.storage.background import finish_background
 from tests.spark.foreign import change_schema
+
+
+@pytest.mark.every_case
+@pytest.mark.parametrize(
+    ("provider", "is_delta"),
+    [
+        ("delta", True),
+        ("DELTA", True),
+        ("Delta", True),
+        ("parquet", False),
+        ("delta2", False),
+        (" delta", False),
+        ("", False),
+        (None, False),
+    ],
+)
+def test_the_provider_is_deltas_for_java_and_for_python(spark, provider, is_delta):
+    assert catalog.is_delta_provider(provider) is is_delta
+    assert Gateway(spark).java_class("delta.Names").isDelta(provider) is is_delta
+
+
+@pytest.mark.every_case
+@pytest.mark.parametrize(
+    ("parts", "is_path"),
+    [
+        (["delta", "/data/t"], True),
+        (["Delta", "s3://bucket/t"], True),
+        (["delta", "t"], False),
+        (["delta", "database", "a/b"], False),
+        (["other", "/data/t"], False),
+        (["/data/t"], False),
+    ],
+)
+def test_a_name_is_a_path_for_java_and_for_python(spark, parts, is_path):
+    gateway, (first, *namespace, last) = Gateway(spark), ["", *parts] if len(parts) == 1 else parts
+    assert (catalog.path_of(parts) is not None) is is_path
+    names = gateway.java_class("delta.Names")
+    assert (names.isDelta(first) and names.isPath(gateway.array(gateway.jvm.java.lang.String, namespace), last)) is is_path
+
+
+def test_names_of_delta_tables(spark, table, path):
+    """ADD CONSTRAINT asks before Spark has resolved the name."""
+    spark.sql(f"CREATE TABLE {table}_other (id BIGINT) USING parquet")
+    gateway = Gateway(spark)
+    database = spark.catalog.currentDatabase()
+    for parts in ([table], [database, table], ["Spark_Catalog", database, table], ["delta", path]):
+        assert catalog.names_delta_table(gateway, parts)
+    for parts in ([f"{table}_other"], ["nothing"], ["nothing", table], ["other", database, table], ["a", "b", "c", "d"]):
+        assert not catalog.names_delta_table(gateway, parts)
+    spark.range(1).createOrReplaceTempView(table)
+    try:
+        assert not catalog.names_delta_table(gateway, [table])
+    finally:
+        spark.catalog.dropTempView(table)
 
 
 def append(path, *ids):

@@ -357,6 +357,36 @@ def test_not_null_and_lengths_are_checked(spark: SparkSession, table_name: str) 
     assert spark.table(table_name).collect() == [Row(id=1, c="abc")]
 
 
+@pytest.mark.every_case
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE {view} SET n = id, c = v, v = id",
+        "MERGE INTO {table} t USING (SELECT 1L AS id, 'a' AS v) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET n = s.id, c = s.v, v = s.id",
+    ],
+)
+def test_values_are_assigned_as_they_were_written(
+    spark: SparkSession, table_name: str, statement: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark's own casts and checks would apply other rules than those for written rows, and would hide the type that the user gave."""
+    spark.sql(f"CREATE TABLE {table_name} (id BIGINT, n INT NOT NULL, c VARCHAR(3), v STRING) USING delta")
+    spark.table(table_name).createOrReplaceTempView(f"{table_name}_view")
+    seen: list[str] = []
+    assigned = resolved_plans._assigned
+
+    def recorded(gateway: Any, assignments: Any, target: Any) -> Any:
+        seen.append(str(assignments))
+        found = assigned(gateway, assignments, target)
+        seen.extend(str(assignment.value) for assignment in found)
+        return found
+
+    monkeypatch.setattr(resolved_plans, "_assigned", recorded)
+    spark.sql(statement.format(table=table_name, view=f"{table_name}_view"))
+    before, *after = seen
+    assert "cast(" in before
+    assert [value for value in after if any(added in value.lower() for added in ("cast", "assertnotnull", "check"))] == []
+
+
 def test_fields_that_cannot_be_null(spark: SparkSession, table_name: str) -> None:
     """Spark reads every field as one that may be null, and a statement knows it as the table has it."""
     spark.sql(f"CREATE TABLE {table_name} (id BIGINT NOT NULL, s STRUCT<x: INT NOT NULL, y: ARRAY<STRUCT<z: INT NOT NULL>>>) USING delta")

@@ -1,7 +1,9 @@
-"""Keys of a column's metadata that say where its values come from.
+"""The metadata that says where a column's values come from: its keys, and the metadata of a new column.
 
 Protocol: "Generated Columns", "Default Columns", "Identity Columns", "Column Invariants".
 """
+
+from typing import Any
 
 GENERATION_EXPRESSION = "delta.generationExpression"
 CURRENT_DEFAULT = "CURRENT_DEFAULT"
@@ -16,3 +18,13 @@ IDENTITY_HIGH_WATER_MARK = IDENTITY + "highWaterMark"
 IDENTITY_EXPLICIT = IDENTITY + "allowExplicitInsert"
 
 INVARIANTS = "delta.invariants"
+
+
+def generated(expression: str) -> dict[str, Any]:
+    """The metadata of a generated column."""
+    return {GENERATION_EXPRESSION: expression}
+
+
+def identity(start: int, step: int, *, allow_explicit_insert: bool) -> dict[str, Any]:
+    """The metadata of an identity column without a high-water mark."""
+    return {IDENTITY_START: start, IDENTITY_STEP: step, IDENTITY_EXPLICIT: allow_explicit_insert}

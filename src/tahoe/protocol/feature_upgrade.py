@@ -52,6 +52,11 @@ _NEEDED_BY_METADATA = tuple(f for f in FEATURES if is_activated_by_metadata(f) a
 _PROTOCOL_PROPERTIES = (FEATURE_PREFIX, MIN_READER_VERSION, MIN_WRITER_VERSION, "delta.ignoreProtocolDefaults")
 
 
+def properties_for(features: Iterable[str]) -> dict[str, str]:
+    """The properties that add features to a protocol."""
+    return {FEATURE_PREFIX + name: "supported" for name in sorted(features)}
+
+
 def split_features(properties: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
     """The properties that the table stores, and those that set its protocol."""
     asked = {k: v for k, v in properties.items() if k.startswith(_PROTOCOL_PROPERTIES)}

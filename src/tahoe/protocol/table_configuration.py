@@ -23,7 +23,7 @@ from tahoe.protocol.column_values import identity_columns, makes_values, with_hi
 from tahoe.protocol.constraints import PREFIX as CONSTRAINT
 from tahoe.protocol.evolution import Widens, widening_of
 from tahoe.protocol.feature_drop import protocol_without, uses_of
-from tahoe.protocol.feature_upgrade import split_features, upgrade, upgrade_for
+from tahoe.protocol.feature_upgrade import MIN_READER_VERSION, MIN_WRITER_VERSION, properties_for, split_features, upgrade, upgrade_for
 from tahoe.protocol.features import Feature
 from tahoe.protocol.properties import PROTECTED_CHECKPOINTS_BEFORE, find_property, normalise
 from tahoe.protocol.row_tracking import with_materialised_columns
@@ -177,10 +177,9 @@ class TableConfiguration:
         Raises:
             InvalidPropertyError: an unknown version or feature.
         """
-        versions = {"delta.minReaderVersion": reader_version, "delta.minWriterVersion": writer_version}
-        asked = {name: str(version) for name, version in versions.items() if version is not None}
-        named = {f"delta.feature.{feature}": "supported" for feature in features}
-        return replace(self, protocol=upgrade_for(self.protocol, self.schema, {**self.properties, **asked, **named}, table=self.table))
+        versions = {MIN_READER_VERSION: reader_version, MIN_WRITER_VERSION: writer_version}
+        asked = {name: str(version) for name, version in versions.items() if version is not None} | properties_for(features)
+        return replace(self, protocol=upgrade_for(self.protocol, self.schema, {**self.properties, **asked}, table=self.table))
 
     def without_feature(self, feature: Feature, *, protected_before: int | None = None) -> TableConfiguration:
         """Drop a feature that no column or property uses.

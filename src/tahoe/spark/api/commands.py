@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from tahoe.errors import OperationNotAllowedError, UnsupportedOperationError
 from tahoe.spark.ddl import guard, show_describe, table_commands, table_like
-from tahoe.spark.ddl.creation import NewTable, make_table, make_table_of
+from tahoe.spark.ddl.creation import NewTable, declared_constraints, declared_schema, make_table, make_table_of
 from tahoe.spark.ddl.table_commands import altered
 from tahoe.spark.dml import resolved_plans, write
 from tahoe.spark.dml.replace import Matching
@@ -18,7 +18,6 @@ from tahoe.spark.jvm.catalog_entries import shows_whole_tables
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
 from tahoe.spark.jvm.plans import kind_of
 from tahoe.spark.jvm.table_cache import recache
-from tahoe.spark.jvm.types import delta_schema
 from tahoe.spark.jvm.write_commands import (
     APPEND,
     DYNAMIC,
@@ -206,10 +205,10 @@ def new_table(staged: StagedTable) -> NewTable:
     return NewTable(
         name=staged.name,
         location=location,
-        schema=delta_schema(staged.columns, table=table),
+        schema=declared_schema(staged.columns, staged.value_sources, table=table),
         partition_by=_partition_columns(staged.partitioning, table),
         cluster_by=tuple(path for transform in staged.partitioning if transform.name == _CLUSTER_BY for path in transform.columns),
-        properties=_own_properties(staged.properties),
+        properties={**_own_properties(staged.properties), **declared_constraints(staged.constraints, table=table)},
         comment=staged.properties.get("comment"),
         options={n: v for n, v in _options(staged.properties).items() if n.lower() != "path"},
     )

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from tahoe.spark.api.source import Source
 from tahoe.spark.api.table_functions import FUNCTIONS
 from tahoe.spark.jvm import failures
-from tahoe.spark.jvm.gateway import JVM_ERRORS, REFERENCE_CATALOG_CLASS, Gateway
+from tahoe.spark.jvm.gateway import JVM_ERRORS, REFERENCE_CATALOG_CLASS, Gateway, java_error
 from tahoe.spark.writing.store_assignment import REFUSED
 
 JAVA_SOURCES = Path(__file__).parents[1] / "java"
@@ -100,7 +100,7 @@ def _install_parser(gateway: Gateway) -> None:
     try:
         parser.install(gateway.session)
     except JVM_ERRORS as error:
-        warnings.warn(f"{NO_PARSER} ({error})", stacklevel=3)
+        warnings.warn(f"{NO_PARSER} ({java_error(error) or error})", stacklevel=3)
         return
     gateway.session.extensions().injectParser(gateway.java_class("delta.Parser$Injected")())
 

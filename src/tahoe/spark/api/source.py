@@ -86,6 +86,10 @@ class Source:
         return catalog.path_exists(Gateway.of(session), path)
 
     @_answering
+    def isDelta(self, session: JavaObject, name: str) -> bool:  # noqa: N802  Java's name
+        return catalog.names_delta_table(Gateway.of(session), name.split("\0"))
+
+    @_answering
     def autoMerges(self, session: JavaObject) -> bool:  # noqa: N802  Java's name
         return has_auto_merge(Gateway.of(session).settings())
 

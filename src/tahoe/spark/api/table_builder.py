@@ -12,10 +12,11 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import DataType, StructField, StructType
 
 from tahoe.errors import InvalidOptionError, TableExistsError, TableNotFoundError
-from tahoe.protocol.column_metadata import GENERATION_EXPRESSION, IDENTITY_EXPLICIT, IDENTITY_START, IDENTITY_STEP
+from tahoe.protocol.column_metadata import generated, identity
 from tahoe.protocol.properties import parse_column_list
 from tahoe.spark.ddl.catalog import name_not_found
 from tahoe.spark.ddl.creation import NewTable, declared_schema, make_table, named_or_path, place_of
+from tahoe.spark.jvm.catalog_entries import declared_columns
 from tahoe.spark.jvm.gateway import Gateway
 from tahoe.spark.jvm.table_cache import open_table
 from tahoe.table.table import Table
@@ -153,7 +154,7 @@ class TableBuilder:
         return NewTable(
             name=name,
             location=location or self._location,
-            schema=declared_schema(gateway, gateway.struct(StructType(self._columns)), table=table),
+            schema=declared_schema(declared_columns(gateway, gateway.struct(StructType(self._columns))), table=table),
             partition_by=self._partition_columns,
             cluster_by=tuple(path for name in self._clustering_columns for path in parse_column_list(name)),
             properties=self._properties,
@@ -175,17 +176,13 @@ def _generation(always: str | IdentityGenerator | None, by_default: IdentityGene
         return _identity(always, allow_explicit_insert=False)
     if type(always) is not str:
         _raise_type_error("Generated always as expression must be str or IdentityGenerator.", [always])
-    return {GENERATION_EXPRESSION: always}
+    return generated(always)
 
 
 def _identity(generator: IdentityGenerator, *, allow_explicit_insert: bool) -> dict[str, Any]:
     if generator.step == 0:
         raise ValueError("Column identity generation requires step to be non-zero.")
-    return {
-        IDENTITY_START: generator.start,
-        IDENTITY_STEP: generator.step,
-        IDENTITY_EXPLICIT: allow_explicit_insert,
-    }
+    return identity(generator.start, generator.step, allow_explicit_insert=allow_explicit_insert)
 
 
 def column_names(message: str, cols: Sequence[str | list[str] | tuple[str, ...]]) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ from tahoe.protocol.column_type_changes import TEXT_TYPE
 from tahoe.protocol.constraints import Constraint
 from tahoe.protocol.names import quoted
 from tahoe.protocol.schema import Struct
+from tahoe.spark.ddl.creation import condition_of
 from tahoe.spark.jvm.catalog_entries import session_catalog, uri_of_text
 from tahoe.spark.jvm.gateway import Gateway, JavaObject, engine_of
 from tahoe.spark.jvm.hadoop_store import url_of_uri
@@ -142,11 +143,8 @@ def _apply_single(open_: TransactionBuilder, change: TableChange) -> None:
             open_.rename_column(path, new_name)
         case ClusterBy(columns):
             open_.cluster_by(list(columns))
-        case AddConstraint(name, str(condition)):
-            open_.add_constraint(name, condition)
-        case AddConstraint(name, _, ddl):
-            detail = f"a Delta table has conditions on rows, and this is {ddl}"
-            raise _unsupported(open_, f"ADD CONSTRAINT {name}", detail, "Use CHECK.")
+        case AddConstraint(name):
+            open_.add_constraint(name, condition_of(change, table=open_.table.url))
         case DropConstraint(name, if_exists):
             open_.drop_constraint(name, if_exists=if_exists)
         case OtherChange(kind):

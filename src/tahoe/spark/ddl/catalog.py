@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pyspark.sql import SparkSession
 
 from tahoe.errors import NameOfAnotherKindError, TableNameNotFoundError
-from tahoe.spark.jvm.catalog_entries import PROVIDER, is_delta, session_catalog, table_identifier
+from tahoe.spark.jvm.catalog_entries import is_delta, is_delta_provider, session_catalog, table_identifier
 from tahoe.spark.jvm.gateway import JVM_ERRORS, Gateway, JavaObject
 from tahoe.spark.jvm.hadoop_store import url_of_uri
 from tahoe.spark.jvm.table_cache import metadata_identity, open_table, remember
@@ -128,12 +128,25 @@ def _in_session_catalog(parts: list[str]) -> list[str] | None:
     return names if len(names) <= 2 else None
 
 
+def names_delta_table(gateway: Gateway, parts: list[str]) -> bool:
+    """Whether a name in a statement is delta.`path`, or of a Delta table in the session's catalog."""
+    if path_of(parts) is not None:
+        return True
+    current = gateway.session.sessionState().catalogManager().currentCatalog().name()
+    if len(parts) < 3 and current != SESSION_CATALOG:
+        return False
+    with suppress(*JVM_ERRORS):  # the table may be dropped meanwhile, or its database does not exist: Spark says so
+        table = catalog_table(gateway, parts)
+        return table is not None and not session_catalog(gateway).isTempView(gateway.seq(parts)) and is_delta(table)
+    return False
+
+
 _PATH = re.compile(r"delta\.`((?:[^`]|``)+)`", re.IGNORECASE)
 
 
 def path_of(parts: Sequence[str]) -> str | None:
     """The path of ``delta.`path` ``, given as the parts of a name; None for any other name."""
-    return parts[1] if len(parts) == 2 and parts[0].lower() == PROVIDER and "/" in parts[1] else None
+    return parts[1] if len(parts) == 2 and is_delta_provider(parts[0]) and "/" in parts[1] else None
 
 
 def path_in(identifier: str) -> str | None:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
 
 from tahoe.errors import (
     DeltaConcurrentModificationException,
@@ -23,17 +25,19 @@ from tahoe.errors import (
 )
 from tahoe.protocol.clustering import FEATURE as CLUSTERING
 from tahoe.protocol.column_mapping import without_mapping
-from tahoe.protocol.feature_upgrade import MIN_READER_VERSION, MIN_WRITER_VERSION, needed_features, split_features
+from tahoe.protocol.constraints import PREFIX as CONSTRAINT
+from tahoe.protocol.feature_upgrade import MIN_READER_VERSION, MIN_WRITER_VERSION, needed_features, properties_for, split_features
 from tahoe.protocol.features import WRITER_VERSION_FEATURES, supported_features
 from tahoe.protocol.properties import find_property
 from tahoe.protocol.schema import Struct, map_fields
 from tahoe.protocol.type_widening import TYPE_CHANGES
 from tahoe.spark.ddl.catalog import SESSION_CATALOG, name_parts, path_of
 from tahoe.spark.dml.write import create_as_select
-from tahoe.spark.jvm.catalog_entries import PROVIDER, declared_columns, is_delta, new_entry, session_catalog, table_identifier
+from tahoe.spark.jvm.catalog_entries import PROVIDER, is_delta, new_entry, session_catalog, table_identifier
 from tahoe.spark.jvm.gateway import Gateway, JavaObject, engine_of
 from tahoe.spark.jvm.hadoop_store import qualified, url_of_uri
 from tahoe.spark.jvm.table_cache import open_table
+from tahoe.spark.jvm.table_changes import AddConstraint
 from tahoe.spark.jvm.types import delta_schema
 from tahoe.spark.writing.column_rules import check_expressions
 from tahoe.spark.writing.write_options import parse_options
@@ -127,13 +131,39 @@ def make_table_of(gateway: Gateway, new: NewTable, rows: DataFrame, options: Map
     _enter(gateway, new, place)
 
 
-def declared_schema(gateway: Gateway, columns: JavaObject, *, table: str) -> Struct:
-    """The columns that a statement declares, from Spark's StructType; char and varchar become strings with their length in the metadata.
+def declared_schema(columns: StructType, sources: Mapping[str, Mapping[str, Any]] | None = None, *, table: str) -> Struct:
+    """The columns that a statement declares.
+
+    Args:
+        columns: from `declared_columns`.
+        sources: the metadata of generated and identity columns, by name.
 
     Raises:
         UnsupportedDataTypeError: a type that Delta cannot hold.
     """
-    return delta_schema(declared_columns(gateway, columns), table=table)
+    found = sources or {}
+    return Struct(tuple(replace(f, metadata={**f.metadata, **found.get(f.name, {})}) for f in delta_schema(columns, table=table)))
+
+
+def declared_constraints(constraints: Iterable[AddConstraint], *, table: str) -> dict[str, str]:
+    """The properties of a new table for the constraints that a statement declares.
+
+    Raises:
+        UnsupportedOperationError: one of them is not a CHECK constraint.
+    """
+    return {CONSTRAINT + constraint.name: condition_of(constraint, table=table) for constraint in constraints}
+
+
+def condition_of(constraint: AddConstraint, *, table: str) -> str:
+    """The condition of a CHECK constraint.
+
+    Raises:
+        UnsupportedOperationError: it is another constraint, such as a primary key.
+    """
+    if constraint.condition is None:
+        detail = f"a Delta table has conditions on rows, and this is {constraint.ddl}"
+        raise UnsupportedOperationError(operation=f"CONSTRAINT {constraint.name}", table=table, detail=detail, remedy="Use CHECK.")
+    return constraint.condition
 
 
 def named_or_path(gateway: Gateway, name: str) -> tuple[JavaObject | None, str | None]:
@@ -198,7 +228,7 @@ def made_with(snapshot: Snapshot) -> dict[str, str]:
     if protocol.writer_version < WRITER_VERSION_FEATURES:
         return {**own, MIN_READER_VERSION: str(protocol.reader_version), MIN_WRITER_VERSION: str(protocol.writer_version)}
     implied = needed_features(snapshot.schema, own) | ({CLUSTERING, "domainMetadata"} if snapshot.clustering_columns else set())
-    return {**own, **{f"delta.feature.{name}": "supported" for name in sorted(supported_features(protocol) - implied)}}
+    return {**own, **properties_for(supported_features(protocol) - implied)}
 
 
 # --- the folder

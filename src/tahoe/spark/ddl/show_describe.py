@@ -12,11 +12,12 @@ from typing import Any
 
 from tahoe.protocol.column_metadata import CURRENT_DEFAULT, GENERATION_EXPRESSION
 from tahoe.protocol.column_values import identity_columns
+from tahoe.protocol.feature_upgrade import MIN_READER_VERSION, MIN_WRITER_VERSION, properties_for
 from tahoe.protocol.names import quoted
 from tahoe.protocol.schema import Field
 from tahoe.spark.ddl.catalog import SESSION_CATALOG
 from tahoe.spark.ddl.creation import made_with
-from tahoe.spark.jvm.catalog_entries import identifier, is_delta, is_managed, session_catalog, table_identifier, types_in_sql
+from tahoe.spark.jvm.catalog_entries import PROVIDER, identifier, is_delta, is_managed, session_catalog, table_identifier, types_in_sql
 from tahoe.spark.jvm.gateway import JVM_ERRORS, Gateway, JavaObject
 from tahoe.spark.jvm.table_cache import open_table
 from tahoe.spark.jvm.types import visible_schema
@@ -41,15 +42,15 @@ def table_properties(snapshot: Snapshot) -> dict[str, str]:
     listed = (protocol.reader_features or frozenset()) | (protocol.writer_features or frozenset())
     return {
         **snapshot.properties,
-        "delta.minReaderVersion": str(protocol.reader_version),
-        "delta.minWriterVersion": str(protocol.writer_version),
-        **{f"delta.feature.{name}": "supported" for name in sorted(listed)},
+        MIN_READER_VERSION: str(protocol.reader_version),
+        MIN_WRITER_VERSION: str(protocol.writer_version),
+        **properties_for(listed),
     }
 
 
 def _reserved(target: JavaObject, snapshot: Snapshot) -> dict[str, str]:
     entry = target.v1Table()
-    found = {"provider": "delta", "location": snapshot.url}
+    found = {"provider": PROVIDER, "location": snapshot.url}
     if snapshot.metadata.description is not None:
         found["comment"] = snapshot.metadata.description
     if entry.owner():

@@ -8,7 +8,14 @@ from __future__ import annotations
 from tahoe.errors import UnsupportedOperationError
 from tahoe.spark.ddl.catalog import path_of
 from tahoe.spark.ddl.creation import NewTable, declared_schema, described_by, make_table_like
-from tahoe.spark.jvm.catalog_entries import PROVIDER, is_delta, our_class, qualified_name, session_catalog, table_identifier
+from tahoe.spark.jvm.catalog_entries import (
+    declared_columns,
+    is_delta,
+    our_class,
+    qualified_name,
+    session_catalog,
+    table_identifier,
+)
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
 from tahoe.spark.jvm.hadoop_store import url_of_uri
 from tahoe.spark.jvm.plans import kind_of
@@ -25,7 +32,7 @@ def is_ours(gateway: Gateway, plan: JavaObject) -> bool:
         UnsupportedOperationError: USING names another format, and the source is a Delta table, whose columns Spark would not find.
     """
     provider = plan.provider()
-    if provider.isDefined() and provider.get().lower() == PROVIDER:
+    if is_delta(plan):
         return True
     source = _source_of(gateway, plan)[0]
     if source is not None and provider.isDefined():
@@ -79,7 +86,7 @@ def create(gateway: Gateway, plan: JavaObject) -> None:
     else:
         name = entry.identifier().unquotedString()
         source = NewTable(
-            schema=declared_schema(gateway, entry.schema(), table=name),
+            schema=declared_schema(declared_columns(gateway, entry.schema()), table=name),
             partition_by=tuple(str(column) for column in gateway.items(entry.partitionColumnNames().iterator())),
             properties={n: v for n, v in gateway.dict(entry.properties()).items() if "." not in n or n.startswith("delta.")},
             comment=entry.comment().get() if entry.comment().isDefined() else None,
@@ -99,7 +106,8 @@ def _like(gateway: Gateway, plan: JavaObject) -> NewTable:
         name = session_catalog(gateway).qualifyIdentifier(target)
         return NewTable(name=name, location=location, properties=properties)
     identifier = plan.name().identifier()
-    if str(plan.name().catalog().name()).lower() == PROVIDER and not list(identifier.namespace()) and "/" in identifier.name():
-        return NewTable(location=str(identifier.name()), properties=properties)
+    path = path_of([str(plan.name().catalog().name()), *map(str, identifier.namespace()), str(identifier.name())])
+    if path is not None:
+        return NewTable(location=path, properties=properties)
     location = plan.location().get() if plan.location().isDefined() else None
     return NewTable(name=qualified_name(gateway, identifier), location=location, properties=properties)

@@ -5,10 +5,12 @@ Callers decide what the catalog is asked for. This module only knows the classes
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from pyspark.sql.types import StructType
 
+from tahoe.protocol.column_metadata import generated, identity
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
 from tahoe.spark.jvm.plans import kind_of
 
@@ -101,9 +103,14 @@ def new_entry(
 
 
 def is_delta(entry: JavaObject) -> bool:
-    """Whether a `CatalogTable` is a Delta table."""
+    """Whether a `CatalogTable`, or a plan that defines a table, has Delta's provider."""
     provider = entry.provider()
-    return bool(provider.isDefined() and provider.get().lower() == PROVIDER)
+    return is_delta_provider(provider.get() if provider.isDefined() else None)
+
+
+def is_delta_provider(provider: str | None) -> bool:
+    """Whether a provider, of USING or of a catalog's entry, is Delta. `delta.Names` has the same rule, for questions of every query."""
+    return provider is not None and provider.lower() == PROVIDER
 
 
 def is_managed(entry: JavaObject) -> bool:
@@ -132,6 +139,18 @@ def declared_columns(gateway: Gateway, columns: JavaObject) -> StructType:
 def declared_column(gateway: Gateway, name: str, data_type: JavaObject, *, nullable: bool) -> StructType:
     """A schema with one column of a JVM type, converted as in `declared_columns`."""
     return declared_columns(gateway, gateway.java_class("org.apache.spark.sql.types.StructType")().add(name, data_type, nullable))
+
+
+def value_sources(columns: Iterable[JavaObject]) -> dict[str, dict[str, Any]]:
+    """The metadata of generated and identity columns by their names, from Spark's `Column`s."""
+    found: dict[str, dict[str, Any]] = {}
+    for column in columns:
+        expression, numbers = column.generationExpression(), column.identityColumnSpec()
+        metadata = {} if expression is None else generated(str(expression))
+        if numbers is not None:
+            metadata |= identity(numbers.getStart(), numbers.getStep(), allow_explicit_insert=numbers.isAllowExplicitInsert())
+        found[str(column.name())] = metadata
+    return found
 
 
 def types_in_sql(gateway: Gateway, schema: str) -> list[str]:

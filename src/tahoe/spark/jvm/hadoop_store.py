@@ -28,8 +28,11 @@ from tahoe.storage.ranges import RangeFile
 # Data goes to the JVM in pieces of this size, because both processes hold several copies of a piece.
 _PIECE_BYTES = 1 << 20
 
-# Object stores whose rename copies and then deletes, so that two writers can rename to the same name and both succeed.
-_COPYING_SCHEMES = frozenset({"bos", "cosn", "ks3", "obs", "oss", "swift"})
+# File systems in which two writers can rename to the same name and both succeed, with what their rename does.
+_UNSAFE_RENAMES = {
+    LOCAL_SCHEME: "replaces a file of that name",
+    **dict.fromkeys(("bos", "cosn", "ks3", "obs", "oss", "swift"), "is a copy"),
+}
 
 _NO_ATOMIC_CREATE = frozenset({"java.lang.UnsupportedOperationException", "org.apache.hadoop.fs.UnsupportedFileSystemException"})
 
@@ -140,11 +143,9 @@ class HadoopStore:
         return cast(BinaryIO, RangeFile(found.size_bytes, partial(self._part, key, stream), stream.close))
 
     def put_if_absent(self, key: str, data: bytes) -> bool:
-        scheme = split_url(self.url)[0]
-        if scheme in _COPYING_SCHEMES:
-            detail = f"a rename in {scheme}:// is a copy"
-            raise AtomicCreateUnsupportedError(table=self.url, operation=f"create {key}", detail=detail)
+        self._check_rename(key, split_url(self.url)[0])
         with self._translated("create", key), self._temporary(key, data) as (storage, temporary):
+            self._check_rename(key, storage.schemeOf(temporary))  # the file system behind a mount
             return bool(storage.rename(temporary, self._path(key)))
 
     def put(self, key: str, data: bytes | BinaryIO) -> None:
@@ -190,6 +191,12 @@ class HadoopStore:
             with suppress(Exception):
                 storage.delete(path)
             raise
+
+    def _check_rename(self, key: str, scheme: str) -> None:
+        """Refuse to commit in a file system whose rename does not exclude other writers."""
+        if scheme in _UNSAFE_RENAMES:
+            detail = f"a rename in {scheme}:// {_UNSAFE_RENAMES[scheme]}"
+            raise AtomicCreateUnsupportedError(table=self.url, operation=f"create {key}", detail=detail)
 
     def _missing(self, key: str) -> FileNotFoundError:
         return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), join(self.url, key))

@@ -163,8 +163,8 @@ def _update_type(gateway: Gateway, change: JavaObject) -> UpdateColumnType:
     return UpdateColumnType(path, declared_column(gateway, path[-1], change.newDataType(), nullable=True))
 
 
-def _add_constraint(_: Gateway, change: JavaObject) -> AddConstraint:
-    constraint = change.constraint()
+def declared_constraint(constraint: JavaObject) -> AddConstraint:
+    """The record for one of Spark's `Constraint`s, of ALTER TABLE or of CREATE TABLE."""
     condition = str(constraint.predicateSql()) if kind_of(constraint) == "Check" else None
     return AddConstraint(str(constraint.name()), condition, str(constraint.toDDL()))
 
@@ -181,6 +181,6 @@ _READ: Mapping[str, Callable[[Gateway, JavaObject], TableChange]] = {
     "UpdateColumnPosition": lambda _, change: UpdateColumnPosition(_path(change), _position(change.position())),
     "UpdateColumnDefaultValue": lambda _, change: UpdateColumnDefaultValue(_path(change), str(change.newDefaultValue() or "")),
     "ClusterBy": lambda _, change: ClusterBy(tuple(tuple(map(str, column.fieldNames())) for column in change.clusteringColumns())),
-    "AddConstraint": _add_constraint,
+    "AddConstraint": lambda _, change: declared_constraint(change.constraint()),
     "DropConstraint": lambda _, change: DropConstraint(str(change.name()), bool(change.ifExists())),
 }

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql.types import StructType
 
-from tahoe.spark.jvm.catalog_entries import declared_columns, our_class, qualified_name, table_of_relation
+from tahoe.spark.jvm.catalog_entries import declared_columns, our_class, qualified_name, table_of_relation, value_sources
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
 from tahoe.spark.jvm.plans import kind_of
+from tahoe.spark.jvm.table_changes import AddConstraint, declared_constraint
 
 APPEND, OVERWRITE, DYNAMIC = "AppendData", "OverwriteByExpression", "OverwritePartitionsDynamic"
 
@@ -43,6 +44,8 @@ class StagedTable:
         name: its `TableIdentifier` in the session's catalog; None for a table without a name, which has only a path.
         path: its path; None for a table with a name.
         text: the name that the statement gives.
+        value_sources: the metadata of its generated and identity columns, by their names.
+        constraints: that the statement declares.
         properties: all properties of the statement, with Spark's own and with the options.
         replaces: whether an existing table may be replaced.
     """
@@ -52,6 +55,8 @@ class StagedTable:
     path: str | None
     text: str
     columns: StructType
+    value_sources: Mapping[str, Mapping[str, Any]]
+    constraints: tuple[AddConstraint, ...]
     partitioning: tuple[Transform, ...]
     properties: Mapping[str, str]
     replaces: bool
@@ -151,6 +156,8 @@ def staged_table(gateway: Gateway, staged: JavaObject) -> StagedTable:
         path=path,
         text=str(staged.name()),
         columns=declared_columns(gateway, staged.schema()),
+        value_sources=value_sources(staged.computedColumns()),
+        constraints=tuple(map(declared_constraint, staged.declaredConstraints())),
         partitioning=tuple(map(_transform, staged.partitioning())),
         properties=gateway.texts(staged.properties()),
         replaces=staged.mode() != "create",

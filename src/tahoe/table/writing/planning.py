@@ -30,7 +30,7 @@ from tahoe.protocol.column_mapping import MAX_COLUMN_ID, assign_mapping, mapping
 from tahoe.protocol.column_values import as_declared, check_new_columns, column_values
 from tahoe.protocol.constraints import constraints_of
 from tahoe.protocol.evolution import losses, merge_schemas, new_columns, widening_of
-from tahoe.protocol.feature_upgrade import needed_features, protocol_for_new_table, split_features, upgrade, upgrade_for
+from tahoe.protocol.feature_upgrade import needed_features, properties_for, protocol_for_new_table, split_features, upgrade, upgrade_for
 from tahoe.protocol.features import active_features, check_writable
 from tahoe.protocol.predicate import Predicate, Unknown, columns_of
 from tahoe.protocol.properties import normalise
@@ -92,7 +92,7 @@ def _new_clustering(table: TableReader, request: WriteRequest, protocol: Protoco
 
 def _properties(table: TableReader, request: WriteRequest) -> dict[str, str]:
     """The properties of a new table, with the table feature that clustering needs."""
-    asked = {f"delta.feature.{clustering.FEATURE}": "supported"} if request.cluster_by else {}
+    asked = properties_for([clustering.FEATURE]) if request.cluster_by else {}
     return {**normalise(request.default_properties, table=table.url), **normalise(request.properties, table=table.url), **asked}
 
 

@@ -28,15 +28,13 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  * {@code alter_table.alter}.
  */
 public class Catalog implements StagingTableCatalog, SupportsNamespaces {
-  private static final String DATABASE = "delta";
-
   private String name;
 
   public void initialize(String name, CaseInsensitiveStringMap options) { this.name = name; }
   public String name() { return name; }
   public Set capabilities() { return SessionCatalog.COLUMNS; }
 
-  private static boolean isPath(Identifier table) { return table.namespace().length == 0 && table.name().indexOf('/') >= 0; }
+  private static boolean isPath(Identifier table) { return Names.isPath(table.namespace(), table.name()); }
 
   /** The session's catalog, which has the tables with names. */
   private static SessionCatalog names() {
@@ -46,7 +44,7 @@ public class Catalog implements StagingTableCatalog, SupportsNamespaces {
 
   private static String[] inDatabase(String[] namespace) {
     String[] longer = new String[namespace.length + 1];
-    longer[0] = DATABASE;
+    longer[0] = Names.DELTA;
     System.arraycopy(namespace, 0, longer, 1, namespace.length);
     return longer;
   }
@@ -84,54 +82,58 @@ public class Catalog implements StagingTableCatalog, SupportsNamespaces {
     return ((Boolean) Ask.answer(Ask.python.exists(SparkSession.active(), table.name()))).booleanValue();
   }
 
-  private static Staged stage(String mode, Identifier table, Column[] columns, Transform[] partitions, Map properties) {
+  private static Staged stage(String mode, Identifier table, Staged.Described described) {
     SessionCatalog.checkNoStream(table);
-    return new Staged(mode, table.name(), table, columns, partitions, properties);
+    return new Staged(mode, table.name(), table, described);
+  }
+
+  private static Table create(Identifier table, Staged.Described described) throws TableAlreadyExistsException {
+    SessionCatalog.create(stage("create", table, described));
+    return load(table, "");
   }
 
   public Table createTable(Identifier table, Column[] columns, Transform[] partitions, Map properties)
       throws TableAlreadyExistsException, NoSuchNamespaceException {
     if (!isPath(table)) return names().createTable(inDatabase(table), columns, partitions, properties);
-    SessionCatalog.create(stage("create", table, columns, partitions, properties));
-    return load(table, "");
+    return create(table, Staged.Described.of(table, columns, partitions, properties));
   }
 
   public StagedTable stageCreate(Identifier table, Column[] columns, Transform[] partitions, Map properties)
       throws TableAlreadyExistsException, NoSuchNamespaceException {
     if (!isPath(table)) return names().stageCreate(inDatabase(table), columns, partitions, properties);
-    return stage("create", table, columns, partitions, properties);
+    return stage("create", table, Staged.Described.of(table, columns, partitions, properties));
   }
 
   public StagedTable stageReplace(Identifier table, Column[] columns, Transform[] partitions, Map properties)
       throws NoSuchTableException, NoSuchNamespaceException {
     if (!isPath(table)) return names().stageReplace(inDatabase(table), columns, partitions, properties);
-    return stage("replace", table, columns, partitions, properties);
+    return stage("replace", table, Staged.Described.of(table, columns, partitions, properties));
   }
 
   public StagedTable stageCreateOrReplace(Identifier table, Column[] columns, Transform[] partitions, Map properties)
       throws NoSuchNamespaceException {
     if (!isPath(table)) return names().stageCreateOrReplace(inDatabase(table), columns, partitions, properties);
-    return stage("create or replace", table, columns, partitions, properties);
+    return stage("create or replace", table, Staged.Described.of(table, columns, partitions, properties));
   }
 
   public Table createTable(Identifier table, TableInfo info) throws TableAlreadyExistsException, NoSuchNamespaceException {
     if (!isPath(table)) return names().createTable(inDatabase(table), info);
-    return createTable(table, info.columns(), info.partitions(), SessionCatalog.declared(info));
+    return create(table, Staged.Described.of(table, info));
   }
 
   public StagedTable stageCreate(Identifier table, TableInfo info) throws TableAlreadyExistsException, NoSuchNamespaceException {
     if (!isPath(table)) return names().stageCreate(inDatabase(table), info);
-    return stageCreate(table, info.columns(), info.partitions(), SessionCatalog.declared(info));
+    return stage("create", table, Staged.Described.of(table, info));
   }
 
   public StagedTable stageReplace(Identifier table, TableInfo info) throws NoSuchTableException, NoSuchNamespaceException {
     if (!isPath(table)) return names().stageReplace(inDatabase(table), info);
-    return stageReplace(table, info.columns(), info.partitions(), SessionCatalog.declared(info));
+    return stage("replace", table, Staged.Described.of(table, info));
   }
 
   public StagedTable stageCreateOrReplace(Identifier table, TableInfo info) throws NoSuchNamespaceException {
     if (!isPath(table)) return names().stageCreateOrReplace(inDatabase(table), info);
-    return stageCreateOrReplace(table, info.columns(), info.partitions(), SessionCatalog.declared(info));
+    return stage("create or replace", table, Staged.Described.of(table, info));
   }
 
   public Table alterTable(Identifier table, TableChange[] changes) throws NoSuchTableException {

@@ -37,7 +37,7 @@ import scala.jdk.javaapi.CollectionConverters;
 public class DefaultSource
     implements SupportsV1OverwriteWithSaveAsTable, RelationProvider, SchemaRelationProvider, CreatableRelationProvider, DataSourceRegister,
         StreamSourceProvider, StreamSinkProvider {
-  public String shortName() { return "delta"; }
+  public String shortName() { return Names.DELTA; }
 
   public BaseRelation createRelation(SQLContext context, scala.collection.immutable.Map options) {
     return (BaseRelation) Ask.answer(Ask.python.relation(context.sparkSession(), asWritten(options), options));
@@ -89,7 +89,7 @@ public class DefaultSource
 
   /** A table without capabilities, so that Spark falls back to the V1 methods above. */
   public static class Nothing implements Table {
-    public String name() { return "delta"; }
+    public String name() { return Names.DELTA; }
     public StructType schema() { return new StructType(); }
     public Set capabilities() { return Collections.emptySet(); }
   }

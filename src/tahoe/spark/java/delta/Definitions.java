@@ -1,11 +1,9 @@
 package delta;
 
 import java.util.Collections;
-import org.apache.spark.sql.catalyst.TableIdentifier;
 import org.apache.spark.sql.catalyst.analysis.ResolvedTable;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedTable;
-import org.apache.spark.sql.catalyst.catalog.SessionCatalog;
 import org.apache.spark.sql.catalyst.expressions.CheckConstraint;
 import org.apache.spark.sql.catalyst.expressions.Literal$;
 import org.apache.spark.sql.catalyst.expressions.SubqueryExpression$;
@@ -20,8 +18,6 @@ import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.catalyst.types.DataTypeUtils;
 import org.apache.spark.sql.classic.SparkSession;
-import org.apache.spark.sql.connector.catalog.CatalogManager;
-import scala.Option;
 import scala.collection.Iterator;
 import scala.collection.immutable.Seq;
 import scala.runtime.AbstractFunction1;
@@ -69,23 +65,7 @@ public class Definitions {
 
     /** Whether a name is of a Delta table: delta.`/path`, or a table with provider delta in the session's catalog. */
     private boolean isOurs(Seq name) {
-      CatalogManager catalogs = session.sessionState().catalogManager();
-      String last = (String) name.last();
-      String first = (String) name.head();
-      if (name.size() == 2 && "delta".equalsIgnoreCase(first) && last.indexOf('/') >= 0) return true;
-      boolean hasCatalog = name.size() == 3 && "spark_catalog".equalsIgnoreCase(first);
-      boolean isOfCurrent = name.size() < 3 && "spark_catalog".equals(catalogs.currentCatalog().name());
-      if (!hasCatalog && !isOfCurrent) return false;
-      Option database = Option.apply(name.size() == 1 ? null : name.apply(name.size() - 2));
-      SessionCatalog catalog = session.sessionState().catalog();
-      TableIdentifier table = new TableIdentifier(last, database);
-      if (catalog.isTempView(table) || !catalog.tableExists(table)) return false;
-      try {
-        Option provider = catalog.getTableMetadata(table).provider();
-        return provider.isDefined() && "delta".equalsIgnoreCase((String) provider.get());
-      } catch (Exception gone) {  // dropped in between: Spark raises the error
-        return false;
-      }
+      return ((Boolean) Ask.answer(Ask.python.isDelta(session, name.mkString("\u0000")))).booleanValue();
     }
   }
 

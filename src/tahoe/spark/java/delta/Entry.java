@@ -30,7 +30,6 @@ import scala.jdk.javaapi.CollectionConverters;
  * assembles Spark's catalog classes in one call. Python: {@code catalog.entry}.
  */
 public class Entry {
-  private static final String PROVIDER = "delta";
   private static final String CATALOG = "spark_catalog";
 
   /** Per thread: the relations that {@link #take} has removed from Spark's cache, by the url of their table. */
@@ -67,12 +66,12 @@ public class Entry {
 
   /** The table for delta.`path`. */
   Table ofPath(String path) {
-    TableIdentifier name = new TableIdentifier(path, Option.apply(PROVIDER), Option.apply(pinned ? pinnedCatalog() : CATALOG));
+    TableIdentifier name = new TableIdentifier(path, Option.apply(Names.DELTA), Option.apply(pinned ? pinnedCatalog() : CATALOG));
     HashMap storage = new HashMap();
     storage.put("locationUri", Option.apply(new Path(url).toUri()));
     storage.put("properties", options(CatalogStorageFormat.empty()));
     Object format = Cases.changed(CatalogStorageFormat.empty(), storage);
-    List first = Arrays.asList(new Object[] {name, CatalogTableType.EXTERNAL(), format, schema, Option.apply(PROVIDER), partitions});
+    List first = Arrays.asList(new Object[] {name, CatalogTableType.EXTERNAL(), format, schema, Option.apply(Names.DELTA), partitions});
     take(name);
     return new V1Table((CatalogTable) Cases.built("org.apache.spark.sql.catalyst.catalog.CatalogTable", first));
   }

@@ -30,13 +30,14 @@ import scala.runtime.AbstractFunction1;
 import scala.runtime.AbstractPartialFunction;
 
 /**
- * MERGE before Spark resolves it. Spark leaves it alone on tables that accept any schema, as ours do for INSERT, so that it gets one that does
- * not. What Spark would resolve otherwise than is meant is written so that it does not see it: stars, which take the columns that
- * there are, and the columns that get values, as Spark would cast the values by other rules than ours, and know none that the table is
- * only to take in.
+ * Prepares a MERGE before Spark resolves it.
+ *
+ * <p>Spark does not resolve a MERGE whose target has ACCEPT_ANY_SCHEMA, which Delta tables have for INSERT. So the target is replaced by
+ * one without it. Stars and assigned columns are replaced by constants, which Spark does not resolve: it would expand stars to the target's
+ * columns, cast assigned values by its own rules, and refuse columns that schema evolution is about to add.
  */
 public class Merges extends Rule {
-  /** What stands for the columns and the values of UPDATE SET * and INSERT *. */
+  /** The column and the value in the one assignment of UPDATE SET * or INSERT *. */
   static final Literal STAR = new Literal(null, StringType$.MODULE$);
 
   private final SparkSession session;
@@ -86,7 +87,7 @@ public class Merges extends Rule {
     return CollectionConverters.asScala(Collections.singletonList(new Assignment(STAR, STAR))).toSeq();
   }
 
-  /** An assignment whose column is called by a constant, as {@link Target#paths} reads it; as it is where Spark is to tell what is wrong. */
+  /** The assignment with a constant for its column, which {@link Target#paths} reads. Unchanged if Spark is to report an unknown column. */
   private Assignment assignment(MergeIntoTable merge, Assignment given, boolean evolves) {
     if (!(given.key() instanceof UnresolvedAttribute) || isDefault(given.value())) return given;
     Seq parts = ((UnresolvedAttribute) given.key()).nameParts();
@@ -96,20 +97,20 @@ public class Merges extends Rule {
     return path == null ? given : new Assignment(new Literal(UTF8String.fromString(path), StringType$.MODULE$), given.value());
   }
 
-  /** Whether this is the word for a column's default value, which Spark looks for in the column. */
+  /** Whether a value is the word DEFAULT, which Spark resolves by the assigned column. */
   private static boolean isDefault(Object value) {
     if (!(value instanceof UnresolvedAttribute)) return false;
     Seq parts = ((UnresolvedAttribute) value).nameParts();
     return parts.size() == 1 && "DEFAULT".equalsIgnoreCase((String) parts.head());
   }
 
-  /** Names as the session compares them. */
+  /** Looks up names, case-sensitively or not, as the session is configured. */
   private static class Names {
     private final scala.Function2 same;
 
     Names(SparkSession session) { same = session.sessionState().conf().resolver(); }
 
-    /** The path to a column of the target, or to a field of one; null where there is none. A field may be missing where the table evolves. */
+    /** The path of a column of the target, or of a field in one; null if there is none. With schema evolution, the field may be new. */
     String inTarget(LogicalPlan target, Seq parts, boolean evolves) {
       if (!evolves && resolved(target, parts) == null) return null;
       for (int length = parts.size(); length > 0; length--) {
@@ -119,7 +120,7 @@ public class Merges extends Rule {
       return null;
     }
 
-    /** The path to a column that only the source has, or to a field of one; null where there is none. */
+    /** The path of a column that only the source has, or of a field in one; null if there is none. */
     String inSource(MergeIntoTable merge, Seq parts) {
       Seq target = merge.targetTable().output();
       Seq qualifier = target.isEmpty() ? null : ((Attribute) target.head()).qualifier();
@@ -137,7 +138,7 @@ public class Merges extends Rule {
       return path.toString();
     }
 
-    /** What a name means; null where it means nothing, or several things. */
+    /** The expression for a name; null if there is none, or if the name is ambiguous. */
     private Object resolved(LogicalPlan plan, Seq parts) {
       try {
         Option found = plan.resolve(parts, same);
@@ -164,7 +165,7 @@ public class Merges extends Rule {
     }
   }
 
-  /** The target as a table whose columns are those that it has. */
+  /** Replaces the target by the same table without ACCEPT_ANY_SCHEMA. */
   private static class Strict extends AbstractPartialFunction {
     public boolean isDefinedAt(Object node) {
       if (!(node instanceof DataSourceV2Relation)) return false;

@@ -66,6 +66,9 @@ public interface Python {
   /** {@code ddl.catalog.path_exists}: whether there is a Delta table at a path. */
   Object exists(SparkSession session, String path);
 
+  /** {@code ddl.catalog.names_delta_table}: whether a name in a statement is of a Delta table. {@code name}: its parts, separated by NUL. */
+  Object isDelta(SparkSession session, String name);
+
   /** {@code writing.write_options.has_auto_merge}: whether a session setting lets MERGE evolve the schema. */
   Object autoMerges(SparkSession session);
 

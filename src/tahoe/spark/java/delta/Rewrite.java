@@ -1,9 +1,7 @@
 package delta;
 
 import java.util.ArrayList;
-import java.util.HashMap;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
-import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.And;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.AttributeSet;
@@ -21,9 +19,7 @@ import org.apache.spark.sql.execution.datasources.FileFormat;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import scala.Function1;
-import scala.Option;
 import scala.collection.Iterator;
-import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.AbstractPartialFunction;
 
@@ -156,17 +152,12 @@ public class Rewrite extends Rule {
   /** Python's plan for the rows, with the attributes of the relation that the query uses, by their expression ids. */
   private static LogicalPlan rows(LogicalRelation leaf, Planned planned, AttributeSet used) {
     LogicalPlan inner = ((org.apache.spark.sql.classic.Dataset) planned.rows()).queryExecution().analyzed();
-    HashMap byName = new HashMap();
-    for (Iterator from = inner.output().iterator(); from.hasNext(); ) {
-      Attribute attribute = (Attribute) from.next();
-      byName.put(attribute.name(), attribute);
-    }
     ArrayList columns = new ArrayList();
-    for (Iterator to = leaf.output().iterator(); to.hasNext(); ) {
-      Attribute outer = (Attribute) to.next();
-      if (used.contains(outer)) columns.add(alias((Attribute) byName.get(outer.name()), outer));
+    for (Iterator output = leaf.output().iterator(); output.hasNext(); ) {
+      Attribute column = (Attribute) output.next();
+      if (used.contains(column)) columns.add(column);
     }
-    return new Project(CollectionConverters.asScala(columns).toSeq(), inner);
+    return Aliases.project(inner, columns, false);
   }
 
   /** The optimized plan, in which filters and columns reach the scans. Restores expression ids that the optimizer has changed. */
@@ -178,15 +169,9 @@ public class Rewrite extends Rule {
       Attribute outer = (Attribute) wanted.next();
       Attribute inside = (Attribute) got.next();
       if (outer.exprId().equals(inside.exprId())) restored.add(inside);
-      else restored.add(alias(inside, outer));
+      else restored.add(Aliases.of(inside, outer));
     }
     return new Project(CollectionConverters.asScala(restored).toSeq(), best);
-  }
-
-  /** An attribute under the name and expression id of another. */
-  private static Alias alias(Attribute inside, Attribute outer) {
-    Seq nothing = CollectionConverters.asScala(new ArrayList()).toSeq();
-    return new Alias(inside, outer.name(), outer.exprId(), outer.qualifier(), Option.empty(), nothing);
   }
 
   /** Partial function over expressions: applies the rule to subqueries, some of which Spark adds late, such as runtime Bloom filters. */

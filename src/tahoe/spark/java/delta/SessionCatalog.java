@@ -1,7 +1,6 @@
 package delta;
 
 import java.util.Arrays;
-import java.util.HashMap;
 import java.util.HashSet;
 import java.util.Map;
 import java.util.Set;
@@ -21,13 +20,11 @@ import org.apache.spark.sql.connector.catalog.TableCatalogCapability;
 import org.apache.spark.sql.connector.catalog.TableChange;
 import org.apache.spark.sql.connector.catalog.TableInfo;
 import org.apache.spark.sql.connector.catalog.V1Table;
-import org.apache.spark.sql.connector.catalog.constraints.Check;
-import org.apache.spark.sql.connector.catalog.constraints.Constraint;
 import org.apache.spark.sql.connector.expressions.Transform;
 
-/** The session's own catalog, in which our tables have the schema of their log, a past, and a writer. */
+/** The session's own catalog. For a Delta table it answers with the schema of the log, past versions, and tables that tahoe writes. */
 public class SessionCatalog extends DelegatingCatalogExtension implements StagingTableCatalog {
-  /** What columns of our tables may be declared with. */
+  /** What the columns of a Delta table may be declared with. */
   static final Set COLUMNS = new HashSet(Arrays.asList(new TableCatalogCapability[] {
       TableCatalogCapability.SUPPORT_COLUMN_DEFAULT_VALUE, TableCatalogCapability.SUPPORTS_CREATE_TABLE_WITH_GENERATED_COLUMNS,
       TableCatalogCapability.SUPPORTS_CREATE_TABLE_WITH_IDENTITY_COLUMNS, TableCatalogCapability.SUPPORT_TABLE_CONSTRAINT }));
@@ -38,56 +35,11 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
     return all;
   }
 
-  /** Constraints that a statement declares are properties of ours, whose rows are looked at when they come. */
-  static Map declared(TableInfo info) {
-    HashMap properties = new HashMap(info.properties());
-    Constraint[] constraints = info.constraints();
-    for (int i = 0; i < constraints.length; i++) {
-      if (!(constraints[i] instanceof Check))
-        throw new UnsupportedOperationException("A Delta table has CHECK constraints, and this is " + constraints[i].toDDL());
-      properties.put("delta.constraints." + constraints[i].name(), ((Check) constraints[i]).predicateSql());
-    }
-    return properties;
-  }
-
-  private Map declared(Identifier name, TableInfo info) {
-    if (info.constraints().length > 0 && !isOurs(info.properties())) throw unsupported(name, "table constraint");
-    return declared(info);
-  }
-
-  public Table createTable(Identifier name, TableInfo info) throws TableAlreadyExistsException, NoSuchNamespaceException {
-    return createTable(name, info.columns(), info.partitions(), declared(name, info));
-  }
-
-  public StagedTable stageCreate(Identifier name, TableInfo info) throws TableAlreadyExistsException, NoSuchNamespaceException {
-    return stageCreate(name, info.columns(), info.partitions(), declared(name, info));
-  }
-
-  public StagedTable stageReplace(Identifier name, TableInfo info) throws NoSuchTableException, NoSuchNamespaceException {
-    return stageReplace(name, info.columns(), info.partitions(), declared(name, info));
-  }
-
-  public StagedTable stageCreateOrReplace(Identifier name, TableInfo info) throws NoSuchNamespaceException {
-    return stageCreateOrReplace(name, info.columns(), info.partitions(), declared(name, info));
-  }
-
-  /** Spark asks the catalog, and not the table, whether columns may be generated; those of other formats may not. */
-  private void checkForeign(Identifier name, Column[] columns) {
-    for (int i = 0; i < columns.length; i++) {
-      if (columns[i].generationExpression() != null) throw unsupported(name, "generated columns");
-      if (columns[i].identityColumnSpec() != null) throw unsupported(name, "identity column");
-    }
-  }
-
-  private RuntimeException unsupported(Identifier name, String what) {
-    String[] namespace = name.namespace();
-    String prefix = namespace.length == 0 ? "" : String.join(".", namespace) + ".";
-    return new UnsupportedOperationException("Table " + name() + "." + prefix + name.name() + " does not support " + what);
-  }
-
-  private static boolean isOurs(Map properties) { return "delta".equalsIgnoreCase((String) properties.get("provider")); }
+  private static boolean isOurs(Map properties) { return Names.isDelta((String) properties.get("provider")); }
 
   private static boolean isOurs(Table table) { return table instanceof V1Table && isOurs(table.properties()); }
+
+  // existing tables
 
   private static Table at(Table table, String at) {
     CatalogTable entry = ((V1Table) table).v1Table();
@@ -102,14 +54,15 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
     return new DefinedTable(table, new Path(((V1Table) table).v1Table().location()).toString());
   }
 
-  /** Whether the caller resolves a relation. Others want to know what a table is, or whether there is one. */
+  /** Whether Spark loads the table for a query. Other statements ask for its definition, or whether it exists. */
   static boolean isForQuery() { return isCalledBy(".RelationResolution"); }
 
-  /** A stream that is to be written to a table makes the table before it looks whether it can be written so. */
+  /** Refuses a streaming write: Spark creates its table before it asks whether the table accepts streams. */
   static void checkNoStream(Identifier name) {
     if (isCalledBy(".DataStreamWriter")) Ask.answer(Ask.python.stream("write", name.toString()));
   }
 
+  /** Spark passes the same arguments for queries, streams and other statements; only the call stack shows the difference. */
   private static boolean isCalledBy(String name) {
     StackTraceElement[] callers = Thread.currentThread().getStackTrace();
     for (int i = 0; i < callers.length; i++) {
@@ -125,6 +78,21 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
     return isForQuery() ? ours : (Table) defined(ours);
   }
 
+  public Table loadTable(Identifier name, String version) throws NoSuchTableException {
+    Table table = super.loadTable(name);
+    return isOurs(table) ? at(table, "version " + version) : super.loadTable(name, version);
+  }
+
+  public Table loadTable(Identifier name, long micros) throws NoSuchTableException {
+    Table table = super.loadTable(name);
+    return isOurs(table) ? at(table, "timestamp " + micros) : super.loadTable(name, micros);
+  }
+
+  public Table loadTable(Identifier name, Set privileges) throws NoSuchTableException {
+    Table table = super.loadTable(name);  // without the privileges, because Janino miscompiles calls of an interface's default methods
+    return isOurs(table) ? writable(at(table, "")) : table;
+  }
+
   public Table alterTable(Identifier name, TableChange[] changes) throws NoSuchTableException {
     Table table = super.loadTable(name);
     if (!isOurs(table)) {
@@ -138,25 +106,20 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
     return loadTable(name);
   }
 
-  public Table loadTable(Identifier name, String version) throws NoSuchTableException {
-    Table table = super.loadTable(name);
-    return isOurs(table) ? at(table, "version " + version) : super.loadTable(name, version);
-  }
+  // new tables; Spark calls the methods with a TableInfo, and other programs may call the older ones
 
-  public Table loadTable(Identifier name, long micros) throws NoSuchTableException {
-    Table table = super.loadTable(name);
-    return isOurs(table) ? at(table, "timestamp " + micros) : super.loadTable(name, micros);
-  }
-
-  public Table loadTable(Identifier name, Set privileges) throws NoSuchTableException {
-    Table table = super.loadTable(name);  // not with the privileges: Janino calls what an interface does by default wrongly
-    return isOurs(table) ? writable(at(table, "")) : table;
+  public Table createTable(Identifier name, TableInfo info) throws TableAlreadyExistsException, NoSuchNamespaceException {
+    return create(name, Staged.Described.of(name, info));
   }
 
   public Table createTable(Identifier name, Column[] columns, Transform[] partitions, Map properties)
       throws TableAlreadyExistsException, NoSuchNamespaceException {
-    if (!isOurs(properties)) return foreign(name, columns, partitions, properties);
-    create(stage("create", name, columns, partitions, properties));
+    return create(name, Staged.Described.of(name, columns, partitions, properties));
+  }
+
+  private Table create(Identifier name, Staged.Described table) throws TableAlreadyExistsException, NoSuchNamespaceException {
+    if (!isOurs(table.properties())) return foreign(name, table);
+    create(staged("create", name, table));
     try {
       return loadTable(name);
     } catch (NoSuchTableException error) {
@@ -174,44 +137,70 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
     }
   }
 
-  private Table foreign(Identifier name, Column[] columns, Transform[] partitions, Map properties)
-      throws TableAlreadyExistsException, NoSuchNamespaceException {
-    checkForeign(name, columns);
-    return super.createTable(name, columns, partitions, properties);
-  }
-
-  private static Staged stage(String mode, Identifier name, Column[] columns, Transform[] partitions, Map properties) {
-    checkNoStream(name);
-    return new Staged(mode, null, name, columns, partitions, properties);
+  public StagedTable stageCreate(Identifier name, TableInfo info) throws TableAlreadyExistsException, NoSuchNamespaceException {
+    return stageCreate(name, Staged.Described.of(name, info));
   }
 
   public StagedTable stageCreate(Identifier name, Column[] columns, Transform[] partitions, Map properties)
       throws TableAlreadyExistsException, NoSuchNamespaceException {
-    if (isOurs(properties)) return stage("create", name, columns, partitions, properties);
-    return new Unstaged(this, name, foreign(name, columns, partitions, properties));
+    return stageCreate(name, Staged.Described.of(name, columns, partitions, properties));
+  }
+
+  private StagedTable stageCreate(Identifier name, Staged.Described table) throws TableAlreadyExistsException, NoSuchNamespaceException {
+    return isOurs(table.properties()) ? (StagedTable) staged("create", name, table) : new Unstaged(this, name, foreign(name, table));
+  }
+
+  public StagedTable stageReplace(Identifier name, TableInfo info) throws NoSuchTableException, NoSuchNamespaceException {
+    return stageReplace("replace", name, Staged.Described.of(name, info));
   }
 
   public StagedTable stageReplace(Identifier name, Column[] columns, Transform[] partitions, Map properties)
       throws NoSuchTableException, NoSuchNamespaceException {
-    if (isOurs(properties)) return stage("replace", name, columns, partitions, properties);
-    checkForeign(name, columns);
-    super.dropTable(name);
-    return created(name, columns, partitions, properties);
+    return stageReplace("replace", name, Staged.Described.of(name, columns, partitions, properties));
+  }
+
+  public StagedTable stageCreateOrReplace(Identifier name, TableInfo info) throws NoSuchNamespaceException {
+    return stageReplace("create or replace", name, Staged.Described.of(name, info));
   }
 
   public StagedTable stageCreateOrReplace(Identifier name, Column[] columns, Transform[] partitions, Map properties)
       throws NoSuchNamespaceException {
-    if (isOurs(properties)) return stage("create or replace", name, columns, partitions, properties);
-    checkForeign(name, columns);
-    super.dropTable(name);
-    return created(name, columns, partitions, properties);
+    return stageReplace("create or replace", name, Staged.Described.of(name, columns, partitions, properties));
   }
 
-  private StagedTable created(Identifier name, Column[] columns, Transform[] partitions, Map properties) throws NoSuchNamespaceException {
+  private StagedTable stageReplace(String mode, Identifier name, Staged.Described table) throws NoSuchNamespaceException {
+    if (isOurs(table.properties())) return staged(mode, name, table);
+    checkForeign(name, table);
+    super.dropTable(name);
     try {
-      return new Unstaged(this, name, foreign(name, columns, partitions, properties));
+      return new Unstaged(this, name, foreign(name, table));
     } catch (TableAlreadyExistsException error) {
       throw new IllegalStateException(error);
     }
+  }
+
+  private static Staged staged(String mode, Identifier name, Staged.Described table) {
+    checkNoStream(name);
+    return new Staged(mode, null, name, table);
+  }
+
+  // tables of other formats
+
+  private Table foreign(Identifier name, Staged.Described table) throws TableAlreadyExistsException, NoSuchNamespaceException {
+    checkForeign(name, table);
+    return super.createTable(name, table.columns(), table.partitioning(), table.properties());
+  }
+
+  /** Spark asks the catalog for its capabilities, which are those of Delta tables. Tables of other formats do not have them. */
+  private void checkForeign(Identifier name, Staged.Described table) {
+    if (table.declaredConstraints().length > 0) throw unsupported(name, "table constraint");
+    Column[] computed = table.computedColumns();
+    if (computed.length > 0) throw unsupported(name, computed[0].generationExpression() != null ? "generated columns" : "identity column");
+  }
+
+  private RuntimeException unsupported(Identifier name, String what) {
+    String[] namespace = name.namespace();
+    String prefix = namespace.length == 0 ? "" : String.join(".", namespace) + ".";
+    return new UnsupportedOperationException("Table " + name() + "." + prefix + name.name() + " does not support " + what);
   }
 }

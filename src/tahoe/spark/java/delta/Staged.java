@@ -1,40 +1,49 @@
 package delta;
 
+import java.util.ArrayList;
 import java.util.Collections;
+import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.connector.catalog.CatalogV2Util;
 import org.apache.spark.sql.connector.catalog.Column;
 import org.apache.spark.sql.connector.catalog.Identifier;
-import org.apache.spark.sql.connector.catalog.IdentityColumnSpec;
 import org.apache.spark.sql.connector.catalog.StagedTable;
 import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.connector.catalog.TableInfo;
+import org.apache.spark.sql.connector.catalog.constraints.Constraint;
 import org.apache.spark.sql.connector.expressions.Transform;
-import org.apache.spark.sql.types.MetadataBuilder;
-import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 
-/** A table that a statement is about to create or replace. What the statement writes and the table itself are one commit, made by Python. */
+/** A table that a statement is about to create or replace. Python commits the table, together with the rows that the statement writes. */
 public class Staged extends WriteTable implements StagedTable {
   private final String mode;
   private final Identifier identifier;
+  private final Described described;
   private boolean made;
 
   /**
    * @param mode create, replace, or create or replace
-   * @param path where the table is, or null for one that has a name in the session's catalog
+   * @param path the table's folder; null for a table that has a name in the session's catalog
    */
-  public Staged(String mode, String path, Identifier identifier, Column[] columns, Transform[] partitioning, Map properties) {
-    super(new Described(identifier.toString(), columns, partitioning, properties), path);
+  public Staged(String mode, String path, Identifier identifier, Described described) {
+    super(described, path);
     this.mode = mode;
     this.identifier = identifier;
+    this.described = described;
   }
 
   public String mode() { return mode; }
   public Identifier identifier() { return identifier; }
 
-  /** To be called when a commit has made the table. */
+  /** The columns that the statement declares as generated or identity columns. */
+  public Column[] computedColumns() { return described.computedColumns(); }
+
+  /** Not {@code constraints()}: Spark would check these itself on the rows that it passes on. */
+  public Constraint[] declaredConstraints() { return described.declaredConstraints(); }
+
+  /** Called when a commit has created the table together with its rows. */
   public void setMade() { made = true; }
 
   public void commitStagedChanges() {
@@ -43,39 +52,44 @@ public class Staged extends WriteTable implements StagedTable {
 
   public void abortStagedChanges() { }
 
-  /** What the statement says of the table. */
+  /** The definition in the statement, as Spark parsed it. */
   public static class Described implements Table {
-    private final String name;
+    private final Identifier name;
     private final Column[] columns;
     private final Transform[] partitioning;
     private final Map properties;
+    private final Constraint[] constraints;
 
-    public Described(String name, Column[] columns, Transform[] partitioning, Map properties) {
+    private Described(Identifier name, Column[] columns, Transform[] partitioning, Map properties, Constraint[] constraints) {
       this.name = name;
       this.columns = columns;
       this.partitioning = partitioning;
       this.properties = properties;
+      this.constraints = constraints;
     }
 
-    public String name() { return name; }
+    static Described of(Identifier name, TableInfo info) {
+      return new Described(name, info.columns(), info.partitions(), info.properties(), info.constraints());
+    }
+
+    static Described of(Identifier name, Column[] columns, Transform[] partitioning, Map properties) {
+      return new Described(name, columns, partitioning, properties, new Constraint[0]);
+    }
+
+    public String name() { return name.toString(); }
     public Column[] columns() { return columns; }
-    /** Where a column's values come from stands in its metadata, under the names that the log has for it. */
-    public StructType schema() {
-      StructField[] fields = CatalogV2Util.v2ColumnsToStructType(columns).fields();
-      for (int i = 0; i < fields.length; i++) {
-        MetadataBuilder metadata = new MetadataBuilder().withMetadata(fields[i].metadata());
-        if (columns[i].generationExpression() != null) metadata.putString("delta.generationExpression", columns[i].generationExpression());
-        IdentityColumnSpec numbers = columns[i].identityColumnSpec();
-        if (numbers != null)
-          metadata.putLong("delta.identity.start", numbers.getStart()).putLong("delta.identity.step", numbers.getStep())
-              .putBoolean("delta.identity.allowExplicitInsert", numbers.isAllowExplicitInsert());
-        fields[i] = new StructField(fields[i].name(), fields[i].dataType(), fields[i].nullable(), metadata.build());
-      }
-      return new StructType(fields);
-    }
-
+    public StructType schema() { return CatalogV2Util.v2ColumnsToStructType(columns); }
     public Transform[] partitioning() { return partitioning; }
     public Map properties() { return properties; }
     public Set capabilities() { return Collections.emptySet(); }
+
+    Constraint[] declaredConstraints() { return constraints; }
+
+    Column[] computedColumns() {
+      List found = new ArrayList();
+      for (int i = 0; i < columns.length; i++)
+        if (columns[i].generationExpression() != null || columns[i].identityColumnSpec() != null) found.add(columns[i]);
+      return (Column[]) found.toArray(new Column[0]);
+    }
   }
 }

@@ -1,11 +1,8 @@
 package delta;
 
-import java.util.ArrayList;
 import java.util.Collections;
-import java.util.HashMap;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
 import org.apache.spark.sql.catalyst.catalog.UnresolvedCatalogRelation;
-import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.SubqueryExpression;
@@ -13,7 +10,6 @@ import org.apache.spark.sql.catalyst.plans.logical.Assignment;
 import org.apache.spark.sql.catalyst.plans.logical.DeleteFromTable;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.MergeIntoTable;
-import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.plans.logical.UpdateTable;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
@@ -117,17 +113,7 @@ public class Statements extends Rule {
       DataSourceV2Relation relation = (DataSourceV2Relation) node;
       CatalogTable table = ((V1Table) ((WriteTable) relation.table()).read()).v1Table();
       LogicalPlan rows = Dataset$.MODULE$.ofRows(session, new UnresolvedCatalogRelation(table, relation.options(), false)).queryExecution().analyzed();
-      HashMap known = new HashMap();
-      for (Iterator output = rows.output().iterator(); output.hasNext(); ) {
-        Attribute attribute = (Attribute) output.next();
-        known.put(attribute.name(), attribute);
-      }
-      ArrayList columns = new ArrayList();
-      for (Iterator output = relation.output().iterator(); output.hasNext(); ) {
-        Attribute outer = (Attribute) output.next();
-        columns.add(Target.alias((Attribute) known.get(outer.name()), outer));
-      }
-      return new Project(CollectionConverters.asScala(columns).toSeq(), rows);
+      return Aliases.project(rows, CollectionConverters.asJava(relation.output()), false);
     }
   }
 

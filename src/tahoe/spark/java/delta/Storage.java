@@ -23,8 +23,8 @@ import org.apache.spark.SparkContext$;
 import scala.Option;
 
 /**
- * A file system of Hadoop's as Python asks for it: paths and listings are texts, and a request is one call. Reading goes through FileSystem,
- * as Spark's own does, and writing through FileContext, whose rename alone tells that the target exists.
+ * A Hadoop file system for Python: paths and listings are strings, and each request is one call. Reads use FileSystem, as Spark does.
+ * Writes use FileContext, because only its rename reports that the target exists.
  */
 public class Storage {
   private static final int OPEN_MAX = 64;
@@ -43,11 +43,11 @@ public class Storage {
   }
 
   /**
-   * The same object for the same question, as a FileContext opens a client of its own. It goes by the configuration of the Spark that runs,
-   * or of the last one: what follows a commit may come after the session was stopped.
+   * The file system of a url's scheme and authority. The object is kept, because each FileContext opens a client of its own. It uses the
+   * Hadoop configuration of the running SparkContext, or else of the last one: post-commit hooks may run after the session was stopped.
    *
    * @param authority may be empty
-   * @param settings name, value, name, value, ..., each ended by a zero character, that go before the configuration's
+   * @param settings name, value, name, value, ..., each ended by a zero character; they take precedence over the configuration
    */
   public static synchronized Storage of(String scheme, String authority, String settings) {
     Option active = SparkContext$.MODULE$.getActive();
@@ -74,9 +74,9 @@ public class Storage {
     return context;
   }
 
-  // listings: name, size, time, name, size, time, ..., each ended by a zero character
+  // a listing is name, size, time, name, size, time, ..., each ended by a zero character
 
-  /** The files directly in a folder whose names come after another in the order of bytes. */
+  /** Lists the files directly in a folder whose names come after a given name, in byte order. */
   public String list(String folder, String after) throws IOException {
     StringBuilder found = new StringBuilder();
     byte[] start = after.getBytes(StandardCharsets.UTF_8);
@@ -88,7 +88,7 @@ public class Storage {
     return found.toString();
   }
 
-  /** The files below a folder, by their paths from there. */
+  /** Lists the files below a folder, at any depth, by their paths relative to it. */
   public String walk(String folder) throws IOException {
     StringBuilder found = new StringBuilder();
     walk(path(folder), "", found);
@@ -104,7 +104,7 @@ public class Storage {
     }
   }
 
-  /** What is in a folder; nothing where there is none, or a file. */
+  /** The entries of a folder; none if it does not exist or is a file. */
   private FileStatus[] entries(Path folder) throws IOException {
     FileStatus[] entries;
     try {
@@ -116,7 +116,7 @@ public class Storage {
     return isFile ? new FileStatus[0] : entries;
   }
 
-  /** One file as a listing shows it; nothing where there is none. */
+  /** A listing with one file; empty if it does not exist. */
   public String status(String path) throws IOException {
     StringBuilder found = new StringBuilder();
     try {
@@ -154,11 +154,11 @@ public class Storage {
     }
   }
 
-  /** At most so many bytes of an open file. */
+  /** At most {@code length} bytes of an open file. */
   public static byte[] part(FSDataInputStream in, long start, int length) throws IOException {
     try {
       in.seek(start);
-    } catch (EOFException behindTheEnd) {
+    } catch (EOFException afterTheEnd) {
       return new byte[0];
     }
     return in.readNBytes(length);
@@ -166,43 +166,44 @@ public class Storage {
 
   // writing
 
-  /** A new file that is written to; its folder is made. */
+  /** Creates a file, and its folder if necessary. */
   public FSDataOutputStream create(String path) throws IOException {
     return context().create(
         path(path), EnumSet.of(CreateFlag.CREATE), new Options.CreateOpts[] { Options.CreateOpts.createParent() });
   }
 
-  /** Close a file, when it is safe on the disks. */
+  /** Syncs a file to disk and closes it. */
   public static void finish(FSDataOutputStream out) throws IOException {
     if (out.hasCapability("hsync")) out.hsync();
     out.close();
   }
 
-  /** Give a file its name where there is none of that name. Otherwise it is false, and the file is deleted. */
+  /** The scheme of the file system that holds a file, behind mounts such as those of viewfs. */
+  public String schemeOf(String path) throws IOException { return context().resolvePath(path(path)).toUri().getScheme(); }
+
+  /** Renames a file if the target does not exist. Otherwise deletes the file and returns false. */
   public boolean rename(String from, String to) throws IOException {
-    if ("file".equals(context().resolvePath(path(from)).toUri().getScheme()))
-      throw new UnsupportedOperationException("behind it is the local file system, whose rename takes the place of what is there");
     try {
       context().rename(path(from), path(to), new Options.Rename[] { Options.Rename.NONE });
     } catch (FileAlreadyExistsException lost) {
       context().delete(path(from), false);
       return false;
     }
-    see();
+    refresh();
     return true;
   }
 
-  /** Give a file a name, in place of the file that may have it. */
+  /** Renames a file and replaces the target if it exists. */
   public void replace(String from, String to) throws IOException {
     context().rename(path(from), path(to), new Options.Rename[] { Options.Rename.OVERWRITE });
-    see();
+    refresh();
   }
 
-  /** FileSystem's client may ask a namenode that is behind the one that FileContext's has changed; most file systems know no such thing. */
-  private void see() {
+  /** Lets the client of FileSystem see the change: it may read from a namenode that lags behind. Most file systems do not support this. */
+  private void refresh() {
     try {
       system().msync();
-    } catch (Exception impossible) {
+    } catch (Exception unsupported) {
       return;
     }
   }

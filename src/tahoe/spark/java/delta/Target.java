@@ -39,16 +39,16 @@ import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.AbstractPartialFunction;
 
 /**
- * The table that a statement changes, as Spark has resolved it: by its name or its path, or through a view that only chooses and renames
- * columns. The statement's expressions know columns by the identities that they have here.
+ * The table that a resolved DELETE, UPDATE or MERGE changes: named directly, by its path, or through a view that only selects and renames
+ * columns. The statement's expressions refer to the table's columns by the expression ids of this target.
  */
 public class Target {
-  /** What a constant begins with that stands for a column of the target: its identity follows, and then the names of fields. */
+  /** The first character of a constant that stands for a column of the target; the column's expression id and names of fields follow. */
   static final String IDENTITY = "\u0001";
 
   private final String url;
-  private final ArrayList columns;  // what the statement sees, under the names that the table has for it
-  private final HashMap names;  // of these and of what they are made of, by identity
+  private final ArrayList columns;  // the attributes that the statement sees, with the names of the table's columns
+  private final HashMap names;  // the table's column names by expression id, of these attributes and of those beneath a view
 
   private Target(String url, ArrayList columns, HashMap names) {
     this.url = url;
@@ -58,7 +58,7 @@ public class Target {
 
   public String url() { return url; }
 
-  /** The target of a statement; null where it is no table of ours, or not just that. */
+  /** The target of a statement; null if the plan is not a Delta table, or does more than select and rename its columns. */
   public static Target of(LogicalPlan plan) {
     HashMap names = new HashMap();
     String url = url(plan, names);
@@ -104,7 +104,7 @@ public class Target {
     return url;
   }
 
-  /** Whether this is how Spark reads a column of type CHAR, or one that has such fields: it fills values up with blanks. */
+  /** Whether an expression is Spark's padding of a column of type CHAR, or of one with such fields, to its length. */
   private static boolean pads(Expression expression) {
     if (expression instanceof StaticInvoke && ((StaticInvoke) expression).functionName().equals("readSidePadding")) return true;
     for (Iterator children = expression.children().iterator(); children.hasNext(); )
@@ -112,7 +112,7 @@ public class Target {
     return false;
   }
 
-  /** Whether a plan is made of a table of ours, whatever it does with it. */
+  /** Whether a plan reads a Delta table. */
   public static boolean isOfOurs(LogicalPlan plan) {
     for (Iterator leaves = plan.collectLeaves().iterator(); leaves.hasNext(); ) {
       LogicalPlan leaf = (LogicalPlan) leaves.next();
@@ -121,7 +121,7 @@ public class Target {
     return false;
   }
 
-  /** The fields of the metadata column that the statement's expressions name, such as file_path; none where they name it not. */
+  /** The fields of the metadata column that the statement's expressions use, such as file_path. */
   public ArrayList metadata() {
     ArrayList names = new ArrayList();
     for (int i = 0; i < columns.size(); i++) {
@@ -132,53 +132,47 @@ public class Target {
     return names;
   }
 
-  /** Rows of the table whose columns have the identities that the statement knows; null where the table has other columns by now. */
+  /**
+   * Rows of the table with the expression ids that the statement uses; null if the table no longer has the columns that the statement was
+   * analysed with. Nullability may differ, because Spark reads every column as nullable.
+   */
   public Dataset rows(Dataset rows) {
     LogicalPlan plan = ((org.apache.spark.sql.classic.Dataset) rows).queryExecution().analyzed();
-    HashMap known = new HashMap();
-    for (int i = 0; i < columns.size(); i++) known.put(((Attribute) columns.get(i)).name(), columns.get(i));
-    ArrayList identified = new ArrayList();
-    for (Iterator output = plan.output().iterator(); output.hasNext(); ) {
-      Attribute inside = (Attribute) output.next();
-      Attribute outer = (Attribute) known.remove(inside.name());
-      if (outer != null && !DataTypeUtils.sameType(outer.dataType(), inside.dataType())) return null;  // Spark reads all as nullable
-      identified.add(outer == null ? inside : (Object) alias(inside, outer));
+    Map found = Aliases.byName(plan);
+    for (int i = 0; i < columns.size(); i++) {
+      Attribute seen = (Attribute) columns.get(i);
+      Attribute now = (Attribute) found.get(seen.name());
+      if (now == null || !DataTypeUtils.sameType(seen.dataType(), now.dataType())) return null;
     }
-    if (!known.isEmpty()) return null;
     return Dataset$.MODULE$.ofRows(
-        ((org.apache.spark.sql.classic.Dataset) rows).sparkSession(), new Project(CollectionConverters.asScala(identified).toSeq(), plan));
-  }
-
-  static Alias alias(Attribute inside, Attribute outer) {
-    Seq nothing = CollectionConverters.asScala(new ArrayList()).toSeq();
-    return new Alias(inside, outer.name(), outer.exprId(), nothing, Option.empty(), nothing);
+        ((org.apache.spark.sql.classic.Dataset) rows).sparkSession(), Aliases.project(plan, columns, true));
   }
 
   // assignments
 
   /**
-   * What assignments are for: the path of each one's column, joined by zero characters; null for {@link Merges#STAR}; a path that begins
-   * with an empty name for what is no column, nor a field of one. A MERGE calls columns by constants, see {@link Merges}.
+   * The path of each assignment's column, its names joined by zero characters; null for {@link Merges#STAR}. A path that begins with an
+   * empty name means that the assignment is not to a column or a struct field. In a MERGE the columns are constants, see {@link Merges}.
    */
   public ArrayList paths(Seq assignments) {
     ArrayList paths = new ArrayList();
     for (Iterator it = assignments.iterator(); it.hasNext(); ) {
       Expression key = ((Assignment) it.next()).key();
-      if (key instanceof Literal) paths.add(((Literal) key).value() == null ? null : told(((Literal) key).value().toString()));
+      if (key instanceof Literal) paths.add(((Literal) key).value() == null ? null : pathIn(((Literal) key).value().toString()));
       else paths.add(path(key));
     }
     return paths;
   }
 
-  /** Spark may have given a column of type CHAR another identity since the constant was made, and pads its values with blanks. */
-  private String told(String path) {
+  /** The path in a constant. Spark may have given a new id to a padded CHAR column since; {@code names} still has the old one. */
+  private String pathIn(String path) {
     if (!path.startsWith(IDENTITY)) return path;
     int end = path.indexOf('\u0000') < 0 ? path.length() : path.indexOf('\u0000');
     for (java.util.Iterator it = names.entrySet().iterator(); it.hasNext(); ) {
       Map.Entry column = (Map.Entry) it.next();
       if (String.valueOf(((ExprId) column.getKey()).id()).equals(path.substring(1, end))) return column.getValue() + path.substring(end);
     }
-    throw new IllegalStateException("the target of a statement has lost the column " + path.substring(1));
+    throw new IllegalStateException("the target of a statement no longer has the column with id " + path.substring(1, end));
   }
 
   private String path(Expression key) {
@@ -194,23 +188,24 @@ public class Target {
   }
 
   /**
-   * The values, as Columns, and as the user gave them: Spark casts some to the types of their columns, by other rules than those for rows
-   * that are written.
+   * The assigned values as the user wrote them, as Columns: the casts, null checks and length checks that Spark's analysis adds to an
+   * assigned value are removed, and store assignment in Python, which knows the table's rules, casts and checks it like any written value.
    */
   public static ArrayList values(Seq assignments) {
     ArrayList values = new ArrayList();
-    for (Iterator it = assignments.iterator(); it.hasNext(); ) values.add(column(given(((Assignment) it.next()).value()), true));
+    for (Iterator it = assignments.iterator(); it.hasNext(); ) values.add(column(asWritten(((Assignment) it.next()).value()), true));
     return values;
   }
 
-  private static Expression given(Expression value) {
-    if (value instanceof AssertNotNull) return given(((AssertNotNull) value).child());
-    if (value instanceof Cast && value.getTagValue(Cast$.MODULE$.BY_TABLE_INSERTION()).isDefined()) return given(((Cast) value).child());
+  private static Expression asWritten(Expression value) {
+    if (value instanceof AssertNotNull) return asWritten(((AssertNotNull) value).child());
+    boolean isSparks = value instanceof Cast && value.getTagValue(Cast$.MODULE$.BY_TABLE_INSERTION()).isDefined();
+    if (isSparks) return asWritten(((Cast) value).child());
     boolean checksLength = value instanceof StaticInvoke && ((StaticInvoke) value).functionName().endsWith("WriteSideCheck");
-    return checksLength ? given((Expression) ((StaticInvoke) value).arguments().head()) : value;
+    return checksLength ? asWritten((Expression) ((StaticInvoke) value).arguments().head()) : value;
   }
 
-  /** Whether there is a row for which a condition holds, on the columns of these rows or else on those of whoever asks. */
+  /** An EXISTS over these rows, as a Column. The condition may refer to their columns and to those of the outer query. */
   public static Object exists(Dataset rows, Object condition) {
     org.apache.spark.sql.classic.Dataset dataset = (org.apache.spark.sql.classic.Dataset) rows;
     LogicalPlan plan = dataset.queryExecution().analyzed();
@@ -219,16 +214,20 @@ public class Target {
     return ExpressionUtils$.MODULE$.column((Expression) found);
   }
 
-  /** An expression as a Column; its columns are called by their names, or by those of their tables as well. */
+  /**
+   * An expression as a Column.
+   *
+   * @param isOfSeveral whether there are several tables, so that messages show a column's table too
+   */
   public static Object column(Expression expression, boolean isOfSeveral) {
-    return ExpressionUtils$.MODULE$.column((Expression) expression.transform(new Called(isOfSeveral)));
+    return ExpressionUtils$.MODULE$.column((Expression) expression.transform(new Shortened(isOfSeveral)));
   }
 
-  /** Of a name in all its parts, catalog, database and table, the last is enough to tell the user what is meant. */
-  private static class Called extends AbstractPartialFunction {
+  /** Shortens qualifiers, which have catalog, database and table, to the table. */
+  private static class Shortened extends AbstractPartialFunction {
     private final int parts;
 
-    Called(boolean isOfSeveral) { parts = isOfSeveral ? 1 : 0; }
+    Shortened(boolean isOfSeveral) { parts = isOfSeveral ? 1 : 0; }
 
     public boolean isDefinedAt(Object node) {
       return node instanceof AttributeReference && ((AttributeReference) node).qualifier().size() > parts;
