@@ -34,7 +34,10 @@ class UnsupportedSparkVersionError(DeltaSessionError):
 class ReferenceJarPresentError(DeltaSessionError):
     condition = "DELTA_REFERENCE_JAR_PRESENT"
     what = "The class path already contains a data source named delta ({location}), which Spark would use instead of tahoe."
-    todo = "Remove delta-spark from spark.jars and spark.jars.packages (and its configure_spark_with_delta_pip), and start a new session."
+    todo = (
+        "Remove delta-spark from spark.jars and spark.jars.packages, do not call its configure_spark_with_delta_pip, and start a new "
+        "session."
+    )
 
 
 class SessionNotEnabledError(DeltaSessionError):
