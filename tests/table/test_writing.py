@@ -216,7 +216,7 @@ def test_rows_and_clustering_in_one_transaction(table, is_clustered_first):
     changes.append(ROWS)
     if not is_clustered_first:
         changes.set_properties({"delta.dataSkippingStatsColumns": "id,v"})
-        with pytest.raises(ClusteringStatisticsError, match="appended earlier"):
+        with pytest.raises(ClusteringStatisticsError, match="already added files"):
             changes.cluster_by([("v",)])
     changes.commit()
     (add,) = actions(table, Add)

@@ -151,7 +151,9 @@ class _Writer:
             MissingVersionError: the version no longer exists.
         """
         snapshot, store = self.snapshot, self.snapshot.log.env.store
-        gone = MissingVersionError(table=snapshot.url, version=snapshot.version, detail="it no longer exists, so it cannot be checkpointed")
+        gone = MissingVersionError(
+            table=snapshot.url, version=snapshot.version, detail="a version that no longer exists cannot be checkpointed"
+        )
         if snapshot.commit is None:
             store.put(key, data)
             return

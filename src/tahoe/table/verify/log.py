@@ -90,7 +90,7 @@ def _check_completeness(files: Sequence[LogFile]) -> Iterator[Finding]:
         if after > before + 1:
             lost = f"version {before + 1}" if after == before + 2 else f"versions {before + 1} to {after - 1}"
             covered = newest_checkpoint >= after - 1
-            consequence = "so that they cannot be read" if covered else "and no checkpoint covers them"
+            consequence = "so these versions cannot be read" if covered else "and no checkpoint covers them"
             detail = f"the commits of {lost} are missing, {consequence}"
             severity = None if covered else Severity.ERROR
             yield finding(Wrong.MISSING_VERSIONS, file=None, version=before + 1, detail=detail, severity=severity)
