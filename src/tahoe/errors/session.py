@@ -13,12 +13,12 @@ class DeltaSessionError(DeltaError):
 class PySparkMissingError(DeltaSessionError, ImportError):
     condition = "DELTA_PYSPARK_MISSING"
     what = "This part of tahoe needs PySpark, which is not installed."
-    todo = "pip install 'pyspark>=4.1,<4.4'. tahoe.Table reads and appends without Spark."
+    todo = "Install it: pip install 'pyspark>=4.1,<4.4'. tahoe.Table reads and appends without Spark."
 
 
 class NoGatewayError(DeltaSessionError):
     condition = "DELTA_NO_GATEWAY"
-    what = "This needs a Spark session with its own JVM, and {session} has none."
+    what = "This needs a Spark session with its own JVM, but {session}."
     todo = (
         "Use SparkSession.builder.master(...).getOrCreate(). A Spark Connect session can still read and write with "
         'format("delta"), and tahoe.Table(path) works without Spark.'

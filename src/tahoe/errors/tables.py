@@ -41,7 +41,7 @@ class PathIsFileError(NotADeltaTableError):
 class TableExistsError(DeltaAnalysisError):
     condition = "DELTA_TABLE_ALREADY_EXISTS"
     sqlstate = "42P07"
-    what = "The Delta table {table} already exists, and the write requires that it does not."
+    what = "The Delta table {table} already exists, but the write requires that it does not."
     todo = "Append to it, overwrite it, or choose another path."
 
 
