@@ -103,7 +103,7 @@ def test_no_file_is_written_for_a_column_that_it_cannot_hold(table, kind):
 def test_a_table_of_nothing_but_void_takes_no_rows(table):
     schema = Struct((Field(name="a", type=VOID),))
     put_commit(table.env, 0, [PROTOCOL, Metadata(id="m", schema_string=schema.to_json())])
-    with pytest.raises(UnsupportedDataTypeError, match="void in every column"):
+    with pytest.raises(UnsupportedDataTypeError, match="void, the type of every column"):
         table.append(pa.table({"a": pa.nulls(1)}))
 
 

@@ -151,9 +151,7 @@ class _Writer:
             MissingVersionError: the version no longer exists.
         """
         snapshot, store = self.snapshot, self.snapshot.log.env.store
-        gone = MissingVersionError(
-            table=snapshot.url, version=snapshot.version, detail="a version that no longer exists cannot be checkpointed"
-        )
+        gone = MissingVersionError(table=snapshot.url, version=snapshot.version, detail="the version no longer exists")
         if snapshot.commit is None:
             store.put(key, data)
             return
