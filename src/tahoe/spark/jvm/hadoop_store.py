@@ -70,7 +70,7 @@ def qualified(gateway: Gateway, location: str) -> str:
     except Exception as error:
         if _is_any(error, {"org.apache.hadoop.fs.UnsupportedFileSystemException"}):
             return normalise(location)
-        raise StorageUnavailableError(table=location, operation="be opened", detail=_detail(error)) from error
+        raise StorageUnavailableError(table=location, operation="open the file system", detail=_detail(error)) from error
     return spelled(str(path.makeQualified(system.getUri(), system.getWorkingDirectory()).toString()))
 
 
@@ -142,7 +142,7 @@ class HadoopStore:
     def put_if_absent(self, key: str, data: bytes) -> bool:
         scheme = split_url(self.url)[0]
         if scheme in _COPYING_SCHEMES:
-            detail = f"a rename in {scheme}:// is a copy"
+            detail = f"{scheme}:// renames a file by copying it"
             raise AtomicCreateUnsupportedError(table=self.url, operation=f"create {key}", detail=detail)
         with self._translated("create", key), self._temporary(key, data) as (storage, temporary):
             return bool(storage.rename(temporary, self._path(key)))
@@ -201,7 +201,7 @@ class HadoopStore:
         try:
             yield
         except NoGatewayError as error:
-            detail = "only the process that has started Spark's JVM gets there"
+            detail = "only the process that started Spark's JVM can access it"
             raise StorageRefusedError(table=self.url, operation=asked, detail=detail) from error
         except JVM_ERRORS as error:
             if missing_passes and _is_any(error, {_MISSING}):
