@@ -61,8 +61,8 @@ def instead_of(gateway: Gateway, name: str, plan: JavaObject) -> JavaObject | No
             raise UnsupportedOperationError(
                 operation=statement.word,
                 table=str(table.alias()) if kind_of(table) == "SubqueryAlias" else str(table.nodeName()),
-                detail="it is a view that does more than to choose and rename columns of a table as it is now",
-                remedy="Name the table, with what the view does in a condition.",
+                detail="it is a view that does more than select and rename columns of the current version of a table",
+                remedy="Use the table itself, and put the view's filter into the condition.",
             )
         return None
     return gateway.java_class("delta.Command").of(f"Delta {statement.word}", plan, gateway.list(statement.counts))
@@ -176,8 +176,8 @@ def _assigned(gateway: Gateway, assignments: JavaObject, target: Target) -> tupl
             raise UnsupportedOperationError(
                 operation=f"Assigning to {rest[0]}",
                 table=target.table.url,
-                detail="only columns, and fields of structs, can be assigned",
-                remedy="Assign the whole column, with transform() or map functions for what is inside.",
+                detail="only columns and fields of structs can be assigned",
+                remedy="Assign the whole column, and change its elements with transform() or map functions.",
             )
     return tuple(
         Assignment(column=".".join(path), path=path, value=gateway.column_of(value)) for path, value in zip(paths, values, strict=True)

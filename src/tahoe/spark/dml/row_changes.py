@@ -199,7 +199,7 @@ class RowChange:
         rows = self.target.seen.rows(dataset(frame))  # type: ignore[union-attr]
         if rows is None:
             winner = f"version {self.snapshot.version}"
-            detail = "the table has not the columns any more that the statement was analysed with"
+            detail = "the table no longer has the columns with which the statement was analysed"
             raise MetadataChangedException(table=self.snapshot.url, winner=winner, detail=detail)
         return frame_of(rows, self.spark)
 
@@ -274,8 +274,8 @@ class RowChange:
             value = values.find(field.name)
             unlike = None if value is None else next(unlike_fields(value.type, field.type, (field.name,), may_lack=self.evolves), None)
             if value is not None and unlike is not None:
-                detail = f"column {field.name} is {field.type}, and the value for it is {value.type}: {unlike}"
-                remedy = "Give each field a value, or let a MERGE change the schema: withSchemaEvolution()."
+                detail = f"column {field.name} is {field.type}, but the value for it is {value.type}: {unlike}"
+                remedy = "Provide a value for each field, or use MERGE with schema evolution: withSchemaEvolution()."
                 raise SchemaMismatchError(table=self.snapshot.url, detail=detail, remedy=remedy)
 
     def _check_one_by_one(self, rows: DataFrame) -> None:
@@ -283,10 +283,10 @@ class RowChange:
         kinds = top_kinds(rows)
         if len(kinds) == 1 or kinds[-1] in _OVER_ROWS:
             raise UnsupportedOperationError(
-                operation="Assigning a value that is made of several rows, or is several",
+                operation="Assigning a value that is not computed from a single row",
                 table=self.snapshot.url,
-                detail="an aggregate, a window function or a generator stands in it",
-                remedy="Compute it first, and MERGE the result; or take it from a subquery: (SELECT max(x) FROM t).",
+                detail="it contains an aggregate, a window function or a generator",
+                remedy="Compute the value first and MERGE the result, or use a subquery: (SELECT max(x) FROM t).",
             )
 
     def stored(self, rows: DataFrame, *, given: Mapping[str, Column | None] | None = None, beside: Sequence[str] = ()) -> Completed:
