@@ -26,17 +26,17 @@ class _Refusal:
     remedy: str
 
 
-_ENTRY_ONLY = "Spark would change the catalog's entry and not the table"
-_FILES = "Spark would write files of its own into the table's folder"
+_ENTRY_ONLY = "Spark would change only the catalog's entry, not the table"
+_FILES = "Spark would write its own files into the table's folder"
 
 _LOAD = _Refusal("LOAD DATA", _FILES, "Read the files with spark.read and append them.")
-_REPAIR = _Refusal("MSCK REPAIR TABLE", _ENTRY_ONLY, "The log knows all partitions: nothing needs repair.")
-_ADD_PARTITION = _Refusal("ADD PARTITION", _ENTRY_ONLY, "Partitions appear with their rows.")
+_REPAIR = _Refusal("MSCK REPAIR TABLE", _ENTRY_ONLY, "The log lists all partitions, so no repair is needed.")
+_ADD_PARTITION = _Refusal("ADD PARTITION", _ENTRY_ONLY, "Insert rows: their partition is added with them.")
 _DROP_PARTITION = _Refusal("DROP PARTITION", _ENTRY_ONLY, "Delete the rows, or overwrite the partition with replaceWhere.")
-_RENAME_PARTITION = _Refusal("RENAME PARTITION", _ENTRY_ONLY, "Change the rows, with UPDATE.")
-_SERDE = _Refusal("SET SERDE", _ENTRY_ONLY, "A Delta table has no serde.")
+_RENAME_PARTITION = _Refusal("RENAME PARTITION", _ENTRY_ONLY, "Change the partition columns of the rows with UPDATE.")
+_SERDE = _Refusal("SET SERDE", _ENTRY_ONLY, "Leave it out: Delta tables have no SerDe.")
 
-_STATEMENT = "Use the statement in spark.sql, on the table's name or on delta.`path`."
+_STATEMENT = "Run the statement with spark.sql, on the table's name or on delta.`path`."
 
 # Spark's legacy (V1) commands, which address a table by its name in the session catalog. Commands that are not listed do no harm: DROP
 # TABLE, DESCRIBE, ... For most of the listed statements our catalogs make Spark plan other commands, so that only a program that builds
@@ -55,7 +55,7 @@ _ON_NAMES: Mapping[str, _Refusal] = {
     "AlterTableClusterByCommand": _Refusal("CLUSTER BY", _ENTRY_ONLY, _STATEMENT),
     "TruncateTableCommand": _Refusal("TRUNCATE TABLE", "Spark would delete the table's files and its log", _STATEMENT),
     "AlterTableSerDePropertiesCommand": _SERDE,
-    "AnalyzePartitionCommand": _Refusal("ANALYZE TABLE", _ENTRY_ONLY, "Statistics are in the log."),
+    "AnalyzePartitionCommand": _Refusal("ANALYZE TABLE", _ENTRY_ONLY, "Leave it out: the log contains statistics of each file."),
 }
 
 # Plans on the tables that our catalogs return. Spark would refuse most of them too, but its messages are about its own interfaces.
@@ -72,7 +72,7 @@ _ANOTHER_FORMAT = _Refusal(
     "saveAsTable with another format", "Spark would delete the table's files and its log", 'Add format("delta"), or drop the table first.'
 )
 
-_TO_FOLDERS = 'Write with format("delta"), or to another folder.'
+_TO_FOLDERS = 'Write with format("delta"), or write to another folder.'
 
 
 def check(gateway: Gateway, name: str, plan: JavaObject) -> None:
@@ -120,9 +120,9 @@ def _check_is_no_delta_table(gateway: Gateway, refusal: _Refusal, identifier: Ja
 # --- streams
 
 _WITHOUT_STREAMS: Mapping[str, str] = {
-    "read": "Read what is new with readChangeFeed and startingVersion, or with table_changes, as often as it is wanted.",
-    "write": 'Write with foreachBatch: each batch with rows.write.format("delta").mode("append"), and the options txnAppId (a name of the '
-    "stream's) and txnVersion (the batch's number), so that none is written twice.",
+    "read": "Read the new rows at intervals, with readChangeFeed and startingVersion or with table_changes.",
+    "write": 'Use foreachBatch: write each batch with rows.write.format("delta").mode("append") and the options txnAppId (a name for the '
+    "stream) and txnVersion (the number of the batch), so that no batch is written twice.",
 }
 
 
@@ -191,7 +191,7 @@ def _check_folder(gateway: Gateway, written: JavaObject, name: str) -> None:
     while here is not None:
         log = child(gateway, here, _LOG_FOLDER)
         if system.exists(log):
-            detail = "the folder is a Delta table's, and the log would not know what Spark writes there"
+            detail = "the folder belongs to a Delta table, whose log would not contain the files that Spark writes"
             raise UnsupportedOperationError(
                 operation=f"{_OPERATIONS.get(name, 'Writing')} to {written}", table=here.toString(), detail=detail, remedy=_TO_FOLDERS
             )
