@@ -44,7 +44,7 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
     Constraint[] constraints = info.constraints();
     for (int i = 0; i < constraints.length; i++) {
       if (!(constraints[i] instanceof Check))
-        throw new UnsupportedOperationException("A Delta table has CHECK constraints, and this is " + constraints[i].toDDL());
+        throw new UnsupportedOperationException("Delta tables support only CHECK constraints, not " + constraints[i].toDDL());
       properties.put("delta.constraints." + constraints[i].name(), ((Check) constraints[i]).predicateSql());
     }
     return properties;

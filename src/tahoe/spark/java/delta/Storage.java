@@ -181,7 +181,7 @@ public class Storage {
   /** Give a file its name where there is none of that name. Otherwise it is false, and the file is deleted. */
   public boolean rename(String from, String to) throws IOException {
     if ("file".equals(context().resolvePath(path(from)).toUri().getScheme()))
-      throw new UnsupportedOperationException("behind it is the local file system, whose rename takes the place of what is there");
+      throw new UnsupportedOperationException("it resolves to the local file system, whose rename replaces existing files");
     try {
       context().rename(path(from), path(to), new Options.Rename[] { Options.Rename.NONE });
     } catch (FileAlreadyExistsException lost) {
