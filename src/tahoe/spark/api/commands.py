@@ -173,7 +173,7 @@ def insert(gateway: Gateway, files: JavaObject, data: JavaObject, overwrite: boo
     """
     if files.selection() is not None:
         remedy = "Insert into the table, or into a view over it without readChangeFeed."
-        raise UnsupportedOperationError(operation="INSERT", table=files.table(), detail="the view is over its change feed", remedy=remedy)
+        raise UnsupportedOperationError(operation="INSERT", table=files.table(), detail="the view reads its change feed", remedy=remedy)
     write.insert(gateway.spark, files.table(), gateway.dataframe(data), overwrite=overwrite, by_position=True)
     recache(gateway, files.table())
 
@@ -221,7 +221,7 @@ def _own_properties(properties: Mapping[str, str]) -> dict[str, str]:
 
 _CLUSTER_BY = "cluster_by"
 _BUCKETS = ("bucket", "sorted_bucket")
-_INSTEAD_OF_BUCKETS = "Leave bucketBy and sortBy (in SQL: INTO BUCKETS) out, and cluster the table by these columns: clusterBy, CLUSTER BY."
+_INSTEAD_OF_BUCKETS = "Leave out bucketBy and sortBy (in SQL: INTO BUCKETS), and use clusterBy (in SQL: CLUSTER BY) instead."
 
 
 def _clustering_columns(staged: JavaObject) -> tuple[tuple[str, ...], ...]:
@@ -236,14 +236,14 @@ def _partition_columns(staged: JavaObject, table: str) -> tuple[str, ...]:
             continue
         if transform.name() in _BUCKETS:
             raise OperationNotAllowedError(
-                operation="Bucketing", table=table, detail="its files are not arranged by hashes of columns", remedy=_INSTEAD_OF_BUCKETS
+                operation="Bucketing", table=table, detail="Delta tables have no buckets", remedy=_INSTEAD_OF_BUCKETS
             )
         if transform.name() != "identity":
             raise UnsupportedOperationError(
                 operation=f"Partitioning by {transform}",
                 table=table,
-                detail="a Delta table is partitioned by the values of columns",
-                remedy="Partition by a column that holds the value.",
+                detail="Delta tables can be partitioned only by columns",
+                remedy="Add a column that contains the value, and partition by it.",
             )
         columns.append(".".join(transform.arguments()[0].fieldNames()))
     return tuple(columns)

@@ -49,7 +49,7 @@ def _session_only(value: Any) -> Any:
     return value
 
 
-SESSION = Rule(expected="a Spark session", clean=_session_only, remedy="Give the session that tahoe.enable was given.")
+SESSION = Rule(expected="a Spark session", clean=_session_only, remedy="Pass the session that was passed to tahoe.enable.")
 
 # Conditions may use the columns of this many of the newest DataFrames that `toDF` returned.
 _FRAMES_MAX = 100
@@ -85,7 +85,8 @@ class DeltaTable:
         place = _taken(LOCATION, path, "path")
         for name, value in settings.items():
             if not name.startswith(("fs.", "dfs.")):
-                raise for_user(InvalidOptionError(option=name, value=value, table=place, detail="only fs.* and dfs.* can be given here"))
+                detail = "only options that start with fs. or dfs. are accepted"
+                raise for_user(InvalidOptionError(option=name, value=value, table=place, detail=detail))
         return cls(sparkSession, _existing(open_table(sparkSession, place, settings)))
 
     @classmethod
@@ -216,7 +217,7 @@ class DeltaTable:
             DeltaConcurrentModificationException: a concurrent commit has changed one of the files.
         """
         if purge is not True:
-            detail = "REORG can purge, and nothing else yet"
+            detail = "REORG supports only purge=True"
             raise for_user(InvalidOptionError(option="purge", value=purge, table=self._table.url, detail=detail))
         done = self._purged(self._condition(where), _taken(SHARE, deletedShare, "deletedShare", self._table.url))
         counts = (len(done.removed), len(done.added), sum(done.removed), sum(done.added))
