@@ -261,7 +261,7 @@ def test_a_guarded_cast_is_not_asked_of_other_rows(spark: SparkSession, path: st
 
 def test_a_source_with_two_columns_of_one_name_is_refused(spark: SparkSession, path: str) -> None:
     both = source(spark, 1, 3).join(spark.range(1, 3).selectExpr("id as k", "5L as amount"), F.expr("id = k"))
-    with pytest.raises(InvalidMergeError, match="several columns amount"):
+    with pytest.raises(InvalidMergeError, match="several columns named amount"):
         accounts(spark, path).merge(both, "t.id = k").whenMatchedUpdateAll().execute()
 
 
