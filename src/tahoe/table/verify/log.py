@@ -206,7 +206,7 @@ def _differences(commits: _Replay, checkpoint: _Replay) -> Iterator[str]:
     for app_id, txn in theirs.txns.items():  # a checkpoint may leave out old ones
         known = mine.txns.get(app_id)
         if known is None or known.version != txn.version:
-            yield f"it has version {txn.version} for {app_id}, but the commits have {'none' if known is None else known.version}"
+            yield f"it has version {txn.version} of application {app_id}, but the commits have {'none' if known is None else known.version}"
     if {d.domain: d.configuration for d in mine.domains.values()} != {d.domain: d.configuration for d in theirs.domains.values()}:
         yield f"it has the domains {sorted(theirs.domains)} but the commits have {sorted(mine.domains)}, or their configurations differ"
     if theirs.metadata is not None and theirs.protocol is not None:
