@@ -48,7 +48,7 @@ def run(*arguments: str) -> Result:
 def run_json(*arguments: str) -> Any:
     done = run(*arguments, "--json")
     assert done.exit_code == 0, done.output
-    return json.loads(done.stdout, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
+    return json.loads(done.stdout, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
 
 
 def test_show_tells_what_the_table_is(path: str) -> None:
@@ -307,7 +307,7 @@ def test_a_pipe_that_is_closed_ends_it_quietly(path: str) -> None:
 
 def test_check_ends_with_0_where_nothing_is_wrong(path: str) -> None:
     done = run("check", path)
-    assert (done.exit_code, "Nothing is wrong" in done.stdout) == (0, True)
+    assert (done.exit_code, "No problems found" in done.stdout) == (0, True)
     assert run("check", path, "--json").stdout == ""
 
 
@@ -383,4 +383,4 @@ def test_every_command_works_on_an_object_store() -> None:
         assert sorted(table.to_arrow()["id"].to_pylist()) == [1, 2, 3]
         options = [word for key, value in {**server.options, "aws_session_token": "a=b"}.items() for word in ("--option", f"{key}={value}")]
         assert {command: run(command, url, *options).exit_code for command in COMMANDS} == dict.fromkeys(COMMANDS, 0)
-        assert run("check", url, *options).stdout == "Nothing is wrong\n"
+        assert run("check", url, *options).stdout == "No problems found\n"

@@ -66,7 +66,7 @@ def test_every_mode_writes_what_it_should(found):
 
 def test_what_cannot_work_is_refused_before_a_name_is_made(found):
     *named, of_path, made = found["names"]
-    assert all("no statement could use the name" in error for error in named)
+    assert all("no statement could use the table's name" in error for error in named)
     assert "its own JVM" in of_path
     assert made == 0
 

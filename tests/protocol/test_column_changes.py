@@ -51,7 +51,7 @@ def test_what_an_identity_column_counts_stays(change: dict[str, Any]) -> None:
 
 
 def test_columns_of_a_table_that_counts_are_not_replaced() -> None:
-    with pytest.raises(IdentityReplaceColumnsError, match="column i"):
+    with pytest.raises(IdentityReplaceColumnsError, match=r"identity columns \(i\)"):
         replace_columns(definition(), Struct((Field(name="n", type=INTEGER),)), lambda: "x")
 
 

@@ -135,5 +135,5 @@ def test_a_name_whose_folder_is_gone_can_be_dropped(spark, path, table_name):
 
 def test_a_path_has_no_name_to_drop(spark, path):
     spark.range(3).write.format("delta").save(path)
-    with pytest.raises(UnsupportedOperationException, match="it has no name"):
+    with pytest.raises(UnsupportedOperationException, match="it is a path, not a name"):
         spark.sql(f"DROP TABLE delta.`{path}`")

@@ -66,7 +66,7 @@ def test_places_and_names_that_say_two_things_are_refused(shape: str) -> None:
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_struct_with_too_few_fields_is_refused(shape: str) -> None:
     for names in ("col1 int, col2", "id int, c"):
-        with pytest.raises(SchemaMismatchError, match=r"column c\S* of the data has 1 fields \(a\), and the table's has 2 \(a, b\)"):
+        with pytest.raises(SchemaMismatchError, match=r"column c\S* has too few fields: a in the data, but a, b in the table"):
             named(f"{names} {shape.format('struct<a: int>')}", f"id int, c {shape.format(PAIR)}")
 
 
@@ -86,7 +86,7 @@ def test_a_statement_that_names_columns_names_no_fields(shape: str) -> None:
     short = struct(f"C {shape.format('struct<col1: int>')}, x int")
     assert named_inside(known, wanted, table="t") == known
     assert named_inside(unknown, wanted, table="t") == struct(f"C {shape.format('struct<a: bigint, b: int, z: int>')}, x int")
-    with pytest.raises(SchemaMismatchError, match=r"column C\S* of the data has 1 fields \(col1\), and the table's has 2 \(a, b\)"):
+    with pytest.raises(SchemaMismatchError, match=r"column C\S* has too few fields: col1 in the data, but a, b in the table"):
         named_inside(short, wanted, table="t")
 
 

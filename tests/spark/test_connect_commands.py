@@ -149,7 +149,7 @@ def test_a_session_is_watched_once_and_says_what_is_refused():
     assert spark.client.execute_command is once
     assert once(write(), {"o": 1}) == (None, {}, {"o": 1})
     assert spark.sent[0].write_operation.options["__mode"] == "error"
-    with pytest.raises(UnsupportedOperationError, match="no statement could use the name"):
+    with pytest.raises(UnsupportedOperationError, match="no statement could use the table's name"):
         once(sql("CREATE TABLE t USING delta"))
     plan = proto.Plan()
     plan.root.catalog.create_table.source = "delta"

@@ -81,7 +81,7 @@ def _get(pickled: bytes) -> str:
 
 def test_another_process_is_told_that_it_cannot_get_there(strict: HadoopStore) -> None:
     with multiprocessing.get_context("spawn").Pool(1) as pool:
-        assert "only the process that has started Spark's JVM" in pool.apply(_get, (pickle.dumps(strict),))
+        assert "only the process that started Spark's JVM" in pool.apply(_get, (pickle.dumps(strict),))
 
 
 def test_reading_in_many_threads_leaves_no_connections_behind(spark: SparkSession, strict: HadoopStore) -> None:

@@ -100,8 +100,8 @@ def test_constraints_come_and_go() -> None:
 @pytest.mark.parametrize(
     ("change", "text"),
     [
-        (AddConstraint("pk", None, "PRIMARY KEY (id)"), r"PRIMARY KEY \(id\).*Use CHECK"),
-        (OtherChange("SetSerde"), "SetSerde.*no such thing"),
+        (AddConstraint("pk", None, "PRIMARY KEY (id)"), r"PRIMARY KEY \(id\).*Use a CHECK"),
+        (OtherChange("SetSerde"), "SetSerde.*no such change"),
     ],
 )
 def test_what_a_delta_table_does_not_have_is_refused(change: TableChange, text: str) -> None:

@@ -132,7 +132,9 @@ class SaysExists(MemoryStore):
 
 def test_the_content_counts_as_well_as_the_answer() -> None:
     store = SaysExists("memory://probe-says-exists")
-    with pytest.raises(ConditionalCreateIgnoredError, match="reported that the file exists for the second one and then returned 'second'"):
+    with pytest.raises(
+        ConditionalCreateIgnoredError, match="reported that the file exists for the second request, and then returned the content 'second'"
+    ):
         check_creates_once(store, "_delta_log")
     assert list(store.walk()) == []
 

@@ -507,7 +507,7 @@ def test_an_interruption_ends_a_transaction(monkeypatch):
         monkeypatch.setattr("tahoe.table.commit.draft.Transaction", lambda **_: (_ for _ in ()).throw(KeyboardInterrupt))
         changes.commit()
     assert [info.key for info in table.env.store.walk()] == kept
-    with pytest.raises(UnsupportedOperationError, match="it has ended"):
+    with pytest.raises(UnsupportedOperationError, match="the transaction has ended"):
         changes.commit()
 
 
@@ -528,7 +528,7 @@ def test_a_transaction_that_was_committed_is_over(txn):
         changes.append(rows(20))
         assert changes.commit() == 1
         for more in (changes.commit, lambda: changes.append(rows(1)), lambda: changes.delete(), lambda: changes.set_domain("a", "b")):
-            with pytest.raises(UnsupportedOperationError, match="it has ended"):
+            with pytest.raises(UnsupportedOperationError, match="the transaction has ended"):
                 more()
     with pytest.raises(ZeroDivisionError), table.transaction() as changes:
         changes.append(rows(21))
@@ -637,7 +637,7 @@ def test_rows_that_are_added_matter_only_if_they_match():
     assert overtaken(table, lambda c: c.delete("id = 1"), lambda c: c.append(rows(50))) == 2
     # its rows do
     assert overtaken(table, lambda c: c.delete("id = 2 or id = 55"), lambda c: c.append(rows(54, 56))) == 4
-    with pytest.raises(ConcurrentAppendException, match=r"it read id = 3 or id = 55"):
+    with pytest.raises(ConcurrentAppendException, match=r"this write read id = 3 or id = 55"):
         overtaken(table, lambda c: c.delete("id = 3 or id = 55"), lambda c: c.append(rows(55)))
 
 

@@ -205,7 +205,7 @@ def test_a_partition_value_that_is_none_is_found(env: Env) -> None:
         ('{"numRecords":3,"minValues":{"id":1}}', "at least 1"),
         ('{"numRecords":3,"maxValues":{"id":1}}', "at most 1"),
         ('{"numRecords":3,"nullCount":{"id":3}}', "3 nulls"),
-        ("{", "no JSON"),
+        ("{", "not a JSON"),
     ],
 )
 def test_statistics_that_would_skip_rows_are_found(env: Env, stats: str, says: str) -> None:

@@ -27,7 +27,7 @@ def check(path: Location, version: Version = None, as_json: AsJson = False, opti
                 _print_finding(found)
     if not as_json:
         said = ", ".join(f"{n} {severity.value}{'' if n == 1 else 's'}" for severity, n in counts.items())
-        open_console().print(f"[bold]{'Nothing is wrong' if not sum(counts.values()) else said}[/]")
+        open_console().print(f"[bold]{'No problems found' if not sum(counts.values()) else said}[/]")
     raise typer.Exit(1 if counts[Severity.ERROR] else 0)
 
 

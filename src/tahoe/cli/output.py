@@ -64,7 +64,7 @@ def print_table(headings: Sequence[str], rows: Iterable[Sequence[Any]], *, right
     else:
         _print_vertically(console, names, cells)
     if more:
-        console.print(f"and {more} more; --json has them all")
+        console.print(f"and {more} more; --json prints all")
 
 
 def _fits(width: int, names: Sequence[str], cells: Sequence[Sequence[str]]) -> bool:

@@ -8,7 +8,7 @@ from tahoe.errors.root import DeltaAnalysisError
 class SchemaMismatchError(DeltaAnalysisError):
     condition = "DELTA_SCHEMA_MISMATCH"
     sqlstate = "42KDG"
-    what = "The data does not match the schema of {table}: {detail}."
+    what = "Schema mismatch in {table}: {detail}."
     todo = "{remedy}"
 
 
@@ -60,7 +60,7 @@ class NotPartitionedError(DeltaAnalysisError):
 class NotNullViolationError(DeltaAnalysisError):
     condition = "DELTA_NOT_NULL_CONSTRAINT_VIOLATED"
     sqlstate = "23502"
-    what = "Column {column} of {table} is NOT NULL, but the data contains a null in it."
+    what = "Column {column} of {table} is NOT NULL, but the data contains a null value for it."
     todo = "Filter or fill the nulls."
 
 
@@ -78,16 +78,22 @@ class InvalidColumnNameError(DeltaAnalysisError):
     todo = "Rename the column, or create the table with delta.columnMapping.mode = name."
 
 
+_CHANGE_REFUSED = "The schema of {table} cannot be changed: {detail}."
+
+
 class ConstraintDependsError(SchemaMismatchError):
     condition = "DELTA_CONSTRAINT_DEPENDENT_COLUMN_CHANGE"
     sqlstate = "42K09"
+    what = _CHANGE_REFUSED
 
 
 class GeneratedColumnDependsError(SchemaMismatchError):
     condition = "DELTA_GENERATED_COLUMNS_DEPENDENT_COLUMN_CHANGE"
     sqlstate = "42K09"
+    what = _CHANGE_REFUSED
 
 
 class DropClusteringColumnError(SchemaMismatchError):
     condition = "DELTA_UNSUPPORTED_DROP_CLUSTERING_COLUMN"
     sqlstate = "0AKDC"
+    what = _CHANGE_REFUSED

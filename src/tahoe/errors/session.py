@@ -13,12 +13,12 @@ class DeltaSessionError(DeltaError):
 class PySparkMissingError(DeltaSessionError, ImportError):
     condition = "DELTA_PYSPARK_MISSING"
     what = "This part of tahoe needs PySpark, which is not installed."
-    todo = "pip install 'pyspark>=4.1,<4.4'. tahoe.Table reads and appends without Spark."
+    todo = "Install it: pip install 'pyspark>=4.1,<4.4'. tahoe.Table reads and appends without Spark."
 
 
 class NoGatewayError(DeltaSessionError):
     condition = "DELTA_NO_GATEWAY"
-    what = "This needs a Spark session with its own JVM, and {session} has none."
+    what = "This needs a Spark session with its own JVM, but {session}."
     todo = (
         "Use SparkSession.builder.master(...).getOrCreate(). A Spark Connect session can still read and write with "
         'format("delta"), and tahoe.Table(path) works without Spark.'
@@ -34,7 +34,10 @@ class UnsupportedSparkVersionError(DeltaSessionError):
 class ReferenceJarPresentError(DeltaSessionError):
     condition = "DELTA_REFERENCE_JAR_PRESENT"
     what = "The class path already contains a data source named delta ({location}), which Spark would use instead of tahoe."
-    todo = "Remove delta-spark from spark.jars and spark.jars.packages (and its configure_spark_with_delta_pip), and start a new session."
+    todo = (
+        "Remove delta-spark from spark.jars and spark.jars.packages, do not call its configure_spark_with_delta_pip, and start a new "
+        "session."
+    )
 
 
 class SessionNotEnabledError(DeltaSessionError):

@@ -62,7 +62,7 @@ class MultipleSourceRowsError(DeltaAnalysisError):
 class UnsupportedOperationError(DeltaAnalysisError):
     condition = "DELTA_UNSUPPORTED_OPERATION"
     sqlstate = "0A000"
-    what = "{operation} is not supported on the Delta table {table}: {detail}."
+    what = "{operation} is not supported on {table}: {detail}."
     todo = "{remedy}"
 
 

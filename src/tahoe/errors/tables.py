@@ -41,7 +41,7 @@ class PathIsFileError(NotADeltaTableError):
 class TableExistsError(DeltaAnalysisError):
     condition = "DELTA_TABLE_ALREADY_EXISTS"
     sqlstate = "42P07"
-    what = "The Delta table {table} already exists, and the write requires that it does not."
+    what = "The Delta table {table} already exists, but the write requires that it does not."
     todo = "Append to it, overwrite it, or choose another path."
 
 
@@ -77,7 +77,7 @@ class InvalidTimeTravelError(DeltaAnalysisError):
     condition = "DELTA_INVALID_TIME_TRAVEL"
     sqlstate = "42000"
     what = "Invalid time travel on {table}: {detail}."
-    todo = 'Give either a version (an integer from 0) or a timestamp ("2026-01-31" or "2026-01-31 12:00:00").'
+    todo = 'Give either a version (a non-negative integer) or a timestamp ("2026-01-31" or "2026-01-31 12:00:00").'
 
 
 class SchemaChangedError(DeltaAnalysisError):

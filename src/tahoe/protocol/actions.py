@@ -416,7 +416,7 @@ def _why(error: Exception, line: bytes) -> str:
     start = line[:80].decode("utf-8", "replace")
     if isinstance(error, json.JSONDecodeError):
         return f"expected one JSON object, found {start!r} ({error.msg} at column {error.colno})"
-    return f"{error} in {start!r}"
+    return f"{error}; the line starts with {start!r}"
 
 
 def decode_action(value: Mapping[str, Any]) -> Action | None:
@@ -443,7 +443,7 @@ def decode_action(value: Mapping[str, Any]) -> Action | None:
 
 def _decode(kind: type[Any], shape: _Shape, body: Any) -> Any:
     if not isinstance(body, dict):
-        raise ValueError(f"{kind.__name__}: a JSON object was expected")  # noqa: TRY004
+        raise ValueError(f"{kind.__name__}: expected a JSON object")  # noqa: TRY004
     given = {}
     for key, attribute, read in shape:
         found = body.get(key)

@@ -110,7 +110,7 @@ def first_incompatibility(read: Metadata, read_mode: Mode | str, earlier: Metada
         read_mode, mode: the column mapping modes of the later and the earlier metadata.
     """
     if mode != "none" and read_mode == "none":
-        return "its column mapping, which has been disabled since"
+        return "its column mapping, which was disabled later"
     if tuple(read.partition_columns) != tuple(earlier.partition_columns):
         return f"its partition columns ({', '.join(earlier.partition_columns) or 'none'})"
     path = _first_moved(read.schema, read_mode, earlier.schema, mode) or _first_unlike(earlier.schema, read.schema, ())

@@ -44,7 +44,7 @@ def clustering_columns(domain: DomainMetadata | None, schema: Struct, mode: Mode
 def _stored(domain: DomainMetadata) -> list[tuple[str, ...]]:
     columns = domain_configuration(domain).get(_COLUMNS) or []
     if not isinstance(columns, list) or not all(isinstance(column, list) and all(map(is_text, column)) for column in columns):
-        raise invalid_domain(domain, f"{_COLUMNS} are not lists of names")
+        raise invalid_domain(domain, f"{_COLUMNS} must be a list of lists of names")
     return [tuple(column) for column in columns]
 
 

@@ -36,13 +36,14 @@ from tahoe.protocol.features import supported_features
 from tahoe.protocol.names import dotted
 from tahoe.protocol.properties import STATS_COLUMNS
 from tahoe.protocol.schema import Array, DataType, Field, Map, Struct, check_unique_names, encode_type, walk_fields
-from tahoe.protocol.table_configuration import TableConfiguration
+from tahoe.protocol.table_configuration import SHOWS_OLD_VALUES, TableConfiguration
 from tahoe.protocol.type_widening import with_type_changes
 
 Path: TypeAlias = tuple[str, ...]
 
 COMMENT = "comment"
 
+_NEEDS_DEFAULT = "existing rows would have to be rewritten with the default value"
 _ENABLE_MAPPING = "Set the table property 'delta.columnMapping.mode' = 'name' first, which upgrades the table and rewrites nothing."
 
 
@@ -218,9 +219,8 @@ def _check_new(current: TableConfiguration, column: NewColumn, into: Struct) -> 
         detail = f"{inside[0]} is NOT NULL, but existing rows have no value for it"
         raise _refusal(NewColumnNotNullError, current, column.path, detail, "Add it without NOT NULL, fill it, then set NOT NULL.")
     if CURRENT_DEFAULT in column.field.metadata:
-        detail = "existing rows would need the default value"
         remedy = "Add it without a default, then set one with ALTER COLUMN ... SET DEFAULT."
-        raise _refusal(DefaultOfNewColumnError, current, column.path, detail, remedy)
+        raise _refusal(DefaultOfNewColumnError, current, column.path, _NEEDS_DEFAULT, remedy)
     known = into.find(column.field.name)
     if known is not None:
         raise DuplicateColumnsError(table=current.table, columns=dotted(column.path))
@@ -239,7 +239,7 @@ def rename_column(current: TableConfiguration, path: Path, name: str) -> TableCo
     spelled, field = column_at(current, path)
     parent = spelled[:-1]
     if current.column_mapping_mode == "none":
-        detail = "without column mapping, data files contain its name"
+        detail = "without column mapping, existing data files contain its name"
         raise _refusal(RenameColumnUnsupportedError, current, spelled, detail, _ENABLE_MAPPING)
     if not isinstance(_type_at(current, parent), Struct):
         detail = "array elements, map keys and map values cannot be renamed"
@@ -271,8 +271,7 @@ def drop_columns(current: TableConfiguration, paths: Iterable[Path], *, if_exist
                 continue
             raise
         if current.column_mapping_mode == "none":
-            detail = "without column mapping, a new column of that name would show the old values"
-            raise _refusal(DropColumnUnsupportedError, current, spelled, detail, _ENABLE_MAPPING)
+            raise _refusal(DropColumnUnsupportedError, current, spelled, SHOWS_OLD_VALUES, _ENABLE_MAPPING)
         current = _dropped(current, spelled, field)
     return current
 
@@ -378,7 +377,8 @@ def _check_rules(current: TableConfiguration, change: ColumnChange, spelled: Pat
     if change.default is None:
         return
     if GENERATION_EXPRESSION in field.metadata or len(spelled) > 1:
-        detail = "it is a generated column" if GENERATION_EXPRESSION in field.metadata else "only top-level columns can have defaults"
+        is_generated = GENERATION_EXPRESSION in field.metadata
+        detail = "a generated column cannot have a default" if is_generated else "only top-level columns can have defaults"
         raise _refusal(ColumnTypeChangeError, current, spelled, detail, "Remove the default.")
     if change.default and "allowColumnDefaults" not in supported_features(current.protocol):
         raise ColumnDefaultsNotEnabledError(table=current.table, columns=dotted(spelled))
@@ -426,7 +426,7 @@ def replace_columns(current: TableConfiguration, columns: Struct, new_name: Call
     """
     identity = [name for name, _ in identity_columns(current.schema, table=current.table)]
     if identity:
-        detail = f"the table has the identity column {', '.join(identity)}"
+        detail = f"REPLACE COLUMNS is not possible on a table with identity columns ({', '.join(identity)})"
         raise _refusal(IdentityReplaceColumnsError, current, (identity[0],), detail, "Change the columns one by one.")
     lost = [f.name for f in current.schema if columns.find(f.name) is None]
     new = [f.name for f in columns if current.schema.find(f.name) is None]
@@ -435,8 +435,7 @@ def replace_columns(current: TableConfiguration, columns: Struct, new_name: Call
         raise _refusal(ColumnTypeChangeError, current, (lost[0],), detail, "Add, drop and rename columns one by one.")
     defaults = [f.name for f in columns if CURRENT_DEFAULT in f.metadata and f.name in new]
     if defaults:
-        detail = "existing rows would need the default value"
-        raise _refusal(DefaultOfNewColumnError, current, (defaults[0],), detail, "Add it without a default.")
+        raise _refusal(DefaultOfNewColumnError, current, (defaults[0],), _NEEDS_DEFAULT, "Add it without a default.")
     given_defaults = [f.name for f in columns if CURRENT_DEFAULT in f.metadata]
     if given_defaults and "allowColumnDefaults" not in supported_features(current.protocol):
         raise ColumnDefaultsNotEnabledError(table=current.table, columns=", ".join(given_defaults))

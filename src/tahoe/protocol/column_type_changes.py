@@ -63,7 +63,7 @@ def text_type_refusal(before: str | None, after: str | None) -> TypeRefusal | No
         return None
     if before is not None and after.startswith("varchar") and _length(after) >= _length(before):
         return None
-    detail = f"it is {before or 'string'} and would become {after}, and existing values may be longer"
+    detail = f"it is {before or 'string'} and would become {after}, but existing values may be longer"
     return TypeRefusal(error=ColumnTypeChangeError, detail=detail, remedy="Give a length that is not shorter, or use string.")
 
 

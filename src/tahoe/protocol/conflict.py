@@ -201,13 +201,16 @@ def _about_removed(mine: Intent, path: str, removed: Remove) -> Iterator[Reason]
     if path in mine.removed_paths or path in mine.row_deletions:
         yield ConcurrentDeleteDeleteException, f"it removed {removed.path}, from which this write removes rows too"
     elif removed.data_change and not mine.is_exact and (reads := _reads(mine, removed)) and reads.are_in(removed, None):
-        yield ConcurrentDeleteReadException, f"it removed {removed.path}, from which this write read rows (it read {reads})"
+        yield ConcurrentDeleteReadException, f"it removed {removed.path}, from which this write read rows (this write read {reads})"
 
 
 def _about_added(mine: Intent, added: Add) -> Iterator[Reason]:
     # rows that were only moved are not new
     if added.data_change and (reads := _reads(mine, added)) and reads.are_in(added, None):
-        yield ConcurrentAppendException, f"it added {added.path}, from which this write would have had to read rows (it read {reads})"
+        yield (
+            ConcurrentAppendException,
+            f"it added {added.path}, from which this write would have read rows (this write read {reads})",
+        )
 
 
 def _about_vector(mine: Intent, path: str, removed: Remove, added: Add, deleted: Callable[[FileAction], RowIndexes]) -> Iterator[Reason]:
@@ -226,9 +229,12 @@ def _about_vector(mine: Intent, path: str, removed: Remove, added: Add, deleted:
         detail = f"it deleted {len(both)} of the {len(deletions)} rows of {removed.path} that this write deletes, including row {both[0]}"
         yield ConcurrentDeleteDeleteException, detail
     if reads is not None and gone and not mine.is_exact and reads.are_in(added, gone):
-        yield ConcurrentDeleteReadException, f"it deleted rows of {removed.path} that this write read (it read {reads})"
+        yield ConcurrentDeleteReadException, f"it deleted rows of {removed.path} that this write read (this write read {reads})"
     if reads is not None and back and reads.are_in(added, back):
-        yield ConcurrentAppendException, f"it restored rows of {added.path} that this write would have had to read (it read {reads})"
+        yield (
+            ConcurrentAppendException,
+            f"it restored rows of {added.path} that this write would have read (this write read {reads})",
+        )
 
 
 def _reads(mine: Intent, file: FileAction) -> Reads | None:

@@ -53,7 +53,7 @@ def _invariants(metadata: Metadata, table: str) -> Iterator[Constraint]:
                 raise WriteNotImplementedError(table=table, rule=rule, feature="invariants", tahoe_version=VERSION)
             text = _expression(stored)
             if text is None:
-                detail = f"the invariant of column {'.'.join(path)} is {stored!r}"
+                detail = f"the invariant of column {'.'.join(path)} is {stored!r}, not a JSON object with an expression"
                 raise InvalidActionError(table=table, action="metaData", detail=detail)
             yield Constraint(name=f"the invariant of column {'.'.join(path)}", expression=text)
 

@@ -57,7 +57,7 @@ def droppable_feature(protocol: Protocol, name: str, *, table: str) -> Feature:
         raise UnknownFeatureError(feature=name, table=table, detail=detail, remedy=remedy)
     supported = supported_features(protocol)
     if not is_among(supported, feature):
-        detail, remedy = "the table does not support it", f"It supports {', '.join(sorted(supported)) or 'none'}."
+        detail, remedy = "the table does not support it", f"The table supports {', '.join(sorted(supported)) or 'none'}."
         raise FeatureNotPresentError(feature=feature.name, table=table, detail=detail, remedy=remedy)
     needs = [other.name for other in map(feature_named, sorted(supported)) if other is not None and feature.name in other.requires]
     if needs:

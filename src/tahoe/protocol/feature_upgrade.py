@@ -110,7 +110,7 @@ def _named_in_property(key: str, value: str, table: str) -> str:
     if name is None:
         raise UnknownFeaturePropertyError(property=key, table=table, tahoe_version=VERSION, known=", ".join(sorted(FEATURES_BY_NAME)))
     if value.strip().lower() not in _ACTIVE_VALUES:
-        raise InvalidPropertyError(property=key, table=table, value=value, detail="the only value for a feature is supported")
+        raise InvalidPropertyError(property=key, table=table, value=value, detail="the value must be 'supported'")
     return name
 
 
@@ -135,7 +135,7 @@ def _version(configuration: Configuration, key: str, known: range, default: int,
     if value is None:
         return default
     if not value.strip().isdigit() or int(value) not in known:
-        detail = f"it must be a version from {known.start} to {known.stop - 1}"
+        detail = f"it must be an integer from {known.start} to {known.stop - 1}"
         raise InvalidPropertyError(property=key, table=table, value=value, detail=detail)
     return int(value)
 

@@ -137,7 +137,7 @@ def _against_iceberg_v1(protocol: Protocol, metadata: Metadata) -> str | None:
     if changed:
         return f"the type of {', '.join(changed)} was widened in a way that Iceberg does not support"
     columns = [".".join(path) for path, field in walk_fields(metadata.schema) if isinstance(field.type, Array | Map) or field.type == VOID]
-    return f"it does not support columns of type array, map or void: {', '.join(columns)}" if columns else None
+    return f"IcebergCompatV1 does not support columns of type array, map or void: {', '.join(columns)}" if columns else None
 
 
 FEATURES: tuple[Feature, ...] = (

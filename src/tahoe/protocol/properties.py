@@ -185,7 +185,7 @@ def _text(name: str, *, is_internal: bool = False) -> PlainProperty[str | None]:
 
 
 APPEND_ONLY = _feature_switch("delta.appendOnly", "appendOnly")
-CHECKPOINT_INTERVAL = PlainProperty(name="delta.checkpointInterval", default=10, parse=_number(1), takes="an integer from 1")
+CHECKPOINT_INTERVAL = PlainProperty(name="delta.checkpointInterval", default=10, parse=_number(1), takes="an integer of at least 1")
 CHECKPOINT_POLICY = FeatureProperty(
     name="delta.checkpointPolicy", feature="v2Checkpoint", default="classic", parse=_one_of("classic", "v2"), takes="classic or v2"
 )
@@ -200,7 +200,7 @@ COLUMN_MAPPING_MODE = FeatureProperty(
     takes="none, name or id",
 )
 MAX_COLUMN_ID = PlainProperty(
-    name="delta.columnMapping.maxColumnId", default=0, parse=_number(0), takes="an integer from 0", is_internal=True
+    name="delta.columnMapping.maxColumnId", default=0, parse=_number(0), takes="a non-negative integer", is_internal=True
 )
 NUM_INDEXED_COLUMNS = PlainProperty(
     name="delta.dataSkippingNumIndexedCols", default=32, parse=_number(-1), takes="a number of columns, or -1 for all"
@@ -212,7 +212,7 @@ STATS_COLUMNS: PlainProperty[tuple[tuple[str, ...], ...] | None] = PlainProperty
     takes="a comma-separated list of columns; names with a dot or a comma are quoted with backticks",
 )
 STRING_PREFIX_LENGTH = PlainProperty(
-    name="delta.dataSkippingStringPrefixLength", default=32, parse=_number(1), takes="a number of characters from 1"
+    name="delta.dataSkippingStringPrefixLength", default=32, parse=_number(1), takes="a number of characters, at least 1"
 )
 DELETED_FILE_RETENTION = _length("delta.deletedFileRetentionDuration", timedelta(days=7))
 LOG_RETENTION = _length("delta.logRetentionDuration", timedelta(days=30))
@@ -251,7 +251,9 @@ PARQUET_FORMAT_VERSION = PlainProperty(
 )
 SYMLINK_MANIFESTS = _switch("delta.compatibility.symlinkFormatManifest.enabled")
 RANDOMIZE_FILE_PREFIXES = _switch("delta.randomizeFilePrefixes")
-RANDOM_PREFIX_LENGTH = PlainProperty(name="delta.randomPrefixLength", default=2, parse=_number(1), takes="a number of characters from 1")
+RANDOM_PREFIX_LENGTH = PlainProperty(
+    name="delta.randomPrefixLength", default=2, parse=_number(1), takes="a number of characters, at least 1"
+)
 PROTECTED_CHECKPOINTS_BEFORE = FeatureProperty(
     name="delta.requireCheckpointProtectionBeforeVersion",
     feature="checkpointProtection",
@@ -291,7 +293,7 @@ PROPERTIES: tuple[Property[Any], ...] = (
     PROTECTED_CHECKPOINTS_BEFORE,
     # Properties without effect here, some of which other writers use. They are listed so that names and values are checked.
     PlainProperty(name="delta.minReaderVersion", default=None, parse=_number(1, 3), takes="1, 2 or 3"),
-    PlainProperty(name="delta.minWriterVersion", default=None, parse=_number(1, 7), takes="1 to 7"),
+    PlainProperty(name="delta.minWriterVersion", default=None, parse=_number(1, 7), takes="an integer from 1 to 7"),
     _switch("delta.ignoreProtocolDefaults"),
     _length("delta.sampleRetentionDuration", timedelta(days=7)),
     _switch("delta.enableFullRetentionRollback", True),
@@ -354,7 +356,7 @@ def _checked_name(key: str, value: str, table: str) -> str:
             return prefix + key[len(prefix) :]
     found = find_property(key)
     if found is None:
-        raise InvalidPropertyError(property=key, table=table, value=value, detail="there is no such property")
+        raise InvalidPropertyError(property=key, table=table, value=value, detail="Delta has no such property")
     if found.is_internal:
         raise InvalidPropertyError(property=found.name, table=table, value=value, detail="only writers set it, not users")
     found.read(value, table=table)

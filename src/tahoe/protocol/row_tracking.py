@@ -109,7 +109,7 @@ def with_materialised_columns(
         return dict(configuration)
     if features.setting(properties.ROW_TRACKING_SUSPENDED, protocol, configuration, table=table):
         name, other = properties.ROW_TRACKING_SUSPENDED.name, properties.ENABLE_ROW_TRACKING.name
-        raise InvalidPropertyError(property=name, table=table, value="true", detail=f"{other} is true too, but only one of them may be")
+        raise InvalidPropertyError(property=name, table=table, value="true", detail=f"{other} is also true, but only one of them may be")
     return {
         **configuration,
         ROW_ID_COLUMN: configuration.get(ROW_ID_COLUMN) or f"_row-id-col-{new_id()}",

@@ -33,6 +33,8 @@ from tahoe.protocol.type_widening import is_widening, with_type_changes
 # The property under which SQL statements give a table's description.
 COMMENT = "comment"
 
+SHOWS_OLD_VALUES = "without column mapping, a new column of that name would show the old values"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableConfiguration:
@@ -237,8 +239,7 @@ class TableConfiguration:
         kept = {before.name for _, before in pairs if before is not None}
         dropped = [".".join((*path, f.name)) for f in known if f.name not in kept]
         if dropped and self.column_mapping_mode == "none":
-            why = "without column mapping, a new column of that name would show the old values"
-            raise self._mismatch(f"column {', '.join(dropped)} would be dropped: {why}")
+            raise self._mismatch(f"column {', '.join(dropped)} would be dropped: {SHOWS_OLD_VALUES}")
         return Struct(tuple(self._added(f, path) if before is None else self._changed(before, f, path) for f, before in pairs))
 
     def _same_column(self, known: Struct, given: Field, claimed: Set[int | None]) -> Field | None:

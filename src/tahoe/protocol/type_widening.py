@@ -86,7 +86,8 @@ def changes_of(field: Field, *, table: str = "the table") -> list[dict[str, str]
     """
     changes = field.metadata.get(TYPE_CHANGES) or []
     if not isinstance(changes, list) or not all(map(_is_change, changes)):
-        raise InvalidActionError(table=table, action="metaData", detail=f"{TYPE_CHANGES} of column {field.name} is {changes!r}")
+        detail = f"{TYPE_CHANGES} of column {field.name} is {changes!r}, not a list of type changes"
+        raise InvalidActionError(table=table, action="metaData", detail=detail)
     return changes
 
 

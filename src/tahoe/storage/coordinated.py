@@ -109,7 +109,7 @@ class CoordinatedStore:
         try:
             ours = self._create(key, data) or self.inner.get(key) == data
         except StorageRefusedError as error:  # the entry exists, so another reader or writer will finish the commit: it is not refused
-            raise StorageUnavailableError(table=self.url, operation=f"finish {key}", detail=str(error)) from error
+            raise StorageUnavailableError(table=self.url, operation=f"complete the commit {key}", detail=str(error)) from error
         self._acknowledge(entry)
         return ours
 
@@ -173,7 +173,7 @@ class CoordinatedStore:
     def _check(self, entry: CommitEntry) -> None:
         """Check an untrusted entry, because its temporary file becomes a commit and is then deleted."""
         if _version(_key(entry)) is None:
-            raise CommitEntryError(table=self.url, file=entry.file, detail="it is not the name of a commit")
+            raise CommitEntryError(table=self.url, file=entry.file, detail="this is not the name of a commit file")
         if any(segment in ("", ".", "..") for segment in entry.temporary.split("/")):
             raise CommitEntryError(table=self.url, file=entry.file, detail=f"its temporary file {entry.temporary!r} is outside the log")
 

@@ -190,7 +190,7 @@ def _entry(item: Mapping[str, Mapping[str, str]]) -> CommitEntry:
     table, file, temporary, complete = texts.values()
     if table is None or file is None or temporary is None or complete is None:
         missing = ", ".join(name for name, text in texts.items() if text is None)
-        raise CommitEntryError(table=table or "the table", file=file or "a commit", detail=f"it has no {missing}")
+        raise CommitEntryError(table=table or "the table", file=file or "a commit", detail=f"the entry has no {missing}")
     return CommitEntry(table=table, file=file, temporary=temporary, is_complete=complete == "true")
 
 

@@ -165,7 +165,7 @@ class Env:
             try:
                 self.store.delete(key)
             except Exception as error:
-                _logger.warning("%s: %s, which no version refers to, is left behind: %s", self.store.url, key, error)
+                _logger.warning("%s: cannot delete %s, so it is left behind; no version refers to it: %s", self.store.url, key, error)
 
 
 def byte_order(key: str) -> bytes:

@@ -56,11 +56,11 @@ def spelled(text: str) -> str:
     scheme, authority, path = found[1].lower(), found[2] or "", text[found.end() :]
     if scheme == LOCAL_SCHEME:
         if authority.lower() not in ("", "localhost"):
-            detail = f"a file url starts with file:///, and {authority} would be a host name"
+            detail = f"a file url starts with file:///, but this one names the host {authority}"
             raise InvalidOptionError(option="path", value=text, table=text, detail=detail)
         return _local(path or ("" if found[2] is None else "/"))
     if not authority and scheme in KNOWN_SCHEMES:
-        what = "store in memory" if scheme == MEMORY_SCHEME else "bucket or container"
+        what = "name of a store in memory" if scheme == MEMORY_SCHEME else "bucket or container"
         raise InvalidOptionError(option="path", value=text, table=text, detail=f"it has no {what}")
     return f"{scheme}://{authority}{_normal(path)}"
 

@@ -249,7 +249,7 @@ def _without_hidden(files: list[FileInfo], due: list[Fault]) -> Iterator[FileInf
 def _reopen(url: str, process: int) -> MemoryStore:
     if process != os.getpid():
         detail = "a store in the memory of one process cannot be opened in another"
-        raise StorageUnavailableError(table=url, operation="open", detail=detail)
+        raise StorageUnavailableError(table=url, operation="open the store", detail=detail)
     return MemoryStore(url)
 
 

@@ -32,5 +32,5 @@ def check_creates_once(store: Store, folder: str) -> None:
             store.delete(key)
     if is_told_created or found != _FIRST:
         answer = "reported success" if is_told_created else "reported that the file exists"
-        detail = f"the storage {answer} for the second one and then returned {found.decode(errors='replace')!r}"
+        detail = f"the storage {answer} for the second request, and then returned the content {found.decode(errors='replace')!r}"
         raise ConditionalCreateIgnoredError(table=store.url, key=key, detail=detail)

@@ -294,7 +294,7 @@ SHARE = Rule(expected="a number from 0 to 1", clean=_number, remedy=_LEAVE_OUT)
 POSITIONS = Rule(expected="a list of non-negative integers", clean=_list_of(_count), remedy="Pass a list of integers.")
 NAMES = Rule(expected="a list of names", clean=_list_of(_text), remedy='For a single name, pass ["name"].')
 TEXTS = Rule(expected="a dictionary of strings", clean=_texts, remedy='Pass numbers and booleans as strings: {"name": "true"}.')
-TXN = Rule(expected="an application id and a version, a string and an integer", clean=_txn, remedy='Pass ("application", 7).')
+TXN = Rule(expected="an application id (a string) and a version (an integer)", clean=_txn, remedy='Pass ("application", 7).')
 VERSION = Rule(expected="an integer", clean=_whole, remedy="", refused=_no_time)
 TIMESTAMP = Rule(expected="a string or a datetime", clean=_instance_of(str, date, datetime), remedy="", refused=_no_time)
 FILTER = Rule(
@@ -323,4 +323,4 @@ ZONE = Rule(expected="the name of a time zone", clean=_zone, remedy='Pass a name
 FILE_COLUMN = Rule(
     expected=f"one of {', '.join(COLUMNS)}", clean=_one_of(COLUMNS), remedy="Use Scan.files or Scan.listing for other columns."
 )
-OUTSIDE = Rule(expected="a tahoe.storage.Env", clean=_instance_of(Env), remedy="Leave it out to use the default.")
+OUTSIDE = Rule(expected="a tahoe.storage.Env", clean=_instance_of(Env), remedy="Leave out the argument to use the default.")

@@ -178,7 +178,7 @@ def insert(gateway: Gateway, table: str, selection: str | None, data: JavaObject
     """
     if selection is not None:
         remedy = "Insert into the table, or into a view over it without readChangeFeed."
-        raise UnsupportedOperationError(operation="INSERT", table=table, detail="the view is over its change feed", remedy=remedy)
+        raise UnsupportedOperationError(operation="INSERT", table=table, detail="the view reads its change feed", remedy=remedy)
     write.insert(gateway.spark, Insert(url=table, rows=gateway.dataframe(data), overwrite=overwrite, by_position=True))
     recache(gateway, table)
 
@@ -230,7 +230,7 @@ def _own_properties(properties: Mapping[str, str]) -> dict[str, str]:
 
 _CLUSTER_BY = "cluster_by"
 _BUCKETS = ("bucket", "sorted_bucket")
-_INSTEAD_OF_BUCKETS = "Leave bucketBy and sortBy (in SQL: INTO BUCKETS) out, and cluster the table by these columns: clusterBy, CLUSTER BY."
+_INSTEAD_OF_BUCKETS = "Leave out bucketBy and sortBy (in SQL: INTO BUCKETS), and use clusterBy (in SQL: CLUSTER BY) instead."
 
 
 def _partition_columns(partitioning: Sequence[Transform], table: str) -> tuple[str, ...]:
@@ -240,14 +240,14 @@ def _partition_columns(partitioning: Sequence[Transform], table: str) -> tuple[s
             continue
         if transform.name in _BUCKETS:
             raise OperationNotAllowedError(
-                operation="Bucketing", table=table, detail="its files are not arranged by hashes of columns", remedy=_INSTEAD_OF_BUCKETS
+                operation="Bucketing", table=table, detail="Delta tables have no buckets", remedy=_INSTEAD_OF_BUCKETS
             )
         if transform.name != "identity":
             raise UnsupportedOperationError(
                 operation=f"Partitioning by {transform.text}",
                 table=table,
-                detail="a Delta table is partitioned by the values of columns",
-                remedy="Partition by a column that holds the value.",
+                detail="Delta tables can be partitioned only by columns",
+                remedy="Add a column that contains the value, and partition by it.",
             )
         columns.append(".".join(transform.columns[0]))
     return tuple(columns)

@@ -40,9 +40,9 @@ TASK_BYTES = 128 << 20
 FILE_ROWS = 1 << 20
 
 SLOWER = (
-    "This is a Spark Connect session: Delta tables are read and written through Python, several times slower than in a session with a JVM "
-    'of its own, and only with format("delta") and a path: there are no table names in SQL and no DeltaTable. DESCRIBE HISTORY and '
-    "DESCRIBE DETAIL are run by tahoe.sql(spark, text)."
+    "This is a Spark Connect session: Delta tables are read and written through Python, several times slower than in a session with its "
+    'own JVM, and only with format("delta") and a path. Table names in SQL and DeltaTable are not available. Run DESCRIBE HISTORY and '
+    "DESCRIBE DETAIL with tahoe.sql(spark, text)."
 )
 
 
@@ -65,7 +65,7 @@ class DeltaSource(ds.DataSource):
     def _target(self) -> Target:
         path = self.options.get("path")
         if not path:
-            raise InvalidOptionError(option="path", value="missing", table="the table", detail="a Delta table is read from one path")
+            raise InvalidOptionError(option="path", value="missing", table="the table", detail="reading a Delta table requires one path")
         return target_of_options(iso_moment(self.zone), path, dict(self.options))
 
     def _table(self, location: str) -> Table:
@@ -255,8 +255,8 @@ def _check_options(options: WriteOptions, table: str) -> None:
             raise UnsupportedOperationError(
                 operation=f"The option {name}",
                 table=table,
-                detail="a Spark Connect session writes through Python, which does not find rows by others",
-                remedy="Say with replaceWhere, on partition columns, which rows are replaced.",
+                detail="a Spark Connect session writes through Python, which cannot match rows of the table with rows of the data",
+                remedy="Use replaceWhere on partition columns to select the rows to replace.",
             )
 
 

@@ -106,7 +106,7 @@ def _write_as_sent(command: Message, settings: Mapping[str, str]) -> Message:
             operation="bucketBy or sortBy",
             table=write.path or write.options.get("path", ""),
             detail="Delta tables have no buckets",
-            remedy="Leave it out; clusterBy keeps rows with similar values together.",
+            remedy="Leave them out, and use clusterBy instead.",
         )
     for option, columns in ((PARTITION_COLUMNS, write.partitioning_columns), (CLUSTERING_COLUMNS, write.clustering_columns)):
         if columns:
@@ -124,8 +124,8 @@ def _no_name(operation: str, name: str) -> UnsupportedOperationError:
     return UnsupportedOperationError(
         operation=operation,
         table=name,
-        detail="in a Spark Connect session whose server has not enabled tahoe, no statement could use the name, so that none was made",
-        remedy='Write to a path, df.write.format("delta").save(path), or make the name in a session with a JVM of its own.',
+        detail="the server of this Spark Connect session has not enabled tahoe, so no statement could use the table's name",
+        remedy='Write to a path, df.write.format("delta").save(path), or create the table by name in a session with its own JVM.',
     )
 
 

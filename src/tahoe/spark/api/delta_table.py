@@ -44,7 +44,7 @@ def _session_only(value: Any) -> Any:
     return value
 
 
-SESSION = Rule(expected="a Spark session", clean=_session_only, remedy="Give the session that tahoe.enable was given.")
+SESSION = Rule(expected="a Spark session", clean=_session_only, remedy="Pass the session that was passed to tahoe.enable.")
 
 # The columns of what `reorg` returns.
 _PURGED = ("numFilesRemoved", "numFilesAdded", "numBytesRemoved", "numBytesAdded")
@@ -202,7 +202,7 @@ class DeltaTable:
             DeltaConcurrentModificationException: a concurrent commit has changed one of the files.
         """
         if purge is not True:
-            detail = "REORG can purge, and nothing else yet"
+            detail = "REORG supports only purge=True"
             raise for_user(InvalidOptionError(option="purge", value=purge, table=self._handle.table.url, detail=detail))
         done = self._handle.purge(self._handle.condition(where), _taken(SHARE, deletedShare, "deletedShare", self._handle.table.url))
         return answered(self._handle.spark, _PURGED, (len(done.removed), len(done.added), sum(done.removed), sum(done.added)))
@@ -364,7 +364,9 @@ def _storage_settings(given: object, place: str) -> Any:
     settings = _taken(TEXTS, given, "hadoopConf", place)
     for name, value in settings.items():
         if not name.startswith(("fs.", "dfs.")):
-            raise for_user(InvalidOptionError(option=name, value=value, table=place, detail="only fs.* and dfs.* can be given here"))
+            raise for_user(
+                InvalidOptionError(option=name, value=value, table=place, detail="only options that start with fs. or dfs. are accepted")
+            )
     return settings
 
 

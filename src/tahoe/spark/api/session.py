@@ -26,12 +26,12 @@ SESSION_CATALOG = "spark.sql.catalog.spark_catalog"
 SESSION_CATALOG_CLASS = "delta.SessionCatalog"
 
 NO_PARSER = (
-    "The parser of this Spark session cannot be exchanged: statements that only Delta has, such as DESCRIBE HISTORY, run with "
-    "tahoe.sql(spark, text), and not with spark.sql(text)."
+    "The parser of this Spark session cannot be replaced. Run statements that only Delta has, such as DESCRIBE HISTORY, with "
+    "tahoe.sql(spark, text) instead of spark.sql(text)."
 )
 
 # If a Spark distribution's analyser lacks one of these fields, these statements are refused. Reads and appends need none of the rules.
-NO_RULES = "The analyser of this Spark session has no {field} that could be added to, so that Spark refuses {statements} on Delta tables."
+NO_RULES = "The analyser of this Spark session has no {field} to which rules can be added, so Spark refuses {statements} on Delta tables."
 STATEMENTS_OF_RULES = {
     "hintResolutionRules": "ALTER TABLE ... ADD CONSTRAINT ... CHECK",
     "extendedResolutionRules": "MERGE, INSERT ... REPLACE USING and REPLACE ON, and session variables in UPDATE",
@@ -121,8 +121,8 @@ def _install_catalogs(gateway: Gateway) -> None:
         settings[SESSION_CATALOG] = SESSION_CATALOG_CLASS
     else:
         warnings.warn(
-            f"{SESSION_CATALOG} is {found}, and tahoe leaves it: Delta tables can be read by their names, but to write and to travel in "
-            "time by name, use delta.`path`.",
+            f"{SESSION_CATALOG} is {found}, which tahoe does not replace: Delta tables can be read by name, but writes and time travel "
+            "need delta.`path`.",
             stacklevel=3,
         )
     shared = gateway.session.sharedState().conf()

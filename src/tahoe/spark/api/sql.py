@@ -92,7 +92,8 @@ class _Asked:
         """
         found = self.value(expression)
         if not isinstance(found, int) or isinstance(found, bool) or found < 0:
-            raise InvalidOptionError(option="LIMIT", value=expression.text, table="the statement", detail="it is a whole number from 0")
+            detail = "it must be a non-negative integer"
+            raise InvalidOptionError(option="LIMIT", value=expression.text, table="LIMIT", detail=detail)
         return found
 
     def table(self, name: Name) -> Table:
@@ -141,6 +142,6 @@ def _unsupported(statement: Statement) -> UnsupportedOperationError:
     return UnsupportedOperationError(
         operation=running.name_of(statement),
         table=name.path or ".".join(name.parts) or name.expression.text,
-        detail="a Spark Connect session has no JVM at hand, and this statement needs it",
+        detail="the statement needs a session with its own JVM, and a Spark Connect session has none",
         remedy="Run it in a classic session, SparkSession.builder.master(...).",
     )

@@ -70,7 +70,7 @@ def _refuse_in_script(text: str) -> None:
     found = statement_in_script(text)
     if found is not None:
         words = found.text.split()
-        expected = f"EXECUTE IMMEDIATE with the statement as a string: a script, BEGIN ... END, cannot hold {' '.join(words[:2])}"
+        expected = f"EXECUTE IMMEDIATE with the statement as a string: a script (BEGIN ... END) cannot contain {' '.join(words[:2])}"
         raise for_user(StatementSyntaxError.at(text, found.start, words[0], expected))
 
 
@@ -141,7 +141,7 @@ class Given:
         """
         found = self.values[expression]
         if not isinstance(found.type, StringType) or found.value is None:
-            raise InvalidOptionError(option=what, value=expression.text, table="the statement", detail="it is a string, and not null")
+            raise InvalidOptionError(option=what, value=expression.text, table="LIMIT", detail="it must be a string, not null")
         return str(found.value)
 
     def count(self, expression: Expression, what: str) -> int:
@@ -152,7 +152,7 @@ class Given:
         """
         found = self.values[expression]
         if not isinstance(found.type, IntegralType) or found.value is None or found.value < 0:
-            raise InvalidOptionError(option=what, value=expression.text, table="the statement", detail="it is a whole number from 0")
+            raise InvalidOptionError(option=what, value=expression.text, table="LIMIT", detail="it must be a non-negative integer")
         return int(found.value)
 
 

@@ -35,10 +35,10 @@ def rows_of(gateway: Gateway, function: str, arguments: JavaObject) -> DataFrame
     """
     given = list(gateway.items(arguments.iterator()))
     if len(given) not in (2, 3):
-        raise _invalid(function, f"given {len(given)} arguments", "it takes a table, a start, and an end if there is one")
+        raise _invalid(f"number of arguments of {function}", str(len(given)), "it must be 2 or 3: a table, a start, and an optional end")
     table, *boundaries = values(gateway, [_readable(gateway, expression) for expression in given])
     if not isinstance(table.type, StringType) or table.value is None:
-        raise _invalid(function, str(table.value), "its first argument is a table's name or path, a string")
+        raise _invalid(f"table of {function}", str(table.value), "it must be the name or path of a table, as a string")
     options = {ENABLED_OPTIONS[0]: "true"}
     for value, names in zip(boundaries, _BOUNDARIES, strict=False):
         options[_option(function, table.value, value, *names)] = str(value.value)
@@ -63,8 +63,8 @@ def _option(function: str, table: str, value: Value, boundary: str, version: str
         return version
     if isinstance(value.type, StringType):
         return timestamp
-    raise _invalid(function, str(value.value), f"its {boundary} is a version, or a time as a string, a date or a timestamp")
+    raise _invalid(f"{boundary} of {function}", str(value.value), "it must be a version, or a time as a string, a date or a timestamp")
 
 
-def _invalid(function: str, value: str, detail: str) -> InvalidOptionError:
-    return InvalidOptionError(option=function, value=value, table="the query", detail=detail)
+def _invalid(argument: str, value: str, detail: str) -> InvalidOptionError:
+    return InvalidOptionError(option=argument, value=value, table="the query", detail=detail)

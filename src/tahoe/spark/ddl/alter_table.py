@@ -72,8 +72,8 @@ def check_rows(spark: SparkSession, snapshot: Snapshot, constraint: Constraint) 
         raise UnsupportedOperationError(
             operation=f"CHECK ({constraint.expression})",
             table=snapshot.url,
-            detail="a query stands in it, and a constraint is about the values of one row",
-            remedy="Name columns of the table only.",
+            detail="it contains a subquery, but a constraint may use only the values of one row",
+            remedy="Use only columns of the table.",
         )
     (found,) = rows.select(condition.alias("condition")).schema
     if found.dataType.typeName() != "boolean":
@@ -148,7 +148,7 @@ def _apply_single(open_: TransactionBuilder, change: TableChange) -> None:
         case DropConstraint(name, if_exists):
             open_.drop_constraint(name, if_exists=if_exists)
         case OtherChange(kind):
-            raise _unsupported(open_, f"ALTER TABLE ({kind})", "a Delta table has no such thing", "Leave it out.")
+            raise _unsupported(open_, f"ALTER TABLE ({kind})", "Delta has no such change", "Remove it from the statement.")
         case _:  # already applied together with its kind
             pass
 
@@ -204,14 +204,14 @@ def _set_location(gateway: Gateway, target: JavaObject, change: TableChange) -> 
     entry = target.v1Table()
     name, value = str(target.name()), change.value
     if change.name == _PROVIDER:
-        detail = f"it is a Delta table and would become {value}"
-        raise UnsupportedOperationError(operation="Another provider", table=name, detail=detail, remedy="Write its rows to a new table.")
+        detail = f"a Delta table cannot become a table of the format {value}"
+        raise UnsupportedOperationError(operation="SET PROVIDER", table=name, detail=detail, remedy="Write its rows to a new table.")
     catalog = session_catalog(gateway)
     if not catalog.tableExists(entry.identifier()):
         raise UnsupportedOperationError(
             operation="SET LOCATION",
             table=name,
-            detail="it is a path and has no name that could lead elsewhere",
+            detail="the table is given by its path, and only a name in the catalog has a location to set",
             remedy="Use the other path.",
         )
     uri = uri_of_text(gateway, value)

@@ -161,8 +161,10 @@ def condition_of(constraint: AddConstraint, *, table: str) -> str:
         UnsupportedOperationError: it is another constraint, such as a primary key.
     """
     if constraint.condition is None:
-        detail = f"a Delta table has conditions on rows, and this is {constraint.ddl}"
-        raise UnsupportedOperationError(operation=f"CONSTRAINT {constraint.name}", table=table, detail=detail, remedy="Use CHECK.")
+        detail = f"Delta tables support only CHECK constraints, not {constraint.ddl}"
+        raise UnsupportedOperationError(
+            operation=f"CONSTRAINT {constraint.name}", table=table, detail=detail, remedy="Use a CHECK constraint."
+        )
     return constraint.condition
 
 
@@ -263,8 +265,8 @@ def place_of(gateway: Gateway, new: NewTable) -> Place:
 def _check_replaceable(known: JavaObject, url: str, given: str | None) -> None:
     name = known.identifier().unquotedString()
     if not is_delta(known):
-        detail = f"{name} is there and is no Delta table"
-        raise UnsupportedOperationError(operation="Replacing it", table=name, detail=detail, remedy="Drop it first, or use another name.")
+        detail = f"{name} exists and is not a Delta table"
+        raise UnsupportedOperationError(operation="REPLACE TABLE", table=name, detail=detail, remedy="Drop it first, or use another name.")
     if given is not None and given != url:
         raise InvalidOptionError(option="LOCATION", value=given, table=name, detail=f"the table is at {url}")
 
@@ -275,17 +277,17 @@ def _check_same(table: Table, new: NewTable) -> None:
     """
     snapshot, says_columns = table.snapshot(), bool(new.schema.fields)
     if says_columns and [(f.name, f.type) for f in new.schema] != [(f.name, f.type) for f in snapshot.schema]:
-        raise _is_other(table, f"the statement says {new.schema}, and the table has {snapshot.schema}")
+        raise _is_other(table, f"the statement declares {new.schema}, but the table has {snapshot.schema}")
     if (says_columns or new.partition_by) and new.partition_by != snapshot.partition_columns:
         given, found = (_listed(columns) for columns in (new.partition_by, snapshot.partition_columns))
-        raise _is_other(table, f"the statement says that it is partitioned by {given}, and it is by {found}")
+        raise _is_other(table, f"the statement partitions the table by {given}, but it is partitioned by {found}")
     if (says_columns or new.cluster_by) and new.cluster_by != snapshot.clustering_columns:
         given, found = (_listed(map(".".join, paths)) for paths in (new.cluster_by, snapshot.clustering_columns))
-        raise _is_other(table, f"the statement says that it is clustered by {given}, and it is by {found}")
+        raise _is_other(table, f"the statement clusters the table by {given}, but it is clustered by {found}")
     known = {name.lower(): value for name, value in snapshot.properties.items()}
     for name, value in split_features(new.properties)[0].items():
         if known.get(name.lower()) != value:
-            detail = f"the table that is there has {known.get(name.lower(), 'none')}, which ALTER TABLE can change"
+            detail = f"the existing table has {known.get(name.lower(), 'none')}, which ALTER TABLE can change"
             raise InvalidPropertyError(property=name, table=table.url, value=value, detail=detail)
 
 
@@ -294,7 +296,7 @@ def _listed(columns: Iterable[str]) -> str:
 
 
 def _is_other(table: Table, detail: str) -> SchemaMismatchError:
-    return SchemaMismatchError(table=table.url, detail=detail, remedy="Leave the columns out: the table tells them.")
+    return SchemaMismatchError(table=table.url, detail=detail, remedy="Leave this definition out: the table exists already.")
 
 
 def _request(gateway: Gateway, table: Table, new: NewTable, operation: str) -> WriteRequest:

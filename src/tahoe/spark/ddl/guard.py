@@ -25,17 +25,17 @@ class _Refusal:
     remedy: str
 
 
-_ENTRY_ONLY = "Spark would change the catalog's entry and not the table"
-_FILES = "Spark would write files of its own into the table's folder"
+_ENTRY_ONLY = "Spark would change only the catalog's entry, not the table"
+_FILES = "Spark would write its own files into the table's folder"
 
 _LOAD = _Refusal("LOAD DATA", _FILES, "Read the files with spark.read and append them.")
-_REPAIR = _Refusal("MSCK REPAIR TABLE", _ENTRY_ONLY, "The log knows all partitions: nothing needs repair.")
-_ADD_PARTITION = _Refusal("ADD PARTITION", _ENTRY_ONLY, "Partitions appear with their rows.")
+_REPAIR = _Refusal("MSCK REPAIR TABLE", _ENTRY_ONLY, "The log lists all partitions, so no repair is needed.")
+_ADD_PARTITION = _Refusal("ADD PARTITION", _ENTRY_ONLY, "Insert rows: their partition is added with them.")
 _DROP_PARTITION = _Refusal("DROP PARTITION", _ENTRY_ONLY, "Delete the rows, or overwrite the partition with replaceWhere.")
-_RENAME_PARTITION = _Refusal("RENAME PARTITION", _ENTRY_ONLY, "Change the rows, with UPDATE.")
-_SERDE = _Refusal("SET SERDE", _ENTRY_ONLY, "A Delta table has no serde.")
+_RENAME_PARTITION = _Refusal("RENAME PARTITION", _ENTRY_ONLY, "Change the partition columns of the rows with UPDATE.")
+_SERDE = _Refusal("SET SERDE", _ENTRY_ONLY, "Leave it out: Delta tables have no SerDe.")
 
-_STATEMENT = "Use the statement in spark.sql, on the table's name or on delta.`path`."
+_STATEMENT = "Run the statement with spark.sql, on the table's name or on delta.`path`."
 
 # By the simple class names of Spark's plans. Commands that are not listed do no harm: DROP TABLE, DESCRIBE, ...
 _REFUSALS: Mapping[str, _Refusal] = {
@@ -54,7 +54,7 @@ _REFUSALS: Mapping[str, _Refusal] = {
     "AlterTableClusterByCommand": _Refusal("CLUSTER BY", _ENTRY_ONLY, _STATEMENT),
     "TruncateTableCommand": _Refusal("TRUNCATE TABLE", "Spark would delete the table's files and its log", _STATEMENT),
     "AlterTableSerDePropertiesCommand": _SERDE,
-    "AnalyzePartitionCommand": _Refusal("ANALYZE TABLE", _ENTRY_ONLY, "Statistics are in the log."),
+    "AnalyzePartitionCommand": _Refusal("ANALYZE TABLE", _ENTRY_ONLY, "Leave it out: the log contains statistics of each file."),
     "SaveAsV1TableCommand": _Refusal(
         "saveAsTable with another format",
         "Spark would delete the table's files and its log",
@@ -82,7 +82,7 @@ _INTO_FOLDERS: Mapping[str, str] = {
     _SET_LOCATION: "Writing",
 }
 
-_TO_FOLDERS = 'Write with format("delta"), or to another folder.'
+_TO_FOLDERS = 'Write with format("delta"), or write to another folder.'
 
 
 def check(gateway: Gateway, name: str, plan: JavaObject) -> None:
@@ -130,16 +130,16 @@ def _check_location(command: GuardedCommand, is_table: Callable[[str], bool]) ->
 def _check_folder(kind: str, folder: str, table: str | None) -> None:
     """Refuse a folder that is, or is inside, the folder of a Delta table."""
     if table is not None:
-        detail = "the folder is a Delta table's, and the log would not know what Spark writes there"
+        detail = "the folder belongs to a Delta table, whose log would not contain the files that Spark writes"
         raise UnsupportedOperationError(operation=f"{_INTO_FOLDERS[kind]} to {folder}", table=table, detail=detail, remedy=_TO_FOLDERS)
 
 
 # --- streams
 
 _WITHOUT_STREAMS: Mapping[str, str] = {
-    "read": "Read what is new with readChangeFeed and startingVersion, or with table_changes, as often as it is wanted.",
-    "write": 'Write with foreachBatch: each batch with rows.write.format("delta").mode("append"), and the options txnAppId (a name of the '
-    "stream's) and txnVersion (the batch's number), so that none is written twice.",
+    "read": "Read the new rows at intervals, with readChangeFeed and startingVersion or with table_changes.",
+    "write": 'Use foreachBatch: write each batch with rows.write.format("delta").mode("append") and the options txnAppId (a name for the '
+    "stream) and txnVersion (the number of the batch), so that no batch is written twice.",
 }
 
 

@@ -72,7 +72,7 @@ def _refresh(gateway: Gateway, target: JavaObject, _: Table, __: JavaObject) -> 
 def _analyze_table(gateway: Gateway, target: JavaObject, table: Table, plan: JavaObject) -> None:
     name = _name_of(gateway, target)
     if len(gateway.dict(plan.partitionSpec())):
-        detail = "its statistics are in the log, for each file"
+        detail = "the log already has statistics of each file"
         raise UnsupportedOperationError(
             operation="ANALYZE TABLE ... PARTITION", table=table.url, detail=detail, remedy="Leave PARTITION out."
         )
@@ -87,8 +87,8 @@ def _analyze_column(gateway: Gateway, target: JavaObject, table: Table, plan: Ja
 def _name_of(gateway: Gateway, target: JavaObject) -> JavaObject:
     name = target.v1Table().identifier()
     if not session_catalog(gateway).tableExists(name):
-        detail = "Spark keeps what it finds with a name of its catalog, and this table is a path"
-        remedy = "Make a name for it: CREATE TABLE ... USING delta LOCATION ..."
+        detail = "Spark stores the result under the table's name in the catalog, but this table is given by its path"
+        remedy = "Create a name for it: CREATE TABLE ... USING delta LOCATION ..."
         raise UnsupportedOperationError(operation="ANALYZE TABLE", table=target.url(), detail=detail, remedy=remedy)
     return name
 

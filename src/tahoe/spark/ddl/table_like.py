@@ -36,7 +36,7 @@ def is_ours(gateway: Gateway, plan: JavaObject) -> bool:
         return True
     source = _source_of(gateway, plan)[0]
     if source is not None and provider.isDefined():
-        detail = f"Spark does not find the columns of a Delta table for a table of the format {provider.get()}"
+        detail = f"Spark cannot read the columns of a Delta table to create a table of the format {provider.get()}"
         remedy = "Use CREATE TABLE ... AS SELECT * FROM ... LIMIT 0."
         raise UnsupportedOperationError(operation="CREATE TABLE LIKE", table=source, detail=detail, remedy=remedy)
     return source is not None
@@ -80,9 +80,9 @@ def create(gateway: Gateway, plan: JavaObject) -> None:
     if url is not None:
         source = described_by(open_table(gateway.spark, url).snapshot())
     elif entry is None:
-        detail = "the other table is not in the session's catalog"
+        detail = "the source table is not in the session catalog"
         remedy = "Use CREATE TABLE ... USING delta AS SELECT * FROM ... LIMIT 0."
-        raise UnsupportedOperationError(operation="CREATE TABLE LIKE", table="the new table", detail=detail, remedy=remedy)
+        raise UnsupportedOperationError(operation="CREATE TABLE LIKE", table="missing", detail=detail, remedy=remedy)
     else:
         name = entry.identifier().unquotedString()
         source = NewTable(

@@ -190,8 +190,8 @@ def _write_updated(change: RowChange, updated: Completed, positions: Positions, 
         change.write_changes(before.unionAll(after))
     written = change.write(replace(updated, frame=updated.frame.drop(PLACE, _OLD)))
     if written.num_records != positions.count:
-        detail = f"{positions.count} rows were to get values, and {written.num_records} were written"
-        raise WriteFailedError(table=change.snapshot.url, detail=f"{detail}: the table's files do not hold the same rows each time.")
+        detail = f"{positions.count} rows should have been updated, but {written.num_records} were written"
+        raise WriteFailedError(table=change.snapshot.url, detail=f"{detail}: a second read of the table's files returned other rows.")
     return 0 if change.has_vectors else change.write_others(positions, [t for t in touched if not t.is_whole])
 
 

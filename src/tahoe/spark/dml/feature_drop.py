@@ -70,7 +70,7 @@ def _clear_column_mapping(target: Target) -> bool:
     if after == before:
         return False
     if snapshot.clustering_columns:
-        detail, remedy = "the table is clustered, by names that files have", "Give that up first: ALTER TABLE ... CLUSTER BY NONE."
+        detail, remedy = "the table is clustered by physical column names", "Disable clustering first: ALTER TABLE ... CLUSTER BY NONE."
         raise FeatureInUseError(feature="columnMapping", table=snapshot.url, detail=detail, remedy=remedy)
     check_schema(schema, "none", table=snapshot.url)
     _write_again(target, snapshot, after, range(len(snapshot.live)), "REMOVE COLUMN MAPPING")

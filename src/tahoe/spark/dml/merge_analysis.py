@@ -197,13 +197,13 @@ class AnalysedMerge:
             if clause.kind == "update":
                 check_assigned(self.change.values, first_parts(found), table=self.url)
             if inside is not None:
-                detail = f"INSERT gives a value to {'.'.join(inside)}, and a new row needs the whole column {inside[0]}"
+                detail = f"INSERT assigns {'.'.join(inside)}, but a new row needs a value for the whole column {inside[0]}"
                 raise InvalidMergeError(table=self.url, detail=detail)
             return found
         given = {a.name.lower(): a.column for a in self._given}
         twice = next((a.name for a in self._given if given[a.name.lower()] is not a.column and schema.find(a.name)), None)
         if twice is not None:
-            detail = f"the source has several columns {twice}, and {clause.kind.upper()} * cannot tell which is meant"
+            detail = f"the source has several columns named {twice}, so {clause.kind.upper()} * is ambiguous"
             raise InvalidMergeError(table=self.url, detail=detail)
         made = {
             *self.change.values.generated,
@@ -214,7 +214,7 @@ class AnalysedMerge:
         if missing is not None and not self.change.evolves:
             names = Struct(tuple(Field(name=a.name, type=STRING) for a in self._given))
             raise column_not_found(
-                missing.name, names, f"the source, of which {clause.kind.upper()} * takes a value for each column of {self.url}"
+                missing.name, names, f"the source, from which {clause.kind.upper()} * takes a value for each column of {self.url}"
             )
         fixed = self.change.values.identity if clause.kind == "update" else ()
         completes = clause.kind == "update" and self.change.evolves

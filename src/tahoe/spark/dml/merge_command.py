@@ -71,7 +71,7 @@ class Merged:
 def check_clauses(command: Merge) -> None:
     table = command.target.table.url
     if not command.clauses:
-        raise InvalidMergeError(table=table, detail="it has no WHEN clause, and so nothing to do")
+        raise InvalidMergeError(table=table, detail="it has no WHEN clause")
     for name, group in (
         ("WHEN MATCHED", command.matched),
         ("WHEN NOT MATCHED", command.not_matched),

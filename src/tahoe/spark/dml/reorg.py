@@ -65,7 +65,7 @@ def purge(command: Purge) -> Purged:
         DeltaConcurrentModificationException: a concurrent commit has changed one of the files.
     """
     if not 0 <= command.deleted_share <= 1:
-        detail = "it is a share of the rows, from 0 to 1"
+        detail = "it must be a number from 0 to 1"
         raise InvalidOptionError(option="deletedShare", value=command.deleted_share, table=command.target.table.url, detail=detail)
     with RowChange(command.target, removes_data=False, data_change=False) as change:
         began_ms = int(time.time() * 1000)
@@ -111,7 +111,7 @@ def _marked_files(change: RowChange, command: Purge) -> tuple[Scan, int]:
     if command.condition is not None:
         search = Search(change, command.condition)
         if not search.is_about_partitions:
-            detail = f"it may only name partition columns ({', '.join(change.snapshot.partition_columns) or 'there are none'})"
+            detail = f"it must reference only partition columns ({', '.join(change.snapshot.partition_columns) or 'none'})"
             raise InvalidOptionError(option="where", value=search.text, table=change.snapshot.url, detail=detail)
         within = set(search.whole_numbers())
         numbers &= within

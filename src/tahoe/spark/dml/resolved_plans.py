@@ -77,8 +77,8 @@ def changes_table(statement: Statement, target: TargetOf) -> bool:
         raise UnsupportedOperationError(
             operation=statement.word,
             table=target.name,
-            detail="it is a view that does more than to choose and rename columns of a table as it is now",
-            remedy="Name the table, with what the view does in a condition.",
+            detail="it is a view that does more than select and rename columns of the current version of a table",
+            remedy="Use the table itself, and put the view's filter into the condition.",
         )
     return target is not None
 
@@ -159,7 +159,7 @@ def _assigned(assignments: Sequence[ResolvedAssignment], table: str) -> tuple[As
             raise UnsupportedOperationError(
                 operation=f"Assigning to {given.key}",
                 table=table,
-                detail="only columns, and fields of structs, can be assigned",
-                remedy="Assign the whole column, with transform() or map functions for what is inside.",
+                detail="only columns and fields of structs can be assigned",
+                remedy="Assign the whole column, and change its elements with transform() or map functions.",
             )
     return tuple(Assignment(column=".".join(given.path), path=given.path, value=given.value) for given in assignments)

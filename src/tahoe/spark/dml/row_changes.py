@@ -195,7 +195,7 @@ class RowChange:
         rows = self.target.seen.rows(dataset(frame))  # type: ignore[union-attr]
         if rows is None:
             winner = f"version {self.snapshot.version}"
-            detail = "the table has not the columns any more that the statement was analysed with"
+            detail = "the table no longer has the columns with which the statement was analysed"
             raise MetadataChangedException(table=self.snapshot.url, winner=winner, detail=detail)
         return frame_of(rows, self.spark)
 

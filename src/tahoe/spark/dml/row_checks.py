@@ -45,10 +45,10 @@ def _check_one_by_one(rows: DataFrame, table: str) -> None:
     kinds = top_kinds(rows)
     if len(kinds) == 1 or kinds[-1] in _OVER_ROWS:
         raise UnsupportedOperationError(
-            operation="Assigning a value that is made of several rows, or is several",
+            operation="Assigning a value that is not computed from a single row",
             table=table,
-            detail="an aggregate, a window function or a generator stands in it",
-            remedy="Compute it first, and MERGE the result; or take it from a subquery: (SELECT max(x) FROM t).",
+            detail="it contains an aggregate, a window function or a generator",
+            remedy="Compute the value first and MERGE the result, or use a subquery: (SELECT max(x) FROM t).",
         )
 
 
@@ -60,6 +60,6 @@ def _check_fields(given: Struct, wanted: Struct, table: str, *, may_lack: bool) 
         value = given.find(field.name)
         unlike = None if value is None else next(unlike_fields(value.type, field.type, (field.name,), may_lack=may_lack), None)
         if value is not None and unlike is not None:
-            detail = f"column {field.name} is {field.type}, and the value for it is {value.type}: {unlike}"
-            remedy = "Give each field a value, or let a MERGE change the schema: withSchemaEvolution()."
+            detail = f"column {field.name} is {field.type}, but the value for it is {value.type}: {unlike}"
+            remedy = "Provide a value for each field, or use MERGE with schema evolution: withSchemaEvolution()."
             raise SchemaMismatchError(table=table, detail=detail, remedy=remedy)

@@ -63,8 +63,8 @@ def resolved(assignments: Iterable[Assignment], schema: Struct, name: Sequence[s
             raise UnsupportedOperationError(
                 operation=f"Assigning to {given.column}",
                 table=table,
-                detail="the column is void, and no file holds a value for it",
-                remedy="Give the column a type first.",
+                detail="the column has type void, whose values are not stored",
+                remedy="Change the type of the column first.",
             )
         if clash is not None:
             raise ConflictingAssignmentsError(table=table, first=written[clash], second=given.column)
@@ -93,8 +93,8 @@ def _path(given: Assignment, schema: Struct, name: Sequence[str], table: str) ->
         raise UnsupportedOperationError(
             operation=f"Assigning to {given.column}",
             table=table,
-            detail=f"{first.name} is {first.type}, and only fields of structs can be assigned alone",
-            remedy="Assign the whole column, with transform() or map functions for what is inside.",
+            detail=f"{first.name} is {first.type}, but only fields of structs can be assigned individually",
+            remedy="Assign the whole column, and change its elements with transform() or map functions.",
         )
     raise column_not_found(given.column, schema, table)
 

@@ -174,5 +174,5 @@ def checked_condition(gateway: Gateway, frame: DataFrame, node: Literal["Filter"
     expression = condition_of(frame, node)
     text = condition_text(gateway, expression)
     if not expression.deterministic():
-        raise InvalidPredicateError(table=table, predicate=text, detail="it is not the same each time that it is evaluated")
+        raise InvalidPredicateError(table=table, predicate=text, detail="it is not deterministic")
     return Checked(expression, text)

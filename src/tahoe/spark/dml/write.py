@@ -55,7 +55,7 @@ def save(spark: SparkSession, mode: str, options: Mapping[str, str], dataframe: 
     """
     path = next((value for name, value in options.items() if name.lower() == "path"), None)
     if path is None:
-        raise InvalidOptionError(option="path", value="missing", table="the new table", detail="a Delta table is in a folder")
+        raise InvalidOptionError(option="path", value="missing", table="missing", detail="writing a Delta table requires a path")
     table = open_table(spark, path, options)
     parsed, meant = write_options(spark, options, table), _MODES[mode.lower()]
     like = _columns_of(table, parsed, dataframe, overwrite=meant == "overwrite")
@@ -153,7 +153,7 @@ def create_as_select(
     if keeps_table:
         return _write(plan_write(table, asked), parsed, dataframe, Matching.of(parsed))
     if asked.matching is not None and table.exists():
-        detail = "the statement makes the table anew, and none of its rows stays"
+        detail = "the statement replaces the whole table, so there are no rows to match"
         raise InvalidOptionError(option="replaceUsing or replaceOn", value=asked.matching, table=table.url, detail=detail)
     request = replace(asked, comment=comment, is_managed=is_managed, replace_where=None, matching=None, dynamic_partitions=False)
     return _write(plan_replacement(table, request) if replaces else plan_write(table, request), parsed, dataframe)
@@ -170,7 +170,7 @@ def _named_by_position(frame: DataFrame, table: Table, options: WriteOptions) ->
     if is_short or (len(given) > len(names) and not may_grow):
         raise SchemaMismatchError(
             table=table.url,
-            detail=f"the data has {len(given)} columns ({', '.join(given)}), and the table {len(names)} ({', '.join(names)})",
+            detail=f"the data has {len(given)} columns ({', '.join(given)}), but the table has {len(names)} ({', '.join(names)})",
             remedy="Give a value for each column, or name the columns: INSERT INTO t (a, b) ..., INSERT INTO t BY NAME ...",
         )
     widens = widening_of(snapshot.protocol, snapshot.metadata, table=table.url) if may_grow else None
@@ -188,7 +188,7 @@ def _check_places(columns: Sequence[str], given: Sequence[str], named: Sequence[
             [name.lower() for name in names].index(column.lower()) for names in (given, named) if column.lower() in map(str.lower, names)
         ]
         if len(set(places)) > 1:
-            detail = f"the data's column {column} is in another place than the table's, and columns are taken by their places here"
+            detail = f"column {column} has another position in the data than in the table, and this insert matches columns by position"
             raise InvalidOptionError(option="replaceUsing", value=", ".join(columns), table=table, detail=detail)
 
 

@@ -166,7 +166,7 @@ class _Keyboard:
         """The KeyboardInterrupt to raise when the work has ended, with notes about commits that were made anyway."""
         interrupt = error if isinstance(error, KeyboardInterrupt) else KeyboardInterrupt()
         for url, version in self.commits:
-            interrupt.add_note(f"It came too late for version {version} of {url}, which was committed.")
+            interrupt.add_note(f"The interrupt came too late: version {version} of {url} was committed.")
         if isinstance(error, CommitOutcomeUnknownError):
             interrupt.add_note(str(error))
         return interrupt

@@ -118,7 +118,7 @@ def _with_note_of_sql(converted: Any, exception: JavaObject) -> Any:
     if isinstance(converted, ParseException) and exception.getClass().getSimpleName() == "ParseException":
         text = exception.command()
         if text.isDefined() and _is_statement(str(text.get())):
-            converted.add_note("This session's parser does not know this statement of Delta's: run it with tahoe.sql(spark, text).")
+            converted.add_note("The parser of this session does not support this Delta statement: run it with tahoe.sql(spark, text).")
     return converted
 
 

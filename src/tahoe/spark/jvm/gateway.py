@@ -34,6 +34,8 @@ SOURCE_CLASS = "delta.DefaultSource"
 # The catalog class that configurations for the reference name. Without the reference's JAR the class does not exist; ours replaces it.
 REFERENCE_CATALOG_CLASS = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
 
+_STOPPED = "the session was stopped"
+
 JavaObject: TypeAlias = Any
 """Any object that py4j returns. py4j has no types that a type checker could use."""
 
@@ -60,7 +62,7 @@ class Gateway:
     def __init__(self, spark: SparkSession) -> None:
         jvm, session = getattr(spark, "_jvm", None), getattr(spark, "_jsparkSession", None)
         if jvm is None or session is None:
-            raise NoGatewayError(session=f"{type(spark).__module__}.{type(spark).__name__}")
+            raise NoGatewayError(session=f"{type(spark).__module__}.{type(spark).__name__} has none")
         self.spark = spark
         self.jvm: JavaObject = jvm
         """The JVM by package names: `gateway.jvm.java.util.ArrayList()`."""
@@ -75,7 +77,7 @@ class Gateway:
         active = SparkSession._instantiatedSession
         context = pyspark.SparkContext._active_spark_context
         if context is None:
-            raise NoGatewayError(session="stopped")
+            raise NoGatewayError(session=_STOPPED)
         if active is not None and active._jsparkSession.equals(session):
             return cls(active)
         return cls(SparkSession(context, session))
@@ -85,7 +87,7 @@ class Gateway:
         """The gateway of the JVM thread's active session, whose query is being planned."""
         context = pyspark.SparkContext._active_spark_context
         if context is None:
-            raise NoGatewayError(session="stopped")
+            raise NoGatewayError(session=_STOPPED)
         jvm: JavaObject = context._jvm
         return cls.of(jvm.org.apache.spark.sql.classic.SparkSession.active())
 
@@ -229,7 +231,7 @@ class Gateway:
             if "org.apache.spark.util.MutableURLClassLoader" in class_names(loader):
                 return loader
             loader = loader.getParent()
-        raise NoGatewayError(session="a JVM whose class loader takes no folders")
+        raise NoGatewayError(session="the class loader of this JVM does not accept folders")
 
     def load_class(self, name: str) -> JavaObject:
         """A `java.lang.Class` by name, from the current thread's class loader."""
@@ -258,7 +260,7 @@ class Gateway:
             except Py4JJavaError as error:  # this version of Spark has moved or changed a class or method
                 shutil.rmtree(target, ignore_errors=True)
                 reason = str(error.java_exception.getMessage()).splitlines()[0]
-                raise UnsupportedSparkVersionError(version=self.spark.version, detail=f", whose classes are others ({reason})") from error
+                raise UnsupportedSparkVersionError(version=self.spark.version, detail=f", whose classes differ ({reason})") from error
             self.loader.addURL(self.jvm.java.io.File(target).toURI().toURL())
             self._delete_at_exit(target)
 
@@ -334,7 +336,7 @@ def running_class(name: str) -> JavaObject:
     """
     gateway = pyspark.SparkContext._gateway
     if gateway is None:
-        raise NoGatewayError(session="a process without one")
+        raise NoGatewayError(session="this process has not started one")
     return JavaClass(name, gateway._gateway_client)
 
 

@@ -73,7 +73,7 @@ def qualified(gateway: Gateway, location: str) -> str:
     except Exception as error:
         if _is_any(error, {"org.apache.hadoop.fs.UnsupportedFileSystemException"}):
             return normalise(location)
-        raise StorageUnavailableError(table=location, operation="be opened", detail=_detail(error)) from error
+        raise StorageUnavailableError(table=location, operation="open the file system", detail=_detail(error)) from error
     return spelled(str(path.makeQualified(system.getUri(), system.getWorkingDirectory()).toString()))
 
 
@@ -208,7 +208,7 @@ class HadoopStore:
         try:
             yield
         except NoGatewayError as error:
-            detail = "only the process that has started Spark's JVM gets there"
+            detail = "only the process that started Spark's JVM can access it"
             raise StorageRefusedError(table=self.url, operation=asked, detail=detail) from error
         except JVM_ERRORS as error:
             if missing_passes and _is_any(error, {_MISSING}):

@@ -158,7 +158,7 @@ def recache(gateway: Gateway, url: str) -> None:
     try:
         gateway.session.sharedState().cacheManager().recacheByPath(gateway.session, url)
     except Exception as error:  # any error of Spark, or of another table that the entry reads
-        _logger.warning("DataFrames that read %s are cached no more, because one of them cannot be computed anew: %s", url, error)
+        _logger.warning("cached DataFrames that read %s are no longer cached, because one of them cannot be recomputed: %s", url, error)
 
 
 def session_zone(spark: SparkSession, table: str) -> tzinfo:

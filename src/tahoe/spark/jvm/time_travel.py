@@ -57,7 +57,7 @@ def target_of_options(moment_of: MomentOf, path: str, options: Mapping[str, str]
     target = target_of_path(moment_of, path)
     if len(given) + target.is_pinned > 1:
         asked = " and ".join([*given, *([f"the path {path}"] if target.is_pinned else [])])
-        raise InvalidTimeTravelError(table=target.location, detail=f"{asked} ask for versions of their own")
+        raise InvalidTimeTravelError(table=target.location, detail=f"{asked} cannot be combined")
     if version is not None:
         return Target(location=path, version=_version(version, path))
     if timestamp is not None:
@@ -88,7 +88,7 @@ def target_of_catalog(moment_of: MomentOf, path: str, at: str) -> Target:
     if not kind:
         return target
     if target.is_pinned:
-        raise InvalidTimeTravelError(table=target.location, detail=f"the path {path} and {kind} {value} ask for versions of their own")
+        raise InvalidTimeTravelError(table=target.location, detail=f"the path {path} and {kind} {value} cannot be combined")
     if kind == "version":
         return Target(location=path, version=_version(value, path))
     return Target(location=path, timestamp=_EPOCH + timedelta(microseconds=int(value)))
@@ -96,7 +96,7 @@ def target_of_catalog(moment_of: MomentOf, path: str, at: str) -> Target:
 
 def _version(text: str, path: str) -> int:
     if not re.fullmatch(r"\s*\d+\s*", text):
-        raise InvalidTimeTravelError(table=path, detail=f"{text!r} is no version")
+        raise InvalidTimeTravelError(table=path, detail=f"{text!r} is not a version")
     return int(text)
 
 
@@ -110,7 +110,7 @@ def _session_timestamp(gateway: Gateway, text: str, path: str) -> datetime:
     zone = times.getZoneId(gateway.spark.conf.get("spark.sql.session.timeZone"))
     micros = times.stringToTimestamp(gateway.jvm.org.apache.spark.unsafe.types.UTF8String.fromString(text), zone)
     if micros.isEmpty():
-        raise InvalidTimeTravelError(table=path, detail=f"{text!r} is no timestamp")
+        raise InvalidTimeTravelError(table=path, detail=f"{text!r} is not a timestamp")
     return _EPOCH + timedelta(microseconds=micros.get())
 
 
@@ -123,7 +123,7 @@ def _iso_timestamp(zone: str, text: str, path: str) -> datetime:
     try:
         moment = datetime.fromisoformat(text.strip())
     except ValueError as error:
-        raise InvalidTimeTravelError(table=path, detail=f"{text!r} is no timestamp") from error
+        raise InvalidTimeTravelError(table=path, detail=f"{text!r} is not a timestamp") from error
     if moment.tzinfo is not None:
         return moment
     return moment.replace(tzinfo=zone_asked_for("spark.sql.session.timeZone", zone, table=path))

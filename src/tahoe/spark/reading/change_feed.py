@@ -60,7 +60,7 @@ def is_asked_for(options: Mapping[str, str], table: str) -> bool:
     for name in ENABLED_OPTIONS:
         value = options.get(name.lower(), "false")
         if value.lower() not in ("true", "false"):
-            raise InvalidOptionError(option=name, value=value, table=table, detail="it is true or false")
+            raise InvalidOptionError(option=name, value=value, table=table, detail="it must be true or false")
     return any(options.get(name.lower(), "false").lower() == "true" for name in ENABLED_OPTIONS)
 
 
@@ -73,7 +73,7 @@ def asked_range(options: Mapping[str, str], moment_of: MomentOf, table: str) -> 
     versions = {name: options.get(name.lower()) for name in (START_VERSION, END_VERSION)}
     for name, text in versions.items():
         if text is not None and not re.fullmatch(r"\s*[+-]?\d+\s*", text):
-            raise InvalidOptionError(option=name, value=text, table=table, detail="it is a version, a whole number from 0")
+            raise InvalidOptionError(option=name, value=text, table=table, detail="it must be a version, a non-negative integer")
     start, end = (None if text is None else int(text) for text in versions.values())
     times = (options.get(name.lower()) for name in (START_TIMESTAMP, END_TIMESTAMP))
     from_time, to_time = (None if text is None else moment_of(text, table) for text in times)
@@ -83,9 +83,9 @@ def asked_range(options: Mapping[str, str], moment_of: MomentOf, table: str) -> 
 def check_not_pinned(target: Target) -> None:
     """Refuse to combine the change data feed with time travel."""
     if target.is_pinned:
-        detail = "the changes between versions are not those of one version"
+        detail = "the feed has the changes of a range of versions, not of a single version"
         remedy = "Leave out versionAsOf and timestampAsOf, and end the range with endingVersion or endingTimestamp."
-        raise UnsupportedOperationError(operation="Reading changes at a version", table=target.location, detail=detail, remedy=remedy)
+        raise UnsupportedOperationError(operation="Time travel with readChangeFeed", table=target.location, detail=detail, remedy=remedy)
 
 
 # --- analysis
@@ -116,7 +116,7 @@ def _schema_mode(gateway: Gateway, table: str) -> SchemaMode:
     text = str(gateway.spark.conf.get(SCHEMA_MODE, "endVersion"))
     found = next((mode for mode in SCHEMA_MODES if mode.lower() == text.lower()), None)
     if found is None:
-        raise InvalidOptionError(option=SCHEMA_MODE, value=text, table=table, detail=f"it is one of {', '.join(SCHEMA_MODES)}")
+        raise InvalidOptionError(option=SCHEMA_MODE, value=text, table=table, detail=f"it must be one of {', '.join(SCHEMA_MODES)}")
     return found
 
 

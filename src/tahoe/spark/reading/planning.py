@@ -39,7 +39,7 @@ def relation(gateway: Gateway, options: Mapping[str, str], given: JavaObject) ->
     by_name = {name.lower(): value for name, value in options.items()}
     path = by_name.get("path")
     if not path:
-        raise InvalidOptionError(option="path", value="missing", table="the reader", detail="a Delta table is read from one path")
+        raise InvalidOptionError(option="path", value="missing", table="the reader", detail="reading a Delta table requires one path")
     if change_feed.is_asked_for(by_name, path):
         return change_feed.relation(gateway, path, options, given)
     target = target_of_options(session_moment(gateway), path, options)
@@ -118,7 +118,7 @@ def _check_fits(snapshot: Snapshot, data: str, partitions: str) -> None:
     current = visible_schema(snapshot.schema)
     changed = _first_change(parse_schema(data), current, ())
     if changed is None and parse_schema(partitions).names != partition_schema(snapshot, current).names:
-        changed = "the partition columns"
+        changed = "the partitioning"
     if changed is not None:
         raise SchemaChangedError(table=snapshot.url, version=snapshot.version, changed=changed)
 

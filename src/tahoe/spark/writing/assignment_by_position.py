@@ -41,7 +41,7 @@ def named_by_position(given: StructType, wanted: StructType, *, table: str, wide
         for path in _misplaced(ours, known, ()):
             raise SchemaMismatchError(
                 table=table,
-                detail=f"the fields of {path} have the table's names in another order, and columns and fields are taken by their places "
+                detail=f"the fields of {path} have the table's names in another order, but columns and fields are matched by position "
                 "where a type differs from the table's",
                 remedy="Put the fields into the table's order, or write by name: INSERT INTO t BY NAME ...",
             )
@@ -92,8 +92,8 @@ def _struct(given: StructType, wanted: StructType, path: tuple[str, ...], table:
     if len(given) < len(wanted):
         raise SchemaMismatchError(
             table=table,
-            detail=f"column {'.'.join(path)} of the data has {len(given)} fields ({', '.join(given.names)}), "
-            f"and the table's has {len(wanted)} ({', '.join(wanted.names)})",
+            detail=f"column {'.'.join(path)} has too few fields: {', '.join(given.names)} in the data, "
+            f"but {', '.join(wanted.names)} in the table",
             remedy=_REMEDY,
         )
     named = [

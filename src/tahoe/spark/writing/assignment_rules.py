@@ -112,7 +112,7 @@ def mismatches(given: Struct, wanted: Struct, policy: Policy, prefix: tuple[str,
             yield from _inside(source.type, column.type, policy, path)
         elif not column.nullable:
             yield Mismatch(
-                detail=f"column {'.'.join(path)} is NOT NULL, and the data does not have it", remedy="Give the column a value in the data."
+                detail=f"column {'.'.join(path)} is NOT NULL, but the data does not have it", remedy="Add the column to the data."
             )
 
 
@@ -130,10 +130,10 @@ def _inside(given: DataType, wanted: DataType, policy: Policy, path: tuple[str, 
 
 
 def _mismatch(given: DataType, wanted: DataType, policy: Policy, path: tuple[str, ...]) -> Mismatch:
-    detail = f"column {'.'.join(path)} is {wanted}, and the data has {given}"
+    detail = f"column {'.'.join(path)} is {wanted}, but {given} in the data"
     if policy == "STRICT" and storable(given, wanted, "ANSI"):
         return Mismatch(
-            detail=f"{detail}, which spark.sql.storeAssignmentPolicy=STRICT does not cast as a value may not fit",
+            detail=f"{detail}; spark.sql.storeAssignmentPolicy=STRICT does not allow this cast, because a value may not fit",
             remedy="Cast the column in the data, or set spark.sql.storeAssignmentPolicy=ANSI.",
         )
     remedy = "Cast the column in the data, or give the table the data's schema with mode overwrite and option overwriteSchema=true."

@@ -197,7 +197,7 @@ def _analysed(nothing: DataFrame, name: str, expression: str, table: str) -> Dat
         raise GeneratedColumnExpressionError(table=table, column=name, expression=expression, detail=_reason(error)) from error
     except AnalysisException as error:
         if (error.getCondition() or "").startswith("UNRESOLVED_COLUMN"):
-            detail = f"a name in it is no column of the table that is not generated itself ({', '.join(nothing.columns)})"
+            detail = f"it may reference only the columns {', '.join(nothing.columns)}"
             raise GeneratedColumnReferenceError(table=table, column=name, expression=expression, detail=detail) from error
         raise GeneratedColumnExpressionError(table=table, column=name, expression=expression, detail=_reason(error)) from error
 
@@ -208,11 +208,11 @@ def _reason(error: AnalysisException) -> str:
 
 
 _KINDS: tuple[tuple[str, type[GeneratedColumnExpressionError], str], ...] = (
-    ("aggregate.AggregateFunction", AggregateInGeneratedColumnError, "it is made of many rows"),
-    ("WindowExpression", AggregateInGeneratedColumnError, "it is made of many rows"),
-    ("UserDefinedExpression", FunctionInGeneratedColumnError, "it calls a user's function, which other writers do not have"),
-    ("SubqueryExpression", GeneratedColumnExpressionError, "it has a query in it"),
-    ("Generator", GeneratedColumnExpressionError, "it is not one value"),
+    ("aggregate.AggregateFunction", AggregateInGeneratedColumnError, "it is computed from several rows"),
+    ("WindowExpression", AggregateInGeneratedColumnError, "it is computed from several rows"),
+    ("UserDefinedExpression", FunctionInGeneratedColumnError, "it calls a user-defined function, which other writers do not have"),
+    ("SubqueryExpression", GeneratedColumnExpressionError, "it contains a subquery"),
+    ("Generator", GeneratedColumnExpressionError, "it returns several values"),
 )
 _CLASSES = tuple(kind for kind, *_ in _KINDS)
 
@@ -227,5 +227,5 @@ def _check_kind(found: Iterable[Expression], name: str, text: str, table: str) -
                 raise error(table=table, column=name, expression=text, detail=detail)
         if not expression.is_deterministic or expression.kind in _OF_THE_MOMENT or expression.kind.startswith("Current"):
             raise NonDeterministicGeneratedColumnError(
-                table=table, column=name, expression=text, detail=f"{expression.sql} may be another value the next time"
+                table=table, column=name, expression=text, detail=f"{expression.sql} is not deterministic"
             )

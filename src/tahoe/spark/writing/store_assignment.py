@@ -72,7 +72,7 @@ class Refusals:
 
     def null(self, path: tuple[str, ...]) -> Column:
         name = ".".join(path)
-        reason = f"Column {name} of {self.table} is NOT NULL, and the data holds a null in it."
+        reason = f"Column {name} of {self.table} is NOT NULL, but the data contains a null value for it."
         return self.column(reason, lambda _: NotNullViolationError(column=name, table=self.table))
 
     def value(self, path: tuple[str, ...], wanted: str, found: Column) -> Column:

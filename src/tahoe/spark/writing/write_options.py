@@ -161,7 +161,7 @@ class _Options:
         if text is None:
             return default
         if text.strip().lower() not in ("true", "false"):
-            raise self._invalid(name, "it is true or false")
+            raise self._invalid(name, "it must be true or false")
         return _is_true(text)
 
     def columns(self, name: str) -> tuple[str, ...] | None:
@@ -177,7 +177,7 @@ class _Options:
         if text is None:
             return not whole and settings.get(_OVERWRITE_SETTING, "static").lower() == "dynamic"
         if text.strip().lower() not in ("static", "dynamic"):
-            raise self._invalid("partitionOverwriteMode", "it is static or dynamic")
+            raise self._invalid("partitionOverwriteMode", "it must be static or dynamic")
         return text.strip().lower() == "dynamic"
 
     def txn(self, settings: Mapping[str, str]) -> tuple[str, int] | None:
@@ -189,11 +189,11 @@ class _Options:
             return None
         for name, value, other in (("txnAppId", app_id, "txnVersion"), ("txnVersion", version, "txnAppId")):
             if value is None:
-                raise self._invalid(name, f"{other} is given, and one means nothing without the other")
+                raise self._invalid(name, f"{other} is given, and each of the two requires the other")
         assert app_id is not None
         assert version is not None
         if not version.strip().isdecimal():
-            raise self._invalid("txnVersion", "it is a whole number from 0")
+            raise self._invalid("txnVersion", "it must be a non-negative integer")
         return app_id, int(version)
 
     def replacement(self) -> str | None:
@@ -210,7 +210,7 @@ class _Options:
             return None
         names = tuple(dict.fromkeys(part.strip() for part in text.split(",")))
         if "" in names:
-            raise self._invalid(name, "it is names of columns with commas between them")
+            raise self._invalid(name, "it must be a comma-separated list of column names")
         return names
 
     def _invalid(self, name: str, detail: str) -> InvalidOptionError:

@@ -140,10 +140,10 @@ def _parse_slice(texts: pa.StringArray, request: StatisticsRequest) -> pa.Table:
         lines = pc.if_else(pc.equal(pc.fill_null(texts, ""), ""), "{}", texts)
     try:
         if not pc.all(pc.and_(pc.starts_with(lines, "{"), pc.ends_with(lines, "}"))).as_py():
-            raise pa.ArrowInvalid("a text is no JSON object")
+            raise pa.ArrowInvalid("a text is not a JSON object")
         parsed = _read_json(_text_bytes(lines), pa.schema(_json_fields(request)))
         if parsed.num_rows != len(texts):
-            raise pa.ArrowInvalid("a text holds more than one object")
+            raise pa.ArrowInvalid("a text contains more than one JSON object")
         return _typed(parsed, request)
     except pa.ArrowInvalid:
         rows = [_lenient(text, request) for text in lines.to_pylist()]

@@ -159,7 +159,7 @@ class _Writer:
 
     def _gone(self) -> MissingVersionError:
         snapshot = self.snapshot
-        detail = "it no longer exists, so it cannot be checkpointed"
+        detail = "the version no longer exists"
         return MissingVersionError(table=snapshot.url, version=snapshot.version, detail=detail)
 
     def _put(self, key: str, data: bytes | BinaryIO, *, if_absent: bool = False) -> None:

@@ -169,7 +169,7 @@ class Draft:
             try:
                 self._discards.pop()()
             except Exception as error:
-                _logger.warning("%s: files that no version names are left behind: %s", self.log.url, error)
+                _logger.warning("%s: cannot delete files, so they are left behind; no version refers to them: %s", self.log.url, error)
 
     def _transaction(self, info: OperationInfo, log: Log) -> Transaction:
         return Transaction(

@@ -218,7 +218,7 @@ class Transaction:
         for action in winner.actions:
             if isinstance(action, Txn) and action.app_id in mine and action.version >= mine[action.app_id]:
                 detail = (
-                    f"it recorded version {action.version} of the application {action.app_id}, and this write has {mine[action.app_id]}"
+                    f"it recorded version {action.version} of the application {action.app_id}; this write has version {mine[action.app_id]}"
                 )
                 raise WriteAlreadyRecordedError(table=self.log.url, winner=str(winner), detail=detail)
 

@@ -200,14 +200,14 @@ def _open_part(store: Store, key: str, *, has_files: bool) -> Part:
 def _wrong_files(part: Part) -> str | None:
     """Describe illegal values in the numbers of a checkpoint's files; None if there are none."""
     if not _is_counted(part.column("size_bytes")):
-        return "a file has no size, or a negative one"
+        return "a file has no size, or a negative size"
     vectors = part.column("deletion_vector").drop_null()
     if not len(vectors):
         return None
     fields = {name: pc.struct_field(vectors, name) for name in ("pathOrInlineDv", "sizeInBytes", "cardinality", "offset")}
     if fields["pathOrInlineDv"].null_count or not all(_is_counted(fields[name]) for name in ("sizeInBytes", "cardinality")):
-        return "a deletion vector has no place, no size or no cardinality, or one below zero"
-    return None if _is_counted(fields["offset"].drop_null()) else "a deletion vector has an offset below zero"
+        return "a deletion vector has no path, size or cardinality, or a negative size or cardinality"
+    return None if _is_counted(fields["offset"].drop_null()) else "a deletion vector has a negative offset"
 
 
 def _is_counted(numbers: pa.ChunkedArray) -> bool:

@@ -418,7 +418,7 @@ def _check(here: _Here, versions: FeedRange, read: Snapshot) -> None:
     if changed is None:
         return
     if here.is_change:
-        remedy = f"Read the changes up to version {here.version - 1} and from version {here.version} on separately."
+        remedy = f"Read the changes in two parts: up to version {here.version - 1}, and from version {here.version}."
     else:
         remedy = "Start at a later version, or read the table at each version with time travel."
     raise (IncompatibleChangesError if here.is_change else IncompatibleChangeDataError)(

@@ -48,9 +48,9 @@ class Timeline:
         if self.in_commit_from is not None and commit.version >= self.in_commit_from:
             info = self.log.commit_info(commit.version)
             if info is None and self.log.commit_file(commit.version) is None:
-                raise CommitGoneError(table=self.log.url, version=commit.version, detail=f"{commit.name} was deleted meanwhile")
+                raise CommitGoneError(table=self.log.url, version=commit.version, detail=f"{commit.name} was deleted during the read")
             if info is None or info.in_commit_timestamp_ms is None:
-                action = "commitInfo with inCommitTimestamp"
+                action = "commitInfo (with inCommitTimestamp)"
                 raise MissingActionError(table=self.log.url, version=commit.version, action=action, file=commit.name)
             return info.in_commit_timestamp_ms
         return self._file_times[position]

@@ -224,7 +224,7 @@ class _Examination:
             return [self._finding(Kind.MISSING_DATA_FILE, file, f"{file.url} does not exist")]
         found = []
         if file.info.size_bytes != file.size_bytes:
-            detail = f"the log says {file.size_bytes} bytes, but it has {file.info.size_bytes}"
+            detail = f"the log says {file.size_bytes} bytes, but the file has {file.info.size_bytes}"
             found.append(self._finding(Kind.WRONG_SIZE, file, detail))
         try:
             store, key = self._snapshot.log.locate(file.url)
@@ -248,9 +248,9 @@ class _Examination:
             return
         claimed = parse_statistics(file.stats, self._physical)
         if claimed is None:
-            yield "its statistics are no JSON object"
+            yield "its statistics are not a JSON object"
         elif claimed.num_records is not None and claimed.num_records != footer.num_rows:
-            yield f"the log says {claimed.num_records} rows, but it has {footer.num_rows}"
+            yield f"the log says {claimed.num_records} rows, but the file has {footer.num_rows}"
         else:
             columns = comparable_columns(footer, self._physical)
             yield from _contradictions(claimed, footer_statistics(footer, columns), columns)
@@ -276,16 +276,16 @@ def _contradictions(claimed: Statistics, actual: Statistics, columns: dict[tuple
         nulls, rows = actual.null_count.get(path), actual.num_records
         said = claimed.null_count.get(path)
         if nulls is not None and ((said == 0 and nulls > 0) or (rows and said == rows and nulls < rows)):
-            yield f"the log says {said} nulls in {name}, but it has {nulls}"
+            yield f"the log says {said} nulls in {name}, but the file has {nulls}"
         low, high = (_exact(bounds.get(path), data_type) for bounds in (actual.min_values, actual.max_values))
         if low is None or high is None:
             continue
         slack = _MILLISECOND if data_type in (TIMESTAMP, TIMESTAMP_NTZ) else None
         said_low, said_high = claimed.min_values.get(path), claimed.max_values.get(path)
         if _is_above(said_low, low, slack):
-            yield f"the log says that {name} is at least {said_low}, but it contains {low}"
+            yield f"the log says that {name} is at least {said_low}, but the file contains {low}"
         if _is_above(high, said_high, slack):
-            yield f"the log says that {name} is at most {said_high}, but it contains {high}"
+            yield f"the log says that {name} is at most {said_high}, but the file contains {high}"
 
 
 def _exact(value: Any, data_type: DataType) -> Any:

@@ -90,8 +90,8 @@ def _check_completeness(files: Sequence[LogFile]) -> Iterator[Finding]:
         if after > before + 1:
             lost = f"version {before + 1}" if after == before + 2 else f"versions {before + 1} to {after - 1}"
             covered = newest_checkpoint >= after - 1
-            consequence = "so that they cannot be read" if covered else "and no checkpoint covers them"
-            detail = f"the commits of {lost} are missing, {consequence}"
+            consequence = "which cannot be read" if covered else "and no checkpoint covers the gap"
+            detail = f"the log has no commit of {lost}, {consequence}"
             severity = None if covered else Severity.ERROR
             yield finding(Wrong.MISSING_VERSIONS, file=None, version=before + 1, detail=detail, severity=severity)
     whole = {file.name for checkpoint in checkpoints for file in checkpoint.files}
@@ -206,7 +206,7 @@ def _differences(commits: _Replay, checkpoint: _Replay) -> Iterator[str]:
     for app_id, txn in theirs.txns.items():  # a checkpoint may leave out old ones
         known = mine.txns.get(app_id)
         if known is None or known.version != txn.version:
-            yield f"it has version {txn.version} for application {app_id}, but the commits have {None if known is None else known.version}"
+            yield f"it has version {txn.version} of application {app_id}, but the commits have {'none' if known is None else known.version}"
     if {d.domain: d.configuration for d in mine.domains.values()} != {d.domain: d.configuration for d in theirs.domains.values()}:
         yield f"it has the domains {sorted(theirs.domains)} but the commits have {sorted(mine.domains)}, or their configurations differ"
     if theirs.metadata is not None and theirs.protocol is not None:

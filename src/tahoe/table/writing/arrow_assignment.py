@@ -91,7 +91,7 @@ def _fitted(values: pa.Array, wanted: DataType, path: Sequence[str], table: str)
             element = _checked(lists.values, Field(name="element", type=wanted.element, nullable=wanted.contains_null), path, table)
             return pa.ListArray.from_arrays(lists.offsets, element, type=arrow_type(wanted), mask=lists.is_null())
         case _ if wanted == VARIANT:
-            raise pa.ArrowInvalid("the small writer does not make variants")
+            raise pa.ArrowInvalid("the writer without Spark does not write variants")
         case _:
             return values.cast(arrow_type(wanted))
 
@@ -130,11 +130,11 @@ def _limited(values: pa.Array, field: Field, table: str) -> pa.Array:
         return values
     found = _LIMITED.fullmatch(str(declared).strip().lower())
     if found is None:
-        remedy = "Append it with Spark."
+        remedy = "Append the data with Spark."
         raise UnsupportedOperationError(
             operation="Appending Arrow data",
             table=table,
-            detail=f"column {field.name} contains {declared}, whose lengths cannot be checked",
+            detail=f"column {field.name} contains {declared}, whose length cannot be checked without Spark",
             remedy=remedy,
         )
     limit = int(found[2])

@@ -146,7 +146,9 @@ def _check_structs(plan: WritePlan) -> None:
     """Refuse structs without fields, which Parquet cannot represent."""
     for path, column in walk_fields(plan.schema):
         if Struct(()) in types_in(column.type):
-            raise UnsupportedDataTypeError(table=plan.url, column=".".join(path), type="a struct without fields, or contains one")
+            raise UnsupportedDataTypeError(
+                table=plan.url, column=".".join(path), type=f"{column.type}, which is or contains a struct without fields"
+            )
 
 
 def _partitions(data: pa.Table, plan: WritePlan) -> Iterator[_Part]:

@@ -187,7 +187,7 @@ class ColumnEdits(TableEdits):
         """Refuse clustering columns for which files that this transaction adds have no statistics."""
         lacking = ", ".join(clustering.columns_without_statistics(domain, self._draft.adds))
         if lacking:
-            detail, remedy = "rows were appended earlier without statistics for them", "Cluster the table before the append."
+            detail, remedy = "this transaction has already added files without statistics for them", "Cluster the table before the append."
             raise ClusteringStatisticsError(table=self.table.url, columns=lacking, detail=detail, remedy=remedy)
 
     def _clustering_columns(self, definition: TableConfiguration) -> tuple[Path, ...]:
@@ -216,7 +216,7 @@ class ColumnEdits(TableEdits):
     def _needed(self, error: type[SchemaMismatchError], path: Path, what: str) -> SchemaMismatchError:
         return error(
             table=self.table.url,
-            detail=f"column {dotted(path)} would be dropped, renamed or retyped, but {what} depends on it",
+            detail=f"column {dotted(path)} would be dropped or renamed, or its type changed, but {what} depends on it",
             remedy="Drop what depends on it first, or keep the column.",
         )
 

@@ -70,7 +70,7 @@ def check_history_matters(feature: Feature, *, truncate_history: bool, table: st
         NoHistoryToTruncateError, CheckpointProtectionKeptError: the history need not be truncated for this feature, or must be.
     """
     if truncate_history and not feature.is_reader_feature and feature.name != _PROTECTION:
-        detail, remedy = "readers do not need it for earlier versions", "Leave out TRUNCATE HISTORY."
+        detail, remedy = "readers of earlier versions do not need it, so there is no history to truncate", "Leave out TRUNCATE HISTORY."
         raise NoHistoryToTruncateError(feature=feature.name, table=table, detail=detail, remedy=remedy)
     if feature.name == _PROTECTION and not truncate_history:
         detail, remedy = "it protects the history", "Use ALTER TABLE ... DROP FEATURE checkpointProtection TRUNCATE HISTORY."

@@ -221,7 +221,7 @@ class OpenTransaction:
             raise UnsupportedOperationError(
                 operation="Continuing a transaction",
                 table=self.table.url,
-                detail="it has ended",
+                detail="the transaction has ended",
                 remedy="Begin a new one with Table.transaction().",
             )
 

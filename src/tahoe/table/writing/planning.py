@@ -337,7 +337,7 @@ def _replace_where(table: TableReader, request: WriteRequest, metadata: Metadata
             raise
         return Unknown(request.replace_where)
     if not request.finds_rows and not is_about(predicate, metadata.partition_columns):
-        allowed = ", ".join(metadata.partition_columns) or "there are none"
+        allowed = ", ".join(metadata.partition_columns) or "none"
         others = sorted({".".join(c.path) for c in columns_of(predicate)})
         detail = f"without Spark it may reference only partition columns ({allowed}), but references {', '.join(others)}"
         raise InvalidOptionError(option="replaceWhere", value=request.replace_where, table=table.url, detail=detail)

@@ -173,7 +173,7 @@ class TableEdits(OpenTransaction):
             raise UnsupportedOperationError(
                 operation="Keeping partition columns in data files",
                 table=self.table.url,
-                detail="existing files do not contain them",
+                detail="existing data files do not contain them",
                 remedy="Create a new table with this property, and write the rows to it.",
             )
 

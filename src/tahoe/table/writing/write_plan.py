@@ -258,7 +258,7 @@ def check_void(schema: Struct, *, table: str) -> None:
     for path, column in walk_fields(schema):
         _check_void_inside(path, column.type, table)
     if len(schema) and all(f.type == VOID for f in schema):
-        raise UnsupportedDataTypeError(table=table, column=", ".join(schema.names), type="void in every column")
+        raise UnsupportedDataTypeError(table=table, column=", ".join(schema.names), type="void, the type of every column")
 
 
 def _check_void_inside(path: tuple[str, ...], data_type: Any, table: str) -> None:

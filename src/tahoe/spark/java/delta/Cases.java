@@ -46,7 +46,7 @@ public class Cases {
       values[i] = fields.containsKey(name) ? ofSameKind(fields.get(name), original.productElement(i)) : original.productElement(i);
     }
     if (found != fields.size())
-      throw new IllegalArgumentException(original.getClass().getName() + " has not all of the fields " + fields.keySet());
+      throw new IllegalArgumentException(original.getClass().getName() + " lacks some of the fields " + fields.keySet());
     try {
       return longest(original, "copy").invoke(original, values);
     } catch (ReflectiveOperationException error) {

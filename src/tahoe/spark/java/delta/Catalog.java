@@ -144,12 +144,12 @@ public class Catalog implements StagingTableCatalog, SupportsNamespaces {
   }
 
   public boolean dropTable(Identifier table) {
-    if (isPath(table)) throw new UnsupportedOperationException("DROP TABLE is not possible on delta.`" + table.name() + "`: it has no name");
+    if (isPath(table)) throw new UnsupportedOperationException("DROP TABLE is not supported on delta.`" + table.name() + "`: it is a path, not a name");
     return names().dropTable(inDatabase(table));
   }
 
   public void renameTable(Identifier from, Identifier to) throws NoSuchTableException, TableAlreadyExistsException {
-    if (isPath(from)) throw new UnsupportedOperationException("ALTER TABLE RENAME is not possible on delta.`" + from.name() + "`");
+    if (isPath(from)) throw new UnsupportedOperationException("ALTER TABLE RENAME is not supported on delta.`" + from.name() + "`: it is a path");
     names().renameTable(inDatabase(from), inDatabase(to));
   }
 

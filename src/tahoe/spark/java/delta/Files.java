@@ -123,7 +123,7 @@ public class Files implements FileIndex {
   }
 
   public Seq listFiles(Seq partitionFilters, Seq dataFilters) {
-    if (within != null && !planned()) throw new IllegalStateException("only an enabled session reads some files of " + table);
+    if (within != null && !planned()) throw new IllegalStateException("only a session with tahoe enabled can read a selection of the files of " + table);
     ArrayList conditions = new ArrayList(CollectionConverters.asJava(partitionFilters));
     conditions.addAll(CollectionConverters.asJava(dataFilters));
     String columns = String.join("\u0000", partitions.fieldNames());

@@ -122,7 +122,7 @@ public class Rewrite extends Rule {
       String name = (String) names.next();
       boolean isSwitch = name.equalsIgnoreCase("readChangeFeed") || name.equalsIgnoreCase("readChangeData");
       if (isSwitch && "true".equalsIgnoreCase((String) options.get(name).get()))
-        throw new IllegalStateException("The change feed of " + files.table() + " was not found by its name. Make the DataFrame again.");
+        throw new IllegalStateException("The change feed of " + files.table() + " was not found by its name. Create the DataFrame again.");
     }
   }
 
