@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from tahoe.errors import DeltaConcurrentModificationException
 from tahoe.protocol.actions import Add
 from tahoe.protocol.column_mapping import physical_schema
+from tahoe.protocol.predicate import Predicate
 from tahoe.table.commit.draft import OperationInfo
 from tahoe.table.maintenance.compaction import Bin, CompactionSettings, plan_bins
 from tahoe.table.maintenance.rewriting import Rewrite, Rewritten, rewrite, rewrite_of
@@ -28,29 +29,39 @@ from tahoe.table.writing.planning import plan_existing
 from tahoe.table.writing.write_plan import WritePlan
 from tahoe.table.writing.write_request import WriteRequest, WrittenFile
 
-OPTIMIZE = "OPTIMIZE"
+OPTIMIZE: Literal["OPTIMIZE"] = "OPTIMIZE"
+REORG: Literal["REORG"] = "REORG"
 
-Rewriter: TypeAlias = "Callable[[Sequence[Rewrite]], Iterable[Rewritten | BaseException]]"
-"""Rewrites bins, several at once. Returns the result or the error of each, in order."""
+Rewriter: TypeAlias = "Callable[[WritePlan, Sequence[Bin]], Iterable[Rewritten | BaseException]]"
+"""Rewrites bins of the plan's snapshot, several at once. Returns the result or the error of each, in order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OptimizeRequest:
-    """What OPTIMIZE is asked.
+    """What OPTIMIZE or REORG is asked.
 
     Attributes:
-        filter: SQL text; only files that may contain matching rows are considered.
+        filter: SQL text or a predicate; only files that may contain matching rows are considered.
         predicates: the filter as the history shows it.
         engine: the program that hosts tahoe, for the history.
         is_auto: whether the system and not a user asked.
     """
 
-    filter: str | None = None
+    filter: str | Predicate | None = None
     settings: CompactionSettings = field(default_factory=CompactionSettings)
     predicates: tuple[str, ...] = ()
     user_metadata: str | None = None
     engine: str | None = None
     is_auto: bool = False
+    operation: Literal["OPTIMIZE", "REORG"] = OPTIMIZE
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The parameters of the operation in the history, under the reference's names."""
+        predicate = {"predicate": list(self.predicates)}
+        if self.operation == REORG:
+            return {**predicate, "applyPurge": True}
+        return {**predicate, "zOrderBy": [], "clusterBy": [], "auto": self.is_auto}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +76,7 @@ class OptimizeReport:
         bins, batches: how many files were to be written, and in how many commits.
         bins_dropped: how many bins were not committed, because another writer changed one of their files meanwhile.
         vectors_removed, rows_purged: how many deletion vectors were removed, and how many rows they deleted.
+        began_ms, ended_ms: when the work began and ended, in milliseconds since 1970.
     """
 
     version: int | None = None
@@ -77,14 +89,16 @@ class OptimizeReport:
     bins_dropped: int = 0
     vectors_removed: int = 0
     rows_purged: int = 0
+    began_ms: int = 0
+    ended_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Done:
-    """A bin that was rewritten: the files that it removes, and the file that it adds if it had a live row."""
+    """A bin that was rewritten: the files to remove, and the files to add."""
 
     removed: tuple[Add, ...]
-    written: WrittenFile | None
+    written: tuple[WrittenFile, ...]
 
 
 def _with_bins(report: OptimizeReport, done: Sequence[_Done]) -> OptimizeReport:
@@ -95,7 +109,7 @@ def _with_bins(report: OptimizeReport, done: Sequence[_Done]) -> OptimizeReport:
         report,
         batches=report.batches + 1,
         removed_bytes=(*report.removed_bytes, *(add.size_bytes for add in removed)),
-        added_bytes=(*report.added_bytes, *(entry.written.size_bytes for entry in done if entry.written is not None)),
+        added_bytes=(*report.added_bytes, *(file.size_bytes for entry in done for file in entry.written)),
         partitions=report.partitions | {tuple(entry.removed[0].partition_values.items()) for entry in done},
         vectors_removed=report.vectors_removed + len(vectors),
         rows_purged=report.rows_purged + sum(vector.cardinality for vector in vectors),
@@ -115,19 +129,19 @@ def optimize(table: TableReader, request: OptimizeRequest, *, rewriter: Rewriter
         DeltaConcurrentModificationException: other writers have changed files of all bins meanwhile.
         DeltaDataError: a file is not what the log says. Bins that were finished are committed.
     """
-    snapshot = table.snapshot()
+    began_ms, snapshot = table.env.clock_ms(), table.snapshot()
     plan = _plan(table, snapshot, request)
     scan = snapshot.scan(request.filter)
     bins = plan_bins(scan, request.settings)
-    report = OptimizeReport(files_considered=scan.kept_files, bins=len(bins))
+    report = OptimizeReport(files_considered=scan.kept_files, bins=len(bins), began_ms=began_ms)
     if dry_run:
-        return _with_bins(report, [_Done(removed=_adds(snapshot, found.numbers), written=None) for found in bins])
+        return _with_bins(report, [_Done(removed=_adds(snapshot, found.numbers), written=()) for found in bins])
     for batch in _batches(bins, request.settings.batch_bytes):
         done, failure = _rewritten(plan, batch, rewriter)
         report = _committed(table, plan, request, done, report)
         if failure is not None:
             raise failure
-    return report
+    return replace(report, ended_ms=table.env.clock_ms())
 
 
 def _plan(table: TableReader, snapshot: Snapshot, request: OptimizeRequest) -> WritePlan:
@@ -135,7 +149,7 @@ def _plan(table: TableReader, snapshot: Snapshot, request: OptimizeRequest) -> W
         mode="append",
         schema=snapshot.schema,
         data_change=False,
-        operation=OPTIMIZE,
+        operation=request.operation,
         user_metadata=request.user_metadata,
         engine=request.engine,
     )
@@ -167,21 +181,21 @@ def _rewritten(plan: WritePlan, bins: Sequence[Bin], rewriter: Rewriter | None) 
     assert plan.snapshot is not None
     done: list[_Done] = []
     failure: BaseException | None = None
-    work = [rewrite_of(plan, found.numbers) for found in bins]
     try:
-        for found, result in zip(bins, (rewriter or in_threads)(work), strict=True):
+        for found, result in zip(bins, (rewriter or in_threads)(plan, bins), strict=True):
             if isinstance(result, BaseException):
                 failure = failure or result
             else:
-                done.append(_Done(removed=_adds(plan.snapshot, found.numbers), written=result.file))
+                done.append(_Done(removed=_adds(plan.snapshot, found.numbers), written=result.files))
     except BaseException:  # interrupted
-        plan.table.env.discard(entry.written.key for entry in done if entry.written is not None)
+        plan.table.env.discard(file.key for entry in done for file in entry.written)
         raise
     return done, failure
 
 
-def in_threads(work: Sequence[Rewrite]) -> Iterator[Rewritten | BaseException]:
+def in_threads(plan: WritePlan, bins: Sequence[Bin]) -> Iterator[Rewritten | BaseException]:
     """Rewrite bins in threads of this process. Arrow uses all cores."""
+    work = [rewrite_of(plan, found.numbers) for found in bins]
     with ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="tahoe-optimize") as threads:
         yield from threads.map(result_or_error, work)
 
@@ -213,7 +227,7 @@ def _committed(table: TableReader, plan: WritePlan, request: OptimizeRequest, do
                 raise
             plan, done = _plan(table, newest, request), kept
         finally:
-            used = {entry.written.key for entry in kept if entry.written is not None}
+            used = {file.key for entry in kept for file in entry.written}
             table.env.discard(key for key in loose if key not in used)
     return report
 
@@ -224,15 +238,14 @@ def _commit(plan: WritePlan, request: OptimizeRequest, done: Sequence[_Done], lo
     Args:
         loose: receives the keys of the new files, if it is certain that they were not committed.
     """
-    written = [entry.written for entry in done if entry.written is not None]
+    written = [file for entry in done for file in entry.written]
     with plan.draft() as draft:
         draft.on_discard(lambda: loose.extend(file.key for file in written))
         draft.remove(add for entry in done for add in entry.removed)
         draft.adds += [plan.add(file) for file in written]
-        parameters = {"predicate": list(request.predicates), "zOrderBy": [], "clusterBy": [], "auto": request.is_auto}
         info = OperationInfo(
-            operation=OPTIMIZE,
-            parameters=parameters,
+            operation=request.operation,
+            parameters=request.parameters,
             metrics=_metrics(done),
             user_metadata=request.user_metadata,
             engine=request.engine,
@@ -243,10 +256,11 @@ def _commit(plan: WritePlan, request: OptimizeRequest, done: Sequence[_Done], lo
 def _metrics(done: Sequence[_Done]) -> dict[str, int]:
     """The metrics of the history, under the reference's names."""
     removed = [add for entry in done for add in entry.removed]
-    sizes = sorted(entry.written.size_bytes for entry in done if entry.written is not None) or [0]
+    added = sorted(file.size_bytes for entry in done for file in entry.written)
+    sizes = added or [0]
     quarter = len(sizes) // 4
     return {
-        "numAddedFiles": sum(entry.written is not None for entry in done),
+        "numAddedFiles": len(added),
         "numRemovedFiles": len(removed),
         "numAddedBytes": sum(sizes),
         "numRemovedBytes": sum(add.size_bytes for add in removed),

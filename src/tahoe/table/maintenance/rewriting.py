@@ -66,12 +66,10 @@ class Rewritten:
     """The result of a rewrite.
 
     Attributes:
-        file: None if there was no live row.
-        rows: how many live rows each source file had.
+        files: empty if there was no live row.
     """
 
-    file: WrittenFile | None
-    rows: tuple[int, ...]
+    files: tuple[WrittenFile, ...]
 
 
 def rewrite_of(plan: WritePlan, numbers: Sequence[int]) -> Rewrite:
@@ -98,13 +96,12 @@ def rewrite(work: Rewrite) -> Rewritten:
     """
     plan, env = work.plan, work.plan.table.env
     fields = _fields(plan, work.snapshot)
-    counts = [0] * len(work.files)
     values = serialised(plan, {name: plain_value(value) for name, value in work.files[0].partition.items()})
     with tempfile.TemporaryFile(prefix="tahoe-") as out:
-        _write(work, _groups(_counted(_pieces(work, fields), counts)), out)
+        _write(work, _groups(_pieces(work, fields)), out)
         size = out.tell()
-        if not any(counts):
-            return Rewritten(file=None, rows=tuple(counts))
+        if not size:
+            return Rewritten(files=())
         out.seek(0)
         key = new_key(plan, values)
         env.store.put(key, out)
@@ -116,7 +113,7 @@ def rewrite(work: Rewrite) -> Rewritten:
     file = WrittenFile(
         key=key, size_bytes=size, modification_time_ms=env.clock_ms(), partition_values=values, statistics=statistics[key].json
     )
-    return Rewritten(file=file, rows=tuple(counts))
+    return Rewritten(files=(file,))
 
 
 def _fields(plan: WritePlan, snapshot: Snapshot) -> list[Field]:
@@ -147,17 +144,16 @@ def _stored(work: Rewrite, rows: pa.Table) -> pa.Table:
     return as_stored(work.plan, rows)
 
 
-def _pieces(work: Rewrite, fields: Sequence[Field]) -> Iterator[tuple[int, pa.Table]]:
-    """The live rows of the files in order: pieces, each with the place of its file."""
+def _pieces(work: Rewrite, fields: Sequence[Field]) -> Iterator[pa.Table]:
+    """The live rows of the files in order."""
     with ThreadPoolExecutor(_READERS) as readers:
 
         def read(place: int) -> Iterable[pa.Table]:
             pieces = live_pieces(work.snapshot, work.files[place], fields)
             return pieces if work.sizes[place] > _READ_AHEAD_BYTES_MAX else list(pieces)
 
-        for place, pieces in enumerate(_ahead(readers, read, range(len(work.files)))):
-            for piece in pieces:
-                yield place, piece
+        for pieces in _ahead(readers, read, range(len(work.files))):
+            yield from (piece for piece in pieces if piece.num_rows)
 
 
 def _ahead(pool: ThreadPoolExecutor, work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
@@ -173,13 +169,6 @@ def _ahead(pool: ThreadPoolExecutor, work: Callable[[Item], Result], items: Iter
     finally:
         for future in waiting:
             future.cancel()
-
-
-def _counted(pieces: Iterable[tuple[int, pa.Table]], counts: list[int]) -> Iterator[pa.Table]:
-    for place, piece in pieces:
-        counts[place] += piece.num_rows
-        if piece.num_rows:
-            yield piece
 
 
 def _groups(pieces: Iterable[pa.Table]) -> Iterator[pa.Table]:
