@@ -118,11 +118,9 @@ def test_a_cached_dataframe_still_answers(spark: SparkSession, small_files: str)
     try:
         assert frame.count() == 20
         spark.sql(f"OPTIMIZE delta.`{small_files}`")
-        for file in {str(f) for f in Path(small_files).rglob("*.parquet")} - {
-            str(Path(small_files, p)) for p in Table(small_files).files()["path"].to_pylist()
-        }:
-            if "_delta_log" not in file:
-                Path(file).unlink()
+        kept = {Path(small_files, name) for name in Table(small_files).files()["path"].to_pylist()}
+        for file in set(Path(small_files).glob("p=*/*.parquet")) - kept:
+            file.unlink()
         assert frame.count() == 20
     finally:
         frame.unpersist()

@@ -11,7 +11,7 @@ Arguments, argument checks and result columns are the reference's. This module o
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -20,10 +20,10 @@ from pyspark.sql.types import StructType
 
 from tahoe._version import VERSION
 from tahoe.errors import DeltaError, InvalidOptionError, OperationNotYetSupportedError
-from tahoe.protocol.properties import NUM_INDEXED_COLUMNS
 from tahoe.spark.api.history_detail import DETAIL, HISTORY, described, detail_row, history_row
 from tahoe.spark.api.merge_builder import DeltaMergeBuilder, assignments_of, condition_of, own_columns, raising_for_user, run_for_user
-from tahoe.spark.api.table_builder import TableBuilder, column_names
+from tahoe.spark.api.optimize_builder import DeltaOptimizeBuilder, purged
+from tahoe.spark.api.table_builder import TableBuilder
 from tahoe.spark.ddl.catalog import location_of, path_in, qualified_name
 from tahoe.spark.ddl.creation import named_or_path
 from tahoe.spark.dml.delete_update import Delete, Update, delete, update
@@ -36,11 +36,7 @@ from tahoe.spark.jvm.failures import for_user
 from tahoe.spark.jvm.gateway import Gateway, engine_of
 from tahoe.spark.jvm.table_cache import open_table
 from tahoe.spark.layout.feature_drop import drop_feature
-from tahoe.spark.layout.optimize import Optimize, compact
-from tahoe.spark.layout.optimize import purge as purge_files
-from tahoe.spark.layout.optimize_metrics import LAYOUT, optimized_row
 from tahoe.table.arguments import LOCATION, SHARE, TEXT, TEXTS, Rule, Unfit
-from tahoe.table.maintenance.optimize import OptimizeReport
 from tahoe.table.table import Table
 from tahoe.table.writing.transaction_builder import TransactionBuilder
 
@@ -220,35 +216,11 @@ class DeltaTable:
         if purge is not True:
             detail = "REORG can purge, and nothing else yet"
             raise for_user(InvalidOptionError(option="purge", value=purge, table=self._table.url, detail=detail))
-        done = self._purged(self._condition(where), _taken(SHARE, deletedShare, "deletedShare", self._table.url))
+        share = _taken(SHARE, deletedShare, "deletedShare", self._table.url)
+        done = purged(self._target(), self._condition(where), share)
         counts = (len(done.removed_bytes), len(done.added_bytes), sum(done.removed_bytes), sum(done.added_bytes))
         names = ("numFilesRemoved", "numFilesAdded", "numBytesRemoved", "numBytesAdded")
         return answered(self._spark, names, counts)
-
-    def _purged(self, condition: Column | None, deleted_share: float = 0.0) -> OptimizeReport:
-        command = Optimize(target=self._target(), conditions=() if condition is None else (condition,))
-        return run_for_user(self._spark, lambda: purge_files(command, deleted_share=deleted_share))
-
-    def _reorganised(self, condition: Column | None) -> DataFrame:
-        """Run REORG TABLE ... APPLY (PURGE), and return its result row."""
-        return self._optimized_row(self._purged(condition))
-
-    def _compacted(self, conditions: Sequence[Column]) -> DataFrame:
-        """Run OPTIMIZE, and return its result row."""
-        command = Optimize(target=self._target(), conditions=tuple(conditions))
-        return self._optimized_row(run_for_user(self._spark, lambda: compact(command)))
-
-    def _optimized_row(self, report: OptimizeReport) -> DataFrame:
-        snapshot = self._table.snapshot()
-        indexed, columns = NUM_INDEXED_COLUMNS.get(snapshot.properties, table=snapshot.url), len(snapshot.schema)
-        row = optimized_row(
-            self._table.url,
-            report,
-            columns=columns,
-            columns_with_stats=columns if indexed < 0 else min(indexed, columns),
-            parallelism=self._spark.sparkContext.defaultParallelism,
-        )
-        return described(self._spark, [row], LAYOUT)
 
     def syncIdentity(self, columnName: str) -> None:
         """Advance the high-water mark of an identity column to the farthest value in the table, as `ALTER COLUMN ... SYNC IDENTITY` does.
@@ -339,7 +311,7 @@ class DeltaTable:
 
     def optimize(self) -> DeltaOptimizeBuilder:
         """Return a builder of an OPTIMIZE: which partitions it rewrites, and how."""
-        return DeltaOptimizeBuilder(self)
+        return DeltaOptimizeBuilder(self._target())
 
     def clone(self, target: str, isShallow: bool = False, replace: bool = False, properties: dict[str, str] | None = None) -> DeltaTable:
         """Clone the table to another location. Not supported yet.
@@ -450,47 +422,6 @@ def _verify_clone(target: object, is_shallow: object, replace: object, propertie
         for name, value in properties.items():
             _verify(name, str, f"All property keys including {name}", "a string")
             _verify(value, str, f"All property values including {value}", "a string")
-
-
-class DeltaOptimizeBuilder:
-    """A builder of an OPTIMIZE: which files it rewrites, and how. Created by `DeltaTable.optimize`."""
-
-    def __init__(self, table: DeltaTable) -> None:
-        self._table = table
-        self._conditions: list[Column] = []
-
-    def where(self, partitionFilter: str) -> DeltaOptimizeBuilder:
-        """Rewrite only files that may contain rows for which a condition is true. All conditions of several calls must be true.
-
-        Args:
-            partitionFilter: SQL text; unlike in the reference, it may name any column.
-        """
-        _verify(partitionFilter, str, "partitionFilter", "a string")
-        condition = self._table._condition(partitionFilter)
-        assert condition is not None
-        self._conditions.append(condition)
-        return self
-
-    def executeCompaction(self) -> DataFrame:
-        """Rewrite small files into larger ones, and files with many deleted rows without these.
-
-        Returns:
-            one row: `path` and `metrics`, as of the statement OPTIMIZE.
-
-        Raises:
-            InvalidOptionError: a setting is invalid, or a condition has a subquery.
-            DeltaConcurrentModificationException: other writers changed all parts of the table that were to be rewritten.
-        """
-        return self._table._compacted(self._conditions)
-
-    def executeZOrderBy(self, *cols: str | list[str] | tuple[str, ...]) -> DataFrame:
-        """Cluster rows by the Z-order of some columns.
-
-        Raises:
-            OperationNotYetSupportedError
-        """
-        column_names("Z-order column must be str.", cols)
-        raise self._table._later("OPTIMIZE ZORDER BY")
 
 
 class DeltaTableBuilder(TableBuilder):

@@ -20,6 +20,7 @@ from tahoe.errors import InvalidOptionError, OperationNotYetSupportedError, Stat
 from tahoe.protocol.names import quoted
 from tahoe.spark.api.delta_table import DeltaTable
 from tahoe.spark.api.history_detail import DETAIL, HISTORY
+from tahoe.spark.api.optimize_builder import compacted, reorganised
 from tahoe.spark.ddl.catalog import path_in
 from tahoe.spark.jvm.failures import for_user
 from tahoe.spark.jvm.gateway import JVM_ERRORS, Gateway, JavaObject
@@ -197,13 +198,13 @@ def _detail(statement: statements.DescribeDetail, given: Given) -> DataFrame:
 
 
 def _purge(statement: statements.ReorgPurge, given: Given) -> DataFrame:
-    return given.table(statement.table)._reorganised(given.condition)
+    return reorganised(given.table(statement.table)._target(), given.condition)
 
 
 def _optimize(statement: statements.Optimize, given: Given) -> DataFrame:
     if statement.full or statement.zorder_by:
         _later(statement, given)
-    return given.table(statement.table)._compacted([] if given.condition is None else [given.condition])
+    return compacted(given.table(statement.table)._target(), [] if given.condition is None else [given.condition])
 
 
 def _drop_feature(statement: statements.DropFeature, given: Given) -> None:
