@@ -1,5 +1,7 @@
 """OPTIMIZE and REORG as users call them: the builder of `DeltaTable.optimize`, and the result rows."""
 
+# ruff: noqa: N802, N803, TRY004  the reference's names and errors
+
 from __future__ import annotations
 
 from collections.abc import Sequence
