@@ -339,6 +339,18 @@ def test_check_tells_of_a_table_that_cannot_be_read(path: str) -> None:
     assert "unreadable-table" in done.stdout
 
 
+def test_optimize_says_what_it_did_and_would_do(path: str) -> None:
+    planned = run("optimize", path, "--dry-run").stdout
+    assert re.search(r"files to rewrite\s+4 \(", planned)
+    assert tahoe.Table(path).version == 1
+    done = run_json("optimize", path, "--where", "day = '2026-01-01'")
+    assert (len(done["removed_bytes"]), len(done["added_bytes"]), done["version"], done["partitions"]) == (2, 1, 2, [{"day": "2026-01-01"}])
+    assert re.search(r"files rewritten\s+2 \(.*version\s+3", run("optimize", path).stdout, re.DOTALL)
+    assert "nothing to do" in run("optimize", path).stdout
+    refused = run("optimize", path, "--target-size", "big")
+    assert (refused.exit_code, "--target-size" in refused.stderr) == (2, True)
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_what_cannot_be_answered_is_said_on_standard_error_with_2(command: str, tmp_path: Path, path: str) -> None:
     """A message, with what to do, and no traceback; standard output stays empty for the program that reads it."""

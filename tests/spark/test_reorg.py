@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from pyspark.sql import SparkSession
 
 from tahoe import DeltaTable, Table
 from tahoe.errors import InvalidOptionError, InvalidPropertyError
-from tahoe.spark.dml.row_changes import RowChange
+from tahoe.table.maintenance import optimize
 from tahoe.table.verify.check import check
 from tests.spark.test_rewrite import VECTORS, ids, make
 
@@ -51,16 +53,16 @@ def test_purge_of_some_partitions(spark: SparkSession, path: str) -> None:
 
 
 def test_rows_that_others_append_meanwhile_are_no_conflict(spark: SparkSession, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    table, commit = with_vectors(spark, path), RowChange.commit
+    table, commit = with_vectors(spark, path), optimize._commit
 
-    def after_an_append(self: RowChange, *arguments: object, **named: object) -> None:
-        monkeypatch.setattr(RowChange, "commit", commit)
+    def after_an_append(*arguments: Any) -> int | None:
+        monkeypatch.setattr(optimize, "_commit", commit)
         spark.range(100, 101).selectExpr("id", "0L as half").write.format("delta").mode("append").save(path)
         with Table(path).transaction() as changes:
             changes.delete("id = 15")
-        commit(self, *arguments, **named)  # type: ignore[arg-type]
+        return commit(*arguments)
 
-    monkeypatch.setattr(RowChange, "commit", after_an_append)
+    monkeypatch.setattr(optimize, "_commit", after_an_append)
     table.reorg()
     assert ids(path) == [0, 1, 3, 4, *range(9, 15), *range(16, 20), 100]
 

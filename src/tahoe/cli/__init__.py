@@ -1,4 +1,5 @@
-"""The command line: `tahoe show | history | files | schema | changes | check PATH`. It calls the table ring and prints; it decides nothing.
+"""The command line: `tahoe show | history | files | schema | changes | check | optimize PATH`. It calls the table ring and prints; it
+decides nothing.
 
 Output is tables for people, and JSON for programs (`--json`). The exit code is 0 on success, 1 if `check` finds an error, and 2 if the
 command fails.
@@ -9,10 +10,11 @@ from tahoe.cli.changes import changes
 from tahoe.cli.check import check
 from tahoe.cli.files import files
 from tahoe.cli.history import history
+from tahoe.cli.optimize import optimize
 from tahoe.cli.schema import schema
 from tahoe.cli.show import show
 
-for _command in (show, history, files, schema, changes, check):  # as `tahoe --help` lists them
+for _command in (show, history, files, schema, changes, check, optimize):  # as `tahoe --help` lists them
     app.command()(_command)
 
 __all__ = ["app", "main"]

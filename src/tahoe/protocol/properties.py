@@ -147,6 +147,21 @@ def _number(low: int, high: int | None = None) -> Callable[[str], int]:
     return parse
 
 
+_SIZE_UNITS = {"": 0, "b": 0, "k": 10, "m": 20, "g": 30, "t": 40, "p": 50}
+
+
+def parse_size(text: str) -> int:
+    """Bytes from text such as `134217728`, `128m` or `1 GB`, with binary units.
+
+    Raises:
+        ValueError: the text is not a size, or the size is 0.
+    """
+    found = re.fullmatch(r"\s*([0-9]{1,18})\s*([bkmgtp]?)b?\s*", text, re.IGNORECASE | re.ASCII)
+    if found is None or int(found[1]) == 0:
+        raise ValueError(text)
+    return int(found[1]) << _SIZE_UNITS[found[2].lower()]
+
+
 def _one_of(*choices: str) -> Callable[[str], str]:
     by_folded = {choice.lower(): choice for choice in choices}
 
@@ -249,6 +264,9 @@ PARQUET_COMPRESSION = PlainProperty(
 PARQUET_FORMAT_VERSION = PlainProperty(
     name="delta.parquet.format.version", default="1.0.0", parse=_format_version, takes="1.0.0 or 2.MINOR.PATCH"
 )
+TARGET_FILE_SIZE: PlainProperty[int | None] = PlainProperty(
+    name="delta.targetFileSize", default=None, parse=parse_size, takes="a size in bytes, such as 134217728 or 128mb"
+)
 SYMLINK_MANIFESTS = _switch("delta.compatibility.symlinkFormatManifest.enabled")
 RANDOMIZE_FILE_PREFIXES = _switch("delta.randomizeFilePrefixes")
 RANDOM_PREFIX_LENGTH = PlainProperty(
@@ -291,6 +309,7 @@ PROPERTIES: tuple[Property[Any], ...] = (
     RANDOMIZE_FILE_PREFIXES,
     RANDOM_PREFIX_LENGTH,
     PROTECTED_CHECKPOINTS_BEFORE,
+    TARGET_FILE_SIZE,
     # Properties without effect here, some of which other writers use. They are listed so that names and values are checked.
     PlainProperty(name="delta.minReaderVersion", default=None, parse=_number(1, 3), takes="1, 2 or 3"),
     PlainProperty(name="delta.minWriterVersion", default=None, parse=_number(1, 7), takes="an integer from 1 to 7"),

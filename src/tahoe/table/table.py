@@ -10,9 +10,12 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
-from tahoe.table.arguments import FLAG, LONG, NAMES, ROWS, TEXT, TEXTS, TXN, ArrowStream, takes
+from tahoe.protocol.properties import TARGET_FILE_SIZE
+from tahoe.table.arguments import COUNT, FLAG, LONG, NAMES, ROWS, SHARE, TEXT, TEXTS, TXN, ArrowStream, takes
 from tahoe.table.commit.checkpoint_writer import write_checkpoint
 from tahoe.table.commit.post_commit_hooks import clean_log, compact_log
+from tahoe.table.maintenance.compaction import GIB, CompactionSettings
+from tahoe.table.maintenance.optimize import OptimizeReport, OptimizeRequest, optimize
 from tahoe.table.reading.table_reader import TableReader
 from tahoe.table.writing.arrow_writer import schema_of_rows, write_arrow
 from tahoe.table.writing.feature_drop import drop_feature
@@ -106,6 +109,47 @@ class Table(TableReader):
             FeatureDropWaitsError: the feature is no longer used, but the history cannot be truncated yet.
         """
         drop_feature(self, feature, truncate_history=truncate_history)
+
+    # --- maintenance of the files
+
+    @takes(filter=TEXT, max_file_bytes=COUNT, min_file_bytes=COUNT, max_deleted_share=SHARE, dry_run=FLAG, user_metadata=TEXT)
+    def optimize(
+        self,
+        filter: str | None = None,
+        *,
+        max_file_bytes: int | None = None,
+        min_file_bytes: int | None = None,
+        max_deleted_share: float = 0.05,
+        dry_run: bool = False,
+        user_metadata: str | None = None,
+    ) -> OptimizeReport:
+        """Rewrite small files into larger ones, and files with many deleted rows without these. The rows stay the same, in their order.
+
+        Other writers are not disturbed: if one of them changes a file that is being rewritten, the files rewritten together with it are
+        left as they are.
+
+        Args:
+            filter: SQL text over any columns; only files that may contain matching rows are rewritten.
+            max_file_bytes: the size of the new files, approximately; `delta.targetFileSize` or else 1 GiB by default.
+            min_file_bytes: smaller files are rewritten together; `max_file_bytes` by default.
+            max_deleted_share: a file with a larger share of deleted rows is rewritten in any case.
+            dry_run: change nothing, and report what would be done.
+            user_metadata: for the table's history.
+
+        Raises:
+            InvalidPredicateError, ColumnNotFoundError: the filter does not fit the schema.
+            DeltaConcurrentModificationException: other writers changed all parts of the table that were to be rewritten.
+            UnsupportedOperationError: only Spark can read a file, for example one with shredded variants.
+        """
+        target = TARGET_FILE_SIZE.get(self.snapshot().properties, table=self.url) if max_file_bytes is None else max_file_bytes
+        settings = CompactionSettings(
+            max_file_bytes=target or GIB,
+            min_file_bytes=min_file_bytes or target or GIB,
+            max_deleted_share=max_deleted_share,
+        )
+        predicates = () if filter is None else (filter,)
+        request = OptimizeRequest(filter=filter, settings=settings, predicates=predicates, user_metadata=user_metadata)
+        return optimize(self, request, dry_run=dry_run)
 
     # --- maintenance of the log
 

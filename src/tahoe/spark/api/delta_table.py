@@ -22,11 +22,11 @@ from tahoe._version import VERSION
 from tahoe.errors import DeltaError, InvalidOptionError, OperationNotYetSupportedError
 from tahoe.spark.api.history_detail import DETAIL, HISTORY, described, detail_row, history_row
 from tahoe.spark.api.merge_builder import DeltaMergeBuilder, assignments_of, condition_of, own_columns, raising_for_user, run_for_user
-from tahoe.spark.api.table_builder import TableBuilder, column_names
+from tahoe.spark.api.optimize_builder import DeltaOptimizeBuilder, purged
+from tahoe.spark.api.table_builder import TableBuilder
 from tahoe.spark.api.table_handle import TableHandle
 from tahoe.spark.ddl.catalog import location_of, path_in
 from tahoe.spark.dml.delete_update import Delete, Update, delete, update
-from tahoe.spark.dml.feature_drop import drop_feature
 from tahoe.spark.dml.identity import sync_identity
 from tahoe.spark.dml.merge_command import Merge
 from tahoe.spark.dml.resolved_plans import answered
@@ -34,6 +34,7 @@ from tahoe.spark.jvm.cancellation import cancellable
 from tahoe.spark.jvm.failures import for_user
 from tahoe.spark.jvm.gateway import Gateway
 from tahoe.spark.jvm.table_cache import open_table
+from tahoe.spark.layout.feature_drop import drop_feature
 from tahoe.table.arguments import LOCATION, SHARE, TEXT, TEXTS, Rule, Unfit
 from tahoe.table.table import Table
 
@@ -204,8 +205,10 @@ class DeltaTable:
         if purge is not True:
             detail = "REORG supports only purge=True"
             raise for_user(InvalidOptionError(option="purge", value=purge, table=self._handle.table.url, detail=detail))
-        done = self._handle.purge(self._handle.condition(where), _taken(SHARE, deletedShare, "deletedShare", self._handle.table.url))
-        return answered(self._handle.spark, _PURGED, (len(done.removed), len(done.added), sum(done.removed), sum(done.added)))
+        share = _taken(SHARE, deletedShare, "deletedShare", self._handle.table.url)
+        done = purged(self._handle.target(), self._handle.condition(where), share)
+        counts = (len(done.removed_bytes), len(done.added_bytes), sum(done.removed_bytes), sum(done.added_bytes))
+        return answered(self._handle.spark, _PURGED, counts)
 
     def syncIdentity(self, columnName: str) -> None:
         """Advance the high-water mark of an identity column to the farthest value in the table, as `ALTER COLUMN ... SYNC IDENTITY` does.
@@ -298,7 +301,7 @@ class DeltaTable:
 
     def optimize(self) -> DeltaOptimizeBuilder:
         """Return a builder of an OPTIMIZE: which partitions it rewrites, and how."""
-        return DeltaOptimizeBuilder(self)
+        return DeltaOptimizeBuilder(self._handle.target())
 
     def clone(self, target: str, isShallow: bool = False, replace: bool = False, properties: dict[str, str] | None = None) -> DeltaTable:
         """Clone the table to another location. Not supported yet.
@@ -390,35 +393,6 @@ def _verify_clone(target: object, is_shallow: object, replace: object, propertie
         for name, value in properties.items():
             _verify(name, str, f"All property keys including {name}", "a string")
             _verify(value, str, f"All property values including {value}", "a string")
-
-
-class DeltaOptimizeBuilder:
-    """A builder of an OPTIMIZE: which files it rewrites, and how. Neither way is supported yet. Created by `DeltaTable.optimize`."""
-
-    def __init__(self, table: DeltaTable) -> None:
-        self._table = table
-
-    def where(self, partitionFilter: str) -> DeltaOptimizeBuilder:
-        """Rewrite only files of the partitions for which a condition is true."""
-        _verify(partitionFilter, str, "partitionFilter", "a string")
-        return self
-
-    def executeCompaction(self) -> DataFrame:
-        """Compact small files.
-
-        Raises:
-            OperationNotYetSupportedError
-        """
-        raise self._table._handle.not_yet("OPTIMIZE")
-
-    def executeZOrderBy(self, *cols: str | list[str] | tuple[str, ...]) -> DataFrame:
-        """Cluster rows by the Z-order of some columns.
-
-        Raises:
-            OperationNotYetSupportedError
-        """
-        column_names("Z-order column must be str.", cols)
-        raise self._table._handle.not_yet("OPTIMIZE ZORDER BY")
 
 
 class DeltaTableBuilder(TableBuilder):

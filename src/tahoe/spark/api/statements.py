@@ -20,13 +20,14 @@ from tahoe.errors import InvalidOptionError, OperationNotYetSupportedError, Stat
 from tahoe.protocol.names import quoted
 from tahoe.spark.api.delta_table import DeltaTable
 from tahoe.spark.api.history_detail import DETAIL, HISTORY
+from tahoe.spark.api.optimize_builder import compacted, reorganised
 from tahoe.spark.ddl.catalog import path_in
-from tahoe.spark.dml.reorg_metrics import LAYOUT
 from tahoe.spark.jvm.failures import for_user
 from tahoe.spark.jvm.gateway import JVM_ERRORS, Gateway, JavaObject
 from tahoe.spark.jvm.plans import java_column
 from tahoe.spark.jvm.statement_plans import bound, explained, output_of, parse_error, rows_of, substituted
 from tahoe.spark.jvm.values import Value, values
+from tahoe.spark.layout.optimize_metrics import LAYOUT
 from tahoe.sql import statements
 from tahoe.sql.grammar import parse, statement_in_script
 from tahoe.sql.statements import Expression, Name, Parsed, Statement
@@ -197,7 +198,13 @@ def _detail(statement: statements.DescribeDetail, given: Given) -> DataFrame:
 
 
 def _purge(statement: statements.ReorgPurge, given: Given) -> DataFrame:
-    return given.table(statement.table)._handle.reorganise(given.condition)
+    return reorganised(given.table(statement.table)._handle.target(), given.condition)
+
+
+def _optimize(statement: statements.Optimize, given: Given) -> DataFrame:
+    if statement.full or statement.zorder_by:
+        _later(statement, given)
+    return compacted(given.table(statement.table)._handle.target(), [] if given.condition is None else [given.condition])
 
 
 def _drop_feature(statement: statements.DropFeature, given: Given) -> None:
@@ -240,7 +247,7 @@ _HOW: Mapping[type[Any], _How] = {
     statements.AddFeature: _How("ADD FEATURE", NOTHING, _add_feature),
     statements.SyncIdentity: _How("SYNC IDENTITY", NOTHING, _sync_identity),
     statements.Vacuum: _How("VACUUM", NOTHING, _later),
-    statements.Optimize: _How("OPTIMIZE", NOTHING, _later),
+    statements.Optimize: _How("OPTIMIZE", LAYOUT, _optimize),
     statements.Generate: _How("GENERATE", NOTHING, _later),
     statements.ConvertToDelta: _How("CONVERT TO DELTA", NOTHING, _later),
     statements.Restore: _How("RESTORE", NOTHING, _later),

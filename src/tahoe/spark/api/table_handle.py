@@ -10,12 +10,9 @@ from pyspark.sql import Column, DataFrame, SparkSession
 
 from tahoe._version import VERSION
 from tahoe.errors import OperationNotYetSupportedError
-from tahoe.spark.api.history_detail import described
 from tahoe.spark.api.merge_builder import condition_of, own_columns, run_for_user
 from tahoe.spark.ddl.catalog import qualified_name
 from tahoe.spark.ddl.creation import named_or_path
-from tahoe.spark.dml.reorg import Purge, Purged, purge
-from tahoe.spark.dml.reorg_metrics import LAYOUT, purged_row
 from tahoe.spark.dml.resolved_plans import COUNT, answered
 from tahoe.spark.dml.row_changes import Target
 from tahoe.spark.jvm.failures import for_user
@@ -65,16 +62,6 @@ class TableHandle:
                 change(changes)
 
         run_for_user(self.spark, run)
-
-    def purge(self, condition: Column | None, deleted_share: float = 0.0) -> Purged:
-        command = Purge(target=self.target(), condition=condition, deleted_share=deleted_share)
-        return run_for_user(self.spark, lambda: purge(command))
-
-    def reorganise(self, condition: Column | None) -> DataFrame:
-        """Run REORG TABLE ... APPLY (PURGE). Returns its result row."""
-        purged = self.purge(condition)
-        columns, parallelism = len(self.table.snapshot().schema.fields), self.spark.sparkContext.defaultParallelism
-        return described(self.spark, [purged_row(self.table.url, purged, columns=columns, parallelism=parallelism)], LAYOUT)
 
     def full_name(self) -> str | None:
         """The name with its catalog and database; None for a table that is addressed by path."""

@@ -1,1 +1,1 @@
-"""Statements that change rows: append, overwrite, DELETE, UPDATE, MERGE, REORG."""
+"""Statements that change rows: append, overwrite, DELETE, UPDATE, MERGE."""

@@ -1,4 +1,4 @@
-"""Changes rows of one version of a table: what DELETE, UPDATE, MERGE and REORG share.
+"""Changes rows of one version of a table: what DELETE, UPDATE and MERGE share.
 
 A command finds the positions of the rows that it deletes or replaces, writes new rows, and commits both in one version. If
 `delta.enableDeletionVectors` is set, deletion vectors mark the deleted rows. Otherwise the files are rewritten without them.

@@ -55,7 +55,7 @@ class Search:
     def predicate(self) -> Predicate:
         """A predicate implied by the condition, after Spark has optimised it. No row for which the predicate is false is found."""
         if self.is_ruled_out:
-            return self._whole
+            return self.whole
         return predicate_read(self._gateway, self._query, self.change.snapshot.url)
 
     def size_bytes(self, rows: DataFrame) -> int:
@@ -64,18 +64,18 @@ class Search:
         return self.change.snapshot.scan(self.predicate).size_bytes
 
     @cached_property
-    def _has_subquery(self) -> bool:
+    def has_subquery(self) -> bool:
         return self._gateway.has_subquery(self._condition)
 
     @property
     def is_about_partitions(self) -> bool:
         """Whether partition values alone decide the condition, so that no row must be read."""
         partitions = {name.lower() for name in self.change.snapshot.partition_columns}
-        named = {column.path[0].lower() for column in columns_of(self._whole)}
-        return not self._has_subquery and not has_unknown(self._whole) and named <= partitions
+        named = {column.path[0].lower() for column in columns_of(self.whole)}
+        return not self.has_subquery and not has_unknown(self.whole) and named <= partitions
 
     @cached_property
-    def _whole(self) -> Predicate:
+    def whole(self) -> Predicate:
         """The complete condition as a predicate. A planned query may have only a part of it: Spark moves Python functions elsewhere."""
         predicate = predicate_of(str(self._gateway.java_class("delta.Literals").told(self._condition)))
         return rename(predicate, self._as_in_schema)
@@ -83,7 +83,7 @@ class Search:
     @cached_property
     def is_ruled_out(self) -> bool:
         """Whether the condition, as it was before optimisation, excludes every file."""
-        return not self.change.snapshot.scan(self._whole).kept_files
+        return not self.change.snapshot.scan(self.whole).kept_files
 
     def _as_in_schema(self, column: ColumnPath) -> ColumnPath:
         """The column, spelled as in the schema. Spark reports names as the user typed them."""
@@ -99,7 +99,7 @@ class Search:
         return [number for number, _ in self._whole_files()]
 
     def _whole_files(self) -> list[tuple[int, Add]]:
-        snapshot, predicate = self.change.snapshot, self._whole
+        snapshot, predicate = self.change.snapshot, self.whole
         scan = snapshot.scan(predicate)
         found = zip(scan.files["number"].to_pylist(), scan.adds(), strict=True)
         return [(number, add) for number, add in found if evaluate(predicate, partition_row(snapshot, add)) is True]
@@ -117,7 +117,7 @@ class Search:
         again, which skips parts of files. A subquery, the current time or a user-defined function may have another result.
         """
         rows = self.change.rows(within)
-        return rows if self._has_subquery or has_unknown(self._whole) else rows.where(self._given)
+        return rows if self.has_subquery or has_unknown(self.whole) else rows.where(self._given)
 
     @property
     def reads(self) -> Reads:
@@ -129,7 +129,7 @@ class Search:
     @property
     def _reads_more(self) -> bool:
         """Whether a subquery also reads the table."""
-        return self._has_subquery and reads_table(self.rows, self.change.target.table)
+        return self.has_subquery and reads_table(self.rows, self.change.target.table)
 
     @property
     def is_exact(self) -> bool:

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from tahoe.errors import ColumnNotFoundError, DataFileMissingError, InvalidDataFileError, UnsupportedOperationError
 from tahoe.errors.statements import WITH_SPARKS_ENGINE
@@ -57,7 +58,7 @@ def read_rows(scan: Scan, columns: Sequence[str] | None = None, *, marked: bool 
     needed = _with_predicate_columns(snapshot, wanted, scan.predicate)
     schema = pa.schema([arrow_field(f) for f in wanted])
     tables = [schema.empty_table()]
-    for file in _files(scan):
+    for file in data_files(scan):
         table = _read_file(snapshot, file, needed, marked=marked)
         if scan.predicate is not None:
             table = table.filter(evaluate(scan.predicate, table))
@@ -105,7 +106,14 @@ def _with_predicate_columns(snapshot: SnapshotState, wanted: Sequence[Field], pr
 
 
 @dataclass(frozen=True, slots=True)
-class _File:
+class DataFile:
+    """A file to read, and the values that the log keeps for its rows.
+
+    Attributes:
+        path: as in the log.
+        partition: typed values by logical name, as Arrow scalars.
+    """
+
     url: str
     path: str
     partition: dict[str, Any]
@@ -114,49 +122,106 @@ class _File:
     default_row_commit_version: int | None
 
 
-def _files(scan: Scan) -> Iterator[_File]:
+def data_files(scan: Scan) -> Iterator[DataFile]:
     files = scan.files
     partitions = dict(zip(scan.snapshot.partition_columns, files.column("partition").flatten(), strict=True))
     names = ("url", "deletion_vector", "base_row_id", "default_row_commit_version")
     rows = zip(scan.column("path").to_pylist(), *(files.column(name).to_pylist() for name in names), strict=True)
     for position, (path, url, vector, *tracked) in enumerate(rows):
         values = {name: column[position] for name, column in partitions.items()}
-        yield _File(url, path, values, decode_deletion_vector(vector), *tracked)
+        yield DataFile(url, path, values, decode_deletion_vector(vector), *tracked)
 
 
-def _read_file(snapshot: SnapshotState, file: _File, fields: Sequence[Field], *, marked: bool = False) -> pa.Table:
+def _read_file(snapshot: SnapshotState, file: DataFile, fields: Sequence[Field], *, marked: bool = False) -> pa.Table:
     """The live rows of one file, or those that its vector deletes, with logical names and types."""
+    (table,) = _pieces(snapshot, file, fields, marked=marked)
+    return table
+
+
+def live_pieces(snapshot: SnapshotState, file: DataFile, fields: Sequence[Field]) -> Iterator[pa.Table]:
+    """The live rows of one file in order, one row group at a time, with logical names and types.
+
+    Args:
+        fields: columns of the table, and those of `tracked_fields`.
+
+    Raises:
+        DataFileMissingError, InvalidDataFileError, DeletionVectorError: the file is not what the log says.
+        UnsupportedOperationError: only Spark can read the file.
+    """
+    return _pieces(snapshot, file, fields, by_group=True)
+
+
+def tracked_fields() -> list[Field]:
+    """The row ids and row commit versions of a table with row tracking, as columns for `live_pieces`."""
+    return [_TRACKED[_ROW_ID], _TRACKED[_ROW_COMMIT_VERSION]]
+
+
+def _pieces(
+    snapshot: SnapshotState, file: DataFile, fields: Sequence[Field], *, marked: bool = False, by_group: bool = False
+) -> Iterator[pa.Table]:
+    """The rows of a file: in one table, or in a table for each row group."""
     tracked = [f for f in fields if _is_tracked(f)]
     in_file = [f for f in fields if f.name not in snapshot.partition_columns and not _is_tracked(f)]
     store, key = snapshot.log.locate(file.url)
     try:
         with open_parquet(store, key) as parquet:
-            match = _matcher(snapshot.column_mapping_mode)
-            found = [match(parquet.schema_arrow, f) for f in in_file]
-            kept = {f.name: name for f in tracked if (name := _kept_in(snapshot, f)) in parquet.schema_arrow.names}
-            names = [*(f.name for f in found if f is not None), *kept.values()]
-            raw = parquet.read(columns=names) if names else None
-            rows = parquet.metadata.num_rows
-            _check_calendar(raw, parquet.metadata.metadata or {}, snapshot, file)
+            match, names = _matcher(snapshot.column_mapping_mode), parquet.schema_arrow.names
+            sources = {f.name: found.name for f in in_file if (found := match(parquet.schema_arrow, f)) is not None}
+            sources |= {f.name: name for f in tracked if (name := _kept_in(snapshot, f)) in names}
+            dead, start = _dead_rows(snapshot, file, parquet.metadata.num_rows), 0
+            for rows, raw in _raw_pieces(parquet, list(sources.values()), by_group=by_group):
+                _check_calendar(raw, parquet.metadata.metadata or {}, snapshot, file)
+                table = _as_fields(snapshot, file, fields, {name: raw.column(source) for name, source in sources.items()}, start, rows)
+                yield table if dead is None else table.filter(pa.array(dead[start : start + rows] == marked))
+                start += rows
     except FileNotFoundError as error:
         raise DataFileMissingError(table=snapshot.url, file=file.path, version=snapshot.version) from error
     except (OSError, pa.ArrowException) as error:
         raise InvalidDataFileError(table=snapshot.url, file=file.path, detail=str(error)) from error
-    columns: dict[str, pa.ChunkedArray | pa.Array] = {}
-    for field, source in zip(in_file, found, strict=True):
-        if source is None or raw is None:
-            columns[field.name] = pa.nulls(rows, arrow_type(field.type))
-        else:
-            columns[field.name] = _conform(raw, source.name, field, snapshot, file)
-    for field in fields:
-        if field.name in snapshot.partition_columns:
-            columns[field.name] = pa.repeat(file.partition[field.name], rows)
-    for field in tracked:
-        columns[field.name] = _tracked(field, file, raw.column(kept[field.name]) if raw is not None and field.name in kept else None, rows)
-    table = pa.table([columns[f.name] for f in fields], schema=pa.schema([pa.field(f.name, arrow_type(f.type)) for f in fields]))
+
+
+def _raw_pieces(parquet: pq.ParquetFile, names: list[str], *, by_group: bool) -> Iterator[tuple[int, pa.Table]]:
+    """The rows as they are in the file, with their number."""
+    if not by_group:
+        rows = parquet.metadata.num_rows
+        yield rows, parquet.read(columns=names) if names else _no_columns(rows)
+        return
+    for group in range(parquet.num_row_groups):
+        rows = parquet.metadata.row_group(group).num_rows
+        yield rows, parquet.read_row_group(group, columns=names) if names else _no_columns(rows)
+
+
+def _dead_rows(snapshot: SnapshotState, file: DataFile, rows: int) -> npt.NDArray[np.bool_] | None:
+    """A mask over all rows of a file: those that its vector deletes. None if it has no vector."""
+    if file.vector is None:
+        return None
+    dead = np.zeros(rows, bool)
+    dead[load_deletion_vector(snapshot.log, file.vector, file.path, rows=rows)] = True
+    return dead
+
+
+def _as_fields(
+    snapshot: SnapshotState, file: DataFile, fields: Sequence[Field], raw: Mapping[str, pa.ChunkedArray], start: int, rows: int
+) -> pa.Table:
+    """Rows of a file as columns of the table.
+
+    Args:
+        raw: the columns of the file, by the names of the fields that they belong to.
+        start, rows: which rows of the file they are.
+    """
     if not fields:
-        table = _no_columns(rows)
-    return table if file.vector is None else _by_vector(snapshot, table, file, rows, marked=marked)
+        return _no_columns(rows)
+    columns: list[pa.ChunkedArray | pa.Array] = []
+    for field in fields:
+        if _is_tracked(field):
+            columns.append(_tracked(field, file, raw.get(field.name), start, rows))
+        elif field.name in snapshot.partition_columns:
+            columns.append(pa.repeat(file.partition[field.name], rows))
+        elif field.name in raw:
+            columns.append(_conform(raw[field.name], field, snapshot, file))
+        else:
+            columns.append(pa.nulls(rows, arrow_type(field.type)))
+    return pa.table(columns, schema=pa.schema([pa.field(f.name, arrow_type(f.type)) for f in fields]))
 
 
 def _kept_in(snapshot: SnapshotState, field: Field) -> str | None:
@@ -166,12 +231,12 @@ def _kept_in(snapshot: SnapshotState, field: Field) -> str | None:
     return kept.get(field.name)
 
 
-def _tracked(field: Field, file: _File, kept: pa.ChunkedArray | None, rows: int) -> pa.ChunkedArray | pa.Array:
-    """A row tracking field of a file's rows: the stored values, or else the default that follows from the file."""
+def _tracked(field: Field, file: DataFile, kept: pa.ChunkedArray | None, start: int, rows: int) -> pa.ChunkedArray | pa.Array:
+    """A row tracking field of rows of a file: the stored values, or else the default that follows from the file."""
     constant = file.base_row_id if field.name in (_ROW_ID, _BASE_ROW_ID) else file.default_row_commit_version
     default = pa.repeat(pa.scalar(constant, pa.int64()), rows)
     if field.name == _ROW_ID:
-        default = pc.add(default, pa.array(np.arange(rows)))
+        default = pc.add(default, pa.array(np.arange(start, start + rows)))
     return default if kept is None else pc.coalesce(kept, default)
 
 
@@ -180,9 +245,9 @@ _JULIAN = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
 _GREGORIAN_FROM = ((pa.types.is_date, date(1582, 10, 15)), (pa.types.is_timestamp, datetime(1582, 10, 15, tzinfo=UTC)))
 
 
-def _check_calendar(raw: pa.Table | None, footer: Mapping[bytes, bytes], snapshot: SnapshotState, file: _File) -> None:
+def _check_calendar(raw: pa.Table, footer: Mapping[bytes, bytes], snapshot: SnapshotState, file: DataFile) -> None:
     """Refuse dates in the Julian calendar: only Spark can rebase them, in the time zone in which they were written."""
-    if raw is None or not any(key in footer for key in _JULIAN):
+    if not any(key in footer for key in _JULIAN):
         return
     for name, column in zip(raw.column_names, raw.columns, strict=True):
         first = next((moment for is_kind, moment in _GREGORIAN_FROM if is_kind(column.type)), None)
@@ -216,16 +281,16 @@ def read_file(snapshot: SnapshotState, file: FileAction, positions: RowIndexes, 
     Raises:
         DataFileMissingError, InvalidDataFileError: the file is not what the log says.
     """
-    tracked = [_TRACKED[_ROW_ID], _TRACKED[_ROW_COMMIT_VERSION]] if with_row_ids else []
+    tracked = tracked_fields() if with_row_ids else []
     rows = _read_file(snapshot, _physical(snapshot, file), [*snapshot.schema, *tracked])
     return rows.take(pa.array(positions, pa.int64()))
 
 
-def _physical(snapshot: SnapshotState, file: FileAction) -> _File:
+def _physical(snapshot: SnapshotState, file: FileAction) -> DataFile:
     """A file with all its rows, without applying its deletion vector."""
     partition = {name: pa.scalar(value, arrow_type(f.type)) for name, (f, value) in _partition_values(snapshot, file).items()}
     url = resolve_path(file.path, snapshot.url)
-    return _File(url, file.path, partition, None, file.base_row_id, file.default_row_commit_version)
+    return DataFile(url, file.path, partition, None, file.base_row_id, file.default_row_commit_version)
 
 
 def _partition_values(snapshot: SnapshotState, file: FileAction) -> dict[str, tuple[Field, Any]]:
@@ -237,14 +302,6 @@ def _partition_values(snapshot: SnapshotState, file: FileAction) -> dict[str, tu
 def partition_row(snapshot: SnapshotState, file: FileAction) -> dict[str, Any]:
     """Typed partition values of a file by logical name."""
     return {name: value for name, (_, value) in _partition_values(snapshot, file).items()}
-
-
-def _by_vector(snapshot: SnapshotState, table: pa.Table, file: _File, rows: int, *, marked: bool) -> pa.Table:
-    assert file.vector is not None
-    listed = load_deletion_vector(snapshot.log, file.vector, file.path, rows=rows)
-    kept = np.full(rows, not marked)
-    kept[listed] = marked
-    return table.filter(pa.array(kept))
 
 
 # --- from a file's columns to the table's
@@ -266,9 +323,8 @@ def _matcher(mode: str) -> Match:
     return by_id if mode == "id" else by_name
 
 
-def _conform(raw: pa.Table, name: str, field: Field, snapshot: SnapshotState, file: _File) -> pa.ChunkedArray:
+def _conform(column: pa.ChunkedArray, field: Field, snapshot: SnapshotState, file: DataFile) -> pa.ChunkedArray:
     match = _matcher(snapshot.column_mapping_mode)
-    column = raw.column(name)
     try:
         return pa.chunked_array([conform(chunk, field.type, match) for chunk in column.chunks], type=arrow_type(field.type))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:

@@ -6,7 +6,7 @@ Protocol: "Action Reconciliation". A snapshot is immutable; a later one is made 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import pyarrow as pa
@@ -81,6 +81,10 @@ class Snapshot(SnapshotState):
             DeltaDataError: a file is not what the log says.
         """
         return read_rows(self.scan(filter), columns)
+
+    def without_files(self) -> Snapshot:
+        """The same version without its files, small enough to be sent to another process."""
+        return replace(self, live=LiveFiles(()))
 
     def after(self, commits: Iterable[tuple[LogFile, list[Action]]]) -> Snapshot:
         """The snapshot after further commits, oldest first."""

@@ -7,9 +7,9 @@ memory.
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -164,11 +164,11 @@ def _partitions(data: pa.Table, plan: WritePlan) -> Iterator[_Part]:
         mask = pa.repeat(pa.scalar(True), data.num_rows)
         for name, code in combination.items():
             mask = pc.and_(mask, pc.equal(codes.column(name), code))
-        values = {name: _value(encoded[i].chunk(0).dictionary[combination[str(i)]]) for i, name in enumerate(names)}
+        values = {name: plain_value(encoded[i].chunk(0).dictionary[combination[str(i)]]) for i, name in enumerate(names)}
         yield _Part(values, data.select(rest).filter(mask))
 
 
-def _value(value: pa.Scalar) -> Any:
+def plain_value(value: pa.Scalar) -> Any:
     """The value in Python; the underlying integer for a date or timestamp outside the range of Python's calendar."""
     try:
         return value.as_py()
@@ -182,23 +182,39 @@ def _indices(encoded: pa.ChunkedArray) -> pa.ChunkedArray:
 
 def _write_part(plan: WritePlan, part: _Part, folder: str | None) -> WrittenFile:
     env = plan.table.env
-    values = _serialised(plan, part)
+    values = serialised(plan, part.values)
     plan.check_replaced(values)
-    codec = arrow_codec(plan.metadata.configuration, table=plan.url)
-    name = f"part-00000-{env.new_id()}-c000.{'' if codec == 'none' else f'{codec}.'}parquet"
-    key = "/".join(filter(None, (folder, partition_folder(plan.physical_partition_columns, values), name)))
-    content = _parquet(plan, part.rows, codec)
+    content = _parquet(plan, part.rows)
+    key = new_key(plan, values, folder)
     env.store.put(key, content)
     return WrittenFile(key=key, size_bytes=len(content), modification_time_ms=env.clock_ms(), partition_values=values)
 
 
-def _serialised(plan: WritePlan, part: _Part) -> dict[str, str | None]:
+def new_key(plan: WritePlan, values: Mapping[str, str | None], folder: str | None = None) -> str:
+    """The key of a new data file in a partition.
+
+    Args:
+        values: serialised, by physical name.
+        folder: a folder below the table.
+    """
+    codec = arrow_codec(plan.metadata.configuration, table=plan.url)
+    name = f"part-00000-{plan.table.env.new_id()}-c000.{'' if codec == 'none' else f'{codec}.'}parquet"
+    return "/".join(filter(None, (folder, partition_folder(plan.physical_partition_columns, values), name)))
+
+
+def serialised(plan: WritePlan, values: Mapping[str, Any]) -> dict[str, str | None]:
+    """Partition values as the log stores them, by physical name.
+
+    Args:
+        values: typed, in the order of the partition columns.
+    """
     types = [field.type for field in (plan.schema.find(name) for name in plan.partition_columns) if field is not None]
-    texts = [format_partition_value(value, kind, table=plan.url) for value, kind in zip(part.values.values(), types, strict=True)]
+    texts = [format_partition_value(value, kind, table=plan.url) for value, kind in zip(values.values(), types, strict=True)]
     return dict(zip(plan.physical_partition_columns, texts, strict=True))
 
 
-def _parquet(plan: WritePlan, rows: pa.Table, codec: str) -> bytes:
+def as_stored(plan: WritePlan, rows: pa.Table) -> pa.Table:
+    """Rows with the names and types of data files. Columns that are not in the schema stay, and void columns are left out."""
     logical = {field.name: field for field in plan.schema}
     physical = dict(zip((f.name for f in plan.schema), plan.physical_schema, strict=True))
     kept = [name for name in rows.column_names if name not in logical or logical[name].type != VOID]
@@ -207,30 +223,47 @@ def _parquet(plan: WritePlan, rows: pa.Table, codec: str) -> bytes:
         pa.chunked_array([_renamed(chunk, field.type) for chunk in rows.column(name).chunks], type=field.type)
         for name, field in zip(kept, fields, strict=True)
     ]
-    data, out = pa.table(columns, schema=pa.schema(fields)), io.BytesIO()
-    pq.write_table(data, out, compression=codec, store_schema=False, write_statistics=_without_nan(data))
+    return pa.table(columns, schema=pa.schema(fields))
+
+
+def _parquet(plan: WritePlan, rows: pa.Table) -> bytes:
+    data, out = as_stored(plan, rows), io.BytesIO()
+    with parquet_writer(plan, out, data.schema, columns_with_nan(data)) as writer:
+        writer.write_table(data)
     return out.getvalue()
 
 
-def _without_nan(data: pa.Table) -> list[str]:
-    """The Parquet columns that get statistics: those without NaN, because Arrow ignores NaN in bounds, and Delta sorts it last."""
+def parquet_writer(plan: WritePlan, out: BinaryIO, schema: pa.Schema, with_nan: Collection[str]) -> pq.ParquetWriter:
+    """A writer of a data file.
+
+    Args:
+        schema: of `as_stored` rows.
+        with_nan: the Parquet columns that contain NaN. They get no statistics, because Arrow ignores NaN in bounds, and Delta sorts it
+            last.
+    """
+    bounded = [path for field in schema for path, _ in leaves(field.name, pa.array([], field.type)) if path not in with_nan]
+    codec = arrow_codec(plan.metadata.configuration, table=plan.url)
+    return pq.ParquetWriter(out, schema, compression=codec, store_schema=False, write_statistics=bounded)
+
+
+def columns_with_nan(data: pa.Table) -> set[str]:
+    """The Parquet columns of rows that contain NaN."""
     chunks = [(name, chunk) for name in data.column_names for chunk in data.column(name).chunks]
-    leaves = [leaf for name, chunk in chunks for leaf in _leaves(name, chunk)]
-    with_nan = {path for path, values in leaves if pa.types.is_floating(values.type) and pc.any(pc.is_nan(values)).as_py()}
-    return [path for path in dict.fromkeys(path for path, _ in leaves) if path not in with_nan]
+    values = [leaf for name, chunk in chunks for leaf in leaves(name, chunk)]
+    return {path for path, leaf in values if pa.types.is_floating(leaf.type) and pc.any(pc.is_nan(leaf)).as_py()}
 
 
-def _leaves(path: str, values: pa.Array) -> Iterator[tuple[str, pa.Array]]:
+def leaves(path: str, values: pa.Array) -> Iterator[tuple[str, pa.Array]]:
     """The Parquet leaf columns of a column, with their values."""
     kind = values.type
     if pa.types.is_struct(kind):
         for field, child in zip(kind, values.flatten(), strict=True):
-            yield from _leaves(f"{path}.{field.name}", child)
+            yield from leaves(f"{path}.{field.name}", child)
     elif pa.types.is_map(kind):
-        yield from _leaves(f"{path}.key_value.key", values.keys)
-        yield from _leaves(f"{path}.key_value.value", values.items)
+        yield from leaves(f"{path}.key_value.key", values.keys)
+        yield from leaves(f"{path}.key_value.value", values.items)
     elif pa.types.is_list(kind):
-        yield from _leaves(f"{path}.list.element", values.values)
+        yield from leaves(f"{path}.list.element", values.values)
     else:
         yield path, values
 

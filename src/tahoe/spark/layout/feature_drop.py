@@ -21,11 +21,12 @@ from tahoe.protocol.partitions import resolve_path
 from tahoe.protocol.properties import ENABLE_DELETION_VECTORS, ENABLE_TYPE_WIDENING
 from tahoe.protocol.schema import map_fields
 from tahoe.protocol.type_widening import TYPE_CHANGES, recorded_changes
-from tahoe.spark.dml.reorg import REORG, Purge, purge
 from tahoe.spark.dml.row_changes import RowChange, Target
 from tahoe.spark.jvm.gateway import engine_of
+from tahoe.spark.layout.optimize import Optimize, purge
 from tahoe.table.arrow.parquet import open_parquet
 from tahoe.table.arrow.types import delta_schema
+from tahoe.table.maintenance.optimize import REORG
 from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.writing import feature_drop
 from tahoe.table.writing.planning import check_schema, plan_existing
@@ -58,7 +59,7 @@ def _clear_deletion_vectors(target: Target) -> bool:
     if was_on:  # so that no writer adds new ones meanwhile
         with TransactionBuilder(table, engine=engine_of(target.spark)) as changes:
             changes.unset_properties([ENABLE_DELETION_VECTORS.name])
-    return bool(purge(Purge(target=target)).removed) or was_on
+    return bool(purge(Optimize(target=target)).removed_bytes) or was_on
 
 
 def _clear_column_mapping(target: Target) -> bool:

@@ -1,6 +1,6 @@
-"""The result row of REORG: the table's path, and the reference's metrics.
+"""The result row of OPTIMIZE and REORG: the table's path, and the reference's metrics.
 
-Its columns are those of the reference's OPTIMIZE and REORG. Metrics that do not apply to tahoe are 0 or null.
+Its columns are those of the reference. Metrics that do not apply to tahoe are 0 or null.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 
 from pyspark.sql.types import BooleanType, DataType, DoubleType, LongType, StringType, StructField, StructType
 
-from tahoe.spark.dml.reorg import Purged
+from tahoe.table.maintenance.optimize import OptimizeReport
 
 
 def _counts(*names: str) -> list[StructField]:
@@ -87,31 +87,34 @@ _METRICS = StructType(
 LAYOUT = StructType([_nullable("path", StringType()), _nullable("metrics", _METRICS)])
 
 
-def purged_row(path: str, purged: Purged, *, columns: int, parallelism: int) -> dict[str, Any]:
-    """The result row of a purge.
+def optimized_row(path: str, report: OptimizeReport, *, columns: int, columns_with_stats: int, parallelism: int) -> dict[str, Any]:
+    """The result row of OPTIMIZE or REORG.
 
     Args:
         columns: how many columns the table has.
+        columns_with_stats: for how many of them statistics are collected.
         parallelism: how many tasks the session runs at once.
     """
-    removed = len(purged.removed)
-    vectors = {"numDeletionVectorsRemoved": removed, "numDeletionVectorRowsRemoved": purged.rows_removed}
+    removed = len(report.removed_bytes)
+    vectors = {"numDeletionVectorsRemoved": report.vectors_removed, "numDeletionVectorRowsRemoved": report.rows_purged}
     known = {
-        "numFilesAdded": len(purged.added),
+        "numFilesAdded": len(report.added_bytes),
         "numFilesRemoved": removed,
-        "filesAdded": _sizes(purged.added),
-        "filesRemoved": _sizes(purged.removed),
-        "partitionsOptimized": purged.partitions,
-        "numBins": purged.partitions,
-        "numBatches": 1,
-        "totalConsideredFiles": purged.files_considered,
-        "totalFilesSkipped": purged.files_considered - removed,
-        "preserveInsertionOrder": False,
-        "startTimeMs": purged.began_ms,
+        "filesAdded": _sizes(report.added_bytes),
+        "filesRemoved": _sizes(report.removed_bytes),
+        "partitionsOptimized": len(report.partitions),
+        "numBins": report.bins,
+        "numBatches": max(1, report.batches),
+        "totalConsideredFiles": report.files_considered,
+        "totalFilesSkipped": report.files_considered - removed,
+        "preserveInsertionOrder": True,
+        "startTimeMs": report.began_ms,
+        "endTimeMs": report.ended_ms,
         "totalClusterParallelism": parallelism,
+        "totalScheduledTasks": report.bins,
         "deletionVectorStats": vectors if removed else None,
         "numTableColumns": columns,
-        "numTableColumnsWithStats": columns,
+        "numTableColumnsWithStats": columns_with_stats,
     }
     return {"path": path, "metrics": {f.name: known.get(f.name, None if f.nullable else 0) for f in _METRICS}}
 

@@ -1,0 +1,67 @@
+"""`tahoe optimize`."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+from rich.filesize import decimal as size_text
+
+from tahoe.cli.app import AsJson, Location, Options, errors_as_messages, open_table
+from tahoe.cli.output import fact_grid, open_console, print_json
+from tahoe.errors import InvalidOptionError
+from tahoe.protocol.properties import parse_size
+from tahoe.table.maintenance.optimize import OptimizeReport
+
+Where = Annotated[str | None, typer.Option("--where", metavar="SQL", help="Only files that may contain rows that match this condition.")]
+
+
+Target = Annotated[str | None, typer.Option("--target-size", metavar="SIZE", help="Size of the new files, such as 128mb.")]
+
+
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Change nothing, and print what would be done.")]
+
+
+def optimize(
+    path: Location,
+    where: Where = None,
+    target_size: Target = None,
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+    option: Options = None,
+) -> None:
+    """Rewrite small files into larger ones, and files with many deleted rows without these."""
+    with errors_as_messages():
+        table = open_table(path, option)
+        report = table.optimize(where, max_file_bytes=_size(target_size, table.url), dry_run=dry_run)
+    if as_json:
+        partitions = [dict(values) for values in report.partitions]
+        sizes = {"removed_bytes": list(report.removed_bytes), "added_bytes": list(report.added_bytes)}
+        print_json({**asdict(report), **sizes, "partitions": partitions})
+        return
+    grid = fact_grid()
+    for name, value in _facts(report, dry_run=dry_run).items():
+        grid.add_row(name, value)
+    open_console().print(grid)
+
+
+def _size(text: str | None, table: str) -> int | None:
+    try:
+        return None if text is None else parse_size(text)
+    except ValueError:
+        detail = "it must be a size in bytes, such as 134217728 or 128mb"
+        raise InvalidOptionError(option="--target-size", value=text, table=table, detail=detail) from None
+
+
+def _facts(report: OptimizeReport, *, dry_run: bool) -> dict[str, str]:
+    removed, added = report.removed_bytes, report.added_bytes
+    facts = {
+        "files considered": f"{report.files_considered:,}",
+        "files to rewrite" if dry_run else "files rewritten": f"{len(removed):,} ({size_text(sum(removed))})",
+        "new files": f"{report.bins:,} at most" if dry_run else f"{len(added):,} ({size_text(sum(added))})",
+        "deleted rows removed": f"{report.rows_purged:,}",
+    }
+    if report.bins_dropped:
+        facts["left as they were"] = f"the files of {report.bins_dropped:,} of {report.bins:,} new files, which other writers changed"
+    return facts if dry_run else {**facts, "version": "none: nothing to do" if report.version is None else str(report.version)}

@@ -1,0 +1,92 @@
+"""OPTIMIZE and REORG as users call them: the builder of `DeltaTable.optimize`, and the result rows."""
+
+# ruff: noqa: N802, N803, TRY004  the reference's names and errors
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import Column, DataFrame
+
+from tahoe._version import VERSION
+from tahoe.errors import OperationNotYetSupportedError
+from tahoe.protocol.properties import NUM_INDEXED_COLUMNS
+from tahoe.spark.api.history_detail import described
+from tahoe.spark.api.merge_builder import condition_of, own_columns, run_for_user
+from tahoe.spark.api.table_builder import column_names
+from tahoe.spark.dml.row_changes import Target
+from tahoe.spark.jvm.failures import for_user
+from tahoe.spark.layout.optimize import Optimize, compact, purge
+from tahoe.spark.layout.optimize_metrics import LAYOUT, optimized_row
+from tahoe.table.maintenance.optimize import OptimizeReport
+
+
+class DeltaOptimizeBuilder:
+    """A builder of an OPTIMIZE: which files it rewrites, and how. Created by `DeltaTable.optimize`."""
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        self._conditions: list[Column] = []
+
+    def where(self, partitionFilter: str) -> DeltaOptimizeBuilder:
+        """Rewrite only files that may contain rows for which a condition is true. All conditions of several calls must be true.
+
+        Args:
+            partitionFilter: SQL text; unlike in the reference, it may name any column.
+        """
+        if not isinstance(partitionFilter, str):
+            raise ValueError(f"partitionFilter needs to be a string but got '{type(partitionFilter)}'.")
+        self._conditions.append(own_columns(self._target, condition_of(partitionFilter)))
+        return self
+
+    def executeCompaction(self) -> DataFrame:
+        """Rewrite small files into larger ones, and files with many deleted rows without these.
+
+        Returns:
+            one row: `path` and `metrics`, as of the statement OPTIMIZE.
+
+        Raises:
+            InvalidOptionError: a setting is invalid, or a condition has a subquery.
+            DeltaConcurrentModificationException: other writers changed all parts of the table that were to be rewritten.
+        """
+        return compacted(self._target, self._conditions)
+
+    def executeZOrderBy(self, *cols: str | list[str] | tuple[str, ...]) -> DataFrame:
+        """Cluster rows by the Z-order of some columns.
+
+        Raises:
+            OperationNotYetSupportedError
+        """
+        column_names("Z-order column must be str.", cols)
+        operation, table = "OPTIMIZE ZORDER BY", self._target.table.url
+        raise for_user(OperationNotYetSupportedError(operation=operation, table=table, tahoe_version=VERSION))
+
+
+def compacted(target: Target, conditions: Sequence[Column]) -> DataFrame:
+    """Run OPTIMIZE, and return its result row."""
+    command = Optimize(target=target, conditions=tuple(conditions))
+    return _result(target, run_for_user(target.spark, lambda: compact(command)))
+
+
+def reorganised(target: Target, condition: Column | None) -> DataFrame:
+    """Run REORG TABLE ... APPLY (PURGE), and return its result row."""
+    return _result(target, purged(target, condition))
+
+
+def purged(target: Target, condition: Column | None, deleted_share: float = 0.0) -> OptimizeReport:
+    """Rewrite files without their deleted rows."""
+    command = Optimize(target=target, conditions=() if condition is None else (condition,))
+    return run_for_user(target.spark, lambda: purge(command, deleted_share=deleted_share))
+
+
+def _result(target: Target, report: OptimizeReport) -> DataFrame:
+    snapshot = target.table.snapshot()
+    indexed, columns = NUM_INDEXED_COLUMNS.get(snapshot.properties, table=snapshot.url), len(snapshot.schema)
+    row = optimized_row(
+        snapshot.url,
+        report,
+        columns=columns,
+        columns_with_stats=columns if indexed < 0 else min(indexed, columns),
+        parallelism=target.spark.sparkContext.defaultParallelism,
+    )
+    return described(target.spark, [row], LAYOUT)

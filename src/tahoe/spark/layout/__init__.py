@@ -1,0 +1,1 @@
+"""Commands that rewrite files without changing the table's rows."""

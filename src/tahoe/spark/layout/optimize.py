@@ -1,0 +1,181 @@
+"""OPTIMIZE and REORG in a Spark session: where bins are rewritten, and what the session's settings say.
+
+Arrow rewrites a bin faster than Spark's engine: no row becomes an object of the JVM. On a cluster each bin is a task in a Python worker.
+Spark's engine rewrites what Arrow cannot: files in a Hadoop file system, shredded variants, dates in the Julian calendar; and all bins if
+the executors have no tahoe.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F  # noqa: N812  the usual name in PySpark code
+
+from tahoe.errors import InvalidOptionError, UnsupportedOperationError
+from tahoe.protocol.names import quoted
+from tahoe.protocol.predicate import And, Predicate
+from tahoe.protocol.properties import TARGET_FILE_SIZE, parse_size
+from tahoe.spark.dml.row_changes import RowChange, Target
+from tahoe.spark.dml.touched_rows import Search
+from tahoe.spark.jvm.gateway import JVM_ERRORS, Gateway, engine_of
+from tahoe.spark.jvm.hadoop_store import HadoopStore
+from tahoe.spark.jvm.table_cache import recache
+from tahoe.spark.writing.column_rules import Completed
+from tahoe.spark.writing.store_assignment import without_void
+from tahoe.spark.writing.write_inputs import write_options
+from tahoe.table.maintenance.compaction import GIB, Bin, CompactionSettings
+from tahoe.table.maintenance.optimize import REORG, OptimizeReport, OptimizeRequest, in_threads, optimize, result_or_error
+from tahoe.table.maintenance.rewriting import Rewritten, rewrite_of
+from tahoe.table.writing.write_plan import WritePlan
+
+_logger = logging.getLogger("tahoe")
+
+_SETTING = "spark.databricks.delta.optimize."
+
+# Less than this is rewritten in the driver: a job would start Python workers first.
+_DRIVER_BYTES_MAX = 256 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Optimize:
+    """OPTIMIZE target WHERE conditions, or REORG TABLE target WHERE conditions APPLY (PURGE).
+
+    Attributes:
+        conditions: a file is considered if it may contain a row for which all of them are true.
+    """
+
+    target: Target
+    conditions: tuple[Column, ...] = ()
+
+
+def compact(command: Optimize) -> OptimizeReport:
+    """Compact a table, with the session's settings `spark.databricks.delta.optimize.*`.
+
+    Raises:
+        InvalidOptionError: a setting is invalid, or a condition has a subquery.
+        DeltaConcurrentModificationException: other writers changed all parts of the table that were to be rewritten.
+    """
+    return _run(command, OptimizeRequest(settings=_settings(command.target)))
+
+
+def purge(command: Optimize, *, deleted_share: float = 0.0) -> OptimizeReport:
+    """Rewrite the files in which deletion vectors mark more than a share of the rows.
+
+    Raises:
+        InvalidOptionError: the share is not between 0 and 1, or a condition names other than partition columns.
+        DeltaConcurrentModificationException: concurrent commits have changed all the files.
+    """
+    if not 0 <= deleted_share <= 1:
+        detail = "it must be a number from 0 to 1"
+        raise InvalidOptionError(option="deletedShare", value=deleted_share, table=command.target.table.url, detail=detail)
+    settings = replace(_settings(command.target), min_file_bytes=0, max_deleted_share=deleted_share)
+    return _run(command, OptimizeRequest(settings=settings, operation=REORG), only_partitions=True)
+
+
+def _run(command: Optimize, request: OptimizeRequest, *, only_partitions: bool = False) -> OptimizeReport:
+    target = command.target
+    found = [_read_condition(target, condition, only_partitions) for condition in command.conditions]
+    request = replace(
+        request,
+        filter=And(tuple(predicate for predicate, _ in found)) if found else None,
+        predicates=tuple(text for _, text in found),
+        user_metadata=write_options(target.spark, {}, target.table).user_metadata,
+        engine=engine_of(target.spark),
+    )
+    report = optimize(target.table, request, rewriter=_Rewriter(target))
+    if report.version is not None:
+        recache(Gateway(target.spark), target.table.url)
+    return report
+
+
+def _read_condition(target: Target, condition: Column, only_partitions: bool) -> tuple[Predicate, str]:
+    """A condition as a predicate, and as SQL text."""
+    with RowChange(target, removes_data=False, data_change=False) as change:
+        search = Search(change, condition)
+        if only_partitions and not search.is_about_partitions:
+            detail = f"it must name only partition columns ({', '.join(change.snapshot.partition_columns) or 'there are none'})"
+            raise InvalidOptionError(option="where", value=search.text, table=change.snapshot.url, detail=detail)
+        if search.has_subquery:
+            raise InvalidOptionError(option="where", value=search.text, table=change.snapshot.url, detail="it must not have a subquery")
+        return search.whole, search.text
+
+
+def _settings(target: Target) -> CompactionSettings:
+    """The session's settings; the table's `delta.targetFileSize` is the default size."""
+    table = target.table.url
+    known = Gateway(target.spark).settings()
+    default = TARGET_FILE_SIZE.get(target.table.snapshot().properties, table=table) or GIB
+
+    def size(name: str, default: int | None) -> int | None:
+        text = known.get(_SETTING + name)
+        try:
+            return default if text is None else parse_size(text)
+        except ValueError:
+            detail = "it must be a size in bytes, such as 134217728 or 128mb"
+            raise InvalidOptionError(option=_SETTING + name, value=text, table=table, detail=detail) from None
+
+    return CompactionSettings(
+        max_file_bytes=size("maxFileSize", default) or default,
+        min_file_bytes=size("minFileSize", default) or default,
+        max_deleted_share=_share(known.get(_SETTING + "maxDeletedRowsRatio", "0.05"), table),
+        batch_bytes=size("batchSize", None),
+    )
+
+
+def _share(text: str, table: str) -> float:
+    try:
+        share = float(text)
+    except ValueError:
+        share = -1.0
+    if not 0 <= share <= 1:
+        detail = "it must be a number from 0 to 1"
+        raise InvalidOptionError(option=_SETTING + "maxDeletedRowsRatio", value=text, table=table, detail=detail)
+    return share
+
+
+# --- where bins are rewritten
+
+
+@dataclass(frozen=True, slots=True)
+class _Rewriter:
+    """Rewrites bins where it is fastest: in threads of the driver, in Python workers, or in Spark's engine."""
+
+    target: Target
+
+    def __call__(self, plan: WritePlan, bins: Sequence[Bin]) -> Iterator[Rewritten | BaseException]:
+        if isinstance(plan.table.env.store, HadoopStore):
+            yield from (self._by_spark(plan, found) for found in bins)
+            return
+        is_small = sum(found.live_bytes for found in bins) <= _DRIVER_BYTES_MAX
+        rewritten = in_threads(plan, bins) if is_small or self._is_local else self._in_workers(plan, bins)
+        for found, result in zip(bins, rewritten, strict=True):
+            yield self._by_spark(plan, found) if isinstance(result, UnsupportedOperationError | ModuleNotFoundError) else result
+
+    @property
+    def _is_local(self) -> bool:
+        """Whether Spark's executor is a part of the driver, so that its Python workers are no more cores."""
+        return str(self.target.spark.sparkContext.master).startswith("local")
+
+    def _in_workers(self, plan: WritePlan, bins: Sequence[Bin]) -> Iterable[Rewritten | BaseException]:
+        work = [rewrite_of(plan, found.numbers) for found in bins]
+        context = self.target.spark.sparkContext
+        try:
+            return context.parallelize(work, len(work)).map(result_or_error).collect()
+        except JVM_ERRORS as error:
+            if "ModuleNotFoundError" not in str(error):
+                raise
+            _logger.warning("%s: Spark's engine rewrites the files, because the executors' Python has no tahoe", plan.url)
+            return [ModuleNotFoundError("tahoe")] * len(bins)
+
+    def _by_spark(self, plan: WritePlan, found: Bin) -> Rewritten | BaseException:
+        try:
+            with RowChange(self.target, removes_data=False, data_change=False, plan=plan) as change:
+                names = [*without_void(change.schema).names, *change.kept_names]
+                rows = change.rows(found.numbers).select(*[F.col(quoted(name)) for name in names])
+                written = change.write(Completed(frame=change.as_they_are(rows).coalesce(1)))
+                return Rewritten(files=tuple(written.files))
+        except Exception as error:
+            return error

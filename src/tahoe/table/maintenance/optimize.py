@@ -1,0 +1,294 @@
+"""OPTIMIZE: rewrites small files, and files with many deleted rows, into larger ones. The table's rows stay the same.
+
+Protocol: "Add File and Remove File", `dataChange`. A commit of OPTIMIZE conflicts only with commits that changed one of the rewritten
+files. Their bins are dropped, and the others are committed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tahoe.errors import DeltaConcurrentModificationException
+from tahoe.protocol.actions import Add
+from tahoe.protocol.column_mapping import physical_schema
+from tahoe.protocol.predicate import Predicate
+from tahoe.table.commit.draft import OperationInfo
+from tahoe.table.maintenance.compaction import Bin, CompactionSettings, plan_bins
+from tahoe.table.maintenance.rewriting import Rewrite, Rewritten, rewrite, rewrite_of
+from tahoe.table.reading.scan import Scan
+from tahoe.table.reading.snapshot import Snapshot
+from tahoe.table.reading.table_reader import TableReader
+from tahoe.table.writing.planning import plan_existing
+from tahoe.table.writing.write_plan import WritePlan
+from tahoe.table.writing.write_request import WriteRequest, WrittenFile
+
+OPTIMIZE: Literal["OPTIMIZE"] = "OPTIMIZE"
+REORG: Literal["REORG"] = "REORG"
+
+Rewriter: TypeAlias = "Callable[[WritePlan, Sequence[Bin]], Iterable[Rewritten | BaseException]]"
+"""Rewrites bins of the plan's snapshot, several at once. Returns the result or the error of each, in order."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OptimizeRequest:
+    """What OPTIMIZE or REORG is asked.
+
+    Attributes:
+        filter: SQL text or a predicate; only files that may contain matching rows are considered.
+        predicates: the filter as the history shows it.
+        engine: the program that hosts tahoe, for the history.
+        is_auto: whether the system and not a user asked.
+    """
+
+    filter: str | Predicate | None = None
+    settings: CompactionSettings = field(default_factory=CompactionSettings)
+    predicates: tuple[str, ...] = ()
+    user_metadata: str | None = None
+    engine: str | None = None
+    is_auto: bool = False
+    operation: Literal["OPTIMIZE", "REORG"] = OPTIMIZE
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The parameters of the operation in the history, under the reference's names."""
+        predicate = {"predicate": list(self.predicates)}
+        if self.operation == REORG:
+            return {**predicate, "applyPurge": True}
+        return {**predicate, "zOrderBy": [], "clusterBy": [], "auto": self.is_auto}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OptimizeReport:
+    """What OPTIMIZE did, or with `dry_run` would do.
+
+    Attributes:
+        version: the last version that was committed; None if there was nothing to do.
+        files_considered: how many files the table has, as far as the filter selects them.
+        removed_bytes, added_bytes: the sizes of the removed and the added files. With `dry_run` the added sizes are estimates.
+        partitions: the partition values of the rewritten files, as in the log.
+        bins, batches: how many files were to be written, and in how many commits.
+        bins_dropped: how many bins were not committed, because another writer changed one of their files meanwhile.
+        vectors_removed, rows_purged: how many deletion vectors were removed, and how many rows they deleted.
+        began_ms, ended_ms: when the work began and ended, in milliseconds since 1970.
+    """
+
+    version: int | None = None
+    files_considered: int = 0
+    removed_bytes: tuple[int, ...] = ()
+    added_bytes: tuple[int, ...] = ()
+    partitions: frozenset[tuple[tuple[str, str | None], ...]] = frozenset()
+    bins: int = 0
+    batches: int = 0
+    bins_dropped: int = 0
+    vectors_removed: int = 0
+    rows_purged: int = 0
+    began_ms: int = 0
+    ended_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Done:
+    """A bin that was rewritten: the files to remove, and the files to add."""
+
+    removed: tuple[Add, ...]
+    written: tuple[WrittenFile, ...]
+
+
+def _with_bins(report: OptimizeReport, done: Sequence[_Done]) -> OptimizeReport:
+    """The report after one more batch."""
+    removed = [add for entry in done for add in entry.removed]
+    vectors = [add.deletion_vector for add in removed if add.deletion_vector is not None]
+    return replace(
+        report,
+        batches=report.batches + 1,
+        removed_bytes=(*report.removed_bytes, *(add.size_bytes for add in removed)),
+        added_bytes=(*report.added_bytes, *(file.size_bytes for entry in done for file in entry.written)),
+        partitions=report.partitions | {tuple(entry.removed[0].partition_values.items()) for entry in done},
+        vectors_removed=report.vectors_removed + len(vectors),
+        rows_purged=report.rows_purged + sum(vector.cardinality for vector in vectors),
+    )
+
+
+def optimize(table: TableReader, request: OptimizeRequest, *, rewriter: Rewriter | None = None, dry_run: bool = False) -> OptimizeReport:
+    """Compact the newest version of a table.
+
+    Args:
+        rewriter: rewrites the bins; threads of this process by default.
+        dry_run: only report what would be done.
+
+    Raises:
+        InvalidPredicateError, ColumnNotFoundError: the filter does not fit the schema.
+        DeltaProtocolError: the table needs a writer feature that tahoe does not support.
+        DeltaConcurrentModificationException: other writers have changed files of all bins meanwhile.
+        DeltaDataError: a file is not what the log says. Bins that were finished are committed.
+    """
+    began_ms, snapshot = table.env.clock_ms(), table.snapshot()
+    plan = _plan(table, snapshot, request)
+    scan = snapshot.scan(request.filter)
+    bins = plan_bins(scan, request.settings)
+    report = OptimizeReport(files_considered=scan.kept_files, bins=len(bins), began_ms=began_ms)
+    if dry_run:
+        return _with_bins(report, [_Done(removed=_adds(snapshot, found.numbers), written=()) for found in bins])
+    for batch in _batches(bins, request.settings.batch_bytes):
+        done, failure = _rewritten(plan, batch, rewriter)
+        report = _committed(table, plan, request, done, report)
+        if failure is not None:
+            raise failure
+    return replace(report, ended_ms=table.env.clock_ms())
+
+
+def _plan(table: TableReader, snapshot: Snapshot, request: OptimizeRequest) -> WritePlan:
+    wanted = WriteRequest(
+        mode="append",
+        schema=snapshot.schema,
+        data_change=False,
+        operation=request.operation,
+        user_metadata=request.user_metadata,
+        engine=request.engine,
+    )
+    plan = plan_existing(table, wanted, snapshot)
+    plan.check_writes_files()
+    return plan
+
+
+def _batches(bins: Sequence[Bin], batch_bytes: int | None) -> Iterator[list[Bin]]:
+    waiting: list[Bin] = []
+    for bin_ in bins:
+        waiting.append(bin_)
+        if batch_bytes is not None and sum(b.live_bytes for b in waiting) >= batch_bytes:
+            yield waiting
+            waiting = []
+    if waiting:
+        yield waiting
+
+
+def _adds(snapshot: Snapshot, numbers: Iterable[int]) -> tuple[Add, ...]:
+    return tuple(Scan(snapshot, None, pa.array(sorted(numbers), pa.uint64())).adds())
+
+
+# --- rewriting
+
+
+def _rewritten(plan: WritePlan, bins: Sequence[Bin], rewriter: Rewriter | None) -> tuple[list[_Done], BaseException | None]:
+    """The bins that were rewritten, and the first failure."""
+    assert plan.snapshot is not None
+    done: list[_Done] = []
+    failure: BaseException | None = None
+    try:
+        for found, result in zip(bins, (rewriter or in_threads)(plan, bins), strict=True):
+            if isinstance(result, BaseException):
+                failure = failure or result
+            else:
+                done.append(_Done(removed=_adds(plan.snapshot, found.numbers), written=result.files))
+    except BaseException:  # interrupted
+        plan.table.env.discard(file.key for entry in done for file in entry.written)
+        raise
+    return done, failure
+
+
+def in_threads(plan: WritePlan, bins: Sequence[Bin]) -> Iterator[Rewritten | BaseException]:
+    """Rewrite bins in threads of this process. Arrow uses all cores."""
+    work = [rewrite_of(plan, found.numbers) for found in bins]
+    with ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="tahoe-optimize") as threads:
+        yield from threads.map(result_or_error, work)
+
+
+def result_or_error(work: Rewrite) -> Rewritten | BaseException:
+    try:
+        return rewrite(work)
+    except Exception as error:
+        return error
+
+
+# --- commit
+
+
+def _committed(table: TableReader, plan: WritePlan, request: OptimizeRequest, done: list[_Done], report: OptimizeReport) -> OptimizeReport:
+    """Commit bins in one version. Bins of which another writer has changed a file meanwhile are dropped, and their files deleted."""
+    asked = len(done)
+    while done:
+        loose: list[str] = []
+        kept: list[_Done] = []
+        try:
+            version = _commit(plan, request, done, loose)
+            return replace(_with_bins(report, done), version=version, bins_dropped=report.bins_dropped + asked - len(done))
+        except DeltaConcurrentModificationException:
+            newest = table.snapshot()
+            if plan.snapshot is not None and newest.version > plan.snapshot.version and _fits(plan, newest):
+                kept = _still_live(done, newest)
+            if not kept:
+                raise
+            plan, done = _plan(table, newest, request), kept
+        finally:
+            used = {file.key for entry in kept for file in entry.written}
+            table.env.discard(key for key in loose if key not in used)
+    return report
+
+
+def _commit(plan: WritePlan, request: OptimizeRequest, done: Sequence[_Done], loose: list[str]) -> int | None:
+    """Commit bins.
+
+    Args:
+        loose: receives the keys of the new files, if it is certain that they were not committed.
+    """
+    written = [file for entry in done for file in entry.written]
+    with plan.draft() as draft:
+        draft.on_discard(lambda: loose.extend(file.key for file in written))
+        draft.remove(add for entry in done for add in entry.removed)
+        draft.adds += [plan.add(file) for file in written]
+        info = OperationInfo(
+            operation=request.operation,
+            parameters=request.parameters,
+            metrics=_metrics(done),
+            user_metadata=request.user_metadata,
+            engine=request.engine,
+        )
+        return draft.commit(info)
+
+
+def _metrics(done: Sequence[_Done]) -> dict[str, int]:
+    """The metrics of the history, under the reference's names."""
+    removed = [add for entry in done for add in entry.removed]
+    added = sorted(file.size_bytes for entry in done for file in entry.written)
+    sizes = added or [0]
+    quarter = len(sizes) // 4
+    return {
+        "numAddedFiles": len(added),
+        "numRemovedFiles": len(removed),
+        "numAddedBytes": sum(sizes),
+        "numRemovedBytes": sum(add.size_bytes for add in removed),
+        "minFileSize": sizes[0],
+        "p25FileSize": sizes[quarter],
+        "p50FileSize": sizes[len(sizes) // 2],
+        "p75FileSize": sizes[len(sizes) * 3 // 4],
+        "maxFileSize": sizes[-1],
+        "numDeletionVectorsRemoved": sum(add.deletion_vector is not None for add in removed),
+    }
+
+
+def _fits(plan: WritePlan, newest: Snapshot) -> bool:
+    """Whether files that were written for a version are right in a later one: its columns in files are the same, or further ones."""
+    assert plan.snapshot is not None
+    before = plan.snapshot
+    modes = {before.column_mapping_mode, newest.column_mapping_mode}
+    is_same = before.metadata.id == newest.metadata.id and before.partition_columns == newest.partition_columns and len(modes) == 1
+    if not is_same or before.row_tracking != newest.row_tracking:
+        return False
+    columns = physical_schema(newest.schema, newest.column_mapping_mode)
+    known = ((field, columns.find(field.name)) for field in physical_schema(before.schema, before.column_mapping_mode))
+    return all(found is None or found.type == field.type for field, found in known)
+
+
+def _still_live(done: Sequence[_Done], newest: Snapshot) -> list[_Done]:
+    """The bins whose files are all live in a version, with the same deletion vectors."""
+    paths = [add.path for entry in done for add in entry.removed]
+    found = pc.index_in(pa.array(paths, pa.string()), value_set=newest.live.column("path")).drop_null()
+    live = {(add.path, add.deletion_vector) for add in _adds(newest, found.to_pylist())}
+    return [entry for entry in done if all((add.path, add.deletion_vector) in live for add in entry.removed)]
