@@ -29,6 +29,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.warehouse.dir", str(home / "warehouse"))
         .config("spark.driver.extraJavaOptions", "-Dderby.system.home=" + str(home))
+        .config("spark.tahoe.conflictRetries", "0")  # tests of conflicts expect the exception; tests/spark/test_rerun.py sets it
         .config("spark.local.dir", str(home / "local"))
         .getOrCreate()
     )

@@ -22,6 +22,7 @@ from tahoe.protocol.column_values import check_assigned
 from tahoe.protocol.conflict import EVERYTHING, Reads
 from tahoe.protocol.names import quoted
 from tahoe.protocol.predicate import TRUE
+from tahoe.spark.dml.rerun import with_retries
 from tahoe.spark.dml.row_changes import IS_FOUND, PLACE, RowChange, Target, Touched, columns_of, given_by_update
 from tahoe.spark.dml.set_clauses import Assignment, first_parts, new_values, resolved
 from tahoe.spark.dml.touched_rows import Search
@@ -74,6 +75,10 @@ def delete(command: Delete) -> int:
         AnalysisException, DeltaAnalysisError: before any work, if the condition is invalid or the table does not allow the DELETE.
         DeltaConcurrentModificationException: a concurrent commit conflicts.
     """
+    return with_retries(command.target, lambda target: _delete(replace(command, target=target)))
+
+
+def _delete(command: Delete) -> int:
     with RowChange(command.target) as change:
         if change.is_recorded:
             return 0
@@ -125,6 +130,10 @@ def update(command: Update) -> int:
         AnalysisException, DeltaAnalysisError: before any work, if the condition or a value is invalid or the table does not allow it.
         DeltaConcurrentModificationException: a concurrent commit conflicts.
     """
+    return with_retries(command.target, lambda target: _update(replace(command, target=target)))
+
+
+def _update(command: Update) -> int:
     with RowChange(command.target) as change:
         search = Search(change, F.lit(True) if command.condition is None else command.condition)
         values = resolved(command.assignments, change.schema, command.target.name, change.snapshot.url)

@@ -24,6 +24,7 @@ from tahoe.protocol.conflict import EVERYTHING, Reads
 from tahoe.protocol.predicate import TRUE, Or, Predicate
 from tahoe.spark.dml.merge_analysis import ACTION, AnalysedMerge, union
 from tahoe.spark.dml.merge_command import MERGE, Clause, Kind, Merge, Merged, check_clauses, evolved_schema
+from tahoe.spark.dml.rerun import with_retries
 from tahoe.spark.dml.row_changes import PLACE, RowChange, Touched, columns_of
 from tahoe.spark.dml.touched_rows import predicate_read
 from tahoe.spark.jvm.gateway import Gateway
@@ -53,6 +54,10 @@ def merge(command: Merge) -> Merged:
         DeltaConcurrentModificationException: a concurrent commit conflicts.
     """
     check_clauses(command)
+    return with_retries(command.target, lambda target: _merge(replace(command, target=target)))
+
+
+def _merge(command: Merge) -> Merged:
     only_inserts = all(clause.kind == "insert" for clause in command.clauses)
     with RowChange(command.target, removes_data=not only_inserts, evolve=partial(evolved_schema, command)) as change:
         analysed = AnalysedMerge(command, change)

@@ -69,6 +69,7 @@ class Target:
         qualifier: the catalog and database that may precede the alias.
         frames: DataFrames of the table; conditions and values may use their columns.
         seen: for a statement that Spark has resolved: the `delta.Target` that its expressions refer to.
+        retries: how often the command was run before, because of a conflict.
     """
 
     spark: SparkSession
@@ -77,6 +78,7 @@ class Target:
     qualifier: tuple[str, ...] = ()
     frames: tuple[DataFrame, ...] = ()
     seen: JavaObject | None = None
+    retries: int = 0
 
     @property
     def name(self) -> tuple[str, ...]:
@@ -350,10 +352,11 @@ class RowChange:
         if draft.is_empty:
             return self.snapshot.version
         draft.reads, draft.is_exact = reads, is_exact
+        retried = {"numConflictRetries": self.target.retries} if self.target.retries else {}
         info = OperationInfo(
             operation=operation,
             parameters=parameters,
-            metrics={**metrics, "executionTimeMs": round((time.monotonic() - self.began) * 1000)},
+            metrics={**metrics, **retried, "executionTimeMs": round((time.monotonic() - self.began) * 1000)},
             user_metadata=self.options.user_metadata,
             engine=engine_of(self.spark),
         )

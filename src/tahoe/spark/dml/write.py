@@ -17,6 +17,8 @@ from tahoe.protocol.column_values import column_values
 from tahoe.protocol.evolution import widening_of
 from tahoe.protocol.schema import Struct
 from tahoe.spark.dml.replace import Matching, replace_rows
+from tahoe.spark.dml.rerun import with_retries
+from tahoe.spark.dml.row_changes import Target
 from tahoe.spark.jvm.gateway import engine_of
 from tahoe.spark.jvm.table_cache import open_table
 from tahoe.spark.jvm.types import spark_schema
@@ -59,8 +61,8 @@ def save(spark: SparkSession, mode: str, options: Mapping[str, str], dataframe: 
     table = open_table(spark, path, options)
     parsed, meant = write_options(spark, options, table), _MODES[mode.lower()]
     like = _columns_of(table, parsed, dataframe, overwrite=meant == "overwrite")
-    plan = plan_write(table, _request(spark, table, meant, parsed, dataframe, like=like))
-    return _write(plan, parsed, dataframe, Matching.of(parsed))
+    request = _request(spark, table, meant, parsed, dataframe, like=like)
+    return _plan_and_write(table, request, parsed, dataframe, Matching.of(parsed))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +112,20 @@ def insert(spark: SparkSession, command: Insert) -> int | None:
     like = _columns_of(table, parsed, dataframe, overwrite=command.overwrite)
     asked = _request(spark, table, "overwrite" if command.overwrite else "append", parsed, dataframe, like=like)
     request = asked if matching is None else replace(asked, matching=matching.text)
-    return _write(plan_write(table, request), parsed, dataframe, matching, given)
+    return _plan_and_write(table, request, parsed, dataframe, matching, given)
+
+
+def _plan_and_write(
+    table: Table,
+    request: WriteRequest,
+    options: WriteOptions,
+    frame: DataFrame,
+    matching: Matching | None = None,
+    given: DataFrame | None = None,
+) -> int | None:
+    """Plan a write, and write its rows; again after a conflict, if rows that it replaces or reads have changed."""
+    target = Target(spark=frame.sparkSession, table=table)
+    return with_retries(target, lambda _: _write(plan_write(table, request), options, frame, matching, given))
 
 
 def create_as_select(

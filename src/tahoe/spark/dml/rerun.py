@@ -1,0 +1,61 @@
+"""Runs a command again if another writer has made a conflicting commit meanwhile.
+
+The command then reads the newest version, as if it had been executed later. It is not run again after a change of the schema or the
+protocol, or if the outcome of its commit is unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TypeVar
+
+from tahoe.errors import ConcurrentAppendException, ConcurrentDeleteDeleteException, ConcurrentDeleteReadException, InvalidOptionError
+from tahoe.spark.dml.row_changes import Target
+from tahoe.spark.jvm.gateway import Gateway
+
+Result = TypeVar("Result")
+
+# How often a command is run again: the session's setting takes precedence over the table's property.
+SETTING = "spark.tahoe.conflictRetries"
+PROPERTY = "tahoe.conflictRetries"
+RETRIES = 3
+
+# Before a command is run again it waits for up to this long, twice as long each time, so that rivals do not meet again at once.
+_PAUSE_SECONDS = 0.1
+
+_CONFLICTS = (ConcurrentAppendException, ConcurrentDeleteReadException, ConcurrentDeleteDeleteException)
+
+
+def with_retries(target: Target, command: Callable[[Target], Result]) -> Result:
+    """Run a command on a table, and run it again after a conflict.
+
+    Args:
+        command: runs the command on a target, which says how often it was run before.
+
+    Raises:
+        InvalidOptionError: the number of retries is invalid.
+        DeltaConcurrentModificationException: it was run as often as allowed, or must not be run again.
+    """
+    while True:
+        try:
+            return command(target)
+        except _CONFLICTS as error:
+            if target.retries >= _allowed(target):
+                if target.retries:
+                    error.add_note(f"The command was run {target.retries + 1} times, and each time another commit was in conflict with it.")
+                raise
+            env = target.table.env
+            env.sleep(env.random() * _PAUSE_SECONDS * 2**target.retries)
+            target = replace(target, retries=target.retries + 1)
+
+
+def _allowed(target: Target) -> int:
+    """How often a command may be run again."""
+    given = Gateway(target.spark).settings().get(SETTING)
+    name, text = (PROPERTY, target.table.snapshot().properties.get(PROPERTY)) if given is None else (SETTING, given)
+    if text is None:
+        return RETRIES
+    if not (text.isascii() and text.isdigit()):
+        raise InvalidOptionError(option=name, value=text, table=target.table.url, detail="it must be a non-negative integer")
+    return int(text)

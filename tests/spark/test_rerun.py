@@ -1,0 +1,134 @@
+"""A command that loses against a concurrent commit is run again on the newest version, and only then."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from pyspark.sql import SparkSession
+
+import tahoe
+from tahoe import DeltaTable, Table
+from tahoe.errors import DeltaConcurrentModificationException, InvalidOptionError, MetadataChangedException
+from tahoe.spark.dml import rerun
+from tahoe.table.commit.draft import Draft
+
+
+@pytest.fixture
+def retries(spark: SparkSession) -> Iterator[Callable[[str | None], None]]:
+    """Sets the session's number of retries; None for the default."""
+    before = spark.conf.get(rerun.SETTING)
+
+    def set_to(value: str | None) -> None:
+        spark.conf.unset(rerun.SETTING) if value is None else spark.conf.set(rerun.SETTING, value)
+
+    set_to(None)
+    yield set_to
+    set_to(before)
+
+
+@pytest.fixture
+def rivals(monkeypatch: pytest.MonkeyPatch) -> Callable[[list[Callable[[], object]]], None]:
+    """Lets rivals commit, one before each of the next commits."""
+    commit = Draft.commit
+
+    def meet(waiting: list[Callable[[], object]]) -> None:
+        def behind_a_rival(self: Draft, *arguments: object) -> object:
+            if waiting:
+                rival = waiting.pop(0)
+                with monkeypatch.context() as quiet:
+                    quiet.setattr(Draft, "commit", commit)
+                    rival()
+            return commit(self, *arguments)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(Draft, "commit", behind_a_rival)
+
+    return meet
+
+
+@pytest.fixture
+def counters(spark: SparkSession, path: str) -> str:
+    """A table of ids with a number each; without deletion vectors, so that two changes of one file are in conflict."""
+    spark.range(4).selectExpr("id", "id * 10 as n").coalesce(1).write.format("delta").save(path)
+    return path
+
+
+def found(path: str) -> dict[int, int]:
+    return {row["id"]: row["n"] for row in Table(path).to_arrow().to_pylist()}
+
+
+def add_to(path: str, key: int) -> Callable[[], object]:
+    """A rival that changes one row."""
+
+    def change() -> None:
+        with Table(path).transaction() as changes:
+            rows = Table(path).to_arrow(filter=f"id = {key}")
+            changes.delete(f"id = {key}")
+            changes.append(rows.set_column(1, "n", [[rows["n"][0].as_py() + 1]]))
+
+    return change
+
+
+@pytest.mark.usefixtures("retries")
+def test_an_update_counts_on_from_what_the_rival_left(spark: SparkSession, counters: str, rivals: Callable[..., None]) -> None:
+    rivals([add_to(counters, 2), add_to(counters, 2)])
+    DeltaTable.forPath(spark, counters).update("id = 2", {"n": "n + 100"})
+    assert found(counters) == {0: 0, 1: 10, 2: 122, 3: 30}
+    assert Table(counters).history(1)[0]["operationMetrics"]["numConflictRetries"] == "2"
+
+
+@pytest.mark.usefixtures("retries")
+@pytest.mark.parametrize(
+    ("statement", "expected"),
+    [
+        ("delete from {t} where n > 20", {0: 0, 1: 10}),
+        ("update {t} set n = n + 100 where id = 2", {0: 0, 1: 10, 2: 121, 3: 30}),
+        ("merge into {t} t using (select 2L id) s on t.id = s.id when matched then update set n = t.n + 100", {0: 0, 1: 10, 2: 121, 3: 30}),
+        ("insert into {t} replace where n > 20 select 9L, 21L", {0: 0, 1: 10, 9: 21}),
+    ],
+    ids=["delete", "update", "merge", "replace where"],
+)
+def test_statements_see_the_rivals_row(
+    spark: SparkSession, counters: str, rivals: Callable[..., None], statement: str, expected: dict[int, int]
+) -> None:
+    """The row 2 has n = 20 when the statement is planned, and 21 when it is committed."""
+    rivals([add_to(counters, 2)])
+    spark.sql(statement.format(t=f"delta.`{counters}`"))
+    assert found(counters) == expected
+
+
+def test_it_is_run_again_as_often_as_allowed(
+    spark: SparkSession, counters: str, retries: Callable[[str | None], None], rivals: Callable[..., None]
+) -> None:
+    table = DeltaTable.forPath(spark, counters)
+    for setting, runs in [(None, 4), ("1", 2), ("0", 1)]:
+        retries(setting)
+        waiting = [add_to(counters, 2)] * 9
+        rivals(waiting)
+        with pytest.raises(DeltaConcurrentModificationException):
+            table.update("id = 2", {"n": "0"})
+        assert 9 - len(waiting) == runs
+    retries(None)
+    spark.sql(f"alter table delta.`{counters}` set tblproperties ('{rerun.PROPERTY}' = '0')")
+    waiting = [add_to(counters, 2)] * 9
+    rivals(waiting)
+    with pytest.raises(DeltaConcurrentModificationException):
+        table.update("id = 2", {"n": "0"})
+    assert len(waiting) == 8
+    retries("often")
+    rivals([add_to(counters, 2)])
+    with pytest.raises(InvalidOptionError, match="often"):
+        table.update("id = 2", {"n": "0"})
+
+
+@pytest.mark.usefixtures("retries")
+def test_a_change_of_the_schema_is_raised_at_once(spark: SparkSession, counters: str, rivals: Callable[..., None]) -> None:
+    def rename() -> None:
+        with Table(counters).transaction() as changes:
+            changes.set_properties({"delta.columnMapping.mode": "name"})
+
+    rivals([rename])
+    with pytest.raises(MetadataChangedException):
+        DeltaTable.forPath(spark, counters).update("id = 2", {"n": "0"})
+    assert found(counters)[2] == 20
+    assert not [file for file in tahoe.Table(counters).env.store.walk() if file.key.endswith(".tmp")]
