@@ -263,7 +263,7 @@ def compare_appends() -> list[Comparison]:
         found.append(Comparison(question=question, peer="limit", ours=rewritten, theirs=[limit], unit="x", goal=1.0))
         question = f"clustered, appends: {name}: files read by an equality"
         ours, full = [run[1] for run in runs], [run[2] for run in runs]
-        goal = (statistics.median(full) + 3) / statistics.median(full)
+        goal = round(1 + 3 / statistics.median(full), 3)
         found.append(Comparison(question=question, peer="OPTIMIZE FULL", ours=ours, theirs=full, unit="%", goal=goal))
         screen().print(f"{name}: {statistics.median(run[3] for run in runs):.2f} times as many files")
     return found
