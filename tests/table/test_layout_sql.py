@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import datetime
 import math
+import re
 from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from tahoe.table.arrow.layout import Layout, Split, depth, plan_layout
+from tahoe.table.arrow.layout import Assigner, Layout, Split, depth, plan_layout
 from tahoe.table.arrow.layout_sql import NESTED_LEVELS, leaf_steps
 
 # Four leaves: a < 10 and b < "m"; a < 10 and b >= "m"; a >= 10 (two leaves).
@@ -66,3 +67,45 @@ def test_the_text_grows_with_the_leaves_and_not_faster() -> None:
 def test_bounds_are_constants_in_any_session(value: Any, kind: pa.DataType, literal: str) -> None:
     layout = Layout(("a",), (pa.array([value], kind),), (Split(0, 0, 1, 2),), (range(1), range(1, 2)))
     assert leaf_steps(layout, ["a"], "n", "row")[0] == f"if(a >= {literal}, -2, -1)"
+
+
+@pytest.mark.parametrize("nested_levels", [0, 1, 3, NESTED_LEVELS])
+@pytest.mark.parametrize("leaves", [1, 2, 13, 100])
+def test_the_steps_lead_to_the_leaf_that_arrow_finds(leaves: int, nested_levels: int) -> None:
+    """Evaluated by Python, of which the text is almost a part."""
+    table = pa.table({"a": [None if n % 10 == 0 else n * 37 % 101 for n in range(200)], "b": [n // 60 for n in range(200)]})
+    layout = plan_layout(table, leaves)
+    steps = [python(step) for step in leaf_steps(layout, ["a", "b"], "n", "row", nested_levels=nested_levels)]
+    assert [evaluate(steps, row, number) for number, row in enumerate(table.to_pylist())] == Assigner(layout).leaves(table).tolist()
+
+
+class Nullable:
+    """A column's value, compared as in SQL."""
+
+    def __init__(self, value: int | None) -> None:
+        self.value = value
+
+    def __ge__(self, other: int | None) -> bool | None:
+        return None if self.value is None or other is None else self.value >= other
+
+
+FUNCTIONS = {
+    "choose": lambda test, yes, no: yes if test else no,
+    "coalesce": lambda test, otherwise: otherwise if test is None else test,
+    "array": lambda *values: values,
+    "get": lambda values, index: values[index] if 0 <= index < len(values) else None,
+    "pmod": lambda number, divisor: number % divisor,
+    "false": False,
+    "NULL": None,
+}
+
+
+def python(step: str) -> str:
+    return re.sub(r" as int\)$", ")", re.sub(r"CAST\('(-?\d+)' AS long\)", r"\1", step)).replace("if(", "choose(").replace("cast(", "(")
+
+
+def evaluate(steps: list[str], row: dict[str, int | None], number: int) -> int | None:
+    node: int | None = None
+    for step in steps:
+        node = eval(step, {**FUNCTIONS, "a": Nullable(row["a"]), "b": Nullable(row["b"]), "n": node, "row": number})
+    return node
