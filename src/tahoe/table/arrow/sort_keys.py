@@ -15,8 +15,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tahoe.table.arrow.chunks import one_array
-
 # As many as statistics keep of a text by default: files cannot be told apart by what comes after them.
 TEXT_CHARACTERS = 32
 
@@ -41,7 +39,8 @@ def ranked(column: pa.ChunkedArray | pa.Array) -> Ranked:
     Raises:
         pa.ArrowNotImplementedError: the type has no order.
     """
-    array = one_array(_plain(column))
+    plain = _plain(column)
+    array = plain if isinstance(plain, pa.Array) else plain.combine_chunks()
     if is_text(array.type):
         return _ranked_texts(array)
     valid = np.asarray(pc.is_valid(array))
