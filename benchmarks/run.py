@@ -14,7 +14,7 @@ from pathlib import Path
 
 from benchmarks.measure import HEADINGS, ROUNDS, SCALE_FACTOR, Comparison, cells, grid, screen
 
-QUESTIONS = ("scan", "load", "open_million", "point_query", "tpch", "append", "commits", "beside_reference", "dml", "statements")
+QUESTIONS = ("scan", "load", "open_million", "point_query", "tpch", "append", "commits", "beside_reference", "dml", "statements", "layouts")
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("tahoe", "pyspark", "pyarrow", "deltalake", "obstore")
 
