@@ -1,0 +1,1 @@
+"""Deletes what no version needs any more. Does not know Spark."""
