@@ -1,7 +1,9 @@
-"""The command line: `tahoe show | history | files | schema | changes | check PATH`. It calls the table ring and prints; it decides nothing.
+"""The command line: `tahoe show | history | files | schema | changes | check | vacuum PATH`.
 
-Output is tables for people, and JSON for programs (`--json`). The exit code is 0 on success, 1 if `check` finds an error, and 2 if the
-command fails.
+It calls the table ring and prints; it decides nothing.
+
+Output is tables for people, and JSON for programs (`--json`). The exit code is 0 on success, 1 if `check` finds an error or
+`vacuum` could not delete a file, and 2 if the command fails.
 """
 
 from tahoe.cli.app import app, main
@@ -11,8 +13,9 @@ from tahoe.cli.files import files
 from tahoe.cli.history import history
 from tahoe.cli.schema import schema
 from tahoe.cli.show import show
+from tahoe.cli.vacuum import vacuum
 
-for _command in (show, history, files, schema, changes, check):  # as `tahoe --help` lists them
+for _command in (show, history, files, schema, changes, check, vacuum):  # as `tahoe --help` lists them
     app.command()(_command)
 
 __all__ = ["app", "main"]

@@ -16,7 +16,9 @@ from tahoe._version import VERSION
 from tahoe.cli.output import open_console, printable
 from tahoe.table.table import Table
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help="Inspect Delta tables, without Spark.")
+app = typer.Typer(
+    no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help="Inspect and maintain Delta tables, without Spark."
+)
 
 
 _PATH_HELP = "Path or URL of the table: /data/t, s3://bucket/t, abfss://container@account.dfs.core.windows.net/t"
