@@ -7,6 +7,7 @@ import decimal
 import errno
 import io
 import json
+import os
 import re
 import subprocess
 import sys
@@ -337,6 +338,39 @@ def test_check_tells_of_a_table_that_cannot_be_read(path: str) -> None:
     assert done.exit_code == 1
     assert "illegal-log-file" in done.stdout
     assert "unreadable-table" in done.stdout
+
+
+@pytest.fixture
+def dead(path: str) -> str:
+    """The table with an old file that no version names."""
+    (Path(path) / "stray").write_bytes(b"x")
+    os.utime(Path(path) / "stray", (1, 1))
+    return path
+
+
+def test_vacuum_says_what_it_deletes(dead: str) -> None:
+    assert "stray" in run("vacuum", dead, "--dry-run").stdout
+    assert run_json("vacuum", dead, "--dry-run")["files"] == ["stray"]
+    done = run("vacuum", dead)
+    assert (done.exit_code, done.stdout) == (0, "1 files (1 byte) and 0 folders deleted\n")
+    assert not (Path(dead) / "stray").exists()
+    assert run_json("vacuum", dead, "--lite", "--retain", "0", "--no-retention-check")["lite"] is True
+
+
+def test_vacuum_refuses_a_short_retention(dead: str) -> None:
+    done = run("vacuum", dead, "--retain", "1")
+    assert done.exit_code == 2
+    assert "168 hours" in done.stderr
+
+
+def test_vacuum_ends_with_1_where_a_file_stays(dead: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: str) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", path)
+
+    monkeypatch.setattr(os, "unlink", refuse)
+    done = run("vacuum", dead)
+    assert done.exit_code == 1
+    assert "not deleted stray" in done.stdout
 
 
 @pytest.mark.parametrize("command", COMMANDS)

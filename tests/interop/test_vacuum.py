@@ -12,6 +12,7 @@ import pytest
 import tahoe
 from tests.interop.reference import Reference
 
+VECTORS = "TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')"
 CHECK = "SET spark.databricks.delta.retentionDurationCheck.enabled = false"
 
 
@@ -20,7 +21,7 @@ def table(reference: Reference, tmp_path: Path) -> str:
     """A table of the reference's with dead files in two partitions, one of them with a name that is escaped, and with vectors."""
     path = str(tmp_path / "t")
     reference.run(
-        f"CREATE TABLE delta.`{path}` (id INT, p STRING) USING delta PARTITIONED BY (p) TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')",
+        f"CREATE TABLE delta.`{path}` (id INT, p STRING) USING delta PARTITIONED BY (p) {VECTORS}",
         f"INSERT INTO delta.`{path}` SELECT /*+ COALESCE(1) */ CAST(id AS INT), IF(id < 5, 'a b%', 'c') FROM range(10)",
         f"DELETE FROM delta.`{path}` WHERE id = 3",
         f"DELETE FROM delta.`{path}` WHERE p = 'c'",
