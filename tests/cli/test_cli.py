@@ -7,6 +7,7 @@ import decimal
 import errno
 import io
 import json
+import os
 import re
 import subprocess
 import sys
@@ -349,6 +350,39 @@ def test_optimize_says_what_it_did_and_would_do(path: str) -> None:
     assert "nothing to do" in run("optimize", path).stdout
     refused = run("optimize", path, "--target-size", "big")
     assert (refused.exit_code, "--target-size" in refused.stderr) == (2, True)
+
+
+@pytest.fixture
+def dead(path: str) -> str:
+    """The table with an old file that no version names."""
+    (Path(path) / "stray").write_bytes(b"x")
+    os.utime(Path(path) / "stray", (1, 1))
+    return path
+
+
+def test_vacuum_says_what_it_deletes(dead: str) -> None:
+    assert "stray" in run("vacuum", dead, "--dry-run").stdout
+    assert run_json("vacuum", dead, "--dry-run")["files"] == ["stray"]
+    done = run("vacuum", dead)
+    assert (done.exit_code, done.stdout) == (0, "1 files (1 byte) and 0 folders deleted\n")
+    assert not (Path(dead) / "stray").exists()
+    assert run_json("vacuum", dead, "--lite", "--retain", "0", "--no-retention-check")["lite"] is True
+
+
+def test_vacuum_refuses_a_short_retention(dead: str) -> None:
+    done = run("vacuum", dead, "--retain", "1")
+    assert done.exit_code == 2
+    assert "168 hours" in done.stderr
+
+
+def test_vacuum_ends_with_1_where_a_file_stays(dead: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: str) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", path)
+
+    monkeypatch.setattr(os, "unlink", refuse)
+    done = run("vacuum", dead)
+    assert done.exit_code == 1
+    assert "not deleted stray" in done.stdout
 
 
 @pytest.mark.parametrize("command", COMMANDS)

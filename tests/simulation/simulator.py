@@ -11,7 +11,7 @@ import json
 import random
 import threading
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -21,8 +21,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tahoe.errors import (
+    CannotVacuumLiteError,
     CommitOutcomeUnknownError,
     CorruptCheckpointError,
+    DataFileMissingError,
     DeltaConcurrentModificationException,
     DeltaDataError,
     DeltaError,
@@ -39,7 +41,7 @@ from tahoe.protocol.actions import Add, remove_of
 from tahoe.protocol.conflict import EVERYTHING, Intent
 from tahoe.protocol.log_files import LAST_CHECKPOINT, LOG_FOLDER, Kind, parse_name
 from tahoe.protocol.stats import num_records_of
-from tahoe.storage.env import Env, FileInfo
+from tahoe.storage.env import Env, FileInfo, Tree
 from tahoe.storage.memory import MemoryStore
 from tahoe.table.commit.post_commit_hooks import clean_log
 from tahoe.table.commit.transaction import Transaction
@@ -148,7 +150,7 @@ class FailingStore:
         self._actor.puts_checkpoint = name.startswith("put") and _is_checkpoint(str(arguments[0]))
         self._actor.wait()
         self._actor.puts_checkpoint = False
-        fault = self._world.fault(self._actor, name, str(arguments[0]))
+        fault = self._world.fault(self._actor, name, str(arguments[0]) if arguments else "")
         if fault == "unavailable":
             raise StorageUnavailableError(table=self.url, operation=f"{name} {arguments[0]}", detail="a fault of the simulation")
         if fault == "hint is gone":
@@ -198,6 +200,19 @@ class FailingStore:
     def delete(self, key: str) -> None:
         self._call("delete", key)
 
+    def tree(self) -> Tree:
+        found: Tree = self._call("tree")
+        return found
+
+    def delete_many(self, keys: Sequence[str]) -> dict[str, DeltaStorageError]:
+        """Each file is a step, so that others see half of the work, and a crash leaves half of it."""
+        for key in keys:
+            self._call("delete", key)
+        return {}
+
+    def remove_folders(self, _: Iterable[str]) -> list[str]:
+        return []
+
 
 def _is_checkpoint(key: str) -> bool:
     file = parse_name(key.rpartition("/")[2])
@@ -211,8 +226,8 @@ _FAULTS: Mapping[str, tuple[frozenset[str], int]] = {
     "stale list": (frozenset({"list_from"}), 60),
     "hint is gone": (frozenset({"get"}), 300),
     "clock jumps": (frozenset({"put_if_absent", "list_from"}), 40),
-    "crash": (frozenset({"put_if_absent", "put", "list_from", "get", "head", "delete"}), 4),
     "crash after a checkpoint": (frozenset({"put_if_absent", "put"}), 150),
+    "crash": (frozenset({"put_if_absent", "put", "list_from", "get", "head", "delete", "tree"}), 4),
 }
 
 
@@ -223,6 +238,8 @@ class World:
         drops: how often the table was dropped.
         doubts: how many writers were told that nobody knows whether they have committed, or died before they knew.
         is_cleaned: somebody deletes old commits as soon as may be.
+        is_vacuumed: somebody deletes files as soon as nobody at work needs them. Clocks do not jump then: a retention is measured by them.
+        at_work_since: when the turns began that are not at their end, by the actor.
         begun: the id of the table that a transfer was planned on, by the transfer's name.
         puts: who created a version, by the number of drops before and the key. Of several, all but the first created it in a gap.
     """
@@ -237,6 +254,8 @@ class World:
         self.doubts = 0
         self.is_cleaned = False
         self.actors: list[Actor] = []
+        self.is_vacuumed = False
+        self.at_work_since: dict[str, int] = {}
         self.begun: dict[str, str] = {}
         self.puts: dict[tuple[int, str], list[str]] = {}
         self.strength = self.random.choice([1, 2, 3])
@@ -360,6 +379,10 @@ def audit(actor: Actor) -> None:
         if version is None and not (actor.world.is_cleaned or actor.world.drops):
             raise
         return  # an old version may have expired
+    except DataFileMissingError:
+        if version is None or not actor.world.is_vacuumed:
+            raise
+        return
     _check_rows(rows, f"{actor.name} at version {seen.version}", actor.world.life)
 
 
@@ -400,6 +423,17 @@ def clean(actor: Actor) -> None:
     with suppress(MissingVersionError):  # another was faster
         actor.table.create_checkpoint()
         clean_log(actor.table.snapshot(), timedelta(minutes=actor.random.choice([0, 5, 30])))
+
+
+def vacuum(actor: Actor) -> None:
+    """Somebody deletes all files but those that somebody at work may need: what they write, and what they began to read."""
+    world = actor.world
+    oldest = min((step for name, step in world.at_work_since.items() if name != actor.name), default=world.steps)
+    retention_ms = (world.steps - oldest + 1) * _STEP_MS
+    lite = actor.random.random() < 0.5
+    # a checkpoint that is cleaned up while it is read stops the run before anything is deleted
+    with suppress(CannotVacuumLiteError, CorruptCheckpointError):
+        actor.table.vacuum(retention_ms / _HOUR_MS, lite=lite, retention_check=False, log_history=actor.random.random() < 0.5)
 
 
 def rewrite_checkpoint(actor: Actor) -> None:
@@ -464,6 +498,7 @@ _ROLES: Mapping[str, Role] = {
     "cleaner": Role(clean, 4),
     "rewriter": Role(rewrite_checkpoint, 3),
     "archivist": Role(save, 4, pace=0.05),
+    "vacuumer": Role(vacuum, 3),
     "demolisher": Role(make_anew, 1, pace=0.3),
 }
 
@@ -475,7 +510,11 @@ _SELDOM = ("demolisher",)
 def _work(role: Role) -> Callable[[Actor], None]:
     def work(actor: Actor) -> None:
         for _ in range(role.turns):
-            _tried(actor, lambda: role.turn(actor))
+            actor.world.at_work_since[actor.name] = actor.world.steps
+            try:
+                _tried(actor, lambda: role.turn(actor))
+            finally:
+                del actor.world.at_work_since[actor.name]
 
     return work
 
@@ -505,6 +544,9 @@ def live(seed: int, *, also: Collection[str] = ()) -> Life:
     Table(world.store.url, env=replace(_plain(founder), background=lambda _: None)).append(opening(), properties=world.properties)
     names = [name for name in _ROLES if name in (*_ALWAYS, *also) or drawn.random() < (0.1 if name in _SELDOM else 0.5)]
     world.is_cleaned = "cleaner" in names
+    world.is_vacuumed = "vacuumer" in names
+    if world.is_vacuumed:
+        world.off.add("clock jumps")
     actors = world.actors = [Actor(name, world, _work(_ROLES[name])) for name in names]
     for actor in actors:
         actor.begin()

@@ -535,7 +535,6 @@ def test_columns_of_another_dataframe_do_not(spark, path):
 @pytest.mark.parametrize(
     "call",
     [
-        lambda t: t.vacuum(0),
         lambda t: t.generate("symlink_format_manifest"),
         lambda t: t.restoreToVersion(0),
         lambda t: t.restoreToTimestamp("2026-01-01"),

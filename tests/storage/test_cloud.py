@@ -8,6 +8,7 @@ import pickle
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -15,10 +16,13 @@ from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import urlsplit
 
+import pyarrow as pa
 import pytest
 
+import tahoe
 from tahoe.errors import ForkedProcessError, InvalidOptionError, StorageUnavailableError
 from tahoe.storage import cloud, open_store
+from tahoe.storage.background import finish_background
 from tahoe.storage.cloud import CloudStore
 from tahoe.storage.cloud_options import cloud_config
 from tests.storage.servers import Server
@@ -29,8 +33,12 @@ Answer = Callable[[BaseHTTPRequestHandler, Callable[[], None]], None]
 
 
 @contextmanager
-def proxied(server: Server, put: Answer) -> Iterator[Server]:
-    """The server behind a proxy that lets `put` answer PUT requests; what it is given passes the request on."""
+def proxied(server: Server, put: Answer, seen: list[str] | None = None) -> Iterator[Server]:
+    """The server behind a proxy that lets `put` answer PUT requests; what it is given passes the request on.
+
+    Args:
+        seen: where other requests are written down, by method and path.
+    """
     target = urlsplit(server.endpoint)
 
     class Proxy(BaseHTTPRequestHandler):
@@ -40,6 +48,8 @@ def proxied(server: Server, put: Answer) -> Iterator[Server]:
             pass
 
         def forward(self, *, answer: bool = True) -> None:
+            if seen is not None and answer:
+                seen.append(f"{self.command} {self.path}")
             connection = http.client.HTTPConnection(target.hostname or "", target.port)
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             connection.request(self.command, self.path, body, dict(self.headers))
@@ -68,6 +78,32 @@ def proxied(server: Server, put: Answer) -> Iterator[Server]:
     finally:
         proxy.shutdown()
         proxy.server_close()
+
+
+def passed_on(request: BaseHTTPRequestHandler, forward: Callable[[], None]) -> None:
+    forward()
+    request.send_response(200)
+    request.send_header("Content-Length", "0")
+    request.send_header("ETag", '"x"')
+    request.end_headers()
+
+
+@pytest.mark.server
+def test_vacuum_costs_one_listing_and_one_delete_request_for_every_thousand_files(s3: Server) -> None:
+    table = tahoe.Table(f"{s3.url}/vacuumed", s3.options)
+    table.append(pa.table({"id": [1]}))
+    finish_background()
+    with ThreadPoolExecutor(8) as writers:
+        list(writers.map(lambda n: table.env.store.put(f"p={n % 7}/stray-{n}", b"x"), range(2050)))
+    time.sleep(1)
+    seen: list[str] = []
+    with proxied(s3, passed_on, seen) as proxy:
+        report = tahoe.Table(f"{s3.url}/vacuumed", proxy.options).vacuum(0, retention_check=False)
+    assert len(report.files) == 2050
+    assert len([r for r in seen if r.startswith("GET") and "list-type=2" in r and "_delta_log" not in r]) == 3
+    assert len([r for r in seen if r.startswith("POST") and "delete" in r]) == 3
+    assert not [r for r in seen if r.startswith("DELETE")]
+    assert table.to_arrow().to_pylist() == [{"id": 1}]
 
 
 def conflict(request: BaseHTTPRequestHandler, _: Callable[[], None]) -> None:

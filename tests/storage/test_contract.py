@@ -220,6 +220,46 @@ def test_deleting_what_is_not_there_is_no_error(store: Store) -> None:
     assert list(store.walk()) == []
 
 
+def test_many_files_are_deleted_at_once(store: Store, odd_names: list[str]) -> None:
+    """A name that an escape changes on the way stays, or another file goes."""
+    keys_put = [f"p=x/{name}" for name in odd_names] + ["a", "b/c/d"]
+    for key in [*keys_put, "kept", "p=x/kept"]:
+        store.put(key, b"x")
+    assert store.delete_many([*keys_put, "missing", "no/such/folder"]) == {}
+    assert keys(store.walk()) == ["kept", "p=x/kept"]
+    assert store.delete_many([]) == {}
+
+
+def test_a_tree_has_every_file(store: Store, odd_names: list[str]) -> None:
+    listed = [f"p=x/{name}" for name in odd_names] + ["a", "_delta_log/0.json", "_delta_log/.1.json.tmp", "b/c/d"]
+    for key in listed:
+        store.put(key, b"123")
+    tree = store.tree()
+    walked = {info.key: (info.size_bytes, info.modified_ms) for info in store.walk()}
+    assert dict(zip(tree.keys, zip(tree.sizes_bytes, tree.modified_ms, strict=True), strict=True)) == walked
+    assert set(walked) == set(listed)
+    assert set(tree.folders) <= {"p=x", "_delta_log", "b", "b/c"}
+    assert len(tree.folders) == len(tree.folders_modified_ms)
+
+
+def test_a_missing_folder_has_no_tree(store: Store) -> None:
+    tree = store.tree()
+    assert (tree.keys, tree.folders) == ([], [])
+
+
+def test_empty_folders_are_removed_and_others_stay(store: Store) -> None:
+    for key in ["a/b/c/1", "a/d/2", "e/3"]:
+        store.put(key, b"x")
+    store.delete_many(["a/b/c/1", "e/3"])
+    removed = store.remove_folders(["a", "a/b", "a/b/c", "a/d", "e", "missing"])
+    if store.tree().folders:  # a file system
+        assert sorted(removed) == ["a/b", "a/b/c", "e"]
+        assert sorted(store.tree().folders) == ["a", "a/d"]
+    assert keys(store.walk()) == ["a/d/2"]
+    store.put("a/b/c/1", b"again")
+    assert store.get("a/b/c/1") == b"again"
+
+
 def test_a_missing_folder_has_no_files(store: Store) -> None:
     assert list(store.list_from("_delta_log")) == list(store.list_from("")) == list(store.walk("x/y")) == list(store.walk()) == []
     assert list(store.list_from("_delta_log", "_delta_log/00000000000000000005")) == []

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
@@ -20,6 +22,26 @@ def store(tmp_path: Path) -> LocalStore:
     store = open_store(tmp_path / "t")
     assert isinstance(store, LocalStore)
     return store
+
+
+def test_writing_goes_on_while_empty_folders_are_removed(store: LocalStore) -> None:
+    """A writer makes a folder and then its first file: whoever removes the folder in between must not make the write fail."""
+    done = threading.Event()
+
+    def remove() -> None:
+        while not done.is_set():
+            store.remove_folders(["a/b", "a"])
+
+    with ThreadPoolExecutor(1) as pool:
+        removing = pool.submit(remove)
+        try:
+            for _ in range(30):
+                store.put("a/b/c", b"x")
+                assert store.get("a/b/c") == b"x"
+                store.delete("a/b/c")
+        finally:
+            done.set()
+        removing.result()
 
 
 def refuse(code: int) -> Callable[..., None]:

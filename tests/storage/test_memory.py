@@ -105,14 +105,17 @@ def test_every_operation_can_fail_and_is_counted(url: str, operation: Operation)
         Operation.GET_RANGE: lambda s: s.get_range("x", 0, 1),
         Operation.PUT: lambda s: s.put("x", b""),
         Operation.PUT_IF_ABSENT: lambda s: s.put_if_absent("x", b""),
+        Operation.TREE: lambda s: s.tree(),
+        Operation.DELETE_MANY: lambda s: s.delete_many(["x"]),
     }
-    store = MemoryStore(url, FaultPlan(Fault(effect=Effect.RAISE_BEFORE, operation=operation, key="x", nth=2)))
+    key = "" if operation in (Operation.TREE, Operation.DELETE_MANY) else "x"
+    store = MemoryStore(url, FaultPlan(Fault(effect=Effect.RAISE_BEFORE, operation=operation, key=key, nth=2)))
     MemoryStore(url).put("x", b"1")
     call = calls.get(operation, lambda s: getattr(s, operation.value)("x"))
     call(store)
     with pytest.raises(StorageUnavailableError):
         call(store)
-    assert store.calls == {operation: 2}
+    assert store.calls[operation] == store.calls.total() - (operation is Operation.DELETE_MANY) == 2
 
 
 def test_a_fault_without_meaning_is_refused() -> None:

@@ -1,8 +1,9 @@
-"""The command line: `tahoe show | history | files | schema | changes | check | optimize PATH`. It calls the table ring and prints; it
-decides nothing.
+"""The command line: `tahoe show | history | files | schema | changes | check | optimize | vacuum PATH`.
 
-Output is tables for people, and JSON for programs (`--json`). The exit code is 0 on success, 1 if `check` finds an error, and 2 if the
-command fails.
+It calls the table ring and prints; it decides nothing.
+
+Output is tables for people, and JSON for programs (`--json`). The exit code is 0 on success, 1 if `check` finds an error or
+`vacuum` could not delete a file, and 2 if the command fails.
 """
 
 from tahoe.cli.app import app, main
@@ -13,8 +14,9 @@ from tahoe.cli.history import history
 from tahoe.cli.optimize import optimize
 from tahoe.cli.schema import schema
 from tahoe.cli.show import show
+from tahoe.cli.vacuum import vacuum
 
-for _command in (show, history, files, schema, changes, check, optimize):  # as `tahoe --help` lists them
+for _command in (show, history, files, schema, changes, check, optimize, vacuum):  # as `tahoe --help` lists them
     app.command()(_command)
 
 __all__ = ["app", "main"]

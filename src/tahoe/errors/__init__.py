@@ -28,6 +28,7 @@
     │   ├── InvalidPropertyError, InvalidOptionError, InvalidPredicateError, ReplaceWhereMismatchError; below the first
     │   │   UnknownFeaturePropertyError
     │   ├── InvalidArgumentError          a method was called with an invalid argument
+    │   ├── VacuumRetentionNegativeError, VacuumRetentionTooShortError, CannotVacuumLiteError, InvalidInventoryError, VacuumPartitionError
     │   ├── ConflictingAssignmentsError, InvalidMergeError, MultipleSourceRowsError
     │   ├── StatementSyntaxError          the SQL cannot be parsed
     │   └── UnsupportedOperationError, OperationNotYetSupportedError, AppendOnlyTableError; below the first
@@ -127,6 +128,13 @@ from tahoe.errors.log import (
     InvalidPathError,
     MissingActionError,
     MissingVersionError,
+)
+from tahoe.errors.maintenance import (
+    CannotVacuumLiteError,
+    InvalidInventoryError,
+    VacuumPartitionError,
+    VacuumRetentionNegativeError,
+    VacuumRetentionTooShortError,
 )
 from tahoe.errors.protocol import (
     DeltaProtocolError,
@@ -238,6 +246,7 @@ __all__ = [
     "AppendOnlyTableError",
     "ArrayTypeChangeError",
     "AtomicCreateUnsupportedError",
+    "CannotVacuumLiteError",
     "ChangeBoundaryNullError",
     "ChangeBoundaryTwiceError",
     "ChangeStartMissingError",
@@ -317,6 +326,7 @@ __all__ = [
     "InvalidCommitError",
     "InvalidDataFileError",
     "InvalidIdentityColumnError",
+    "InvalidInventoryError",
     "InvalidLogFileError",
     "InvalidMergeError",
     "InvalidOptionError",
@@ -380,6 +390,9 @@ __all__ = [
     "UnsupportedStorageError",
     "UnsupportedTypeChangeError",
     "UnsupportedWriterFeatureError",
+    "VacuumPartitionError",
+    "VacuumRetentionNegativeError",
+    "VacuumRetentionTooShortError",
     "VersionNotFoundError",
     "WriteAlreadyRecordedError",
     "WriteFailedError",

@@ -17,6 +17,7 @@ LOG_FOLDER = "_delta_log"
 SIDECAR_FOLDER = f"{LOG_FOLDER}/_sidecars"
 STAGED_FOLDER = f"{LOG_FOLDER}/_staged_commits"
 LAST_CHECKPOINT = f"{LOG_FOLDER}/_last_checkpoint"
+LAST_VACUUM_INFO = f"{LOG_FOLDER}/_last_vacuum_info"
 
 
 class Kind(Enum):

@@ -13,7 +13,8 @@ from __future__ import annotations
 import errno
 import os
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -32,9 +33,16 @@ from obstore.exceptions import (
     UnauthenticatedError,
 )
 
-from tahoe.errors import AtomicCreateUnsupportedError, ForkedProcessError, InvalidOptionError, StorageRefusedError, StorageUnavailableError
+from tahoe.errors import (
+    AtomicCreateUnsupportedError,
+    DeltaStorageError,
+    ForkedProcessError,
+    InvalidOptionError,
+    StorageRefusedError,
+    StorageUnavailableError,
+)
 from tahoe.storage.cloud_options import client_environment, cloud_config, foreign_endpoint
-from tahoe.storage.env import FileInfo, FileReplacedError, byte_order, is_temporary
+from tahoe.storage.env import PARALLEL_REQUESTS, FileInfo, FileReplacedError, Tree, byte_order, is_temporary, tree_of
 from tahoe.storage.locations import join, split_url
 from tahoe.storage.probe import check_creates_once
 from tahoe.storage.ranges import RangeFile
@@ -47,6 +55,12 @@ RETRY_SECONDS_MAX = 60
 
 # The maximum number of files per listing request in all three storages.
 _LIST_PAGE = 1000
+
+# The maximum number of files per delete request of S3.
+_DELETE_BATCH = 1000
+
+# If so many single deletes in a row get no answer, the storage is down.
+_UNANSWERED_MAX = 3
 
 # The number of cached clients, one per bucket and credentials.
 _CLIENTS_MAX = 64
@@ -106,6 +120,9 @@ class CloudStore:
         with self._translated("list", prefix):
             pages = self._bucket().list(self._path(prefix) or None, chunk_size=_LIST_PAGE)
             return iter(self._files(prefix, (meta for page in pages for meta in page)))
+
+    def tree(self) -> Tree:
+        return tree_of(self.walk())
 
     def get(self, key: str) -> bytes:
         with self._translated("read", key, missing_passes=True):
@@ -181,7 +198,38 @@ class CloudStore:
             except FileNotFoundError:
                 return
 
+    def delete_many(self, keys: Sequence[str]) -> dict[str, DeltaStorageError]:
+        batches = [keys[start : start + _DELETE_BATCH] for start in range(0, len(keys), _DELETE_BATCH)]
+        with ThreadPoolExecutor(PARALLEL_REQUESTS) as deleters:
+            return {key: error for failed in deleters.map(self._delete_batch, batches) for key, error in failed.items()}
+
+    def remove_folders(self, keys: Iterable[str]) -> list[str]:  # noqa: ARG002  there are none
+        return []
+
     # --- the steps
+
+    def _delete_batch(self, keys: Sequence[str]) -> dict[str, DeltaStorageError]:
+        try:
+            with self._translated("delete", f"{len(keys)} files"):
+                self._bucket().delete([self._path(key) for key in keys])
+        except DeltaStorageError:
+            return self._delete_singly(keys)
+        return {}
+
+    def _delete_singly(self, keys: Sequence[str]) -> dict[str, DeltaStorageError]:
+        """Find out which files of a batch cannot be deleted: a storage returns the error of one file, or refuses missing files."""
+        failed: dict[str, DeltaStorageError] = {}
+        unanswered = 0
+        for at, key in enumerate(keys):
+            try:
+                self.delete(key)
+                unanswered = 0
+            except DeltaStorageError as error:
+                failed[key] = error
+                unanswered = 0 if isinstance(error, StorageRefusedError) else unanswered + 1
+            if unanswered == _UNANSWERED_MAX:
+                return failed | dict.fromkeys(keys[at + 1 :], failed[key])
+        return failed
 
     def _try_out(self, folder: str) -> None:
         """Probe that creates are exclusive, in a writable folder. A failed probe is repeated before each create."""

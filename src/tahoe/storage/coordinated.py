@@ -11,7 +11,7 @@ may write in between. That is good enough only for files that every writer would
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import BinaryIO, TypeVar
@@ -19,7 +19,7 @@ from typing import BinaryIO, TypeVar
 from tahoe.errors import AtomicCreateUnsupportedError, CommitEntryError, DeltaStorageError, StorageRefusedError, StorageUnavailableError
 from tahoe.protocol.log_files import LOG_FOLDER, Kind, commit_key, parse_name
 from tahoe.storage.commit_service import CommitEntry, CommitService
-from tahoe.storage.env import FileInfo, Store
+from tahoe.storage.env import FileInfo, Store, Tree
 from tahoe.storage.locations import S3_SCHEMES
 
 T = TypeVar("T")
@@ -63,6 +63,9 @@ class CoordinatedStore:
             self._finish_newest()
         return self.inner.walk(prefix)
 
+    def tree(self) -> Tree:
+        return self.inner.tree()
+
     def get(self, key: str) -> bytes:
         return self._read(key, lambda: self.inner.get(key))
 
@@ -85,6 +88,12 @@ class CoordinatedStore:
 
     def delete(self, key: str) -> None:
         self.inner.delete(key)
+
+    def delete_many(self, keys: Sequence[str]) -> dict[str, DeltaStorageError]:
+        return self.inner.delete_many(keys)
+
+    def remove_folders(self, keys: Iterable[str]) -> list[str]:
+        return self.inner.remove_folders(keys)
 
     # --- committing
 

@@ -11,11 +11,17 @@ unescaped path below the url, separated by `/`, and exactly the name in the stor
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import BinaryIO, Protocol, TypeAlias
 
+from tahoe.errors import DeltaStorageError
+
 _logger = logging.getLogger("tahoe")
+
+# The number of requests at once, where many folders are listed or many files are deleted: nearly all of their time is waiting.
+PARALLEL_REQUESTS = 8
 
 Identity: TypeAlias = tuple[int, str]
 """The size of a file in bytes, and its ETag; without one, its modification time. S3 returns that time sometimes in seconds, sometimes in
@@ -40,6 +46,48 @@ class FileInfo:
     def identity(self) -> Identity:
         """Changes if the file is replaced, or deleted and created again. Listings and `head` return the same value."""
         return self.size_bytes, self.etag or str(self.modified_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """Everything below a folder, as columns, because there may be millions of files.
+
+    Attributes:
+        keys, sizes_bytes, modified_ms: the files, in any order, including unfinished writes.
+        folders, folders_modified_ms: the folders, including empty ones; object stores have none.
+    """
+
+    keys: list[str] = field(default_factory=list)
+    sizes_bytes: array[int] = field(default_factory=lambda: array("q"))
+    modified_ms: array[int] = field(default_factory=lambda: array("q"))
+    folders: list[str] = field(default_factory=list)
+    folders_modified_ms: array[int] = field(default_factory=lambda: array("q"))
+
+    def add(self, key: str, size_bytes: int, modified_ms: int) -> None:
+        """Add a file."""
+        self.keys.append(key)
+        self.sizes_bytes.append(size_bytes)
+        self.modified_ms.append(modified_ms)
+
+    def add_folder(self, key: str, modified_ms: int) -> None:
+        self.folders.append(key)
+        self.folders_modified_ms.append(modified_ms)
+
+    def extend(self, other: Tree) -> None:
+        """Add everything in another tree."""
+        self.keys.extend(other.keys)
+        self.sizes_bytes.extend(other.sizes_bytes)
+        self.modified_ms.extend(other.modified_ms)
+        self.folders.extend(other.folders)
+        self.folders_modified_ms.extend(other.folders_modified_ms)
+
+
+def tree_of(files: Iterable[FileInfo]) -> Tree:
+    """The tree of a store without folders."""
+    tree = Tree()
+    for info in files:
+        tree.add(info.key, info.size_bytes, info.modified_ms)
+    return tree
 
 
 class FileReplacedError(OSError):
@@ -69,6 +117,9 @@ class Store(Protocol):
 
     def walk(self, prefix: str = "") -> Iterator[FileInfo]:
         """All files below the folder `prefix`, at any depth, in byte order of their keys, including unfinished writes."""
+
+    def tree(self) -> Tree:
+        """Everything below the store's folder. File systems list several folders at once; object stores list all keys page by page."""
 
     def get(self, key: str) -> bytes:
         """The whole content.
@@ -120,6 +171,22 @@ class Store(Protocol):
     def delete(self, key: str) -> None:
         """Delete the file. A missing file is not an error."""
 
+    def delete_many(self, keys: Sequence[str]) -> dict[str, DeltaStorageError]:
+        """Delete files with as few requests as possible, several at once. A missing file is not an error.
+
+        Files may be back after a power failure.
+
+        Returns:
+            the error of each file that was not deleted, or may not have been.
+        """
+
+    def remove_folders(self, keys: Iterable[str]) -> list[str]:
+        """Remove the folders that are empty, or become empty by it; all others stay. Object stores have no folders.
+
+        Returns:
+            the folders that were removed.
+        """
+
 
 class Watch:
     """Callbacks around commits, called in the committing thread. This default allows all commits."""
@@ -166,6 +233,11 @@ class Env:
                 self.store.delete(key)
             except Exception as error:
                 _logger.warning("%s: cannot delete %s, so it is left behind; no version refers to it: %s", self.store.url, key, error)
+
+
+def deepest_first(folders: Iterable[str]) -> list[str]:
+    """The folders in an order in which none comes before those inside it."""
+    return sorted(folders, key=lambda key: key.count("/"), reverse=True)
 
 
 def byte_order(key: str) -> bytes:

@@ -15,13 +15,23 @@ import os
 import shutil
 import stat
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import BinaryIO
 
-from tahoe.errors import AtomicCreateUnsupportedError, StorageRefusedError, StorageUnavailableError
-from tahoe.storage.env import TEMPORARY_SUFFIX, FileInfo, FileReplacedError, byte_order, is_temporary
+from tahoe.errors import AtomicCreateUnsupportedError, DeltaStorageError, StorageRefusedError, StorageUnavailableError
+from tahoe.storage.env import (
+    PARALLEL_REQUESTS,
+    TEMPORARY_SUFFIX,
+    FileInfo,
+    FileReplacedError,
+    Tree,
+    byte_order,
+    deepest_first,
+    is_temporary,
+)
 from tahoe.storage.locations import LOCAL_SCHEME, local_path, split_url
 
 # The errors of `link` on file systems without hard links. EPERM may also mean that links are not permitted.
@@ -50,6 +60,9 @@ _REFUSALS = frozenset(
 
 _COPY_BYTES = 1 << 20
 
+# How often a folder is made again that somebody removes while it is still empty.
+_FOLDER_ATTEMPTS_MAX = 100
+
 
 @dataclass(frozen=True, slots=True)
 class LocalStore:
@@ -75,6 +88,17 @@ class LocalStore:
                 yield from self.walk(key)
             elif info := self._info(key, entry):
                 yield info
+
+    def tree(self) -> Tree:
+        """Does not follow symbolic links to folders."""
+        found, level = Tree(), [""]
+        with self._translated("list", ""), ThreadPoolExecutor(PARALLEL_REQUESTS) as listers:
+            while level:
+                parts = list(listers.map(self._branches, level))
+                level = [folder for part in parts for folder in part.folders]
+                for part in parts:
+                    found.extend(part)
+        return found
 
     def get(self, key: str) -> bytes:
         with self._translated("read", key, missing_passes=True), self._opened(key) as file:
@@ -114,11 +138,18 @@ class LocalStore:
     def delete(self, key: str) -> None:
         with self._translated("delete", key):
             path = self._path(key)
-            try:
+            with suppress(FileNotFoundError, NotADirectoryError):  # the file, or its folder after it was emptied
                 os.unlink(path)
-            except (FileNotFoundError, NotADirectoryError):
-                return
-            _sync_folder(os.path.dirname(path))
+                _sync_folder(os.path.dirname(path))
+
+    def delete_many(self, keys: Sequence[str]) -> dict[str, DeltaStorageError]:
+        size = -(-len(keys) // PARALLEL_REQUESTS) or 1
+        with ThreadPoolExecutor(PARALLEL_REQUESTS) as deleters:
+            parts = deleters.map(self._unlink, [keys[start : start + size] for start in range(0, len(keys), size)])
+            return {key: error for failed in parts for key, error in failed.items()}
+
+    def remove_folders(self, keys: Iterable[str]) -> list[str]:
+        return [key for key in deepest_first(keys) if _remove_if_empty(self._path(key))]
 
     # --- the steps
 
@@ -134,6 +165,28 @@ class LocalStore:
         except (FileNotFoundError, NotADirectoryError):
             return
 
+    def _branches(self, folder: str) -> Tree:
+        """What is directly in a folder. An entry that is deleted meanwhile is left out."""
+        found = Tree()
+        for key, entry in self._entries(folder):
+            with suppress(FileNotFoundError):
+                if entry.is_dir(follow_symlinks=False):
+                    found.add_folder(key, entry.stat(follow_symlinks=False).st_mtime_ns // 1_000_000)
+                elif entry.is_file():
+                    status = entry.stat()
+                    found.add(key, status.st_size, status.st_mtime_ns // 1_000_000)
+        return found
+
+    def _unlink(self, keys: Sequence[str]) -> dict[str, DeltaStorageError]:
+        failed: dict[str, DeltaStorageError] = {}
+        for key in keys:
+            try:
+                with self._translated("delete", key), suppress(FileNotFoundError, NotADirectoryError):
+                    os.unlink(self._path(key))
+            except DeltaStorageError as error:
+                failed[key] = error
+        return failed
+
     def _info(self, key: str, entry: os.DirEntry[str]) -> FileInfo | None:
         with self._translated("look at", key):
             return _info(key, entry)
@@ -147,11 +200,9 @@ class LocalStore:
     @contextmanager
     def _temporary(self, key: str, data: bytes | BinaryIO) -> Iterator[str]:
         """A temporary file with the content, synced to disk, in the key's folder. It is deleted afterwards if it still exists."""
-        folder = os.path.dirname(self._path(key))
-        _make_folder(folder)
-        path = os.path.join(folder, f".{uuid.uuid4().hex}{TEMPORARY_SUFFIX}")
+        path = os.path.join(os.path.dirname(self._path(key)), f".{uuid.uuid4().hex}{TEMPORARY_SUFFIX}")
         try:
-            with open(path, "xb") as file:
+            with _create(path) as file:
                 if isinstance(data, bytes):
                     file.write(data)
                 else:
@@ -214,6 +265,15 @@ def _same_file(temporary: str, path: str) -> bool:
         return False
 
 
+def _create(path: str) -> BinaryIO:
+    """Create a file and its folders. Another process may remove a folder as long as it is empty; then it is made again."""
+    for _ in range(_FOLDER_ATTEMPTS_MAX):
+        with suppress(FileNotFoundError):
+            _make_folder(os.path.dirname(path))
+            return open(path, "xb")
+    return open(path, "xb")
+
+
 def _make_folder(path: str) -> None:
     """Like makedirs, but syncs each new folder's name to disk before anything is written to it."""
     if os.path.isdir(path):
@@ -256,5 +316,12 @@ def no_new_folder_left(url: str) -> Iterator[None]:
 
 def _remove_empty(folder: str) -> None:
     for inside, _, _ in os.walk(folder, topdown=False):
-        with suppress(OSError):  # atomically removes only empty folders
-            os.rmdir(inside)
+        _remove_if_empty(inside)
+
+
+def _remove_if_empty(folder: str) -> bool:
+    try:
+        os.rmdir(folder)  # atomically removes only empty folders
+    except (OSError, ValueError):
+        return False
+    return True

@@ -13,7 +13,7 @@ import os
 import time
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -21,9 +21,9 @@ from fnmatch import fnmatchcase
 from threading import Lock
 from typing import Any, BinaryIO
 
-from tahoe.errors import StorageUnavailableError
+from tahoe.errors import DeltaStorageError, StorageUnavailableError
 from tahoe.storage.commit_service import CommitEntry
-from tahoe.storage.env import FileInfo, FileReplacedError, byte_order, is_temporary
+from tahoe.storage.env import FileInfo, FileReplacedError, Tree, byte_order, is_temporary, tree_of
 from tahoe.storage.locations import join, normalise, split_url
 
 
@@ -32,6 +32,7 @@ class Operation(Enum):
 
     LIST = "list_from"
     WALK = "walk"
+    TREE = "tree"
     GET = "get"
     GET_RANGE = "get_range"
     HEAD = "head"
@@ -39,6 +40,7 @@ class Operation(Enum):
     PUT_IF_ABSENT = "put_if_absent"
     PUT = "put"
     DELETE = "delete"
+    DELETE_MANY = "delete_many"
 
 
 class Effect(Enum):
@@ -50,7 +52,7 @@ class Effect(Enum):
     HIDE = "a listing leaves the key out: a new file that is not visible yet"
 
 
-_LISTINGS = (Operation.LIST, Operation.WALK)
+_LISTINGS = (Operation.LIST, Operation.WALK, Operation.TREE)
 _ALLOWED: Mapping[Effect, tuple[Operation, ...]] = {
     Effect.RAISE_BEFORE: tuple(Operation),
     Effect.RAISE_AFTER: tuple(Operation),
@@ -164,6 +166,10 @@ class MemoryStore:
         with self._call(Operation.WALK, prefix) as due:
             return _without_hidden(self._below(f"{prefix}/" if prefix else ""), due)
 
+    def tree(self) -> Tree:
+        with self._call(Operation.TREE, "") as due:
+            return tree_of(_without_hidden(self._below(""), due))
+
     def get(self, key: str) -> bytes:
         with self._call(Operation.GET, key):
             return self._read(key)
@@ -202,6 +208,20 @@ class MemoryStore:
     def delete(self, key: str) -> None:
         with self._call(Operation.DELETE, key), self._content.lock:
             self._content.files.pop(self._above + key, None)
+
+    def delete_many(self, keys: Sequence[str]) -> dict[str, DeltaStorageError]:
+        """One call, which deletes each file by a call of `delete`."""
+        failed: dict[str, DeltaStorageError] = {}
+        with self._call(Operation.DELETE_MANY, ""):
+            for key in keys:
+                try:
+                    self.delete(key)
+                except DeltaStorageError as error:
+                    failed[key] = error
+        return failed
+
+    def remove_folders(self, keys: Iterable[str]) -> list[str]:  # noqa: ARG002  there are none
+        return []
 
     # --- the steps
 

@@ -10,6 +10,7 @@ parameter's default is always accepted. This module knows no table: whether a co
 from __future__ import annotations
 
 import inspect
+import math
 import operator
 import os
 from collections.abc import Callable, Container, Mapping
@@ -182,6 +183,19 @@ def _number(value: Any) -> float:
     return value
 
 
+def _finite(value: Any) -> float:
+    number = _number(value)
+    if not math.isfinite(number):
+        raise Unfit
+    return number
+
+
+def _callable(value: Any) -> Any:
+    if not callable(value):
+        raise Unfit
+    return value
+
+
 def _items(value: Any, clean: Callable[[Any], Any]) -> list[Any]:
     """The items of an iterable. A string is refused: it is one value, not a list of its characters."""
     if isinstance(value, str | bytes | Mapping):
@@ -290,6 +304,8 @@ TEXT = Rule(expected="a string", clean=_text, remedy="Pass a string.")
 FLAG = Rule(expected="True or False", clean=_flag, remedy="Pass True or False.")
 LONG = Rule(expected="a 64-bit integer", clean=_long, remedy="Pass an integer.")
 COUNT = Rule(expected="a non-negative integer", clean=_count, remedy=_LEAVE_OUT)
+HOURS = Rule(expected="a number of hours", clean=_finite, remedy=_LEAVE_OUT)
+CALL = Rule(expected="a function", clean=_callable, remedy=_LEAVE_OUT)
 SHARE = Rule(expected="a number from 0 to 1", clean=_number, remedy=_LEAVE_OUT)
 POSITIONS = Rule(expected="a list of non-negative integers", clean=_list_of(_count), remedy="Pass a list of integers.")
 NAMES = Rule(expected="a list of names", clean=_list_of(_text), remedy='For a single name, pass ["name"].')

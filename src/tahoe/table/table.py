@@ -6,16 +6,17 @@ table.version, table.schema, table.to_arrow(columns=["carrier"], filter="month =
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import pyarrow as pa
 
 from tahoe.protocol.properties import TARGET_FILE_SIZE
-from tahoe.table.arguments import COUNT, FLAG, LONG, NAMES, ROWS, SHARE, TEXT, TEXTS, TXN, ArrowStream, takes
+from tahoe.table.arguments import CALL, COUNT, FLAG, HOURS, LONG, NAMES, ROWS, SHARE, TEXT, TEXTS, TXN, ArrowStream, takes
 from tahoe.table.commit.checkpoint_writer import write_checkpoint
 from tahoe.table.commit.post_commit_hooks import clean_log, compact_log
 from tahoe.table.maintenance.compaction import GIB, CompactionSettings
 from tahoe.table.maintenance.optimize import OptimizeReport, OptimizeRequest, optimize
+from tahoe.table.maintenance.vacuum import VacuumReport, VacuumRequest, vacuum
 from tahoe.table.reading.table_reader import TableReader
 from tahoe.table.writing.arrow_writer import schema_of_rows, write_arrow
 from tahoe.table.writing.feature_drop import drop_feature
@@ -150,6 +151,50 @@ class Table(TableReader):
         predicates = () if filter is None else (filter,)
         request = OptimizeRequest(filter=filter, settings=settings, predicates=predicates, user_metadata=user_metadata)
         return optimize(self, request, dry_run=dry_run)
+
+    @takes(retention_hours=HOURS, lite=FLAG, dry_run=FLAG, inventory=ROWS, retention_check=FLAG, log_history=FLAG, progress=CALL)
+    def vacuum(
+        self,
+        retention_hours: float | None = None,
+        *,
+        lite: bool = False,
+        dry_run: bool = False,
+        inventory: pa.Table | ArrowStream | None = None,
+        retention_check: bool = True,
+        log_history: bool | None = None,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> VacuumReport:
+        """Delete the files that no version within the retention needs, and the folders that this leaves empty.
+
+        Args:
+            retention_hours: how long a file is kept after the last version that needs it; None for the table property
+                `delta.deletedFileRetentionDuration`, a week by default.
+            lite: find the files in the log since the last VACUUM, instead of listing the folder. Files of failed writes stay.
+            dry_run: report what would be deleted, and delete nothing.
+            inventory: what is in the folder, instead of listing it: `path`, `length`, `isDir` and `modificationTime` in milliseconds.
+            retention_check: refuse a retention that is shorter than the table's.
+            log_history: record VACUUM START and VACUUM END in the history; None for no record on S3 and in memory.
+            progress: called with the number of files that were dealt with, and the number of all.
+
+        Returns:
+            what was deleted, and what could not be deleted.
+
+        Raises:
+            VacuumRetentionNegativeError, VacuumRetentionTooShortError: the retention is too short.
+            CannotVacuumLiteError: the log has lost commits that removed files.
+            InvalidInventoryError: the inventory has other columns.
+            VacuumPartitionError: this is a partition of a table.
+        """
+        request = VacuumRequest(
+            retention_hours=retention_hours,
+            lite=lite,
+            dry_run=dry_run,
+            inventory=inventory,
+            retention_check=retention_check,
+            log_history=log_history,
+            progress=progress,
+        )
+        return vacuum(self, request)
 
     # --- maintenance of the log
 

@@ -25,6 +25,7 @@ from tahoe.spark.api.merge_builder import DeltaMergeBuilder, assignments_of, con
 from tahoe.spark.api.optimize_builder import DeltaOptimizeBuilder, purged
 from tahoe.spark.api.table_builder import TableBuilder
 from tahoe.spark.api.table_handle import TableHandle
+from tahoe.spark.api.vacuum import paths_frame, run_vacuum
 from tahoe.spark.ddl.catalog import location_of, path_in
 from tahoe.spark.dml.delete_update import Delete, Update, delete, update
 from tahoe.spark.dml.identity import sync_identity
@@ -257,15 +258,26 @@ class DeltaTable:
             _verify(truncateHistory, bool, "truncateHistory", "a boolean")
         run_for_user(self._handle.spark, lambda: drop_feature(self._handle.target(), featureName, truncate_history=bool(truncateHistory)))
 
-    def vacuum(self, retentionHours: float | None = None) -> DataFrame:
-        """Delete files that no version within the retention needs. Not supported yet.
+    def vacuum(self, retentionHours: float | None = None, *, lite: bool | None = None, dry_run: bool = False) -> DataFrame:
+        """Delete the files that no version within the retention needs, and the folders that this leaves empty.
+
+        Args:
+            retentionHours: None for the table property `delta.deletedFileRetentionDuration`; so is a shorter time other than 0, unless
+                `spark.databricks.delta.vacuum.retentionWindowIgnore.enabled` is false.
+            lite: find the files in the log instead of listing the folder; None for `spark.databricks.delta.vacuum.lite.enabled`.
+            dry_run: delete nothing.
+
+        Returns:
+            the column `path`: what was deleted, or with `dry_run` would be. The reference returns an empty DataFrame.
 
         Raises:
-            OperationNotYetSupportedError
+            VacuumRetentionTooShortError: the time is shorter than the table's, and
+                `spark.databricks.delta.retentionDurationCheck.enabled` is not false.
+            CannotVacuumLiteError: the log has lost commits that removed files.
         """
-        if retentionHours is not None:
-            float(retentionHours)
-        raise self._handle.not_yet("VACUUM")
+        hours = None if retentionHours is None else float(retentionHours)
+        spark, table = self._handle.spark, self._handle.table
+        return paths_frame(spark, run_vacuum(spark, table, retention_hours=hours, lite=lite, dry_run=dry_run).paths)
 
     def generate(self, mode: str) -> None:
         """Write manifests for other engines. Not supported yet.

@@ -13,24 +13,28 @@ from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
-from pyspark.sql.types import IntegralType, StringType, StructType
+from pyspark.sql.types import IntegralType, NumericType, StringType, StructType
 
 from tahoe._version import VERSION
-from tahoe.errors import InvalidOptionError, OperationNotYetSupportedError, StatementSyntaxError
+from tahoe.errors import InvalidOptionError, NotADeltaTableError, OperationNotYetSupportedError, StatementSyntaxError, TableNotFoundError
 from tahoe.protocol.names import quoted
 from tahoe.spark.api.delta_table import DeltaTable
 from tahoe.spark.api.history_detail import DETAIL, HISTORY
+from tahoe.spark.api.merge_builder import raising_for_user
 from tahoe.spark.api.optimize_builder import compacted, reorganised
-from tahoe.spark.ddl.catalog import path_in
+from tahoe.spark.api.vacuum import PATH, paths_frame, run_vacuum
+from tahoe.spark.ddl.catalog import path_in, path_of
 from tahoe.spark.jvm.failures import for_user
 from tahoe.spark.jvm.gateway import JVM_ERRORS, Gateway, JavaObject
 from tahoe.spark.jvm.plans import java_column
 from tahoe.spark.jvm.statement_plans import bound, explained, output_of, parse_error, rows_of, substituted
+from tahoe.spark.jvm.table_cache import open_table
 from tahoe.spark.jvm.values import Value, values
 from tahoe.spark.layout.optimize_metrics import LAYOUT
 from tahoe.sql import statements
 from tahoe.sql.grammar import parse, statement_in_script
 from tahoe.sql.statements import Expression, Name, Parsed, Statement
+from tahoe.table.maintenance.vacuum import check_not_partition
 
 NOTHING = StructType()
 
@@ -156,6 +160,17 @@ class Given:
             raise InvalidOptionError(option=what, value=expression.text, table="LIMIT", detail="it must be a non-negative integer")
         return int(found.value)
 
+    def number(self, expression: Expression, what: str) -> float:
+        """The value of a numeric expression.
+
+        Raises:
+            InvalidOptionError: it is not a number, or it is null.
+        """
+        found = self.values[expression]
+        if not isinstance(found.type, NumericType) or found.value is None:
+            raise InvalidOptionError(option=what, value=expression.text, table="the statement", detail="it is a number, and not null")
+        return float(found.value)
+
 
 def perform(gateway: Gateway, text: str, resolved: JavaObject, condition: JavaObject | None) -> JavaObject:
     """Run a statement.
@@ -219,6 +234,46 @@ def _sync_identity(statement: statements.SyncIdentity, given: Given) -> None:
     given.table(statement.table).syncIdentity(".".join(statement.column))
 
 
+def _vacuum(statement: statements.Vacuum, given: Given) -> DataFrame:
+    """The table's path, or with DRY RUN the paths that would be deleted."""
+    if statement.mode == "LITE" and (statement.inventory or statement.inventory_query):
+        detail = "VACUUM LITE works from the log; leave out LITE or USING INVENTORY"
+        raise for_user(InvalidOptionError(option="USING INVENTORY", value="given", table="the statement", detail=detail))
+    found = _vacuumed_table(statement.table, given)
+    report = run_vacuum(
+        given.gateway.spark,
+        found._handle.table,
+        retention_hours=None if statement.retain_hours is None else given.number(statement.retain_hours, "RETAIN"),
+        lite=None if statement.mode is None else statement.mode == "LITE",
+        dry_run=statement.dry_run,
+        inventory=_inventory(statement, given),
+    )
+    return paths_frame(given.gateway.spark, report.paths if statement.dry_run else [report.table])
+
+
+def _vacuumed_table(name: Name, given: Given) -> DeltaTable:
+    """The table of a VACUUM. A path may be that of a partition, which is refused with the table's path."""
+    try:
+        return given.table(name)
+    except (NotADeltaTableError, TableNotFoundError):
+        path = name.path or path_of(name.parts)
+        if path is not None:
+            raising_for_user(lambda: check_not_partition(open_table(given.gateway.spark, path)))
+        raise
+
+
+def _inventory(statement: statements.Vacuum, given: Given) -> DataFrame | None:
+    spark = given.gateway.spark
+    if statement.inventory_query is not None:
+        return spark.sql(statement.inventory_query.text)
+    name = statement.inventory
+    if name is None:
+        return None
+    if name.path is not None:
+        return spark.read.format("delta").load(name.path)
+    return spark.table(given.text(name.expression, "IDENTIFIER") if name.expression is not None else ".".join(map(quoted, name.parts)))
+
+
 def _later(statement: Statement, given: Given) -> None:
     """Raise `OperationNotYetSupportedError`. A table that the statement needs as a Delta table must exist."""
     name = getattr(statement, "table", None) or getattr(statement, "source")  # noqa: B009  every statement has one of the two
@@ -246,7 +301,7 @@ _HOW: Mapping[type[Any], _How] = {
     statements.DropFeature: _How("DROP FEATURE", NOTHING, _drop_feature),
     statements.AddFeature: _How("ADD FEATURE", NOTHING, _add_feature),
     statements.SyncIdentity: _How("SYNC IDENTITY", NOTHING, _sync_identity),
-    statements.Vacuum: _How("VACUUM", NOTHING, _later),
+    statements.Vacuum: _How("VACUUM", PATH, _vacuum),
     statements.Optimize: _How("OPTIMIZE", LAYOUT, _optimize),
     statements.Generate: _How("GENERATE", NOTHING, _later),
     statements.ConvertToDelta: _How("CONVERT TO DELTA", NOTHING, _later),

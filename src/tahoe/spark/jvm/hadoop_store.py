@@ -13,15 +13,25 @@ from __future__ import annotations
 import errno
 import os
 import uuid
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import BinaryIO, cast
 
-from tahoe.errors import AtomicCreateUnsupportedError, NoGatewayError, StorageRefusedError, StorageUnavailableError
+from tahoe.errors import AtomicCreateUnsupportedError, DeltaStorageError, NoGatewayError, StorageRefusedError, StorageUnavailableError
 from tahoe.spark.jvm.gateway import JVM_ERRORS, Gateway, JavaObject, class_names, java_error, running_class
-from tahoe.storage.env import TEMPORARY_SUFFIX, FileInfo, FileReplacedError, byte_order, is_temporary
+from tahoe.storage.env import (
+    PARALLEL_REQUESTS,
+    TEMPORARY_SUFFIX,
+    FileInfo,
+    FileReplacedError,
+    Tree,
+    byte_order,
+    deepest_first,
+    is_temporary,
+)
 from tahoe.storage.locations import KNOWN_SCHEMES, LOCAL_SCHEME, join, normalise, scheme_of, spelled, split_url
 from tahoe.storage.ranges import RangeFile
 
@@ -118,6 +128,16 @@ class HadoopStore:
         with self._translated("list", prefix):
             return iter(_files(f"{prefix}/" if prefix else "", self._storage().walk(self._path(prefix))))
 
+    def tree(self) -> Tree:
+        found = Tree()
+        with self._translated("list", ""):
+            for name, size, time in _triples(self._storage().tree(self._path(""))):
+                if name.endswith("/"):
+                    found.add_folder(name[:-1], time)
+                else:
+                    found.add(name, size, time)
+        return found
+
     def get(self, key: str) -> bytes:
         with self._translated("read", key, missing_passes=True):
             return bytes(self._storage().read(self._path(key)))
@@ -156,7 +176,28 @@ class HadoopStore:
         with self._translated("delete", key):
             self._storage().delete(self._path(key))
 
+    def delete_many(self, keys: Sequence[str]) -> dict[str, DeltaStorageError]:
+        size = -(-len(keys) // PARALLEL_REQUESTS) or 1
+        with ThreadPoolExecutor(PARALLEL_REQUESTS) as deleters:
+            parts = deleters.map(self._delete_batch, [keys[start : start + size] for start in range(0, len(keys), size)])
+            return {key: error for failed in parts for key, error in failed.items()}
+
+    def remove_folders(self, keys: Iterable[str]) -> list[str]:
+        ordered = deepest_first(keys)
+        with self._translated("delete", "empty folders"):
+            removed = set(self._storage().removeEmpty(_listed(self._path(key) for key in ordered)).split("\0"))
+        return [key for key in ordered if self._path(key) in removed]
+
     # --- the steps
+
+    def _delete_batch(self, keys: Sequence[str]) -> dict[str, DeltaStorageError]:
+        by_path = {self._path(key): key for key in keys}
+        with self._translated("delete", f"{len(keys)} files"):
+            parts = self._storage().deleteAll(_listed(by_path)).split("\0")
+        failed: dict[str, DeltaStorageError] = {}
+        for path, detail in zip(parts[0::2], parts[1::2], strict=False):
+            failed[by_path[path]] = StorageUnavailableError(table=self.url, operation=f"delete {by_path[path]}", detail=detail)
+        return failed
 
     def _storage(self) -> JavaObject:
         scheme, authority, _ = split_url(self.url)
@@ -222,9 +263,19 @@ class HadoopStore:
 
 def _files(folder: str, listing: str) -> list[FileInfo]:
     """The files of a listing by `delta.Storage`, in byte order. `folder` is empty or ends with a slash."""
+    return sorted((FileInfo(folder + name, size, time) for name, size, time in _triples(listing)), key=lambda f: byte_order(f.key))
+
+
+def _triples(listing: str) -> Iterator[tuple[str, int, int]]:
+    """Name, size and time of each entry of a listing."""
     parts = listing.split("\0")
-    triples = zip(parts[0::3], parts[1::3], parts[2::3], strict=False)  # the text ends with a separator, so the last part is empty
-    return sorted((FileInfo(folder + name, int(size), int(time)) for name, size, time in triples), key=lambda f: byte_order(f.key))
+    # the text ends with a separator, so the last part is empty
+    return ((name, int(size), int(time)) for name, size, time in zip(parts[0::3], parts[1::3], parts[2::3], strict=False))
+
+
+def _listed(paths: Iterable[str]) -> str:
+    """Paths as `delta.Storage` takes them, each ended by a zero character."""
+    return "".join(f"{path}\0" for path in paths)
 
 
 def _pieces(data: bytes | BinaryIO) -> Iterator[bytes]:

@@ -227,7 +227,7 @@ class _Writer:
         for batch in self.snapshot.live.batches():
             yield "add", self._adds(batch)
         retention = properties.DELETED_FILE_RETENTION.get(self.snapshot.properties, table=self.snapshot.url)
-        for removes in _unexpired(self.snapshot, self.snapshot.log.env.clock_ms() - _ms(retention)):
+        for removes in unexpired_tombstones(self.snapshot, self.snapshot.log.env.clock_ms() - _ms(retention)):
             yield "remove", removes
 
     def _adds(self, batch: pa.Table) -> pa.StructArray:
@@ -379,8 +379,8 @@ def _bounded(files: Iterator[tuple[str, pa.StructArray]], rows_max: int) -> Iter
 # --- tombstones
 
 
-def _unexpired(snapshot: Snapshot, cutoff_ms: int) -> Iterator[pa.StructArray]:
-    """The tombstones of files removed after the cutoff and not added again. VACUUM needs them."""
+def unexpired_tombstones(snapshot: Snapshot, cutoff_ms: int) -> Iterator[pa.StructArray]:
+    """The tombstones, as `TOMBSTONE` structs, of files removed after the cutoff and not added again. VACUUM needs them."""
     log = snapshot.log
     checkpoint, commits = log.from_segment(snapshot.version, partial(_checkpoint_and_commits, log))
     seen: set[FileKey] = set()

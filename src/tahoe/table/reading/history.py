@@ -111,6 +111,14 @@ def version_at(snapshot: Snapshot, timestamp_ms: int) -> int:
     return line.commits[_position_at(line, snapshot, first, timestamp_ms)].version
 
 
+def version_before(snapshot: Snapshot, timestamp_ms: int) -> int | None:
+    """The newest version that was committed at or before a time, if the log still has a commit of that time; None if it has not."""
+    line = timeline(snapshot)
+    if not line.commits or line.timestamp_ms(0) > timestamp_ms:
+        return None
+    return line.commits[_position_at(line, snapshot, 0, timestamp_ms)].version
+
+
 def version_from(snapshot: Snapshot, timestamp_ms: int) -> int:
     """The oldest version that was committed at or after a time. If there is none, the version after the newest one.
 

@@ -91,16 +91,27 @@ public class Storage {
   /** Lists the files below a folder, at any depth, by their paths relative to it. */
   public String walk(String folder) throws IOException {
     StringBuilder found = new StringBuilder();
-    walk(path(folder), "", found);
+    walk(path(folder), "", found, false);
     return found.toString();
   }
 
-  private void walk(Path folder, String prefix, StringBuilder found) throws IOException {
+  /** The files and folders below a folder, by their paths from there; that of a folder ends with a slash. */
+  public String tree(String folder) throws IOException {
+    StringBuilder found = new StringBuilder();
+    walk(path(folder), "", found, true);
+    return found.toString();
+  }
+
+  private void walk(Path folder, String prefix, StringBuilder found, boolean withFolders) throws IOException {
     FileStatus[] entries = entries(folder);
     for (int i = 0; i < entries.length; i++) {
       String name = prefix + entries[i].getPath().getName();
-      if (entries[i].isFile()) add(found, name, entries[i]);
-      else if (entries[i].isDirectory()) walk(entries[i].getPath(), name + "/", found);
+      if (entries[i].isFile()) {
+        add(found, name, entries[i]);
+      } else if (entries[i].isDirectory()) {
+        if (withFolders) add(found, name + "/", entries[i]);
+        walk(entries[i].getPath(), name + "/", found, withFolders);
+      }
     }
   }
 
@@ -209,4 +220,40 @@ public class Storage {
   }
 
   public void delete(String path) throws IOException { system().delete(path(path), false); }
+
+  /**
+   * Delete files.
+   *
+   * @param paths each ended by a zero character
+   * @return path, message, path, message, ..., each ended by a zero character, of those that could not be deleted
+   */
+  public String deleteAll(String paths) throws IOException {
+    FileSystem system = system();
+    StringBuilder failed = new StringBuilder();
+    String[] parts = paths.split("\u0000", -1);
+    for (int i = 0; i + 1 < parts.length; i++) {
+      try {
+        system.delete(path(parts[i]), false);
+      } catch (IOException error) {
+        String message = String.valueOf(error.getMessage()).split("\n", 2)[0].replace('\0', ' ');
+        failed.append(parts[i]).append('\0').append(error.getClass().getSimpleName()).append(": ").append(message).append('\0');
+      }
+    }
+    return failed.toString();
+  }
+
+  /** Remove the folders that are empty. Paths are texts as those of `deleteAll`, and so are those of the folders that were removed. */
+  public String removeEmpty(String paths) throws IOException {
+    FileSystem system = system();
+    StringBuilder removed = new StringBuilder();
+    String[] parts = paths.split("\u0000", -1);
+    for (int i = 0; i + 1 < parts.length; i++) {
+      try {
+        if (system.listStatus(path(parts[i])).length == 0 && system.delete(path(parts[i]), false)) removed.append(parts[i]).append('\0');
+      } catch (IOException notEmpty) {
+        continue;
+      }
+    }
+    return removed.toString();
+  }
 }

@@ -1,0 +1,73 @@
+"""`tahoe vacuum`."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, Any
+
+import typer
+from rich.filesize import decimal as size_text
+
+from tahoe.cli.app import AsJson, Location, Options, errors_as_messages, open_table
+from tahoe.cli.output import ROWS_SHOWN_MAX, open_console, print_json, printable
+from tahoe.table.maintenance.vacuum import VacuumReport
+
+Retain = Annotated[
+    float | None, typer.Option("--retain", metavar="HOURS", help="Retention in hours; default: delta.deletedFileRetentionDuration.")
+]
+Lite = Annotated[bool, typer.Option("--lite", help="Find the files in the log, without listing the folder.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Print what would be deleted, and delete nothing.")]
+NoCheck = Annotated[bool, typer.Option("--no-retention-check", help="Allow a retention that is shorter than the table's.")]
+
+
+def vacuum(
+    path: Location,
+    retain: Retain = None,
+    lite: Lite = False,
+    dry_run: DryRun = False,
+    no_retention_check: NoCheck = False,
+    as_json: AsJson = False,
+    option: Options = None,
+) -> None:
+    """Delete the files that no version within the retention needs. The exit code is 1 if some could not be deleted."""
+    with errors_as_messages():
+        report = open_table(path, option).vacuum(
+            retain, lite=lite, dry_run=dry_run, retention_check=not no_retention_check, progress=_print_progress
+        )
+    if as_json:
+        print_json(_report_json(report))
+    else:
+        _print_report(report)
+    raise typer.Exit(1 if report.failed else 0)
+
+
+def _print_progress(done: int, total: int) -> None:
+    if sys.stderr.isatty():
+        print(f"\r{done} of {total} files", end="\n" if done == total else "", file=sys.stderr, flush=True)
+
+
+def _print_report(report: VacuumReport) -> None:
+    console = open_console()
+    if report.is_dry_run:
+        shown = [*report.files, *report.folders]
+        for key in shown[:ROWS_SHOWN_MAX]:
+            console.print(printable(key))
+        if len(shown) > ROWS_SHOWN_MAX:
+            console.print(f"and {len(shown) - ROWS_SHOWN_MAX} more; --json has them all")
+    for key, error in report.failed.items():
+        console.print(f"[bold red]not deleted[/] {printable(key)}: {printable(error)}")
+    counts = f"{len(report.files)} files ({size_text(report.size_bytes)}) and {len(report.folders)} folders"
+    console.print(f"[bold]{counts} {'would be deleted' if report.is_dry_run else 'deleted'}[/]")
+
+
+def _report_json(report: VacuumReport) -> dict[str, Any]:
+    return {
+        "table": report.table,
+        "lite": report.is_lite,
+        "dry_run": report.is_dry_run,
+        "cutoff_ms": report.cutoff_ms,
+        "files": list(report.files),
+        "folders": list(report.folders),
+        "size_bytes": report.size_bytes,
+        "failed": dict(report.failed),
+    }

@@ -1,0 +1,49 @@
+"""VACUUM cannot run as it was asked for."""
+
+from __future__ import annotations
+
+from tahoe.errors.root import DeltaAnalysisError
+
+
+class VacuumRetentionNegativeError(DeltaAnalysisError):
+    condition = "DELTA_VACUUM_RETENTION_PERIOD_NEGATIVE"
+    sqlstate = "22003"
+    pyspark_class = "IllegalArgumentException"
+    what = "VACUUM of {table}: the retention is {hours} hours, but it cannot be negative."
+    todo = "Give a number of hours from 0, or leave it out to use the table property delta.deletedFileRetentionDuration."
+
+
+class VacuumRetentionTooShortError(DeltaAnalysisError):
+    condition = "DELTA_VACUUM_RETENTION_PERIOD_TOO_SHORT"
+    sqlstate = "22003"
+    pyspark_class = "IllegalArgumentException"
+    what = (
+        "VACUUM of {table}: the retention of {hours} hours is shorter than that of the table, {configuredRetentionHours} hours. It could "
+        "delete files that a running writer has not committed yet, or that a running query still reads. Nothing was deleted."
+    )
+    todo = (
+        "Give at least {configuredRetentionHours} hours, or change the table property delta.deletedFileRetentionDuration. If nobody else "
+        "uses the table, switch the check off: retention_check=False, or the session setting "
+        "spark.databricks.delta.retentionDurationCheck.enabled = false."
+    )
+
+
+class CannotVacuumLiteError(DeltaAnalysisError):
+    condition = "DELTA_CANNOT_VACUUM_LITE"
+    sqlstate = "55000"
+    what = "VACUUM LITE of {table}: {detail}, so the log alone does not tell which files are no longer needed. Nothing was deleted."
+    todo = "Run VACUUM FULL once; later runs can be LITE."
+
+
+class InvalidInventoryError(DeltaAnalysisError):
+    condition = "DELTA_INVALID_INVENTORY_SCHEMA"
+    sqlstate = "42000"
+    what = "VACUUM of {table}: the inventory needs the columns {expectedSchema}, but {detail}. Nothing was deleted."
+    todo = "Select these columns with these types; more columns are allowed."
+
+
+class VacuumPartitionError(DeltaAnalysisError):
+    condition = "DELTA_UNSUPPORTED_VACUUM_SPECIFIC_PARTITION"
+    sqlstate = "0AKDC"
+    what = "{table} is a partition of the Delta table {baseDeltaPath}: VACUUM deletes files of whole tables only."
+    todo = "Run it on {baseDeltaPath}."

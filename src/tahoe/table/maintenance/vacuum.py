@@ -1,0 +1,296 @@
+"""VACUUM: deletes the files in a table's folder that no version within the retention needs.
+
+The folder is listed before the newest version is read, so that a file that is committed meanwhile is known to be needed. Nothing else is
+locked or remembered: a run that is interrupted has deleted some of the files, and the next run deletes the others.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tahoe.errors import (
+    DeltaError,
+    InvalidOptionError,
+    NotADeltaTableError,
+    TableNotFoundError,
+    VacuumPartitionError,
+    VacuumRetentionNegativeError,
+    VacuumRetentionTooShortError,
+)
+from tahoe.protocol.column_mapping import stored_name
+from tahoe.protocol.features import check_writable
+from tahoe.protocol.properties import DELETED_FILE_RETENTION
+from tahoe.storage.locations import split_url
+from tahoe.table.commit.draft import Draft, OperationInfo
+from tahoe.table.log.delta_log import Log
+from tahoe.table.maintenance.dead_files import DeadFiles, Listing, Territory, dead_files, folders_above, listing_of, nested_tables
+from tahoe.table.maintenance.inventory import inventory_listing
+from tahoe.table.maintenance.lite import record_vacuumed_version, removed_files, vacuumed_version
+from tahoe.table.maintenance.retention import protected_files
+from tahoe.table.reading.history import version_before
+from tahoe.table.reading.snapshot import Snapshot
+from tahoe.table.reading.table_reader import TableReader
+
+_logger = logging.getLogger("tahoe")
+
+# The number of files between two reports of progress.
+BATCH_FILES = 8000
+
+# The schemes on which the reference records VACUUM in the history by default.
+_LOGGED_SCHEMES = frozenset({"wasbs", "wasbss", "abfs", "abfss", "adl", "gs", "file", "hdfs"})
+
+_HOUR_MS = 3_600_000
+
+# With the value `iceberg`, the folder `metadata` belongs to Iceberg's readers.
+_UNIFORM = "delta.universalFormat.enabledFormats"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VacuumRequest:
+    """What a VACUUM asks for.
+
+    Attributes:
+        retention_hours: None for `delta.deletedFileRetentionDuration`.
+        lite: find the files in the log instead of listing the folder.
+        dry_run: delete and record nothing.
+        inventory: a list of what is in the folder, with the columns of `INVENTORY`, instead of listing it.
+        retention_check: whether a retention below the table's is refused.
+        log_history: whether the history records VACUUM START and VACUUM END; None for the reference's choice by the url's scheme.
+        engine: the program that hosts tahoe, for the history.
+        progress: called with the number of files that were dealt with, and the number of all.
+    """
+
+    retention_hours: float | None = None
+    lite: bool = False
+    dry_run: bool = False
+    inventory: pa.Table | None = None
+    retention_check: bool = True
+    log_history: bool | None = None
+    engine: str | None = None
+    progress: Callable[[int, int], None] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VacuumReport:
+    """What a VACUUM did, or with `dry_run` would do.
+
+    Attributes:
+        table: the table's url.
+        is_lite, is_dry_run: how it ran.
+        cutoff_ms: files that no version has needed since this time were deleted, in milliseconds since 1970.
+        files, folders: what was deleted, as unescaped paths relative to the table. Paths of a LITE run may have been gone before.
+        size_bytes: of the files.
+        failed: why files were not deleted, by path. The next run tries again.
+    """
+
+    table: str
+    is_lite: bool
+    is_dry_run: bool
+    cutoff_ms: int
+    files: tuple[str, ...]
+    folders: tuple[str, ...] = ()
+    size_bytes: int = 0
+    failed: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def paths(self) -> list[str]:
+        """The absolute urls of what was deleted, unescaped."""
+        return [f"{self.table}/{key}" for key in (*self.files, *self.folders)]
+
+
+def vacuum(table: TableReader, request: VacuumRequest) -> VacuumReport:
+    """Delete the files that no version within the retention needs, and the folders that this leaves empty.
+
+    Raises:
+        VacuumPartitionError: the location is a partition of a table.
+        VacuumRetentionNegativeError, VacuumRetentionTooShortError: the retention is too short.
+        CannotVacuumLiteError: a LITE run lacks commits.
+        InvalidInventoryError, InvalidOptionError: the inventory has other columns, or was given to a LITE run.
+        DeltaProtocolError: the table may not be written by this version of tahoe.
+        DeltaError: the table cannot be read or listed, or VACUUM START cannot be committed; nothing was deleted.
+    """
+    now_ms = table.env.clock_ms()
+    if request.lite and request.inventory is not None:
+        raise InvalidOptionError(option="inventory", value="a table", table=table.url, detail="VACUUM LITE works from the log")
+    snapshot = _snapshot(table)
+    check_writable(snapshot.protocol, snapshot.metadata, table=table.url)
+    of_table_ms = DELETED_FILE_RETENTION.get(snapshot.properties, table=table.url) // timedelta(milliseconds=1)
+    given_ms = _given_ms(request, of_table_ms, table.url)
+    retention_ms = of_table_ms if given_ms is None else given_ms
+    run = _Run(table=table, request=request, given_ms=given_ms, of_table_ms=of_table_ms, cutoff_ms=now_ms - retention_ms)
+    return run.dry() if request.dry_run else run.run()
+
+
+def _snapshot(table: TableReader) -> Snapshot:
+    try:
+        return table.snapshot()
+    except (TableNotFoundError, NotADeltaTableError):
+        check_not_partition(table)
+        raise
+
+
+def check_not_partition(table: TableReader) -> None:
+    """Refuse a location without a table if it is a partition of one.
+
+    Raises:
+        VacuumPartitionError: it is.
+    """
+    folder, _, name = table.url.rpartition("/")
+    while "=" in name:
+        if Log(replace(table.env, store=table.env.store_at(folder))).exists():
+            raise VacuumPartitionError(table=table.url, baseDeltaPath=folder)
+        folder, _, name = folder.rpartition("/")
+
+
+def _given_ms(request: VacuumRequest, of_table_ms: int, table: str) -> int | None:
+    """The retention that was asked for; None for that of the table."""
+    if request.retention_hours is None:
+        return None
+    if request.retention_hours < 0:
+        raise VacuumRetentionNegativeError(table=table, hours=request.retention_hours)
+    given_ms = round(request.retention_hours * _HOUR_MS)
+    if request.retention_check and given_ms < of_table_ms:
+        hours = -(-of_table_ms // _HOUR_MS)
+        raise VacuumRetentionTooShortError(table=table, hours=request.retention_hours, configuredRetentionHours=hours)
+    return given_ms
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Run:
+    """One VACUUM at work.
+
+    Attributes:
+        given_ms: the retention that was asked for; None if that of the table applies.
+        of_table_ms: the retention of the table.
+    """
+
+    table: TableReader
+    request: VacuumRequest
+    given_ms: int | None
+    of_table_ms: int
+    cutoff_ms: int
+
+    def dry(self) -> VacuumReport:
+        _, dead = self._found()
+        return self._report(dead, tuple(dead.folders), {})
+
+    def run(self) -> VacuumReport:
+        before, dead = self._found()
+        self._record_start(dead)
+        try:
+            failed = self._delete(dead)
+            deleted = [key for key in dead.files["key"].to_pylist() if key not in failed]
+            emptied = folders_above(deleted, Territory()) if self.request.lite else dead.folders
+            folders = tuple(self.table.env.store.remove_folders(emptied))
+        except BaseException:
+            with suppress(Exception):
+                self._record("VACUUM END", {"status": "FAILED"}, {})
+            raise
+        report = self._report(dead, folders, failed)
+        self._record_end(report, dead)
+        if before is not None and self.request.inventory is None and not failed:
+            done = vacuumed_version(self.table.snapshot())
+            record_vacuumed_version(self.table.env.store, before if done is None else max(before, done))
+        return report
+
+    # --- what to delete
+
+    def _found(self) -> tuple[int | None, DeadFiles]:
+        """The newest version before the cutoff, if the log has one, and what no version since then needs."""
+        listing = self._listing()
+        snapshot = self.table.snapshot()
+        before = version_before(snapshot, self.cutoff_ms)
+        before = None if before is None else min(before, snapshot.version)
+        protected = protected_files(snapshot, before, self.cutoff_ms)
+        if listing is None:
+            files = removed_files(snapshot, before, protected, _territory(snapshot))
+            return before, DeadFiles(files=files, checksums=[], folders=[], folders_seen=1)
+        territory = replace(_territory(snapshot), tables=nested_tables(listing))
+        return before, dead_files(listing, protected, territory, self.cutoff_ms)
+
+    def _listing(self) -> Listing | None:
+        if self.request.lite:
+            return None
+        given = self.request.inventory
+        return listing_of(self.table.env.store.tree()) if given is None else inventory_listing(given, self.table.url)
+
+    # --- deleting
+
+    def _delete(self, dead: DeadFiles) -> dict[str, str]:
+        """Delete the files; returns the errors of those that were not deleted."""
+        store, url = self.table.env.store, self.table.url
+        keys: list[str] = dead.files["key"].to_pylist()
+        failed: dict[str, str] = {}
+        for start in range(0, len(keys), BATCH_FILES):
+            failed |= {key: str(error) for key, error in store.delete_many(keys[start : start + BATCH_FILES]).items()}
+            done = min(start + BATCH_FILES, len(keys))
+            _logger.info("%s: VACUUM has dealt with %s of %s files", url, done, len(keys))
+            if self.request.progress is not None:
+                self.request.progress(done, len(keys))
+        kept = {_checksum_of(key) for key in failed}
+        store.delete_many([key for key in dead.checksums if key not in kept])
+        for key, error in failed.items():
+            _logger.warning("%s: VACUUM could not delete %s: %s", url, key, error)
+        return failed
+
+    def _report(self, dead: DeadFiles, folders: tuple[str, ...], failed: Mapping[str, str]) -> VacuumReport:
+        files = dead.files
+        if failed:
+            files = files.filter(pc.invert(pc.is_in(files["key"], value_set=pa.array(list(failed), pa.string()))))
+        return VacuumReport(
+            table=self.table.url,
+            is_lite=self.request.lite,
+            is_dry_run=self.request.dry_run,
+            cutoff_ms=self.cutoff_ms,
+            files=tuple(files["key"].to_pylist()),
+            folders=folders,
+            size_bytes=pc.sum(files["size_bytes"]).as_py() or 0,
+            failed=failed,
+        )
+
+    # --- the history
+
+    def _record_start(self, dead: DeadFiles) -> None:
+        given = {} if self.given_ms is None else {"specifiedRetentionMillis": self.given_ms}
+        parameters = {"retentionCheckEnabled": self.request.retention_check, "defaultRetentionMillis": self.of_table_ms, **given}
+        size_bytes = pc.sum(dead.files["size_bytes"]).as_py() or 0
+        metrics = {"numFilesToDelete": len(dead.files) + len(dead.folders), "sizeOfDataToDelete": size_bytes}
+        self._record("VACUUM START", parameters, metrics)
+
+    def _record_end(self, report: VacuumReport, dead: DeadFiles) -> None:
+        """Record the end. If that fails, the files are deleted all the same, and the user needs the report."""
+        metrics = {"numDeletedFiles": len(report.files) + len(report.folders), "numVacuumedDirectories": dead.folders_seen}
+        try:
+            self._record("VACUUM END", {"status": "COMPLETED"}, metrics)
+        except DeltaError as error:
+            _logger.warning("%s: VACUUM is complete, but its end could not be recorded in the history: %s", report.table, error)
+
+    def _record(self, operation: str, parameters: Mapping[str, object], metrics: Mapping[str, int]) -> None:
+        wanted = self.request.log_history
+        if not (split_url(self.table.url)[0] in _LOGGED_SCHEMES if wanted is None else wanted):
+            return
+        snapshot = self.table.snapshot()
+        draft = Draft(log=snapshot.log, base=snapshot, protocol=snapshot.protocol, metadata=snapshot.metadata)
+        draft.commit(OperationInfo(operation=operation, parameters=parameters, metrics=metrics, engine=self.request.engine))
+
+
+def _territory(snapshot: Snapshot) -> Territory:
+    fields = [field for field in (snapshot.schema.find(name) for name in snapshot.partition_columns) if field is not None]
+    physical = {stored_name(field, snapshot.column_mapping_mode) for field in fields}
+    formats = snapshot.properties.get(_UNIFORM, "").lower().split(",")
+    return Territory(
+        partition_columns=frozenset({*snapshot.partition_columns, *physical}),
+        hidden_names=frozenset({"metadata"} if "iceberg" in map(str.strip, formats) else ()),
+    )
+
+
+def _checksum_of(key: str) -> str:
+    folder, slash, name = key.rpartition("/")
+    return f"{folder}{slash}.{name}.crc"
