@@ -22,6 +22,7 @@ from tahoe._version import VERSION
 from tahoe.errors import DeltaError, InvalidOptionError, OperationNotYetSupportedError
 from tahoe.spark.api.history_detail import DETAIL, HISTORY, described, detail_row, history_row
 from tahoe.spark.api.merge_builder import DeltaMergeBuilder, assignments_of, condition_of, own_columns, raising_for_user, run_for_user
+from tahoe.spark.api.not_yet_supported import NotYetSupported, verify
 from tahoe.spark.api.optimize_builder import DeltaOptimizeBuilder, purged
 from tahoe.spark.api.table_builder import TableBuilder
 from tahoe.spark.api.table_handle import TableHandle
@@ -52,7 +53,7 @@ SESSION = Rule(expected="a Spark session", clean=_session_only, remedy="Pass the
 _PURGED = ("numFilesRemoved", "numFilesAdded", "numBytesRemoved", "numBytesAdded")
 
 
-class DeltaTable:
+class DeltaTable(NotYetSupported):
     """A Delta table in a Spark session. Every call sees the newest version.
 
     Created by `forPath`, `forName`, and the builder's `execute`.
@@ -241,7 +242,7 @@ class DeltaTable:
             ValueError: the name is not a str.
             InvalidPropertyError: the feature does not exist.
         """
-        _verify(featureName, str, "featureName", "a string")
+        verify(featureName, str, "featureName", "a string")
         self._handle.define(lambda changes: changes.upgrade_protocol(features=[featureName]))
 
     def dropFeatureSupport(self, featureName: str, truncateHistory: bool | None = None) -> None:
@@ -253,9 +254,9 @@ class DeltaTable:
             FeatureDropError: the feature does not exist, the table does not have it, or something in the table needs it.
             FeatureDropWaitsError: with `truncateHistory`: the feature is no longer used, but the history cannot be truncated yet.
         """
-        _verify(featureName, str, "featureName", "a string")
+        verify(featureName, str, "featureName", "a string")
         if truncateHistory is not None:
-            _verify(truncateHistory, bool, "truncateHistory", "a boolean")
+            verify(truncateHistory, bool, "truncateHistory", "a boolean")
         run_for_user(self._handle.spark, lambda: drop_feature(self._handle.target(), featureName, truncate_history=bool(truncateHistory)))
 
     def vacuum(self, retentionHours: float | None = None, *, lite: bool | None = None, dry_run: bool = False) -> DataFrame:
@@ -279,73 +280,9 @@ class DeltaTable:
         spark, table = self._handle.spark, self._handle.table
         return paths_frame(spark, run_vacuum(spark, table, retention_hours=hours, lite=lite, dry_run=dry_run).paths)
 
-    def generate(self, mode: str) -> None:
-        """Write manifests for other engines. Not supported yet.
-
-        Raises:
-            InvalidOptionError: the mode is not `symlink_format_manifest`.
-            OperationNotYetSupportedError
-        """
-        if str(mode).lower() != "symlink_format_manifest":
-            detail = "the only mode is symlink_format_manifest"
-            raise for_user(InvalidOptionError(option="mode", value=mode, table=self._handle.table.url, detail=detail))
-        raise self._handle.not_yet("GENERATE")
-
-    def restoreToVersion(self, version: int) -> DataFrame:
-        """Restore the table to a version. Not supported yet.
-
-        Raises:
-            ValueError: the version is not an int.
-            OperationNotYetSupportedError
-        """
-        _verify(version, int, "version", "an int")
-        raise self._handle.not_yet("RESTORE")
-
-    def restoreToTimestamp(self, timestamp: str) -> DataFrame:
-        """Restore the table to a timestamp. Not supported yet.
-
-        Raises:
-            ValueError: the timestamp is not a str.
-            OperationNotYetSupportedError
-        """
-        _verify(timestamp, str, "timestamp", "a string")
-        raise self._handle.not_yet("RESTORE")
-
     def optimize(self) -> DeltaOptimizeBuilder:
         """Return a builder of an OPTIMIZE: which partitions it rewrites, and how."""
         return DeltaOptimizeBuilder(self._handle.target())
-
-    def clone(self, target: str, isShallow: bool = False, replace: bool = False, properties: dict[str, str] | None = None) -> DeltaTable:
-        """Clone the table to another location. Not supported yet.
-
-        Raises:
-            ValueError: an argument has the wrong type.
-            OperationNotYetSupportedError
-        """
-        _verify_clone(target, isShallow, replace, properties)
-        raise self._handle.not_yet("CLONE")
-
-    def cloneAtVersion(
-        self, version: int, target: str, isShallow: bool = False, replace: bool = False, properties: dict[str, str] | None = None
-    ) -> DeltaTable:
-        """Clone a version of the table to another location. Not supported yet.
-
-        Raises:
-            as `clone`
-        """
-        _verify(version, int, "version", "an int")
-        return self.clone(target, isShallow, replace, properties)
-
-    def cloneAtTimestamp(
-        self, timestamp: str, target: str, isShallow: bool = False, replace: bool = False, properties: dict[str, str] | None = None
-    ) -> DeltaTable:
-        """Clone the table as of a timestamp to another location. Not supported yet.
-
-        Raises:
-            as `clone`
-        """
-        _verify(timestamp, str, "timestamp", "a string")
-        return self.clone(target, isShallow, replace, properties)
 
     def history(self, limit: int | None = None) -> DataFrame:
         """Return one row per commit, newest first: all commits, or the newest `limit`."""
@@ -388,23 +325,6 @@ def _storage_settings(given: object, place: str) -> Any:
 def _existing(table: Table) -> Table:
     raising_for_user(table.snapshot)
     return table
-
-
-def _verify(value: object, kind: type, name: str, wanted: str) -> None:
-    """Check an argument's type, with the reference's error message."""
-    if not isinstance(value, kind):
-        raise ValueError(f"{name} needs to be {wanted} but got '{type(value)}'.")
-
-
-def _verify_clone(target: object, is_shallow: object, replace: object, properties: Mapping[str, str] | None) -> None:
-    _verify(target, str, "target", "a string")
-    _verify(is_shallow, bool, "isShallow", "a boolean")
-    _verify(replace, bool, "replace", "a boolean")
-    if properties is not None:
-        _verify(properties, dict, "properties", "a dict")
-        for name, value in properties.items():
-            _verify(name, str, f"All property keys including {name}", "a string")
-            _verify(value, str, f"All property values including {value}", "a string")
 
 
 class DeltaTableBuilder(TableBuilder):
