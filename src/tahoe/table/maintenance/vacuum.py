@@ -47,6 +47,7 @@ BATCH_FILES = 8000
 _LOGGED_SCHEMES = frozenset({"wasbs", "wasbss", "abfs", "abfss", "adl", "gs", "file", "hdfs"})
 
 _HOUR_MS = 3_600_000
+_LONG_MAX = (1 << 63) - 1
 
 # With the value `iceberg`, the folder `metadata` belongs to Iceberg's readers.
 _UNIFORM = "delta.universalFormat.enabledFormats"
@@ -124,7 +125,7 @@ def vacuum(table: TableReader, request: VacuumRequest) -> VacuumReport:
     of_table_ms = DELETED_FILE_RETENTION.get(snapshot.properties, table=table.url) // timedelta(milliseconds=1)
     given_ms = _given_ms(request, of_table_ms, table.url)
     retention_ms = of_table_ms if given_ms is None else given_ms
-    run = _Run(table=table, request=request, given_ms=given_ms, of_table_ms=of_table_ms, cutoff_ms=now_ms - retention_ms)
+    run = _Run(table=table, request=request, given_ms=given_ms, of_table_ms=of_table_ms, cutoff_ms=max(now_ms - retention_ms, 0))
     return run.dry() if request.dry_run else run.run()
 
 
@@ -155,7 +156,7 @@ def _given_ms(request: VacuumRequest, of_table_ms: int, table: str) -> int | Non
         return None
     if request.retention_hours < 0:
         raise VacuumRetentionNegativeError(table=table, hours=request.retention_hours)
-    given_ms = round(request.retention_hours * _HOUR_MS)
+    given_ms = min(round(request.retention_hours * _HOUR_MS), _LONG_MAX)
     if request.retention_check and given_ms < of_table_ms:
         hours = -(-of_table_ms // _HOUR_MS)
         raise VacuumRetentionTooShortError(table=table, hours=request.retention_hours, configuredRetentionHours=hours)
