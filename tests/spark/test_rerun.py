@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 import tahoe
 from tahoe import DeltaTable, Table
-from tahoe.errors import DeltaConcurrentModificationException, InvalidOptionError, MetadataChangedException
+from tahoe.errors import DeltaConcurrentModificationException, InvalidOptionError, ProtocolChangedException
 from tahoe.spark.dml import rerun
 from tahoe.table.commit.draft import Draft
 
@@ -122,13 +122,13 @@ def test_it_is_run_again_as_often_as_allowed(
 
 
 @pytest.mark.usefixtures("retries")
-def test_a_change_of_the_schema_is_raised_at_once(spark: SparkSession, counters: str, rivals: Callable[..., None]) -> None:
-    def rename() -> None:
+def test_a_change_of_the_protocol_is_raised_at_once(spark: SparkSession, counters: str, rivals: Callable[..., None]) -> None:
+    def upgrade() -> None:
         with Table(counters).transaction() as changes:
             changes.set_properties({"delta.columnMapping.mode": "name"})
 
-    rivals([rename])
-    with pytest.raises(MetadataChangedException):
+    rivals([upgrade])
+    with pytest.raises(ProtocolChangedException):
         DeltaTable.forPath(spark, counters).update("id = 2", {"n": "0"})
     assert found(counters)[2] == 20
     assert not [file for file in tahoe.Table(counters).env.store.walk() if file.key.endswith(".tmp")]
