@@ -249,7 +249,7 @@ def test_constraints_of_a_new_table(spark: SparkSession, table_name: str, tmp_pa
     with pytest.raises((AnalysisException, UnsupportedOperationException)):
         spark.sql(f"CREATE TABLE {table_name}_of_parquet (id BIGINT CHECK (id > 0)) USING parquet")
     for place in (f"{table_name}_of_key", f"delta.`{tmp_path}`"):
-        with pytest.raises(UnsupportedOperationError, match=r"PRIMARY KEY.*Use CHECK"):
+        with pytest.raises(UnsupportedOperationError, match=r"PRIMARY KEY.*Use a CHECK"):
             spark.sql(f"CREATE TABLE {place} (id BIGINT, CONSTRAINT key PRIMARY KEY (id)) USING delta")
     assert not spark.catalog.tableExists(f"{table_name}_of_key")
     assert list(tmp_path.iterdir()) == []

@@ -27,6 +27,7 @@ from tahoe.errors import (
     UnsupportedOperationError,
 )
 from tahoe.spark.dml import resolved_plans
+from tahoe.spark.jvm import dml_commands
 
 MERGED = ("num_affected_rows", "num_updated_rows", "num_deleted_rows", "num_inserted_rows")
 
@@ -372,15 +373,15 @@ def test_values_are_assigned_as_they_were_written(
     spark.sql(f"CREATE TABLE {table_name} (id BIGINT, n INT NOT NULL, c VARCHAR(3), v STRING) USING delta")
     spark.table(table_name).createOrReplaceTempView(f"{table_name}_view")
     seen: list[str] = []
-    assigned = resolved_plans._assigned
+    assigned = dml_commands._assignments
 
-    def recorded(gateway: Any, assignments: Any, target: Any) -> Any:
+    def recorded(gateway: Any, assignments: Any, paths: Any) -> Any:
         seen.append(str(assignments))
-        found = assigned(gateway, assignments, target)
+        found = assigned(gateway, assignments, paths)
         seen.extend(str(assignment.value) for assignment in found)
         return found
 
-    monkeypatch.setattr(resolved_plans, "_assigned", recorded)
+    monkeypatch.setattr(dml_commands, "_assignments", recorded)
     spark.sql(statement.format(table=table_name, view=f"{table_name}_view"))
     before, *after = seen
     assert "cast(" in before
