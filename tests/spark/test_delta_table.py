@@ -606,7 +606,7 @@ def test_arguments_of_another_kind_raise_what_users_can_understand(spark, path):
                     pass
                 except Exception as error:
                     pytest.fail(f"{name}({argument}={wrong!r}) raised {type(error).__name__}: {error}")
-    assert taken == [("history", "limit", 5), ("upgradeTableProtocol", "writerVersion", 5)], "5 is right for these two"
+    assert taken == [("history", "limit", 5), ("upgradeTableProtocol", "writerVersion", 5), ("vacuum", "retentionHours", 5)]
 
 
 @pytest.mark.parametrize("call", [DeltaTable.forPath, DeltaTable.forName, DeltaTable.isDeltaTable])

@@ -37,7 +37,7 @@ from tahoe.spark.jvm.failures import for_user
 from tahoe.spark.jvm.gateway import Gateway
 from tahoe.spark.jvm.table_cache import open_table
 from tahoe.spark.layout.feature_drop import drop_feature
-from tahoe.table.arguments import LOCATION, SHARE, TEXT, TEXTS, Rule, Unfit
+from tahoe.table.arguments import FLAG, LOCATION, SHARE, TEXT, TEXTS, Rule, Unfit
 from tahoe.table.table import Table
 
 
@@ -278,7 +278,9 @@ class DeltaTable(NotYetSupported):
         """
         hours = None if retentionHours is None else float(retentionHours)
         spark, table = self._handle.spark, self._handle.table
-        return paths_frame(spark, run_vacuum(spark, table, retention_hours=hours, lite=lite, dry_run=dry_run).paths)
+        is_lite = None if lite is None else _taken(FLAG, lite, "lite", table.url)
+        is_dry = _taken(FLAG, dry_run, "dry_run", table.url)
+        return paths_frame(spark, run_vacuum(spark, table, retention_hours=hours, lite=is_lite, dry_run=is_dry).paths)
 
     def optimize(self) -> DeltaOptimizeBuilder:
         """Return a builder of an OPTIMIZE: which partitions it rewrites, and how."""
