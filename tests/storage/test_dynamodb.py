@@ -332,5 +332,5 @@ def test_the_storage_is_opened_without_the_settings_of_the_service() -> None:
 
 
 def test_an_entry_that_lacks_something_is_named() -> None:
-    with pytest.raises(CommitEntryError, match="it has no tempPath"):
+    with pytest.raises(CommitEntryError, match="tempPath"):
         _entry({"tablePath": {"S": "s3a://b/t"}, "fileName": {"S": "f"}, "complete": {"S": "false"}})

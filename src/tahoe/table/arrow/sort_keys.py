@@ -40,7 +40,7 @@ def ranked(column: pa.ChunkedArray | pa.Array) -> Ranked:
         pa.ArrowNotImplementedError: the type has no order.
     """
     plain = _plain(column)
-    array = plain if isinstance(plain, pa.Array) else plain.combine_chunks()
+    array = plain if isinstance(plain, pa.Array) else pa.concat_arrays([*plain.chunks, pa.array([], plain.type)])
     if is_text(array.type):
         return _ranked_texts(array)
     valid = np.asarray(pc.is_valid(array))
