@@ -11,8 +11,7 @@ from tests.interop.reference import Reference
 
 PROPERTIES = {
     "vectors": "'delta.enableDeletionVectors' = 'true'",
-    "everything": "'delta.enableDeletionVectors' = 'true', 'delta.enableRowTracking' = 'true', 'delta.columnMapping.mode' = 'name', "
-    "'delta.enableChangeDataFeed' = 'true'",
+    "everything": "'delta.enableDeletionVectors' = 'true', 'delta.enableRowTracking' = 'true', 'delta.columnMapping.mode' = 'name'",
 }
 
 
