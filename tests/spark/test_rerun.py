@@ -132,3 +132,19 @@ def test_a_change_of_the_protocol_is_raised_at_once(spark: SparkSession, counter
         DeltaTable.forPath(spark, counters).update("id = 2", {"n": "0"})
     assert found(counters)[2] == 20
     assert not [file for file in tahoe.Table(counters).env.store.walk() if file.key.endswith(".tmp")]
+
+
+@pytest.mark.usefixtures("retries")
+def test_a_command_whose_source_reads_the_table_is_not_run_again(spark: SparkSession, counters: str, rivals: Callable[..., None]) -> None:
+    """The source may be cached: its rows would be those of the old version, and the rival's change would be lost."""
+    table, frame = DeltaTable.forPath(spark, counters), spark.read.format("delta").load(counters).cache()
+    try:
+        frame.count()
+        rivals([add_to(counters, 2), add_to(counters, 2)])
+        with pytest.raises(DeltaConcurrentModificationException):
+            table.alias("t").merge(frame.alias("s"), "t.id = s.id").whenMatchedUpdate(set={"n": "s.n + 100"}).execute()
+        with pytest.raises(DeltaConcurrentModificationException):
+            frame.selectExpr("id", "n + 100 as n").write.format("delta").mode("overwrite").save(counters)
+        assert found(counters) == {0: 0, 1: 10, 2: 22, 3: 30}
+    finally:
+        frame.unpersist()

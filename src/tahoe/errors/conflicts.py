@@ -6,7 +6,13 @@ from tahoe.errors.root import DeltaError
 
 
 class DeltaConcurrentModificationException(DeltaError):
-    """Base of all conflicts. ``winner`` describes the conflicting commit: version, operation, time."""
+    """Base of all conflicts. ``winner`` describes the conflicting commit: version, operation, time.
+
+    Attributes:
+        may_rerun: whether running the same command again, on the newest version, has the effect that the caller meant.
+    """
+
+    may_rerun: bool = True
 
     condition = "DELTA_CONCURRENT_MODIFICATION"
     sqlstate = "2D521"

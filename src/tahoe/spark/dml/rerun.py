@@ -1,7 +1,8 @@
 """Runs a command again if another writer has made a conflicting commit meanwhile.
 
 The command then reads the newest version, as if it had been executed later. It is not run again after a change of the schema or the
-protocol, or if the outcome of its commit is unknown.
+protocol, if the outcome of its commit is unknown, or if its source or a subquery reads the table too: these may be cached rows of the old
+version.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def with_retries(target: Target, command: Callable[[Target], Result]) -> Result:
         try:
             return command(target)
         except _CONFLICTS as error:
-            if target.retries >= _allowed(target):
+            if not error.may_rerun or target.retries >= _allowed(target):
                 if target.retries:
                     error.add_note(f"The command was run {target.retries + 1} times, and each time another commit was in conflict with it.")
                 raise

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any
 
-from tahoe.errors import CommitOutcomeUnknownError, DeltaError, WriteAlreadyRecordedError
+from tahoe.errors import CommitOutcomeUnknownError, DeltaConcurrentModificationException, DeltaError, WriteAlreadyRecordedError
 from tahoe.protocol.actions import Action, Add, Cdc, DomainMetadata, Metadata, Protocol, Txn, remove_of
-from tahoe.protocol.conflict import Intent, Reads
+from tahoe.protocol.conflict import EVERYTHING, Intent, Reads
 from tahoe.protocol.features import setting
 from tahoe.protocol.properties import ENABLE_DELETION_VECTORS
 from tahoe.storage.env import Watch
@@ -157,6 +157,8 @@ class Draft:
             return None
         except BaseException as error:
             # An error that is not a DeltaError may occur after the commit, when readers already need the files.
+            if isinstance(error, DeltaConcurrentModificationException):
+                error.may_rerun = self.reads is not EVERYTHING  # what else it read may be cached rows of the old version
             self._may_be_put = isinstance(error, CommitOutcomeUnknownError) or (watch.has_put and not isinstance(error, DeltaError))
             self.discard()
             raise
