@@ -12,7 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import tahoe
-from tahoe.errors import ColumnNotFoundError, ConcurrentDeleteDeleteException, DataFileMissingError
+from tahoe.errors import ColumnNotFoundError, ConcurrentDeleteDeleteException, DataFileMissingError, DeltaConcurrentModificationException
+from tahoe.protocol.actions import Protocol
 from tahoe.table.maintenance import optimize as command
 from tahoe.table.maintenance import rewriting
 from tahoe.table.maintenance.compaction import Bin, CompactionSettings, plan_bins
@@ -20,7 +21,7 @@ from tahoe.table.maintenance.optimize import OptimizeReport, OptimizeRequest, in
 from tahoe.table.maintenance.rewriting import Rewritten
 from tahoe.table.verify.check import check_table
 from tahoe.table.writing.write_plan import WritePlan
-from tests.table.builders import add, make_log, memory_env
+from tests.table.builders import add, make_log, memory_env, put_commit
 
 VECTORS = {"delta.enableDeletionVectors": "true"}
 TRACKED = {"delta.enableRowTracking": "true"}
@@ -224,6 +225,20 @@ def test_a_new_column_meanwhile_disturbs_nobody() -> None:
         {"id": 2, "new": None},
         {"id": 3, "new": "n"},
     ]
+
+
+def test_files_without_their_partition_columns_are_not_added_once_the_table_needs_these() -> None:
+    table = made([numbers(1, 3), numbers(5)], ["p"])
+
+    def rival() -> None:
+        feature, before = "materializePartitionColumns", table.snapshot()
+        protocol = Protocol(reader_version=1, writer_version=7, writer_features=frozenset({feature}))
+        metadata = replace(before.metadata, configuration={"delta.enableMaterializePartitionColumnsFeature": "true"})
+        put_commit(table.env, before.version + 1, [protocol, metadata])
+
+    with pytest.raises(DeltaConcurrentModificationException):
+        beside(table, rival)
+    assert len(data_files(table)) == 2
 
 
 def test_a_bin_with_a_changed_file_is_dropped_and_the_others_committed() -> None:

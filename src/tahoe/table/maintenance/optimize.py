@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from tahoe.errors import DeltaConcurrentModificationException
 from tahoe.protocol.actions import Add
 from tahoe.protocol.column_mapping import physical_schema
+from tahoe.protocol.features import keeps_partitions_in_files
 from tahoe.protocol.predicate import Predicate
 from tahoe.table.commit.draft import OperationInfo
 from tahoe.table.maintenance.compaction import Bin, CompactionSettings, plan_bins
@@ -279,7 +280,8 @@ def _fits(plan: WritePlan, newest: Snapshot) -> bool:
     before = plan.snapshot
     modes = {before.column_mapping_mode, newest.column_mapping_mode}
     is_same = before.metadata.id == newest.metadata.id and before.partition_columns == newest.partition_columns and len(modes) == 1
-    if not is_same or before.row_tracking != newest.row_tracking:
+    in_files = {keeps_partitions_in_files(version.protocol, version.metadata) for version in (before, newest)}
+    if not is_same or before.row_tracking != newest.row_tracking or len(in_files) == 2:
         return False
     columns = physical_schema(newest.schema, newest.column_mapping_mode)
     known = ((field, columns.find(field.name)) for field in physical_schema(before.schema, before.column_mapping_mode))

@@ -35,7 +35,7 @@ Result = TypeVar("Result")
 _GROUP_BYTES = 256 << 20
 
 # Files up to this size are read whole, ahead of time; larger ones row group by row group.
-_READ_AHEAD_BYTES_MAX = 32 << 20
+_READ_AHEAD_BYTES_MAX = 8 << 20
 
 _READERS = 2
 _READ_AHEAD_FILES = 8
