@@ -1,4 +1,4 @@
-"""The command line: `tahoe show | history | files | schema | changes | check | optimize | vacuum PATH`.
+"""The command line: `tahoe show | history | files | schema | changes | check | optimize | analyze | vacuum PATH`.
 
 It calls the table ring and prints; it decides nothing.
 
@@ -6,6 +6,7 @@ Output is tables for people, and JSON for programs (`--json`). The exit code is 
 `vacuum` could not delete a file, and 2 if the command fails.
 """
 
+from tahoe.cli.analyze import analyze
 from tahoe.cli.app import app, main
 from tahoe.cli.changes import changes
 from tahoe.cli.check import check
@@ -16,7 +17,7 @@ from tahoe.cli.schema import schema
 from tahoe.cli.show import show
 from tahoe.cli.vacuum import vacuum
 
-for _command in (show, history, files, schema, changes, check, optimize, vacuum):  # as `tahoe --help` lists them
+for _command in (show, history, files, schema, changes, check, optimize, analyze, vacuum):  # as `tahoe --help` lists them
     app.command()(_command)
 
 __all__ = ["app", "main"]

@@ -87,6 +87,7 @@ class Intent:
         is_exact: whether it deletes every row that it read.
         is_alone: whether it depends on every file of the table, or on its own version number, so that no other commit may come first.
         removed_paths: the canonical paths of the files that it removes.
+        restated_paths: those of the files whose entries it replaces, for the same rows: it copies what it does not change.
         row_deletions: the rows that it deletes with deletion vectors, by the canonical paths of their files.
         app_ids: the applications whose `txn` versions it depends on.
         domains: the metadata domains that it changes.
@@ -99,6 +100,7 @@ class Intent:
     is_exact: bool = False
     is_alone: bool = False
     removed_paths: Set[str] = field(default_factory=frozenset)
+    restated_paths: Set[str] = field(default_factory=frozenset)
     row_deletions: Mapping[str, RowIndexes] = field(default_factory=dict)
     app_ids: Set[str] = field(default_factory=frozenset)
     domains: Set[str] = field(default_factory=frozenset)
@@ -178,6 +180,8 @@ def _file_reasons(
     for path, (removed, added) in winner.files(canonical).items():
         if mine.is_alone:
             yield ConcurrentAppendException, f"it added or removed {path}, but this write depends on every file of the table"
+        elif path in mine.restated_paths:
+            yield ConcurrentWriteException, f"it removed or replaced the entry of {path}, which this write replaces too"
         elif removed is not None and added is not None:
             yield from _about_vector(mine, path, removed, added, deleted)
         elif removed is not None:

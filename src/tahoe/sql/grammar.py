@@ -3,7 +3,7 @@
     parse("describe history flights limit 3")   ->   Parsed(DescribeHistory(table=Name(parts=("flights",)), limit=Expression("3", ...)))
 
 Other statements return None. Text that starts like a Delta statement but does not parse raises `StatementSyntaxError`. The grammar is the
-reference's (`DeltaSqlBase.g4`), plus ADD FEATURE.
+reference's (`DeltaSqlBase.g4`), plus ADD FEATURE and ANALYZE ... COMPUTE DELTA STATISTICS.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from tahoe.sql.statements import (
     AddFeature,
     AsOf,
     Clone,
+    ComputeStatistics,
     ConvertToDelta,
     DescribeDetail,
     DescribeHistory,
@@ -89,7 +90,10 @@ def statement_in_script(text: str) -> Expression | None:
     return None
 
 
-_FIRST_WORDS = ("DESCRIBE", "DESC", "VACUUM", "OPTIMIZE", "GENERATE", "CONVERT", "RESTORE", "REORG", "ALTER", "CREATE", "REPLACE")
+_FIRST_WORDS = (
+    *("DESCRIBE", "DESC", "VACUUM", "OPTIMIZE", "ANALYZE", "GENERATE", "CONVERT"),
+    *("RESTORE", "REORG", "ALTER", "CREATE", "REPLACE"),
+)
 
 _EXPLAIN_MODES: Mapping[str, ExplainMode] = {
     "EXTENDED": "extended",
@@ -162,6 +166,15 @@ class _Parser(TokenParser):
                 while self.takes_symbol(","):
                     columns.append(self.path("a column"))
         return Optimize(table=table, full=full, where=where, zorder_by=tuple(columns))
+
+    def analyze(self) -> ComputeStatistics:
+        table = self.analyzed()
+        self.require("COMPUTE", "DELTA", "STATISTICS")
+        return ComputeStatistics(table=table)
+
+    def analyzed(self) -> Name:
+        self.require("ANALYZE", "TABLE")
+        return self.name()
 
     def generate(self) -> Generate:
         self.place += 1
@@ -342,11 +355,16 @@ def _describes(what: str) -> Callable[[_Parser], bool]:
 
 def _alters(follows: Callable[[_Parser], bool]) -> Callable[[_Parser], bool]:
     """ALTER TABLE name, then the given words. Spark parses all other ALTER TABLE statements."""
+    return _after(_Parser.altered, follows)
+
+
+def _after(table: Callable[[_Parser], Name], follows: Callable[[_Parser], bool]) -> Callable[[_Parser], bool]:
+    """The first words with the table's name, then the given words."""
 
     def matches(parser: _Parser) -> bool:
         place = parser.place
         try:
-            parser.altered()
+            table(parser)
             return follows(parser)
         except StatementSyntaxError:
             return False
@@ -379,6 +397,7 @@ _HEADS = (
     _Head(_describes("DETAIL"), _Parser.describe_detail),
     _Head(_begins("VACUUM"), _Parser.vacuum),
     _Head(_begins("OPTIMIZE"), _Parser.optimize),
+    _Head(_after(_Parser.analyzed, _begins("COMPUTE", "DELTA")), _Parser.analyze),
     _Head(_begins("GENERATE"), _Parser.generate),
     _Head(_begins("CONVERT", "TO", "DELTA"), _Parser.convert),
     _Head(_begins("RESTORE"), _Parser.restore),

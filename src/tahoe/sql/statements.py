@@ -82,6 +82,13 @@ class Optimize:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ComputeStatistics:
+    """ANALYZE TABLE table COMPUTE DELTA STATISTICS"""
+
+    table: Name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Generate:
     """GENERATE mode FOR TABLE table"""
 
@@ -167,6 +174,7 @@ Statement: TypeAlias = (
     | DescribeDetail
     | Vacuum
     | Optimize
+    | ComputeStatistics
     | Generate
     | ConvertToDelta
     | Restore

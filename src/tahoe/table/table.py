@@ -16,6 +16,7 @@ from tahoe.table.commit.checkpoint_writer import write_checkpoint
 from tahoe.table.commit.post_commit_hooks import clean_log, compact_log
 from tahoe.table.maintenance.compaction import GIB, CompactionSettings
 from tahoe.table.maintenance.optimize import OptimizeReport, OptimizeRequest, optimize
+from tahoe.table.maintenance.statistics import AnalyzeReport, AnalyzeRequest, compute_statistics
 from tahoe.table.maintenance.vacuum import VacuumReport, VacuumRequest, vacuum
 from tahoe.table.reading.table_reader import TableReader
 from tahoe.table.writing.arrow_writer import schema_of_rows, write_arrow
@@ -195,6 +196,24 @@ class Table(TableReader):
             progress=progress,
         )
         return vacuum(self, request)
+
+    @takes(filter=TEXT, user_metadata=TEXT)
+    def compute_statistics(self, filter: str | None = None, *, user_metadata: str | None = None) -> AnalyzeReport:
+        """Compute the statistics that are missing, or that deletion vectors have made wide. No data file is written.
+
+        Statistics are missing if a writer left them out, or if the table's properties name other columns since then. Footers are read, and
+        rows where footers are not enough. Other writers are not disturbed.
+
+        Args:
+            filter: SQL text over any columns; only files that may contain matching rows are considered.
+            user_metadata: for the table's history.
+
+        Raises:
+            InvalidPredicateError, ColumnNotFoundError: the filter does not fit the schema.
+            MetadataChangedException: another writer changed which columns have statistics.
+            DeltaDataError: a file is not what the log says.
+        """
+        return compute_statistics(self, AnalyzeRequest(filter=filter, user_metadata=user_metadata))
 
     # --- maintenance of the log
 

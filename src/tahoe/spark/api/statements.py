@@ -20,7 +20,7 @@ from tahoe.errors import InvalidOptionError, NotADeltaTableError, OperationNotYe
 from tahoe.protocol.names import quoted
 from tahoe.spark.api.delta_table import DeltaTable
 from tahoe.spark.api.history_detail import DETAIL, HISTORY
-from tahoe.spark.api.merge_builder import raising_for_user
+from tahoe.spark.api.merge_builder import raising_for_user, run_for_user
 from tahoe.spark.api.optimize_builder import compacted, reorganised
 from tahoe.spark.api.vacuum import PATH, paths_frame, run_vacuum
 from tahoe.spark.ddl.catalog import path_in, path_of
@@ -31,6 +31,7 @@ from tahoe.spark.jvm.statement_plans import bound, explained, output_of, parse_e
 from tahoe.spark.jvm.table_cache import open_table
 from tahoe.spark.jvm.values import Value, values
 from tahoe.spark.layout.optimize_metrics import LAYOUT
+from tahoe.spark.layout.statistics import analyze
 from tahoe.sql import statements
 from tahoe.sql.grammar import parse, statement_in_script
 from tahoe.sql.statements import Expression, Name, Parsed, Statement
@@ -222,6 +223,11 @@ def _optimize(statement: statements.Optimize, given: Given) -> DataFrame:
     return compacted(given.table(statement.table)._handle.target(), [] if given.condition is None else [given.condition])
 
 
+def _compute_statistics(statement: statements.ComputeStatistics, given: Given) -> None:
+    target = given.table(statement.table)._handle.target()
+    run_for_user(target.spark, lambda: analyze(target))
+
+
 def _drop_feature(statement: statements.DropFeature, given: Given) -> None:
     given.table(statement.table).dropFeatureSupport(statement.feature, statement.truncate_history)
 
@@ -303,6 +309,7 @@ _HOW: Mapping[type[Any], _How] = {
     statements.SyncIdentity: _How("SYNC IDENTITY", NOTHING, _sync_identity),
     statements.Vacuum: _How("VACUUM", PATH, _vacuum),
     statements.Optimize: _How("OPTIMIZE", LAYOUT, _optimize),
+    statements.ComputeStatistics: _How("ANALYZE", NOTHING, _compute_statistics),
     statements.Generate: _How("GENERATE", NOTHING, _later),
     statements.ConvertToDelta: _How("CONVERT TO DELTA", NOTHING, _later),
     statements.Restore: _How("RESTORE", NOTHING, _later),

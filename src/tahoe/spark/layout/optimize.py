@@ -11,7 +11,7 @@ import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from pyspark.sql import Column
+from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  the usual name in PySpark code
 
 from tahoe.errors import InvalidOptionError, UnsupportedOperationError
@@ -36,7 +36,7 @@ _logger = logging.getLogger("tahoe")
 _SETTING = "spark.databricks.delta.optimize."
 
 # Less than this is rewritten in the driver: a job would start Python workers first.
-_DRIVER_BYTES_MAX = 256 << 20
+DRIVER_BYTES_MAX = 256 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,6 +139,11 @@ def _share(text: str, table: str) -> float:
 # --- where bins are rewritten
 
 
+def is_local(spark: SparkSession) -> bool:
+    """Whether Spark's executor is a part of the driver, so that its Python workers are no more cores."""
+    return str(spark.sparkContext.master).startswith("local")
+
+
 @dataclass(frozen=True, slots=True)
 class _Rewriter:
     """Rewrites bins where it is fastest: in threads of the driver, in Python workers, or in Spark's engine."""
@@ -149,15 +154,10 @@ class _Rewriter:
         if isinstance(plan.table.env.store, HadoopStore):
             yield from (self._by_spark(plan, found) for found in bins)
             return
-        is_small = sum(found.live_bytes for found in bins) <= _DRIVER_BYTES_MAX
-        rewritten = in_threads(plan, bins) if is_small or self._is_local else self._in_workers(plan, bins)
+        is_small = sum(found.live_bytes for found in bins) <= DRIVER_BYTES_MAX
+        rewritten = in_threads(plan, bins) if is_small or is_local(self.target.spark) else self._in_workers(plan, bins)
         for found, result in zip(bins, rewritten, strict=True):
             yield self._by_spark(plan, found) if isinstance(result, UnsupportedOperationError | ModuleNotFoundError) else result
-
-    @property
-    def _is_local(self) -> bool:
-        """Whether Spark's executor is a part of the driver, so that its Python workers are no more cores."""
-        return str(self.target.spark.sparkContext.master).startswith("local")
 
     def _in_workers(self, plan: WritePlan, bins: Sequence[Bin]) -> Iterable[Rewritten | BaseException]:
         work = [rewrite_of(plan, found.numbers) for found in bins]

@@ -64,6 +64,7 @@ class Draft:
         domains: the domains that the commit sets or removes, by name.
         adds, change_files: the files that were written for the commit.
         removed: files that are removed with all their rows, by canonical path.
+        restated: the new entries of files that keep their rows and their deletion vectors, by canonical path.
         deleted: rows to delete, by the canonical path of their file.
         reads, is_exact, is_alone: see `Intent`.
         data_change: whether the commit changes the table's rows.
@@ -80,6 +81,7 @@ class Draft:
     adds: list[Add] = field(default_factory=list)
     change_files: list[Cdc] = field(default_factory=list)
     removed: dict[str, Add] = field(default_factory=dict)
+    restated: dict[str, Add] = field(default_factory=dict)
     deleted: dict[str, RowDeletion] = field(default_factory=dict)
     reads: Reads | None = None
     is_exact: bool = False
@@ -103,6 +105,10 @@ class Draft:
     def remove(self, files: Iterable[Add]) -> None:
         """Remove files with all their rows."""
         self.removed |= {self.log.canonical(file.path): file for file in files}
+
+    def restate(self, files: Iterable[Add]) -> None:
+        """Replace the entries of live files by others for the same rows, for example with other statistics."""
+        self.restated |= {self.log.canonical(file.path): file for file in files}
 
     def delete_rows(self, deletions: Iterable[RowDeletion]) -> None:
         """Delete rows of files. Without deletion vectors the files are removed, and the caller adds their remaining rows."""
@@ -134,7 +140,8 @@ class Draft:
     def is_empty(self) -> bool:
         """Whether there is nothing to commit."""
         is_as_before = self.base is not None and (self.protocol, self.metadata) == (self.base.protocol, self.base.metadata)
-        return is_as_before and not (self._recorded() or self.domains or self.adds or self.change_files or self.removed or self.deleted)
+        files = self.adds or self.change_files or self.removed or self.restated or self.deleted
+        return is_as_before and not (self._recorded() or self.domains or files)
 
     def commit(self, info: OperationInfo) -> int | None:
         """Commit the draft. Its files are deleted if it is certain that it was not committed.
@@ -185,6 +192,7 @@ class Draft:
                 is_exact=self.is_exact,
                 is_alone=self.is_alone,
                 removed_paths=frozenset(self.removed_files),
+                restated_paths=frozenset(self.restated),
                 app_ids=frozenset(self._recorded()),
             ),
             parameters=info.parameters,
@@ -200,7 +208,7 @@ class Draft:
         metadata = [self.metadata] if self.base is None or self.metadata != self.base.metadata else []
         txns = [Txn(app_id=app, version=version, last_updated_ms=now_ms) for app, version in self._recorded().items()]
         removes = [remove_of(file, now_ms, data_change=self.data_change) for file in self.removed_files.values()]
-        return [*protocol, *metadata, *self.domains.values(), *txns, *removes, *self.adds, *self.change_files]
+        return [*protocol, *metadata, *self.domains.values(), *txns, *removes, *self.adds, *self.restated.values(), *self.change_files]
 
     def _recorded(self) -> dict[str, int]:
         return self.txns | (dict([self.txn]) if self.txn else {})

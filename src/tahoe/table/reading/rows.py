@@ -33,7 +33,7 @@ from tahoe.table.reading.evaluation import evaluate
 from tahoe.table.reading.scan import Scan
 from tahoe.table.reading.snapshot_state import SnapshotState
 
-_FIELD_ID = b"PARQUET:field_id"
+FIELD_ID = b"PARQUET:field_id"
 
 # The field of a shredded variant that contains its typed values. Protocol: "Shredded Variant data in Parquet".
 _SHREDDED = "typed_value"
@@ -241,13 +241,13 @@ def _tracked(field: Field, file: DataFile, kept: pa.ChunkedArray | None, start: 
 
 
 # Footer keys that Spark writes if dates and timestamps before the Gregorian calendar are in the Julian calendar, as in Spark 2.
-_JULIAN = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
+JULIAN = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
 _GREGORIAN_FROM = ((pa.types.is_date, date(1582, 10, 15)), (pa.types.is_timestamp, datetime(1582, 10, 15, tzinfo=UTC)))
 
 
 def _check_calendar(raw: pa.Table, footer: Mapping[bytes, bytes], snapshot: SnapshotState, file: DataFile) -> None:
     """Refuse dates in the Julian calendar: only Spark can rebase them, in the time zone in which they were written."""
-    if not any(key in footer for key in _JULIAN):
+    if not any(key in footer for key in JULIAN):
         return
     for name, column in zip(raw.column_names, raw.columns, strict=True):
         first = next((moment for is_kind, moment in _GREGORIAN_FROM if is_kind(column.type)), None)
@@ -318,7 +318,7 @@ def _matcher(mode: str) -> Match:
         wanted = column_id(field)
         if wanted is None:  # an additional column of data files that is not in the table's schema
             return by_name(schema, field)
-        return next((f for f in schema if (f.metadata or {}).get(_FIELD_ID) == str(wanted).encode()), None)
+        return next((f for f in schema if (f.metadata or {}).get(FIELD_ID) == str(wanted).encode()), None)
 
     return by_id if mode == "id" else by_name
 

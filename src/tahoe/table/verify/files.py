@@ -8,7 +8,7 @@ vector is read.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import timedelta
@@ -31,11 +31,13 @@ from tahoe.table.arrow.parquet import open_parquet
 from tahoe.table.arrow.statistics import StatisticsRequest
 from tahoe.table.arrow.types import arrow_type
 from tahoe.table.log.deletion_vectors import load_deletion_vector
+from tahoe.table.maintenance.file_statistics import measure_footer, measure_rows
+from tahoe.table.reading.rows import DataFile
 from tahoe.table.reading.scan import resolve_urls, typed_partition_values
 from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.verify.findings import Finding, Kind, finding, of_error
 from tahoe.table.verify.log import canonical_paths
-from tahoe.table.writing.footers import footer_statistics
+from tahoe.table.writing.footers import columns_in_files, footer_statistics
 
 # A younger temporary file may belong to a writer that is still running.
 TEMPORARY_AGE_MS = 3_600_000
@@ -232,13 +234,12 @@ class _Examination:
                 footer = parquet.metadata
         except (DeltaError, OSError, pa.ArrowException) as error:
             return [*found, self._finding(Kind.UNREADABLE_DATA_FILE, file, str(error))]
-        found.extend(self._finding(Kind.WRONG_STATISTICS, file, detail) for detail in self._statistics(file, footer))
         if file.vector is not None:
             try:
                 load_deletion_vector(self._snapshot.log, file.vector, file.path, rows=footer.num_rows)
-            except DeletionVectorError as error:
-                found.append(of_error(Kind.BAD_DELETION_VECTOR, file.path, self._snapshot.version, error))
-        return found
+            except DeletionVectorError as error:  # without its live rows, its statistics cannot be checked
+                return [*found, of_error(Kind.BAD_DELETION_VECTOR, file.path, self._snapshot.version, error)]
+        return [*found, *(self._finding(Kind.WRONG_STATISTICS, file, detail) for detail in self._statistics(file, footer))]
 
     def _finding(self, kind: Kind, file: _File, detail: str) -> Finding:
         return finding(kind, file=file.path, version=self._snapshot.version, detail=detail)
@@ -253,7 +254,16 @@ class _Examination:
             yield f"the log says {claimed.num_records} rows, but the file has {footer.num_rows}"
         else:
             columns = comparable_columns(footer, self._physical)
-            yield from _contradictions(claimed, footer_statistics(footer, columns), columns)
+            found = list(_contradictions(claimed, footer_statistics(footer, columns), columns))
+            if found and file.vector is not None:  # bounds that were tight once may be narrower than the footer's
+                found = list(_contradictions(claimed, self._live_statistics(file, columns), columns))
+            yield from found
+
+    def _live_statistics(self, file: _File, columns: Mapping[tuple[str, ...], DataType]) -> Statistics:
+        """The statistics of the live rows of a file."""
+        data_file = DataFile(file.url, file.path, {}, file.vector, None, None)
+        stored = columns_in_files(self._snapshot.metadata, self._snapshot.column_mapping_mode)
+        return measure_rows(measure_footer(self._snapshot, data_file, file.size_bytes, [c for c in stored if c.physical in columns]))
 
 
 def comparable_columns(footer: pq.FileMetaData, physical: Struct) -> dict[tuple[str, ...], DataType]:

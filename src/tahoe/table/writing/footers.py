@@ -23,11 +23,14 @@ from tahoe.protocol.column_values import identity_columns
 from tahoe.protocol.partitions import from_days, from_micros
 from tahoe.protocol.predicate import is_nan
 from tahoe.protocol.properties import STRING_PREFIX_LENGTH
-from tahoe.protocol.schema import DATE, LONG, TIMESTAMP, TIMESTAMP_NTZ, VARIANT, DataType, Struct
+from tahoe.protocol.schema import DATE, LONG, TIMESTAMP, TIMESTAMP_NTZ, VARIANT, DataType, Field
 from tahoe.protocol.stats import Statistics, encode_statistics, has_bounds, statistics_columns
 from tahoe.storage.env import Store
 
 Path: TypeAlias = tuple[str, ...]
+
+# In footers of this writer, NaN is the largest value: a column whose bounds are numbers has no NaN.
+WRITER_THAT_BOUNDS_NAN = "parquet-mr"
 
 # Footers are small, so most of the time is spent waiting for the storage.
 _THREADS_MAX = 16
@@ -61,7 +64,7 @@ def read_statistics(
         minted: identity columns, by logical name, whose last value is wanted: the largest, or the smallest if the step is negative.
     """
     physical = physical_schema(metadata.schema, mapping_mode)
-    columns = _physical_columns(metadata, physical, clustering)
+    columns = {column.physical: column.type for column in indexed_columns(metadata, mapping_mode, clustering)}
     prefix_length = STRING_PREFIX_LENGTH.get(metadata.configuration)
     stored = {f.name: p.name for f, p in zip(metadata.schema, physical, strict=True)}
     counted = {name: (stored[name], identity.step > 0) for name, identity in identity_columns(metadata.schema) if name in set(minted)}
@@ -97,12 +100,35 @@ def _farthest(store: Store, key: str, footer: pq.FileMetaData, column: str, rise
     return None if found is None else int(found)
 
 
-def _physical_columns(metadata: Metadata, physical: Struct, clustering: Sequence[Path]) -> dict[Path, DataType]:
-    """The columns that get statistics, by physical path, with their types."""
-    columns = statistics_columns(metadata.schema, metadata.partition_columns, metadata.configuration, clustering=clustering)
-    chosen = {path for path, _ in columns}
-    leaves = zip(metadata.schema.leaves(), physical.leaves(), strict=True)
-    return {path: field.type for (logical, field), (path, _) in leaves if logical in chosen}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexedColumn:
+    """A column that has statistics: its logical and its physical path, and its field in data files."""
+
+    logical: Path
+    physical: Path
+    field: Field
+
+    @property
+    def type(self) -> DataType:
+        return self.field.type
+
+
+def indexed_columns(metadata: Metadata, mapping_mode: str, clustering: Sequence[Path] = ()) -> list[IndexedColumn]:
+    """The columns of which new files get statistics, as the table's properties say.
+
+    Args:
+        clustering: logical paths of the columns that always have statistics.
+    """
+    chosen = statistics_columns(metadata.schema, metadata.partition_columns, metadata.configuration, clustering=clustering)
+    paths = {path for path, _ in chosen}
+    return [column for column in columns_in_files(metadata, mapping_mode) if column.logical in paths]
+
+
+def columns_in_files(metadata: Metadata, mapping_mode: str) -> list[IndexedColumn]:
+    """All columns that may have statistics."""
+    leaves = zip(metadata.schema.leaves(), physical_schema(metadata.schema, mapping_mode).leaves(), strict=True)
+    columns = [IndexedColumn(logical=logical, physical=physical, field=stored) for (logical, _), (physical, stored) in leaves]
+    return [column for column in columns if column.logical[0] not in metadata.partition_columns]
 
 
 def _footer(store: Store, key: str) -> pq.FileMetaData:
@@ -116,7 +142,7 @@ def footer_statistics(footer: pq.FileMetaData, columns: Mapping[Path, DataType])
     Args:
         columns: by physical path, with their types.
     """
-    positions = _positions(footer.schema.to_arrow_schema())
+    positions = leaf_positions(footer.schema.to_arrow_schema())
     groups = [footer.row_group(i) for i in range(footer.num_row_groups)]
     null_count: dict[Path, int] = {}
     bounds: dict[Path, tuple[Any, Any]] = {}
@@ -155,27 +181,27 @@ def _bounds(chunks: Sequence[tuple[int, Any]], data_type: DataType) -> tuple[Any
             return None
         lows.append(low)
         highs.append(high)
-    value: Callable[[Any], Any] = _VALUES.get(data_type, _same)
+    value: Callable[[Any], Any] = BOUND_VALUES.get(data_type, _same)
     return (value(min(lows)), value(max(highs))) if lows else None
 
 
 def _raw_bounds(statistics: Any, data_type: DataType) -> tuple[Any, Any]:
     """Bounds as the footer has them, dates and timestamps as integers, because Python's calendar is shorter than Spark's."""
-    return (statistics.min_raw, statistics.max_raw) if data_type in _VALUES else (statistics.min, statistics.max)
+    return (statistics.min_raw, statistics.max_raw) if data_type in BOUND_VALUES else (statistics.min, statistics.max)
 
 
 def _same(value: Any) -> Any:
     return value
 
 
-_VALUES: Mapping[DataType, Callable[[Any], Any]] = {
+BOUND_VALUES: Mapping[DataType, Callable[[Any], Any]] = {
     DATE: from_days,
     TIMESTAMP: lambda micros: from_micros(micros, UTC),
     TIMESTAMP_NTZ: lambda micros: from_micros(micros, None),
 }
 
 
-def _positions(schema: pa.Schema) -> dict[Path, int]:
+def leaf_positions(schema: pa.Schema) -> dict[Path, int]:
     """The positions of the file's columns that are not inside arrays or maps, by path.
 
     The footer's dotted paths are ambiguous, because names may contain dots.

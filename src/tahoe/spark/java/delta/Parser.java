@@ -102,6 +102,7 @@ public class Parser implements InvocationHandler {
     }
     if (ALWAYS.contains(first)) return true;
     if (first.equals("ALTER")) return has(text, "FEATURE") || has(text, "SYNC");
+    if (first.equals("ANALYZE")) return has(text, "DELTA");
     if (first.equals("CREATE") || first.equals("REPLACE")) return has(text, "CLONE");
     if (!first.equals("DESCRIBE") && !first.equals("DESC")) return false;
     String second = wordAt(text, after(text, at + first.length()));

@@ -1,0 +1,51 @@
+"""ANALYZE TABLE ... COMPUTE DELTA STATISTICS in a Spark session: on a cluster, rows are measured in Python workers.
+
+No row becomes an object of the JVM. Footers are read by the driver. It measures the rows too if there are few, if the executors have no
+tahoe, or if the files are in a Hadoop file system.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from tahoe.protocol.stats import Statistics
+from tahoe.spark.dml.row_changes import Target
+from tahoe.spark.jvm.gateway import JVM_ERRORS, engine_of
+from tahoe.spark.jvm.hadoop_store import HadoopStore
+from tahoe.spark.layout.optimize import DRIVER_BYTES_MAX, is_local
+from tahoe.spark.writing.write_inputs import write_options
+from tahoe.table.maintenance.file_statistics import Measurement
+from tahoe.table.maintenance.statistics import AnalyzeReport, AnalyzeRequest, compute_statistics, in_threads, measured_or_error
+
+_logger = logging.getLogger("tahoe")
+
+
+def analyze(target: Target) -> AnalyzeReport:
+    """Compute the statistics of a table that are missing or wide; see `tahoe.table.maintenance.statistics.compute_statistics`."""
+    user_metadata = write_options(target.spark, {}, target.table).user_metadata
+    request = AnalyzeRequest(user_metadata=user_metadata, engine=engine_of(target.spark))
+    return compute_statistics(target.table, request, measurer=_Measurer(target))
+
+
+@dataclass(frozen=True, slots=True)
+class _Measurer:
+    """Measures rows where it is fastest."""
+
+    target: Target
+
+    def __call__(self, work: Sequence[Measurement]) -> Iterable[Statistics | BaseException]:
+        size_bytes = sum(found.size_bytes for found in work)
+        here = is_local(self.target.spark) or isinstance(self.target.table.env.store, HadoopStore)
+        return in_threads(work) if here or size_bytes <= DRIVER_BYTES_MAX else self._in_workers(work)
+
+    def _in_workers(self, work: Sequence[Measurement]) -> Iterable[Statistics | BaseException]:
+        context = self.target.spark.sparkContext
+        try:
+            return context.parallelize(work, len(work)).map(measured_or_error).collect()
+        except JVM_ERRORS as error:
+            if "ModuleNotFoundError" not in str(error):
+                raise
+            _logger.warning("%s: the driver measures the files, because the executors' Python has no tahoe", self.target.table.url)
+            return in_threads(work)
