@@ -267,6 +267,16 @@ PARQUET_FORMAT_VERSION = PlainProperty(
 TARGET_FILE_SIZE: PlainProperty[int | None] = PlainProperty(
     name="delta.targetFileSize", default=None, parse=parse_size, takes="a size in bytes, such as 134217728 or 128mb"
 )
+AUTO_COMPACT = PlainProperty(
+    name="delta.autoOptimize.autoCompact",
+    default="false",
+    parse=_one_of("true", "false", "auto", "legacy"),
+    takes="true, false or auto",
+)
+AUTO_OPTIMIZE = _switch("delta.autoOptimize")  # deprecated: stands for the properties of both features
+OPTIMIZE_WRITE: PlainProperty[bool | None] = PlainProperty(
+    name="delta.autoOptimize.optimizeWrite", default=None, parse=parse_boolean, takes="true or false"
+)
 SYMLINK_MANIFESTS = _switch("delta.compatibility.symlinkFormatManifest.enabled")
 RANDOMIZE_FILE_PREFIXES = _switch("delta.randomizeFilePrefixes")
 RANDOM_PREFIX_LENGTH = PlainProperty(
@@ -283,6 +293,8 @@ PROTECTED_CHECKPOINTS_BEFORE = FeatureProperty(
 
 PROPERTIES: tuple[Property[Any], ...] = (
     APPEND_ONLY,
+    AUTO_COMPACT,
+    AUTO_OPTIMIZE,
     CHECKPOINT_INTERVAL,
     CHECKPOINT_POLICY,
     CHECKPOINT_RETENTION,
@@ -304,6 +316,7 @@ PROPERTIES: tuple[Property[Any], ...] = (
     ENABLE_ROW_TRACKING,
     ENABLE_TYPE_WIDENING,
     ISOLATION_LEVEL,
+    OPTIMIZE_WRITE,
     PARQUET_COMPRESSION,
     PARQUET_FORMAT_VERSION,
     RANDOMIZE_FILE_PREFIXES,
@@ -317,11 +330,6 @@ PROPERTIES: tuple[Property[Any], ...] = (
     _length("delta.sampleRetentionDuration", timedelta(days=7)),
     _switch("delta.enableFullRetentionRollback", True),
     _feature_switch("delta.enableVariantShredding", "variantShredding"),
-    PlainProperty(
-        name="delta.autoOptimize.autoCompact", default=None, parse=_one_of("true", "false", "auto", "legacy"), takes="true, false or auto"
-    ),
-    _switch("delta.autoOptimize"),
-    _switch("delta.autoOptimize.optimizeWrite"),
     SYMLINK_MANIFESTS,
     ROW_TRACKING_SUSPENDED,
     _text("delta.rowTracking.materializedRowIdColumnName", is_internal=True),

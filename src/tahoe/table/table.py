@@ -14,6 +14,7 @@ from tahoe.protocol.properties import TARGET_FILE_SIZE
 from tahoe.table.arguments import CALL, COUNT, FLAG, HOURS, LONG, NAMES, ROWS, SHARE, TEXT, TEXTS, TXN, ArrowStream, takes
 from tahoe.table.commit.checkpoint_writer import write_checkpoint
 from tahoe.table.commit.post_commit_hooks import clean_log, compact_log
+from tahoe.table.maintenance.auto_compaction import auto_compacted
 from tahoe.table.maintenance.compaction import GIB, CompactionSettings
 from tahoe.table.maintenance.optimize import OptimizeReport, OptimizeRequest, optimize
 from tahoe.table.maintenance.statistics import AnalyzeReport, AnalyzeRequest, compute_statistics
@@ -23,6 +24,14 @@ from tahoe.table.writing.arrow_writer import schema_of_rows, write_arrow
 from tahoe.table.writing.feature_drop import drop_feature
 from tahoe.table.writing.transaction_builder import TransactionBuilder
 from tahoe.table.writing.write_request import WriteRequest
+
+
+class _Transaction(TransactionBuilder):
+    """A transaction that auto compaction follows."""
+
+    def commit(self) -> int | None:
+        with auto_compacted(self.table):
+            return super().commit()
 
 
 class Table(TableReader):
@@ -55,7 +64,7 @@ class Table(TableReader):
         Raises:
             TableNotFoundError, NotADeltaTableError: there is no table.
         """
-        return TransactionBuilder(self, operation=operation, txn=txn, user_metadata=user_metadata, engine=engine)
+        return _Transaction(self, operation=operation, txn=txn, user_metadata=user_metadata, engine=engine)
 
     @takes(data=ROWS, partition_by=NAMES, properties=TEXTS, merge_schema=FLAG, txn=TXN, user_metadata=TEXT)
     def append(
@@ -94,7 +103,8 @@ class Table(TableReader):
             txn=txn,
             user_metadata=user_metadata,
         )
-        return write_arrow(self, rows, request)
+        with auto_compacted(self):
+            return write_arrow(self, rows, request)
 
     @takes(feature=TEXT, truncate_history=FLAG)
     def drop_feature(self, feature: str, *, truncate_history: bool = False) -> None:

@@ -26,6 +26,7 @@ from tahoe.spark.jvm.types import delta_schema, spark_schema
 from tahoe.spark.reading.change_feed import asked_range, check_not_pinned, is_asked_for
 from tahoe.spark.writing.write_options import MODE, SETTINGS, WriteOptions, parse_options
 from tahoe.storage.background import finish_background
+from tahoe.table.maintenance.auto_compaction import auto_compacted
 from tahoe.table.reading.change_feed import PART_NAMES, ChangeFeed, FeedRange, PartName, load_feed, plan_feed
 from tahoe.table.reading.rows import read_rows
 from tahoe.table.reading.scan import Scan
@@ -310,7 +311,8 @@ class _Writer(ds.DataSourceArrowWriter):
             return
         table = self._plan.table
         snapshot = None if self._version is None else table.snapshot(self._version)
-        commit_files(replace(self._plan, snapshot=snapshot), _files(messages), sum(m.rows for m in messages if isinstance(m, _Written)))
+        with auto_compacted(table):
+            commit_files(replace(self._plan, snapshot=snapshot), _files(messages), sum(m.rows for m in messages if isinstance(m, _Written)))
         finish_background()  # the worker's process may be gone right after this
 
     def abort(self, messages: list[ds.WriterCommitMessage | None]) -> None:

@@ -32,10 +32,10 @@ from tahoe.spark.dml.delete_update import Delete, Update, delete, update
 from tahoe.spark.dml.identity import sync_identity
 from tahoe.spark.dml.merge_command import Merge
 from tahoe.spark.dml.resolved_plans import answered
-from tahoe.spark.jvm.cancellation import cancellable
 from tahoe.spark.jvm.failures import for_user
 from tahoe.spark.jvm.gateway import Gateway
 from tahoe.spark.jvm.table_cache import open_table
+from tahoe.spark.layout.auto_compaction import writing_command
 from tahoe.spark.layout.feature_drop import drop_feature
 from tahoe.table.arguments import FLAG, LOCATION, SHARE, TEXT, TEXTS, Rule, Unfit
 from tahoe.table.table import Table
@@ -341,7 +341,7 @@ class DeltaTableBuilder(TableBuilder):
             DeltaAnalysisError: the columns or properties are invalid.
         """
         try:
-            with cancellable(Gateway(self._spark)):
+            with writing_command(Gateway(self._spark)):
                 table, name = self._make()
         except DeltaError as error:
             raise for_user(error) from None

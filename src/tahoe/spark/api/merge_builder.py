@@ -17,10 +17,10 @@ from tahoe.spark.dml.merge_command import Clause, Kind, Merge
 from tahoe.spark.dml.resolved_plans import COUNTS_OF_MERGE, answered
 from tahoe.spark.dml.row_changes import Target
 from tahoe.spark.dml.set_clauses import Assignment, assignment
-from tahoe.spark.jvm.cancellation import cancellable
 from tahoe.spark.jvm.failures import for_user
 from tahoe.spark.jvm.gateway import Gateway
 from tahoe.spark.jvm.plans import dataset, java_column
+from tahoe.spark.layout.auto_compaction import writing_command
 
 T = TypeVar("T")
 
@@ -121,7 +121,7 @@ class DeltaMergeBuilder:
 
 def run_for_user(spark: SparkSession, command: Callable[[], T]) -> T:
     """Run a command that may be cancelled. Raises errors as users of Spark expect them."""
-    return raising_for_user(cancellable(Gateway(spark))(command))
+    return raising_for_user(writing_command(Gateway(spark))(command))
 
 
 def raising_for_user(command: Callable[[], T]) -> T:

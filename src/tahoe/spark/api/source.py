@@ -11,11 +11,12 @@ from typing import Any, ClassVar, TypeVar
 
 from tahoe.spark.api import commands, statements, table_functions
 from tahoe.spark.ddl import alter_table, catalog, guard, show_describe
-from tahoe.spark.jvm.cancellation import cancellable, interruptible
+from tahoe.spark.jvm.cancellation import interruptible
 from tahoe.spark.jvm.failures import to_java
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
 from tahoe.spark.jvm.plans import dataset
 from tahoe.spark.jvm.table_cache import opened
+from tahoe.spark.layout.auto_compaction import writing_command
 from tahoe.spark.reading import change_feed, data_files, planning, scan
 from tahoe.spark.writing.write_options import has_auto_merge
 
@@ -99,12 +100,12 @@ class Source:
 
     @_answering
     def run(self, session: JavaObject, plan: JavaObject) -> JavaObject:
-        with cancellable(gateway := Gateway.of(session)):
+        with writing_command(gateway := Gateway.of(session)):
             return commands.run(gateway, plan)
 
     @_answering
     def save(self, session: JavaObject, mode: str, options: JavaObject, given: JavaObject, data: JavaObject) -> JavaObject:
-        with cancellable(gateway := Gateway.of(session)):
+        with writing_command(gateway := Gateway.of(session)):
             return commands.save(gateway, mode, gateway.texts(options), given, data)
 
     @_answering
@@ -113,7 +114,7 @@ class Source:
 
     @_answering
     def insert(self, session: JavaObject, table: str, selection: str | None, data: JavaObject, overwrite: bool) -> None:
-        with cancellable(gateway := Gateway.of(session)):
+        with writing_command(gateway := Gateway.of(session)):
             commands.insert(gateway, table, selection, data, overwrite)
 
     @_answering
@@ -122,12 +123,12 @@ class Source:
 
     @_answering
     def alter(self, session: JavaObject, table: JavaObject, changes: JavaObject) -> None:
-        with cancellable(gateway := Gateway.of(session)):
+        with writing_command(gateway := Gateway.of(session)):
             alter_table.alter(gateway, table, changes)
 
     @_answering
     def create(self, session: JavaObject, staged: JavaObject) -> None:
-        with cancellable(gateway := Gateway.of(session)):
+        with writing_command(gateway := Gateway.of(session)):
             commands.create(gateway, staged)
 
     @_answering
@@ -136,7 +137,7 @@ class Source:
 
     @_answering
     def perform(self, session: JavaObject, text: str, values: JavaObject, condition: JavaObject | None) -> JavaObject:
-        with cancellable(gateway := Gateway.of(session)):
+        with writing_command(gateway := Gateway.of(session)):
             return statements.perform(gateway, text, values, condition)
 
     @_answering

@@ -27,7 +27,7 @@ from tahoe.spark.writing.column_rules import Completed
 from tahoe.spark.writing.store_assignment import without_void
 from tahoe.spark.writing.write_inputs import write_options
 from tahoe.table.maintenance.compaction import GIB, Bin, CompactionSettings
-from tahoe.table.maintenance.optimize import REORG, OptimizeReport, OptimizeRequest, in_threads, optimize, result_or_error
+from tahoe.table.maintenance.optimize import REORG, OptimizeReport, OptimizeRequest, Rewriter, in_threads, optimize, result_or_error
 from tahoe.table.maintenance.rewriting import Rewritten, rewrite_of
 from tahoe.table.writing.write_plan import WritePlan
 
@@ -142,6 +142,11 @@ def _share(text: str, table: str) -> float:
 def is_local(spark: SparkSession) -> bool:
     """Whether Spark's executor is a part of the driver, so that its Python workers are no more cores."""
     return str(spark.sparkContext.master).startswith("local")
+
+
+def rewriter_of(target: Target) -> Rewriter:
+    """A function that rewrites bins of a table where it is fastest."""
+    return _Rewriter(target)
 
 
 @dataclass(frozen=True, slots=True)

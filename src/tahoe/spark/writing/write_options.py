@@ -13,6 +13,7 @@ from typing import cast
 from tahoe.errors import InvalidOptionError
 from tahoe.protocol.properties import parse_column_list
 from tahoe.spark.writing.assignment_rules import Policy
+from tahoe.spark.writing.file_sizes import auto_compaction
 
 # The options in which Spark's writer passes the columns of partitionBy and clusterBy, as JSON.
 PARTITION_COLUMNS = "__partition_columns"
@@ -99,6 +100,7 @@ def parse_options(options: Mapping[str, str], settings: Mapping[str, str], *, ta
         InvalidOptionError: an option has an invalid value, or two options exclude each other.
     """
     given = _Options(options, table)
+    auto_compaction(settings, table=table)  # it runs after the commit, when it is too late to refuse a setting
     clustering = given.columns(CLUSTERING_COLUMNS)
     overwrite_schema = given.flag("overwriteSchema", False)
     replacement = given.replacement()

@@ -18,6 +18,7 @@ from tahoe.protocol.conflict import EVERYTHING, Intent, Reads
 from tahoe.protocol.features import setting
 from tahoe.protocol.properties import ENABLE_DELETION_VECTORS
 from tahoe.storage.env import Watch
+from tahoe.table.commit.new_files import NewFiles, note
 from tahoe.table.commit.row_deletions import RowDeletion
 from tahoe.table.commit.transaction import Transaction
 from tahoe.table.log.delta_log import Log
@@ -170,7 +171,15 @@ class Draft:
             self.discard()
             raise
         self._discards.clear()  # committed: the files now belong to the table
+        self._note(version)
         return version
+
+    def _note(self, version: int) -> None:
+        paths = frozenset(file.path for file in self.adds if file.data_change)
+        if paths:
+            is_blind = self.reads is None and not self.removed and not self.deleted
+            properties = self.metadata.configuration
+            note(NewFiles(log=self.log, base=self.base, version=version, properties=properties, paths=paths, is_blind_append=is_blind))
 
     def discard(self) -> None:
         """Delete the files written for this draft, unless it may be committed. Files that cannot be deleted stay, unreferenced."""

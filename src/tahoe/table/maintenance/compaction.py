@@ -66,7 +66,7 @@ def plan_bins(scan: Scan, settings: CompactionSettings) -> list[Bin]:
     numbers = np.arange(scan.total_files) if scan.rows is None else np.asarray(scan.rows)
     times = np.asarray(one_array(scan.column("modification_time_ms")))
     found: list[Bin] = []
-    for files in _by_partition(scan, candidates):
+    for files in by_partition(scan, candidates):
         ordered = files[np.lexsort((numbers[files], times[files]))]
         for members in _packed(ordered, live_bytes, settings.max_file_bytes):
             if len(members) > 1 or is_worn[members[0]]:
@@ -89,7 +89,7 @@ def _live(scan: Scan) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
     return np.rint(sizes * (1 - np.nan_to_num(np.minimum(share, 1.0)))).astype(np.int64), share
 
 
-def _by_partition(scan: Scan, candidates: npt.NDArray[np.int64]) -> Iterator[npt.NDArray[np.int64]]:
+def by_partition(scan: Scan, candidates: npt.NDArray[np.int64]) -> Iterator[npt.NDArray[np.int64]]:
     """The candidates of each partition. Different spellings of one value are one partition."""
     if not scan.snapshot.partition_columns or not len(candidates):
         yield candidates

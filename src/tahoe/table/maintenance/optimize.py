@@ -43,12 +43,14 @@ class OptimizeRequest:
 
     Attributes:
         filter: SQL text or a predicate; only files that may contain matching rows are considered.
+        select: a further restriction of the files.
         predicates: the filter as the history shows it.
         engine: the program that hosts tahoe, for the history.
         is_auto: whether the system and not a user asked.
     """
 
     filter: str | Predicate | None = None
+    select: Callable[[Scan], Scan] = lambda scan: scan
     settings: CompactionSettings = field(default_factory=CompactionSettings)
     predicates: tuple[str, ...] = ()
     user_metadata: str | None = None
@@ -132,7 +134,7 @@ def optimize(table: TableReader, request: OptimizeRequest, *, rewriter: Rewriter
     """
     began_ms, snapshot = table.env.clock_ms(), table.snapshot()
     plan = _plan(table, snapshot, request)
-    scan = snapshot.scan(request.filter)
+    scan = request.select(snapshot.scan(request.filter))
     bins = plan_bins(scan, request.settings)
     report = OptimizeReport(files_considered=scan.kept_files, bins=len(bins), began_ms=began_ms)
     if dry_run:

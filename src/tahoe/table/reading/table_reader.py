@@ -47,6 +47,13 @@ class TableReader:
         self.log = Log(self.env, zone_of(time_zone))
         self._newest: Snapshot | None = None
 
+    @classmethod
+    def knowing(cls, log: Log, snapshot: Snapshot | None) -> TableReader:
+        """A reader of a log that knows one of its versions, so that the newest one is made from it."""
+        reader = TableReader(log.url, env=log.env)
+        reader.log, reader._newest = log, snapshot
+        return reader
+
     @property
     def url(self) -> str:
         """The table's location as an absolute, unescaped url."""

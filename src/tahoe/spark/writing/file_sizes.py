@@ -1,0 +1,68 @@
+"""Settings that decide how large files become: auto compaction.
+
+Pure. Names and defaults are the reference's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+from tahoe.errors import InvalidOptionError
+from tahoe.protocol.partitions import parse_boolean
+from tahoe.protocol.properties import AUTO_COMPACT, parse_size
+from tahoe.table.maintenance.auto_compaction import AutoCompaction
+
+Value = TypeVar("Value")
+
+_COMPACT = "spark.databricks.delta.autoCompact."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Settings:
+    """Typed values of a session's settings."""
+
+    given: Mapping[str, str]
+    table: str
+
+    def value(self, name: str, default: Value, parse: Callable[[str], Value], takes: str) -> Value:
+        text = self.given.get(name)
+        try:
+            return default if text is None else parse(text.strip())
+        except ValueError:
+            raise InvalidOptionError(option=name, value=text, table=self.table, detail=f"it must be {takes}") from None
+
+    def flag(self, name: str, default: bool) -> bool:
+        return self.value(name, default, parse_boolean, "true or false")
+
+    def size(self, name: str, default: int) -> int:
+        return self.value(name, default, parse_size, "a size in bytes, such as 134217728 or 128mb")
+
+    def count(self, name: str, default: int, least: int) -> int:
+        return self.value(name, default, lambda text: _count(text, least), f"an integer of at least {least}")
+
+
+def _count(text: str, least: int) -> int:
+    if not (text.isascii() and text.isdigit()) or int(text) < least:
+        raise ValueError(text)
+    return int(text)
+
+
+def auto_compaction(settings: Mapping[str, str], *, table: str) -> AutoCompaction:
+    """Auto compaction as a session's settings ask for it.
+
+    Raises:
+        InvalidOptionError: a setting has an invalid value.
+    """
+    found, default = _Settings(given=settings, table=table), AutoCompaction()
+    max_file_bytes = found.size(_COMPACT + "maxFileSize", default.max_file_bytes)
+    return AutoCompaction(
+        is_on=found.value(_COMPACT + "enabled", None, lambda text: AUTO_COMPACT.parse(text) != "false", AUTO_COMPACT.takes),
+        min_files=found.count(_COMPACT + "minNumFiles", default.min_files, 0),
+        max_file_bytes=max_file_bytes,
+        min_file_bytes=found.size(_COMPACT + "minFileSize", max_file_bytes // 2),
+        only_modified=found.flag(_COMPACT + "modifiedPartitionsOnly.enabled", default.only_modified),
+        max_partitions=found.count(_COMPACT + "maxNumModifiedPartitions", default.max_partitions, 1),
+        skips_blind_appends=found.flag(_COMPACT + "nonBlindAppend.enabled", default.skips_blind_appends),
+    )
