@@ -27,23 +27,20 @@ SPARK = ("tests/spark/", "tests/interop/", "tests/programs/")
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Select cases of the tests that start Spark.
 
-    With TAHOE_EVERY=3, each of these tests runs with a third of its cases; tests marked `every_case` run with all of them. With
-    TAHOE_TURN=1/2, every second test of tests/spark runs, and with 2/2 the others, so that two runs share them.
+    With TAHOE_EVERY=3, each of these tests runs with a third of its cases, beginning with the first. TAHOE_TURN=1 begins with the second,
+    and TAHOE_TURN=2 with the third. A test that has fewer cases runs with one of them. Tests marked `every_case` run with all.
     """
-    every = int(os.environ.get("TAHOE_EVERY", "1"))
-    turn, turns = map(int, os.environ.get("TAHOE_TURN", "1/1").split("/"))
-    numbers: dict[str, int] = {}
-    cases: Counter[str] = Counter()
-    kept, left_out = [], []
+    every, turn = int(os.environ.get("TAHOE_EVERY", "1")), int(os.environ.get("TAHOE_TURN", "0"))
+    tests: dict[str, list[pytest.Item]] = {}
     for item in items:
-        test = item.nodeid.partition("[")[0]
-        is_its_turn = not test.startswith("tests/spark/") or numbers.setdefault(test, len(numbers)) % turns == turn - 1
-        is_whole = not test.startswith(SPARK) or item.get_closest_marker("every_case")
-        (kept if is_its_turn and (is_whole or cases[test] % every == 0) else left_out).append(item)
-        cases[test] += 1
+        tests.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    left_out: set[pytest.Item] = set()
+    for name, cases in tests.items():
+        if name.startswith(SPARK) and not cases[0].get_closest_marker("every_case"):
+            left_out |= set(cases) - set(cases[turn % min(every, len(cases)) :: every])
     if left_out:
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = kept
+        config.hook.pytest_deselected(items=[item for item in items if item in left_out])
+        items[:] = [item for item in items if item not in left_out]
 
 
 @pytest.hookimpl(wrapper=True)

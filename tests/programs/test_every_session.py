@@ -14,6 +14,8 @@ import pytest
 
 from tahoe.spark.api.session import STATEMENTS_OF_RULES
 
+pytestmark = pytest.mark.every_spark
+
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = ROOT / "tests" / "programs"
 SUBMIT = Path(pyspark.__file__).parent / "bin" / "spark-submit"

@@ -98,6 +98,7 @@ for command in ([], ["show"], ["history"], ["files"], ["schema"], ["changes"], [
 """
 
 
+@pytest.mark.every_case
 @pytest.mark.parametrize("version", VERSIONS)
 def test_without_spark(installed: Mapping[str, Path], version: str, tmp_path: Path) -> None:
     if version not in installed:

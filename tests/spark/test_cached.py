@@ -13,6 +13,8 @@ from tahoe import Table
 from tahoe.table.verify.check import check
 from tests.spark.test_rewrite import COPIES, VECTORS, make
 
+pytestmark = pytest.mark.every_spark
+
 STATEMENTS: Mapping[str, str] = {
     "update": "UPDATE {t} SET v = 9 WHERE id = 1",
     "merge": "MERGE INTO {t} t USING (SELECT 1L AS id, 9L AS v) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET *",

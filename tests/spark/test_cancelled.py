@@ -18,6 +18,8 @@ from tahoe.spark.dml import row_changes, write
 from tahoe.spark.jvm.cancellation import CommandWatch
 from tahoe.table.commit import transaction
 
+pytestmark = pytest.mark.every_spark
+
 GROUP, TAG = "cancelled group", "cancelled-tag"
 
 

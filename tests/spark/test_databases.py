@@ -11,6 +11,8 @@ from pyspark.sql import SparkSession
 
 import tahoe
 
+pytestmark = pytest.mark.every_spark
+
 
 @pytest.fixture
 def database(spark: SparkSession, tmp_path: Path) -> Iterator[str]:

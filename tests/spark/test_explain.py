@@ -6,6 +6,8 @@ import pytest
 
 from tests.spark.foreign import mark
 
+pytestmark = pytest.mark.every_spark
+
 
 @pytest.fixture
 def table(spark, path) -> str:

@@ -11,6 +11,8 @@ import pytest
 from tahoe.protocol.predicate import TRUE, And, Column, Comparison, In, Literal, Not, Or, Unknown, evaluate, has_unknown
 from tahoe.spark.reading.filters import predicate_of
 
+pytestmark = pytest.mark.every_spark
+
 COLUMNS = """id int, big long, small tinyint, f float, d double, dec decimal(10,2), s string, flag boolean, day date, ts timestamp,
              ntz timestamp_ntz, bin binary, st struct<x: int, Y: struct<z: string>>, arr array<int>"""
 

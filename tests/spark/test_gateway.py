@@ -8,6 +8,8 @@ from pyspark.errors import IllegalArgumentException
 from tahoe.spark.api.session import JAVA_SOURCES
 from tahoe.spark.jvm.gateway import Gateway
 
+pytestmark = pytest.mark.every_spark
+
 
 @pytest.fixture(scope="module")
 def gateway(spark) -> Gateway:

@@ -11,6 +11,8 @@ import tahoe
 from tahoe.errors import DeltaAnalysisError, UnsupportedOperationError
 from tahoe.storage.background import finish_background
 
+pytestmark = pytest.mark.every_spark
+
 
 @pytest.fixture
 def table(spark, table_name) -> str:

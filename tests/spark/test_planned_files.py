@@ -7,6 +7,8 @@ from pyspark.sql import SparkSession
 
 from tests.spark.foreign import mark
 
+pytestmark = pytest.mark.every_spark
+
 # Neither side of it can be checked by a partition's values or by a row's alone, so that Spark gives it to no scan.
 MIXED = "p = 2 or x = 5"
 

@@ -15,6 +15,8 @@ from tahoe.errors import ColumnNotFoundError, SchemaChangedError
 from tahoe.spark.reading import deletion_vectors
 from tests.spark.foreign import KEPT_ID, KEPT_VERSION, change_schema, mark, track
 
+pytestmark = pytest.mark.every_spark
+
 ROWS = 20
 FIELDS = ["row_id", "base_row_id", "default_row_commit_version", "row_commit_version"]
 ASKED = ["id", *(f"_metadata.{name}" for name in FIELDS)]

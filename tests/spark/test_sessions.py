@@ -20,6 +20,8 @@ from tahoe.spark.jvm.gateway import Gateway
 from tahoe.spark.reading import planning
 from tests.spark.foreign import mark
 
+pytestmark = pytest.mark.every_spark
+
 
 def append(path, *ids):
     tahoe.Table(path).append(pa.table({"id": pa.array(ids, pa.int64())}))

@@ -29,6 +29,8 @@ from tahoe.errors import (
 from tahoe.spark.dml import resolved_plans
 from tahoe.spark.jvm import dml_commands
 
+pytestmark = pytest.mark.every_spark
+
 MERGED = ("num_affected_rows", "num_updated_rows", "num_deleted_rows", "num_inserted_rows")
 
 

@@ -16,6 +16,8 @@ from tahoe.storage.cloud import CloudStore
 from tahoe.storage.coordinated import CoordinatedStore
 from tahoe.storage.dynamodb import DynamoDBCommitService
 
+pytestmark = pytest.mark.every_spark
+
 MINE, THEIRS = {"fs.s3a.access.key": "mine"}, {"fs.s3a.access.key": "theirs"}
 
 

@@ -11,6 +11,8 @@ import pytest
 
 from tahoe.spark.jvm.gateway import Gateway
 
+pytestmark = pytest.mark.every_spark
+
 # See docs/TESTING.md.
 QUERIES = int(os.environ.get("TAHOE_THREADS", "20"))
 

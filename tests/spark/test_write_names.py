@@ -13,6 +13,8 @@ from pyspark.sql import functions as F  # noqa: N812
 import tahoe
 from tahoe.errors import NotNullViolationError, PartitionMismatchError, SchemaMismatchError, WriteFailedError
 
+pytestmark = pytest.mark.every_spark
+
 
 def rows(spark: SparkSession, name: str) -> list[tuple[Any, ...]]:
     return sorted((tuple(row) for row in spark.table(name).collect()), key=repr)
