@@ -42,3 +42,36 @@ def test_analyze_makes_statistics_tight_and_says_how_many(path: str) -> None:
     assert tahoe.Table(path).history(1)[0]["operation"] == "COMPUTE STATS"
     assert run_json("analyze", path)["version"] is None
     assert "none: nothing to do" in run("analyze", path).stdout
+
+
+def damage(path: str) -> str:
+    """Delete a data file. Returns its path in the log."""
+    lost = str(tahoe.Table(path).files("id = 5")["path"][0])
+    (Path(path) / lost).unlink()
+    return lost
+
+
+def test_repair_says_what_it_does_before_it_does_it(path: str) -> None:
+    lost = damage(path)
+    dry = run("repair", path, "--dry-run")
+    assert (dry.exit_code, lost in dry.stdout, "1 would be repaired, 0 left" in dry.stdout) == (0, True, True)
+    assert tahoe.Table(path).version == 2
+    done = run("repair", path)
+    assert done.exit_code == 0
+    assert done.stdout.index(lost) < done.stdout.index("Repaired, version 3")
+    assert tahoe.Table(path).to_arrow()["id"].to_pylist() == [2, 3]
+    assert "No problems found" in run("repair", path, "--verify-all-files").stdout
+
+
+def test_repair_tells_programs_what_is_left_and_fails_if_it_is_an_error(path: str) -> None:
+    lost = damage(path)
+    (other,) = (file for file in Path(path).glob("*.parquet") if file.name != lost)
+    other.write_bytes(other.read_bytes()[:-1])
+    done = run("repair", path, "--json", "--metadata-only")
+    assert (done.exit_code, json.loads(done.stdout)["repairs"]) == (0, [])
+    done = run("repair", path, "--json", "--unreadable-vectors", "remove-files")
+    report = json.loads(done.stdout)
+    assert (done.exit_code, report["removed_files"], report["version"]) == (1, [lost], 3)
+    ((left),) = report["left"]
+    assert (left["kind"], left["file"]) == ("wrong-size", other.name)
+    assert run("repair", path, "--unreadable-vectors", "guess").exit_code == 2

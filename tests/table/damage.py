@@ -17,10 +17,13 @@ from tests.table.builders import memory_env
 
 
 def rewrite(env: Env, version: int, change: Callable[[Action], Action | None]) -> None:
-    """Change the actions of a commit, and delete its checksum."""
+    """Change the actions of a commit, and delete the checksums of this version and later ones."""
     actions = [changed for a in Log(env).read_version(version) if (changed := change(a)) is not None]
     env.store.put(log_files.commit_key(version), encode_commit(actions))
-    env.store.delete(f"{log_files.LOG_FOLDER}/{log_files.checksum_name(version)}")
+    first = f"{log_files.LOG_FOLDER}/{log_files.checksum_name(version)}"
+    for info in list(env.store.list_from(log_files.LOG_FOLDER)):
+        if info.key.endswith(".crc") and info.key >= first:
+            env.store.delete(info.key)
 
 
 def with_statistics(env: Env, version: int, text: str | None, where: Callable[[Add], bool] = lambda _: True) -> None:

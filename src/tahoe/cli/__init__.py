@@ -1,9 +1,9 @@
-"""The command line: `tahoe show | history | files | schema | changes | check | optimize | analyze | vacuum PATH`.
+"""The command line: `tahoe show | history | files | schema | changes | check | repair | optimize | analyze | vacuum PATH`.
 
 It calls the table ring and prints; it decides nothing.
 
-Output is tables for people, and JSON for programs (`--json`). The exit code is 0 on success, 1 if `check` finds an error or
-`vacuum` could not delete a file, and 2 if the command fails.
+Output is tables for people, and JSON for programs (`--json`). The exit code is 0 on success, 1 if `check` finds an error, `repair` leaves
+one or `vacuum` could not delete a file, and 2 if the command fails.
 """
 
 from tahoe.cli.analyze import analyze
@@ -13,11 +13,12 @@ from tahoe.cli.check import check
 from tahoe.cli.files import files
 from tahoe.cli.history import history
 from tahoe.cli.optimize import optimize
+from tahoe.cli.repair import repair
 from tahoe.cli.schema import schema
 from tahoe.cli.show import show
 from tahoe.cli.vacuum import vacuum
 
-for _command in (show, history, files, schema, changes, check, optimize, analyze, vacuum):  # as `tahoe --help` lists them
+for _command in (show, history, files, schema, changes, check, repair, optimize, analyze, vacuum):  # as `tahoe --help` lists them
     app.command()(_command)
 
 __all__ = ["app", "main"]

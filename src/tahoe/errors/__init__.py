@@ -132,6 +132,7 @@ from tahoe.errors.log import (
 from tahoe.errors.maintenance import (
     CannotVacuumLiteError,
     InvalidInventoryError,
+    RepairUncertainError,
     VacuumPartitionError,
     VacuumRetentionNegativeError,
     VacuumRetentionTooShortError,
@@ -364,6 +365,7 @@ __all__ = [
     "PySparkMissingError",
     "ReferenceJarPresentError",
     "RenameColumnUnsupportedError",
+    "RepairUncertainError",
     "ReplaceWhereMismatchError",
     "SchemaChangedError",
     "SchemaMismatchError",

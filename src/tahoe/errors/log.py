@@ -89,7 +89,10 @@ class DataFileMissingError(DeltaDataError):
     condition = "DELTA_FILE_NOT_FOUND"
     sqlstate = "42K03"
     what = "{table}: the data file {file} belongs to version {version} but does not exist in the storage."
-    todo = "It was deleted, for example by VACUUM with a short retention. Restore it from a copy, or read a version without it."
+    todo = (
+        "It was deleted, for example by VACUUM with a short retention. Restore it from a copy, read a version without it, or remove it "
+        "from the table: FSCK REPAIR TABLE, or tahoe repair."
+    )
 
 
 class InvalidDataFileError(DeltaDataError):

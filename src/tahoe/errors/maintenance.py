@@ -1,8 +1,8 @@
-"""VACUUM cannot run as it was asked for."""
+"""VACUUM or repair cannot run as it was asked for."""
 
 from __future__ import annotations
 
-from tahoe.errors.root import DeltaAnalysisError
+from tahoe.errors.root import DeltaAnalysisError, DeltaError
 
 
 class VacuumRetentionNegativeError(DeltaAnalysisError):
@@ -47,3 +47,10 @@ class VacuumPartitionError(DeltaAnalysisError):
     sqlstate = "0AKDC"
     what = "{table} is a partition of the Delta table {baseDeltaPath}: VACUUM deletes files of whole tables only."
     todo = "Run it on {baseDeltaPath}."
+
+
+class RepairUncertainError(DeltaError):
+    condition = "DELTA_REPAIR_UNCERTAIN"
+    sqlstate = "58030"
+    what = "{table}: repair cannot look at every file, so it cannot tell which files are gone. {detail} Nothing was committed."
+    todo = "Make sure that the storage answers and that you may read every file, and repair again."

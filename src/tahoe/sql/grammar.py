@@ -3,7 +3,8 @@
     parse("describe history flights limit 3")   ->   Parsed(DescribeHistory(table=Name(parts=("flights",)), limit=Expression("3", ...)))
 
 Other statements return None. Text that starts like a Delta statement but does not parse raises `StatementSyntaxError`. The grammar is the
-reference's (`DeltaSqlBase.g4`), plus ADD FEATURE and ANALYZE ... COMPUTE DELTA STATISTICS.
+reference's (`DeltaSqlBase.g4`), plus ADD FEATURE, ANALYZE ... COMPUTE DELTA STATISTICS
+and FSCK REPAIR TABLE.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from tahoe.sql.statements import (
     DropFeature,
     ExplainMode,
     Expression,
+    Fsck,
     Generate,
     Name,
     Optimize,
@@ -91,7 +93,7 @@ def statement_in_script(text: str) -> Expression | None:
 
 
 _FIRST_WORDS = (
-    *("DESCRIBE", "DESC", "VACUUM", "OPTIMIZE", "ANALYZE", "GENERATE", "CONVERT"),
+    *("DESCRIBE", "DESC", "VACUUM", "OPTIMIZE", "ANALYZE", "FSCK", "GENERATE", "CONVERT"),
     *("RESTORE", "REORG", "ALTER", "CREATE", "REPLACE"),
 )
 
@@ -175,6 +177,17 @@ class _Parser(TokenParser):
     def analyzed(self) -> Name:
         self.require("ANALYZE", "TABLE")
         return self.name()
+
+    def fsck(self) -> Fsck:
+        self.place += 1
+        self.require("REPAIR", "TABLE")
+        table = self.name()
+        metadata_only = self.takes("METADATA", "ONLY")
+        verify_all_files = not metadata_only and self.takes("VERIFY", "ALL", "FILES")
+        dry_run = self.takes("DRY", "RUN")
+        if self.token.kind != "end" and not self.token.is_symbol(";"):
+            self.fail("METADATA ONLY or VERIFY ALL FILES, then DRY RUN")
+        return Fsck(table=table, metadata_only=metadata_only, verify_all_files=verify_all_files, dry_run=dry_run)
 
     def generate(self) -> Generate:
         self.place += 1
@@ -398,6 +411,7 @@ _HEADS = (
     _Head(_begins("VACUUM"), _Parser.vacuum),
     _Head(_begins("OPTIMIZE"), _Parser.optimize),
     _Head(_after(_Parser.analyzed, _begins("COMPUTE", "DELTA")), _Parser.analyze),
+    _Head(_begins("FSCK"), _Parser.fsck),
     _Head(_begins("GENERATE"), _Parser.generate),
     _Head(_begins("CONVERT", "TO", "DELTA"), _Parser.convert),
     _Head(_begins("RESTORE"), _Parser.restore),

@@ -89,6 +89,16 @@ class ComputeStatistics:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Fsck:
+    """FSCK REPAIR TABLE table [METADATA ONLY | VERIFY ALL FILES] [DRY RUN]"""
+
+    table: Name
+    metadata_only: bool = False
+    verify_all_files: bool = False
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Generate:
     """GENERATE mode FOR TABLE table"""
 
@@ -175,6 +185,7 @@ Statement: TypeAlias = (
     | Vacuum
     | Optimize
     | ComputeStatistics
+    | Fsck
     | Generate
     | ConvertToDelta
     | Restore

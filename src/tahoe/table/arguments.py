@@ -329,6 +329,11 @@ PATH = Rule(
     clean=_path,
     remedy='Pass ("name",) for a column, and ("struct", "field") for a field of a struct.',
 )
+VECTORS = Rule(
+    expected="report, restore_rows or remove_files",
+    clean=_one_of(("report", "restore_rows", "remove_files")),
+    remedy="Leave out the argument to have such files reported.",
+)
 PATHS = Rule(expected="a list of column paths, each a tuple of names", clean=_list_of(_path), remedy=PATH.remedy)
 NEW_COLUMNS = Rule(expected="a list of NewColumn", clean=_list_of(_instance_of(NewColumn)), remedy="See tahoe.protocol.column_changes.")
 COLUMN_CHANGES = Rule(

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 import pyarrow as pa
 
 from tahoe.protocol.properties import TARGET_FILE_SIZE
-from tahoe.table.arguments import CALL, COUNT, FLAG, HOURS, LONG, NAMES, ROWS, SHARE, TEXT, TEXTS, TXN, ArrowStream, takes
+from tahoe.table.arguments import CALL, COUNT, FLAG, HOURS, LONG, NAMES, ROWS, SHARE, TEXT, TEXTS, TXN, VECTORS, ArrowStream, takes
 from tahoe.table.commit.checkpoint_writer import write_checkpoint
 from tahoe.table.commit.post_commit_hooks import clean_log, compact_log
 from tahoe.table.maintenance.auto_compaction import auto_compacted
@@ -20,6 +20,8 @@ from tahoe.table.maintenance.optimize import OptimizeReport, OptimizeRequest, op
 from tahoe.table.maintenance.statistics import AnalyzeReport, AnalyzeRequest, compute_statistics
 from tahoe.table.maintenance.vacuum import VacuumReport, VacuumRequest, vacuum
 from tahoe.table.reading.table_reader import TableReader
+from tahoe.table.verify.file_repairs import UnreadableVectors
+from tahoe.table.verify.repair import RepairReport, RepairRequest, repair
 from tahoe.table.writing.arrow_writer import schema_of_rows, write_arrow
 from tahoe.table.writing.feature_drop import drop_feature
 from tahoe.table.writing.transaction_builder import TransactionBuilder
@@ -224,6 +226,47 @@ class Table(TableReader):
             DeltaDataError: a file is not what the log says.
         """
         return compute_statistics(self, AnalyzeRequest(filter=filter, user_metadata=user_metadata))
+
+    @takes(dry_run=FLAG, metadata_only=FLAG, verify_all_files=FLAG, unreadable_vectors=VECTORS, announce=CALL, user_metadata=TEXT)
+    def repair(
+        self,
+        *,
+        dry_run: bool = False,
+        metadata_only: bool = False,
+        verify_all_files: bool = False,
+        unreadable_vectors: UnreadableVectors = "report",
+        announce: Callable[[RepairReport], None] | None = None,
+        user_metadata: str | None = None,
+    ) -> RepairReport:
+        """Repair what `tahoe check` finds, as far as that is safe: remove files that are gone, and delete wrong files of the log.
+
+        A file is removed only if the storage says that it does not exist. Two entries of a file with different deleted rows are left.
+
+        Args:
+            dry_run: change nothing, and report what would be done.
+            metadata_only: repair only the log, and look at no data file.
+            verify_all_files: also read every footer and every deletion vector, and compute wrong statistics again.
+            unreadable_vectors: what is done about files whose deletion vector is missing or damaged: `report`; `restore_rows` keeps the
+                file, so that its deleted rows are in the table again; `remove_files` removes the file with all its rows.
+            announce: called with the report before anything is changed.
+            user_metadata: for the table's history.
+
+        Returns:
+            what was repaired, and what was left for which reason.
+
+        Raises:
+            RepairUncertainError: the storage does not tell whether a file exists. Nothing was changed.
+            AppendOnlyTableError: files are gone, but the table does not allow to remove rows.
+        """
+        request = RepairRequest(
+            dry_run=dry_run,
+            metadata_only=metadata_only,
+            verify_all_files=verify_all_files,
+            unreadable_vectors=unreadable_vectors,
+            announce=announce,
+            user_metadata=user_metadata,
+        )
+        return repair(self, request)
 
     # --- maintenance of the log
 

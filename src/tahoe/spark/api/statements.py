@@ -22,6 +22,7 @@ from tahoe.spark.api.delta_table import DeltaTable
 from tahoe.spark.api.history_detail import DETAIL, HISTORY
 from tahoe.spark.api.merge_builder import raising_for_user, run_for_user
 from tahoe.spark.api.optimize_builder import compacted, reorganised
+from tahoe.spark.api.repair import REPAIRS, repaired
 from tahoe.spark.api.vacuum import PATH, paths_frame, run_vacuum
 from tahoe.spark.ddl.catalog import path_in, path_of
 from tahoe.spark.jvm.failures import for_user
@@ -36,6 +37,7 @@ from tahoe.sql import statements
 from tahoe.sql.grammar import parse, statement_in_script
 from tahoe.sql.statements import Expression, Name, Parsed, Statement
 from tahoe.table.maintenance.vacuum import check_not_partition
+from tahoe.table.verify.repair import RepairRequest
 
 NOTHING = StructType()
 
@@ -228,6 +230,12 @@ def _compute_statistics(statement: statements.ComputeStatistics, given: Given) -
     run_for_user(target.spark, lambda: analyze(target))
 
 
+def _fsck(statement: statements.Fsck, given: Given) -> DataFrame:
+    target = given.table(statement.table)._handle.target()
+    request = RepairRequest(dry_run=statement.dry_run, metadata_only=statement.metadata_only, verify_all_files=statement.verify_all_files)
+    return repaired(target, request)
+
+
 def _drop_feature(statement: statements.DropFeature, given: Given) -> None:
     given.table(statement.table).dropFeatureSupport(statement.feature, statement.truncate_history)
 
@@ -310,6 +318,7 @@ _HOW: Mapping[type[Any], _How] = {
     statements.Vacuum: _How("VACUUM", PATH, _vacuum),
     statements.Optimize: _How("OPTIMIZE", LAYOUT, _optimize),
     statements.ComputeStatistics: _How("ANALYZE", NOTHING, _compute_statistics),
+    statements.Fsck: _How("FSCK REPAIR TABLE", REPAIRS, _fsck),
     statements.Generate: _How("GENERATE", NOTHING, _later),
     statements.ConvertToDelta: _How("CONVERT TO DELTA", NOTHING, _later),
     statements.Restore: _How("RESTORE", NOTHING, _later),

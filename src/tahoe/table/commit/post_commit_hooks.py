@@ -20,6 +20,7 @@ from tahoe.protocol.features import setting, supports
 from tahoe.protocol.log_files import Checkpoint, Kind, LogFile
 from tahoe.protocol.replay import FileKey, file_key
 from tahoe.protocol.version_checksum import VersionChecksum, encode_version_checksum
+from tahoe.storage.env import FileInfo
 from tahoe.table.commit.checkpoint_writer import write_checkpoint
 from tahoe.table.log.checkpoint import read_checkpoint, read_few, sidecar_key
 from tahoe.table.log.delta_log import Log
@@ -202,13 +203,13 @@ def clean_log(snapshot: Snapshot, retention: timedelta | None = None) -> list[st
             # Protocol, "Handling Backward compatibility while moving to UUID-named v2 Checkpoints"
             write_checkpoint(snapshot, classic_name=True)
         staged = _staged_commits(log, kept.version)
-    deleted = [key for file in expired if (key := _delete_if_same(log, file))]
+    deleted = [key for file in expired if (key := delete_if_same(log, file))]
     for key in (others := [*staged, *_unused_sidecars(log)]):
         log.env.store.delete(key)
     return [*deleted, *others]
 
 
-def _delete_if_same(log: Log, file: LogFile) -> str | None:
+def delete_if_same(log: Log, file: LogFile | FileInfo) -> str | None:
     """Delete a file if it is still the one that was listed: a table recreated since then has files of the same names. Returns its key."""
     found = log.env.store.head(file.key)
     if found is None or found.identity != file.identity:

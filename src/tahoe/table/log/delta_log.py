@@ -112,16 +112,18 @@ class Log:
             raise self._no_table()
         return log_files.plan_segment(files, version, table=self.url, unusable=unusable)
 
-    def from_segment(self, version: int | None, read: Callable[[Segment], Result]) -> Result:
+    def from_segment(self, version: int | None, read: Callable[[Segment], Result], *, unusable: frozenset[str] = frozenset()) -> Result:
         """Apply `read` to the segment of a version; the newest version if None.
 
         If `read` finds a broken checkpoint or compacted file, it is called again with a segment without that file. This costs time but
         never correctness. If there is no such segment, the first error is raised.
 
+        Args:
+            unusable: the names of checkpoints and compacted files that are not used.
+
         Raises:
             what `segment` and `read` raise.
         """
-        unusable: frozenset[str] = frozenset()
         broken: DeltaLogError | None = None
         gone: CommitGoneError | None = None
         while True:

@@ -99,13 +99,14 @@ class Snapshot(SnapshotState):
         return _checked(self.log, state, live, last.end_version, last)
 
 
-def load_snapshot(log: Log, version: int | None = None, *, by_checksum: bool = True) -> Snapshot:
+def load_snapshot(log: Log, version: int | None = None, *, by_checksum: bool = True, unusable: frozenset[str] = frozenset()) -> Snapshot:
     """Load a version from the log; the newest version if None.
 
     A broken checkpoint or compacted file is not used: this costs time but never correctness.
 
     Args:
         by_checksum: allow a small version to be loaded from its version checksum instead of the log files before it.
+        unusable: the names of checkpoints and compacted files that are not used.
 
     Raises:
         TableNotFoundError, NotADeltaTableError, VersionNotFoundError: there is no such table or version.
@@ -113,7 +114,9 @@ def load_snapshot(log: Log, version: int | None = None, *, by_checksum: bool = T
         DeltaProtocolError: the table needs a reader feature that tahoe does not support.
     """
     return log.from_segment(
-        version, lambda segment: (_from_checksum(log, segment) if by_checksum else None) or _from_log_files(log, segment)
+        version,
+        lambda segment: (_from_checksum(log, segment) if by_checksum else None) or _from_log_files(log, segment),
+        unusable=unusable,
     )
 
 

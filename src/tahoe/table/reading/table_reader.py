@@ -92,6 +92,10 @@ class TableReader:
         self._newest = newest
         return newest
 
+    def forget(self) -> None:
+        """Load the next snapshot from the log alone."""
+        self._newest = None
+
     def snapshot_if_exists(self) -> Snapshot | None:
         """The newest snapshot, or None if there is no table."""
         try:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, TypeVar
 
@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 from tahoe.errors import DeletionVectorError, DeltaError, InvalidPartitionValueError, InvalidPathError, PathOutsideTableError
 from tahoe.protocol.actions import DeletionVectorDescriptor, decode_deletion_vector
 from tahoe.protocol.column_mapping import physical_schema, stored_name
+from tahoe.protocol.deletion_vector import vector_location
 from tahoe.protocol.partitions import resolve_path
 from tahoe.protocol.row_tracking import DOMAIN, enabled_row_tracking, high_water_mark
 from tahoe.protocol.schema import BOOLEAN, STRING, TIMESTAMP, TIMESTAMP_NTZ, DataType, Primitive, Struct
@@ -57,12 +58,16 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-def check_files(snapshot: Snapshot) -> Iterator[Finding]:
-    """Check the files of a snapshot, and find temporary files that writers left behind."""
+def check_files(snapshot: Snapshot, *, contents: bool = True) -> Iterator[Finding]:
+    """Check the files of a snapshot, and find temporary files that writers left behind.
+
+    Args:
+        contents: read every footer and every deletion vector. Otherwise only look whether the files exist, and at their sizes.
+    """
     yield from _check_partition_values(snapshot)
     yield from _check_duplicates(snapshot)
     yield from _check_row_ids(snapshot)
-    examine = _Examination(snapshot)
+    examine = _Examination(snapshot) if contents else _Presence(snapshot)
     for findings in _in_order(examine, _found_files(snapshot)):
         yield from findings
 
@@ -214,35 +219,65 @@ def _check_leftover(snapshot: Snapshot, info: FileInfo) -> Iterator[Finding]:
 # --- checks of one file
 
 
-class _Examination:
-    """Compares a file with what the log says of it. Thread-safe."""
+class _Presence:
+    """Checks that a file and its deletion vector's file exist, and the file's size. Thread-safe."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
+        self._vector_files: dict[str, bool] = {}
+
+    def __call__(self, file: _File) -> list[Finding]:
+        found = self._size(file)
+        if file.info is not None and (url := self._missing_vector(file)) is not None:
+            found.append(self._finding(Kind.BAD_DELETION_VECTOR, file, f"its file {url} is missing"))
+        return found
+
+    def _missing_vector(self, file: _File) -> str | None:
+        """The url of the deletion vector's file if it does not exist. Many vectors share a file, which is looked at once."""
+        location = None if file.vector is None else vector_location(file.vector, self._snapshot.url)
+        if location is None:
+            return None
+        url = location[0]
+        if url not in self._vector_files:
+            store, key = self._snapshot.log.locate(url)
+            self._vector_files[url] = store.head(key) is not None
+        return None if self._vector_files[url] else url
+
+    def _size(self, file: _File) -> list[Finding]:
+        if file.info is None:
+            return [self._finding(Kind.MISSING_DATA_FILE, file, f"{file.url} does not exist")]
+        if file.info.size_bytes == file.size_bytes:
+            return []
+        detail = f"the log says {file.size_bytes} bytes, but the file has {file.info.size_bytes}"
+        return [self._finding(Kind.WRONG_SIZE, file, detail)]
+
+    def _finding(self, kind: Kind, file: _File, detail: str) -> Finding:
+        return finding(kind, file=file.path, version=self._snapshot.version, detail=detail)
+
+
+class _Examination(_Presence):
+    """Compares a file with what the log says of it. Thread-safe."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        super().__init__(snapshot)
         self._physical = physical_schema(snapshot.schema, snapshot.column_mapping_mode)
 
     def __call__(self, file: _File) -> list[Finding]:
+        found = self._size(file)
         if file.info is None:
-            return [self._finding(Kind.MISSING_DATA_FILE, file, f"{file.url} does not exist")]
-        found = []
-        if file.info.size_bytes != file.size_bytes:
-            detail = f"the log says {file.size_bytes} bytes, but the file has {file.info.size_bytes}"
-            found.append(self._finding(Kind.WRONG_SIZE, file, detail))
+            return found
         try:
             store, key = self._snapshot.log.locate(file.url)
             with open_parquet(store, key) as parquet:
                 footer = parquet.metadata
         except (DeltaError, OSError, pa.ArrowException) as error:
-            return [*found, self._finding(Kind.UNREADABLE_DATA_FILE, file, str(error))]
+            return [*found, replace(self._finding(Kind.UNREADABLE_DATA_FILE, file, str(error)), error=error)]
         if file.vector is not None:
             try:
                 load_deletion_vector(self._snapshot.log, file.vector, file.path, rows=footer.num_rows)
             except DeletionVectorError as error:  # without its live rows, its statistics cannot be checked
                 return [*found, of_error(Kind.BAD_DELETION_VECTOR, file.path, self._snapshot.version, error)]
         return [*found, *(self._finding(Kind.WRONG_STATISTICS, file, detail) for detail in self._statistics(file, footer))]
-
-    def _finding(self, kind: Kind, file: _File, detail: str) -> Finding:
-        return finding(kind, file=file.path, version=self._snapshot.version, detail=detail)
 
     def _statistics(self, file: _File, footer: pq.FileMetaData) -> Iterator[str]:
         if not file.stats:

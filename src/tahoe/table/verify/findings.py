@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from tahoe.errors import DeltaError
@@ -49,6 +49,7 @@ class Finding:
         version: the version of the table that has the defect; None if that has no meaning.
         detail: what was expected, and what was found.
         next_step: what to do.
+        error: the error that was the reason, if there was one.
     """
 
     severity: Severity
@@ -57,6 +58,7 @@ class Finding:
     version: int | None
     detail: str
     next_step: str
+    error: Exception | None = field(default=None, compare=False, repr=False)
 
 
 _RESTORE_DATA = "Restore the file from a copy, read a version without it, or remove it from the table."
@@ -79,10 +81,10 @@ _RULES: Mapping[Kind, tuple[Severity, str]] = {
     Kind.ILLEGAL_PATH: (Severity.ERROR, "This is a bug in the writer of that path. Read an earlier version."),
     Kind.DUPLICATE_FILE: (Severity.ERROR, "Its rows are read more than once: remove the file from the table, and add it once."),
     Kind.WRONG_ROW_IDS: (Severity.ERROR, "This is a bug in the writer of that file. Rewrite its rows, and remove the file."),
-    Kind.MISSING_DATA_FILE: (Severity.ERROR, _RESTORE_DATA),
+    Kind.MISSING_DATA_FILE: (Severity.ERROR, "Restore the file from a copy, or remove it from the table: tahoe repair."),
     Kind.WRONG_SIZE: (Severity.ERROR, _RESTORE_DATA),
     Kind.UNREADABLE_DATA_FILE: (Severity.ERROR, _RESTORE_DATA),
-    Kind.WRONG_STATISTICS: (Severity.ERROR, "Queries may skip rows of this file. Rewrite its rows, and remove the file."),
+    Kind.WRONG_STATISTICS: (Severity.ERROR, "Queries may skip its rows. Compute its statistics again: tahoe repair --verify-all-files."),
     Kind.WRONG_PARTITION_VALUE: (Severity.ERROR, "Rewrite the rows of its files, and remove the files."),
     Kind.BAD_DELETION_VECTOR: (Severity.ERROR, "Restore the vector's file from a copy, or read an earlier version."),
     Kind.ORPHAN_TEMPORARY_FILE: (Severity.WARNING, "A writer was interrupted. Nothing refers to the file, so it can be deleted."),
@@ -100,4 +102,4 @@ def of_error(kind: Kind, file: str | None, version: int | None, error: DeltaErro
     detail = str(error.parameters.get("detail") or error.what.format(**error.parameters))
     if "line" in error.parameters:
         detail = f"line {error.parameters['line']}: {detail}"
-    return replace(finding(kind, file=file, version=version, detail=detail), next_step=error.next_step)
+    return replace(finding(kind, file=file, version=version, detail=detail), next_step=error.next_step, error=error)

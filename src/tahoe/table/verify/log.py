@@ -150,13 +150,13 @@ def _check_contents(log: Log, files: Sequence[LogFile]) -> Iterator[Finding]:
             try:
                 found = _from_checkpoint(log, checkpoint)
             except DeltaError as error:
-                yield of_error(Wrong.BROKEN_CHECKPOINT, _name(checkpoint), version, error)
+                yield of_error(Wrong.BROKEN_CHECKPOINT, checkpoint_name(checkpoint), version, error)
                 continue
             if running is None:
                 running = found
                 continue
             for detail in _differences(running, found):
-                yield finding(Wrong.WRONG_CHECKPOINT, file=_name(checkpoint), version=version, detail=detail)
+                yield finding(Wrong.WRONG_CHECKPOINT, file=checkpoint_name(checkpoint), version=version, detail=detail)
 
 
 def _check_in_commit_timestamp(running: _Replay, commit: LogFile, actions: Iterable[Action]) -> Iterator[Finding]:
@@ -182,13 +182,14 @@ def _from_checkpoint(log: Log, checkpoint: Checkpoint) -> _Replay:
     apply(found.state, actions, log.canonical)
     for name, action in (("protocol", found.state.protocol), ("metaData", found.state.metadata)):
         if action is None:
-            raise CorruptCheckpointError(table=log.url, file=_name(checkpoint), detail=f"it has no {name} action")
+            raise CorruptCheckpointError(table=log.url, file=checkpoint_name(checkpoint), detail=f"it has no {name} action")
     assert found.state.metadata is not None
     _ = found.state.metadata.schema  # raises if the schema is invalid
     return found
 
 
-def _name(checkpoint: Checkpoint) -> str:
+def checkpoint_name(checkpoint: Checkpoint) -> str:
+    """How findings name a checkpoint."""
     first, last = checkpoint.files[0].name, checkpoint.files[-1].name
     return first if first == last else f"{first} to {last}"
 

@@ -20,7 +20,7 @@ import scala.runtime.AbstractFunction2;
  */
 public class Parser implements InvocationHandler {
   private static final Set ALWAYS =
-      new HashSet(Arrays.asList(new String[] {"VACUUM", "OPTIMIZE", "GENERATE", "CONVERT", "RESTORE", "REORG"}));
+      new HashSet(Arrays.asList(new String[] {"VACUUM", "OPTIMIZE", "GENERATE", "CONVERT", "RESTORE", "REORG", "FSCK"}));
   private static final Set MODES = new HashSet(Arrays.asList(new String[] {"EXTENDED", "CODEGEN", "COST", "FORMATTED"}));
 
   private final SparkSession session;

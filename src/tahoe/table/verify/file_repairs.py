@@ -1,0 +1,201 @@
+"""Which entries of a table are removed or replaced because of findings about their files, and the commit.
+
+Protocol: "Add File and Remove File", "Action Reconciliation". A file that is gone is removed with all its entries. Of two entries of a file
+that exists, one is removed only if both delete the same rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from itertools import zip_longest
+from typing import Literal, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tahoe.errors import DeletionVectorError, DeltaConcurrentModificationException
+from tahoe.protocol.actions import Add
+from tahoe.protocol.replay import FileKey, file_key
+from tahoe.storage.env import is_temporary
+from tahoe.table.commit.draft import Draft, OperationInfo
+from tahoe.table.log.deletion_vectors import deleted_rows_of
+from tahoe.table.reading.scan import Scan
+from tahoe.table.reading.snapshot import Snapshot
+from tahoe.table.reading.table_reader import TableReader
+from tahoe.table.verify.findings import Finding, Kind
+from tahoe.table.verify.log import canonical_paths
+from tahoe.table.verify.repairs import Action, Repair, Unrepaired, unrepaired
+
+FSCK = "FSCK"
+
+UnreadableVectors: TypeAlias = Literal["report", "restore_rows", "remove_files"]
+"""What is done about a file whose deletion vector is missing or damaged."""
+
+# The removes of one commit. As text they take some megabytes.
+_ENTRIES_PER_COMMIT_MAX = 20_000
+
+_LOOKERS = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """An entry to remove.
+
+    Attributes:
+        is_gone: its file does not exist.
+        restores: the file stays in the table, without a deletion vector.
+    """
+
+    entry: Add
+    is_gone: bool = False
+    restores: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileRepairs:
+    """Decisions about findings, in their order, and what follows from them.
+
+    Attributes:
+        changes: by path and deletion vector.
+        paths: the files whose statistics are computed again.
+    """
+
+    decisions: list[Repair | Unrepaired] = field(default_factory=list)
+    changes: dict[FileKey, Change] = field(default_factory=dict)
+    paths: set[str] = field(default_factory=set)
+
+
+def plan_file_repairs(snapshot: Snapshot, findings: Sequence[Finding], vectors: UnreadableVectors) -> FileRepairs:
+    """Decide about the findings of a version's files.
+
+    Raises:
+        DeltaStorageError: a deletion vector cannot be looked at.
+    """
+    planned = FileRepairs()
+    entries = _entries(snapshot, findings)
+    gone = {snapshot.log.canonical(f.file) for f in findings if f.kind is Kind.MISSING_DATA_FILE and f.file is not None}
+    for finding in findings:
+        path = None if finding.file is None else snapshot.log.canonical(finding.file)
+        mine = entries.get(path, []) if path is not None else []
+        changes, decision = _about_gone(finding, mine) if path in gone else _decide(snapshot, finding, mine, vectors)
+        planned.decisions.append(decision)
+        planned.changes.update({file_key(change.entry, snapshot.log.canonical): change for change in changes})
+        if isinstance(decision, Repair) and decision.action in (Action.COMPUTE_STATISTICS, Action.RESTORE_ROWS):
+            planned.paths.update(entry.path for entry in mine)
+    return planned
+
+
+def _decide(
+    snapshot: Snapshot, finding: Finding, entries: Sequence[Add], vectors: UnreadableVectors
+) -> tuple[list[Change], Repair | Unrepaired]:
+    if finding.kind is Kind.DUPLICATE_FILE:
+        return _about_duplicate(snapshot, finding, entries)
+    if finding.kind is Kind.BAD_DELETION_VECTOR:
+        return _about_vector(finding, entries, vectors)
+    if finding.kind is Kind.WRONG_STATISTICS and len(entries) == 1:
+        return [], _repaired(finding, Action.COMPUTE_STATISTICS)
+    if finding.kind is Kind.ORPHAN_TEMPORARY_FILE and finding.file is not None and is_temporary(finding.file):
+        return [], Repair(finding=finding, action=Action.DELETE_TEMPORARY_FILE, keys=(finding.file,))
+    return [], unrepaired(finding, "it is in the table more than once" if finding.kind is Kind.WRONG_STATISTICS else None)
+
+
+def _about_gone(finding: Finding, entries: Sequence[Add]) -> tuple[list[Change], Repair | Unrepaired]:
+    return [Change(entry=entry, is_gone=True) for entry in entries], _repaired(finding, Action.REMOVE_ENTRY)
+
+
+def _about_duplicate(snapshot: Snapshot, finding: Finding, entries: Sequence[Add]) -> tuple[list[Change], Repair | Unrepaired]:
+    try:
+        rows = deleted_rows_of(snapshot.log, entries)
+    except DeletionVectorError:
+        return [], unrepaired(finding)
+    if any(other != rows[0] for other in rows[1:]):
+        return [], unrepaired(finding)
+    return [Change(entry=entry) for entry in entries[1:]], _repaired(finding, Action.REMOVE_DUPLICATE)
+
+
+def _about_vector(finding: Finding, entries: Sequence[Add], vectors: UnreadableVectors) -> tuple[list[Change], Repair | Unrepaired]:
+    if vectors == "report" or len(entries) != 1:
+        return [], unrepaired(finding)
+    restores = vectors == "restore_rows"
+    return [Change(entry=entries[0], restores=restores)], _repaired(finding, Action.RESTORE_ROWS if restores else Action.REMOVE_ENTRY)
+
+
+def _repaired(finding: Finding, action: Action) -> Repair:
+    return Repair(finding=finding, action=action)
+
+
+def _entries(snapshot: Snapshot, findings: Iterable[Finding]) -> Mapping[str, list[Add]]:
+    """The entries of the files in findings, by canonical path."""
+    log = snapshot.log
+    wanted = {log.canonical(finding.file) for finding in findings if finding.file is not None}
+    found = pc.is_in(canonical_paths(snapshot.live.column("path"), log), value_set=pa.array(sorted(wanted), pa.string()))
+    entries: dict[str, list[Add]] = {}
+    for entry in Scan(snapshot, None, pc.indices_nonzero(found)).adds():
+        entries.setdefault(log.canonical(entry.path), []).append(entry)
+    return entries
+
+
+# --- commit
+
+
+def commit_changes(table: TableReader, changes: Sequence[Change], info: OperationInfo) -> int | None:
+    """Remove entries in one version, or in several if there are many, or two of one file.
+
+    An entry that is no longer live by then is left out, and so is a file that is back. Returns the last version; None if nothing was left.
+
+    Raises:
+        DeltaStorageError: a file cannot be looked at again.
+        DeltaConcurrentModificationException: the table was replaced, or its protocol was changed.
+    """
+    last = None
+    for batch in _batches(table, changes):
+        last = _commit_batch(table, batch, info) or last
+    return last
+
+
+def _batches(table: TableReader, changes: Sequence[Change]) -> Iterator[list[Change]]:
+    """A commit has at most one remove for each path."""
+    by_path: dict[str, list[Change]] = {}
+    for change in changes:
+        by_path.setdefault(table.log.canonical(change.entry.path), []).append(change)
+    for some in zip_longest(*by_path.values()):
+        batch = [change for change in some if change is not None]
+        for start in range(0, len(batch), _ENTRIES_PER_COMMIT_MAX):
+            yield batch[start : start + _ENTRIES_PER_COMMIT_MAX]
+
+
+def _commit_batch(table: TableReader, changes: Sequence[Change], info: OperationInfo) -> int | None:
+    while True:
+        newest = table.snapshot()
+        live = _still_live(newest, changes)
+        removed = [entry for entry, _ in live]
+        if not removed:
+            return None
+        restored = [replace(entry, deletion_vector=None, stats=None, data_change=True) for entry, change in live if change.restores]
+        metrics = {
+            "numRemovedFiles": len(removed) - len(restored),
+            "numRemovedBytes": sum(entry.size_bytes for entry, change in live if not change.restores),
+            "numDeletionVectorsRemoved": sum(entry.deletion_vector is not None for entry in removed),
+        }
+        try:
+            with Draft(log=table.log, base=newest, protocol=newest.protocol, metadata=newest.metadata) as draft:
+                draft.remove(removed)
+                draft.adds += restored
+                return draft.commit(replace(info, metrics=metrics))
+        except DeltaConcurrentModificationException:
+            if table.snapshot().version == newest.version:
+                raise
+
+
+def _still_live(newest: Snapshot, changes: Sequence[Change]) -> list[tuple[Add, Change]]:
+    """The newest entries of the changes, without those that are no longer live, and those whose file is back."""
+    log = newest.log
+    by_key = {file_key(change.entry, log.canonical): change for change in changes}
+    paths = pa.array(sorted({path for path, _ in by_key}), pa.string())
+    there = Scan(newest, None, pc.indices_nonzero(pc.is_in(canonical_paths(newest.live.column("path"), log), value_set=paths)))
+    live = [(entry, by_key[key]) for entry in there.adds() if (key := file_key(entry, log.canonical)) in by_key]
+    with ThreadPoolExecutor(_LOOKERS, thread_name_prefix="tahoe-repair") as threads:
+        is_back = list(threads.map(lambda found: found[1].is_gone and log.has_file(found[0].path), live))
+    return [found for found, back in zip(live, is_back, strict=True) if not back]

@@ -1,0 +1,67 @@
+"""What repair does about a finding, as values: the repair, or the reason why there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from tahoe.table.verify.findings import Finding, Kind
+
+
+class Action(Enum):
+    """What is done about a finding."""
+
+    REMOVE_ENTRY = "remove the file from the table"
+    REMOVE_DUPLICATE = "remove the second entry of the file, which deletes the same rows"
+    RESTORE_ROWS = "remove the deletion vector: the rows that it deleted are in the table again"
+    COMPUTE_STATISTICS = "compute its statistics again"
+    DELETE_LOG_FILE = "delete it: the rest of the log has what it says"
+    DELETE_TEMPORARY_FILE = "delete it: no version refers to it"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repair:
+    """A finding that is repaired.
+
+    Attributes:
+        keys: the files that are deleted. No version needs them.
+    """
+
+    finding: Finding
+    action: Action
+    keys: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unrepaired:
+    """A finding that is left, and why."""
+
+    finding: Finding
+    reason: str
+
+
+# Why findings of some kinds are never repaired.
+_REASONS: Mapping[Kind, str] = {
+    Kind.UNREADABLE_TABLE: "the log does not tell what the table is; nothing else was looked at",
+    Kind.ILLEGAL_LOG_FILE: "no other file of the log has what it should say",
+    Kind.MISSING_VERSIONS: "no other file of the log has what those commits said",
+    Kind.ILLEGAL_PATH: "the path does not tell which file is meant",
+    Kind.WRONG_ROW_IDS: "other row ids would break references to rows",
+    Kind.WRONG_SIZE: "the file may be damaged or another one, and its rows may still be recovered",
+    Kind.UNREADABLE_DATA_FILE: "the file exists, and its rows may still be recovered; if they are lost, delete the file and repair again",
+    Kind.WRONG_PARTITION_VALUE: "the log has the only record of the value",
+    Kind.BAD_DELETION_VECTOR: (
+        "without the vector deleted rows would come back, and without the file all its rows would be lost. Restore the vector's file from "
+        'a copy, or decide: unreadable_vectors="restore_rows" or "remove_files" (tahoe repair --unreadable-vectors)'
+    ),
+    Kind.DUPLICATE_FILE: (
+        "nothing tells which of its deletion vectors is right. Compare the versions that added them, and rewrite the rows of one of them"
+    ),
+    Kind.ORPHAN_TEMPORARY_FILE: "a job of another program may still be writing it",
+}
+
+
+def unrepaired(finding: Finding, reason: str | None = None) -> Unrepaired:
+    """A finding that is left, with the reason of its kind if no other is given."""
+    return Unrepaired(finding=finding, reason=reason or _REASONS[finding.kind])
