@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from pyroaring import BitMap64
 
 from tahoe.errors import DeltaConcurrentModificationException
-from tahoe.protocol.actions import Action, Add, CommitInfo, FileAction, Metadata, Protocol, encode_commit, remove_of
+from tahoe.protocol.actions import Action, Add, CommitInfo, FileAction, Metadata, Protocol, Remove, encode_commit, remove_of
 from tahoe.protocol.conflict import EVERYTHING, FilesRead, Intent, Reads, RowIndexes
+from tahoe.protocol.moved_rows import CopiedRows
 from tahoe.storage.env import Env, Store
 from tahoe.storage.memory import MemoryStore
 from tahoe.table.commit.row_deletions import RowDeletion
@@ -39,8 +40,9 @@ class Op:
     """One transaction of a writer.
 
     The model's: `insert` a row; `update` gives all rows of a key one value; `delete` takes them away; files are rewritten. Beyond it:
-    `mark` and `remark` are delete and update through vectors; `overwrite` leaves nothing but one row; `clear` leaves nothing; `compact`
-    makes one file of all; `copy` gives the values of a key's rows to the key C, so that what it read decides what it writes.
+    `mark` and `remark` are delete and update through vectors; `overwrite` leaves nothing but one row; `clear` leaves nothing; `sort`
+    makes one file of all, and `compact` records what it moved; `copy` gives the values of a key's rows to the key C, so that what it read
+    decides what it writes.
     """
 
     kind: str
@@ -103,8 +105,17 @@ def _commit(log: Log, op: Op, name: str, *, partitioned: bool) -> int | None:
     if planned is None:
         return None
     actions, deletions, intent = planned
-    told = {"op": str(op), "name": name}
-    return Transaction(log=log, base=base, actions=actions, deletions=deletions, operation="TEST", intent=intent, parameters=told).commit()
+    return Transaction(
+        log=log,
+        base=base,
+        actions=actions,
+        deletions=deletions,
+        moved=_moved(base, actions) if op.kind == "compact" else {},
+        carries=op.kind != "sort",
+        operation="TEST",
+        intent=intent,
+        parameters={"op": str(op), "name": name},
+    ).commit()
 
 
 def _planned(base: Snapshot, op: Op, name: str, *, partitioned: bool) -> tuple[list[Action], dict[str, RowDeletion], Intent] | None:
@@ -120,7 +131,7 @@ def _planned(base: Snapshot, op: Op, name: str, *, partitioned: bool) -> tuple[l
         case "overwrite" | "clear":
             actions = [*(remove_of(a, 1) for a in files.values()), *([new] if op.kind == "overwrite" else [])]
             return (actions, {}, Intent(reads=EVERYTHING, removed_paths=frozenset(files))) if actions else None
-        case "compact":
+        case "compact" | "sort":
             return _compaction(base, files, name, partitioned=partitioned)
         case "mark" | "remark" if hits:
             deletions = {path: RowDeletion(file=files[path], rows=rows) for path, rows in hits.items()}
@@ -143,11 +154,31 @@ def _compaction(
     if len(files) < 2:
         return None
     removes = [replace(remove_of(a, 1), data_change=False) for a in files.values()]
-    rows = [row for a in files.values() for row in _rows_of(base, a)]
+    rows = [row for a in _in_bin(files.values()) for row in _rows_of(base, a)]
     keys = sorted({row[0] for row in rows}) if partitioned else [""]
     parts = [_file(f"{name}-{key}", [row for row in rows if key in ("", row[0])], partitioned=partitioned) for key in keys]
     adds = [replace(part, data_change=False) for part in parts]
     return [*removes, *adds], {}, Intent(reads=EVERYTHING, removed_paths=frozenset(files))
+
+
+def _in_bin(files: Iterable[Add]) -> list[Add]:
+    """The order in which a compaction writes the rows of files: another one than that of the snapshot and of the paths."""
+    return sorted(files, key=lambda a: a.path, reverse=True)
+
+
+def _moved(base: Snapshot, actions: Iterable[Action]) -> dict[str, list[CopiedRows]]:
+    """What the files of a compaction consist of. A file of a partition has only rows of files of that partition."""
+    live = {a.path: a for a in base.live.adds()}
+    sources = _in_bin(live[a.path] for a in actions if isinstance(a, Remove))
+    return {
+        a.path: [
+            CopiedRows(path=source.path, vector=source.deletion_vector, count=len(_rows_of(base, source)))
+            for source in sources
+            if source.partition_values == a.partition_values
+        ]
+        for a in actions
+        if isinstance(a, Add)
+    }
 
 
 def _file(path: str, rows: Sequence[Row], *, partitioned: bool) -> Add:
@@ -191,16 +222,18 @@ def run(
     deaths: int = 0,
     properties: Mapping[str, str] | None = None,
     start: Sequence[Row] = START,
+    rows_per_file: int = 2,
     check: Check | None = None,
 ) -> Explored:
-    """Explore writers of a table that has some rows to begin with, in one file, or in one a key where it is partitioned."""
+    """Explore writers of a table that has some rows to begin with, two in a file, or one where it is partitioned."""
     metadata = Metadata(
         id="test",
         schema_string=METADATA.schema_string,
         partition_columns=("key",) if partitioned else (),
         configuration={"delta.rowTrackingSuspended": "true", "delta.enableDeletionVectors": "true", **(properties or {})},
     )
-    groups = [[row] for row in start] if partitioned else [list(start)]
+    size = 1 if partitioned else rows_per_file
+    groups = [start[at : at + size] for at in range(0, len(start), size)]
     files = [_file(f"first-{number}", rows, partitioned=partitioned) for number, rows in enumerate(groups)]
     told = {"op": "start", "name": "first"}
     info = CommitInfo({"inCommitTimestamp": 1, "operationParameters": told})
@@ -260,6 +293,26 @@ def consistent(store: Store, writers: Sequence[Writer]) -> str | None:
         if found.shown[version] != rows:
             return f"version {version} shows {sorted(found.shown[version])}, and its history gives {sorted(rows)}"
     return _failed(found, writers)
+
+
+def each_row_once(store: Store, writers: Sequence[Writer]) -> str | None:
+    """Beyond ConsistentRead, where no operation adds a row twice: no version has a row twice, and a compaction changes no data."""
+    found = history(store)
+    for version, op in enumerate(found.ops):
+        snapshot = load_snapshot(found.log, version, by_checksum=False)
+        rows = [row for a in snapshot.live.adds() for row in _rows_of(snapshot, a)]
+        if len(rows) != len(set(rows)):
+            return f"version {version} has {sorted(rows)}"
+        files = [a for a in found.log.read_version(version) if isinstance(a, Add | Remove)]
+        if op is not None and op.kind == "compact" and any(a.data_change for a in files):
+            return f"version {version} is a compaction and changes data: {files}"
+    return consistent(store, writers)
+
+
+def all_done(store: Store, writers: Sequence[Writer]) -> str | None:
+    """Nobody had to give up because of a conflict."""
+    idle = [writer.name for writer in writers if not writer.acknowledged]
+    return f"{idle} did nothing" if idle else each_row_once(store, writers)
 
 
 def in_some_order(store: Store, writers: Sequence[Writer]) -> str | None:

@@ -14,19 +14,21 @@ from typing import Any
 import pytest
 
 from tahoe.protocol import conflict
-from tahoe.protocol.actions import Action, Add, Remove
+from tahoe.protocol.actions import Action, Add, Remove, remove_of
 from tahoe.protocol.conflict import Intent, Winner, find_conflict
 from tahoe.protocol.log_files import Kind
-from tahoe.table.commit import transaction
+from tahoe.protocol.moved_rows import MovedRows, places_of
+from tahoe.table.commit import carried_deletions, row_deletions, transaction
 from tahoe.table.commit.transaction import Transaction
-from tests.exploration.model import Op, Row, in_some_order, run, stamps_rise
+from tests.exploration.model import Op, Row, all_done, each_row_once, in_some_order, run, stamps_rise
 
 ALL_SCOPES = os.environ.get("TAHOE_EXPLORE") == "all"
 
 INSERT, UPDATE, DELETE = Op("insert"), Op("update", value="2"), Op("delete")
 MARK, REMARK, COMPACT, OVERWRITE, CLEAR = Op("mark"), Op("remark", value="2"), Op("compact"), Op("overwrite", value="2"), Op("clear")
-COPY = Op("copy")
+COPY, SORT = Op("copy"), Op("sort")
 TWO_ROWS: tuple[Row, ...] = (("R", "1"), ("B", "1"))
+FOUR_ROWS: tuple[Row, ...] = (("R", "1"), ("B", "1"), ("R", "3"), ("C", "1"))
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,10 @@ SCOPES = [
     Scope((1, 1, 1), "R", "1"),
     Scope((1, 1, 1), "R", "12"),
 ]
-BEYOND = [Op(kind, key) for kind in ("mark", "remark") for key in "RB"] + [UPDATE, INSERT, OVERWRITE, CLEAR, COMPACT, COPY]
+BEYOND = [Op(kind, key) for kind in ("mark", "remark") for key in "RB"] + [UPDATE, INSERT, OVERWRITE, CLEAR, COMPACT, SORT, COPY]
+
+# Of these none adds a row that may be there.
+ONCE = [Op(kind, key) for kind in ("mark", "delete") for key in "RB"] + [REMARK, CLEAR, COMPACT]
 
 # Of the programs of a scope one in so many, in a sample.
 EVERY = 1 if ALL_SCOPES else 97
@@ -85,6 +90,23 @@ def test_every_order_of_storage_calls_is_an_order_of_operations(scope: Scope) ->
 def test_vectors_overwrites_and_compaction_keep_the_order_too(partitioned: bool) -> None:
     scope = Scope((2, 1), "RB", "1")
     explored("beyond the model", ((programs, partitioned) for programs in scope.programs(BEYOND)), start=TWO_ROWS)
+
+
+@pytest.mark.parametrize("partitioned", [False, True])
+def test_a_compaction_is_in_nobodys_way(partitioned: bool) -> None:
+    """Row deletions are carried over compactions, and compactions over row deletions: no row comes back, and none is there twice."""
+    scope = Scope((2, 1), "RB", "1")
+    programs = ((p, partitioned) for p in scope.programs(ONCE) if any(COMPACT in ops for ops in p))
+    explored("compactions", programs, every=1 if ALL_SCOPES else 11, start=FOUR_ROWS, check=each_row_once)
+
+
+@pytest.mark.parametrize("other", [MARK, REMARK, DELETE])
+def test_neither_a_compaction_nor_a_deletion_gives_up(other: Op) -> None:
+    start = (*FOUR_ROWS, ("C", "2"), ("D", "1"))  # there are two files to compact whatever is deleted
+    found = run([[COMPACT], [other]], start=start, check=all_done)
+    assert found.endings > 1
+    assert not found.violations, found.violations
+    assert run([[SORT], [other]], start=start, check=all_done).violations, "where nothing is recorded one of them gives up"
 
 
 def test_the_weaker_level_keeps_its_own_law() -> None:
@@ -138,10 +160,23 @@ def only_the_newest(self: Transaction) -> Transaction:
 
 
 rebased_onto = Transaction._rebased_onto
+with_vector = row_deletions._with_vector
 
 
 def keeping_row_ids(self: Transaction, winner: Winner) -> Transaction:
     return replace(rebased_onto(self, winner), row_id_high_water_mark=self.row_id_high_water_mark)
+
+
+def without_vector(add: Add, now_ms: int, **_: Any) -> Remove:
+    return replace(remove_of(add, now_ms, data_change=False), deletion_vector=None)
+
+
+def in_order_of_paths(moved: MovedRows, canonical: Callable[[str], str]) -> Any:
+    return places_of({target: sorted(copied, key=lambda rows: rows.path) for target, copied in moved.items()}, canonical)
+
+
+def changing_data(*arguments: Any) -> Add:
+    return replace(with_vector(*arguments), data_change=True)
 
 
 def old_stamps(self: Transaction) -> int:
@@ -160,6 +195,22 @@ MUTATIONS: dict[str, tuple[object, str, object, Sequence[Sequence[Op]], dict[str
     ),
     "what winners add is ignored": (transaction, "find_conflict", ignoring(Add), [[UPDATE], [INSERT]], {}),
     "what winners remove is ignored": (transaction, "find_conflict", ignoring(Remove), [[UPDATE], [DELETE]], {}),
+    **{
+        f"a compaction: {wrong}": (
+            module,
+            attribute,
+            mutant,
+            [[COMPACT], programs],
+            {"start": FOUR_ROWS, "check": each_row_once},
+        )
+        for wrong, module, attribute, mutant, programs in [
+            ("a remove names an older vector", carried_deletions, "remove_of", without_vector, [MARK]),
+            ("the order of its sources is assumed", carried_deletions, "places_of", in_order_of_paths, [Op("mark", "C")]),
+            ("what is carried counts as a change of data", row_deletions, "_with_vector", changing_data, [MARK]),
+            ("rows of a removed source stay", carried_deletions, "all_places", lambda _: {}, [DELETE]),
+            ("the rows of a winner stay", carried_deletions, "_with_rows", lambda log, mine, found: mine.copies, [MARK]),
+        ]
+    },
     "vectors are merged though they overlap": (conflict, "_about_vector", lambda *_: iter(()), [[REMARK], [MARK]], {"start": TWO_ROWS}),
 }
 

@@ -37,22 +37,18 @@ from tahoe.errors import (
     TableNotFoundError,
     VersionNotFoundError,
 )
-from tahoe.protocol.actions import Add, remove_of
-from tahoe.protocol.conflict import EVERYTHING, Intent
+from tahoe.protocol.actions import Add
 from tahoe.protocol.log_files import LAST_CHECKPOINT, LOG_FOLDER, Kind, parse_name
 from tahoe.protocol.stats import num_records_of
 from tahoe.storage.env import Env, FileInfo, Tree
 from tahoe.storage.memory import MemoryStore
 from tahoe.table.commit.post_commit_hooks import clean_log
-from tahoe.table.commit.transaction import Transaction
+from tahoe.table.maintenance.optimize import OptimizeRequest, optimize
 from tahoe.table.reading.snapshot import load_snapshot
 from tahoe.table.table import Table
 from tahoe.table.verify.check import check
 from tahoe.table.verify.findings import Finding, Severity
 from tahoe.table.verify.findings import Kind as Wrong
-from tahoe.table.writing.arrow_writer import write_files
-from tahoe.table.writing.planning import plan_existing
-from tahoe.table.writing.write_request import WriteRequest
 from tests.gated import Gated, Killed
 
 ACCOUNTS = 12
@@ -393,22 +389,8 @@ def _check_rows(rows: list[dict[str, Any]], where: str, life: Life) -> None:
 
 
 def compact(actor: Actor) -> int | None:
-    """Put all rows into one file, as OPTIMIZE does: no row changes."""
-    snapshot = actor.table.snapshot()
-    adds = list(snapshot.live.adds())
-    if len(adds) < 2:
-        return None
-    plan = plan_existing(actor.table, WriteRequest(mode="append", schema=snapshot.schema, data_change=False), snapshot)
-    files = write_files(plan, snapshot.to_arrow())
-    removes = [remove_of(add, actor.table.env.clock_ms(), data_change=False) for add in adds]
-    transaction = Transaction(
-        log=actor.table.log,
-        base=snapshot,
-        actions=[*removes, *(plan.add(file) for file in files)],
-        operation="OPTIMIZE",
-        intent=Intent(reads=EVERYTHING, removed_paths=frozenset(actor.table.log.canonical(add.path) for add in adds)),
-    )
-    return transaction.commit()
+    """OPTIMIZE: no row changes, and where there are deletion vectors nobody is in its way."""
+    return optimize(actor.table, OptimizeRequest()).version
 
 
 def note(actor: Actor) -> int | None:

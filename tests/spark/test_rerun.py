@@ -148,3 +148,29 @@ def test_a_command_whose_source_reads_the_table_is_not_run_again(spark: SparkSes
         assert found(counters) == {0: 0, 1: 10, 2: 22, 3: 30}
     finally:
         frame.unpersist()
+
+
+@pytest.mark.every_case
+@pytest.mark.parametrize(
+    ("statement", "left"),
+    [
+        ("DELETE FROM t WHERE id = 1", {0: 0, 2: 20, 3: 30}),
+        ("UPDATE t SET n = n + 1 WHERE id = 1", {0: 0, 1: 11, 2: 20, 3: 30}),
+        (
+            "MERGE INTO t USING (SELECT 1L AS id) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET n = t.n + 1",
+            {0: 0, 1: 11, 2: 20, 3: 30},
+        ),
+    ],
+)
+def test_with_vectors_nothing_is_run_again_behind_a_compaction(spark, path, rivals, statement, left):
+    """The rows are deleted where the compaction has put them."""
+    rows = spark.range(4).selectExpr("id", "id * 10 as n").repartition(2)
+    rows.write.format("delta").option("delta.enableDeletionVectors", "true").option("delta.enableRowTracking", "true").save(path)
+    ids = {row["id"]: row["_metadata.row_id"] for row in Table(path).to_arrow(columns=["id", "_metadata.row_id"]).to_pylist()}
+    rivals([lambda: Table(path).optimize()])
+    spark.sql(statement.replace(" t ", f" delta.`{path}` t ", 1))
+    assert found(path) == left
+    operations = [(entry["operation"], entry["operationMetrics"].get("numConflictRetries")) for entry in Table(path).history()]
+    assert operations[:2] == [(statement.split(" ")[0], None), ("OPTIMIZE", None)]
+    after = {row["id"]: row["_metadata.row_id"] for row in Table(path).to_arrow(columns=["id", "_metadata.row_id"]).to_pylist()}
+    assert after == {key: ids[key] for key in left}

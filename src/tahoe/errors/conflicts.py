@@ -10,9 +10,11 @@ class DeltaConcurrentModificationException(DeltaError):
 
     Attributes:
         may_rerun: whether running the same command again, on the newest version, has the effect that the caller meant.
+        paths: the canonical paths of all files that both commits remove, if that is the conflict.
     """
 
     may_rerun: bool = True
+    paths: frozenset[str] = frozenset()
 
     condition = "DELTA_CONCURRENT_MODIFICATION"
     sqlstate = "2D521"

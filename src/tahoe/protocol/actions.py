@@ -222,8 +222,7 @@ _INT_MAX = (1 << 31) - 1
 def _text(value: Any) -> str:
     if not is_text(value):
         raise ValueError("expected a string")
-    found: str = value
-    return found
+    return str(value)
 
 
 def _statistics(value: Any) -> str | None:
@@ -309,6 +308,10 @@ def decode_deletion_vector(body: Mapping[str, Any] | None) -> DeletionVectorDesc
         return None
     vector: DeletionVectorDescriptor = _decode(DeletionVectorDescriptor, _VECTOR, body)
     return vector
+
+
+def encode_deletion_vector(vector: DeletionVectorDescriptor) -> dict[str, Any]:
+    return _encode(_VECTOR, vector)
 
 
 _SHAPES: Mapping[str, tuple[type[Any], _Shape]] = {
@@ -463,7 +466,7 @@ _TO_JSON: Mapping[str, Callable[[Any], Any]] = {
     "writer_features": sorted,
     "partition_columns": list,
     "format": lambda value: _encode(_FORMAT, value),
-    "deletion_vector": lambda value: _encode(_VECTOR, value),
+    "deletion_vector": encode_deletion_vector,
     "partition_values": dict,
     "configuration": lambda value: value if isinstance(value, str) else dict(value),  # a string in domainMetadata, a map in metaData
     "options": dict,

@@ -7,7 +7,7 @@ draft, and only this module decides whether the draft's files are deleted if the
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any
@@ -16,6 +16,7 @@ from tahoe.errors import CommitOutcomeUnknownError, DeltaConcurrentModificationE
 from tahoe.protocol.actions import Action, Add, Cdc, DomainMetadata, Metadata, Protocol, Txn, remove_of
 from tahoe.protocol.conflict import EVERYTHING, Intent, Reads
 from tahoe.protocol.features import setting
+from tahoe.protocol.moved_rows import CopiedRows
 from tahoe.protocol.properties import ENABLE_DELETION_VECTORS
 from tahoe.storage.env import Watch
 from tahoe.table.commit.new_files import NewFiles, note
@@ -67,6 +68,8 @@ class Draft:
         removed: files that are removed with all their rows, by canonical path.
         restated: the new entries of files that keep their rows and their deletion vectors, by canonical path.
         deleted: rows to delete, by the canonical path of their file.
+        moved: what the added files consist of, if this is a compaction, by their paths as in the log.
+        carries: whether row deletions may be carried over compactions; see `carried_deletions`.
         reads, is_exact, is_alone: see `Intent`.
         data_change: whether the commit changes the table's rows.
     """
@@ -84,6 +87,8 @@ class Draft:
     removed: dict[str, Add] = field(default_factory=dict)
     restated: dict[str, Add] = field(default_factory=dict)
     deleted: dict[str, RowDeletion] = field(default_factory=dict)
+    moved: dict[str, Sequence[CopiedRows]] = field(default_factory=dict)
+    carries: bool = True
     reads: Reads | None = None
     is_exact: bool = False
     is_alone: bool = False
@@ -140,9 +145,13 @@ class Draft:
     @property
     def is_empty(self) -> bool:
         """Whether there is nothing to commit."""
-        is_as_before = self.base is not None and (self.protocol, self.metadata) == (self.base.protocol, self.base.metadata)
-        files = self.adds or self.change_files or self.removed or self.restated or self.deleted
-        return is_as_before and not (self._recorded() or self.domains or files)
+        changes = (self._recorded(), self.domains, self.adds, self.change_files, self.removed, self.restated, self.deleted)
+        return self._is_same_table and not any(changes)
+
+    @property
+    def _is_same_table(self) -> bool:
+        """Whether protocol and metadata stay as they are."""
+        return self.base is not None and (self.protocol, self.metadata) == (self.base.protocol, self.base.metadata)
 
     def commit(self, info: OperationInfo) -> int | None:
         """Commit the draft. Its files are deleted if it is certain that it was not committed.
@@ -195,6 +204,8 @@ class Draft:
             base=self.base,
             actions=self._actions(),
             deletions=self.by_vector,
+            moved=self.moved,
+            carries=self.carries and self.has_vectors and self._is_same_table and (self.data_change or bool(self.moved)),
             operation=info.operation,
             intent=Intent(
                 reads=self.reads,

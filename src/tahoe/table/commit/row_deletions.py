@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import pyarrow.parquet as pq
 
 from tahoe.errors import DataFileMissingError
-from tahoe.protocol.actions import Action, Add, remove_of
+from tahoe.protocol.actions import Action, Add, DeletionVectorDescriptor, remove_of
 from tahoe.protocol.conflict import RowIndexes
 from tahoe.protocol.partitions import resolve_path
 from tahoe.protocol.stats import num_records_of, wide_bounds
@@ -22,15 +22,21 @@ from tahoe.table.log.delta_log import Log
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowDeletion:
-    """Rows to delete from one live file; `file` is the file's newest action."""
+    """Rows to delete from one file.
+
+    Attributes:
+        file: the file's newest action.
+        is_new: whether this commit itself adds the file. The rows are then copies of rows that other commits have deleted meanwhile.
+    """
 
     file: Add
     rows: RowIndexes
+    is_new: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenDeletions:
-    """Row deletions as actions: a remove for each file, and an add with the new vector if the file still has rows.
+    """Row deletions as actions: a remove for each file that is not new, and an add with the new vector if the file still has rows.
 
     Attributes:
         keys: the deletion vector files that were written.
@@ -56,11 +62,14 @@ def write_deletions(log: Log, deletions: Iterable[RowDeletion], version: int) ->
     totals = [num_records(log, deletion.file, version) for deletion in wanted]
     left = [number for number, (deleted, total) in enumerate(zip(rows, totals, strict=True)) if len(deleted) < total]
     descriptors, keys = write_vectors(log, [rows[number] for number in left])
-    again = [
-        replace(wanted[number].file, deletion_vector=vector, stats=wide_bounds(wanted[number].file.stats, totals[number]), data_change=True)
-        for number, vector in zip(left, descriptors, strict=True)
-    ]
-    return WrittenDeletions(actions=(*(remove_of(deletion.file, now_ms) for deletion in wanted), *again), keys=tuple(keys))
+    again = [_with_vector(wanted[number], vector, totals[number]) for number, vector in zip(left, descriptors, strict=True)]
+    removes = (remove_of(deletion.file, now_ms) for deletion in wanted if not deletion.is_new)
+    return WrittenDeletions(actions=(*removes, *again), keys=tuple(keys))
+
+
+def _with_vector(deletion: RowDeletion, vector: DeletionVectorDescriptor, total: int) -> Add:
+    stats = wide_bounds(deletion.file.stats, total)
+    return replace(deletion.file, deletion_vector=vector, stats=stats, data_change=not deletion.is_new)
 
 
 def num_records(log: Log, file: Add, version: int) -> int:

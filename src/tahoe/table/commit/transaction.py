@@ -16,20 +16,23 @@ from tahoe._version import VERSION
 from tahoe.errors import (
     CommitAttemptsExceededError,
     CommitOutcomeUnknownError,
+    ConcurrentDeleteDeleteException,
     DeltaError,
     InvalidCommitError,
     MissingVersionError,
     WriteAlreadyRecordedError,
 )
-from tahoe.protocol import log_files
+from tahoe.protocol import log_files, moved_rows
 from tahoe.protocol.actions import Action, Add, CommitInfo, DomainMetadata, Metadata, Protocol, Remove, Txn, encode_commit
 from tahoe.protocol.column_values import moved_high_water_marks
 from tahoe.protocol.conflict import Intent, Isolation, Winner, find_conflict
 from tahoe.protocol.log_files import LogFile
+from tahoe.protocol.moved_rows import MovedRows
 from tahoe.protocol.properties import ISOLATION_LEVEL
 from tahoe.protocol.replay import check_commit
 from tahoe.protocol.row_tracking import DOMAIN as ROW_TRACKING
 from tahoe.protocol.row_tracking import assigns_row_ids, high_water_mark, with_row_ids
+from tahoe.table.commit.carried_deletions import FileChanges, behind_compaction, behind_deletions
 from tahoe.table.commit.continuity import StandsElsewhere, check_base, check_follows, gone
 from tahoe.table.commit.post_commit_hooks import after_commit
 from tahoe.table.commit.row_deletions import RowDeletion, WrittenDeletions, num_records, rebased, write_deletions
@@ -54,6 +57,9 @@ class Transaction:
         intent: the input of the conflict check.
         actions: all actions except `commitInfo` and those that result from `deletions`.
         deletions: rows to delete through deletion vectors, by the canonical paths of their files.
+        moved: what the added files consist of, if this is a compaction. The commit records it.
+        carries: whether row deletions are carried over compactions, see `carried_deletions`.
+        copies: rows of added files that winners deleted from the removed files, by the canonical paths of the added files.
         operation, parameters, metrics, user_metadata, engine: for the table's history.
         txn_app_id: the application id of this write's `txn`. If a winner has recorded its version or a later one, nothing is committed.
         txn_id: identifies the commit; assigned by `commit`.
@@ -67,6 +73,9 @@ class Transaction:
     actions: Sequence[Action]
     operation: str
     deletions: Mapping[str, RowDeletion] = field(default_factory=dict)
+    moved: MovedRows = field(default_factory=dict)
+    carries: bool = False
+    copies: Mapping[str, RowDeletion] = field(default_factory=dict)
     intent: Intent = field(default_factory=Intent)
     parameters: Mapping[str, Any] = field(default_factory=dict)
     metrics: Mapping[str, int] = field(default_factory=dict)
@@ -96,7 +105,7 @@ class Transaction:
             CommitAttemptsExceededError: other writers won every attempt.
         """
         mine = replace(self, txn_id=self.log.env.new_id())
-        written = write_deletions(self.log, self.deletions.values(), self.read_version)
+        written = mine._write_deletions(self.read_version)
         try:
             for attempt in range(COMMIT_ATTEMPTS_MAX):
                 version = mine._next_version
@@ -105,10 +114,10 @@ class Transaction:
                     return version
                 # before the rebase: what wins meanwhile would win the next attempt as well
                 self.log.env.sleep(self.log.env.random() * min(_BACKOFF_SECONDS * 2 ** min(attempt, 10), _BACKOFF_SECONDS_MAX))
-                deletions, mine = mine.deletions, mine._rebased()
-                if mine.deletions is not deletions:
+                before, mine = mine, mine._rebased()
+                if mine.deletions is not before.deletions or mine.copies is not before.copies:
                     self.log.env.discard(written.keys)
-                    written = write_deletions(self.log, mine.deletions.values(), version)
+                    written = mine._write_deletions(version)
             raise CommitAttemptsExceededError(table=self.log.url, attempts=COMMIT_ATTEMPTS_MAX, version=version)
         except CommitOutcomeUnknownError:
             raise
@@ -120,10 +129,15 @@ class Transaction:
     def _next_version(self) -> int:
         return (self.read_version if self.last_winner is None else self.last_winner.version) + 1
 
+    def _write_deletions(self, version: int) -> WrittenDeletions:
+        return write_deletions(self.log, [*self.deletions.values(), *self.copies.values()], version)
+
     def _put(self, version: int, written: WrittenDeletions) -> bool:
         """Try to put a version; False if another writer has put it."""
         env = self.log.env
-        actions = self._stamped(version, [*self.actions, *written.actions])
+        with_vectors = {deletion.file.path for deletion in self.copies.values()}
+        others = [a for a in self.actions if not (isinstance(a, Add) and a.path in with_vectors)]
+        actions = self._stamped(version, [*others, *written.actions])
         check_commit(actions, self.log.canonical, table=self.log.url, file=log_files.commit_name(version))
         data = encode_commit(actions)
         env.watch.before_put()
@@ -199,18 +213,36 @@ class Transaction:
 
     def _rebased_onto(self, winner: Winner) -> Transaction:
         self._check_not_recorded(winner)
-        conflict = find_conflict(
-            self._whole_intent, winner, self.log.canonical, lambda file: deleted_rows(self.log, file), table=self.log.url
-        )
+        mine, settled = self._carried(winner)
+        intent = mine._whole_intent
+        intent = replace(intent, removed_paths=intent.removed_paths - settled)
+        conflict = find_conflict(intent, winner, self.log.canonical, lambda file: deleted_rows(self.log, file), table=self.log.url)
+        if isinstance(conflict, ConcurrentDeleteDeleteException):
+            conflict.paths = frozenset(winner.files(self.log.canonical)) & intent.removed_paths
         if conflict is not None:
             raise conflict
         domain = next((a for a in winner.actions if isinstance(a, DomainMetadata) and a.domain == ROW_TRACKING), None)
         return replace(
-            self,
+            mine,
             last_winner=winner,
-            deletions=rebased(self.deletions, winner.actions, self.log.canonical),
+            deletions=rebased(mine.deletions, winner.actions, self.log.canonical),
             row_id_high_water_mark=self.row_id_high_water_mark if domain is None else high_water_mark(domain),
         )
+
+    def _carried(self, winner: Winner) -> tuple[Transaction, frozenset[str]]:
+        """This transaction with row deletions carried over a compaction, and the files for which the winner is then no conflict."""
+        before = FileChanges(actions=self.actions, deletions=self.deletions, copies=self.copies)
+        if not self.carries:
+            return self, frozenset()
+        if self.moved:
+            after, settled = behind_deletions(self.log, before, self.moved, winner)
+        else:
+            after, settled = behind_compaction(self.log, before, winner), frozenset()
+        if after is before:
+            return self, settled
+        removed = frozenset(self.log.canonical(a.path) for a in after.actions if isinstance(a, Remove))
+        intent = replace(self.intent, removed_paths=self.intent.removed_paths & removed)
+        return replace(self, actions=after.actions, deletions=after.deletions, copies=after.copies, intent=intent), settled
 
     def _check_not_recorded(self, winner: Winner) -> None:
         """Protocol: "Transaction Identifiers". The application may have sent this write twice, and the other attempt may have won."""
@@ -251,10 +283,10 @@ class Transaction:
         now_ms = self.log.env.clock_ms()
         protocol, metadata = self._found(Protocol), self._found(Metadata)
         if protocol is None or metadata is None or not in_commit_timestamps_enabled(protocol, metadata):
-            info = self._commit_info(now_ms)
+            info = self._commit_info(actions, now_ms)
             return [info, *(_without_enablement(a) if isinstance(a, Metadata) else a for a in actions)]
         stamp_ms = max(now_ms, self._timestamp_before() + 1)
-        info = self._commit_info(now_ms, stamp_ms)
+        info = self._commit_info(actions, now_ms, stamp_ms)
         return [info, *(self._with_enablement(a, version, stamp_ms) if isinstance(a, Metadata) else a for a in actions)]
 
     def _timestamp_before(self) -> int:
@@ -288,7 +320,9 @@ class Transaction:
 
     # --- commitInfo
 
-    def _commit_info(self, timestamp_ms: int, in_commit_timestamp_ms: int | None = None) -> CommitInfo:
+    def _commit_info(self, actions: Sequence[Action], timestamp_ms: int, in_commit_timestamp_ms: int | None = None) -> CommitInfo:
+        added = {a.path for a in actions if isinstance(a, Add)}
+        moved = {target: rows for target, rows in self.moved.items() if target in added}
         fields = {
             "inCommitTimestamp": in_commit_timestamp_ms,
             "timestamp": timestamp_ms,
@@ -301,6 +335,7 @@ class Transaction:
             "userMetadata": self.user_metadata,
             "engineInfo": f"{self.engine} tahoe/{VERSION}" if self.engine else f"tahoe/{VERSION}",
             "txnId": self.txn_id,
+            moved_rows.FIELD: moved_rows.to_json(moved) if moved else None,
         }
         return CommitInfo({name: value for name, value in fields.items() if value is not None})
 

@@ -1,7 +1,7 @@
 """OPTIMIZE: rewrites small files, and files with many deleted rows, into larger ones. The table's rows stay the same.
 
-Protocol: "Add File and Remove File", `dataChange`. A commit of OPTIMIZE conflicts only with commits that changed one of the rewritten
-files. Their bins are dropped, and the others are committed.
+Protocol: "Add File and Remove File", `dataChange`. If a row of a rewritten file was deleted meanwhile, it is deleted in the new file as
+well (`commit/carried_deletions`). Where that is not possible, the bin is dropped, and the others are committed.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from tahoe.errors import DeltaConcurrentModificationException
 from tahoe.protocol.actions import Add
 from tahoe.protocol.column_mapping import physical_schema
 from tahoe.protocol.features import keeps_partitions_in_files
+from tahoe.protocol.moved_rows import CopiedRows
 from tahoe.protocol.predicate import Predicate
 from tahoe.table.commit.draft import OperationInfo
 from tahoe.table.maintenance.compaction import Bin, CompactionSettings, plan_bins
@@ -98,10 +99,11 @@ class OptimizeReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Done:
-    """A bin that was rewritten: the files to remove, and the files to add."""
+    """A bin that was rewritten: the files to remove, the files to add, and the rows of the one added file if their order is known."""
 
     removed: tuple[Add, ...]
     written: tuple[WrittenFile, ...]
+    copied: Sequence[CopiedRows] | None = None
 
 
 def _with_bins(report: OptimizeReport, done: Sequence[_Done]) -> OptimizeReport:
@@ -189,7 +191,7 @@ def _rewritten(plan: WritePlan, bins: Sequence[Bin], rewriter: Rewriter | None) 
             if isinstance(result, BaseException):
                 failure = failure or result
             else:
-                done.append(_Done(removed=_adds(plan.snapshot, found.numbers), written=result.files))
+                done.append(_Done(removed=_adds(plan.snapshot, found.numbers), written=result.files, copied=result.copied))
     except BaseException:  # interrupted
         plan.table.env.discard(file.key for entry in done for file in entry.written)
         raise
@@ -222,17 +224,28 @@ def _committed(table: TableReader, plan: WritePlan, request: OptimizeRequest, do
         try:
             version = _commit(plan, request, done, loose)
             return replace(_with_bins(report, done), version=version, bins_dropped=report.bins_dropped + asked - len(done))
-        except DeltaConcurrentModificationException:
-            newest = table.snapshot()
-            if plan.snapshot is not None and newest.version > plan.snapshot.version and _fits(plan, newest):
-                kept = _still_live(done, newest)
+        except DeltaConcurrentModificationException as error:
+            plan, kept = _without_conflicts(table, plan, request, done, error)
             if not kept:
                 raise
-            plan, done = _plan(table, newest, request), kept
+            done = kept
         finally:
             used = {file.key for entry in kept for file in entry.written}
             table.env.discard(key for key in loose if key not in used)
     return report
+
+
+def _without_conflicts(
+    table: TableReader, plan: WritePlan, request: OptimizeRequest, done: list[_Done], error: DeltaConcurrentModificationException
+) -> tuple[WritePlan, list[_Done]]:
+    """What can be committed after a conflict: the bins without the files in conflict; after a change of the metadata, a plan of the newest
+    version, and the bins whose files have not changed."""
+    if error.paths:
+        return plan, [entry for entry in done if not any(table.log.canonical(add.path) in error.paths for add in entry.removed)]
+    newest = table.snapshot()
+    if plan.snapshot is None or newest.version <= plan.snapshot.version or not _fits(plan, newest):
+        return plan, []
+    return _plan(table, newest, request), _still_live(done, newest)
 
 
 def _commit(plan: WritePlan, request: OptimizeRequest, done: Sequence[_Done], loose: list[str]) -> int | None:
@@ -245,7 +258,12 @@ def _commit(plan: WritePlan, request: OptimizeRequest, done: Sequence[_Done], lo
     with plan.draft() as draft:
         draft.on_discard(lambda: loose.extend(file.key for file in written))
         draft.remove(add for entry in done for add in entry.removed)
-        draft.adds += [plan.add(file) for file in written]
+        draft.carries = request.operation == OPTIMIZE  # REORG leaves no vectors behind
+        for entry in done:
+            adds = [plan.add(file) for file in entry.written]
+            draft.adds += adds
+            if adds and entry.copied is not None:
+                draft.moved[adds[0].path] = entry.copied
         info = OperationInfo(
             operation=request.operation,
             parameters=request.parameters,

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tahoe.protocol.moved_rows import CopiedRows
 from tahoe.protocol.predicate import is_nan
 from tahoe.protocol.schema import DOUBLE, FLOAT, VOID, Field, types_in
 from tahoe.table.arrow.parquet import open_parquet
@@ -67,9 +68,11 @@ class Rewritten:
 
     Attributes:
         files: empty if there was no live row.
+        copied: the rows of the one file, in their order; None if the order is not known.
     """
 
     files: tuple[WrittenFile, ...]
+    copied: tuple[CopiedRows, ...] | None = None
 
 
 def rewrite_of(plan: WritePlan, numbers: Sequence[int]) -> Rewrite:
@@ -97,8 +100,9 @@ def rewrite(work: Rewrite) -> Rewritten:
     plan, env = work.plan, work.plan.table.env
     fields = _fields(plan, work.snapshot)
     values = serialised(plan, {name: plain_value(value) for name, value in work.files[0].partition.items()})
+    counts = [0] * len(work.files)
     with tempfile.TemporaryFile(prefix="tahoe-") as out:
-        _write(work, _groups(_pieces(work, fields)), out)
+        _write(work, _groups(_pieces(work, fields, counts)), out)
         size = out.tell()
         if not size:
             return Rewritten(files=())
@@ -113,7 +117,8 @@ def rewrite(work: Rewrite) -> Rewritten:
     file = WrittenFile(
         key=key, size_bytes=size, modification_time_ms=env.clock_ms(), partition_values=values, statistics=statistics[key].json
     )
-    return Rewritten(files=(file,))
+    copied = (CopiedRows(path=f.path, vector=f.vector, count=count) for f, count in zip(work.files, counts, strict=True))
+    return Rewritten(files=(file,), copied=tuple(copied))
 
 
 def _fields(plan: WritePlan, snapshot: Snapshot) -> list[Field]:
@@ -144,16 +149,23 @@ def _stored(work: Rewrite, rows: pa.Table) -> pa.Table:
     return as_stored(work.plan, rows)
 
 
-def _pieces(work: Rewrite, fields: Sequence[Field]) -> Iterator[pa.Table]:
-    """The live rows of the files in order."""
+def _pieces(work: Rewrite, fields: Sequence[Field], counts: list[int]) -> Iterator[pa.Table]:
+    """The live rows of the files in order.
+
+    Args:
+        counts: the number of rows of each file is added to it.
+    """
     with ThreadPoolExecutor(_READERS) as readers:
 
         def read(place: int) -> Iterable[pa.Table]:
             pieces = live_pieces(work.snapshot, work.files[place], fields)
             return pieces if work.sizes[place] > _READ_AHEAD_BYTES_MAX else list(pieces)
 
-        for pieces in _ahead(readers, read, range(len(work.files))):
-            yield from (piece for piece in pieces if piece.num_rows)
+        for place, pieces in enumerate(_ahead(readers, read, range(len(work.files)))):
+            for piece in pieces:
+                counts[place] += piece.num_rows
+                if piece.num_rows:
+                    yield piece
 
 
 def _ahead(pool: ThreadPoolExecutor, work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:

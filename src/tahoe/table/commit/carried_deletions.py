@@ -1,0 +1,155 @@
+"""Carries row deletions over a compaction: those of a winner onto the files that a compaction adds, and those of a transaction onto the
+files of a compaction that won.
+
+A compaction moves rows and changes none, so the one who comes second needs not be in conflict: a row of an old file has a place in the new
+one (`protocol/moved_rows`), where a deletion vector deletes it. What cannot be carried over stays as it is, and is a conflict.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from pyroaring import BitMap64
+
+from tahoe.errors import DeletionVectorError
+from tahoe.protocol.actions import Action, Add, Remove, remove_of
+from tahoe.protocol.conflict import Winner
+from tahoe.protocol.moved_rows import MovedRows, Place, all_places, new_places, places_of, recorded_places
+from tahoe.table.commit.row_deletions import RowDeletion
+from tahoe.table.log.deletion_vectors import deleted_rows
+from tahoe.table.log.delta_log import Log
+
+_logger = logging.getLogger("tahoe")
+
+Rows = dict[str, BitMap64]
+"""Row indexes by the paths of files."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileChanges:
+    """The part of a transaction that changes files.
+
+    Attributes:
+        actions: of the transaction, without those that result from deletions.
+        deletions: rows to delete from files of the table, by canonical path.
+        copies: rows to delete from files that the transaction adds, by canonical path.
+    """
+
+    actions: Sequence[Action]
+    deletions: Mapping[str, RowDeletion]
+    copies: Mapping[str, RowDeletion]
+
+    def without_removes(self, paths: frozenset[str], log: Log) -> list[Action]:
+        return [a for a in self.actions if not (isinstance(a, Remove) and log.canonical(a.path) in paths)]
+
+
+# --- row deletions behind a compaction
+
+
+def behind_compaction(log: Log, mine: FileChanges, winner: Winner) -> FileChanges:
+    """The changes after a winner that may have moved the rows which they delete."""
+    removed = {log.canonical(a.path) for a in mine.actions if isinstance(a, Remove)}
+    files = winner.files(log.canonical)
+    lost = {path: gone for path, (gone, again) in files.items() if gone and not again and (path in removed or path in mine.deletions)}
+    places = recorded_places(winner.actions, log.canonical) if lost else {}
+    found: Rows = {}
+    carried = set()
+    for path in lost.keys() & places.keys():
+        rows = None if path in removed else mine.deletions[path].rows
+        moved = _rows_behind(log, places[path], lost[path], files, rows)
+        if moved is not None:
+            carried.add(path)
+            for target, at in moved.items():
+                found[target] = found.get(target, BitMap64()) | at
+    kept = {path: deletion for path, deletion in mine.deletions.items() if path not in carried}
+    for target, rows in found.items():
+        if rows and (add := files[target][1]) is not None:
+            kept[target] = RowDeletion(file=add, rows=rows)
+    return replace(mine, actions=mine.without_removes(frozenset(carried), log), deletions=kept) if carried else mine
+
+
+def _rows_behind(
+    log: Log, places: Sequence[Place], gone: Remove, files: Mapping[str, tuple[Remove | None, Add | None]], rows: BitMap64 | None
+) -> Rows | None:
+    """The places of rows of one file (None: all its rows) after a winner that moved them; None if what it recorded does not fit.
+
+    The winner may have read the file with an older vector than its remove has. Then its new files have vectors for the difference.
+    """
+    try:
+        read, known = _dead_when_copied(log, places), deleted_rows(log, gone)
+        since = _canonical(log, new_places(places, known - read, read))
+        wanted = _canonical(log, all_places(places) if rows is None else new_places(places, rows, read))
+        dead = {target: deleted_rows(log, add) for target in {*since, *wanted} if (add := files[target][1]) is not None}
+    except (ValueError, KeyError, DeletionVectorError) as error:
+        _logger.info("%s: rows of %s cannot be followed: %s", log.url, gone.path, error)
+        return None
+    if not read <= known or any(not at <= dead[target] for target, at in since.items()):
+        return None
+    if rows is None:
+        return {target: at - dead[target] for target, at in wanted.items()}
+    return None if any(at & dead[target] for target, at in wanted.items()) else wanted
+
+
+def _canonical(log: Log, rows: Rows) -> Rows:
+    return {log.canonical(path): at for path, at in rows.items()}
+
+
+def _dead_when_copied(log: Log, places: Sequence[Place]) -> BitMap64:
+    rows = places[0].rows
+    return deleted_rows(log, Remove(path=rows.path, deletion_vector=rows.vector))
+
+
+# --- a compaction behind row deletions
+
+
+def behind_deletions(log: Log, mine: FileChanges, moved: MovedRows, winner: Winner) -> tuple[FileChanges, frozenset[str]]:
+    """The changes of a compaction after a winner that may have deleted rows of its sources.
+
+    Returns:
+        the changes, and the canonical paths of the sources for which the winner is not a conflict.
+    """
+    places = places_of(moved, log.canonical)
+    removes = {log.canonical(a.path): a for a in mine.actions if isinstance(a, Remove)}
+    found: Rows = {}
+    again: dict[str, Remove] = {}
+    settled = set()
+    for path, (gone, added) in winner.files(log.canonical).items():
+        if path not in places or path not in removes:
+            continue
+        moved_rows = _deleted_copies(log, places[path], gone, added)
+        if moved_rows is not None:
+            settled.add(path)
+            if added is not None:
+                again[path] = remove_of(added, log.env.clock_ms(), data_change=False)
+            for target, at in moved_rows.items():
+                found[target] = found.get(target, BitMap64()) | at
+    if not settled:
+        return mine, frozenset()
+    kept = [*mine.without_removes(frozenset(settled), log), *again.values()]
+    return replace(mine, actions=kept, copies=_with_rows(log, mine, found)), frozenset(settled)
+
+
+def _deleted_copies(log: Log, places: Sequence[Place], gone: Remove | None, added: Add | None) -> Rows | None:
+    """The copies of the rows that a winner deleted from one source; None if the winner is a conflict."""
+    if gone is None:
+        return None
+    if added is None:
+        return all_places(places) if gone.data_change else None  # else another compaction has moved them
+    try:
+        before, after = deleted_rows(log, gone), deleted_rows(log, added)
+        return new_places(places, after - before, _dead_when_copied(log, places)) if before <= after else None
+    except (ValueError, DeletionVectorError) as error:
+        _logger.info("%s: rows of %s cannot be followed: %s", log.url, gone.path, error)
+        return None
+
+
+def _with_rows(log: Log, mine: FileChanges, found: Rows) -> dict[str, RowDeletion]:
+    adds = {a.path: a for a in mine.actions if isinstance(a, Add)}
+    copies = dict(mine.copies)
+    for target, rows in found.items():
+        path = log.canonical(target)
+        before = copies[path].rows if path in copies else BitMap64()
+        copies[path] = RowDeletion(file=adds[target], rows=before | rows, is_new=True)
+    return copies
