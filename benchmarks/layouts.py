@@ -237,7 +237,9 @@ def compare_pages() -> Comparison:
         random = np.random.default_rng(seed)
         table = pa.table(uniform(random))
         columns = [ranked(column) for column in table.columns]
-        orders = {"tahoe": row_order(table, ROWS // PAGES), "sorted": np.argsort(columns[0].ranks, kind="stable")}
+        sample = table.take(pa.array(np.sort(random.choice(ROWS, 50 * PAGES, replace=False))))
+        parts = Assigner(plan_layout(sample, 1, PAGES)).leaves(table)
+        orders = {"tahoe": row_order(table, parts), "sorted": np.argsort(columns[0].ranks, kind="stable")}
         queries = queries_for_rows(columns, random)
         for layout, order in orders.items():
             shares[layout].append(share_read(columns, np.array_split(order, PAGES), queries))

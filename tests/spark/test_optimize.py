@@ -96,8 +96,8 @@ def test_settings_choose_the_files(spark: SparkSession, small_files: str) -> Non
 @pytest.mark.parametrize("who", ["workers", "spark"])
 def test_whoever_rewrites_the_rows_stay(spark: SparkSession, small_files: str, who: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if who == "workers":
-        monkeypatch.setattr(optimize, "_DRIVER_BYTES_MAX", -1)
-        monkeypatch.setattr(optimize._Rewriter, "_is_local", False)
+        monkeypatch.setattr(optimize, "DRIVER_BYTES_MAX", -1)
+        monkeypatch.setattr(optimize, "is_local", lambda spark: False)
     else:
         refused = UnsupportedOperationError(operation="Reading", table="t", detail="shredded", remedy="Use Spark.")
         monkeypatch.setattr(optimize, "in_threads", lambda plan, bins: [refused] * len(bins))

@@ -99,7 +99,6 @@ def test_only_identity_columns_are_synchronised(spark, table):
 
 
 LATER = [
-    "OPTIMIZE {t} WHERE p = 'a' ZORDER BY (id)",
     "GENERATE symlink_format_manifest FOR TABLE {t}",
     "RESTORE TABLE {t} TO VERSION AS OF 0",
     "CONVERT TO DELTA parquet.`/nowhere`",

@@ -20,25 +20,41 @@ Where = Annotated[str | None, typer.Option("--where", metavar="SQL", help="Only 
 Target = Annotated[str | None, typer.Option("--target-size", metavar="SIZE", help="Size of the new files, such as 128mb.")]
 
 
+ZOrder = Annotated[
+    list[str] | None,
+    typer.Option("--zorder-by", metavar="COLUMN", help="Order rows by this column, so that queries skip files by it. Repeat for others."),
+]
+
+
+Full = Annotated[bool, typer.Option("--full", help="Lay out all rows of a clustered table again.")]
+
+
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Change nothing, and print what would be done.")]
 
 
 def optimize(
     path: Location,
     where: Where = None,
+    zorder_by: ZOrder = None,
+    full: Full = False,
     target_size: Target = None,
     dry_run: DryRun = False,
     as_json: AsJson = False,
     option: Options = None,
 ) -> None:
-    """Rewrite small files into larger ones, and files with many deleted rows without these."""
+    """Rewrite small files into larger ones, and files with many deleted rows without these.
+
+    With --zorder-by, and on a clustered table, rows are ordered so that queries skip files.
+    """
     with errors_as_messages():
         table = open_table(path, option)
-        report = table.optimize(where, max_file_bytes=_size(target_size, table.url), dry_run=dry_run)
+        size = _size(target_size, table.url)
+        report = table.optimize(where, z_order_by=zorder_by or (), full=full, max_file_bytes=size, dry_run=dry_run)
     if as_json:
         partitions = [dict(values) for values in report.partitions]
         sizes = {"removed_bytes": list(report.removed_bytes), "added_bytes": list(report.added_bytes)}
-        print_json({**asdict(report), **sizes, "partitions": partitions})
+        order = None if report.order is None else report.order.names
+        print_json({**asdict(report), **sizes, "cube_bytes": list(report.cube_bytes), "partitions": partitions, "order": order})
         return
     grid = fact_grid()
     for name, value in _facts(report, dry_run=dry_run).items():
@@ -59,9 +75,20 @@ def _facts(report: OptimizeReport, *, dry_run: bool) -> dict[str, str]:
     facts = {
         "files considered": f"{report.files_considered:,}",
         "files to rewrite" if dry_run else "files rewritten": f"{len(removed):,} ({size_text(sum(removed))})",
-        "new files": f"{report.bins:,} at most" if dry_run else f"{len(added):,} ({size_text(sum(added))})",
+        "new files": _planned(report) if dry_run else f"{len(added):,} ({size_text(sum(added))})",
         "deleted rows removed": f"{report.rows_purged:,}",
     }
     if report.bins_dropped:
-        facts["left as they were"] = f"the files of {report.bins_dropped:,} of {report.bins:,} new files, which other writers changed"
+        facts["left as they were"] = f"the files of {report.bins_dropped:,} of {report.bins:,} {_bins(report)}, which other writers changed"
     return facts if dry_run else {**facts, "version": "none: nothing to do" if report.version is None else str(report.version)}
+
+
+def _planned(report: OptimizeReport) -> str:
+    return f"{report.bins:,} at most" if report.order is None else f"those of {report.bins:,} {_bins(report)}"
+
+
+def _bins(report: OptimizeReport) -> str:
+    """What the report counts as bins."""
+    if report.order is None:
+        return "new files"
+    return "cubes" if report.order.is_clustered else "partitions"

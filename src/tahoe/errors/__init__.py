@@ -29,6 +29,8 @@
     │   │   UnknownFeaturePropertyError
     │   ├── InvalidArgumentError          a method was called with an invalid argument
     │   ├── VacuumRetentionNegativeError, VacuumRetentionTooShortError, CannotVacuumLiteError, InvalidInventoryError, VacuumPartitionError
+    │   ├── ZOrderPartitionColumnError, ZOrderColumnNotFoundError, ZOrderStatisticsError, ClusteringWithPredicateError,
+    │   │   ClusteringWithZOrderError, OptimizeFullNotSupportedError
     │   ├── ConflictingAssignmentsError, InvalidMergeError, MultipleSourceRowsError
     │   ├── StatementSyntaxError          the SQL cannot be parsed
     │   └── UnsupportedOperationError, OperationNotYetSupportedError, AppendOnlyTableError; below the first
@@ -131,11 +133,17 @@ from tahoe.errors.log import (
 )
 from tahoe.errors.maintenance import (
     CannotVacuumLiteError,
+    ClusteringWithPredicateError,
+    ClusteringWithZOrderError,
     InvalidInventoryError,
+    OptimizeFullNotSupportedError,
     RepairUncertainError,
     VacuumPartitionError,
     VacuumRetentionNegativeError,
     VacuumRetentionTooShortError,
+    ZOrderColumnNotFoundError,
+    ZOrderPartitionColumnError,
+    ZOrderStatisticsError,
 )
 from tahoe.errors.protocol import (
     DeltaProtocolError,
@@ -257,6 +265,8 @@ __all__ = [
     "CheckpointProtectionKeptError",
     "ClusteredAndPartitionedError",
     "ClusteringStatisticsError",
+    "ClusteringWithPredicateError",
+    "ClusteringWithZOrderError",
     "ColumnChangeError",
     "ColumnDefaultsNotEnabledError",
     "ColumnNotFoundError",
@@ -353,6 +363,7 @@ __all__ = [
     "NotPartitionedError",
     "OperationNotAllowedError",
     "OperationNotYetSupportedError",
+    "OptimizeFullNotSupportedError",
     "PackageMissingError",
     "ParentNotStructError",
     "PartitionMismatchError",
@@ -399,6 +410,9 @@ __all__ = [
     "WriteAlreadyRecordedError",
     "WriteFailedError",
     "WriteNotImplementedError",
+    "ZOrderColumnNotFoundError",
+    "ZOrderPartitionColumnError",
+    "ZOrderStatisticsError",
 ]
 
 

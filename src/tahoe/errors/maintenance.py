@@ -1,4 +1,4 @@
-"""VACUUM or repair cannot run as it was asked for."""
+"""VACUUM, OPTIMIZE or repair cannot run as it was asked for."""
 
 from __future__ import annotations
 
@@ -54,3 +54,45 @@ class RepairUncertainError(DeltaError):
     sqlstate = "58030"
     what = "{table}: repair cannot look at every file, so it cannot tell which files are gone. {detail} Nothing was committed."
     todo = "Make sure that the storage answers and that you may read every file, and repair again."
+
+
+class ZOrderPartitionColumnError(DeltaAnalysisError):
+    condition = "DELTA_ZORDERING_ON_PARTITION_COLUMN"
+    sqlstate = "42P10"
+    what = "{table} cannot be ordered by {colName}, because it is partitioned by it: all rows of a file have the same value."
+    todo = "Leave the column out of ZORDER BY. To rewrite some partitions only, use WHERE."
+
+
+class ZOrderColumnNotFoundError(DeltaAnalysisError):
+    condition = "DELTA_ZORDERING_COLUMN_DOES_NOT_EXIST"
+    sqlstate = "42703"
+    what = "{table} cannot be ordered by {columnName}, because it has no such column. Its columns are {columns}."
+    todo = "Use one of these columns, or a field of one of them such as column.field."
+
+
+class ZOrderStatisticsError(DeltaAnalysisError):
+    condition = "DELTA_ZORDERING_ON_COLUMN_WITHOUT_STATS"
+    sqlstate = "KD00D"
+    what = "{table} cannot be ordered by {cols}: {detail}."
+    todo = "{remedy}"
+
+
+class ClusteringWithPredicateError(DeltaAnalysisError):
+    condition = "DELTA_CLUSTERING_WITH_PARTITION_PREDICATE"
+    sqlstate = "0A000"
+    what = "OPTIMIZE of the clustered table {table} chooses the files itself, but it was given the condition {predicates}."
+    todo = "Leave out the condition. OPTIMIZE rewrites only what was added since the last time, and what must be merged with it."
+
+
+class ClusteringWithZOrderError(DeltaAnalysisError):
+    condition = "DELTA_CLUSTERING_WITH_ZORDER_BY"
+    sqlstate = "42613"
+    what = "{table} is a clustered table, whose columns say how OPTIMIZE lays out rows, but ZORDER BY {zOrderBy} was given."
+    todo = "Leave out ZORDER BY, or change the columns with ALTER TABLE ... CLUSTER BY ({zOrderBy}) and run OPTIMIZE FULL."
+
+
+class OptimizeFullNotSupportedError(DeltaAnalysisError):
+    condition = "DELTA_OPTIMIZE_FULL_NOT_SUPPORTED"
+    sqlstate = "42601"
+    what = "OPTIMIZE FULL lays out all rows of a clustered table by its clustering columns, but {table} has none."
+    todo = "Leave out FULL, or choose the columns with ALTER TABLE ... CLUSTER BY (...)."

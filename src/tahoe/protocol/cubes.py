@@ -19,6 +19,7 @@ from tahoe.protocol.actions import Add
 
 CUBE_ID = "ZCUBE_ID"
 CUBE_COLUMNS = "ZCUBE_ZORDER_BY"
+TARGET_SIZE = "OPTIMIZE_TARGET_SIZE"
 PROVIDER = "liquid"
 
 # As in the reference: cubes of this size have so many files that a larger one would hardly tell them apart better.
@@ -41,10 +42,16 @@ def cube_tags(cube: str, columns: Sequence[str]) -> dict[str, str]:
     return {CUBE_ID: cube, CUBE_COLUMNS: json.dumps(list(columns), separators=(",", ":"))}
 
 
+def zorder_tags(cube: str, columns: Sequence[str], target_bytes: int) -> dict[str, str]:
+    """The tags of a file that ZORDER BY has written; see `is_ordered`."""
+    return {**cube_tags(cube, columns), TARGET_SIZE: str(target_bytes)}
+
+
 def files_to_cluster(files: Iterable[Add], columns: Sequence[str], *, full: bool, closed_bytes: int = CLOSED_BYTES) -> list[Add]:
     """The files that OPTIMIZE of a clustered table lays out together as a new cube; none if nothing was added since the last time.
 
-    Files of other clustering columns, or of another provider, are left alone unless `full`.
+    Files of other clustering columns, or of another provider, are left alone unless `full`. Files that ZORDER BY has written by other
+    columns, before the table was clustered, count as added.
     """
     found = list(files)
     cubes = [_cube(file, columns) for file in found]
@@ -65,9 +72,18 @@ def _cube(file: Add, columns: Sequence[str]) -> str | None:
         return None
     tags = file.tags or {}
     cube, by = tags.get(CUBE_ID), tags.get(CUBE_COLUMNS)
-    if not cube or by is None:
-        return ""
-    return cube if by == cube_tags(cube, columns)[CUBE_COLUMNS] else None
+    if cube and by == cube_tags(cube, columns)[CUBE_COLUMNS]:
+        return cube
+    is_of_others = bool(cube) and by is not None and file.clustering_provider == PROVIDER
+    return None if is_of_others else ""
+
+
+def is_ordered(files: Iterable[Add], columns: Sequence[str], target_bytes: int) -> bool:
+    """Whether ZORDER BY has made these files, together, by these columns and for this target size, so that it would change nothing."""
+    found = [file.tags or {} for file in files]
+    cube = (found[0].get(CUBE_ID) if found else None) or ""
+    wanted = zorder_tags(cube, columns, target_bytes)
+    return bool(cube) and all(wanted.items() <= tags.items() for tags in found)
 
 
 def joining_cubes(added: int, cubes: Mapping[str, int], *, closed_bytes: int = CLOSED_BYTES) -> list[str]:

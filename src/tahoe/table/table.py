@@ -10,11 +10,13 @@ from collections.abc import Callable, Mapping, Sequence
 
 import pyarrow as pa
 
-from tahoe.protocol.properties import TARGET_FILE_SIZE
+from tahoe.errors import InvalidArgumentError
+from tahoe.protocol.properties import TARGET_FILE_SIZE, parse_column_list
 from tahoe.table.arguments import CALL, COUNT, FLAG, HOURS, LONG, NAMES, ROWS, SHARE, TEXT, TEXTS, TXN, VECTORS, ArrowStream, takes
 from tahoe.table.commit.checkpoint_writer import write_checkpoint
 from tahoe.table.commit.post_commit_hooks import clean_log, compact_log
 from tahoe.table.maintenance.auto_compaction import auto_compacted
+from tahoe.table.maintenance.clustering import OrderRequest
 from tahoe.table.maintenance.compaction import GIB, CompactionSettings
 from tahoe.table.maintenance.optimize import OptimizeReport, OptimizeRequest, optimize
 from tahoe.table.maintenance.statistics import AnalyzeReport, AnalyzeRequest, compute_statistics
@@ -126,11 +128,22 @@ class Table(TableReader):
 
     # --- maintenance of the files
 
-    @takes(filter=TEXT, max_file_bytes=COUNT, min_file_bytes=COUNT, max_deleted_share=SHARE, dry_run=FLAG, user_metadata=TEXT)
+    @takes(
+        filter=TEXT,
+        z_order_by=NAMES,
+        full=FLAG,
+        max_file_bytes=COUNT,
+        min_file_bytes=COUNT,
+        max_deleted_share=SHARE,
+        dry_run=FLAG,
+        user_metadata=TEXT,
+    )
     def optimize(
         self,
         filter: str | None = None,
         *,
+        z_order_by: Sequence[str] = (),
+        full: bool = False,
         max_file_bytes: int | None = None,
         min_file_bytes: int | None = None,
         max_deleted_share: float = 0.05,
@@ -139,11 +152,15 @@ class Table(TableReader):
     ) -> OptimizeReport:
         """Rewrite small files into larger ones, and files with many deleted rows without these. The rows stay the same, in their order.
 
-        Other writers are not disturbed: if one of them changes a file that is being rewritten, the files rewritten together with it are
-        left as they are.
+        With `z_order_by`, and on a clustered table, rows are ordered so that queries skip files and parts of files by each of the columns.
+        A second run changes only what was added since the first. Rows pass through a temporary file, so that memory is bounded.
+
+        If another writer changes a file that is being rewritten, the files rewritten together with it are left as they are.
 
         Args:
             filter: SQL text over any columns; only files that may contain matching rows are rewritten.
+            z_order_by: columns, or fields of structs as `column.field`; names with a dot are quoted with backticks.
+            full: lay out all rows of a clustered table, also those that were laid out before.
             max_file_bytes: the size of the new files, approximately; `delta.targetFileSize` or else 1 GiB by default.
             min_file_bytes: smaller files are rewritten together; `max_file_bytes` by default.
             max_deleted_share: a file with a larger share of deleted rows is rewritten in any case.
@@ -151,19 +168,26 @@ class Table(TableReader):
             user_metadata: for the table's history.
 
         Raises:
-            InvalidPredicateError, ColumnNotFoundError: the filter does not fit the schema.
+            DeltaAnalysisError: the filter, `z_order_by` or `full` do not fit the table; see `tahoe.table.maintenance.clustering.order_of`.
             DeltaConcurrentModificationException: other writers changed all parts of the table that were to be rewritten.
             UnsupportedOperationError: only Spark can read a file, for example one with shredded variants.
         """
         target = TARGET_FILE_SIZE.get(self.snapshot().properties, table=self.url) if max_file_bytes is None else max_file_bytes
-        settings = CompactionSettings(
-            max_file_bytes=target or GIB,
-            min_file_bytes=min_file_bytes or target or GIB,
-            max_deleted_share=max_deleted_share,
-        )
-        predicates = () if filter is None else (filter,)
-        request = OptimizeRequest(filter=filter, settings=settings, predicates=predicates, user_metadata=user_metadata)
+        target = target or GIB
+        settings = CompactionSettings(max_file_bytes=target, min_file_bytes=min_file_bytes or target, max_deleted_share=max_deleted_share)
+        predicates, order = () if filter is None else (filter,), OrderRequest(zorder_by=self._paths(z_order_by), is_full=full)
+        request = OptimizeRequest(filter=filter, settings=settings, predicates=predicates, user_metadata=user_metadata, order=order)
         return optimize(self, request, dry_run=dry_run)
+
+    def _paths(self, columns: Sequence[str]) -> tuple[tuple[str, ...], ...]:
+        try:
+            return tuple(path for column in columns for path in parse_column_list(column))
+        except ValueError as error:
+            expected = "names of columns such as day, address.city or `a.b`"
+            found = f"{error.args[0]!r}"
+            raise InvalidArgumentError(
+                argument="z_order_by", table=self.url, found=found, expected=expected, remedy="Quote names with other characters."
+            ) from None
 
     @takes(retention_hours=HOURS, lite=FLAG, dry_run=FLAG, inventory=ROWS, retention_check=FLAG, log_history=FLAG, progress=CALL)
     def vacuum(

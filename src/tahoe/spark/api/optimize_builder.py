@@ -8,14 +8,11 @@ from collections.abc import Sequence
 
 from pyspark.sql import Column, DataFrame
 
-from tahoe._version import VERSION
-from tahoe.errors import OperationNotYetSupportedError
-from tahoe.protocol.properties import NUM_INDEXED_COLUMNS
+from tahoe.protocol.properties import NUM_INDEXED_COLUMNS, parse_column_list
 from tahoe.spark.api.history_detail import described
 from tahoe.spark.api.merge_builder import condition_of, own_columns, run_for_user
 from tahoe.spark.api.table_builder import column_names
 from tahoe.spark.dml.row_changes import Target
-from tahoe.spark.jvm.failures import for_user
 from tahoe.spark.layout.optimize import Optimize, compact, purge
 from tahoe.spark.layout.optimize_metrics import LAYOUT, optimized_row
 from tahoe.table.maintenance.optimize import OptimizeReport
@@ -52,19 +49,38 @@ class DeltaOptimizeBuilder:
         return compacted(self._target, self._conditions)
 
     def executeZOrderBy(self, *cols: str | list[str] | tuple[str, ...]) -> DataFrame:
-        """Cluster rows by the Z-order of some columns.
+        """Order the rows of each partition by some columns, so that queries skip files, and parts of files, by each of them.
+
+        Rows that a previous call has ordered stay as they are, unless rows were added since. Without columns, files are compacted.
+
+        Args:
+            cols: columns, or fields of structs as `column.field`; names with a dot are quoted with backticks.
+
+        Returns:
+            one row: `path` and `metrics`, as of the statement OPTIMIZE.
 
         Raises:
-            OperationNotYetSupportedError
+            ZOrderPartitionColumnError, ZOrderColumnNotFoundError, ZOrderStatisticsError: a column does not fit.
+            ClusteringWithZOrderError: the table is clustered.
+            DeltaConcurrentModificationException: other writers changed all partitions that were to be ordered.
         """
-        column_names("Z-order column must be str.", cols)
-        operation, table = "OPTIMIZE ZORDER BY", self._target.table.url
-        raise for_user(OperationNotYetSupportedError(operation=operation, table=table, tahoe_version=VERSION))
+        columns = tuple(map(_path, column_names("Z-order column must be str.", cols)))
+        return compacted(self._target, self._conditions, zorder_by=columns)
 
 
-def compacted(target: Target, conditions: Sequence[Column]) -> DataFrame:
+def _path(text: str) -> tuple[str, ...]:
+    try:
+        (path,) = parse_column_list(text)
+    except ValueError:  # not the name of a column
+        return (text,)
+    return path
+
+
+def compacted(
+    target: Target, conditions: Sequence[Column], *, zorder_by: tuple[tuple[str, ...], ...] = (), full: bool = False
+) -> DataFrame:
     """Run OPTIMIZE, and return its result row."""
-    command = Optimize(target=target, conditions=tuple(conditions))
+    command = Optimize(target=target, conditions=tuple(conditions), zorder_by=zorder_by, full=full)
     return _result(target, run_for_user(target.spark, lambda: compact(command)))
 
 

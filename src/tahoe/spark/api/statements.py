@@ -220,9 +220,8 @@ def _purge(statement: statements.ReorgPurge, given: Given) -> DataFrame:
 
 
 def _optimize(statement: statements.Optimize, given: Given) -> DataFrame:
-    if statement.full or statement.zorder_by:
-        _later(statement, given)
-    return compacted(given.table(statement.table)._handle.target(), [] if given.condition is None else [given.condition])
+    conditions = [] if given.condition is None else [given.condition]
+    return compacted(given.table(statement.table)._handle.target(), conditions, zorder_by=statement.zorder_by, full=statement.full)
 
 
 def _compute_statistics(statement: statements.ComputeStatistics, given: Given) -> None:

@@ -1,20 +1,21 @@
-"""OPTIMIZE and REORG in a Spark session: where bins are rewritten, and what the session's settings say.
+"""OPTIMIZE and REORG in a Spark session: where files are rewritten, and what the session's settings say.
 
 Arrow rewrites a bin faster than Spark's engine: no row becomes an object of the JVM. On a cluster each bin is a task in a Python worker.
 Spark's engine rewrites what Arrow cannot: files in a Hadoop file system, shredded variants, dates in the Julian calendar; and all bins if
-the executors have no tahoe.
+the executors have no tahoe. Cubes, which have many files, are laid out in the driver, or by Spark's engine on a cluster.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  the usual name in PySpark code
 
 from tahoe.errors import InvalidOptionError, UnsupportedOperationError
+from tahoe.protocol.cubes import CLOSED_BYTES
 from tahoe.protocol.names import quoted
 from tahoe.protocol.predicate import And, Predicate
 from tahoe.protocol.properties import TARGET_FILE_SIZE, parse_size
@@ -23,10 +24,13 @@ from tahoe.spark.dml.touched_rows import Search
 from tahoe.spark.jvm.gateway import JVM_ERRORS, Gateway, engine_of
 from tahoe.spark.jvm.hadoop_store import HadoopStore
 from tahoe.spark.jvm.table_cache import recache
+from tahoe.spark.layout.clustering import lay_out
 from tahoe.spark.writing.column_rules import Completed
 from tahoe.spark.writing.store_assignment import without_void
 from tahoe.spark.writing.write_inputs import write_options
+from tahoe.table.maintenance.clustering import CHECK_SETTING, CubeBin, OrderRequest
 from tahoe.table.maintenance.compaction import GIB, Bin, CompactionSettings
+from tahoe.table.maintenance.laying_out import lay_out_in_threads
 from tahoe.table.maintenance.optimize import REORG, OptimizeReport, OptimizeRequest, Rewriter, in_threads, optimize, result_or_error
 from tahoe.table.maintenance.rewriting import Rewritten, rewrite_of
 from tahoe.table.writing.write_plan import WritePlan
@@ -35,13 +39,15 @@ _logger = logging.getLogger("tahoe")
 
 _SETTING = "spark.databricks.delta.optimize."
 
+_CLOSED = "clustering.mergeStrategy.minCubeSize.threshold"
+
 # Less than this is rewritten in the driver: a job would start Python workers first.
 DRIVER_BYTES_MAX = 256 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Optimize:
-    """OPTIMIZE target WHERE conditions, or REORG TABLE target WHERE conditions APPLY (PURGE).
+    """OPTIMIZE target FULL WHERE conditions ZORDER BY columns, or REORG TABLE target WHERE conditions APPLY (PURGE).
 
     Attributes:
         conditions: a file is considered if it may contain a row for which all of them are true.
@@ -49,16 +55,19 @@ class Optimize:
 
     target: Target
     conditions: tuple[Column, ...] = ()
+    zorder_by: tuple[tuple[str, ...], ...] = ()
+    full: bool = False
 
 
 def compact(command: Optimize) -> OptimizeReport:
-    """Compact a table, with the session's settings `spark.databricks.delta.optimize.*`.
+    """Compact a table, or lay out its rows, with the session's settings `spark.databricks.delta.optimize.*`.
 
     Raises:
         InvalidOptionError: a setting is invalid, or a condition has a subquery.
+        DeltaAnalysisError: ZORDER BY, FULL or the conditions do not fit the table; see `order_of`.
         DeltaConcurrentModificationException: other writers changed all parts of the table that were to be rewritten.
     """
-    return _run(command, OptimizeRequest(settings=_settings(command.target)))
+    return _run(command, OptimizeRequest(settings=_settings(command.target), order=_order(command)))
 
 
 def purge(command: Optimize, *, deleted_share: float = 0.0) -> OptimizeReport:
@@ -108,21 +117,34 @@ def _settings(target: Target) -> CompactionSettings:
     table = target.table.url
     known = Gateway(target.spark).settings()
     default = TARGET_FILE_SIZE.get(target.table.snapshot().properties, table=table) or GIB
-
-    def size(name: str, default: int | None) -> int | None:
-        text = known.get(_SETTING + name)
-        try:
-            return default if text is None else parse_size(text)
-        except ValueError:
-            detail = "it must be a size in bytes, such as 134217728 or 128mb"
-            raise InvalidOptionError(option=_SETTING + name, value=text, table=table, detail=detail) from None
-
     return CompactionSettings(
-        max_file_bytes=size("maxFileSize", default) or default,
-        min_file_bytes=size("minFileSize", default) or default,
+        max_file_bytes=_size(known, "maxFileSize", table) or default,
+        min_file_bytes=_size(known, "minFileSize", table) or default,
         max_deleted_share=_share(known.get(_SETTING + "maxDeletedRowsRatio", "0.05"), table),
-        batch_bytes=size("batchSize", None),
+        batch_bytes=_size(known, "batchSize", table),
     )
+
+
+def _order(command: Optimize) -> OrderRequest:
+    target = command.target
+    known = Gateway(target.spark).settings()
+    rows = known.get("spark.sql.files.maxRecordsPerFile", "0")
+    return OrderRequest(
+        zorder_by=command.zorder_by,
+        is_full=command.full,
+        checks_statistics=known.get(CHECK_SETTING, "true").strip().lower() != "false",
+        max_file_rows=int(rows) or None,
+        closed_bytes=_size(known, _CLOSED, target.table.url) or CLOSED_BYTES,
+    )
+
+
+def _size(known: Mapping[str, str], name: str, table: str) -> int | None:
+    text = known.get(_SETTING + name)
+    try:
+        return None if text is None else parse_size(text)
+    except ValueError:
+        detail = "it must be a size in bytes, such as 134217728 or 128mb"
+        raise InvalidOptionError(option=_SETTING + name, value=text, table=table, detail=detail) from None
 
 
 def _share(text: str, table: str) -> float:
@@ -159,8 +181,12 @@ class _Rewriter:
         if isinstance(plan.table.env.store, HadoopStore):
             yield from (self._by_spark(plan, found) for found in bins)
             return
-        is_small = sum(found.live_bytes for found in bins) <= DRIVER_BYTES_MAX
-        rewritten = in_threads(plan, bins) if is_small or is_local(self.target.spark) else self._in_workers(plan, bins)
+        rewritten: Iterable[Rewritten | BaseException]
+        is_near = is_local(self.target.spark) or sum(found.live_bytes for found in bins) <= DRIVER_BYTES_MAX
+        if any(isinstance(found, CubeBin) for found in bins):
+            rewritten = lay_out_in_threads(plan, bins) if is_near else (self._by_spark(plan, found) for found in bins)
+        else:
+            rewritten = in_threads(plan, bins) if is_near else self._in_workers(plan, bins)
         for found, result in zip(bins, rewritten, strict=True):
             yield self._by_spark(plan, found) if isinstance(result, UnsupportedOperationError | ModuleNotFoundError) else result
 
@@ -177,6 +203,8 @@ class _Rewriter:
 
     def _by_spark(self, plan: WritePlan, found: Bin) -> Rewritten | BaseException:
         try:
+            if isinstance(found, CubeBin):
+                return lay_out(self.target, plan, found)
             with RowChange(self.target, removes_data=False, data_change=False, plan=plan) as change:
                 names = [*without_void(change.schema).names, *change.kept_names]
                 rows = change.rows(found.numbers).select(*[F.col(quoted(name)) for name in names])

@@ -113,10 +113,32 @@ def optimized_row(path: str, report: OptimizeReport, *, columns: int, columns_wi
         "totalClusterParallelism": parallelism,
         "totalScheduledTasks": report.bins,
         "deletionVectorStats": vectors if removed else None,
+        **_order_stats(report),
         "numTableColumns": columns,
         "numTableColumnsWithStats": columns_with_stats,
     }
     return {"path": path, "metrics": {f.name: known.get(f.name, None if f.nullable else 0) for f in _METRICS}}
+
+
+def _order_stats(report: OptimizeReport) -> dict[str, Any]:
+    """The metrics of ZORDER BY, or of a clustered table; none if nothing was rewritten."""
+    if report.order is None or not report.removed_bytes:
+        return {}
+    removed, in_cubes = report.removed_bytes, report.cube_bytes
+    if not report.order.is_clustered:
+        files, none = {"num": len(removed), "size": sum(removed)}, {"num": 0, "size": 0}
+        counts = {"inputNumCubes": 0, "numOutputCubes": len(report.partitions), "mergedNumCubes": None}
+        return {"zOrderStats": {"strategyName": "all", "inputCubeFiles": none, "inputOtherFiles": files, "mergedFiles": files, **counts}}
+    others = {"numFiles": len(removed) - len(in_cubes), "size": sum(removed) - sum(in_cubes)}
+    return {
+        "clusteringStats": {
+            "inputZCubeFiles": {"numFiles": len(in_cubes), "size": sum(in_cubes)},
+            "inputOtherFiles": others,
+            "inputNumZCubes": report.cubes,
+            "mergedFiles": {"numFiles": len(removed), "size": sum(removed)},
+            "numOutputZCubes": report.bins - report.bins_dropped,
+        }
+    }
 
 
 def _sizes(sizes: Sequence[int]) -> dict[str, Any]:

@@ -10,6 +10,8 @@ A value is never on both sides of a cut of its column. If it is heavier than wha
 follows the rows. A cut that would overfill a leaf is avoided if another column has a better one, and not made beyond `_OVERLOAD_MAX`. Rows
 that no cut tells apart are a cell of several leaves, which share them by row number.
 
+A leaf can be divided into parts in the same way. In the order of the parts, the pages and row groups of its file are told apart too.
+
 The error of the sample is the error of the leaves: with k rows of the sample in each leaf, their sizes vary by 1/sqrt(k).
 
 Knows nothing of Delta.
@@ -24,8 +26,9 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from tahoe.table.arrow.sort_keys import Bounds, Ranked, boundary, is_text, ranked
+from tahoe.table.arrow.sort_keys import Bounds, Ranked, boundary, is_text, plain_type, ranked
 
 # Enough for leaves whose sizes vary by 7 % (one standard deviation).
 SAMPLE_ROWS_PER_LEAF = 200
@@ -78,25 +81,28 @@ class Layout:
         return self.cells[-1].stop
 
 
-def plan_layout(sample: pa.Table, leaves: int) -> Layout:
+def plan_layout(sample: pa.Table, leaves: int, parts: int = 1) -> Layout:
     """Divide the rows of a table among leaves of equal size, by a random sample of its rows.
 
     Args:
         sample: the columns by which queries select, in order of importance; about `SAMPLE_ROWS_PER_LEAF` rows for each leaf.
+        parts: how many parts each leaf has. The layout's leaves are then these parts: part n belongs to leaf n // parts.
     """
-    return _Partition([ranked(column) for column in sample.columns], leaves).layout(sample.column_names)
+    return _Partition([ranked(column) for column in sample.columns], leaves * parts, parts).layout(sample.column_names)
 
 
-def row_order(table: pa.Table, cell_rows: int) -> npt.NDArray[np.intp]:
-    """The order of the rows of one file in which pages and row groups are told apart: the same partition, down to cells of some rows.
+def row_order(keys: pa.Table, parts: npt.NDArray[np.integer]) -> npt.NDArray[np.intp]:
+    """The order of the rows of one leaf in which the pages and row groups of its file are told apart: by part. One column is sorted.
 
-    The rows of a cell keep their order. One column is sorted.
+    Rows of a part, and equal values of one column, keep their order.
     """
-    columns = [ranked(column) for column in table.columns]
-    if len(columns) == 1:
-        return np.argsort(columns[0].ranks, kind="stable")
-    partition = _Partition(columns, max(-(-table.num_rows // cell_rows), 1))
-    return np.concatenate([rows for rows, _ in partition.cells]).astype(np.intp)
+    if keys.num_columns > 1:
+        return np.argsort(parts, kind="stable")
+    column = keys.column(0)
+    if is_text(plain_type(column.type)):  # ranks look at the beginning of a text only
+        found: npt.NDArray[np.intp] = np.asarray(pc.sort_indices(column)).astype(np.intp)
+        return np.roll(found, column.null_count)  # nulls first
+    return np.argsort(ranked(column).ranks, kind="stable")
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,10 +124,11 @@ class _Partition:
         cells: the numbers of the rows in each cell, and of its leaves.
     """
 
-    def __init__(self, columns: Sequence[Ranked], leaves: int) -> None:
+    def __init__(self, columns: Sequence[Ranked], leaves: int, parts: int = 1) -> None:
         self.splits: list[tuple[_Cut, int, int]] = []
         self.cells: list[tuple[_Ranks, int]] = []
         self._columns = columns
+        self._parts = parts
         self._weights = [_weights_below(column) for column in columns]
         rows = len(columns[0].ranks)
         self._mean = max(rows / leaves, 1)
@@ -147,13 +154,15 @@ class _Partition:
         return max(fair or cuts, key=lambda cut: cut.gain, default=None)
 
     def _cut_along(self, column: int, ranks: _Ranks, leaves: int) -> _Cut | None:
-        rank = _rank_to_cut(ranks, len(ranks) * (leaves // 2) // leaves)
+        unit = self._parts if leaves > self._parts else 1  # the parts of a leaf stay together until it is alone
+        units = leaves // unit
+        rank = _rank_to_cut(ranks, len(ranks) * (units // 2) // units)
         if rank is None:
             return None
         is_below = ranks < rank
         below = int(np.count_nonzero(is_below))
         above = len(ranks) - below
-        taken = min(max(round(leaves * below / len(ranks)), 1), leaves - 1)
+        taken = unit * min(max(round(units * below / len(ranks)), 1), units - 1)
         overload = max(below / taken, above / (leaves - taken)) / self._mean
         if overload > _OVERLOAD_MAX:
             return None

@@ -60,7 +60,7 @@ def plan_bins(scan: Scan, settings: CompactionSettings) -> list[Bin]:
 
     The files of a bin are in the order of their modification times, so that rows that were written together stay together.
     """
-    live_bytes, deleted_share = _live(scan)
+    live_bytes, deleted_share = live_sizes(scan)
     is_worn = ~(deleted_share <= settings.max_deleted_share)  # true for NaN: the share is unknown
     candidates = np.flatnonzero((live_bytes < settings.min_file_bytes) | is_worn)
     numbers = np.arange(scan.total_files) if scan.rows is None else np.asarray(scan.rows)
@@ -74,7 +74,7 @@ def plan_bins(scan: Scan, settings: CompactionSettings) -> list[Bin]:
     return found
 
 
-def _live(scan: Scan) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+def live_sizes(scan: Scan) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
     """The live bytes of each file, and the share of its rows that are deleted: 0 without a vector, NaN if unknown."""
     sizes = np.asarray(one_array(scan.column("size_bytes"))).astype(np.int64)
     share = np.zeros(len(sizes))

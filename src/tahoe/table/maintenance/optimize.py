@@ -1,4 +1,4 @@
-"""OPTIMIZE: rewrites small files, and files with many deleted rows, into larger ones. The table's rows stay the same.
+"""OPTIMIZE: rewrites small files, and files with many deleted rows, into larger ones, or lays out rows by columns. The rows stay the same.
 
 Protocol: "Add File and Remove File", `dataChange`. If a row of a rewritten file was deleted meanwhile, it is deleted in the new file as
 well (`commit/carried_deletions`). Where that is not possible, the bin is dropped, and the others are committed.
@@ -18,11 +18,14 @@ import pyarrow.compute as pc
 from tahoe.errors import DeltaConcurrentModificationException
 from tahoe.protocol.actions import Add
 from tahoe.protocol.column_mapping import physical_schema
+from tahoe.protocol.cubes import CUBE_ID
 from tahoe.protocol.features import keeps_partitions_in_files
 from tahoe.protocol.moved_rows import CopiedRows
 from tahoe.protocol.predicate import Predicate
 from tahoe.table.commit.draft import OperationInfo
+from tahoe.table.maintenance.clustering import CubeBin, Order, OrderRequest, in_cubes_of, order_of, plan_cubes
 from tahoe.table.maintenance.compaction import Bin, CompactionSettings, plan_bins
+from tahoe.table.maintenance.laying_out import lay_out_in_threads
 from tahoe.table.maintenance.rewriting import Rewrite, Rewritten, rewrite, rewrite_of
 from tahoe.table.reading.scan import Scan
 from tahoe.table.reading.snapshot import Snapshot
@@ -45,6 +48,7 @@ class OptimizeRequest:
     Attributes:
         filter: SQL text or a predicate; only files that may contain matching rows are considered.
         select: a further restriction of the files.
+        order: how rows are laid out; REORG and auto compaction ignore it.
         predicates: the filter as the history shows it.
         engine: the program that hosts tahoe, for the history.
         is_auto: whether the system and not a user asked.
@@ -58,14 +62,16 @@ class OptimizeRequest:
     engine: str | None = None
     is_auto: bool = False
     operation: Literal["OPTIMIZE", "REORG"] = OPTIMIZE
+    order: OrderRequest = field(default_factory=OrderRequest)
 
-    @property
-    def parameters(self) -> dict[str, Any]:
+    def parameters(self, order: Order | None) -> dict[str, Any]:
         """The parameters of the operation in the history, under the reference's names."""
         predicate = {"predicate": list(self.predicates)}
         if self.operation == REORG:
             return {**predicate, "applyPurge": True}
-        return {**predicate, "zOrderBy": [], "clusterBy": [], "auto": self.is_auto}
+        names, is_clustered = ([], False) if order is None else (order.names, order.is_clustered)
+        columns = {"zOrderBy": [] if is_clustered else names, "clusterBy": names if is_clustered else []}
+        return {**predicate, **columns, "auto": self.is_auto, **({"isFull": self.order.is_full} if is_clustered else {})}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,10 +83,12 @@ class OptimizeReport:
         files_considered: how many files the table has, as far as the filter selects them.
         removed_bytes, added_bytes: the sizes of the removed and the added files. With `dry_run` the added sizes are estimates.
         partitions: the partition values of the rewritten files, as in the log.
-        bins, batches: how many files were to be written, and in how many commits.
+        bins, batches: how many bins were to be rewritten, and in how many commits. A bin becomes a file or, in an order, a cube: several.
         bins_dropped: how many bins were not committed, because another writer changed one of their files meanwhile.
         vectors_removed, rows_purged: how many deletion vectors were removed, and how many rows they deleted.
         began_ms, ended_ms: when the work began and ended, in milliseconds since 1970.
+        order: how rows were laid out; None if files were only compacted.
+        cube_bytes, cubes: the sizes of the removed files that were in cubes of a clustered table, and how many cubes these were.
     """
 
     version: int | None = None
@@ -95,21 +103,31 @@ class OptimizeReport:
     rows_purged: int = 0
     began_ms: int = 0
     ended_ms: int = 0
+    order: Order | None = None
+    cube_bytes: tuple[int, ...] = ()
+    cubes: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Done:
     """A bin that was rewritten: the files to remove, the files to add, and the rows of the one added file if their order is known."""
 
+    bin: Bin
     removed: tuple[Add, ...]
     written: tuple[WrittenFile, ...]
     copied: Sequence[CopiedRows] | None = None
+
+    def added(self, plan: WritePlan) -> list[Add]:
+        """The new files as actions."""
+        adds = [plan.add(file) for file in self.written]
+        return [self.bin.tagged(add) for add in adds] if isinstance(self.bin, CubeBin) else adds
 
 
 def _with_bins(report: OptimizeReport, done: Sequence[_Done]) -> OptimizeReport:
     """The report after one more batch."""
     removed = [add for entry in done for add in entry.removed]
     vectors = [add.deletion_vector for add in removed if add.deletion_vector is not None]
+    in_cubes = [] if report.order is None else in_cubes_of(report.order, removed)
     return replace(
         report,
         batches=report.batches + 1,
@@ -118,6 +136,8 @@ def _with_bins(report: OptimizeReport, done: Sequence[_Done]) -> OptimizeReport:
         partitions=report.partitions | {tuple(entry.removed[0].partition_values.items()) for entry in done},
         vectors_removed=report.vectors_removed + len(vectors),
         rows_purged=report.rows_purged + sum(vector.cardinality for vector in vectors),
+        cube_bytes=(*report.cube_bytes, *(add.size_bytes for add in in_cubes)),
+        cubes=report.cubes + len({(add.tags or {}).get(CUBE_ID) for add in in_cubes}),
     )
 
 
@@ -130,17 +150,22 @@ def optimize(table: TableReader, request: OptimizeRequest, *, rewriter: Rewriter
 
     Raises:
         InvalidPredicateError, ColumnNotFoundError: the filter does not fit the schema.
+        DeltaAnalysisError: the order does not fit the table; see `order_of`.
         DeltaProtocolError: the table needs a writer feature that tahoe does not support.
         DeltaConcurrentModificationException: other writers have changed files of all bins meanwhile.
         DeltaDataError: a file is not what the log says. Bins that were finished are committed.
     """
     began_ms, snapshot = table.env.clock_ms(), table.snapshot()
+    only_compacts = request.operation == REORG or request.is_auto
+    order = None if only_compacts else order_of(snapshot, request.order, request.predicates)
     plan = _plan(table, snapshot, request)
     scan = request.select(snapshot.scan(request.filter))
-    bins = plan_bins(scan, request.settings)
-    report = OptimizeReport(files_considered=scan.kept_files, bins=len(bins), began_ms=began_ms)
+    cubes = iter(table.env.new_id, None)
+    bins = plan_bins(scan, request.settings) if order is None else plan_cubes(scan, order, request.settings, cubes)
+    report = OptimizeReport(files_considered=scan.kept_files, bins=len(bins), began_ms=began_ms, order=order)
     if dry_run:
-        return _with_bins(report, [_Done(removed=_adds(snapshot, found.numbers), written=()) for found in bins])
+        return _with_bins(report, [_Done(bin=found, removed=_adds(snapshot, found.numbers), written=()) for found in bins])
+    rewriter = rewriter or (in_threads if order is None else lay_out_in_threads)
     for batch in _batches(bins, request.settings.batch_bytes):
         done, failure = _rewritten(plan, batch, rewriter)
         report = _committed(table, plan, request, done, report)
@@ -181,17 +206,18 @@ def _adds(snapshot: Snapshot, numbers: Iterable[int]) -> tuple[Add, ...]:
 # --- rewriting
 
 
-def _rewritten(plan: WritePlan, bins: Sequence[Bin], rewriter: Rewriter | None) -> tuple[list[_Done], BaseException | None]:
+def _rewritten(plan: WritePlan, bins: Sequence[Bin], rewriter: Rewriter) -> tuple[list[_Done], BaseException | None]:
     """The bins that were rewritten, and the first failure."""
     assert plan.snapshot is not None
     done: list[_Done] = []
     failure: BaseException | None = None
     try:
-        for found, result in zip(bins, (rewriter or in_threads)(plan, bins), strict=True):
+        for found, result in zip(bins, rewriter(plan, bins), strict=True):
             if isinstance(result, BaseException):
                 failure = failure or result
             else:
-                done.append(_Done(removed=_adds(plan.snapshot, found.numbers), written=result.files, copied=result.copied))
+                removed = _adds(plan.snapshot, found.numbers)
+                done.append(_Done(bin=found, removed=removed, written=result.files, copied=result.copied))
     except BaseException:  # interrupted
         plan.table.env.discard(file.key for entry in done for file in entry.written)
         raise
@@ -222,7 +248,7 @@ def _committed(table: TableReader, plan: WritePlan, request: OptimizeRequest, do
         loose: list[str] = []
         kept: list[_Done] = []
         try:
-            version = _commit(plan, request, done, loose)
+            version = _commit(plan, request, report.order, done, loose)
             return replace(_with_bins(report, done), version=version, bins_dropped=report.bins_dropped + asked - len(done))
         except DeltaConcurrentModificationException as error:
             plan, kept = _without_conflicts(table, plan, request, done, error)
@@ -248,7 +274,7 @@ def _without_conflicts(
     return _plan(table, newest, request), _still_live(done, newest)
 
 
-def _commit(plan: WritePlan, request: OptimizeRequest, done: Sequence[_Done], loose: list[str]) -> int | None:
+def _commit(plan: WritePlan, request: OptimizeRequest, order: Order | None, done: Sequence[_Done], loose: list[str]) -> int | None:
     """Commit bins.
 
     Args:
@@ -260,13 +286,13 @@ def _commit(plan: WritePlan, request: OptimizeRequest, done: Sequence[_Done], lo
         draft.remove(add for entry in done for add in entry.removed)
         draft.carries = request.operation == OPTIMIZE  # REORG leaves no vectors behind
         for entry in done:
-            adds = [plan.add(file) for file in entry.written]
+            adds = entry.added(plan)
             draft.adds += adds
             if adds and entry.copied is not None:
                 draft.moved[adds[0].path] = entry.copied
         info = OperationInfo(
             operation=request.operation,
-            parameters=request.parameters,
+            parameters=request.parameters(order),
             metrics=_metrics(done),
             user_metadata=request.user_metadata,
             engine=request.engine,

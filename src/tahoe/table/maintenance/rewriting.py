@@ -98,11 +98,11 @@ def rewrite(work: Rewrite) -> Rewritten:
         UnsupportedOperationError: only Spark can read a file.
     """
     plan, env = work.plan, work.plan.table.env
-    fields = _fields(plan, work.snapshot)
+    fields = fields_to_write(plan, work.snapshot)
     values = serialised(plan, {name: plain_value(value) for name, value in work.files[0].partition.items()})
     counts = [0] * len(work.files)
     with tempfile.TemporaryFile(prefix="tahoe-") as out:
-        _write(work, _groups(_pieces(work, fields, counts)), out)
+        _write(work, groups(live_rows(work, fields, counts)), out)
         size = out.tell()
         if not size:
             return Rewritten(files=())
@@ -121,7 +121,7 @@ def rewrite(work: Rewrite) -> Rewritten:
     return Rewritten(files=(file,), copied=tuple(copied))
 
 
-def _fields(plan: WritePlan, snapshot: Snapshot) -> list[Field]:
+def fields_to_write(plan: WritePlan, snapshot: Snapshot) -> list[Field]:
     """The columns of the new file: those of the table that files contain, then row ids and row commit versions."""
     partitions = [f for f in plan.schema if f.name in plan.partition_columns]
     others = [f for f in plan.schema if f.name not in plan.partition_columns and f.type != VOID]
@@ -133,14 +133,14 @@ def _write(work: Rewrite, groups: Iterator[pa.Table], out: Any) -> None:
     first = next(groups, None)
     if first is None:
         return
-    stored = _stored(work, first)
+    stored = stored_rows(work, first)
     with parquet_writer(work.plan, out, stored.schema, _with_nan(work)) as writer:
         writer.write_table(stored, row_group_size=max(1, stored.num_rows))
         for group in groups:
-            writer.write_table(_stored(work, group), row_group_size=max(1, group.num_rows))
+            writer.write_table(stored_rows(work, group), row_group_size=max(1, group.num_rows))
 
 
-def _stored(work: Rewrite, rows: pa.Table) -> pa.Table:
+def stored_rows(work: Rewrite, rows: pa.Table) -> pa.Table:
     """Rows with the names and types of data files."""
     tracking = work.snapshot.row_tracking
     if tracking is not None:
@@ -149,32 +149,37 @@ def _stored(work: Rewrite, rows: pa.Table) -> pa.Table:
     return as_stored(work.plan, rows)
 
 
-def _pieces(work: Rewrite, fields: Sequence[Field], counts: list[int]) -> Iterator[pa.Table]:
-    """The live rows of the files in order.
+def live_rows(
+    work: Rewrite, fields: Sequence[Field], counts: list[int] | None = None, ahead_files: int = _READ_AHEAD_FILES
+) -> Iterator[pa.Table]:
+    """The live rows of the files in order. Small files are read ahead, so many at most.
 
     Args:
         counts: the number of rows of each file is added to it.
     """
+    counts = [0] * len(work.files) if counts is None else counts
     with ThreadPoolExecutor(_READERS) as readers:
 
         def read(place: int) -> Iterable[pa.Table]:
             pieces = live_pieces(work.snapshot, work.files[place], fields)
             return pieces if work.sizes[place] > _READ_AHEAD_BYTES_MAX else list(pieces)
 
-        for place, pieces in enumerate(_ahead(readers, read, range(len(work.files)))):
+        for place, pieces in enumerate(ahead(readers, read, range(len(work.files)), ahead_files)):
             for piece in pieces:
                 counts[place] += piece.num_rows
                 if piece.num_rows:
                     yield piece
 
 
-def _ahead(pool: ThreadPoolExecutor, work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-    """The results in order; a few are computed ahead of time."""
+def ahead(
+    pool: ThreadPoolExecutor, work: Callable[[Item], Result], items: Iterable[Item], most: int = _READ_AHEAD_FILES
+) -> Iterator[Result]:
+    """The results in order; at most so many are computed ahead of time."""
     waiting: deque[Future[Result]] = deque()
     try:
         for item in items:
             waiting.append(pool.submit(work, item))
-            if len(waiting) > _READ_AHEAD_FILES:
+            if len(waiting) > most:
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
@@ -183,13 +188,14 @@ def _ahead(pool: ThreadPoolExecutor, work: Callable[[Item], Result], items: Iter
             future.cancel()
 
 
-def _groups(pieces: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """The rows in tables of about the size of a row group."""
+def groups(pieces: Iterable[pa.Table], most_bytes: int | None = None) -> Iterator[pa.Table]:
+    """The rows in tables of at most so many bytes; by default, of about the size of a row group."""
+    most_bytes = most_bytes or _GROUP_BYTES
     waiting: list[pa.Table] = []
     size = 0
     for piece in pieces:
-        for part in _parts(piece):
-            if waiting and size + part.nbytes > _GROUP_BYTES:
+        for part in _parts(piece, most_bytes):
+            if waiting and size + part.nbytes > most_bytes:
                 yield pa.concat_tables(waiting)
                 waiting, size = [], 0
             waiting.append(part)
@@ -198,9 +204,9 @@ def _groups(pieces: Iterable[pa.Table]) -> Iterator[pa.Table]:
         yield pa.concat_tables(waiting)
 
 
-def _parts(piece: pa.Table) -> Iterator[pa.Table]:
-    """A table in slices of at most the size of a row group."""
-    rows = max(1, piece.num_rows * _GROUP_BYTES // max(1, piece.nbytes))
+def _parts(piece: pa.Table, most_bytes: int) -> Iterator[pa.Table]:
+    """A table in slices of at most so many bytes."""
+    rows = max(1, piece.num_rows * most_bytes // max(1, piece.nbytes))
     for start in range(0, piece.num_rows, rows):
         yield piece.slice(start, rows)
 
@@ -210,11 +216,11 @@ def _parts(piece: pa.Table) -> Iterator[pa.Table]:
 
 def _with_nan(work: Rewrite) -> set[str]:
     """The Parquet columns that may contain NaN, by the names in the new file."""
-    fields = [f for f in _fields(work.plan, work.snapshot) if _may_be_nan(f)]
+    fields = [f for f in fields_to_write(work.plan, work.snapshot) if may_be_nan(f)]
     return {path for file in work.files for path in _file_with_nan(work, file, fields)} if fields else set()
 
 
-def _may_be_nan(field: Field) -> bool:
+def may_be_nan(field: Field) -> bool:
     return any(kind in (FLOAT, DOUBLE) for kind in types_in(field.type))
 
 

@@ -1,0 +1,53 @@
+"""ZORDER BY and clustered tables in Spark's engine: for tables that one process should not lay out, or cannot read.
+
+A sample of the rows plans the layout in the driver. Spark computes the part of the layout to which each row belongs, brings the rows of
+each file into one task, and sorts them there by part.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812  the usual name in PySpark code
+
+from tahoe.protocol.names import quoted
+from tahoe.spark.dml.row_changes import PLACE, RowChange, Target
+from tahoe.spark.writing.column_rules import Completed
+from tahoe.spark.writing.store_assignment import without_void
+from tahoe.table.arrow.layout import plan_layout
+from tahoe.table.arrow.layout_sql import leaf_steps
+from tahoe.table.maintenance.clustering import CubeBin
+from tahoe.table.maintenance.laying_out import parts_of_file, sample_rows
+from tahoe.table.maintenance.rewriting import Rewritten
+from tahoe.table.writing.write_plan import WritePlan
+
+_PART = "__tahoe_part"
+
+
+def lay_out(target: Target, plan: WritePlan, cube: CubeBin) -> Rewritten:
+    """Write the live rows of a cube's files as new files.
+
+    Raises:
+        Exception: an error of Spark; the new files are deleted.
+    """
+    with RowChange(target, removes_data=False, data_change=False, plan=plan) as change:
+        names = [*without_void(change.schema).names, *change.kept_names]
+        partitions = [F.col(quoted(name)) for name in change.snapshot.partition_columns]
+        rows = _laid_out(change.rows(cube.numbers), cube, partitions)
+        ordered = change.as_they_are(rows.select(*[F.col(quoted(name)) for name in names]))
+        return Rewritten(files=tuple(change.write(Completed(frame=ordered)).files))
+
+
+def _laid_out(rows: DataFrame, cube: CubeBin, partitions: list[Column]) -> DataFrame:
+    """The rows of each new file in one task, in order.
+
+    Args:
+        partitions: the partition columns. The writer would sort rows by them if they were not already sorted so.
+    """
+    keys = [".".join(map(quoted, path)) for path in cube.order.columns]
+    parts = parts_of_file(cube.rows, cube.files)
+    share = min(1.0, sample_rows(cube.files, parts) / max(cube.rows, 1))
+    sample = rows.select(*[F.col(key).alias(str(number)) for number, key in enumerate(keys)]).sample(fraction=share, seed=0).toArrow()
+    for step in leaf_steps(plan_layout(sample, cube.files, parts), keys, _PART, PLACE):
+        rows = rows.withColumn(_PART, F.expr(step))
+    by = F.col(keys[0]) if len(keys) == 1 else F.col(_PART)
+    return rows.repartitionById(cube.files, F.expr(f"cast({_PART} div {parts} as int)")).sortWithinPartitions(*partitions, by)
