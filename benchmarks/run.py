@@ -14,7 +14,21 @@ from pathlib import Path
 
 from benchmarks.measure import HEADINGS, ROUNDS, SCALE_FACTOR, Comparison, cells, grid, screen
 
-QUESTIONS = ("scan", "load", "open_million", "point_query", "tpch", "append", "commits", "beside_reference", "dml", "statements", "layouts")
+QUESTIONS = (
+    "scan",
+    "load",
+    "open_million",
+    "point_query",
+    "tpch",
+    "append",
+    "commits",
+    "beside_reference",
+    "dml",
+    "statements",
+    "layouts",
+    "compaction",
+    "compaction_beside_writers",
+)
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("tahoe", "pyspark", "pyarrow", "deltalake", "obstore")
 

@@ -3,7 +3,7 @@
 It also runs where tahoe is not installed, so it imports tahoe only on tahoe's side.
 
 An expression may use `spark`, `DeltaTable` (each side's own, with the same methods), `F` (`pyspark.sql.functions`),
-`peak_megabytes_of_all`, and names that are sent with it.
+`import_module`, `peak_megabytes_of_all`, and names that are sent with it.
 """
 
 from __future__ import annotations
@@ -50,7 +50,13 @@ def main() -> None:
     os.dup2(2, 1)  # whatever Spark prints must not be taken for an answer
     spark = session(side, folder, jars)
     delta_table = import_module("tahoe" if side == "tahoe" else "delta").DeltaTable
-    known = {"spark": spark, "DeltaTable": delta_table, "F": functions, "peak_megabytes_of_all": peak_megabytes_of_all}
+    known = {
+        "spark": spark,
+        "DeltaTable": delta_table,
+        "F": functions,
+        "import_module": import_module,
+        "peak_megabytes_of_all": peak_megabytes_of_all,
+    }
     print(json.dumps({"ready": spark.version}), file=out, flush=True)
     for line in sys.stdin:
         asked = json.loads(line)
