@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -13,14 +14,14 @@ from hypothesis import strategies as st
 
 import tahoe
 from tahoe.errors import ConcurrentDeleteDeleteException
-from tahoe.protocol.actions import Add, Remove, remove_of
+from tahoe.protocol.actions import Add, CommitInfo, Remove, remove_of
 from tahoe.table.commit.transaction import Transaction
 from tahoe.table.maintenance.compaction import Bin, CompactionSettings
 from tahoe.table.maintenance.optimize import REORG, OptimizeReport, OptimizeRequest, in_threads, optimize
 from tahoe.table.maintenance.rewriting import Rewritten
 from tahoe.table.verify.check import check_table
 from tahoe.table.writing.write_plan import WritePlan
-from tests.table.builders import memory_env
+from tests.table.builders import memory_env, put_commit
 
 VECTORS = {"delta.enableDeletionVectors": "true"}
 EVERYTHING = VECTORS | {"delta.enableRowTracking": "true", "delta.enableChangeDataFeed": "true", "delta.columnMapping.mode": "name"}
@@ -165,6 +166,44 @@ def test_a_transaction_that_changes_the_schema_is_not_carried_over() -> None:
         changes.delete("id = 1")
         changes.set_properties({"delta.enableChangeDataFeed": "true"})
         table.optimize()
+    assert ids(table) == [0, 1, 2, 3, 4, 5]
+
+
+TRACKED = VECTORS | {"delta.enableRowTracking": "true"}
+
+
+@pytest.mark.parametrize("gone", [[1], [1, 4], [0, 1, 2], [0, 1, 2, 3, 4, 5]])
+def test_a_deletion_is_carried_over_a_sort_by_row_ids(gone: list[int]) -> None:
+    table = made([[0, 3, 2], [1, 5, 4]], properties=TRACKED)
+    known = {row["id"]: row for row in rows(table)}
+    with table.transaction() as changes:
+        changes.delete(f"id in ({', '.join(map(str, gone))})")
+        table.optimize(z_order_by=["id"])
+        table.optimize(z_order_by=["p"])
+    assert rows(table) == [known[i] for i in range(6) if i not in gone]
+    assert [*check_table(table.log)] == []
+    assert table.log.commit_info(table.version or 0).fields["tags"] == {"delta.rowTracking.preserved": "true"}
+
+
+def test_without_row_ids_a_sort_is_a_conflict() -> None:
+    table = made([[0, 3, 2], [1, 5, 4]])
+    with pytest.raises(ConcurrentDeleteDeleteException), table.transaction() as changes:
+        changes.delete("id = 1")
+        table.optimize(z_order_by=["id"])
+    assert ids(table) == [0, 1, 2, 3, 4, 5]
+
+
+def test_rows_that_have_lost_their_ids_are_not_followed() -> None:
+    """Another writer moves rows, says that it has kept their ids, and has not."""
+    table = made([[0, 3, 2], [1, 5, 4]], properties=TRACKED)
+    with pytest.raises(ConcurrentDeleteDeleteException), table.transaction() as changes:
+        changes.delete("id = 1")
+        (version, adds) = (table.version or 0) + 1, list(table.snapshot().live.adds())
+        copies = [replace(a, path=f"copy-{number}", base_row_id=100 * number + 100, data_change=False) for number, a in enumerate(adds)]
+        for a, copy in zip(adds, copies, strict=True):
+            table.env.store.put(copy.path, table.env.store.get(a.path))
+        info = CommitInfo({"tags": {"delta.rowTracking.preserved": "true"}})
+        put_commit(table.env, version, [info, *(remove_of(a, 1, data_change=False) for a in adds), *copies])
     assert ids(table) == [0, 1, 2, 3, 4, 5]
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from tahoe.errors import InvalidPropertyError
 from tahoe.protocol import features, properties
-from tahoe.protocol.actions import Action, Add, DomainMetadata, Metadata, Protocol, domain_configuration, invalid_domain
+from tahoe.protocol.actions import Action, Add, CommitInfo, DomainMetadata, Metadata, Protocol, domain_configuration, invalid_domain
 
 FEATURE = "rowTracking"
 DOMAIN = "delta.rowTracking"
@@ -25,6 +25,9 @@ NO_IDS = -1
 ROW_ID_COLUMN = "delta.rowTracking.materializedRowIdColumnName"
 ROW_COMMIT_VERSION_COLUMN = "delta.rowTracking.materializedRowCommitVersionColumnName"
 MATERIALISED = (ROW_ID_COLUMN, ROW_COMMIT_VERSION_COLUMN)
+
+# The tag of `commitInfo` which says that all rows that the commit copied or updated have kept their ids.
+PRESERVED = "delta.rowTracking.preserved"
 
 # The fields of `_metadata` for readers: the two stable values of a row, and the two values of a file that they default to.
 METADATA = "_metadata"
@@ -61,6 +64,12 @@ def assigns_row_ids(protocol: Protocol, metadata: Metadata) -> bool:
     """Whether every new file needs a base row id: if the feature is supported, enabled or not, unless it is suspended."""
     is_suspended = features.setting(properties.ROW_TRACKING_SUSPENDED, protocol, metadata.configuration)
     return features.supports(protocol, FEATURE) and not is_suspended
+
+
+def preserves_row_ids(info: CommitInfo) -> bool:
+    """Whether a commit says that all rows which it copied or updated have kept their ids."""
+    tags = info.fields.get("tags")
+    return isinstance(tags, dict) and str(tags.get(PRESERVED)).lower() == "true"
 
 
 def high_water_mark(domain: DomainMetadata | None) -> int:

@@ -2,13 +2,14 @@
 files of a compaction that won.
 
 A compaction moves rows and changes none, so the one who comes second needs not be in conflict: a row of an old file has a place in the new
-one (`protocol/moved_rows`), where a deletion vector deletes it. What cannot be carried over stays as it is, and is a conflict.
+one, where a deletion vector deletes it. The compaction's commit has recorded the place (`protocol/moved_rows`), or the row is found by its
+id (`rows_by_ids`). What cannot be carried over stays as it is, and is a conflict.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pyroaring import BitMap64
@@ -18,13 +19,12 @@ from tahoe.protocol.actions import Action, Add, Remove, remove_of
 from tahoe.protocol.conflict import Winner
 from tahoe.protocol.moved_rows import MovedRows, Place, all_places, new_places, places_of, recorded_places
 from tahoe.table.commit.row_deletions import RowDeletion
+from tahoe.table.commit.rows_by_ids import Rows, rows_by_ids
 from tahoe.table.log.deletion_vectors import deleted_rows
 from tahoe.table.log.delta_log import Log
+from tahoe.table.reading.snapshot_state import SnapshotState
 
 _logger = logging.getLogger("tahoe")
-
-Rows = dict[str, BitMap64]
-"""Row indexes by the paths of files."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,26 +48,33 @@ class FileChanges:
 # --- row deletions behind a compaction
 
 
-def behind_compaction(log: Log, mine: FileChanges, winner: Winner) -> FileChanges:
+def behind_compaction(log: Log, base: SnapshotState | None, mine: FileChanges, winner: Winner) -> FileChanges:
     """The changes after a winner that may have moved the rows which they delete."""
     removed = {log.canonical(a.path) for a in mine.actions if isinstance(a, Remove)}
     files = winner.files(log.canonical)
     lost = {path: gone for path, (gone, again) in files.items() if gone and not again and (path in removed or path in mine.deletions)}
-    places = recorded_places(winner.actions, log.canonical) if lost else {}
-    found: Rows = {}
-    carried = set()
-    for path in lost.keys() & places.keys():
-        rows = None if path in removed else mine.deletions[path].rows
-        moved = _rows_behind(log, places[path], lost[path], files, rows)
-        if moved is not None:
-            carried.add(path)
-            for target, at in moved.items():
-                found[target] = found.get(target, BitMap64()) | at
+    if not lost:
+        return mine
+    wanted = {path: None if path in removed else mine.deletions[path].rows for path in lost}
+    places = recorded_places(winner.actions, log.canonical)
+    followed = {path: _rows_behind(log, places[path], lost[path], files, rows) for path, rows in wanted.items() if path in places}
+    others = {path: (lost[path], rows) for path, rows in wanted.items() if followed.get(path) is None}
+    if others and base is not None and base.row_tracking is not None:
+        followed |= rows_by_ids(base, others, winner)
+    carried = frozenset(path for path, found in followed.items() if found is not None)
     kept = {path: deletion for path, deletion in mine.deletions.items() if path not in carried}
-    for target, rows in found.items():
+    for target, rows in _united(found for found in followed.values() if found is not None).items():
         if rows and (add := files[target][1]) is not None:
             kept[target] = RowDeletion(file=add, rows=rows)
-    return replace(mine, actions=mine.without_removes(frozenset(carried), log), deletions=kept) if carried else mine
+    return replace(mine, actions=mine.without_removes(carried, log), deletions=kept) if carried else mine
+
+
+def _united(several: Iterable[Rows]) -> Rows:
+    found: Rows = {}
+    for rows in several:
+        for path, at in rows.items():
+            found[path] = found.get(path, BitMap64()) | at
+    return found
 
 
 def _rows_behind(
@@ -112,7 +119,7 @@ def behind_deletions(log: Log, mine: FileChanges, moved: MovedRows, winner: Winn
     """
     places = places_of(moved, log.canonical)
     removes = {log.canonical(a.path): a for a in mine.actions if isinstance(a, Remove)}
-    found: Rows = {}
+    deleted: list[Rows] = []
     again: dict[str, Remove] = {}
     settled = set()
     for path, (gone, added) in winner.files(log.canonical).items():
@@ -123,12 +130,11 @@ def behind_deletions(log: Log, mine: FileChanges, moved: MovedRows, winner: Winn
             settled.add(path)
             if added is not None:
                 again[path] = remove_of(added, log.env.clock_ms(), data_change=False)
-            for target, at in moved_rows.items():
-                found[target] = found.get(target, BitMap64()) | at
+            deleted.append(moved_rows)
     if not settled:
         return mine, frozenset()
     kept = [*mine.without_removes(frozenset(settled), log), *again.values()]
-    return replace(mine, actions=kept, copies=_with_rows(log, mine, found)), frozenset(settled)
+    return replace(mine, actions=kept, copies=_with_rows(log, mine, _united(deleted))), frozenset(settled)
 
 
 def _deleted_copies(log: Log, places: Sequence[Place], gone: Remove | None, added: Add | None) -> Rows | None:

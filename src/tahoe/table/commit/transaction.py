@@ -31,7 +31,7 @@ from tahoe.protocol.moved_rows import MovedRows
 from tahoe.protocol.properties import ISOLATION_LEVEL
 from tahoe.protocol.replay import check_commit
 from tahoe.protocol.row_tracking import DOMAIN as ROW_TRACKING
-from tahoe.protocol.row_tracking import assigns_row_ids, high_water_mark, with_row_ids
+from tahoe.protocol.row_tracking import PRESERVED, assigns_row_ids, enabled_row_tracking, high_water_mark, with_row_ids
 from tahoe.table.commit.carried_deletions import FileChanges, behind_compaction, behind_deletions
 from tahoe.table.commit.continuity import StandsElsewhere, check_base, check_follows, gone
 from tahoe.table.commit.post_commit_hooks import after_commit
@@ -237,7 +237,7 @@ class Transaction:
         if self.moved:
             after, settled = behind_deletions(self.log, before, self.moved, winner)
         else:
-            after, settled = behind_compaction(self.log, before, winner), frozenset()
+            after, settled = behind_compaction(self.log, self.base, before, winner), frozenset()
         if after is before:
             return self, settled
         removed = frozenset(self.log.canonical(a.path) for a in after.actions if isinstance(a, Remove))
@@ -287,7 +287,7 @@ class Transaction:
             return [info, *(_without_enablement(a) if isinstance(a, Metadata) else a for a in actions)]
         stamp_ms = max(now_ms, self._timestamp_before() + 1)
         info = self._commit_info(actions, now_ms, stamp_ms)
-        return [info, *(self._with_enablement(a, version, stamp_ms) if isinstance(a, Metadata) else a for a in actions)]
+        return [info, *(_with_enablement(a, self.base, version, stamp_ms) if isinstance(a, Metadata) else a for a in actions)]
 
     def _timestamp_before(self) -> int:
         """The time of the preceding commit; -1 if there is none.
@@ -308,16 +308,6 @@ class Transaction:
         found = self.log.env.store.head(log_files.commit_key(self.last_winner.version))
         return -1 if found is None else found.modified_ms
 
-    def _with_enablement(self, metadata: Metadata, version: int, stamp_ms: int) -> Metadata:
-        configuration = _without_enablement(metadata).configuration
-        if self.base is None:
-            return replace(metadata, configuration=configuration)
-        if in_commit_timestamps_enabled(self.base.protocol, self.base.metadata):
-            since = {name: self.base.properties[name] for name in ENABLEMENT if name in self.base.properties}
-        else:
-            since = dict(zip(ENABLEMENT, (str(version), str(stamp_ms)), strict=True))
-        return replace(metadata, configuration={**configuration, **since})
-
     # --- commitInfo
 
     def _commit_info(self, actions: Sequence[Action], timestamp_ms: int, in_commit_timestamp_ms: int | None = None) -> CommitInfo:
@@ -335,15 +325,33 @@ class Transaction:
             "userMetadata": self.user_metadata,
             "engineInfo": f"{self.engine} tahoe/{VERSION}" if self.engine else f"tahoe/{VERSION}",
             "txnId": self.txn_id,
+            "tags": {PRESERVED: "true"} if self._tracks_rows else None,
             moved_rows.FIELD: moved_rows.to_json(moved) if moved else None,
         }
         return CommitInfo({name: value for name, value in fields.items() if value is not None})
+
+    @property
+    def _tracks_rows(self) -> bool:
+        """Whether rows have stable ids after this commit. Every writer of tahoe keeps those of the rows that it copies or updates."""
+        protocol, metadata = self._found(Protocol), self._found(Metadata)
+        return protocol is not None and metadata is not None and enabled_row_tracking(protocol, metadata.configuration) is not None
 
     def _is_blind_append(self) -> bool:
         """Whether the commit only adds files, and read nothing of the table."""
         files = [a for a in self.actions if isinstance(a, Add | Remove)]
         is_append = bool(files) and all(isinstance(a, Add) and a.data_change for a in files)
         return is_append and self.intent.reads is None and not self.deletions
+
+
+def _with_enablement(metadata: Metadata, base: Snapshot | None, version: int, stamp_ms: int) -> Metadata:
+    configuration = _without_enablement(metadata).configuration
+    if base is None:
+        return replace(metadata, configuration=configuration)
+    if in_commit_timestamps_enabled(base.protocol, base.metadata):
+        since = {name: base.properties[name] for name in ENABLEMENT if name in base.properties}
+    else:
+        since = dict(zip(ENABLEMENT, (str(version), str(stamp_ms)), strict=True))
+    return replace(metadata, configuration={**configuration, **since})
 
 
 def _without_enablement(metadata: Metadata) -> Metadata:

@@ -286,6 +286,19 @@ def read_file(snapshot: SnapshotState, file: FileAction, positions: RowIndexes, 
     return rows.take(pa.array(positions, pa.int64()))
 
 
+def read_row_ids(snapshot: SnapshotState, file: FileAction) -> npt.NDArray[np.int64]:
+    """The row ids of all rows of one file, deleted ones too, in order. The table must have row tracking.
+
+    Raises:
+        DataFileMissingError, InvalidDataFileError: the file is not what the log says, or has no row ids.
+    """
+    found = _read_file(snapshot, _physical(snapshot, file), [_TRACKED[_ROW_ID]]).column(0)
+    if found.null_count:
+        raise InvalidDataFileError(table=snapshot.url, file=file.path, detail="it has rows without row ids")
+    ids: npt.NDArray[np.int64] = found.to_numpy()
+    return ids
+
+
 def _physical(snapshot: SnapshotState, file: FileAction) -> DataFile:
     """A file with all its rows, without applying its deletion vector."""
     partition = {name: pa.scalar(value, arrow_type(f.type)) for name, (f, value) in _partition_values(snapshot, file).items()}
