@@ -365,6 +365,36 @@ def test_a_hundred_thousand_files_are_chosen_by_columns() -> None:
     assert report == AnalyzeReport(files_considered=2000)
 
 
+def test_optimize_computes_statistics_of_files_that_have_none_and_leaves_wide_ones() -> None:
+    table = made(rows(1, 2, 3), rows(4, 5, 6), rows(7, 8, 9), properties=VECTORS)
+    whole = stats_of(table)
+    with_statistics(table.env, 1, None)
+    table = again(table)
+    with table.transaction() as changes:
+        changes.delete("id = 1")
+    report = table.optimize(min_file_bytes=1, max_deleted_share=0.9, user_metadata="nightly")
+    assert (report.version, report.added_bytes) == (4, ())
+    found = stats_of(table)
+    assert (found[0]["tightBounds"], found[2]) == (False, whole[2])
+    for name in ("minValues", "maxValues"):
+        assert found[1][name] == {column: bound for column, bound in whole[1][name].items() if column != "x"}
+    assert found[1]["nullCount"] == whole[1]["nullCount"]
+    assert (table.history(1)[0]["operation"], table.history(1)[0]["userMetadata"]) == ("COMPUTE STATS", "nightly")
+    assert table.optimize(min_file_bytes=1, max_deleted_share=0.9).version is None
+    table.compute_statistics()
+    assert stats_of(table)[1] == whole[1], "ANALYZE reads the rows for what a footer does not tell: whether there is a NaN"
+
+
+def test_optimize_does_not_fail_because_of_a_file_that_it_leaves_alone(caplog: pytest.LogCaptureFixture) -> None:
+    table = made(rows(1), rows(2))
+    with_statistics(table.env, 0, None)
+    table = again(table)
+    lost = next(add.path for add in table.snapshot().live.adds() if add.stats is None)
+    table.env.store.delete(lost)
+    assert table.optimize(min_file_bytes=1).version is None
+    assert lost in caplog.text
+
+
 def test_check_compares_tight_bounds_with_the_live_rows() -> None:
     """Bounds that are narrower than the footer's are right if the rows beyond them are deleted, and wrong otherwise."""
     table = made(rows(1, 2, 3, 4), properties=VECTORS)

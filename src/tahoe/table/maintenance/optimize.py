@@ -27,6 +27,7 @@ from tahoe.table.maintenance.clustering import CubeBin, Order, OrderRequest, in_
 from tahoe.table.maintenance.compaction import Bin, CompactionSettings, plan_bins
 from tahoe.table.maintenance.laying_out import lay_out_in_threads
 from tahoe.table.maintenance.rewriting import Rewrite, Rewritten, rewrite, rewrite_of
+from tahoe.table.maintenance.statistics import AnalyzeRequest, compute_absent
 from tahoe.table.reading.scan import Scan
 from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.reading.table_reader import TableReader
@@ -142,7 +143,7 @@ def _with_bins(report: OptimizeReport, done: Sequence[_Done]) -> OptimizeReport:
 
 
 def optimize(table: TableReader, request: OptimizeRequest, *, rewriter: Rewriter | None = None, dry_run: bool = False) -> OptimizeReport:
-    """Compact the newest version of a table.
+    """Compact the newest version of a table. OPTIMIZE also computes the statistics of files that have none, from their footers.
 
     Args:
         rewriter: rewrites the bins; threads of this process by default.
@@ -171,6 +172,9 @@ def optimize(table: TableReader, request: OptimizeRequest, *, rewriter: Rewriter
         report = _committed(table, plan, request, done, report)
         if failure is not None:
             raise failure
+    if request.operation == OPTIMIZE and not request.is_auto:
+        wanted = AnalyzeRequest(filter=request.filter, absent_only=True, user_metadata=request.user_metadata, engine=request.engine)
+        report = replace(report, version=compute_absent(table, wanted) or report.version)
     return replace(report, ended_ms=table.env.clock_ms())
 
 

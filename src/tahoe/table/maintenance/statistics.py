@@ -7,6 +7,7 @@ out, and the others are committed.
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,7 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tahoe.errors import DeltaConcurrentModificationException, MetadataChangedException, UnsupportedOperationError
+from tahoe.errors import DeltaConcurrentModificationException, DeltaError, MetadataChangedException, UnsupportedOperationError
 from tahoe.protocol.actions import Add
 from tahoe.protocol.column_mapping import physical_schema
 from tahoe.protocol.predicate import Predicate
@@ -35,6 +36,8 @@ from tahoe.table.reading.table_reader import TableReader
 from tahoe.table.writing.footers import IndexedColumn, indexed_columns
 from tahoe.table.writing.planning import plan_existing
 from tahoe.table.writing.write_request import WriteRequest
+
+_logger = logging.getLogger("tahoe")
 
 COMPUTE_STATS = "COMPUTE STATS"
 
@@ -81,7 +84,8 @@ class AnalyzeReport:
         files_examined: how many of them had missing or wide statistics.
         files_updated: how many of them have new statistics. The others could not get better ones, for example because of a NaN.
         files_dropped: how many new statistics were not committed, because another writer changed the file meanwhile.
-        unread: the paths of the files that only Spark can read, each with the reason. Their statistics are as they were.
+        unread: the paths of the files that could not be read, because only Spark can read them, each with the reason. Their statistics are
+            as they were.
     """
 
     version: int | None = None
@@ -125,6 +129,22 @@ def compute_statistics(table: TableReader, request: AnalyzeRequest, *, measurer:
         if failure is not None:
             raise failure
     return report
+
+
+def compute_absent(table: TableReader, request: AnalyzeRequest) -> int | None:
+    """What OPTIMIZE does for files that it does not rewrite and that have no statistics: those of their footers, a few milliseconds each.
+
+    Returns:
+        the last version that was committed. A file that cannot be read, and a conflict, are no failure of OPTIMIZE.
+    """
+    try:
+        report = compute_statistics(table, request)
+    except DeltaConcurrentModificationException as error:
+        _logger.debug("%s: OPTIMIZE computed no missing statistics: %s", table.url, error)
+        return None
+    for path, reason in report.unread.items():
+        _logger.warning("%s: OPTIMIZE computed no statistics of %s: %s", table.url, path, reason)
+    return report.version
 
 
 def _check_writable(table: TableReader, snapshot: Snapshot) -> None:
@@ -197,18 +217,19 @@ def _measured(
     if work and not request.absent_only:
         for number, result in zip(work, measurer(list(work.values())), strict=True):
             results[number] = result
-    return _sorted_out(snapshot, list(scan.adds()), results)
+    harmless: type[DeltaError] = DeltaError if request.absent_only else UnsupportedOperationError
+    return _sorted_out(snapshot, list(scan.adds()), results, harmless)
 
 
 def _sorted_out(
-    snapshot: Snapshot, adds: Sequence[Add], results: Sequence[Statistics | BaseException]
+    snapshot: Snapshot, adds: Sequence[Add], results: Sequence[Statistics | BaseException], harmless: type[DeltaError]
 ) -> tuple[list[_Restated], dict[str, str], BaseException | None]:
     restated, unread, failure = list[_Restated](), dict[str, str](), None
     schema = physical_schema(snapshot.schema, snapshot.column_mapping_mode)
     prefix_length = STRING_PREFIX_LENGTH.get(snapshot.properties, table=snapshot.url)
     for add, result in zip(adds, results, strict=True):
-        if isinstance(result, UnsupportedOperationError):
-            unread[add.path] = str(result.parameters["detail"])
+        if isinstance(result, harmless):
+            unread[add.path] = str(result.parameters.get("detail") or result)
         elif isinstance(result, BaseException):
             failure = failure or result
         else:

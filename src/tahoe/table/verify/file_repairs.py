@@ -180,7 +180,8 @@ def _commit_batch(table: TableReader, changes: Sequence[Change], info: Operation
             "numDeletionVectorsRemoved": sum(entry.deletion_vector is not None for entry in removed),
         }
         try:
-            with Draft(log=table.log, base=newest, protocol=newest.protocol, metadata=newest.metadata) as draft:
+            # carries: rows that a compaction has read before their file was gone must stay
+            with Draft(log=table.log, base=newest, protocol=newest.protocol, metadata=newest.metadata, carries=False) as draft:
                 draft.remove(removed)
                 draft.adds += restored
                 return draft.commit(replace(info, metrics=metrics))
