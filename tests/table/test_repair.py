@@ -244,6 +244,26 @@ def test_a_winner_at_the_last_moment_is_no_failure(monkeypatch: pytest.MonkeyPat
     assert ids(table) == [4, 5]
 
 
+def test_rows_that_a_compaction_has_read_in_time_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Row deletions are carried over a compaction, but the removal of a file that is gone is none."""
+    table = made(properties=VECTORS)
+    kept = table.env.store.get(entries(table)[0].path)
+    (lost,) = lose(table, 0)
+    look, rivals = file_repairs._still_live, itertools.count()
+
+    def late(*given: Any) -> Any:
+        found = look(*given)
+        if next(rivals) == 0:
+            table.env.store.put(lost, kept)
+            again(table).optimize()
+            table.env.store.delete(lost)
+        return found
+
+    monkeypatch.setattr(file_repairs, "_still_live", late)
+    assert again(table).repair().version is None
+    assert ids(table) == [0, 1, 2, 3, 4, 5]
+
+
 def test_many_entries_are_removed_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(file_repairs, "_ENTRIES_PER_COMMIT_MAX", 2)
     table = made(files=6)
