@@ -55,13 +55,17 @@ class Bin:
     live_bytes: int
 
 
-def plan_bins(scan: Scan, settings: CompactionSettings) -> list[Bin]:
+def plan_bins(scan: Scan, settings: CompactionSettings, also: npt.NDArray[np.bool_] | None = None) -> list[Bin]:
     """The bins to rewrite among the files of a scan. Files that need no rewrite are in none.
 
     The files of a bin are in the order of their modification times, so that rows that were written together stay together.
+
+    Args:
+        also: for each file of the scan whether it is rewritten in any case.
     """
     live_bytes, deleted_share = live_sizes(scan)
     is_worn = ~(deleted_share <= settings.max_deleted_share)  # true for NaN: the share is unknown
+    is_worn = is_worn if also is None else is_worn | also
     candidates = np.flatnonzero((live_bytes < settings.min_file_bytes) | is_worn)
     numbers = np.arange(scan.total_files) if scan.rows is None else np.asarray(scan.rows)
     times = np.asarray(one_array(scan.column("modification_time_ms")))

@@ -25,6 +25,7 @@ from tahoe.protocol.predicate import Predicate
 from tahoe.table.commit.draft import OperationInfo
 from tahoe.table.maintenance.clustering import CubeBin, Order, OrderRequest, in_cubes_of, order_of, plan_cubes
 from tahoe.table.maintenance.compaction import Bin, CompactionSettings, plan_bins
+from tahoe.table.maintenance.dropped_columns import has_dropped_columns
 from tahoe.table.maintenance.laying_out import lay_out_in_threads
 from tahoe.table.maintenance.rewriting import Rewrite, Rewritten, rewrite, rewrite_of
 from tahoe.table.maintenance.statistics import AnalyzeRequest, compute_absent
@@ -64,6 +65,11 @@ class OptimizeRequest:
     is_auto: bool = False
     operation: Literal["OPTIMIZE", "REORG"] = OPTIMIZE
     order: OrderRequest = field(default_factory=OrderRequest)
+
+    @property
+    def is_purge(self) -> bool:
+        """Whether nothing that was deleted may stay in files: neither rows nor columns."""
+        return self.operation == REORG and self.settings.max_deleted_share == 0
 
     def parameters(self, order: Order | None) -> dict[str, Any]:
         """The parameters of the operation in the history, under the reference's names."""
@@ -162,7 +168,8 @@ def optimize(table: TableReader, request: OptimizeRequest, *, rewriter: Rewriter
     plan = _plan(table, snapshot, request)
     scan = request.select(snapshot.scan(request.filter))
     cubes = iter(table.env.new_id, None)
-    bins = plan_bins(scan, request.settings) if order is None else plan_cubes(scan, order, request.settings, cubes)
+    also = has_dropped_columns(scan) if request.is_purge else None
+    bins = plan_bins(scan, request.settings, also) if order is None else plan_cubes(scan, order, request.settings, cubes)
     report = OptimizeReport(files_considered=scan.kept_files, bins=len(bins), began_ms=began_ms, order=order)
     if dry_run:
         return _with_bins(report, [_Done(bin=found, removed=_adds(snapshot, found.numbers), written=()) for found in bins])
