@@ -38,10 +38,10 @@ lint: java .venv/installed ## ruff, mypy, the import contracts, and the Java sou
 bench: java .venv/installed .venv-reference/installed .cache/reference-jars/installed .venv-4.2/installed ## run the benchmarks and keep the results in benchmarks/results (an hour; ONLY="scan load" selects some)
 	.venv/bin/python -m benchmarks.run $(ONLY)
 
-interop: java .venv/installed .venv-reference/installed .cache/reference-jars/installed .venv-4.1/installed .venv-4.2/installed ## test against the reference implementation and on older Spark versions
+interop: java .venv/installed .venv-reference/installed .cache/reference-jars/installed .venv-4.1/installed .venv-4.2/installed .venv/classes.jsa ## test against the reference implementation and on older Spark versions
 	scripts/suites interop $(TESTS)
 
-everything: java .venv/installed .venv-reference/installed .cache/reference-jars/installed .venv-4.1/installed .venv-4.2/installed ## test, spark and interop together (TAHOE_EVERY=4 for a sample, as .ci/run)
+everything: java .venv/installed .venv-reference/installed .cache/reference-jars/installed .venv-4.1/installed .venv-4.2/installed .venv/classes.jsa ## test, spark and interop together (TAHOE_EVERY=4 for a sample, as .ci/run)
 	scripts/suites everything
 
 interop-s3: java .venv/installed .cache/s3-jars/installed ## test Spark on S3: hadoop-aws (690 MB) against a server on loopback (two minutes)
@@ -73,6 +73,10 @@ java:
 
 .venv/installed: requirements/dev.txt pyproject.toml scripts/environment
 	scripts/environment .venv requirements/dev.txt
+
+# Only the programs start so many JVMs that an archive pays; the other targets use it if it is there.
+.venv/classes.jsa: .venv/installed scripts/archive-classes
+	scripts/archive-classes .venv
 
 .venv-4.1/installed: .venv/installed requirements/spark-4.1.txt scripts/overlay
 	scripts/overlay .venv-4.1 .venv requirements/spark-4.1.txt

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -17,7 +19,12 @@ settings.load_profile("quick")
 
 # For JVMs that live for minutes and load much code: the fast compiler alone, with room for all that it makes, and no collection before
 # classes fill a memory that is there. For the session of the suite, and for all programs that tests start.
-os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=512m -XX:+UseSerialGC -XX:MetaspaceSize=512m")
+_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=512m -XX:+UseSerialGC -XX:MetaspaceSize=512m"
+# Spark's classes as scripts/archive-classes has kept them. The JVM would print why it cannot use an archive.
+_ARCHIVE = Path(sys.prefix, "classes.jsa")
+if _ARCHIVE.exists():
+    _OPTIONS += f" -XX:SharedArchiveFile={_ARCHIVE} -Xlog:disable"
+os.environ.setdefault("SPARK_SUBMIT_OPTS", _OPTIONS)
 
 
 # The folders whose tests start Spark.

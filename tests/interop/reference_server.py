@@ -44,8 +44,10 @@ def start_session(jars: str, scratch: str) -> SparkSession:
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "1",
         "spark.databricks.delta.snapshotPartitions": "1",
+        "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",  # VACUUM lists in that many tasks, 10,000 by default
         "spark.ui.enabled": "false",
         "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",  # compiling takes a fifth of its time; its tables are small
         "spark.log.level": "ERROR",
     }
     builder = SparkSession.builder.master("local[2]").appName("reference")
