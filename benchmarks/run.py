@@ -28,6 +28,7 @@ QUESTIONS = (
     "layouts",
     "compaction",
     "compaction_beside_writers",
+    "file_sizes",
 )
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("tahoe", "pyspark", "pyarrow", "deltalake", "obstore")

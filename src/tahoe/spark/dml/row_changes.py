@@ -128,6 +128,8 @@ class RowChange:
         self.target, self.spark = target, target.spark
         self.began = time.monotonic()
         self.options = write_options(target.spark, {}, target.table) if options is None else options
+        if not data_change:  # a command that rearranges rows decides itself where they go
+            self.options = self.options.redistributing(False)
         known = None if plan is None else plan.snapshot
         self.snapshot: Snapshot = target.table.snapshot() if known is None else known
         snapshot = self.snapshot

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -26,6 +26,8 @@ from tahoe.protocol.properties import PARQUET_COMPRESSION, PARQUET_FORMAT_VERSIO
 from tahoe.protocol.schema import BINARY, STRING, DataType, Field, Struct, as_nullable, map_fields
 from tahoe.spark.jvm.file_writer import NewFile, WriterSettings, delete_files, write_files
 from tahoe.spark.jvm.gateway import JVM_ERRORS, Gateway, is_wrong_call
+from tahoe.spark.jvm.plans import forget_rows
+from tahoe.spark.jvm.redistribution import Redistribution
 from tahoe.spark.writing.column_rules import Completed, complete
 from tahoe.spark.writing.partition_columns import changed_when_stored, check_partition_columns
 from tahoe.spark.writing.store_assignment import Refusals, enforce, fit, require, without_void
@@ -207,8 +209,8 @@ def write_rows(plan: WritePlan, options: WriteOptions, completed: Completed, ref
     """
     plan.check_writes_files()
     gateway, settings = Gateway(completed.frame.sparkSession), writer_settings(plan, options, hidden)
-    with failures_told(plan, refusals):
-        files = write_files(_laid_out(plan, completed.frame), plan.url, settings)
+    with failures_told(plan, refusals), _numbered_once(plan, options, completed) as rows:
+        files = write_files(_laid_out(plan, rows), plan.url, settings, _redistribution(plan, options))
     try:
         statistics = _statistics(plan, files, completed.minted)
         empty = {file.key for file in files if statistics[file.key].num_records == 0}
@@ -230,13 +232,36 @@ def write_changes(plan: WritePlan, options: WriteOptions, rows: DataFrame, refus
     gateway, url = Gateway(rows.sparkSession), f"{plan.url}/{CHANGE_DATA_FOLDER}"
     settings = writer_settings(plan, options, [Field(name=CHANGE_TYPE, type=STRING)])
     with failures_told(plan, refusals):
-        files = write_files(_laid_out(plan, rows), url, settings)
+        files = write_files(_laid_out(plan, rows), url, settings, _redistribution(plan, options))
     try:
         placed = [replace(file, key=f"{CHANGE_DATA_FOLDER}/{file.key}") for file in _written_files(plan, files, {})]
     except BaseException:
         delete_files(gateway, url, [file.key for file in files], settings.hadoop)
         raise
     return Written(gateway=gateway, url=plan.url, files=placed, num_records=0, hadoop=settings.hadoop)
+
+
+def _redistribution(plan: WritePlan, options: WriteOptions) -> Redistribution | None:
+    """How rows are redistributed before they are written; None if the write is not optimised."""
+    asked = options.optimized_write
+    if not asked.applies(plan.metadata.configuration, table=plan.url):
+        return None
+    return Redistribution(task_bytes=asked.bin_bytes, blocks_max=asked.blocks_max, groups_max=asked.groups_max)
+
+
+@contextmanager
+def _numbered_once(plan: WritePlan, options: WriteOptions, completed: Completed) -> Iterator[DataFrame]:
+    """The rows, materialised if they have new identity values and are redistributed: a task that is repeated, after some of its rows were
+    sent on, might number them in another order, and a value would occur twice.
+    """
+    is_kept = bool(completed.minted) and _redistribution(plan, options) is not None
+    rows = completed.frame.localCheckpoint(eager=False) if is_kept else completed.frame
+    try:
+        yield rows
+    finally:
+        if is_kept:
+            with suppress(*JVM_ERRORS):
+                forget_rows(rows.sparkSession, [rows])
 
 
 def _statistics(plan: WritePlan, files: Sequence[NewFile], minted: Sequence[str]) -> Mapping[str, FileStatistics]:

@@ -1,4 +1,4 @@
-"""Settings that decide how large files become: auto compaction.
+"""Settings that decide how large files become: optimised writes and auto compaction.
 
 Pure. Names and defaults are the reference's.
 """
@@ -11,12 +11,36 @@ from typing import TypeVar
 
 from tahoe.errors import InvalidOptionError
 from tahoe.protocol.partitions import parse_boolean
-from tahoe.protocol.properties import AUTO_COMPACT, parse_size
+from tahoe.protocol.properties import AUTO_COMPACT, AUTO_OPTIMIZE, OPTIMIZE_WRITE, parse_size
 from tahoe.table.maintenance.auto_compaction import AutoCompaction
 
 Value = TypeVar("Value")
 
 _COMPACT = "spark.databricks.delta.autoCompact."
+_WRITE = "spark.databricks.delta.optimizeWrite."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OptimizedWrite:
+    """Whether rows are redistributed before they are written, so that each partition gets few large files.
+
+    Attributes:
+        is_on: None if the table's properties decide.
+        bin_bytes: the size of the rows of a task, as Spark shuffles them.
+        blocks_max, groups_max: see `Redistribution`.
+    """
+
+    is_on: bool | None = None
+    bin_bytes: int = 512 << 20
+    blocks_max: int = 50_000_000
+    groups_max: int = 2000
+
+    def applies(self, properties: Mapping[str, str], *, table: str) -> bool:
+        """Whether a write to a table with these properties is optimised."""
+        if self.is_on is not None:
+            return self.is_on
+        asked = OPTIMIZE_WRITE.get(properties, table=table)
+        return AUTO_OPTIMIZE.get(properties, table=table) if asked is None else asked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,3 +90,26 @@ def auto_compaction(settings: Mapping[str, str], *, table: str) -> AutoCompactio
         max_partitions=found.count(_COMPACT + "maxNumModifiedPartitions", default.max_partitions, 1),
         skips_blind_appends=found.flag(_COMPACT + "nonBlindAppend.enabled", default.skips_blind_appends),
     )
+
+
+def optimized_write(settings: Mapping[str, str], *, is_on: bool | None, table: str) -> OptimizedWrite:
+    """Optimised writes as a session's settings ask for them.
+
+    Args:
+        is_on: the writer's option, which takes precedence over the session; None if it is not given.
+
+    Raises:
+        InvalidOptionError: a setting has an invalid value.
+    """
+    found, default = _Settings(given=settings, table=table), OptimizedWrite()
+    by_session = found.value(_WRITE + "enabled", None, parse_boolean, "true or false")
+    return OptimizedWrite(
+        is_on=by_session if is_on is None else is_on,
+        bin_bytes=found.value(_WRITE + "binSize", default.bin_bytes, _megabytes, "a size in megabytes, such as 512, or with a unit: 1g"),
+        blocks_max=found.count(_WRITE + "numShuffleBlocks", default.blocks_max, 1),
+        groups_max=found.count(_WRITE + "maxShufflePartitions", default.groups_max, 1),
+    )
+
+
+def _megabytes(text: str) -> int:
+    return parse_size(text + "m" if text.isdigit() else text)

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import cast
+from dataclasses import dataclass, field, replace
+from typing import cast, overload
 
 from tahoe.errors import InvalidOptionError
 from tahoe.protocol.properties import parse_column_list
 from tahoe.spark.writing.assignment_rules import Policy
-from tahoe.spark.writing.file_sizes import auto_compaction
+from tahoe.spark.writing.file_sizes import OptimizedWrite, auto_compaction, optimized_write
 
 # The options in which Spark's writer passes the columns of partitionBy and clusterBy, as JSON.
 PARTITION_COLUMNS = "__partition_columns"
@@ -50,6 +50,8 @@ class WriteOptions:
             data.
         target_alias: the table's alias in `replace_on`.
         txn: application id and version.
+        optimized_write: whether and how rows are redistributed before they are written.
+        merges_by_partition: whether MERGE redistributes its rows in any case, if the table is partitioned.
         properties: `delta.*` options, for the table.
         default_properties: the session's default properties for new tables.
         writer: options of Spark's Parquet writer.
@@ -71,12 +73,18 @@ class WriteOptions:
     txn: tuple[str, int] | None = None
     user_metadata: str | None = None
     data_change: bool = True
+    optimized_write: OptimizedWrite = field(default_factory=OptimizedWrite)
+    merges_by_partition: bool = True
     properties: Mapping[str, str] = field(default_factory=dict)
     default_properties: Mapping[str, str] = field(default_factory=dict)
     writer: Mapping[str, str] = field(default_factory=dict)
     hadoop: Mapping[str, str] = field(default_factory=dict)
     assigns: Policy = "ANSI"
     updates: Policy = "ANSI"
+
+    def redistributing(self, is_on: bool) -> WriteOptions:
+        """The options with optimised writes on or off."""
+        return replace(self, optimized_write=replace(self.optimized_write, is_on=is_on))
 
 
 def has_auto_merge(settings: Mapping[str, str]) -> bool:
@@ -118,6 +126,8 @@ def parse_options(options: Mapping[str, str], settings: Mapping[str, str], *, ta
         txn=given.txn(settings),
         user_metadata=given.text("userMetadata") or settings.get(_SETTING + "commitInfo.userMetadata"),
         data_change=given.flag("dataChange", True),
+        optimized_write=optimized_write(settings, is_on=given.flag("optimizeWrite", None), table=table),
+        merges_by_partition=not _is_false(settings.get(_SETTING + "merge.repartitionBeforeWrite.enabled")),
         properties={name: value for name, value in options.items() if name.lower().startswith("delta.")},
         default_properties={
             "delta." + name.removeprefix(_DEFAULT_PROPERTY): value for name, value in settings.items() if name.startswith(_DEFAULT_PROPERTY)
@@ -158,7 +168,13 @@ class _Options:
     def text(self, name: str) -> str | None:
         return self._values.get(name.lower())
 
-    def flag(self, name: str, default: bool) -> bool:
+    @overload
+    def flag(self, name: str, default: bool) -> bool: ...
+
+    @overload
+    def flag(self, name: str, default: None) -> bool | None: ...
+
+    def flag(self, name: str, default: bool | None) -> bool | None:
         text = self.text(name)
         if text is None:
             return default
