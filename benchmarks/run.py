@@ -26,6 +26,7 @@ QUESTIONS = (
     "dml",
     "statements",
     "layouts",
+    "zorder",
     "compaction",
     "compaction_beside_writers",
     "file_sizes",

@@ -352,6 +352,18 @@ def test_optimize_says_what_it_did_and_would_do(path: str) -> None:
     assert (refused.exit_code, "--target-size" in refused.stderr) == (2, True)
 
 
+def test_optimize_orders_rows(path: str) -> None:
+    columns = [name for name in tahoe.Table(path).schema.names if name != "day"]
+    planned = run("optimize", path, "--zorder-by", columns[0], "--dry-run").stdout
+    assert re.search(r"new files\s+those of \d partitions", planned)
+    done = run_json("optimize", path, "--zorder-by", columns[0])
+    assert (done["order"], done["version"]) == (columns[:1], 2)
+    assert "nothing to do" in run("optimize", path, "--zorder-by", columns[0]).stdout
+    refused = run("optimize", path, "--zorder-by", "day")
+    assert (refused.exit_code > 0, "DELTA_ZORDERING_ON_PARTITION_COLUMN" in refused.stderr) == (True, True)
+    assert "DELTA_OPTIMIZE_FULL_NOT_SUPPORTED" in run("optimize", path, "--full").stderr
+
+
 @pytest.fixture
 def dead(path: str) -> str:
     """The table with an old file that no version names."""

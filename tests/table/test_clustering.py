@@ -361,6 +361,14 @@ def test_a_clustered_table_is_clustered_as_it_grows(properties: dict[str, str]) 
     }
 
 
+def test_auto_compaction_of_a_clustered_table_makes_no_cube() -> None:
+    """Files that it compacts count as new for the next OPTIMIZE."""
+    table = clustered([numbers(0), numbers(1)])
+    report = optimize(table, OptimizeRequest(is_auto=True))
+    assert (report.order, len(report.removed_bytes), adds(table)[0].tags) == (None, 2, None)
+    assert table.optimize().order is not None
+
+
 def test_files_of_other_clustering_columns_wait_for_full() -> None:
     table = clustered([numbers(0)])
     table.optimize()
