@@ -76,8 +76,8 @@ class Steps:
         return step
 
 
-def rows(spark: SparkSession, path: str) -> list[tuple[Any, ...]]:
-    return sorted(map(tuple, spark.read.format("delta").load(path).collect()))
+def rows(path: str) -> list[tuple[Any, ...]]:
+    return sorted(tuple(row.values()) for row in Table(path).to_arrow().to_pylist())
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_a_death_at_any_step_loses_nothing(
         command(spark, whole)
         steps = all_steps.count
         finish_background()
-    before, after = rows(spark, path), rows(spark, whole)
+    before, after = rows(path), rows(whole)
     assert before != after
     endings = set()
     for last in range(steps):
@@ -113,11 +113,11 @@ def test_a_death_at_any_step_loses_nothing(
             died, step = copy(), Steps(last, is_taken=is_taken)
             with step.watched(), pytest.raises(Death):
                 command(spark, died)
-            found = rows(spark, died)
+            found = rows(died)
             assert found == (after if step.committed else before), f"step {last}, taken: {is_taken}"
             assert list(check(Table(died).snapshot())) == []
             if not step.committed:
                 command(spark, died)
-                assert rows(spark, died) == after
+                assert rows(died) == after
             endings.add(step.committed)
     assert endings == {False, True}
