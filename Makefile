@@ -41,7 +41,7 @@ bench: java .venv/installed .venv-reference/installed .cache/reference-jars/inst
 interop: java .venv/installed .venv-reference/installed .cache/reference-jars/installed .venv-4.1/installed .venv-4.2/installed .venv/classes.jsa ## test against the reference implementation and on older Spark versions
 	scripts/suites interop $(TESTS)
 
-everything: java .venv/installed .venv-reference/installed .cache/reference-jars/installed .venv-4.1/installed .venv-4.2/installed .venv/classes.jsa ## test, spark and interop together (TAHOE_EVERY=4 for a sample, as .ci/run)
+everything: java .venv/installed .venv-reference/installed .cache/reference-jars/installed .venv-4.1/installed .venv-4.2/installed .venv/classes.jsa ## test, spark and interop together (TAHOE_EVERY=8 for a sample, as .ci/run)
 	scripts/suites everything
 
 interop-s3: java .venv/installed .cache/s3-jars/installed ## test Spark on S3: hadoop-aws (690 MB) against a server on loopback (two minutes)
