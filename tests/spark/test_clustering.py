@@ -81,7 +81,7 @@ def test_the_statement_orders_rows_once(spark: SparkSession, table: str, setting
     }
     assert (metrics["clusteringStats"], metrics["filesAdded"]["totalFiles"] > 1) == (None, True)
     history = DeltaTable.forPath(spark, table).history(1).collect()[0]
-    assert (history.operation, history.operationParameters["zOrderBy"]) == ("OPTIMIZE", '["a","n.s.b"]')
+    assert (history.operation, history.operationParameters["zOrderBy"]) == ("OPTIMIZE", '["a","`n.s`.b"]')
     again = DeltaTable.forPath(spark, table).optimize().where("p = 1").executeZOrderBy(["a", "`n.s`.b"]).collect()[0].metrics
     assert (again.numFilesRemoved, again.zOrderStats) == (0, None)
     assert list(check(Table(table).snapshot())) == []

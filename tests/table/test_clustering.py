@@ -398,6 +398,18 @@ def test_files_with_many_deleted_rows_leave_their_cube() -> None:
     assert sum(table.files()["deleted_records"].to_pylist()) == 0
 
 
+def test_columns_are_spelled_as_the_reference_spells_them() -> None:
+    rows = pa.table({"a b": range(10), "x.y": range(10)})
+    table = made([rows], properties=MAPPED)
+    report = table.optimize(z_order_by=["`a b`", "`x.y`"])
+    assert report.order is not None
+    assert report.order.names == ["a b", "`x.y`"]
+    with table.transaction() as changes:
+        changes.cluster_by([("a b",), ("x.y",)])
+    table.optimize()
+    assert {(add.tags or {})["ZCUBE_ZORDER_BY"] for add in adds(table)} == {'["`a b`","`x.y`"]'}
+
+
 # --- beside other writers, and failures
 
 

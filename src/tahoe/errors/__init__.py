@@ -47,6 +47,7 @@
     │   ├── ConcurrentWriteException, MetadataChangedException, ProtocolChangedException, ConcurrentAppendException,
     │   │   ConcurrentDeleteReadException, ConcurrentDeleteDeleteException, ConcurrentTransactionException; below it
     │   │   WriteAlreadyRecordedError
+    ├── RepairUncertainError          a repair cannot look at every file
     ├── DeltaStorageError             a storage request failed
     │   ├── StorageUnavailableError; below it StorageRefusedError with AtomicCreateUnsupportedError, ConditionalCreateIgnoredError,
     │   │   ForkedProcessError, CommitEntryError, CommitTableMissingError, PackageMissingError

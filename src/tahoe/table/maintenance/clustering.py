@@ -34,6 +34,7 @@ from tahoe.protocol.cubes import (
     zorder_tags,
 )
 from tahoe.protocol.features import supports
+from tahoe.protocol.names import dotted, quoted
 from tahoe.protocol.schema import BINARY, BOOLEAN
 from tahoe.protocol.stats import has_bounds, statistics_columns
 from tahoe.table.arrow.chunks import one_array, taken
@@ -81,7 +82,10 @@ class Order:
 
     @property
     def names(self) -> list[str]:
-        return [".".join(path) for path in self.columns]
+        """The columns as the reference writes them in tags and in the history."""
+        if self.is_clustered:
+            return [dotted(path) for path in self.columns]
+        return [".".join(quoted(name) if "." in name else name for name in path) for path in self.columns]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
