@@ -71,6 +71,23 @@ def test_files_that_were_laid_out_together_stay_together() -> None:
     assert chosen([*adds, *files("1", 10, name="g")], ["f-1-0"]) == ["f-1-0", "f-1-1", "g-1-0"]
 
 
+def test_a_file_is_rewritten_when_most_of_its_rows_are_deleted() -> None:
+    table = tahoe.Table("memory://worn", env=memory_env())
+    for start in (0, 10):
+        table.append(pa.table({"id": pa.array(range(start, start + 10))}), properties=ON | {"delta.enableDeletionVectors": "true"})
+
+    def delete(condition: str) -> list[int]:
+        with table.transaction() as changes:
+            changes.delete(condition)
+        return sorted(table.files()["deleted_records"].to_pylist())
+
+    assert delete("id < 5") == [0, 5], "half of a file is not most of it"
+    assert delete("id = 5") == [0, 0]
+    assert [entry["operation"] for entry in table.history(2)] == ["OPTIMIZE", "DELETE"]
+    assert delete("id in (10, 6)") == [1, 1]
+    assert sorted(table.to_arrow()["id"].to_pylist()) == [7, 8, 9, *range(11, 20)]
+
+
 @pytest.mark.parametrize(
     ("properties", "is_on"),
     [

@@ -185,10 +185,18 @@ class Draft:
 
     def _note(self, version: int) -> None:
         paths = frozenset(file.path for file in self.adds if file.data_change)
-        if paths:
-            is_blind = self.reads is None and not self.removed and not self.deleted
-            properties = self.metadata.configuration
-            note(NewFiles(log=self.log, base=self.base, version=version, properties=properties, paths=paths, is_blind_append=is_blind))
+        marked = frozenset(deletion.file.path for deletion in self.by_vector.values())
+        if paths or marked:
+            new = NewFiles(
+                log=self.log,
+                base=self.base,
+                version=version,
+                properties=self.metadata.configuration,
+                paths=paths,
+                marked=marked,
+                is_blind_append=self.reads is None and not self.removed and not self.deleted,
+            )
+            note(new)
 
     def discard(self) -> None:
         """Delete the files written for this draft, unless it may be committed. Files that cannot be deleted stay, unreferenced."""

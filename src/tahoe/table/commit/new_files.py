@@ -1,4 +1,4 @@
-"""Notes which commits of this thread have added files with new rows, for work that follows a write: auto compaction.
+"""Notes which commits of this thread have added files with new rows or deleted rows by vectors, for what follows a write: auto compaction.
 
 The notes are kept only inside `noted`, so that a commit costs nothing where nobody asks.
 """
@@ -16,12 +16,13 @@ from tahoe.table.reading.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewFiles:
-    """A commit that added files with new rows.
+    """A commit that changed rows.
 
     Attributes:
         base: the snapshot that the writer began with; None if there was no table.
         properties: the table's, after the commit.
-        paths: the added files, as in the log.
+        paths: the added files with new rows, as in the log.
+        marked: the files of which it deleted rows by deletion vectors.
         is_blind_append: whether the commit only added files, and read nothing of the table.
     """
 
@@ -30,6 +31,7 @@ class NewFiles:
     version: int
     properties: Mapping[str, str]
     paths: frozenset[str]
+    marked: frozenset[str] = frozenset()
     is_blind_append: bool
 
 

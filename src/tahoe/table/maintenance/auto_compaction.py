@@ -1,4 +1,5 @@
-"""Auto compaction: after a write, compacts the partitions in which it added files, if many small files are in them.
+"""Auto compaction: after a write, compacts the partitions in which it added files, if many small files are in them, and rewrites the files
+of which it deleted most rows by vectors.
 
 Which files are compacted is decided from the sizes in the snapshot, so it does not matter which process wrote them. The write is committed
 before: a compaction that fails is only logged, and one that meets a concurrent commit leaves the files that the commit changed as they are.
@@ -19,7 +20,7 @@ from tahoe.errors import DeltaConcurrentModificationException
 from tahoe.protocol.properties import AUTO_COMPACT, AUTO_OPTIMIZE
 from tahoe.table.arrow.chunks import one_array
 from tahoe.table.commit.new_files import NewFiles, noted
-from tahoe.table.maintenance.compaction import CompactionSettings, by_partition
+from tahoe.table.maintenance.compaction import CompactionSettings, by_partition, live_sizes
 from tahoe.table.maintenance.optimize import OptimizeReport, OptimizeRequest, Rewriter, optimize
 from tahoe.table.reading.scan import Scan
 from tahoe.table.reading.table_reader import TableReader
@@ -38,6 +39,7 @@ class AutoCompaction:
         min_file_bytes: smaller files are small; half of `max_file_bytes` by default.
         only_modified: whether only partitions in which the write has added files are compacted.
         max_partitions: how many partitions are compacted after one write: those with the most small files.
+        max_deleted_share: a file of which the write deleted rows is rewritten if a larger share of its rows is deleted by now.
         skips_blind_appends: whether a write that only adds files compacts nothing.
     """
 
@@ -47,6 +49,7 @@ class AutoCompaction:
     min_file_bytes: int | None = None
     only_modified: bool = True
     max_partitions: int = 128
+    max_deleted_share: float = 0.5
     skips_blind_appends: bool = False
 
     @property
@@ -64,8 +67,30 @@ def compacts_itself(properties: Mapping[str, str], *, table: str) -> bool:
     return AUTO_OPTIMIZE.get(properties, table=table) or AUTO_COMPACT.get(properties, table=table) != "false"
 
 
+def files_to_compact(scan: Scan, new: NewFiles, settings: AutoCompaction) -> Scan:
+    """The files that auto compaction rewrites after a write.
+
+    Args:
+        scan: of all files.
+    """
+    small = small_files(scan, new.paths, settings)
+    assert small.rows is not None
+    return scan.within([*small.rows.to_pylist(), *worn_files(scan, new.marked, settings.max_deleted_share)])
+
+
+def worn_files(scan: Scan, marked: Set[str], max_share: float) -> list[int]:
+    """The numbers of the files among some paths of which more than a share of the rows is deleted."""
+    if not marked:
+        return []
+    paths = pa.array(sorted(marked), pa.string())
+    numbers = np.flatnonzero(np.asarray(one_array(pc.is_in(scan.column("path"), value_set=paths))))
+    _, deleted_share = live_sizes(scan.within(numbers.tolist()))
+    found: list[int] = numbers[deleted_share > max_share].tolist()
+    return found
+
+
 def small_files(scan: Scan, added: Set[str], settings: AutoCompaction) -> Scan:
-    """The files that auto compaction rewrites.
+    """The small files of partitions that have many of them.
 
     Args:
         scan: of all files.
@@ -110,10 +135,10 @@ def compact_after(
         what was done; None if nothing was done.
     """
     try:
-        if not settings.follows(new) or not small_files(table.snapshot().scan(), new.paths, settings).kept_files:
+        if not settings.follows(new) or not files_to_compact(table.snapshot().scan(), new, settings).kept_files:
             return None
         request = OptimizeRequest(
-            select=lambda scan: small_files(scan, new.paths, settings),
+            select=lambda scan: files_to_compact(scan, new, settings),
             settings=CompactionSettings(max_file_bytes=settings.max_file_bytes, min_file_bytes=settings.small_bytes),
             engine=engine,
             is_auto=True,
