@@ -131,9 +131,14 @@ WRONG: list[Any] = [
 ]
 
 
+CALLBACKS = {"announce"}
+
+
 @pytest.mark.parametrize(("method", "argument"), ARGUMENTS, ids=lambda name: name)
 def test_nothing_but_our_own_errors_comes_out(env: Env, method: str, argument: str) -> None:
     for value in WRONG:
+        if callable(value) and argument in CALLBACKS:
+            continue  # an error of the caller's own function reaches the caller
         try:
             call(env, method, {argument: value})
         except DeltaError:

@@ -207,6 +207,22 @@ def test_rows_that_have_lost_their_ids_are_not_followed() -> None:
     assert ids(table) == [0, 1, 2, 3, 4, 5]
 
 
+def test_removes_have_the_row_ids_that_a_winner_gave_to_their_files() -> None:
+    """Row tracking is enabled on a table with files: another writer adds them again with ids."""
+    table = made([[0, 1], [2, 3]], properties={"delta.feature.rowTracking": "supported", "delta.rowTrackingSuspended": "true"})
+
+    def backfill() -> None:
+        adds = [
+            replace(a, base_row_id=10 * n, default_row_commit_version=2, data_change=False)
+            for n, a in enumerate(table.snapshot().live.adds())
+        ]
+        put_commit(table.env, (table.version or 0) + 1, [CommitInfo({}), *adds])
+
+    report = beside(table, backfill)
+    removes = [a for a in file_actions(table, report.version or 0) if isinstance(a, Remove)]
+    assert sorted((a.base_row_id, a.default_row_commit_version) for a in removes) == [(0, 2), (10, 2)]
+
+
 @settings(max_examples=40)
 @given(st.data(), st.sampled_from([(None, VECTORS), (["p"], VECTORS), (["p"], EVERYTHING), (None, EVERYTHING)]))
 def test_it_is_as_if_one_had_run_after_the_other(data: st.DataObject, layout: tuple[Sequence[str] | None, dict[str, str]]) -> None:

@@ -52,7 +52,7 @@ class VacuumPartitionError(DeltaAnalysisError):
 class RepairUncertainError(DeltaError):
     condition = "DELTA_REPAIR_UNCERTAIN"
     sqlstate = "58030"
-    what = "{table}: repair cannot look at every file, so it cannot tell which files are gone. {detail} Nothing was committed."
+    what = "{table}: repair cannot look at every file, so it cannot tell which files are gone: {detail}. {done}"
     todo = "Make sure that the storage answers and that you may read every file, and repair again."
 
 

@@ -2,9 +2,9 @@
 
 The specification names neither. Tags of data files say what the reference reads and writes: the id of the cube, and its columns.
 
-Laying out everything after each append tells files apart best, and rewrites the table each time. So cubes grow as the runs of a
-log-structured merge tree do: what was added takes in each cube, the smallest first, that is not much larger than what is already being laid
-out. A byte is rewritten about once each time that its cube doubles. What remains are few cubes, and most rows are in the largest ones. A
+Laying out everything after each append tells files apart best, and rewrites the table each time. So cubes are merged as in a log-structured
+merge tree: starting with the new files, cubes are added from the smallest up, while each is not much larger than what has been collected so
+far. A byte is rewritten about once each time that its cube doubles. What remains are few cubes, and most rows are in the largest ones. A
 query reads a larger share of few files than of many. So a cube has as many files as the table will have when it has grown, if that makes
 them not too small.
 """

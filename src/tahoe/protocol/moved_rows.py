@@ -73,9 +73,10 @@ def _range_to_json(rows: CopiedRows) -> dict[str, Any]:
 
 
 def from_json(value: Any) -> MovedRows:
-    """
+    """Parse a value of `movedRows`.
+
     Raises:
-        ValueError: it is not a value of `movedRows`.
+        ValueError: it is not one.
     """
     if not isinstance(value, dict) or not all(isinstance(copied, list) for copied in value.values()):
         raise ValueError("expected a map of lists")

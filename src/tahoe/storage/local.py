@@ -227,7 +227,10 @@ class LocalStore:
                 detail = f"the file system has no hard links ({error})"
                 raise AtomicCreateUnsupportedError(table=self.url, operation=f"create {key}", detail=detail) from error
             raise
-        _sync_folder(os.path.dirname(path))
+        try:
+            _sync_folder(os.path.dirname(path))
+        except OSError as error:  # the file is there, so the operation is not refused, whatever the error says
+            raise StorageUnavailableError(table=self.url, operation=f"create {key}", detail=str(error)) from error
         return True
 
     @contextmanager

@@ -279,7 +279,7 @@ class Table(TableReader):
             what was repaired, and what was left for which reason.
 
         Raises:
-            RepairUncertainError: the storage does not tell whether a file exists. Nothing was changed.
+            RepairUncertainError: the storage does not tell whether a file exists. The error says what was changed before.
             AppendOnlyTableError: files are gone, but the table does not allow to remove rows.
         """
         request = RepairRequest(

@@ -16,7 +16,7 @@ from tahoe.spark.jvm.gateway import Gateway, JavaObject
 _LOGICAL = "org.apache.spark.sql.catalyst.plans.logical."
 _DIRECT = "org.apache.spark.sql.catalyst.expressions.DirectShufflePartitionID"
 
-# Without partition columns, the rows of a task are sent in pieces of this many rows to up to this many tasks, which are next to each
+# Without partition columns, the rows of a task are sent in pieces of this many rows to up to this many groups, which are next to each
 # other: joined again, they are in their order.
 _PIECE_ROWS = 1 << 19
 _PIECES = 8
@@ -61,7 +61,7 @@ def redistributed(gateway: Gateway, session: JavaObject, query: JavaObject, colu
     for name, value in _settings(asked, tasks, keeps_cores_busy=bool(columns)).items():
         settings.setConfString(name, value)
     given = session.internalCreateDataFrame(rows, query.analyzed().schema(), False)
-    placed = given if columns else given.withColumn(_PLACE, _place())
+    placed = given if columns else given.withColumn(_PLACE, _place(tasks, asked.groups(tasks)))
     plan = placed.queryExecution().analyzed()
     output = list(gateway.items(plan.output().iterator()))
     by = [output[column] for column in columns] or [gateway.java_class(_DIRECT)(output[-1])]
@@ -70,10 +70,14 @@ def redistributed(gateway: Gateway, session: JavaObject, query: JavaObject, colu
     return gateway.module("org.apache.spark.sql.classic.Dataset").ofRows(session, whole).queryExecution().executedPlan()
 
 
-def _place() -> JavaObject:
+def _place(tasks: int, groups: int) -> JavaObject:
+    """The group of a row. Later tasks have the same or later groups."""
+    pieces = max(1, min(_PIECES, groups // tasks))
     number = F.monotonically_increasing_id().bitwiseAND(F.lit(_ROW_MASK))
-    piece = F.pmod((number / _PIECE_ROWS).cast("long"), F.lit(_PIECES))
-    return (F.spark_partition_id() * _PIECES + piece).cast("int")._jc
+    piece = F.pmod((number / _PIECE_ROWS).cast("long"), F.lit(pieces))
+    place = F.spark_partition_id().cast("long") * pieces + piece
+    count = tasks * pieces
+    return (place if count <= groups else F.floor(place * groups / count)).cast("int")._jc
 
 
 def _settings(asked: Redistribution, tasks: int, *, keeps_cores_busy: bool) -> dict[str, str]:

@@ -128,12 +128,12 @@ def _settings(target: Target) -> CompactionSettings:
 def _order(command: Optimize) -> OrderRequest:
     target = command.target
     known = Gateway(target.spark).settings()
-    rows = known.get("spark.sql.files.maxRecordsPerFile", "0")
+    rows = int(known.get("spark.sql.files.maxRecordsPerFile", "0"))
     return OrderRequest(
         zorder_by=command.zorder_by,
         is_full=command.full,
         checks_statistics=known.get(CHECK_SETTING, "true").strip().lower() != "false",
-        max_file_rows=int(rows) or None,
+        max_file_rows=rows if rows > 0 else None,
         closed_bytes=_size(known, _CLOSED, target.table.url) or CLOSED_BYTES,
     )
 

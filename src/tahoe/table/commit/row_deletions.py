@@ -6,13 +6,13 @@ rebased onto the vector that the file has after other writers have won.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow.parquet as pq
 
 from tahoe.errors import DataFileMissingError
-from tahoe.protocol.actions import Action, Add, DeletionVectorDescriptor, remove_of
+from tahoe.protocol.actions import Action, Add, DeletionVectorDescriptor, Remove, remove_of
 from tahoe.protocol.conflict import RowIndexes
 from tahoe.protocol.partitions import resolve_path
 from tahoe.protocol.stats import num_records_of, wide_bounds
@@ -90,6 +90,23 @@ def alive_records(file: Add) -> int | None:
     """How many rows of a file are not deleted; None if its statistics have no row count."""
     total, vector = num_records_of(file.stats), file.deletion_vector
     return None if total is None else total - (vector.cardinality if vector else 0)
+
+
+def with_row_ids_of(actions: Sequence[Action], winner: Iterable[Action], canonical: Callable[[str], str]) -> Sequence[Action]:
+    """The actions with the row ids that a winner gave to files which they remove.
+
+    Protocol: "Writer Requirements for Row Tracking". A remove has the base row id of the last add of its file.
+    """
+    newer = {canonical(a.path): a for a in winner if isinstance(a, Add) and a.base_row_id is not None}
+    if not newer:
+        return actions
+    return [_with_ids(a, newer.get(canonical(a.path))) if isinstance(a, Remove) else a for a in actions]
+
+
+def _with_ids(remove: Remove, add: Add | None) -> Remove:
+    if add is None:
+        return remove
+    return replace(remove, base_row_id=add.base_row_id, default_row_commit_version=add.default_row_commit_version)
 
 
 def rebased(deletions: Mapping[str, RowDeletion], actions: Iterable[Action], canonical: Callable[[str], str]) -> Mapping[str, RowDeletion]:

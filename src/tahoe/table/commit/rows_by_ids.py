@@ -39,13 +39,15 @@ def rows_by_ids(base: SnapshotState, wanted: Mapping[str, tuple[Remove, BitMap64
         wanted: by canonical path the files that the winner removed, and row indexes in them; None for all live rows.
 
     Returns:
-        for each file the places of its rows in the files that the winner added; None if not all of them are there.
+        for each file the places of its rows in the files that the winner added; None if not all of them are there. Empty if the winner
+        does not say that it only moved rows, or if they are too many.
     """
     files = [a for a in winner.actions if isinstance(a, Add | Remove)]
     removed = {base.log.canonical(a.path) for a in files if isinstance(a, Remove)}
     adds = [a for a in files if isinstance(a, Add) and base.log.canonical(a.path) not in removed]
     is_move = preserves_row_ids(winner.info) and not any(a.data_change for a in files)
-    if not is_move or sum(num_records_of(a.stats) or _ROWS_MAX for a in adds) > _ROWS_MAX:
+    counts = [num_records_of(a.stats) for a in adds]
+    if not is_move or None in counts or sum(count or 0 for count in counts) > _ROWS_MAX:
         return {}
     try:
         there = _Ids(base, adds)

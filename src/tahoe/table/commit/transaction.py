@@ -35,7 +35,7 @@ from tahoe.protocol.row_tracking import PRESERVED, assigns_row_ids, enabled_row_
 from tahoe.table.commit.carried_deletions import FileChanges, behind_compaction, behind_deletions
 from tahoe.table.commit.continuity import StandsElsewhere, check_base, check_follows, gone
 from tahoe.table.commit.post_commit_hooks import after_commit
-from tahoe.table.commit.row_deletions import RowDeletion, WrittenDeletions, num_records, rebased, write_deletions
+from tahoe.table.commit.row_deletions import RowDeletion, WrittenDeletions, num_records, rebased, with_row_ids_of, write_deletions
 from tahoe.table.log.committer import Committed, Lost, put_commit
 from tahoe.table.log.deletion_vectors import deleted_rows
 from tahoe.table.log.delta_log import Log
@@ -225,6 +225,7 @@ class Transaction:
         return replace(
             mine,
             last_winner=winner,
+            actions=with_row_ids_of(mine.actions, winner.actions, self.log.canonical),
             deletions=rebased(mine.deletions, winner.actions, self.log.canonical),
             row_id_high_water_mark=self.row_id_high_water_mark if domain is None else high_water_mark(domain),
         )

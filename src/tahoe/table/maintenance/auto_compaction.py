@@ -40,7 +40,7 @@ class AutoCompaction:
         only_modified: whether only partitions in which the write has added files are compacted.
         max_partitions: how many partitions are compacted after one write: those with the most small files.
         max_deleted_share: a file of which the write deleted rows is rewritten if a larger share of its rows is deleted by now.
-        skips_blind_appends: whether a write that only adds files compacts nothing.
+        skips_blind_appends: whether a write that only adds files compacts nothing; only together with `only_modified`, as in the reference.
     """
 
     is_on: bool | None = None
@@ -79,7 +79,7 @@ def files_to_compact(scan: Scan, new: NewFiles, settings: AutoCompaction) -> Sca
 
 
 def worn_files(scan: Scan, marked: Set[str], max_share: float) -> list[int]:
-    """The numbers of the files among some paths of which more than a share of the rows is deleted."""
+    """The positions of those files in `marked` whose share of deleted rows exceeds `max_share`."""
     if not marked:
         return []
     paths = pa.array(sorted(marked), pa.string())

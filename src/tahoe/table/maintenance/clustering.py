@@ -67,6 +67,9 @@ class OrderRequest:
     max_file_rows: int | None = None
     closed_bytes: int = CLOSED_BYTES
 
+    def __post_init__(self) -> None:
+        assert self.max_file_rows is None or self.max_file_rows > 0
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:

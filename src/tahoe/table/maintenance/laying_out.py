@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tahoe.table.arrow.chunks import joined_table, reordered_table
 from tahoe.table.arrow.layout import SAMPLE_ROWS_PER_LEAF, Assigner, Layout, plan_layout, row_order
 from tahoe.table.arrow.types import arrow_field
 from tahoe.table.maintenance.clustering import CubeBin, keys_of
@@ -134,7 +135,7 @@ def _lay_out(job: _Job, at_once: int) -> Rewritten:
 
 
 def parts_of_file(rows: int, files: int) -> int:
-    """How many parts each of some files has that share so many rows."""
+    """The number of parts per file, for so many rows in so many files."""
     return max(1, min(rows // files // _PART_ROWS, PARTS_MAX // files))
 
 
@@ -279,8 +280,8 @@ def _row_groups(job: _Job, spool: Spool, units: range) -> Iterator[pa.Table]:
         if rows is None:
             return None
         parts = np.asarray(rows.column(_PART))
-        rows = rows.drop_columns([_PART]).combine_chunks()
-        return stored_rows(job.rewrite, rows.take(pa.array(row_order(job.keys(rows), parts))))
+        rows = joined_table([rows.drop_columns([_PART])])
+        return stored_rows(job.rewrite, reordered_table(rows, row_order(job.keys(rows), parts)))
 
     with ThreadPoolExecutor(1) as thread:
         yield from (rows for rows in ahead(thread, ordered, units, 1) if rows is not None)

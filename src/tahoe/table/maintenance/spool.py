@@ -14,6 +14,8 @@ from types import TracebackType
 
 import pyarrow as pa
 
+from tahoe.table.arrow.chunks import joined_table
+
 _COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4")
 
 
@@ -58,7 +60,7 @@ class Spool:
             if pieces:
                 sink = pa.BufferOutputStream()
                 with pa.ipc.new_stream(sink, pieces[0].schema, options=_COMPRESSED) as writer:
-                    writer.write_table(pa.concat_tables(pieces).combine_chunks())
+                    writer.write_table(joined_table(pieces))
                 content = sink.getvalue()
                 self._stored[unit].append((self._file.tell(), content.size))
                 self._file.write(content)

@@ -15,7 +15,7 @@ from typing import Literal, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tahoe.errors import DeletionVectorError, DeltaConcurrentModificationException
+from tahoe.errors import DeletionVectorError, DeltaConcurrentModificationException, DeltaStorageError, RepairUncertainError
 from tahoe.protocol.actions import Add
 from tahoe.protocol.replay import FileKey, file_key
 from tahoe.storage.env import is_temporary
@@ -146,12 +146,13 @@ def commit_changes(table: TableReader, changes: Sequence[Change], info: Operatio
     An entry that is no longer live by then is left out, and so is a file that is back. Returns the last version; None if nothing was left.
 
     Raises:
-        DeltaStorageError: a file cannot be looked at again.
+        RepairUncertainError: a file cannot be looked at again. It says which version was committed before, if there are several.
+        DeltaStorageError: the commit failed, or its outcome is not known.
         DeltaConcurrentModificationException: the table was replaced, or its protocol was changed.
     """
     last = None
     for batch in _batches(table, changes):
-        last = _commit_batch(table, batch, info) or last
+        last = _commit_batch(table, batch, info, last) or last
     return last
 
 
@@ -166,10 +167,14 @@ def _batches(table: TableReader, changes: Sequence[Change]) -> Iterator[list[Cha
             yield batch[start : start + _ENTRIES_PER_COMMIT_MAX]
 
 
-def _commit_batch(table: TableReader, changes: Sequence[Change], info: OperationInfo) -> int | None:
+def _commit_batch(table: TableReader, changes: Sequence[Change], info: OperationInfo, before: int | None) -> int | None:
     while True:
         newest = table.snapshot()
-        live = _still_live(newest, changes)
+        try:
+            live = _still_live(newest, changes)
+        except DeltaStorageError as error:
+            done = "No entry of a file was changed." if before is None else f"Version {before} is committed, the rest is not."
+            raise RepairUncertainError(table=table.url, detail=str(error), done=done) from error
         removed = [entry for entry, _ in live]
         if not removed:
             return None
@@ -191,7 +196,11 @@ def _commit_batch(table: TableReader, changes: Sequence[Change], info: Operation
 
 
 def _still_live(newest: Snapshot, changes: Sequence[Change]) -> list[tuple[Add, Change]]:
-    """The newest entries of the changes, without those that are no longer live, and those whose file is back."""
+    """The live entries of the changes. Entries that are no longer live, and those whose missing file exists again, are left out.
+
+    Raises:
+        DeltaStorageError: a file cannot be looked at.
+    """
     log = newest.log
     by_key = {file_key(change.entry, log.canonical): change for change in changes}
     paths = pa.array(sorted({path for path, _ in by_key}), pa.string())

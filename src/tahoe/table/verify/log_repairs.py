@@ -1,4 +1,5 @@
-"""Which files of a log can be deleted because they are wrong: a file is deleted only if the rest of the log has what it should say.
+"""Which files of a log can be deleted because they are wrong: a file is deleted only if its correct content can be rebuilt
+from the others.
 
 Protocol: "Checkpoints", "Log Compaction Files", "Version Checksum File", "Last Checkpoint File". Commits are never touched. A wrong
 checkpoint is deleted only if all commits up to its version exist, because otherwise the commits and the checkpoint before it may be wrong.
@@ -21,7 +22,7 @@ from tahoe.table.verify.repairs import Action, Repair, Unrepaired, unrepaired
 
 _CHECKPOINTS = (Kind.BROKEN_CHECKPOINT, Kind.INCOMPLETE_CHECKPOINT, Kind.WRONG_CHECKPOINT)
 
-_NO_COMMITS = "the log has lost commits that it covers, so that nothing else has what it should say"
+_NO_COMMITS = "the log has lost commits that it covers, so that its correct content cannot be rebuilt"
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,8 @@ _logger = logging.getLogger("tahoe")
 # The log of the program names this many repairs; the report has all.
 _TOLD_MAX = 20
 
+_NOTHING = "Nothing was committed."
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RepairRequest:
@@ -86,7 +88,8 @@ def repair(table: TableReader, request: RepairRequest) -> RepairReport:
 
     Raises:
         TableNotFoundError, NotADeltaTableError: there is no table.
-        RepairUncertainError: the storage does not tell whether a file exists. Nothing was changed.
+        RepairUncertainError: the storage does not tell whether a file exists. The error says what was changed before.
+        CommitOutcomeUnknownError: the storage does not tell whether the commit was written.
         DeltaProtocolError: the table needs a writer feature that tahoe does not support.
         AppendOnlyTableError: files are gone, but the table does not allow to remove rows.
     """
@@ -147,14 +150,14 @@ def _check_files(snapshot: Snapshot, request: RepairRequest) -> FileRepairs:
         findings = list(_certain(check_files(snapshot, contents=request.verify_all_files), snapshot.url))
         return plan_file_repairs(snapshot, findings, request.unreadable_vectors)
     except DeltaStorageError as error:
-        raise RepairUncertainError(table=snapshot.url, detail=str(error)) from error
+        raise RepairUncertainError(table=snapshot.url, detail=str(error), done=_NOTHING) from error
 
 
 def _certain(findings: Iterable[Finding], table: str) -> Iterator[Finding]:
     """The findings, unless one of them is an error of the storage."""
     for found in findings:
         if _is_of_storage(found.error):
-            raise RepairUncertainError(table=table, detail=f"{found.file}: {found.detail}") from found.error
+            raise RepairUncertainError(table=table, detail=f"{found.file}: {found.detail}", done=_NOTHING) from found.error
         yield found
 
 
@@ -191,10 +194,7 @@ def _delete_log_files(log: Log, repairs: Iterable[Repair], known: dict[str, File
 
 def _repair_files(table: TableReader, request: RepairRequest, planned: FileRepairs, report: RepairReport) -> int | None:
     info = OperationInfo(operation=FSCK, user_metadata=request.user_metadata, engine=request.engine)
-    try:
-        version = commit_changes(table, list(planned.changes.values()), info)
-    except DeltaStorageError as error:
-        raise RepairUncertainError(table=table.url, detail=str(error)) from error
+    version = commit_changes(table, list(planned.changes.values()), info)
     if planned.paths:
         wanted = AnalyzeRequest(paths=frozenset(planned.paths), user_metadata=request.user_metadata, engine=request.engine)
         version = compute_statistics(table, wanted).version or version

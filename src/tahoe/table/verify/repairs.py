@@ -16,7 +16,7 @@ class Action(Enum):
     REMOVE_DUPLICATE = "remove the second entry of the file, which deletes the same rows"
     RESTORE_ROWS = "remove the deletion vector: the rows that it deleted are in the table again"
     COMPUTE_STATISTICS = "compute its statistics again"
-    DELETE_LOG_FILE = "delete it: the rest of the log has what it says"
+    DELETE_LOG_FILE = "delete it: its content can be rebuilt from the other log files"
     DELETE_TEMPORARY_FILE = "delete it: no version refers to it"
 
 
@@ -44,7 +44,7 @@ class Unrepaired:
 # Why findings of some kinds are never repaired.
 _REASONS: Mapping[Kind, str] = {
     Kind.UNREADABLE_TABLE: "the log does not tell what the table is; nothing else was looked at",
-    Kind.ILLEGAL_LOG_FILE: "no other file of the log has what it should say",
+    Kind.ILLEGAL_LOG_FILE: "its correct content cannot be rebuilt from other log files",
     Kind.MISSING_VERSIONS: "no other file of the log has what those commits said",
     Kind.ILLEGAL_PATH: "the path does not tell which file is meant",
     Kind.WRONG_ROW_IDS: "other row ids would break references to rows",
