@@ -99,6 +99,16 @@ def test_without_partitions_the_files_of_tasks_are_joined_in_their_order(rows: D
     assert pq.read_table(file.removeprefix("file://"), columns=["id"])["id"].to_pylist() == list(range(20))
 
 
+def test_neighbouring_tasks_are_joined_if_there_are_more_tasks_than_groups(spark: SparkSession, path: str, settings: Any) -> None:
+    settings(PREFIX + "maxShufflePartitions", "4")
+    spark.range(0, 200, 1, 20).write.format("delta").option("optimizeWrite", "true").save(path)
+    (file,) = Table(path).files()["url"].to_pylist()
+    found = pq.read_table(file.removeprefix("file://"), columns=["id"])["id"].to_pylist()
+    assert [sorted(found[start : start + 50]) for start in range(0, 200, 50)] == [
+        list(range(start, start + 50)) for start in range(0, 200, 50)
+    ]
+
+
 def test_many_rows_are_split(spark: SparkSession, tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A partition that is larger than the bin size gets several files."""
     settings(PREFIX + "binSize", "1m")
