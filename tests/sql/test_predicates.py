@@ -98,6 +98,9 @@ def compared(symbol, column, value):
         ("ntz = '2024-01-01 00:00:00.5'", "=", "ntz", datetime(2024, 1, 1, 0, 0, 0, 500000)),
         ("ntz = timestamp '2024-01-01T00:00:00Z'", "=", "ntz", datetime(2024, 1, 1, 1)),
         ("bin = X'0AFF'", "=", "bin", b"\x0a\xff"),
+        ("bin = x'AbC'", "=", "bin", b"\x0a\xbc"),  # as in Spark, which reads an odd number of digits with a zero before them
+        ("bin = X'F'", "=", "bin", b"\x0f"),
+        ("bin = X''", "=", "bin", b""),
     ],
 )
 def test_a_comparison_holds_a_value_of_the_columns_type(text, symbol, column, value):
@@ -211,6 +214,16 @@ def test_a_decimal_column_is_compared_beyond_its_scale():
         ("i = cast(1e30 as bigint)", "not exactly"),
         ("s = cast(true as string)", "write the string itself"),
         ("ts = cast(1 as timestamp)", "cannot be compared"),
+        ("bin = X'1_F'", "expected hexadecimal digits, found X'1_F'"),
+        ("bin = X'0x1F'", "expected hexadecimal digits, found X'0x1F'"),
+        ("bin = X' 1F'", "expected hexadecimal digits"),
+        ("bin = X'-1'", "expected hexadecimal digits"),
+        ("bin in (X'AB', X'\u0663')", "expected hexadecimal digits"),
+        ("i = 1e", "expected a number, found 1e"),
+        ("i = 1e+", "parsed|expected"),
+        ("dec = cast(1 as decimal(x))", "casts to a type that is not supported"),
+        ("dec = cast(1 as decimal(-1))", "casts to a type that is not supported|not exactly|parsed"),
+        ("dec = cast(1 as decimal(1, 2, 3))", "not supported|not exactly|parsed"),
     ],
 )
 def test_what_is_no_predicate_is_refused_with_the_reason(text, said):

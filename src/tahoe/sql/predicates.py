@@ -300,9 +300,9 @@ class _Reader:
             case exp.RawString():
                 return Value("text", str(node.this))
             case exp.HexString():
-                return Value("binary", bytes.fromhex(str(node.this)))
+                return Value("binary", self.bytes_of(str(node.this)))
             case exp.Literal():
-                return Value("text", str(node.this)) if node.is_string else Value("number", PyDecimal(str(node.this)))
+                return Value("text", str(node.this)) if node.is_string else Value("number", self.number(str(node.this)))
             case exp.Concat():
                 return self.joined_text(node)
             case exp.Neg():
@@ -311,6 +311,18 @@ class _Reader:
                 return self.cast(node)
             case _:
                 return None
+
+    def bytes_of(self, digits: str) -> bytes:
+        """The bytes of a binary literal. Spark puts a zero before an odd number of digits."""
+        if not _HEX_DIGITS.fullmatch(digits):
+            raise self.refuse(f"in a binary literal, expected hexadecimal digits, found X'{digits}'")
+        return bytes.fromhex("0" * (len(digits) % 2) + digits)
+
+    def number(self, text: str) -> PyDecimal:
+        try:
+            return PyDecimal(text)
+        except InvalidOperation as error:
+            raise self.refuse(f"expected a number, found {text}") from error
 
     def joined_text(self, node: Node) -> Value | None:
         """Adjacent string literals are concatenated."""
@@ -384,6 +396,7 @@ def _sql(node: Node) -> str:
     return str(node.sql(dialect=_Dialect))
 
 
+_HEX_DIGITS = re.compile("[0-9A-Fa-f]*")
 _TERMINAL_CODES = re.compile(r"\x1b\[\d*m")
 
 
@@ -414,6 +427,8 @@ def _column_path(node: Node) -> tuple[str, ...] | None:
 def _cast_target(node: Node) -> DataType | None:
     name = node.this.name
     if name == "DECIMAL":
+        if not all(parameter.name.isdecimal() for parameter in node.expressions):
+            return None
         numbers = [int(parameter.name) for parameter in node.expressions]
         precision, scale = (*numbers, 0)[:2] if numbers else (10, 0)
         return Decimal(precision, scale)
