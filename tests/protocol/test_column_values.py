@@ -1,5 +1,7 @@
 """Where values come from that rows do not bring: which rules hold, and how the numbers of identity columns go on."""
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -78,6 +80,23 @@ def test_a_mark_is_never_short_of_a_value_and_never_goes_back(start, step, value
         assert (identity.next - identity.high_water_mark) == step
     moved = [mark * step for mark in marks if mark is not None]
     assert moved == sorted(moved)
+
+
+@pytest.mark.parametrize("key", ["start", "step", "highWaterMark"])
+@pytest.mark.parametrize("value", ["x", "1", 1.9, True, [], 2**63])
+def test_an_identity_column_of_another_writer_needs_integers(key, value):
+    schema = Struct((field("c", **{**numbers(), f"delta.identity.{key}": value}),))
+    with pytest.raises(InvalidIdentityColumnError, match=f"Column c of t .*expected delta.identity.{key} to be an integer") as raised:
+        column_values(ALL, schema, table="t")
+    assert json.dumps(value) in str(raised.value)
+
+
+def test_only_the_high_water_mark_of_an_identity_column_may_be_null():
+    for key in ("start", "step"):
+        with pytest.raises(InvalidIdentityColumnError, match="found null"):
+            dict(identity_columns(Struct((field(**{**numbers(), f"delta.identity.{key}": None}),))))
+    (found,) = identity_columns(Struct((field(**numbers(**{IDENTITY_HIGH_WATER_MARK: None})),)))
+    assert found == ("i", Identity(start=1, step=1))
 
 
 def test_the_first_number_is_the_start():

@@ -106,7 +106,7 @@ def column_values(protocol: Protocol, schema: Struct, *, table: str = "the table
     """The generated, default and identity columns that the table's protocol supports.
 
     Raises:
-        InvalidIdentityColumnError: the metadata of an identity column is incomplete.
+        InvalidIdentityColumnError: the metadata of an identity column is incomplete, a value is not an integer, or the step is 0.
     """
     supported = supported_features(protocol)
     return ColumnValues(
@@ -124,7 +124,7 @@ def identity_columns(schema: Struct, *, table: str = "the table") -> Iterator[tu
     """The identity columns of a schema, even if the protocol does not support them.
 
     Raises:
-        InvalidIdentityColumnError: the metadata of an identity column is incomplete, or its step is 0.
+        InvalidIdentityColumnError: the metadata of an identity column is incomplete, a value is not an integer, or the step is 0.
     """
     for column in schema:
         found = [key for key in _DEFINING if key in column.metadata]
@@ -132,19 +132,29 @@ def identity_columns(schema: Struct, *, table: str = "the table") -> Iterator[tu
             continue
         if len(found) < len(_DEFINING):
             raise _invalid(table, column, f"it has {', '.join(found)}, but an identity column needs {', '.join(_DEFINING)}")
-        start, step, is_explicit_allowed = (column.metadata[key] for key in _DEFINING)
-        if int(step) == 0:
+        step = _integer(column, IDENTITY_STEP, table)
+        if step == 0:
             raise _invalid(table, column, "its step is 0")
-        high_water_mark = column.metadata.get(IDENTITY_HIGH_WATER_MARK)
         yield (
             column.name,
             Identity(
-                start=int(start),
-                step=int(step),
-                high_water_mark=None if high_water_mark is None else int(high_water_mark),
-                is_explicit_allowed=str(is_explicit_allowed).lower() == "true",
+                start=_integer(column, IDENTITY_START, table),
+                step=step,
+                high_water_mark=_high_water_mark(column, table),
+                is_explicit_allowed=str(column.metadata[IDENTITY_EXPLICIT]).lower() == "true",
             ),
         )
+
+
+def _high_water_mark(column: Field, table: str) -> int | None:
+    return None if column.metadata.get(IDENTITY_HIGH_WATER_MARK) is None else _integer(column, IDENTITY_HIGH_WATER_MARK, table)
+
+
+def _integer(column: Field, key: str, table: str) -> int:
+    value = column.metadata[key]
+    if type(value) is not int or not LONG_MIN <= value <= LONG_MAX:  # a bool is no number here
+        raise _invalid(table, column, f"expected {key} to be an integer of 64 bits, found {json.dumps(value)}")
+    return value
 
 
 def _invalid(table: str, column: Field, detail: str) -> InvalidIdentityColumnError:
