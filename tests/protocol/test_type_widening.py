@@ -3,8 +3,8 @@
 import pytest
 
 from tahoe.errors import UnsupportedTypeChangeError
-from tahoe.protocol.schema import INTEGER, Array, Field, Map, Struct, parse_type
-from tahoe.protocol.type_widening import check_type_changes, is_widening
+from tahoe.protocol.schema import INTEGER, LONG, Array, Field, Map, Struct, parse_type
+from tahoe.protocol.type_widening import check_type_changes, is_widening, recorded_changes, with_type_changes
 
 ALLOWED = [
     ("byte", "short"),
@@ -78,3 +78,9 @@ def test_the_changes_that_the_reference_records_are_accepted():
     for before, after in ALLOWED[:-1]:
         check_type_changes(changed(before, after), table="t")
     check_type_changes(changed("decimal(6, 2)", "decimal(10, 4)", "element.value"), table="t")  # spelled with a space, as in the protocol
+
+
+def test_recorded_changes_give_paths_whose_names_may_have_dots():
+    widened = with_type_changes(Field(name="b.c", type=LONG), INTEGER)
+    schema = Struct((widened, Field(name="a.b", type=Array(element=Struct((widened,))))))
+    assert list(recorded_changes(schema)) == [(("b.c",), INTEGER, LONG), (("a.b", "element", "b.c"), INTEGER, LONG)]

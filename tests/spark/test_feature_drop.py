@@ -112,6 +112,14 @@ def test_only_files_of_other_types_are_written_again(spark: SparkSession, path: 
     assert {str(pq.read_schema(Path(path) / add.path).field("a").type) for add in Table(path).snapshot().live.adds()} == {"int64"}
 
 
+def test_a_widened_column_may_have_a_dot_in_its_name(spark: SparkSession, path: str) -> None:
+    table = make(spark.range(3).selectExpr("int(id) as `a.b`", "id as a"), path, {"delta.enableTypeWidening": "true"})
+    spark.sql(f"ALTER TABLE delta.`{path}` ALTER COLUMN `a.b` TYPE BIGINT")
+    table.dropFeatureSupport("typeWidening")
+    assert {str(pq.read_schema(Path(path) / add.path).field("a.b").type) for add in Table(path).snapshot().live.adds()} == {"int64"}
+    assert sorted(row["a.b"] for row in spark.read.format("delta").load(path).collect()) == [0, 1, 2]
+
+
 def test_errors_reach_the_user_of_spark_as_such(spark: SparkSession, path: str) -> None:
     table = make(spark.range(10), path, VECTORS)
     with pytest.raises(FeatureNotPresentError, match="does not support it"):

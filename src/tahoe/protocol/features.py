@@ -133,7 +133,7 @@ def _against_iceberg_v1(protocol: Protocol, metadata: Metadata) -> str | None:
         return "it requires delta.columnMapping.mode = name or id"
     if "deletionVectors" in supported_features(protocol):
         return "the table supports deletion vectors, which Iceberg cannot read"
-    changed = [path for path, before, after in recorded_changes(metadata.schema) if not is_widening_for_iceberg(before, after)]
+    changed = [".".join(path) for path, before, after in recorded_changes(metadata.schema) if not is_widening_for_iceberg(before, after)]
     if changed:
         return f"the type of {', '.join(changed)} was widened in a way that Iceberg does not support"
     columns = [".".join(path) for path, field in walk_fields(metadata.schema) if isinstance(field.type, Array | Map) or field.type == VOID]

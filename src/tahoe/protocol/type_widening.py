@@ -144,8 +144,8 @@ def is_lossy(from_type: DataType, to_type: DataType) -> bool:
     return from_type in (DOUBLE, TIMESTAMP_NTZ)
 
 
-def recorded_changes(schema: Struct) -> Iterator[tuple[str, DataType, DataType]]:
+def recorded_changes(schema: Struct) -> Iterator[tuple[tuple[str, ...], DataType, DataType]]:
     """The type changes that a schema records: the field's path and both types."""
     for path, field in walk_fields(schema):
         for change in field.metadata.get(TYPE_CHANGES) or ():
-            yield ".".join(path), parse_type(str(change["fromType"])), parse_type(str(change["toType"]))
+            yield path, parse_type(str(change["fromType"])), parse_type(str(change["toType"]))

@@ -81,7 +81,7 @@ def _clear_column_mapping(target: Target) -> bool:
 def _clear_type_widening(target: Target) -> bool:
     """Rewrite files that have older types of their columns, and remove the type changes from the metadata."""
     snapshot = target.table.snapshot()
-    changed = {path.split(".")[0] for path, _, _ in recorded_changes(snapshot.schema)}
+    changed = {path[0] for path, _, _ in recorded_changes(snapshot.schema)}
     schema = map_fields(snapshot.schema, lambda f: replace(f, metadata={k: v for k, v in f.metadata.items() if k != TYPE_CHANGES}))
     configuration = {key: value for key, value in snapshot.properties.items() if key != ENABLE_TYPE_WIDENING.name}
     after = replace(snapshot.metadata, schema_string=schema.to_json(), configuration=configuration)
