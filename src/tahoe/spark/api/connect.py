@@ -7,7 +7,6 @@ rest as options. The server's Python must have tahoe installed.
 
 from __future__ import annotations
 
-import functools
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -26,11 +25,15 @@ from tahoe.spark.jvm.types import delta_schema, spark_schema
 from tahoe.spark.reading.change_feed import asked_range, check_not_pinned, is_asked_for
 from tahoe.spark.writing.write_options import MODE, SETTINGS, WriteOptions, parse_options
 from tahoe.storage.background import finish_background
+from tahoe.table.arrow.chunks import taken_table
+from tahoe.table.commit.continuity import gone
+from tahoe.table.log.live_files import COLUMNS, LiveFiles, MemoryPart
 from tahoe.table.maintenance.auto_compaction import auto_compacted
-from tahoe.table.reading.change_feed import PART_NAMES, ChangeFeed, FeedRange, PartName, load_feed, plan_feed
+from tahoe.table.reading.change_feed import PART_NAMES, ChangeFeed, plan_feed
 from tahoe.table.reading.rows import read_rows
 from tahoe.table.reading.scan import Scan
 from tahoe.table.reading.snapshot import Snapshot
+from tahoe.table.reading.table_reader import TableReader
 from tahoe.table.table import Table
 from tahoe.table.writing.arrow_writer import commit_files, delete_files, write_files
 from tahoe.table.writing.planning import plan_write
@@ -91,8 +94,8 @@ class DeltaSource(ds.DataSource):
         table = self._table(target.location)
         feed = self._feed(target)
         if feed is not None:
-            return _FeedReader(table, feed)
-        return _Reader(table, target.snapshot(table).version)
+            return _Reader({part: feed.part(part) for part in PART_NAMES})
+        return _Reader({"rows": target.snapshot(table)})
 
     def writer(self, schema: StructType, overwrite: bool) -> ds.DataSourceWriter:
         table = self._table(self._target().location)
@@ -110,102 +113,71 @@ class DeltaSource(ds.DataSource):
 
 # --- reading
 
+# The columns of the live files that reading rows needs.
+_SENT = ("path", "size_bytes", "modification_time_ms", "partition_values", "deletion_vector", "base_row_id", "default_row_commit_version")
+
 
 @dataclass
 class _Files(ds.InputPartition):
-    """The numbers of some files in the snapshot."""
+    """Some files of one table of a reader, as columns."""
 
-    numbers: tuple[int, ...]
+    part: str
+    files: pa.Table
 
 
 class _Reader(ds.DataSourceReader):
-    def __init__(self, table: Table, version: int) -> None:
-        self._location = table.url
-        self._env = table.env
-        self._zone = str(table.log.zone)
-        self._version = version
+    """Reads a table, or a change data feed as the tables that are its parts.
+
+    Spark plans in one process and reads in others. Each task gets its files with everything that reading needs, and loads nothing from the
+    log: another process may list the files of a version in another order, or find another table at the path.
+    """
+
+    def __init__(self, tables: Mapping[str, Snapshot]) -> None:
+        self._tables = tables
         self._predicate: p.Predicate = p.TRUE
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is sent to the tasks: the tables without their files."""
+        return {**self.__dict__, "_tables": {part: _with_files(table, LiveFiles(())) for part, table in self._tables.items()}}
 
     def pushFilters(self, filters: list[ds.Filter]) -> Iterable[ds.Filter]:  # noqa: N802  PySpark's name
         """Use the filters to skip files. All filters are returned, so Spark also applies them to the rows."""
         self._predicate = p.And(tuple(_predicate(f) for f in filters)) if filters else p.TRUE
         return filters
 
-    def _snapshot(self) -> Snapshot:
-        return _snapshot(self._location, self._zone, self._version, self._env)
-
     def partitions(self) -> Sequence[ds.InputPartition]:
-        return [_Files(numbers) for numbers in self._groups(self._snapshot())]
+        return [_Files(part, files) for part, table in self._tables.items() for files in self._groups(table)]
 
-    def _groups(self, snapshot: Snapshot) -> list[tuple[int, ...]]:
-        """The numbers of the files that may match, in one group per task; at least one group, which may be empty."""
-        listing = snapshot.scan(None if self._predicate == p.TRUE else self._predicate).files
-        groups: list[list[int]] = [[]]
-        size = 0
-        for number, size_bytes in zip(listing["number"].to_pylist(), listing["size_bytes"].to_pylist(), strict=True):
-            if groups[-1] and size + size_bytes > TASK_BYTES:
-                groups.append([])
-                size = 0
-            groups[-1].append(number)
+    def _groups(self, table: Snapshot) -> Iterator[pa.Table]:
+        """The files that may match, in one group per task; at least one group, which may be empty."""
+        scan = table.scan(None if self._predicate == p.TRUE else self._predicate)
+        files = pa.table({name: scan.column(name) for name in _SENT})
+        start, size = 0, 0
+        for number, size_bytes in enumerate(files["size_bytes"].to_pylist()):
+            if number > start and size + size_bytes > TASK_BYTES:
+                yield _taken(files, start, number)
+                start, size = number, 0
             size += size_bytes
-        return [tuple(group) for group in groups]
+        yield _taken(files, start, len(files))
 
     def read(self, partition: ds.InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, _Files)
-        snapshot = self._snapshot()
-        for number in partition.numbers:
-            one = Scan(snapshot, None, pa.array(np.array([number])))
-            yield from read_rows(one).to_batches()
-
-
-@dataclass
-class _FeedFiles(ds.InputPartition):
-    """The numbers of some files in one part of a change data feed."""
-
-    part: PartName
-    numbers: tuple[int, ...]
-
-
-class _FeedReader(_Reader):
-    """Reads a change data feed, part by part."""
-
-    def __init__(self, table: Table, feed: ChangeFeed) -> None:
-        super().__init__(table, feed.snapshot.version)
-        self._range = feed.range
-
-    def _feed(self) -> ChangeFeed:
-        _ENVS[self._location] = self._env
-        return _loaded_feed(self._location, self._zone, self._range)
-
-    def partitions(self) -> Sequence[ds.InputPartition]:
-        feed = self._feed()
-        return [_FeedFiles(part, numbers) for part in PART_NAMES for numbers in self._groups(feed.part(part))]
-
-    def read(self, partition: ds.InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, _FeedFiles)
-        snapshot = self._feed().part(partition.part)
-        for number in partition.numbers:
-            one = Scan(snapshot, None, pa.array(np.array([number])))
+        files = {name: partition.files[name] for name in _SENT}
+        missing = {name: pa.nulls(len(partition.files), kind) for name, (kind, _, _) in COLUMNS.items() if name not in files}
+        table = _with_files(self._tables[partition.part], LiveFiles([MemoryPart(pa.table({**files, **missing}))]))
+        for number in range(len(table.live)):
+            one = Scan(table, None, pa.array([number]))
             yield from read_rows(one, marked=partition.part == "remarked").to_batches()
 
 
-_ENVS: dict[str, Any] = {}
+def _with_files(table: Snapshot, files: LiveFiles) -> Snapshot:
+    """A table as reading rows needs it, with other files."""
+    return replace(table, live=files, txns={}, domains={})
 
 
-def _snapshot(location: str, zone: str, version: int, env: Any) -> Snapshot:
-    """The snapshot of a version. A worker process loads it once for all its tasks."""
-    _ENVS[location] = env
-    return _loaded(location, zone, version)
-
-
-@functools.lru_cache(maxsize=4)
-def _loaded(location: str, zone: str, version: int) -> Snapshot:
-    return Table(location, time_zone=zone, env=_ENVS[location]).snapshot(version)
-
-
-@functools.lru_cache(maxsize=4)
-def _loaded_feed(location: str, zone: str, versions: FeedRange) -> ChangeFeed:
-    return load_feed(_loaded(location, zone, versions.schema_version), versions)
+def _taken(files: pa.Table, start: int, end: int) -> pa.Table:
+    """A copy, because a slice would be sent with all rows of the table."""
+    return taken_table(files, pa.array(np.arange(start, end)))
 
 
 def _predicate(given: ds.Filter) -> p.Predicate:
@@ -287,13 +259,32 @@ class _Written(ds.WriterCommitMessage):
     rows: int
 
 
+@dataclass(frozen=True)
+class _Base:
+    """The version that a write was planned on, for another process."""
+
+    version: int
+    table_id: str
+
+    def snapshot(self, table: TableReader) -> Snapshot:
+        """Load the version.
+
+        Raises:
+            MetadataChangedException: the path has another table by now.
+        """
+        found = table.snapshot(self.version)
+        if found.metadata.id != self.table_id:
+            raise gone(table.log, self.version)
+        return found
+
+
 class _Writer(ds.DataSourceArrowWriter):
     """Plans the write once, in the server. Tasks write files, and the server commits them."""
 
     def __init__(self, table: Table, request: WriteRequest) -> None:
         plan = plan_write(table, request)
         snapshot = None if plan is None else plan.snapshot
-        self._version = None if snapshot is None else snapshot.version
+        self._base = None if snapshot is None else _Base(snapshot.version, snapshot.metadata.id)
         # the plan is sent to the tasks without the snapshot
         self._plan = None if plan is None else replace(plan, snapshot=None, table=_bare(table))
 
@@ -310,7 +301,7 @@ class _Writer(ds.DataSourceArrowWriter):
         if self._plan is None:
             return
         table = self._plan.table
-        snapshot = None if self._version is None else table.snapshot(self._version)
+        snapshot = None if self._base is None else self._base.snapshot(table)
         with auto_compacted(table):
             commit_files(replace(self._plan, snapshot=snapshot), _files(messages), sum(m.rows for m in messages if isinstance(m, _Written)))
         finish_background()  # the worker's process may be gone right after this
