@@ -4,7 +4,8 @@ from itertools import count
 
 import pytest
 
-from tahoe.protocol.actions import Protocol
+from tahoe.errors import InvalidPropertyError
+from tahoe.protocol.actions import Metadata, Protocol
 from tahoe.protocol.column_mapping import (
     ID,
     NESTED_IDS,
@@ -18,6 +19,7 @@ from tahoe.protocol.column_mapping import (
     without_mapping,
 )
 from tahoe.protocol.schema import INTEGER, STRING, Array, Field, Map, Struct, walk_fields
+from tahoe.protocol.table_configuration import TableConfiguration
 
 NAME = {"delta.columnMapping.mode": "name"}
 
@@ -94,3 +96,12 @@ def test_mode_none_and_stripping_leave_no_trace():
     assert assign_mapping(SCHEMA, "none", names(), 3) == (SCHEMA, 3)
     assigned, _ = assign_mapping(SCHEMA, "id", names(), 0)
     assert without_mapping(assigned) == SCHEMA
+
+
+@pytest.mark.parametrize("text", ["x", "", "1.5", "-1"])
+def test_a_highest_id_of_another_writer_must_be_a_number(text):
+    schema, _ = assign_mapping(SCHEMA, "name", names(), 0)
+    metadata = Metadata(id="m", schema_string=schema.to_json(), configuration={**NAME, "delta.columnMapping.maxColumnId": text})
+    table = TableConfiguration(table="t", protocol=Protocol(reader_version=2, writer_version=5), metadata=metadata)
+    with pytest.raises(InvalidPropertyError, match=r"delta\.columnMapping\.maxColumnId"):
+        table.with_schema(Struct((*schema, Field(name="new", type=INTEGER))), lambda: "n")

@@ -27,7 +27,7 @@ from tahoe.errors import (
     ParentNotStructError,
     RenameColumnUnsupportedError,
 )
-from tahoe.protocol.column_mapping import MAX_COLUMN_ID, assign_mapping
+from tahoe.protocol.column_mapping import MAX_COLUMN_ID, assign_mapping, highest_id
 from tahoe.protocol.column_metadata import CURRENT_DEFAULT, EXISTS_DEFAULT, GENERATION_EXPRESSION
 from tahoe.protocol.column_type_changes import TEXT_TYPE, text_type_refusal, type_refusal
 from tahoe.protocol.column_values import identity_columns
@@ -460,7 +460,7 @@ def _with_schema(current: TableConfiguration, schema: Struct, new_name: Callable
     check_unique_names(schema, table=current.table)
     mode, configuration = current.column_mapping_mode, dict(current.properties)
     if mode != "none":
-        schema, highest = assign_mapping(schema, mode, lambda _: f"col-{new_name()}", int(configuration.get(MAX_COLUMN_ID, 0)))
+        schema, highest = assign_mapping(schema, mode, lambda _: f"col-{new_name()}", highest_id(configuration, table=current.table))
         configuration[MAX_COLUMN_ID] = str(highest)
     protocol = upgrade_for(current.protocol, schema, configuration, table=current.table)
     metadata = replace(current.metadata, schema_string=schema.to_json(), configuration=configuration)

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Literal, TypeAlias
 
 from tahoe.errors import InvalidActionError
+from tahoe.protocol import properties
 from tahoe.protocol.actions import Protocol
 from tahoe.protocol.json_text import is_text
 from tahoe.protocol.schema import Field, Struct, map_fields, walk_fields
@@ -81,6 +82,15 @@ def physical_path(schema: Struct, path: tuple[str, ...], mode: Mode | str) -> tu
     if fields is None:
         return None
     return tuple(stored_name(f, mode) for f in fields)
+
+
+def highest_id(configuration: Mapping[str, str], *, table: str) -> int:
+    """The highest column id that a table has used.
+
+    Raises:
+        InvalidPropertyError: it is not a number.
+    """
+    return properties.MAX_COLUMN_ID.get(configuration, table=table)
 
 
 def assign_mapping(schema: Struct, mode: Mode | str, new_name: Callable[[Field], str], start_id: int) -> tuple[Struct, int]:

@@ -18,7 +18,7 @@ from tahoe.errors import (
     SchemaMismatchError,
 )
 from tahoe.protocol.actions import Metadata, Protocol
-from tahoe.protocol.column_mapping import MAX_COLUMN_ID, MODE, Mode, assign_mapping, column_id, mapping_mode, without_mapping
+from tahoe.protocol.column_mapping import MAX_COLUMN_ID, MODE, Mode, assign_mapping, column_id, highest_id, mapping_mode, without_mapping
 from tahoe.protocol.column_values import identity_columns, makes_values, with_high_water_marks
 from tahoe.protocol.constraints import PREFIX as CONSTRAINT
 from tahoe.protocol.evolution import Widens, widening_of
@@ -107,7 +107,7 @@ class TableConfiguration:
         if before != after:
             if (before, after) != ("none", "name"):
                 raise self._invalid(MODE, configuration.get(MODE, "none"), f"the table's files were written with mode {before}")
-            used = int(configuration.get(MAX_COLUMN_ID, 0))
+            used = highest_id(configuration, table=self.table)
             schema, highest = assign_mapping(without_mapping(self.schema), after, lambda field: field.name, used)
             metadata = replace(metadata, schema_string=schema.to_json(), configuration={**configuration, MAX_COLUMN_ID: str(highest)})
         return replace(self, protocol=protocol, metadata=metadata)
@@ -226,7 +226,7 @@ class TableConfiguration:
             raise self._mismatch(f"the table is partitioned by {', '.join(gone)}, which the new schema lacks")
         mode, configuration = self.column_mapping_mode, dict(self.properties)
         if mode != "none":
-            evolved, highest = assign_mapping(evolved, mode, lambda _: f"col-{new_name()}", int(configuration.get(MAX_COLUMN_ID, 0)))
+            evolved, highest = assign_mapping(evolved, mode, lambda _: f"col-{new_name()}", highest_id(configuration, table=self.table))
             configuration[MAX_COLUMN_ID] = str(highest)
         protocol = upgrade_for(self.protocol, evolved, configuration, table=self.table)
         return replace(

@@ -26,7 +26,7 @@ from tahoe.errors import (
 from tahoe.protocol import clustering
 from tahoe.protocol.actions import DomainMetadata, Metadata, Protocol
 from tahoe.protocol.clustering import check_clustering, clustering_columns, clustering_domain
-from tahoe.protocol.column_mapping import MAX_COLUMN_ID, assign_mapping, mapping_mode
+from tahoe.protocol.column_mapping import MAX_COLUMN_ID, assign_mapping, highest_id, mapping_mode
 from tahoe.protocol.column_values import as_declared, check_new_columns, column_values
 from tahoe.protocol.constraints import constraints_of
 from tahoe.protocol.evolution import losses, merge_schemas, new_columns, widening_of
@@ -150,7 +150,8 @@ def _metadata(
     configuration = with_materialised_columns(protocol, configuration, table.env.new_id, table=table.url)
     mode = mapping_mode(protocol, configuration)
     if mode != "none":
-        schema, highest = assign_mapping(schema, mode, lambda _: f"col-{table.env.new_id()}", int(used or 0))
+        start_id = 0 if used is None else highest_id(configuration, table=table.url)
+        schema, highest = assign_mapping(schema, mode, lambda _: f"col-{table.env.new_id()}", start_id)
         configuration[MAX_COLUMN_ID] = str(highest)
     check_schema(schema, mode, table=table.url)
     metadata = Metadata(
