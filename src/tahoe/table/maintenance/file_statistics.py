@@ -20,6 +20,7 @@ from tahoe.protocol.column_mapping import column_id
 from tahoe.protocol.predicate import is_nan
 from tahoe.protocol.schema import DOUBLE, FLOAT, STRING, VARIANT, Array, Map
 from tahoe.protocol.stats import Statistics, has_bounds
+from tahoe.table.arrow.file_columns import file_column
 from tahoe.table.arrow.parquet import child, open_parquet
 from tahoe.table.arrow.types import arrow_type
 from tahoe.table.reading.rows import FIELD_ID, JULIAN, DataFile, live_pieces
@@ -68,11 +69,11 @@ def measure_footer(snapshot: Snapshot, file: DataFile, size_bytes: int, columns:
     try:
         with open_parquet(store, key) as parquet:
             footer = parquet.metadata
+        found = _of_footer(footer, columns, snapshot.column_mapping_mode)
     except FileNotFoundError as error:
         raise DataFileMissingError(table=snapshot.url, file=file.path, version=snapshot.version) from error
     except (OSError, pa.ArrowException) as error:
         raise InvalidDataFileError(table=snapshot.url, file=file.path, detail=str(error)) from error
-    found = _of_footer(footer, columns, snapshot.column_mapping_mode)
     if file.vector is not None:
         wide = replace(found, tight_bounds=False)
         return Measurement(snapshot=snapshot, file=file, size_bytes=size_bytes, found=wide, columns=tuple(columns))
@@ -127,15 +128,15 @@ def _is_absent(schema: pa.Schema, path: Sequence[str]) -> bool:
     for name in path:
         if not pa.types.is_struct(kind):
             return False
-        place = kind.get_field_index(name)
-        if place < 0:
+        found = file_column(kind, name)
+        if found is None:
             return True
-        kind = kind.field(place).type
+        kind = found.type
     return False
 
 
 def _is_alike(schema: pa.Schema, column: IndexedColumn, mode: str) -> bool:
-    """Whether the file has the column under its physical name, in exactly the table's type."""
+    """Whether the file has the column under its physical name, in the same case, and in exactly the table's type."""
     field: Any = pa.field("", pa.struct(list(schema)))
     for name in column.physical:
         place = field.type.get_field_index(name) if pa.types.is_struct(field.type) else -1

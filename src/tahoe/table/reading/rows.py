@@ -26,6 +26,7 @@ from tahoe.protocol.partitions import parse_partition_value, resolve_path
 from tahoe.protocol.predicate import Predicate, columns_of, has_unknown
 from tahoe.protocol.row_tracking import BASE_ROW_ID, METADATA, METADATA_FIELDS, ROW_COMMIT_VERSION, ROW_ID
 from tahoe.protocol.schema import LONG, VARIANT, Array, DataType, Field, Map, Struct
+from tahoe.table.arrow.file_columns import file_column
 from tahoe.table.arrow.parquet import open_parquet
 from tahoe.table.arrow.types import arrow_field, arrow_type
 from tahoe.table.log.deletion_vectors import load_deletion_vector
@@ -324,8 +325,7 @@ def _matcher(mode: str) -> Match:
     """The function that finds a field of the table in a file's schema."""
 
     def by_name(schema: pa.Schema | pa.StructType, field: Field) -> pa.Field | None:
-        position = schema.get_field_index(stored_name(field, mode))
-        return schema.field(position) if position >= 0 else None
+        return file_column(schema, stored_name(field, mode))
 
     def by_id(schema: pa.Schema | pa.StructType, field: Field) -> pa.Field | None:
         wanted = column_id(field)
@@ -348,7 +348,7 @@ def _conform(column: pa.ChunkedArray, field: Field, snapshot: SnapshotState, fil
 def conform(values: pa.Array, data_type: DataType, match: Match) -> pa.Array:
     """Convert values of a file to the table's type.
 
-    Fields are matched by physical name or id. Missing fields become null. Narrower numbers are widened.
+    Fields are matched by physical name, in any case, or by id. Missing fields become null. Narrower numbers are widened.
     """
     wanted = arrow_type(data_type)
     if values.type.equals(wanted):
