@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import io
 from collections.abc import Mapping, Sequence
 
@@ -10,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import tahoe
-from tahoe.errors import InvalidDataFileError
+from tahoe.errors import InvalidDataFileError, UnsupportedOperationError
 from tahoe.protocol.actions import Add, Metadata
 from tahoe.table.arrow.types import delta_schema
 from tahoe.table.maintenance.optimize import OptimizeRequest, optimize
@@ -21,13 +22,14 @@ from tests.table.builders import PROTOCOL, memory_env, put_commit
 def made(
     schema: pa.Schema, *files: pa.Table, partitions: Sequence[Mapping[str, str]] = (), partition_by: Sequence[str] = ()
 ) -> tahoe.Table:
-    """A table of these files, without statistics."""
+    """A table of these files, without statistics. Timestamps without a zone are stored as INT96, as Spark 2 did."""
     env, text = memory_env(), delta_schema(schema, table="t").to_json()
     metadata = Metadata(id="t", schema_string=text, partition_columns=tuple(partition_by))
     adds = []
     for number, rows in enumerate(files):
         out = io.BytesIO()
-        pq.write_table(rows, out)
+        int96 = any(pa.types.is_timestamp(field.type) and field.type.tz is None for field in rows.schema)
+        pq.write_table(rows, out, use_deprecated_int96_timestamps=int96)
         env.store.put(f"{number}.parquet", out.getvalue())
         values = partitions[number] if partitions else {}
         adds.append(Add(path=f"{number}.parquet", size_bytes=out.tell(), modification_time_ms=number, partition_values=values))
@@ -96,3 +98,79 @@ def test_a_rewritten_file_has_the_rows_of_a_column_in_another_case() -> None:
     optimize(table, OptimizeRequest())
     assert table.files().num_rows == 1
     assert table.to_arrow().to_pylist() == [*ROWS, ROWS[1]]
+
+
+# --- the Julian calendar
+
+VERSION, LEGACY, LEGACY_INT96 = (f"org.apache.spark.{key}" for key in ("version", "legacyDateTime", "legacyINT96"))
+DAY = pa.array([dt.date(1500, 1, 1)])
+LAST_JULIAN, FIRST_GREGORIAN = pa.array([dt.date(1582, 10, 14)]), pa.array([dt.date(1582, 10, 15)])
+LATE_TIME = dt.datetime(1900, 1, 1, tzinfo=dt.UTC)
+EARLY_TIME = LATE_TIME - dt.timedelta(microseconds=1)
+
+
+def times(moment: dt.datetime) -> pa.Array:
+    return pa.array([moment], pa.timestamp("us", "UTC"))
+
+
+def int96(moment: dt.datetime) -> pa.Array:
+    return pa.array([moment.replace(tzinfo=None)], pa.timestamp("us"))
+
+
+def with_footer(values: pa.Array, footer: Mapping[str, str]) -> tahoe.Table:
+    declared = pa.timestamp("us", "UTC") if pa.types.is_timestamp(values.type) else values.type
+    return made(pa.schema([("x", declared)]), pa.table({"x": values}).replace_schema_metadata(footer))
+
+
+JULIAN = [
+    (DAY, {VERSION: "2.4.8"}),
+    (DAY, {VERSION: "3.5.0", LEGACY: ""}),
+    (LAST_JULIAN, {VERSION: "2.4.8"}),
+    (times(EARLY_TIME), {VERSION: "2.4.8"}),
+    (times(EARLY_TIME), {VERSION: "3.5.0", LEGACY: ""}),
+    (int96(EARLY_TIME), {VERSION: "3.0.2"}),
+    (int96(EARLY_TIME), {VERSION: "3.5.0", LEGACY_INT96: ""}),
+    (pa.StructArray.from_arrays([DAY], ["d"]), {VERSION: "2.4.8"}),
+    (pa.array([[], [DAY[0].as_py()]], pa.list_(pa.date32())), {VERSION: "2.4.8"}),
+    (pa.array([[("k", DAY[0].as_py())]], pa.map_(pa.string(), pa.date32())), {VERSION: "2.4.8"}),
+    (pa.array([[(DAY[0].as_py(), "v")]], pa.map_(pa.date32(), pa.string())), {VERSION: "2.4.8"}),
+    (pa.array([[{"l": [DAY[0].as_py()]}]], pa.list_(pa.struct({"l": pa.list_(pa.date32())}))), {VERSION: "3.5.0", LEGACY: ""}),
+]
+
+
+@pytest.mark.parametrize(("values", "footer"), JULIAN)
+def test_values_in_the_julian_calendar_are_refused(values: pa.Array, footer: Mapping[str, str]) -> None:
+    table = with_footer(values, footer)
+    with pytest.raises(UnsupportedOperationError, match=r"its column x\S* has dates before 1582-10-15, or timestamps before 1900-01-01"):
+        table.to_arrow()
+
+
+GREGORIAN = [
+    (DAY, {VERSION: "3.0.0"}),
+    (DAY, {VERSION: "3.5.0", LEGACY_INT96: ""}),
+    (DAY, {}),
+    (FIRST_GREGORIAN, {VERSION: "2.4.8"}),
+    (times(LATE_TIME), {VERSION: "2.4.8"}),
+    (times(EARLY_TIME), {VERSION: "3.0.2"}),
+    (times(EARLY_TIME), {VERSION: "3.5.0", LEGACY_INT96: ""}),
+    (int96(EARLY_TIME), {VERSION: "3.1.0"}),
+    (int96(LATE_TIME), {VERSION: "2.4.8"}),
+    (pa.StructArray.from_arrays([FIRST_GREGORIAN], ["d"]), {VERSION: "2.4.8"}),
+]
+
+
+@pytest.mark.parametrize(("values", "footer"), GREGORIAN)
+def test_values_in_the_gregorian_calendar_are_read(values: pa.Array, footer: Mapping[str, str]) -> None:
+    found = with_footer(values, footer).to_arrow().column("x")
+    assert found.to_pylist() == values.cast(found.type).to_pylist()
+
+
+@pytest.mark.parametrize("values", [DAY, times(EARLY_TIME), pa.StructArray.from_arrays([DAY], ["d"])])
+def test_julian_bounds_of_a_footer_are_no_statistics(values: pa.Array) -> None:
+    table = with_footer(values, {VERSION: "2.4.8"})
+    optimize(table, OptimizeRequest())  # it computes absent statistics from footers
+    stats = next(table.snapshot().live.adds()).stats
+    assert '"numRecords":1' in stats
+    assert "15" not in stats
+    assert "18" not in stats
+    assert list(table.compute_statistics().unread) == ["0.parquet"]

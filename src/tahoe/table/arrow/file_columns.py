@@ -1,11 +1,28 @@
 """Reads the columns of data files as Spark reads them, whoever wrote the files. Knows no table.
 
-Names of columns match in any case, as in Delta schemas.
+Names of columns match in any case, as in Delta schemas. Early dates and timestamps may be in the Julian calendar, which only Spark
+converts: the footer says which.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from tahoe.protocol.schema import DATE, TIMESTAMP, TIMESTAMP_NTZ, DataType
+from tahoe.table.arrow.parquet import leaves
+
+# Spark wrote the Julian calendar before these versions, and does so later with a setting, which leaves a footer key.
+_VERSION = b"org.apache.spark.version"
+_LEGACY = (b"org.apache.spark.legacyDateTime", b"3.0.0")
+_LEGACY_INT96 = (b"org.apache.spark.legacyINT96", b"3.1.0")
+
+# 1582-10-15 as days, and 1900-01-01 as microseconds since 1970. Until 1900 the two calendars of Java have different time zone offsets.
+_GREGORIAN_FROM_DAY = -141_427
+_GREGORIAN_FROM_MICROS = -2_208_988_800_000_000
 
 
 def file_column(columns: pa.Schema | pa.StructType, name: str) -> pa.Field | None:
@@ -22,3 +39,45 @@ def file_column(columns: pa.Schema | pa.StructType, name: str) -> pa.Field | Non
     if len(found) > 1:
         raise pa.ArrowInvalid(f"several of its columns match {name}, because case is ignored: {', '.join(f.name for f in found)}")
     return found[0] if found else None
+
+
+def julian_before(footer: pq.FileMetaData) -> Mapping[DataType, int]:
+    """The types whose values may be in the Julian calendar if they are below a limit: days or microseconds since 1970."""
+    keys = footer.metadata or {}
+
+    def is_legacy(key: bytes, since: bytes) -> bool:
+        return key in keys or keys.get(_VERSION, since) < since  # Spark compares versions as text too
+
+    dates = is_legacy(*_LEGACY)
+    times = dates or (is_legacy(*_LEGACY_INT96) and _has_int96(footer))
+    found: dict[DataType, int] = {DATE: _GREGORIAN_FROM_DAY} if dates else {}
+    return {**found, **dict.fromkeys((TIMESTAMP, TIMESTAMP_NTZ), _GREGORIAN_FROM_MICROS)} if times else found
+
+
+def _has_int96(footer: pq.FileMetaData) -> bool:
+    return any(footer.schema.column(number).physical_type == "INT96" for number in range(footer.num_columns))
+
+
+def julian_column(rows: pa.Table, footer: pq.FileMetaData) -> str | None:
+    """A Parquet column, at the top or inside others, with values that may be in the Julian calendar; None if there is none.
+
+    Args:
+        rows: as they are in the file.
+    """
+    limits = julian_before(footer)
+    if not limits:
+        return None
+    chunks = ((name, chunk) for name, column in zip(rows.column_names, rows.columns, strict=True) for chunk in column.chunks)
+    columns = (leaf for name, chunk in chunks for leaf in leaves(name, chunk))
+    return next((path for path, values in columns if _is_julian(values, limits)), None)
+
+
+def _is_julian(values: pa.Array, limits: Mapping[DataType, int]) -> bool:
+    kind = values.type
+    if pa.types.is_date(kind) and DATE in limits:
+        first = pa.scalar(limits[DATE], pa.date32())
+    elif pa.types.is_timestamp(kind) and TIMESTAMP in limits:
+        first = pa.scalar(limits[TIMESTAMP], pa.timestamp("us", kind.tz))
+    else:
+        return False
+    return pc.any(pc.less(values, first.cast(kind))).as_py() is True

@@ -193,3 +193,18 @@ def child(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
     """A field of a struct column, null where the struct is null."""
     position = column.type.get_field_index(name)
     return pa.chunked_array([chunk.flatten()[position] for chunk in column.chunks], type=column.type.field(position).type)
+
+
+def leaves(path: str, values: pa.Array) -> Iterator[tuple[str, pa.Array]]:
+    """The Parquet leaf columns of a column, with their values."""
+    kind = values.type
+    if pa.types.is_struct(kind):
+        for field, child in zip(kind, values.flatten(), strict=True):
+            yield from leaves(f"{path}.{field.name}", child)
+    elif pa.types.is_map(kind):
+        yield from leaves(f"{path}.key_value.key", values.keys)
+        yield from leaves(f"{path}.key_value.value", values.items)
+    elif pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        yield from leaves(f"{path}.list.element", values.values)
+    else:
+        yield path, values

@@ -23,7 +23,7 @@ from tahoe.protocol.stats import Statistics, has_bounds
 from tahoe.table.arrow.file_columns import file_column
 from tahoe.table.arrow.parquet import child, open_parquet
 from tahoe.table.arrow.types import arrow_type
-from tahoe.table.reading.rows import FIELD_ID, JULIAN, DataFile, live_pieces
+from tahoe.table.reading.rows import FIELD_ID, DataFile, live_pieces
 from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.writing.footers import BOUND_VALUES, WRITER_THAT_BOUNDS_NAN, IndexedColumn, footer_statistics, leaf_positions
 
@@ -156,7 +156,7 @@ def _is_uncertain(footer: pq.FileMetaData, found: Statistics, path: tuple[str, .
     if kind == STRING and not writer.startswith(_WRITERS_OF_WHOLE_TEXTS):
         texts = (bounds.get(path) for bounds in (found.min_values, found.max_values))
         return any(text is not None and len(text.encode()) >= _TEXT_EXACT_BYTES for text in texts)
-    return any(key in (footer.metadata or {}) for key in JULIAN) and kind in BOUND_VALUES
+    return False
 
 
 def _lacks_bounds(footer: pq.FileMetaData, found: Statistics, column: IndexedColumn) -> bool:

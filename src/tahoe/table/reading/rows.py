@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -26,7 +25,7 @@ from tahoe.protocol.partitions import parse_partition_value, resolve_path
 from tahoe.protocol.predicate import Predicate, columns_of, has_unknown
 from tahoe.protocol.row_tracking import BASE_ROW_ID, METADATA, METADATA_FIELDS, ROW_COMMIT_VERSION, ROW_ID
 from tahoe.protocol.schema import LONG, VARIANT, Array, DataType, Field, Map, Struct
-from tahoe.table.arrow.file_columns import file_column
+from tahoe.table.arrow.file_columns import file_column, julian_column
 from tahoe.table.arrow.parquet import open_parquet
 from tahoe.table.arrow.types import arrow_field, arrow_type
 from tahoe.table.log.deletion_vectors import load_deletion_vector
@@ -171,7 +170,7 @@ def _pieces(
             sources |= {f.name: name for f in tracked if (name := _kept_in(snapshot, f)) in names}
             dead, start = _dead_rows(snapshot, file, parquet.metadata.num_rows), 0
             for rows, raw in _raw_pieces(parquet, list(sources.values()), by_group=by_group):
-                _check_calendar(raw, parquet.metadata.metadata or {}, snapshot, file)
+                _check_calendar(raw, parquet.metadata, snapshot, file)
                 table = _as_fields(snapshot, file, fields, {name: raw.column(source) for name, source in sources.items()}, start, rows)
                 yield table if dead is None else table.filter(pa.array(dead[start : start + rows] == marked))
                 start += rows
@@ -241,24 +240,16 @@ def _tracked(field: Field, file: DataFile, kept: pa.ChunkedArray | None, start: 
     return default if kept is None else pc.coalesce(kept, default)
 
 
-# Footer keys that Spark writes if dates and timestamps before the Gregorian calendar are in the Julian calendar, as in Spark 2.
-JULIAN = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
-_GREGORIAN_FROM = ((pa.types.is_date, date(1582, 10, 15)), (pa.types.is_timestamp, datetime(1582, 10, 15, tzinfo=UTC)))
-
-
-def _check_calendar(raw: pa.Table, footer: Mapping[bytes, bytes], snapshot: SnapshotState, file: DataFile) -> None:
-    """Refuse dates in the Julian calendar: only Spark can rebase them, in the time zone in which they were written."""
-    if not any(key in footer for key in JULIAN):
-        return
-    for name, column in zip(raw.column_names, raw.columns, strict=True):
-        first = next((moment for is_kind, moment in _GREGORIAN_FROM if is_kind(column.type)), None)
-        if first is not None and pc.any(pc.less(column, pa.scalar(first).cast(column.type))).as_py():
-            raise UnsupportedOperationError(
-                operation=f"Reading {file.path} without Spark's engine",
-                table=snapshot.url,
-                detail=f"its column {name} has dates before 1582-10-15 in the Julian calendar",
-                remedy=WITH_SPARKS_ENGINE,
-            )
+def _check_calendar(raw: pa.Table, footer: pq.FileMetaData, snapshot: SnapshotState, file: DataFile) -> None:
+    """Refuse values in the Julian calendar: only Spark can rebase them, in the time zone in which they were written."""
+    column = julian_column(raw, footer)
+    if column is not None:
+        raise UnsupportedOperationError(
+            operation=f"Reading {file.path} without Spark's engine",
+            table=snapshot.url,
+            detail=f"its column {column} has dates before 1582-10-15, or timestamps before 1900-01-01, in the Julian calendar",
+            remedy=WITH_SPARKS_ENGINE,
+        )
 
 
 def matching_rows(snapshot: SnapshotState, file: FileAction, predicate: Predicate) -> npt.NDArray[np.bool_]:

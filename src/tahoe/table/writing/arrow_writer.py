@@ -22,6 +22,7 @@ from tahoe.protocol.constraints import constraints_of
 from tahoe.protocol.partitions import format_partition_value, partition_folder
 from tahoe.protocol.schema import VOID, Array, DataType, Field, Map, Struct, types_in, walk_fields
 from tahoe.table.arrow.compression import arrow_codec
+from tahoe.table.arrow.parquet import leaves
 from tahoe.table.arrow.types import arrow_type, delta_schema
 from tahoe.table.reading.constraints import check_rows
 from tahoe.table.reading.table_reader import TableReader
@@ -251,21 +252,6 @@ def columns_with_nan(data: pa.Table) -> set[str]:
     chunks = [(name, chunk) for name in data.column_names for chunk in data.column(name).chunks]
     values = [leaf for name, chunk in chunks for leaf in leaves(name, chunk)]
     return {path for path, leaf in values if pa.types.is_floating(leaf.type) and pc.any(pc.is_nan(leaf)).as_py()}
-
-
-def leaves(path: str, values: pa.Array) -> Iterator[tuple[str, pa.Array]]:
-    """The Parquet leaf columns of a column, with their values."""
-    kind = values.type
-    if pa.types.is_struct(kind):
-        for field, child in zip(kind, values.flatten(), strict=True):
-            yield from leaves(f"{path}.{field.name}", child)
-    elif pa.types.is_map(kind):
-        yield from leaves(f"{path}.key_value.key", values.keys)
-        yield from leaves(f"{path}.key_value.value", values.items)
-    elif pa.types.is_list(kind):
-        yield from leaves(f"{path}.list.element", values.values)
-    else:
-        yield path, values
 
 
 def _physical_field(field: Field) -> pa.Field:

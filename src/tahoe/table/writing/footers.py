@@ -26,6 +26,7 @@ from tahoe.protocol.properties import STRING_PREFIX_LENGTH
 from tahoe.protocol.schema import DATE, LONG, TIMESTAMP, TIMESTAMP_NTZ, VARIANT, DataType, Field
 from tahoe.protocol.stats import Statistics, encode_statistics, has_bounds, statistics_columns
 from tahoe.storage.env import Store
+from tahoe.table.arrow.file_columns import julian_before
 
 Path: TypeAlias = tuple[str, ...]
 
@@ -143,6 +144,7 @@ def footer_statistics(footer: pq.FileMetaData, columns: Mapping[Path, DataType])
         columns: by physical path, with their types.
     """
     positions = leaf_positions(footer.schema.to_arrow_schema())
+    limits = julian_before(footer)
     groups = [footer.row_group(i) for i in range(footer.num_row_groups)]
     null_count: dict[Path, int] = {}
     bounds: dict[Path, tuple[Any, Any]] = {}
@@ -154,7 +156,7 @@ def footer_statistics(footer: pq.FileMetaData, columns: Mapping[Path, DataType])
         nulls = [statistics.null_count if statistics is not None and statistics.has_null_count else None for _, statistics in chunks]
         if all(count is not None for count in nulls):
             null_count[path] = sum(count for count in nulls if count is not None)
-        found = _bounds(chunks, data_type) if has_bounds(data_type) else None
+        found = _bounds(chunks, data_type, limits.get(data_type)) if has_bounds(data_type) else None
         if found is not None:
             bounds[path] = found
     return Statistics(
@@ -165,8 +167,8 @@ def footer_statistics(footer: pq.FileMetaData, columns: Mapping[Path, DataType])
     )
 
 
-def _bounds(chunks: Sequence[tuple[int, Any]], data_type: DataType) -> tuple[Any, Any] | None:
-    """The smallest and the largest value of all row groups; None if a group with values has no bounds, or its bounds are NaN."""
+def _bounds(chunks: Sequence[tuple[int, Any]], data_type: DataType, julian: int | None) -> tuple[Any, Any] | None:
+    """The smallest and the largest value of all row groups; None if a group with values has no bounds, or they are NaN or Julian."""
     lows, highs = [], []
     for rows, statistics in chunks:
         if statistics is None or not statistics.has_min_max:
@@ -177,7 +179,7 @@ def _bounds(chunks: Sequence[tuple[int, Any]], data_type: DataType) -> tuple[Any
             low, high = _raw_bounds(statistics, data_type)
         except UnicodeDecodeError:  # text that is not UTF-8 has no bounds in JSON
             return None
-        if is_nan(low) or is_nan(high):
+        if is_nan(low) or is_nan(high) or (julian is not None and low < julian):
             return None
         lows.append(low)
         highs.append(high)
