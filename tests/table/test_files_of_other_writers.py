@@ -14,13 +14,14 @@ import tahoe
 from tahoe.errors import InvalidDataFileError, UnsupportedOperationError
 from tahoe.protocol.actions import Add, Metadata
 from tahoe.table.arrow.types import delta_schema
+from tahoe.table.maintenance.clustering import OrderRequest
 from tahoe.table.maintenance.optimize import OptimizeRequest, optimize
 from tahoe.table.verify.check import check_table
 from tests.table.builders import PROTOCOL, memory_env, put_commit
 
 
 def made(
-    schema: pa.Schema, *files: pa.Table, partitions: Sequence[Mapping[str, str]] = (), partition_by: Sequence[str] = ()
+    schema: pa.Schema, *files: pa.Table, partitions: Sequence[Mapping[str, str | None]] = (), partition_by: Sequence[str] = ()
 ) -> tahoe.Table:
     """A table of these files, without statistics. Timestamps without a zone are stored as INT96, as Spark 2 did."""
     env, text = memory_env(), delta_schema(schema, table="t").to_json()
@@ -174,3 +175,36 @@ def test_julian_bounds_of_a_footer_are_no_statistics(values: pa.Array) -> None:
     assert "15" not in stats
     assert "18" not in stats
     assert list(table.compute_statistics().unread) == ["0.parquet"]
+
+
+# --- timestamps without a time zone, as partition values
+
+ZONES = ["UTC", "America/New_York", "Asia/Tokyo"]
+SPELLINGS = [
+    "2020-01-01 00:00:00",
+    "2020-01-01 00:00:00",
+    "2020-01-01 00:00",
+    "2020-01-01T05:00:00Z",
+    "2020-01-01 05:00:00+00:00",
+    "",
+    None,
+]
+
+
+@pytest.mark.parametrize(
+    "order", [OrderRequest(), OrderRequest(zorder_by=(("id",),), checks_statistics=False)], ids=["compacted", "z-ordered"]
+)
+def test_a_partition_value_without_a_time_zone_keeps_its_text(order: OrderRequest) -> None:
+    """In New York all spellings are one moment, but not elsewhere."""
+    files = [pa.table({"id": [number]}) for number in range(len(SPELLINGS))]
+    schema = pa.schema([("id", pa.int64()), ("at", pa.timestamp("us", "UTC"))])
+    table = made(schema, *files, partitions=[{"at": text} for text in SPELLINGS], partition_by=["at"])
+    readers = [tahoe.Table(table.url, env=table.env, time_zone=zone) for zone in ZONES]
+    before = [sorted(reader.to_arrow().to_pylist(), key=lambda row: row["id"]) for reader in readers]
+    assert before[0] != before[1]
+
+    optimize(readers[1], OptimizeRequest(order=order))
+
+    assert [sorted(reader.to_arrow().to_pylist(), key=lambda row: row["id"]) for reader in readers] == before
+    found = sorted(str(add.partition_values["at"]) for add in readers[1].snapshot().live.adds())
+    assert found == ["2020-01-01 00:00", "2020-01-01 00:00:00", "2020-01-01T05:00:00Z", "None"]

@@ -213,6 +213,12 @@ def parse_timestamp_ntz(text: str) -> datetime | int:
     return from_micros(_local_micros(text)[0], None)
 
 
+def has_zone(text: str) -> bool:
+    """Whether the text of a timestamp has a time zone, so that it is the same moment for all readers."""
+    found = _TIMESTAMP.fullmatch(text.strip())
+    return found is not None and found[8] is not None
+
+
 def _local_micros(text: str) -> tuple[int, str | None]:
     found = _TIMESTAMP.fullmatch(text.strip())
     if found is None:

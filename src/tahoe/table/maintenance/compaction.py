@@ -14,9 +14,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tahoe.protocol.column_mapping import stored_name
+from tahoe.protocol.schema import TIMESTAMP
 from tahoe.table.arrow.chunks import one_array, taken
 from tahoe.table.arrow.statistics import StatisticsRequest
-from tahoe.table.reading.scan import Scan
+from tahoe.table.reading.scan import Scan, zoneless_texts
 
 GIB = 1 << 30
 
@@ -94,14 +96,25 @@ def live_sizes(scan: Scan) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float6
 
 
 def by_partition(scan: Scan, candidates: npt.NDArray[np.int64]) -> Iterator[npt.NDArray[np.int64]]:
-    """The candidates of each partition. Different spellings of one value are one partition."""
+    """The candidates of each partition. Different spellings of one value are one partition.
+
+    A timestamp without a time zone is another moment for each reader's zone: each spelling of one is a partition of its own.
+    """
     if not scan.snapshot.partition_columns or not len(candidates):
         yield candidates
         return
-    codes = [_codes(column)[candidates] for column in scan.partition.flatten()]
+    codes = [_codes(column)[candidates] for column in (*scan.partition.flatten(), *_without_zone(scan))]
     _, groups = np.unique(np.stack(codes), axis=1, return_inverse=True)
     order = np.argsort(groups, kind="stable")
     yield from np.split(candidates[order], np.flatnonzero(np.diff(groups[order])) + 1)
+
+
+def _without_zone(scan: Scan) -> Iterator[pa.ChunkedArray]:
+    """The texts of timestamps without a time zone, null for others, for each partition column."""
+    snapshot = scan.snapshot
+    for field in (snapshot.schema.find(name) for name in snapshot.partition_columns):
+        if field is not None and field.type == TIMESTAMP:
+            yield zoneless_texts(scan.column("partition_values"), stored_name(field, snapshot.column_mapping_mode))
 
 
 def _codes(column: pa.ChunkedArray) -> npt.NDArray[np.int64]:

@@ -125,8 +125,15 @@ class _Done:
     copied: Sequence[CopiedRows] | None = None
 
     def added(self, plan: WritePlan) -> list[Add]:
-        """The new files as actions."""
+        """The new files as actions.
+
+        Their partition values are spelled as those of the first removed file: a timestamp without a time zone stays one.
+        """
+        texts = self.removed[0].partition_values
         adds = [plan.add(file) for file in self.written]
+        adds = [
+            replace(add, partition_values={name: texts.get(name) or text for name, text in add.partition_values.items()}) for add in adds
+        ]
         return [self.bin.tagged(add) for add in adds] if isinstance(self.bin, CubeBin) else adds
 
 

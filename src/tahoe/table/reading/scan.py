@@ -20,7 +20,7 @@ from tahoe._cached import cached_property
 from tahoe.errors import InvalidActionError
 from tahoe.protocol.actions import Add
 from tahoe.protocol.column_mapping import stored_name
-from tahoe.protocol.partitions import parse_partition_value, resolve_path
+from tahoe.protocol.partitions import has_zone, parse_partition_value, resolve_path
 from tahoe.protocol.predicate import Predicate
 from tahoe.protocol.schema import DataType, Field
 from tahoe.table.arguments import FILE_COLUMN, POSITIONS, takes
@@ -181,8 +181,15 @@ def resolve_urls(paths: pa.ChunkedArray, odd: pa.ChunkedArray, table_url: str) -
 
 def typed_partition_values(values: pa.ChunkedArray, name: str, data_type: DataType, zone: tzinfo) -> pa.ChunkedArray:
     """The typed values of one partition column. Each distinct text is parsed once."""
-    kind = arrow_type(data_type)
-    parse = partial(parse_partition_value, data_type=data_type, zone=zone)
+    return _decoded(values, name, partial(parse_partition_value, data_type=data_type, zone=zone), arrow_type(data_type))
+
+
+def zoneless_texts(values: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
+    """The texts of one partition column of timestamps that have no time zone; null for others."""
+    return _decoded(values, name, lambda text: None if not text or has_zone(text) else text, pa.string())
+
+
+def _decoded(values: pa.ChunkedArray, name: str, parse: Callable[[str | None], Any], kind: pa.DataType) -> pa.ChunkedArray:
     return pa.chunked_array([_decode_texts(_lookup(chunk, name), parse, kind) for chunk in values.chunks], type=kind)
 
 
