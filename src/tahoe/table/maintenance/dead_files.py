@@ -70,7 +70,7 @@ class Territory:
     partition_columns: frozenset[str] = frozenset()
     hidden_names: frozenset[str] = frozenset()
     tables: frozenset[str] = frozenset()
-    _known: dict[str, bool] = field(default_factory=lambda: {"": True}, repr=False, compare=False)
+    _known: dict[str, bool] = field(init=False, default_factory=lambda: {"": True}, repr=False, compare=False)
 
     def shows(self, folder: str) -> bool:
         """Whether a folder belongs to the territory."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -26,6 +27,7 @@ from tahoe.errors import (
 )
 from tahoe.protocol.column_mapping import stored_name
 from tahoe.protocol.features import check_writable
+from tahoe.protocol.log_files import LOG_FOLDER
 from tahoe.protocol.properties import DELETED_FILE_RETENTION
 from tahoe.storage.locations import split_url
 from tahoe.table.commit.draft import Draft, OperationInfo
@@ -42,6 +44,9 @@ _logger = logging.getLogger("tahoe")
 
 # The number of files between two reports of progress.
 BATCH_FILES = 8000
+
+# Each waits for one request at a time.
+_LISTERS = 16
 
 # The schemes on which the reference records VACUUM in the history by default.
 _LOGGED_SCHEMES = frozenset({"wasbs", "wasbss", "abfs", "abfss", "adl", "gs", "file", "hdfs"})
@@ -210,11 +215,27 @@ class _Run:
         before = version_before(snapshot, self.cutoff_ms)
         before = None if before is None else min(before, snapshot.version)
         protected = protected_files(snapshot, before, self.cutoff_ms)
+        territory = _territory(snapshot)
         if listing is None:
-            files = removed_files(snapshot, before, protected, _territory(snapshot))
-            return before, DeadFiles(files=files, checksums=[], folders=[], folders_seen=1)
-        territory = replace(_territory(snapshot), tables=nested_tables(listing))
-        return before, dead_files(listing, protected, territory, self.cutoff_ms)
+            files = removed_files(snapshot, before, protected, territory)
+            shown = self._without_tables(territory, files).shown(files["key"])
+            return before, DeadFiles(files=files.filter(shown), checksums=[], folders=[], folders_seen=1)
+        territory = replace(territory, tables=nested_tables(listing))
+        dead = dead_files(listing, protected, territory, self.cutoff_ms)
+        if self.request.inventory is not None:  # it need not contain the logs
+            dead = dead_files(listing, protected, self._without_tables(territory, dead.files), self.cutoff_ms)
+        return before, dead
+
+    def _without_tables(self, territory: Territory, files: pa.Table) -> Territory:
+        """The territory without the folders above some of its files that have a `_delta_log` of their own: one request for each folder."""
+        store, folders = self.table.env.store, folders_above(files["key"].to_pylist(), territory)
+
+        def is_table(folder: str) -> bool:
+            return any(True for _ in store.list_from(f"{folder}/{LOG_FOLDER}"))
+
+        with ThreadPoolExecutor(_LISTERS) as listers:
+            tables = (folder for folder, found in zip(folders, listers.map(is_table, folders), strict=True) if found)
+            return replace(territory, tables=territory.tables.union(tables))
 
     def _listing(self) -> Listing | None:
         if self.request.lite:
