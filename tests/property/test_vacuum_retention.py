@@ -15,7 +15,7 @@ import tahoe
 from tahoe.errors import CannotVacuumLiteError
 from tahoe.protocol.actions import Cdc, Remove
 from tahoe.protocol.deletion_vector import vector_location
-from tahoe.protocol.log_files import readable_versions
+from tahoe.protocol.log_files import Kind, readable_versions
 from tahoe.storage.env import Env
 from tahoe.storage.memory import MemoryStore
 from tahoe.table.commit.post_commit_hooks import clean_log
@@ -43,7 +43,7 @@ class World:
     needed: dict[int, set[str]] = field(default_factory=dict)
     times: dict[int, int] = field(default_factory=dict)
     removed: list[tuple[str, int]] = field(default_factory=list)
-    changed: list[tuple[str, int]] = field(default_factory=list)
+    changed: dict[int, set[str]] = field(default_factory=dict)
     open: list[tuple[Any, int]] = field(default_factory=list)
     written: Iterator[int] = field(default_factory=itertools.count)
 
@@ -76,7 +76,7 @@ class World:
             snapshot = self.caretaker.snapshot(version)
             self.rows[version] = rows_of(self.caretaker, version)
             self.times[version] = max(snapshot.timestamp_ms, self.times.get(version - 1, -1) + 1)
-            self.needed[version] = set()
+            self.needed[version], self.changed[version] = set(), set()
             for add in snapshot.live.adds():
                 self.needed[version].add(log.canonical(add.path))
                 if add.deletion_vector is not None and (place := vector_location(add.deletion_vector, self.url)):
@@ -85,7 +85,7 @@ class World:
                 if isinstance(action, Remove):
                     self.removed.append((log.canonical(action.path), action.deletion_timestamp_ms or 0))
                 if isinstance(action, Cdc):
-                    self.changed.append((log.canonical(action.path), self.times[version]))
+                    self.changed[version].add(log.canonical(action.path))
 
     def within(self, cutoff_ms: int) -> list[int]:
         """The versions that were the newest at some time from the cutoff on."""
@@ -156,15 +156,17 @@ class World:
     # --- what must be
 
     def check_readable(self, cutoff_ms: int) -> None:
-        readable = readable_versions(self.caretaker.log.list_files())
+        files = self.caretaker.log.list_files()
+        readable, commits = readable_versions(files), {file.version for file in files if file.kind is Kind.COMMIT}
         assert readable is not None
         for version in self.within(cutoff_ms):
             if version >= readable[0]:
                 assert rows_of(self.caretaker, version) == self.rows[version]
+            if version in commits:
+                assert all(self.store.head(key) is not None for key in self.changed[version])
 
     def check_gone(self, cutoff_ms: int, *, lite: bool) -> None:
-        needed = {key for version in self.within(cutoff_ms) for key in self.needed[version]}
-        needed |= {key for key, time_ms in self.changed if time_ms > cutoff_ms}
+        needed = {key for version in self.within(cutoff_ms) for key in self.needed[version] | self.changed[version]}
         recent = {key for key, time_ms in self.removed if time_ms >= cutoff_ms}
         recent_vectors = any(time_ms >= cutoff_ms for _, time_ms in self.removed)
         for info in self.store.walk():

@@ -1,8 +1,9 @@
 """VACUUM LITE: finds the files that no version needs from the commits that removed them, without listing the table's folder.
 
 `_delta_log/_last_vacuum_info`, which the reference reads and writes too, says up to which commit all removed files have been deleted. The
-commits after it are read, up to the newest one before the cutoff. Files that no commit names, such as those of failed writes, are left to
-VACUUM FULL.
+commits after it are read, up to the newest one before the cutoff. The change files of that commit stay for as long as its version is
+within the retention: they are left to the next VACUUM LITE, which therefore reads the commit again. Files that no commit names, such as
+those of failed writes, are left to VACUUM FULL.
 """
 
 from __future__ import annotations
@@ -71,13 +72,14 @@ def removed_files(snapshot: Snapshot, before: int | None, protected: Keys, terri
     done = vacuumed_version(snapshot)
     if before is None or not listed:
         return FILES.empty_table()
-    if listed[0] > (0 if done is None else done + 1):
+    last = -1 if done is None else done
+    if listed[0] > last + 1:
         known = "no earlier VACUUM has recorded how far it came" if done is None else f"the last VACUUM came up to version {done}"
         raise CannotVacuumLiteError(table=snapshot.url, detail=f"the log begins at version {listed[0]}, and {known}")
-    start = listed[0] if done is None else done + 1
+    versions = [version for version in listed if last <= version <= before]
     sizes: dict[str, int] = {}
-    for actions in file_actions(snapshot.log, [version for version in listed if start <= version <= before]):
-        sizes |= _sizes(actions, snapshot)
+    for version, actions in zip(versions, file_actions(snapshot.log, versions, may_be_gone_until=last), strict=True):
+        sizes |= _sizes((action for action in actions if version > last or isinstance(action, Cdc)), snapshot)
     legal = [key for key in sizes if is_text(key) and territory.shows(key.rpartition("/")[0])]
     keys = pa.chunked_array([pa.array(legal, pa.string())])
     found = pa.table([keys, pa.array([sizes[key] for key in legal], pa.int64()), pa.nulls(len(legal), pa.int64())], schema=FILES)

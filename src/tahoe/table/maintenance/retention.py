@@ -27,7 +27,7 @@ def protected_files(newest: Snapshot, before: int | None, cutoff_ms: int) -> Key
     """The files that VACUUM must keep whatever their age.
 
     - the live files of the newest version, and its tombstones from the cutoff on;
-    - the live files of the version at the cutoff: the newest one before it, or the oldest one that can be read;
+    - the live files of the version at the cutoff: the newest one before it, or the oldest one that can be read; and its change files;
     - the files that later commits add or remove, their change files among them.
 
     Args:
@@ -50,6 +50,8 @@ def _named(newest: Snapshot, before: int | None, cutoff_ms: int) -> Iterator[Nam
     if base < newest.version:
         yield named_by_live(load_snapshot(newest.log, base).live)
     since = -1 if before is None else before
+    for actions in file_actions(newest.log, [] if before is None else [before], may_be_gone_until=base):
+        yield named_by_actions(action for action in actions if isinstance(action, Cdc))
     later = [file.version for file in files if file.kind is Kind.COMMIT and file.version > since]
     for actions in file_actions(newest.log, later, may_be_gone_until=base):
         yield named_by_actions(actions)
