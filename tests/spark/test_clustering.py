@@ -37,6 +37,7 @@ def table(spark: SparkSession, path: str) -> str:
         "timestamp_seconds(hash(id, 2)) as t",
         "if(id % 50 = 0, double('nan'), hash(id, 3) / 7) as x",
         "parse_json(concat('{\"a\":', id, '}')) as v",
+        "id * 3 as __tahoe_part",  # a name that the layout uses
     )
     writer = rows.repartition(3).write.format("delta").partitionBy("p").option("delta.enableDeletionVectors", "true")
     writer.option("delta.enableRowTracking", "true").option("delta.columnMapping.mode", "name").save(path)
@@ -45,7 +46,7 @@ def table(spark: SparkSession, path: str) -> str:
 
 
 def rows(spark: SparkSession, path: str) -> list[Row]:
-    columns = "id, p, a, to_json(`n.s`), t, to_json(v), cast(x as string), _metadata.row_id, _metadata.row_commit_version"
+    columns = "id, p, a, to_json(`n.s`), t, to_json(v), cast(x as string), __tahoe_part, _metadata.row_id, _metadata.row_commit_version"
     return sorted(spark.sql(f"SELECT {columns} FROM delta.`{path}`").collect())
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 
 def quoted(name: str) -> str:
@@ -13,6 +13,14 @@ def quoted(name: str) -> str:
 def sql_path(path: Sequence[str]) -> str:
     """A column, or a field of one, as SQL names it."""
     return ".".join(map(quoted, path))
+
+
+def unused_name(name: str, names: Iterable[str]) -> str:
+    """The name, with underscores at its end so that it is none of some names, in whatever case."""
+    taken = {other.lower() for other in names}
+    while name.lower() in taken:
+        name += "_"
+    return name
 
 
 def dotted(path: Sequence[str]) -> str:

@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tahoe.protocol.names import unused_name
 from tahoe.table.arrow.chunks import joined_table, reordered_table
 from tahoe.table.arrow.layout import SAMPLE_ROWS_PER_LEAF, Assigner, Layout, plan_layout, row_order
 from tahoe.table.arrow.types import arrow_field
@@ -57,7 +58,8 @@ _SPOOL_BYTES = 256 << 20
 
 _READ_AHEAD_FILES = 2
 
-_PART = "__tahoe_part"
+# The parts of the rows in a spool, beside the columns of the table.
+PART = "__tahoe_part"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -220,12 +222,12 @@ def _distribute(job: _Job, units: _Units, batches: Iterable[_Batch], spool: Spoo
         order = np.argsort(parts, kind="stable")
         parts = parts[order]
         starts = np.searchsorted(parts, units.first_parts).tolist()
-        rows = batch.rows.take(pa.array(order)).append_column(_PART, pa.array(parts))
+        rows = batch.rows.take(pa.array(order))
         nan = _with_nan(job.plan, rows.select(floats), starts) if floats else {}
         with lock:
             for unit, columns in nan.items():
                 units.with_nan.setdefault(unit, set()).update(columns)
-        spool.add(rows, starts)
+        spool.add(rows.append_column(unused_name(PART, rows.column_names), pa.array(parts)), starts)
 
     with ThreadPoolExecutor(job.threads) as threads:
         for _ in ahead(threads, put, batches, job.threads):
@@ -279,8 +281,8 @@ def _row_groups(job: _Job, spool: Spool, units: range) -> Iterator[pa.Table]:
         rows = spool.take(unit)
         if rows is None:
             return None
-        parts = np.asarray(rows.column(_PART))
-        rows = joined_table([rows.drop_columns([_PART])])
+        last = rows.num_columns - 1
+        parts, rows = np.asarray(rows.column(last)), joined_table([rows.remove_column(last)])
         return stored_rows(job.rewrite, reordered_table(rows, row_order(job.keys(rows), parts)))
 
     with ThreadPoolExecutor(1) as thread:

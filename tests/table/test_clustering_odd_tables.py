@@ -1,0 +1,37 @@
+"""ZORDER BY of tables with names and values that nobody expects."""
+
+from __future__ import annotations
+
+import itertools
+
+import pyarrow as pa
+import pytest
+
+import tahoe
+from tahoe.protocol.names import unused_name
+from tahoe.table.maintenance import laying_out
+from tests.table.builders import memory_env
+
+_names = itertools.count()
+
+
+def made(*commits: pa.Table) -> tahoe.Table:
+    table = tahoe.Table(f"memory://any-{next(_names)}", env=memory_env())
+    for rows in commits:
+        table.append(rows)
+    return table
+
+
+def test_an_unused_name_is_none_of_the_names_in_any_case() -> None:
+    assert unused_name("a", ["b"]) == "a"
+    assert unused_name("a", ["A", "a_", "b"]) == "a__"
+
+
+@pytest.mark.parametrize("column", ["id", laying_out.PART])
+def test_a_column_of_the_name_that_layouts_use_keeps_its_values(column: str) -> None:
+    names = ["id", laying_out.PART, laying_out.PART + "_"]
+    table = made(*(pa.table({name: pa.array([7 * n, 7 * n + 1], pa.float64()) for name in names}) for n in range(3)))
+    before = table.to_arrow().sort_by("id")
+    table.optimize(z_order_by=[column])
+    assert table.files().num_rows == 1
+    assert table.to_arrow().sort_by("id").equals(before)
