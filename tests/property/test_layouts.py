@@ -121,6 +121,20 @@ def test_one_column_is_a_sort(table: pa.Table, leaves: int) -> None:
     assert cells == sorted(cells)
 
 
+@given(st.lists(st.none() | st.binary(max_size=3) | st.binary(min_size=30, max_size=40), max_size=40), LEAVES)
+@example([b"a\xc3", b"\xa9b", "é".encode() * 20], 3)
+def test_strings_that_are_not_valid_are_ordered_by_their_bytes(values: list[bytes | None], leaves: int) -> None:
+    table = pa.table({"c0": pa.array([*values, b"\xff"], pa.binary())})
+    texts = pa.table({"c0": table["c0"].combine_chunks().view(pa.string())})
+    one, other = plan_layout(table, leaves), plan_layout(texts, leaves)
+    assert other.bounds[0].type == pa.large_string()
+    assert (one.splits, one.cells) == (other.splits, other.cells)
+    for rows, same in ((texts, table), (texts.slice(1), table.slice(1)), (texts.slice(0, 0), table.slice(0, 0))):
+        assert Assigner(other).cells(rows).tolist() == Assigner(one).cells(same).tolist()
+        parts = np.zeros(len(rows), np.int32)
+        assert row_order(rows, parts).tolist() == row_order(same, parts).tolist()
+
+
 @given(tables(), LEAVES, st.integers(1, 6))
 def test_parts_divide_leaves(table: pa.Table, leaves: int, parts: int) -> None:
     """Each part belongs to a leaf. Rows are ordered by part, and rows of a part keep their order."""

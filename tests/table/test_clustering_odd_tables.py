@@ -35,3 +35,18 @@ def test_a_column_of_the_name_that_layouts_use_keeps_its_values(column: str) -> 
     table.optimize(z_order_by=[column])
     assert table.files().num_rows == 1
     assert table.to_arrow().sort_by("id").equals(before)
+
+
+@pytest.mark.parametrize("columns", [["s"], ["s", "id"], ["id", "s"]], ids="-".join)
+def test_strings_that_are_not_valid_utf8_are_ordered_by_their_bytes(columns: list[str]) -> None:
+    """Spark writes such strings, and orders them so."""
+    values = [b"\xff\xfe", None, b"a\xc3", "é".encode() * 40, b"", b"z", b"\xa9b", b"a" * 33 + b"\xff"]
+    texts = pa.array(values, pa.binary()).view(pa.string())
+    ids = pa.array(range(len(values)), pa.int64())
+    table = made(*(pa.table({"id": ids.slice(n, 4), "s": texts.slice(n, 4)}) for n in (0, 4)))
+    table.optimize(z_order_by=columns)
+    rows = table.to_arrow()
+    found = dict(zip(rows["id"].to_pylist(), rows["s"].cast(pa.binary()).to_pylist(), strict=True))
+    assert found == dict(enumerate(values))
+    if len(columns) == 1:
+        assert list(found.values()) == sorted(values, key=lambda value: (value is not None, value or b""))

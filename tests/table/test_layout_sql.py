@@ -47,6 +47,12 @@ def test_the_text_grows_with_the_leaves_and_not_faster() -> None:
     assert sum(map(len, steps)) < 1000 * 60
 
 
+def test_a_bound_need_not_be_valid_utf8() -> None:
+    texts = pa.array([b"a", b"\xc3(", b"\xff\xfe"], pa.binary()).view(pa.string())
+    first = leaf_steps(plan_layout(pa.table({"a": texts}), 3), ["a"], "n", "row")[0]
+    assert first == "if(a >= CAST(X'c3' AS STRING), if(a >= CAST(X'ff' AS STRING), -3, -2), -1)"
+
+
 @pytest.mark.parametrize(
     ("value", "kind", "literal"),
     [

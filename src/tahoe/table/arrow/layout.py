@@ -28,7 +28,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tahoe.table.arrow.sort_keys import Bounds, Ranked, boundary, is_text, plain_type, ranked
+from tahoe.table.arrow.sort_keys import Bounds, Ranked, as_bytes, boundary, is_text, plain_type, ranked
 
 # Enough for leaves whose sizes vary by 7 % (one standard deviation).
 SAMPLE_ROWS_PER_LEAF = 200
@@ -209,8 +209,8 @@ def _bounds(column: Ranked, ranks: Sequence[int]) -> pa.Array:
     values = column.values.take(pa.array([rank - 1 for rank in ranks], pa.int64()))
     if not is_text(values.type):
         return values
-    lower = [column.values[rank - 2].as_py() if rank > 1 else None for rank in ranks]
-    return pa.array(map(boundary, lower, values.to_pylist()), values.type)
+    lower = as_bytes(column.values.take(pa.array([rank - 2 if rank > 1 else None for rank in ranks], pa.int64()))).to_pylist()
+    return pa.array(map(boundary, lower, as_bytes(values).to_pylist()), pa.large_binary()).view(values.type)
 
 
 class Assigner:

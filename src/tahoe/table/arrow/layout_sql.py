@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from tahoe.protocol.schema import BINARY, DATE, STRING, TIMESTAMP, TIMESTAMP_NTZ, DataType
 from tahoe.table.arrow.layout import Layout, Split
+from tahoe.table.arrow.sort_keys import as_bytes
 from tahoe.table.arrow.types import arrow_type, delta_schema
 
 # At most 127 comparisons, whose code the JVM compiles.
@@ -94,10 +95,9 @@ def _integers(numbers: Sequence[int]) -> str:
 def _literals(bounds: pa.Array) -> list[str]:
     """Values as constant expressions whose meaning does not depend on the session: not on its time zone, nor on how it escapes texts."""
     kind = delta_schema(pa.schema([pa.field("", bounds.type)]), table="").fields[0].type
-    if kind == STRING:
-        return [f"CAST(X'{value.encode().hex()}' AS STRING)" for value in bounds.to_pylist()]
-    if kind == BINARY:
-        return [f"X'{value.hex()}'" for value in bounds.to_pylist()]
+    if kind in (STRING, BINARY):
+        form = "CAST(X'{}' AS STRING)" if kind == STRING else "X'{}'"
+        return [form.format(value.hex()) for value in as_bytes(bounds).to_pylist()]
     plain = bounds.cast(arrow_type(kind), safe=False)
     number, form = _MOMENTS.get(kind, (pa.string(), f"CAST('{{}}' AS {kind})"))
     return [form.format(value) for value in plain.cast(number).to_pylist()]

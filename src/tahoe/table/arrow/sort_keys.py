@@ -2,11 +2,12 @@
 
 Nulls come first, NaN is above all other numbers, -0.0 equals 0.0, texts are ordered by their bytes. Of a text only the first
 `TEXT_CHARACTERS` count, as in statistics, without zero characters at its end: two texts that differ only behind them are equal here.
-Knows nothing of Delta.
+Strings need not be valid UTF-8. Knows nothing of Delta.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,6 +56,11 @@ def is_text(kind: pa.DataType) -> bool:
     return any(test(kind) for test in (pa.types.is_large_string, pa.types.is_large_binary))
 
 
+def as_bytes(texts: pa.Array) -> pa.Array:
+    """Strings or bytes as bytes, which Python can hold though a string is not valid UTF-8. `view(texts.type)` is the way back."""
+    return texts.cast(pa.large_binary())
+
+
 def _plain(column: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Array:
     """The column without dictionaries and views; texts with offsets of 64 bits, so that any number of them fits."""
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
@@ -86,22 +92,27 @@ def _ranked_texts(array: pa.Array) -> Ranked:
 
 def _shortened(values: pa.Array) -> pa.Array:
     """The part of each text that counts."""
-    is_string = pa.types.is_large_string(values.type)
-    cut = pc.utf8_slice_codeunits(values, 0, TEXT_CHARACTERS) if is_string else pc.binary_slice(values, 0, TEXT_CHARACTERS)
-    zero: Any = "\0" if is_string else b"\0"
-    if not pc.any(pc.ends_with(cut, zero)).as_py():
-        return cut
-    return pa.array([value.rstrip(zero) for value in cut.to_pylist()], values.type)
+    cut = _cut(values)
+    if pc.any(pc.ends_with(cut, b"\0")).as_py():
+        cut = pa.array([value.rstrip(b"\0") for value in cut.to_pylist()], cut.type)
+    return cut.view(values.type)
 
 
-def boundary(below: Any, value: Any) -> Any:
-    """A value above `below` (None: a null), and at most `value`, which is larger: for texts the shortest, to save space."""
-    if not isinstance(value, str | bytes):
-        return value
+def _cut(values: pa.Array) -> pa.Array:
+    """The first characters of each text as bytes; if one is not valid UTF-8, so many bytes of each."""
+    if pa.types.is_large_string(values.type):
+        with suppress(pa.ArrowInvalid):
+            values.validate(full=True)
+            return as_bytes(pc.utf8_slice_codeunits(values, 0, TEXT_CHARACTERS))
+    return pc.binary_slice(as_bytes(values), 0, TEXT_CHARACTERS)
+
+
+def boundary(below: bytes | None, value: bytes) -> bytes:
+    """The shortest text that is above `below` (None: a null), and at most `value`, which is larger. It does not end within a character."""
     if below is None:
-        return value[:0]
+        return b""
     length = next((n for n, (left, right) in enumerate(zip(below, value, strict=False)) if left != right), len(below)) + 1
-    while value[length - 1 : length] in ("\0", b"\0"):
+    while length < len(value) and (value[length - 1] == 0 or 0x80 <= value[length] < 0xC0):
         length += 1
     return value[:length]
 
@@ -113,8 +124,8 @@ class Bounds:
         self._type = plain_type(values.type)
         self._width = 0
         if is_text(self._type):
-            longest = max((len(value.encode() if isinstance(value, str) else value) for value in values.to_pylist()), default=0)
-            self._width = -(-max(longest, 1) // _WORD) * _WORD
+            longest = pc.max(pc.binary_length(values)).as_py()
+            self._width = -(-(longest or 1) // _WORD) * _WORD
         self._keys = self._key(values.cast(self._type))
 
     def codes(self, array: pa.Array) -> npt.NDArray[np.intp]:
