@@ -42,6 +42,18 @@ def check_base(log: Log, base: Snapshot | None) -> None:
         raise gone(log, base.version)
 
 
+def check_same_table(planned: Snapshot, newest: Snapshot) -> None:
+    """Before work that was planned on one version is committed on a newer one: check that both are of the same table.
+
+    Raises:
+        MetadataChangedException: the table was dropped and recreated, or another one was put in its place.
+    """
+    before, after = planned.metadata.id, newest.metadata.id
+    if before != after:
+        detail = f"this work was planned on another table: the id of the table was {before} and is {after}"
+        raise MetadataChangedException(table=newest.url, winner=f"version {newest.version} or an earlier one", detail=detail)
+
+
 def check_follows(
     log: Log, version: int, data: bytes, *, base: Snapshot | None, winner: LogFile | None, won: Sequence[Action] = ()
 ) -> None:

@@ -188,7 +188,7 @@ def optimize(table: TableReader, request: OptimizeRequest, *, rewriter: Rewriter
             raise failure
     if request.operation == OPTIMIZE and not request.is_auto:
         wanted = AnalyzeRequest(filter=request.filter, absent_only=True, user_metadata=request.user_metadata, engine=request.engine)
-        report = replace(report, version=compute_absent(table, wanted) or report.version)
+        report = replace(report, version=compute_absent(table, wanted, snapshot) or report.version)
     return replace(report, ended_ms=table.env.clock_ms())
 
 

@@ -27,6 +27,7 @@ from tahoe.protocol.properties import STRING_PREFIX_LENGTH
 from tahoe.protocol.stats import Statistics, encode_statistics, has_bounds
 from tahoe.table.arrow.chunks import one_array
 from tahoe.table.arrow.statistics import StatisticsRequest, column_name
+from tahoe.table.commit.continuity import check_same_table
 from tahoe.table.commit.draft import Draft, OperationInfo
 from tahoe.table.maintenance.file_statistics import Measurement, has_statistics, measure_footer, measure_rows
 from tahoe.table.reading.rows import data_files
@@ -104,19 +105,24 @@ class _Restated:
     after: Add
 
 
-def compute_statistics(table: TableReader, request: AnalyzeRequest, *, measurer: Measurer | None = None) -> AnalyzeReport:
+def compute_statistics(
+    table: TableReader, request: AnalyzeRequest, *, measurer: Measurer | None = None, planned: Snapshot | None = None
+) -> AnalyzeReport:
     """Compute the statistics of the newest version of a table that are missing or wide.
 
     Args:
         measurer: measures rows; threads of this process by default.
+        planned: an earlier version of the table that is meant, on which the request was decided.
 
     Raises:
         InvalidPredicateError, ColumnNotFoundError: the filter does not fit the schema.
         DeltaProtocolError: the table needs a writer feature that tahoe does not support.
         DeltaDataError: a file is not what the log says. Statistics that were finished are committed.
-        MetadataChangedException: another writer changed which columns have statistics.
+        MetadataChangedException: the table was replaced, or another writer changed which columns have statistics.
     """
     snapshot = table.snapshot()
+    if planned is not None:
+        check_same_table(planned, snapshot)
     _check_writable(table, snapshot)
     scan = snapshot.scan(request.filter)
     columns = [c for c in _columns(snapshot) if has_statistics(c)]
@@ -131,14 +137,17 @@ def compute_statistics(table: TableReader, request: AnalyzeRequest, *, measurer:
     return report
 
 
-def compute_absent(table: TableReader, request: AnalyzeRequest) -> int | None:
+def compute_absent(table: TableReader, request: AnalyzeRequest, planned: Snapshot) -> int | None:
     """What OPTIMIZE does for files that it does not rewrite and that have no statistics: those of their footers, a few milliseconds each.
+
+    Args:
+        planned: the version on which OPTIMIZE was planned.
 
     Returns:
         the last version that was committed. A file that cannot be read, and a conflict, are no failure of OPTIMIZE.
     """
     try:
-        report = compute_statistics(table, request)
+        report = compute_statistics(table, request, planned=planned)
     except DeltaConcurrentModificationException as error:
         _logger.debug("%s: OPTIMIZE computed no missing statistics: %s", table.url, error)
         return None
@@ -266,7 +275,7 @@ def _committed(
     asked, newest = len(found), snapshot
     while found:
         newest = table.snapshot()
-        found = found if newest.version == snapshot.version else _unchanged(found, snapshot, newest)
+        found = found if newest is snapshot else _unchanged(found, snapshot, newest)
         try:
             version = _commit(table, newest, request, found)
             return replace(
@@ -297,9 +306,10 @@ def _unchanged(found: Sequence[_Restated], before: Snapshot, newest: Snapshot) -
     """The files that are live in a later version with the same entry, apart from the statistics.
 
     Raises:
-        MetadataChangedException: other columns have statistics by now, or have other names or types.
+        MetadataChangedException: the table was replaced, or other columns have statistics by now, or have other names or types.
     """
-    if before.metadata.id != newest.metadata.id or _columns(before) != _columns(newest):
+    check_same_table(before, newest)
+    if _columns(before) != _columns(newest):
         detail = "it changed the columns of the table, or which of them have statistics"
         raise MetadataChangedException(table=newest.url, winner=f"version {newest.version} or an earlier one", detail=detail)
     places = pc.index_in(pa.array([entry.before.path for entry in found], pa.string()), value_set=newest.live.column("path"))

@@ -19,6 +19,7 @@ from tahoe.errors import DeletionVectorError, DeltaConcurrentModificationExcepti
 from tahoe.protocol.actions import Add
 from tahoe.protocol.replay import FileKey, file_key
 from tahoe.storage.env import is_temporary
+from tahoe.table.commit.continuity import check_same_table
 from tahoe.table.commit.draft import Draft, OperationInfo
 from tahoe.table.log.deletion_vectors import deleted_rows_of
 from tahoe.table.reading.scan import Scan
@@ -140,10 +141,13 @@ def _entries(snapshot: Snapshot, findings: Iterable[Finding]) -> Mapping[str, li
 # --- commit
 
 
-def commit_changes(table: TableReader, changes: Sequence[Change], info: OperationInfo) -> int | None:
+def commit_changes(table: TableReader, checked: Snapshot, changes: Sequence[Change], info: OperationInfo) -> int | None:
     """Remove entries in one version, or in several if there are many, or two of one file.
 
     An entry that is no longer live by then is left out, and so is a file that is back. Returns the last version; None if nothing was left.
+
+    Args:
+        checked: the version in which the changes were decided.
 
     Raises:
         RepairUncertainError: a file cannot be looked at again. It says which version was committed before, if there are several.
@@ -152,7 +156,7 @@ def commit_changes(table: TableReader, changes: Sequence[Change], info: Operatio
     """
     last = None
     for batch in _batches(table, changes):
-        last = _commit_batch(table, batch, info, last) or last
+        last = _commit_batch(table, checked, batch, info, last) or last
     return last
 
 
@@ -167,9 +171,10 @@ def _batches(table: TableReader, changes: Sequence[Change]) -> Iterator[list[Cha
             yield batch[start : start + _ENTRIES_PER_COMMIT_MAX]
 
 
-def _commit_batch(table: TableReader, changes: Sequence[Change], info: OperationInfo, before: int | None) -> int | None:
+def _commit_batch(table: TableReader, checked: Snapshot, changes: Sequence[Change], info: OperationInfo, before: int | None) -> int | None:
     while True:
         newest = table.snapshot()
+        check_same_table(checked, newest)
         try:
             live = _still_live(newest, changes)
         except DeltaStorageError as error:

@@ -92,6 +92,7 @@ def repair(table: TableReader, request: RepairRequest) -> RepairReport:
         CommitOutcomeUnknownError: the storage does not tell whether the commit was written.
         DeltaProtocolError: the table needs a writer feature that tahoe does not support.
         AppendOnlyTableError: files are gone, but the table does not allow to remove rows.
+        MetadataChangedException: the table was replaced since it was checked.
     """
     known = {info.key: info for info in table.env.store.list_from(log_files.LOG_FOLDER)}
     in_log, snapshot = _check_log(table)
@@ -114,7 +115,7 @@ def repair(table: TableReader, request: RepairRequest) -> RepairReport:
     _tell(report)
     _delete_log_files(table.log, report.repairs, known)
     table.forget()  # it may have read the files that were deleted
-    return replace(report, version=_repair_files(table, request, of_files, report))
+    return replace(report, version=_repair_files(table, request, snapshot, of_files, report))
 
 
 # --- what is found
@@ -192,11 +193,11 @@ def _delete_log_files(log: Log, repairs: Iterable[Repair], known: dict[str, File
         write_checkpoint(load_snapshot(log, by_checksum=False))
 
 
-def _repair_files(table: TableReader, request: RepairRequest, planned: FileRepairs, report: RepairReport) -> int | None:
+def _repair_files(table: TableReader, request: RepairRequest, checked: Snapshot, planned: FileRepairs, report: RepairReport) -> int | None:
     info = OperationInfo(operation=FSCK, user_metadata=request.user_metadata, engine=request.engine)
-    version = commit_changes(table, list(planned.changes.values()), info)
+    version = commit_changes(table, checked, list(planned.changes.values()), info)
     if planned.paths:
         wanted = AnalyzeRequest(paths=frozenset(planned.paths), user_metadata=request.user_metadata, engine=request.engine)
-        version = compute_statistics(table, wanted).version or version
+        version = compute_statistics(table, wanted, planned=checked).version or version
     table.env.store.delete_many([key for r in report.repairs if r.action is Action.DELETE_TEMPORARY_FILE for key in r.keys])
     return version

@@ -1,0 +1,137 @@
+"""Maintenance beside commands that replace the table, or change what may be written to it.
+
+A command of maintenance works for long on one version and commits on a later one. What it checked at its beginning must hold there too.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+
+import tahoe
+from tahoe.errors import MetadataChangedException
+from tahoe.protocol.actions import encode_commit
+from tahoe.table.maintenance.optimize import OptimizeRequest, optimize
+from tahoe.table.maintenance.statistics import AnalyzeReport, AnalyzeRequest, compute_statistics, in_threads
+from tahoe.table.reading.scan import Scan
+from tahoe.table.verify.check import check_table
+from tests.table.builders import memory_env
+from tests.table.damage import with_statistics
+
+VECTORS = {"delta.enableDeletionVectors": "true"}
+
+_names = itertools.count()
+
+
+def rows(*ids: int) -> pa.Table:
+    return pa.table({"id": pa.array(ids, pa.int64())})
+
+
+def made(*commits: Sequence[int], properties: dict[str, str] | None = None) -> tahoe.Table:
+    table = tahoe.Table(f"memory://t{next(_names)}", env=memory_env())
+    for ids in commits:
+        table.append(rows(*ids), properties=properties or {})
+    return table
+
+
+def again(table: tahoe.Table) -> tahoe.Table:
+    """The same table, as another process sees it."""
+    return tahoe.Table(table.url, env=table.env)
+
+
+def ids(table: tahoe.Table) -> list[int]:
+    return sorted(again(table).to_arrow()["id"].to_pylist())
+
+
+def analyze_beside(table: tahoe.Table, rival: Callable[[], object]) -> AnalyzeReport:
+    """ANALYZE, with a rival that acts once the rows were measured."""
+
+    def measurer(work: Sequence[object]) -> list[object]:
+        done = list(in_threads(work))  # type: ignore[arg-type]
+        rival()
+        return done
+
+    return compute_statistics(table, AnalyzeRequest(), measurer=measurer)  # type: ignore[arg-type]
+
+
+def with_wide_bounds() -> tahoe.Table:
+    """Version 2 of a table, with a file whose bounds are wider than its rows."""
+    table = made([1, 2, 3], [4, 5], properties=VECTORS)
+    with table.transaction() as changes:
+        changes.delete("id = 2")
+    return table
+
+
+# --- another table in the same place
+
+
+def recreate(table: tahoe.Table, version: int) -> None:
+    """Drop the table, and create another one with as many versions."""
+    drop(table)
+    for number in range(version + 1):
+        again(table).append(rows(100 + number), properties=VECTORS)
+
+
+def drop(table: tahoe.Table) -> None:
+    store = table.env.store
+    for info in [*store.walk(), *store.list_from("_delta_log")]:
+        store.delete(info.key)
+
+
+def recreate_over_the_same_files(table: tahoe.Table) -> None:
+    """Delete the log and write one of another table with the same files, as CONVERT TO DELTA does."""
+    store = table.env.store
+    before = again(table).snapshot()
+    for info in list(store.list_from("_delta_log")):
+        store.delete(info.key)
+    metadata = replace(before.metadata, id="11111111-1111-4111-8111-111111111111")
+    for version in range(before.version + 1):
+        actions = [before.protocol, metadata, *before.live.adds()] if version == 0 else []
+        assert store.put_if_absent(f"_delta_log/{version:020d}.json", encode_commit(actions))
+
+
+def unharmed(table: tahoe.Table, version: int) -> bool:
+    return again(table).version == version and list(check_table(again(table).log)) == []
+
+
+@pytest.mark.parametrize("versions", [-1, 0, 1])
+def test_analyze_commits_nothing_to_a_table_that_took_the_place_of_the_measured_one(versions: int) -> None:
+    """Only the table's id tells, if both have the same number of versions."""
+    table = with_wide_bounds()
+    version = table.version + versions
+    with pytest.raises(MetadataChangedException, match="planned on another table"):
+        analyze_beside(table, lambda: recreate(table, version))
+    assert unharmed(table, version)
+    assert ids(table) == list(range(100, 101 + version))
+
+
+def test_optimize_computes_no_statistics_of_a_table_that_took_the_place_of_its_own() -> None:
+    table = made([1])
+
+    def select(scan: Scan) -> Scan:
+        recreate_over_the_same_files(table)
+        with_statistics(table.env, 0, None)
+        return scan
+
+    assert optimize(table, OptimizeRequest(select=select)).version is None
+    assert again(table).version == 0
+
+
+def test_repair_removes_nothing_from_a_table_that_took_the_place_of_the_checked_one() -> None:
+    table = made([1], [2])
+    table.env.store.delete(next(iter(table.snapshot().live.adds())).path)
+    with pytest.raises(MetadataChangedException, match="planned on another table"):
+        again(table).repair(announce=lambda _: recreate_over_the_same_files(table))
+    assert again(table).version == 1
+
+
+def test_repair_computes_no_statistics_of_a_table_that_took_the_place_of_the_checked_one() -> None:
+    table = made([1], [2])
+    with_statistics(table.env, 0, '{"numRecords":1,"minValues":{"id":7},"maxValues":{"id":8},"nullCount":{"id":0}}')
+    with pytest.raises(MetadataChangedException, match="planned on another table"):
+        again(table).repair(verify_all_files=True, announce=lambda _: recreate_over_the_same_files(table))
+    assert again(table).version == 1
