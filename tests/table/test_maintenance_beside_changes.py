@@ -13,13 +13,13 @@ import pyarrow as pa
 import pytest
 
 import tahoe
-from tahoe.errors import MetadataChangedException
+from tahoe.errors import AppendOnlyTableError, MetadataChangedException, UnsupportedWriterFeatureError
 from tahoe.protocol.actions import encode_commit
 from tahoe.table.maintenance.optimize import OptimizeRequest, optimize
 from tahoe.table.maintenance.statistics import AnalyzeReport, AnalyzeRequest, compute_statistics, in_threads
 from tahoe.table.reading.scan import Scan
 from tahoe.table.verify.check import check_table
-from tests.table.builders import memory_env
+from tests.table.builders import memory_env, put_commit
 from tests.table.damage import with_statistics
 
 VECTORS = {"delta.enableDeletionVectors": "true"}
@@ -135,3 +135,63 @@ def test_repair_computes_no_statistics_of_a_table_that_took_the_place_of_the_che
     with pytest.raises(MetadataChangedException, match="planned on another table"):
         again(table).repair(verify_all_files=True, announce=lambda _: recreate_over_the_same_files(table))
     assert again(table).version == 1
+
+
+# --- other rules of the same table
+
+
+FUTURE = "fromTheFuture"
+
+
+def require(table: tahoe.Table, feature: str = FUTURE) -> None:
+    """Another writer adds a writer feature that tahoe does not know."""
+    before = again(table).snapshot()
+    features = frozenset({*(before.protocol.writer_features or ()), feature})
+    protocol = replace(before.protocol, reader_version=3, writer_version=7, reader_features=frozenset(), writer_features=features)
+    put_commit(table.env, before.version + 1, [protocol])
+
+
+def forbid_removal(table: tahoe.Table) -> None:
+    with again(table).transaction() as changes:
+        changes.set_properties({"delta.appendOnly": "true"})
+
+
+def test_analyze_commits_nothing_once_the_table_needs_an_unknown_feature() -> None:
+    table = with_wide_bounds()
+    version = table.version
+    with pytest.raises(UnsupportedWriterFeatureError, match=FUTURE):
+        analyze_beside(table, lambda: require(table))
+    assert again(table).version == version + 1
+
+
+def test_optimize_does_not_fail_because_it_may_compute_no_statistics() -> None:
+    table = made([1])
+    with_statistics(table.env, 0, None)
+
+    def select(scan: Scan) -> Scan:
+        require(table)
+        return scan
+
+    assert optimize(again(table), OptimizeRequest(select=select)).version is None
+    assert again(table).version == 1
+
+
+@pytest.mark.parametrize(
+    ("rival", "refusal"), [(require, UnsupportedWriterFeatureError), (forbid_removal, AppendOnlyTableError)], ids=["feature", "append-only"]
+)
+def test_repair_removes_nothing_that_the_table_no_longer_allows(rival: Callable[[tahoe.Table], None], refusal: type[Exception]) -> None:
+    table = made([1], [2])
+    table.env.store.delete(next(iter(table.snapshot().live.adds())).path)
+    with pytest.raises(refusal):
+        again(table).repair(announce=lambda _: rival(table))
+    assert again(table).version == 2
+
+
+def test_repair_writes_no_checkpoint_once_the_table_needs_an_unknown_feature() -> None:
+    table = made([1], [2])
+    table.create_checkpoint()
+    key = f"_delta_log/{1:020d}.checkpoint.parquet"
+    table.env.store.put(key, b"no checkpoint")
+    with pytest.raises(UnsupportedWriterFeatureError, match=FUTURE):
+        again(table).repair(announce=lambda _: require(table))
+    assert [info.key for info in table.env.store.list_from("_delta_log") if "checkpoint.parquet" in info.key] == [key]

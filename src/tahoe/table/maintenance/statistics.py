@@ -19,7 +19,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tahoe.errors import DeltaConcurrentModificationException, DeltaError, MetadataChangedException, UnsupportedOperationError
+from tahoe.errors import (
+    DeltaConcurrentModificationException,
+    DeltaError,
+    DeltaProtocolError,
+    MetadataChangedException,
+    UnsupportedOperationError,
+)
 from tahoe.protocol.actions import Add
 from tahoe.protocol.column_mapping import physical_schema
 from tahoe.protocol.predicate import Predicate
@@ -144,11 +150,12 @@ def compute_absent(table: TableReader, request: AnalyzeRequest, planned: Snapsho
         planned: the version on which OPTIMIZE was planned.
 
     Returns:
-        the last version that was committed. A file that cannot be read, and a conflict, are no failure of OPTIMIZE.
+        the last version that was committed. A file that cannot be read, a conflict, and a table that tahoe must not write by now, are no
+        failure of OPTIMIZE.
     """
     try:
         report = compute_statistics(table, request, planned=planned)
-    except DeltaConcurrentModificationException as error:
+    except (DeltaConcurrentModificationException, DeltaProtocolError) as error:
         _logger.debug("%s: OPTIMIZE computed no missing statistics: %s", table.url, error)
         return None
     for path, reason in report.unread.items():
@@ -275,6 +282,7 @@ def _committed(
     asked, newest = len(found), snapshot
     while found:
         newest = table.snapshot()
+        _check_writable(table, newest)
         found = found if newest is snapshot else _unchanged(found, snapshot, newest)
         try:
             version = _commit(table, newest, request, found)

@@ -28,6 +28,8 @@ from tahoe.table.reading.table_reader import TableReader
 from tahoe.table.verify.findings import Finding, Kind
 from tahoe.table.verify.log import canonical_paths
 from tahoe.table.verify.repairs import Action, Repair, Unrepaired, unrepaired
+from tahoe.table.writing.planning import plan_existing
+from tahoe.table.writing.write_request import WriteRequest
 
 FSCK = "FSCK"
 
@@ -141,6 +143,18 @@ def _entries(snapshot: Snapshot, findings: Iterable[Finding]) -> Mapping[str, li
 # --- commit
 
 
+def check_repairable(table: TableReader, snapshot: Snapshot, *, removes: bool) -> None:
+    """Refuse to repair a version that tahoe must not write.
+
+    Args:
+        removes: whether entries of files are removed.
+
+    Raises:
+        DeltaProtocolError: see `plan_existing`.
+    """
+    plan_existing(table, WriteRequest(mode="overwrite" if removes else "append", schema=snapshot.schema, operation=FSCK), snapshot)
+
+
 def commit_changes(table: TableReader, checked: Snapshot, changes: Sequence[Change], info: OperationInfo) -> int | None:
     """Remove entries in one version, or in several if there are many, or two of one file.
 
@@ -152,7 +166,8 @@ def commit_changes(table: TableReader, checked: Snapshot, changes: Sequence[Chan
     Raises:
         RepairUncertainError: a file cannot be looked at again. It says which version was committed before, if there are several.
         DeltaStorageError: the commit failed, or its outcome is not known.
-        DeltaConcurrentModificationException: the table was replaced, or its protocol was changed.
+        DeltaConcurrentModificationException: the table was replaced.
+        DeltaProtocolError: the table must not be written, or is append-only, by now.
     """
     last = None
     for batch in _batches(table, changes):
@@ -183,6 +198,7 @@ def _commit_batch(table: TableReader, checked: Snapshot, changes: Sequence[Chang
         removed = [entry for entry, _ in live]
         if not removed:
             return None
+        check_repairable(table, newest, removes=True)
         restored = [replace(entry, deletion_vector=None, stats=None, data_change=True) for entry, change in live if change.restores]
         metrics = {
             "numRemovedFiles": len(removed) - len(restored),

@@ -14,20 +14,18 @@ from tahoe.errors import DeltaLogError, DeltaProtocolError, DeltaStorageError, R
 from tahoe.protocol import log_files
 from tahoe.storage.env import FileInfo
 from tahoe.table.commit.checkpoint_writer import write_checkpoint
+from tahoe.table.commit.continuity import check_same_table
 from tahoe.table.commit.draft import OperationInfo
 from tahoe.table.commit.post_commit_hooks import delete_if_same
-from tahoe.table.log.delta_log import Log
 from tahoe.table.maintenance.statistics import AnalyzeRequest, compute_statistics
 from tahoe.table.reading.snapshot import Snapshot, load_snapshot
 from tahoe.table.reading.table_reader import TableReader
-from tahoe.table.verify.file_repairs import FSCK, FileRepairs, UnreadableVectors, commit_changes, plan_file_repairs
+from tahoe.table.verify.file_repairs import FSCK, FileRepairs, UnreadableVectors, check_repairable, commit_changes, plan_file_repairs
 from tahoe.table.verify.files import check_files
 from tahoe.table.verify.findings import Finding, Kind, Severity, of_error
 from tahoe.table.verify.log import check_checksum_file, check_log
 from tahoe.table.verify.log_repairs import plan_log_repairs
 from tahoe.table.verify.repairs import Action, Repair, Unrepaired, unrepaired
-from tahoe.table.writing.planning import plan_existing
-from tahoe.table.writing.write_request import WriteRequest
 
 _logger = logging.getLogger("tahoe")
 
@@ -90,7 +88,7 @@ def repair(table: TableReader, request: RepairRequest) -> RepairReport:
         TableNotFoundError, NotADeltaTableError: there is no table.
         RepairUncertainError: the storage does not tell whether a file exists. The error says what was changed before.
         CommitOutcomeUnknownError: the storage does not tell whether the commit was written.
-        DeltaProtocolError: the table needs a writer feature that tahoe does not support.
+        DeltaProtocolError: the table needs a writer feature that tahoe does not support, or another writer has made it need one.
         AppendOnlyTableError: files are gone, but the table does not allow to remove rows.
         MetadataChangedException: the table was replaced since it was checked.
     """
@@ -107,13 +105,13 @@ def repair(table: TableReader, request: RepairRequest) -> RepairReport:
         is_dry_run=request.dry_run,
     )
     if snapshot is not None and report.repairs and not request.dry_run:
-        _check_writable(table, snapshot, removes=bool(of_files.changes))
+        check_repairable(table, snapshot, removes=bool(of_files.changes))
     if request.announce is not None:
         request.announce(report)
     if snapshot is None or not report.repairs or request.dry_run:
         return report
     _tell(report)
-    _delete_log_files(table.log, report.repairs, known)
+    _delete_log_files(table, snapshot, report.repairs, known)
     table.forget()  # it may have read the files that were deleted
     return replace(report, version=_repair_files(table, request, snapshot, of_files, report))
 
@@ -168,10 +166,6 @@ def _is_of_storage(error: Exception | None) -> bool:
     return isinstance(error, DeltaStorageError) or has_number
 
 
-def _check_writable(table: TableReader, snapshot: Snapshot, *, removes: bool) -> None:
-    plan_existing(table, WriteRequest(mode="overwrite" if removes else "append", schema=snapshot.schema, operation=FSCK), snapshot)
-
-
 def _tell(report: RepairReport) -> None:
     for repaired in report.repairs[:_TOLD_MAX]:
         _logger.warning("%s: repair of %s %s: %s", report.table, repaired.finding.kind.value, repaired.finding.file, repaired.action.value)
@@ -182,15 +176,21 @@ def _tell(report: RepairReport) -> None:
 # --- what is done
 
 
-def _delete_log_files(log: Log, repairs: Iterable[Repair], known: dict[str, FileInfo]) -> None:
+def _delete_log_files(table: TableReader, checked: Snapshot, repairs: Iterable[Repair], known: dict[str, FileInfo]) -> None:
     """Delete wrong files of the log, unless they were replaced since they were checked. Checkpoints are followed by a new one."""
     keys = [key for r in repairs if r.action is Action.DELETE_LOG_FILE for key in r.keys]
+    if not keys:
+        return
+    log = table.log
+    newest = load_snapshot(log, by_checksum=False, unusable=frozenset(key.rpartition("/")[2] for key in keys))
+    check_same_table(checked, newest)
+    check_repairable(table, newest, removes=False)
     for key in dict.fromkeys(keys):
         if key in known:
             delete_if_same(log, known[key])
     names = (log_files.parse_name(key.rpartition("/")[2]) for key in keys)
     if any(file is not None and file.is_checkpoint for file in names):
-        write_checkpoint(load_snapshot(log, by_checksum=False))
+        write_checkpoint(newest)
 
 
 def _repair_files(table: TableReader, request: RepairRequest, checked: Snapshot, planned: FileRepairs, report: RepairReport) -> int | None:
