@@ -1,7 +1,8 @@
 """VACUUM: deletes the files in a table's folder that no version within the retention needs.
 
-The folder is listed before the newest version is read, so that a file that is committed meanwhile is known to be needed. Nothing else is
-locked or remembered: a run that is interrupted has deleted some of the files, and the next run deletes the others.
+The folder is listed before the newest version is read, so that a file that is committed meanwhile is known to be needed. Whether files may
+be deleted, and after which retention, is decided on the version before the listing and on the one after it. Nothing else is locked or
+remembered: a run that is interrupted has deleted some of the files, and the next run deletes the others.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import pyarrow.compute as pc
 from tahoe.errors import (
     DeltaError,
     InvalidOptionError,
+    MetadataChangedException,
     NotADeltaTableError,
     TableNotFoundError,
     VacuumPartitionError,
@@ -30,6 +32,7 @@ from tahoe.protocol.features import check_writable
 from tahoe.protocol.log_files import LOG_FOLDER
 from tahoe.protocol.properties import DELETED_FILE_RETENTION
 from tahoe.storage.locations import split_url
+from tahoe.table.commit.continuity import check_same_table
 from tahoe.table.commit.draft import Draft, OperationInfo
 from tahoe.table.log.delta_log import Log
 from tahoe.table.maintenance.dead_files import DeadFiles, Listing, Territory, dead_files, folders_above, listing_of, nested_tables
@@ -120,18 +123,31 @@ def vacuum(table: TableReader, request: VacuumRequest) -> VacuumReport:
         CannotVacuumLiteError: a LITE run lacks commits.
         InvalidInventoryError, InvalidOptionError: the inventory has other columns, or was given to a LITE run.
         DeltaProtocolError: the table may not be written by this version of tahoe.
+        MetadataChangedException: the table was replaced, or its retention raised, before files were deleted.
         DeltaError: the table cannot be read or listed, or VACUUM START cannot be committed; nothing was deleted.
     """
     now_ms = table.env.clock_ms()
     if request.lite and request.inventory is not None:
         raise InvalidOptionError(option="inventory", value="a table", table=table.url, detail="VACUUM LITE works from the log")
-    snapshot = _snapshot(table)
-    check_writable(snapshot.protocol, snapshot.metadata, table=table.url)
-    of_table_ms = DELETED_FILE_RETENTION.get(snapshot.properties, table=table.url) // timedelta(milliseconds=1)
-    given_ms = _given_ms(request, of_table_ms, table.url)
-    retention_ms = of_table_ms if given_ms is None else given_ms
-    run = _Run(table=table, request=request, given_ms=given_ms, of_table_ms=of_table_ms, cutoff_ms=max(now_ms - retention_ms, 0))
+    given_ms = _given_ms(request, table.url)
+    first = _snapshot(table)
+    before_ms = _of_table_ms(first, request, given_ms)
+    listing = _listing(table, request)
+    newest = table.snapshot()
+    check_same_table(first, newest)
+    of_table_ms = max(before_ms, _of_table_ms(newest, request, given_ms))
+    cutoff_ms = max(now_ms - (of_table_ms if given_ms is None else given_ms), 0)
+    run = _Run(
+        table=table, request=request, listing=listing, snapshot=newest, given_ms=given_ms, of_table_ms=of_table_ms, cutoff_ms=cutoff_ms
+    )
     return run.dry() if request.dry_run else run.run()
+
+
+def _listing(table: TableReader, request: VacuumRequest) -> Listing | None:
+    if request.lite:
+        return None
+    given = request.inventory
+    return listing_of(table.env.store.tree()) if given is None else inventory_listing(given, table.url)
 
 
 def _snapshot(table: TableReader) -> Snapshot:
@@ -155,17 +171,27 @@ def check_not_partition(table: TableReader) -> None:
         folder, _, name = folder.rpartition("/")
 
 
-def _given_ms(request: VacuumRequest, of_table_ms: int, table: str) -> int | None:
+def _given_ms(request: VacuumRequest, table: str) -> int | None:
     """The retention that was asked for; None for that of the table."""
     if request.retention_hours is None:
         return None
     if request.retention_hours < 0:
         raise VacuumRetentionNegativeError(table=table, hours=request.retention_hours)
-    given_ms = min(round(request.retention_hours * _HOUR_MS), _LONG_MAX)
-    if request.retention_check and given_ms < of_table_ms:
+    return min(round(request.retention_hours * _HOUR_MS), _LONG_MAX)
+
+
+def _of_table_ms(snapshot: Snapshot, request: VacuumRequest, given_ms: int | None) -> int:
+    """The retention of a version of the table, if the request may run on it.
+
+    Raises:
+        DeltaProtocolError, VacuumRetentionTooShortError: it may not.
+    """
+    check_writable(snapshot.protocol, snapshot.metadata, table=snapshot.url)
+    of_table_ms = DELETED_FILE_RETENTION.get(snapshot.properties, table=snapshot.url) // timedelta(milliseconds=1)
+    if request.retention_check and given_ms is not None and given_ms < of_table_ms:
         hours = -(-of_table_ms // _HOUR_MS)
-        raise VacuumRetentionTooShortError(table=table, hours=request.retention_hours, configuredRetentionHours=hours)
-    return given_ms
+        raise VacuumRetentionTooShortError(table=snapshot.url, hours=request.retention_hours, configuredRetentionHours=hours)
+    return of_table_ms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,12 +199,16 @@ class _Run:
     """One VACUUM at work.
 
     Attributes:
+        listing: what was in the folder; None for a LITE run.
+        snapshot: the newest version after the listing.
         given_ms: the retention that was asked for; None if that of the table applies.
-        of_table_ms: the retention of the table.
+        of_table_ms: the retention of the table: the longer one, if it changed during the listing.
     """
 
     table: TableReader
     request: VacuumRequest
+    listing: Listing | None
+    snapshot: Snapshot
     given_ms: int | None
     of_table_ms: int
     cutoff_ms: int
@@ -189,6 +219,7 @@ class _Run:
 
     def run(self) -> VacuumReport:
         before, dead = self._found()
+        self._check_again()
         self._record_start(dead)
         try:
             failed = self._delete(dead)
@@ -202,16 +233,14 @@ class _Run:
         report = self._report(dead, folders, failed)
         self._record_end(report, dead)
         if before is not None and self.request.inventory is None and not failed:
-            done = vacuumed_version(self.table.snapshot())
-            record_vacuumed_version(self.table.env.store, before if done is None else max(before, done))
+            self._record_version(before)
         return report
 
     # --- what to delete
 
     def _found(self) -> tuple[int | None, DeadFiles]:
         """The newest version before the cutoff, if the log has one, and what no version since then needs."""
-        listing = self._listing()
-        snapshot = self.table.snapshot()
+        listing, snapshot = self.listing, self.snapshot
         before = version_before(snapshot, self.cutoff_ms)
         before = None if before is None else min(before, snapshot.version)
         protected = protected_files(snapshot, before, self.cutoff_ms)
@@ -237,11 +266,24 @@ class _Run:
             tables = (folder for folder, found in zip(folders, listers.map(is_table, folders), strict=True) if found)
             return replace(territory, tables=territory.tables.union(tables))
 
-    def _listing(self) -> Listing | None:
-        if self.request.lite:
-            return None
-        given = self.request.inventory
-        return listing_of(self.table.env.store.tree()) if given is None else inventory_listing(given, self.table.url)
+    def _newest(self) -> Snapshot:
+        """The newest version, if this run may write to it.
+
+        Raises:
+            MetadataChangedException, DeltaProtocolError: it may not, because the table was replaced, or needs an unknown feature by now.
+        """
+        newest = self.table.snapshot()
+        check_same_table(self.snapshot, newest)
+        check_writable(newest.protocol, newest.metadata, table=newest.url)
+        return newest
+
+    def _check_again(self) -> None:
+        """Before files are deleted: to find them may have taken long."""
+        newest = self._newest()
+        of_table_ms = _of_table_ms(newest, self.request, self.given_ms)
+        if self.given_ms is None and of_table_ms > self.of_table_ms:
+            detail = f"it raised {DELETED_FILE_RETENTION.name} from {self.of_table_ms} to {of_table_ms} ms; no file was deleted"
+            raise MetadataChangedException(table=newest.url, winner=f"version {newest.version} or an earlier one", detail=detail)
 
     # --- deleting
 
@@ -294,11 +336,20 @@ class _Run:
         except DeltaError as error:
             _logger.warning("%s: VACUUM is complete, but its end could not be recorded in the history: %s", report.table, error)
 
+    def _record_version(self, before: int) -> None:
+        """Record for VACUUM LITE how far this run came. If that fails, the next one only reads more commits."""
+        try:
+            done = vacuumed_version(self._newest())
+        except DeltaError as error:
+            _logger.warning("%s: VACUUM is complete, but VACUUM LITE will not know it: %s", self.table.url, error)
+        else:
+            record_vacuumed_version(self.table.env.store, before if done is None else max(before, done))
+
     def _record(self, operation: str, parameters: Mapping[str, object], metrics: Mapping[str, int]) -> None:
         wanted = self.request.log_history
         if not (split_url(self.table.url)[0] in _LOGGED_SCHEMES if wanted is None else wanted):
             return
-        snapshot = self.table.snapshot()
+        snapshot = self._newest()
         draft = Draft(log=snapshot.log, base=snapshot, protocol=snapshot.protocol, metadata=snapshot.metadata)
         draft.commit(OperationInfo(operation=operation, parameters=parameters, metrics=metrics, engine=self.request.engine))
 
