@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from tahoe.errors import DeltaConcurrentModificationException
 from tahoe.protocol.actions import Add
+from tahoe.protocol.clustering import columns_without_statistics
 from tahoe.protocol.column_mapping import physical_schema
 from tahoe.protocol.cubes import CUBE_ID
 from tahoe.protocol.features import keeps_partitions_in_files
@@ -91,7 +92,8 @@ class OptimizeReport:
         removed_bytes, added_bytes: the sizes of the removed and the added files. With `dry_run` the added sizes are estimates.
         partitions: the partition values of the rewritten files, as in the log.
         bins, batches: how many bins were to be rewritten, and in how many commits. A bin becomes a file or, in an order, a cube: several.
-        bins_dropped: how many bins were not committed, because another writer changed one of their files meanwhile.
+        bins_dropped: how many bins were not committed, because another writer changed one of their files meanwhile, or clustered the table
+            by columns of which their new files have no statistics.
         vectors_removed, rows_purged: how many deletion vectors were removed, and how many rows they deleted.
         began_ms, ended_ms: when the work began and ended, in milliseconds since 1970.
         order: how rows were laid out; None if files were only compacted.
@@ -283,13 +285,14 @@ def _without_conflicts(
     table: TableReader, plan: WritePlan, request: OptimizeRequest, done: list[_Done], error: DeltaConcurrentModificationException
 ) -> tuple[WritePlan, list[_Done]]:
     """What can be committed after a conflict: the bins without the files in conflict; after a change of the metadata, a plan of the newest
-    version, and the bins whose files have not changed."""
+    version, and the bins whose files have not changed and whose new files have statistics of its clustering columns."""
     if error.paths:
         return plan, [entry for entry in done if not any(table.log.canonical(add.path) in error.paths for add in entry.removed)]
     newest = table.snapshot()
     if plan.snapshot is None or newest.version <= plan.snapshot.version or not _fits(plan, newest):
         return plan, []
-    return _plan(table, newest, request), _still_live(done, newest)
+    again = _plan(table, newest, request)
+    return again, [entry for entry in _still_live(done, newest) if _is_measured(again, entry)]
 
 
 def _commit(plan: WritePlan, request: OptimizeRequest, order: Order | None, done: Sequence[_Done], loose: list[str]) -> int | None:
@@ -350,6 +353,11 @@ def _fits(plan: WritePlan, newest: Snapshot) -> bool:
     columns = physical_schema(newest.schema, newest.column_mapping_mode)
     known = ((field, columns.find(field.name)) for field in physical_schema(before.schema, before.column_mapping_mode))
     return all(found is None or found.type == field.type for field, found in known)
+
+
+def _is_measured(plan: WritePlan, entry: _Done) -> bool:
+    """Whether new files have the statistics that files of a clustered table must have."""
+    return plan.clustering is None or not columns_without_statistics(plan.clustering, entry.added(plan))
 
 
 def _still_live(done: Sequence[_Done], newest: Snapshot) -> list[_Done]:

@@ -35,6 +35,7 @@ from tahoe.table.arrow.chunks import one_array
 from tahoe.table.arrow.statistics import StatisticsRequest, column_name
 from tahoe.table.commit.continuity import check_same_table
 from tahoe.table.commit.draft import Draft, OperationInfo
+from tahoe.table.log.live_files import LiveFiles, MemoryPart, to_table
 from tahoe.table.maintenance.file_statistics import Measurement, has_statistics, measure_footer, measure_rows
 from tahoe.table.reading.rows import data_files
 from tahoe.table.reading.scan import Scan
@@ -161,6 +162,17 @@ def compute_absent(table: TableReader, request: AnalyzeRequest, planned: Snapsho
     for path, reason in report.unread.items():
         _logger.warning("%s: OPTIMIZE computed no statistics of %s: %s", table.url, path, reason)
     return report.version
+
+
+def with_statistics(snapshot: Snapshot, adds: Sequence[Add]) -> list[Add]:
+    """Entries that are about to be committed, with the statistics of their live rows; as they are if the file cannot be read."""
+    there = replace(snapshot, live=LiveFiles([MemoryPart(to_table(adds))]))
+    columns = [c for c in _columns(snapshot) if has_statistics(c)]
+    measured, unread, failure = _measured(there.everything, columns, AnalyzeRequest(), in_threads)
+    for reason in [*unread.values(), *([] if failure is None else [str(failure)])]:
+        _logger.warning("%s: statistics could not be computed: %s", snapshot.url, reason)
+    found = {entry.before.path: entry.after.stats for entry in measured}
+    return [replace(add, stats=found.get(add.path, add.stats)) for add in adds]
 
 
 def _check_writable(table: TableReader, snapshot: Snapshot) -> None:

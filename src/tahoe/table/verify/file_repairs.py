@@ -22,6 +22,7 @@ from tahoe.storage.env import is_temporary
 from tahoe.table.commit.continuity import check_same_table
 from tahoe.table.commit.draft import Draft, OperationInfo
 from tahoe.table.log.deletion_vectors import deleted_rows_of
+from tahoe.table.maintenance.statistics import with_statistics
 from tahoe.table.reading.scan import Scan
 from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.reading.table_reader import TableReader
@@ -85,7 +86,7 @@ def plan_file_repairs(snapshot: Snapshot, findings: Sequence[Finding], vectors: 
         changes, decision = _about_gone(finding, mine) if path in gone else _decide(snapshot, finding, mine, vectors)
         planned.decisions.append(decision)
         planned.changes.update({file_key(change.entry, snapshot.log.canonical): change for change in changes})
-        if isinstance(decision, Repair) and decision.action in (Action.COMPUTE_STATISTICS, Action.RESTORE_ROWS):
+        if isinstance(decision, Repair) and decision.action is Action.COMPUTE_STATISTICS:
             planned.paths.update(entry.path for entry in mine)
     return planned
 
@@ -199,7 +200,7 @@ def _commit_batch(table: TableReader, checked: Snapshot, changes: Sequence[Chang
         if not removed:
             return None
         check_repairable(table, newest, removes=True)
-        restored = [replace(entry, deletion_vector=None, stats=None, data_change=True) for entry, change in live if change.restores]
+        restored = _restored(newest, [entry for entry, change in live if change.restores])
         metrics = {
             "numRemovedFiles": len(removed) - len(restored),
             "numRemovedBytes": sum(entry.size_bytes for entry, change in live if not change.restores),
@@ -214,6 +215,12 @@ def _commit_batch(table: TableReader, checked: Snapshot, changes: Sequence[Chang
         except DeltaConcurrentModificationException:
             if table.snapshot().version == newest.version:
                 raise
+
+
+def _restored(newest: Snapshot, entries: Sequence[Add]) -> list[Add]:
+    """The entries without their deletion vectors. Tight statistics would hide the restored rows, so they are computed again."""
+    bare = [replace(entry, deletion_vector=None, stats=None, data_change=True) for entry in entries]
+    return with_statistics(newest, bare) if bare else []
 
 
 def _still_live(newest: Snapshot, changes: Sequence[Change]) -> list[tuple[Add, Change]]:
