@@ -50,7 +50,7 @@ class Server:
 def s3_server() -> Iterator[Server]:
     port = _free_port()
     endpoint = f"http://127.0.0.1:{port}"
-    with _running([sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)], port):
+    with _running([sys.executable, str(Path(__file__).with_name("moto_server.py")), "-H", "127.0.0.1", "-p", str(port)], port):
         urllib.request.urlopen(urllib.request.Request(f"{endpoint}/{BUCKET}", method="PUT")).close()
         options = {"endpoint": endpoint, "aws_access_key_id": "somebody", "aws_secret_access_key": "secret", "region": "us-east-1"}
         yield Server(f"s3://{BUCKET}", options, endpoint)
