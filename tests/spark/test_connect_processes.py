@@ -21,6 +21,7 @@ from tahoe.protocol.schema import LONG, Field, Struct
 from tahoe.spark.api.connect import DeltaSource, _Reader
 from tahoe.spark.jvm.types import spark_schema
 from tahoe.storage import system_env
+from tahoe.storage.background import finish_background
 from tests.table.feeds import Fed, gone, metadata
 
 FEED = {"readChangeFeed": "true", "startingVersion": "1"}
@@ -31,6 +32,11 @@ def elsewhere() -> Iterator[Pool]:
     """Another process, which is used again as Spark uses its Python workers."""
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         yield pool
+
+
+def drop(path: str | Path) -> None:
+    finish_background()  # it may be writing a checksum there
+    shutil.rmtree(path)
 
 
 def planned(path: str, options: dict[str, str], filters: Sequence[ds.Filter] = ()) -> bytes:
@@ -76,7 +82,7 @@ def test_a_table_in_the_place_of_another_is_read_for_itself(table: tahoe.Table, 
     url = str(table.url)
     before = planned(url, {})
     assert ids(elsewhere.apply(read, (before,))) == [1, 2, 3]
-    shutil.rmtree(url.removeprefix("file://"))
+    drop(url.removeprefix("file://"))
     for value in (10, 20, 30):
         append(tahoe.Table(url), value)
     assert ids(elsewhere.apply(read, (planned(url, {}),))) == [10, 20, 30]
@@ -99,7 +105,7 @@ def test_a_feed_in_the_place_of_another_is_read_for_itself(tmp_path: Path, elsew
         )
         last = planned(str(path), FEED, [ds.EqualTo(("_commit_version",), 3)])
         assert ids(elsewhere.apply(read, (last,))) == [first]
-        shutil.rmtree(path)
+        drop(path)
 
 
 def test_a_task_is_sent_its_own_files_only(table: tahoe.Table, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,7 +122,7 @@ def test_a_task_is_sent_its_own_files_only(table: tahoe.Table, monkeypatch: pyte
 def test_rows_for_a_table_are_not_committed_to_another_in_its_place(table: tahoe.Table) -> None:
     url = str(table.url)
     sent = pickle.dumps(DeltaSource({"path": url}).writer(spark_schema(table.snapshot().schema), overwrite=False))
-    shutil.rmtree(url.removeprefix("file://"))
+    drop(url.removeprefix("file://"))
     for value in (10, 20, 30):
         append(tahoe.Table(url), value)
     writer = pickle.loads(sent)
