@@ -207,7 +207,7 @@ def _commit_batch(table: TableReader, checked: Snapshot, changes: Sequence[Chang
             "numDeletionVectorsRemoved": sum(entry.deletion_vector is not None for entry in removed),
         }
         try:
-            # carries: rows that a compaction has read before their file was gone must stay
+            # carries: rows that a compaction has committed before, and read before their file was gone, stay
             with Draft(log=table.log, base=newest, protocol=newest.protocol, metadata=newest.metadata, carries=False) as draft:
                 draft.remove(removed)
                 draft.adds += restored
