@@ -138,7 +138,7 @@ def behind_deletions(log: Log, mine: FileChanges, moved: MovedRows, winner: Winn
 
 
 def _deleted_copies(log: Log, places: Sequence[Place], gone: Remove | None, added: Add | None) -> Rows | None:
-    """The copies of the rows that a winner deleted from one source; None if the winner is a conflict."""
+    """The copies of the rows that a winner deleted from one source, by paths as in the log; None if the winner is a conflict."""
     if gone is None:
         return None
     if added is None:

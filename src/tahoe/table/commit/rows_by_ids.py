@@ -26,7 +26,7 @@ from tahoe.table.reading.snapshot_state import SnapshotState
 _logger = logging.getLogger("tahoe")
 
 Rows: TypeAlias = dict[str, BitMap64]
-"""Row indexes by the canonical paths of files."""
+"""Row indexes by the paths of files."""
 
 # More rows than these are not searched: running the command again costs less.
 _ROWS_MAX = 20_000_000
@@ -83,6 +83,5 @@ class _Ids:
         first, after = np.searchsorted(self._ids, wanted), np.searchsorted(self._ids, wanted, side="right")
         if np.any(after - first != 1):
             return None
-        return {
-            self._paths[number]: BitMap64(self._rows[first[self._files[first] == number]]) for number in set(self._files[first].tolist())
-        }
+        files, rows = self._files[first], self._rows[first]
+        return {self._paths[number]: BitMap64(rows[files == number]) for number in set(files.tolist())}
