@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import Any
 
 import pytest
@@ -76,3 +77,16 @@ def test_a_query_runs_on_the_snapshot_that_it_was_planned_with(spark: SparkSessi
     assert all(table_cache.snapshot_of(table, 0) is snapshot for table, snapshot in zip(tables, planned, strict=True))
     renewed = open_table(spark, path, {"fs.s3a.access.key": "renewed"})
     assert table_cache.snapshot_of(renewed, 0) is planned[-1]
+
+
+def test_a_copy_in_the_place_of_a_table_is_read_anew(spark: SparkSession, path: str) -> None:
+    """It has the table's id and versions, but another commit in the last version: a backup that was restored, and written to."""
+    backup, query = f"{path}-backup", f"SELECT count(*) FROM delta.`{path}` WHERE id >= 0"
+    spark.range(10).write.format("delta").save(path)
+    shutil.copytree(path, backup)
+    spark.range(10, 20).write.format("delta").mode("append").save(path)
+    assert spark.sql(query).collect() == [(20,)]
+    shutil.rmtree(path)
+    shutil.copytree(backup, path)
+    spark.range(10, 15).write.format("delta").mode("append").save(path)
+    assert spark.sql(query).collect() == [(15,)]

@@ -236,7 +236,10 @@ def scan_of(snapshot: Snapshot, predicate: Predicate, within: str | None = None)
     """
     identity, store = metadata_identity(snapshot), id(snapshot.log.env.store)
     key = (snapshot.url, str(snapshot.log.zone), identity, snapshot.version, predicate, within, store)
-    return _scans.get(key) or _scans.put(key, _scan(snapshot, predicate, within))
+    known = _scans.get(key)
+    if known is None or known.snapshot is not snapshot:  # a copy of the table may have taken its place, with other files in this version
+        known = _scans.put(key, _scan(snapshot, predicate, within))
+    return known
 
 
 def _scan(snapshot: Snapshot, predicate: Predicate, within: str | None) -> Scan:
