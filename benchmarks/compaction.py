@@ -1,4 +1,4 @@
-"""How fast is OPTIMIZE? A thousand files of lineitem become one; then there is nothing to do.
+"""How fast is OPTIMIZE? A thousand files of lineitem become one; then there is nothing to do, also in a table of 100,000 files.
 
 Beside the reference each side has a Spark session of the same version, in its own process. delta-rs and tahoe without Spark take turns in
 this process.
@@ -14,9 +14,11 @@ from deltalake import DeltaTable
 
 import tahoe
 from benchmarks.beside_reference import Side, both, compared, turns
+from benchmarks.logs import write_checkpointed_table
 from benchmarks.measure import FOLDER, ROUNDS, SCALE_FACTOR, Comparison, compare, lineitem, report
 
 FILES = 1000
+LARGE_FILES = 100_000
 OPTIMIZE = "spark.sql(f'OPTIMIZE delta.`{path}`').collect()"
 COUNT = "spark.sql(f'SELECT count(*), sum(l_quantity) FROM delta.`{path}`').collect()"
 WRITE = "spark.read.parquet(source).repartition(int(files)).write.format('delta').option('delta.enableDeletionVectors', 'true').save(path)"
@@ -30,6 +32,7 @@ def run() -> list[Comparison]:
             _beside_reference(sides, plain, f"compact {FILES} files"),
             _beside_reference(sides, deleted, f"compact {FILES} files, 10 % of the rows deleted by vectors"),
             _nothing_to_do(sides),
+            _nothing_to_do_in_a_large_table(sides),
         ]
     return [*found, _beside_delta_rs(plain)]
 
@@ -75,6 +78,18 @@ def _nothing_to_do(sides: tuple[Side, Side]) -> Comparison:
     """On the tables that the comparisons before have left."""
     times = turns(sides, lambda side: side.ask(OPTIMIZE, path=str(FOLDER / f"compact-{side.name}")))
     return compared("OPTIMIZE with nothing to do", times, 0.1)
+
+
+def _nothing_to_do_in_a_large_table(sides: tuple[Side, Side]) -> Comparison:
+    """The files of the log do not exist: whoever opens one fails."""
+    path = FOLDER / "large"
+    shutil.rmtree(path, ignore_errors=True)
+    write_checkpointed_table(path, LARGE_FILES)
+    for side in sides:
+        side.ask("spark.conf.set('spark.databricks.delta.optimize.minFileSize', '1')")
+    return compared(
+        f"OPTIMIZE with nothing to do, {LARGE_FILES:,} files", turns(sides, lambda side: side.ask(OPTIMIZE, path=str(path))), 0.1
+    )
 
 
 def _beside_delta_rs(table: Path) -> Comparison:

@@ -18,8 +18,8 @@ ROWS_PER_THREAD = 10_000
 
 # What runs in the worker: a function that returns the number of commands that were done, of those that failed, and of compactions.
 PREPARE = (
-    "[spark.range(0, 80000, 1, 16).selectExpr('id', 'id AS n').write.format('delta').mode('append')"
-    ".option('delta.enableDeletionVectors', 'true').save(path) for _ in range(1)]"
+    "spark.range(0, 80000, 1, 16).selectExpr('id', 'id AS n').write.format('delta').mode('append')"
+    ".option('delta.enableDeletionVectors', 'true').save(path)"
 )
 
 

@@ -30,6 +30,7 @@ QUESTIONS = (
     "compaction",
     "compaction_beside_writers",
     "file_sizes",
+    "vacuum",
 )
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("tahoe", "pyspark", "pyarrow", "deltalake", "obstore")
