@@ -27,7 +27,7 @@ def test_tags_are_those_of_the_reference() -> None:
 
 
 def test_nothing_is_done_if_nothing_was_added() -> None:
-    assert paths([file("1", 10, "x"), file("2", 10, "y")]) == []
+    assert paths([file("1", 10, "x"), file("2", 16, "y")]) == []
     assert paths([]) == []
 
 
@@ -91,3 +91,13 @@ def test_cubes_are_few_and_grow_whenever_they_are_rewritten(appends: list[int]) 
 )
 def test_a_small_cube_has_smaller_files(cube: int, table: int, files: int) -> None:
     assert cube_leaves(cube * 64, table * 64, 64) == files
+
+
+@given(st.lists(SIZES, max_size=50))
+def test_cubes_that_were_written_at_once_are_merged_until_no_two_are_of_similar_size(sizes: list[int]) -> None:
+    cubes = {str(number): size for number, size in enumerate(sizes)}
+    while joined := joining_cubes(0, cubes):
+        assert len(joined) > 1
+        cubes["+".join(joined)] = sum(cubes.pop(cube) for cube in joined)
+    smallest = sorted(cubes.values())[:2]
+    assert len(smallest) < 2 or smallest[1] > 1.5 * smallest[0]

@@ -3,10 +3,10 @@
 The specification names neither. Tags of data files say what the reference reads and writes: the id of the cube, and its columns.
 
 Laying out everything after each append tells files apart best, and rewrites the table each time. So cubes are merged as in a log-structured
-merge tree: starting with the new files, cubes are added from the smallest up, while each is not much larger than what has been collected so
-far. A byte is rewritten about once each time that its cube doubles. What remains are few cubes, and most rows are in the largest ones. A
-query reads a larger share of few files than of many. So a cube has as many files as the table will have when it has grown, if that makes
-them not too small.
+merge tree: starting with the new files, or with the smallest cube, cubes are added from the smallest up, while each is not much larger than
+what has been collected so far. A byte is rewritten about once each time that its cube doubles. What remains are few cubes, and most rows
+are in the largest ones. A query reads a larger share of few files than of many. So a cube has as many files as the table will have when it
+has grown, if that makes them not too small.
 """
 
 from __future__ import annotations
@@ -50,6 +50,8 @@ def zorder_tags(cube: str, columns: Sequence[str], target_bytes: int) -> dict[st
 def files_to_cluster(files: Iterable[Add], columns: Sequence[str], *, full: bool, closed_bytes: int = CLOSED_BYTES) -> list[Add]:
     """The files that OPTIMIZE of a clustered table lays out together as a new cube; none if nothing was added since the last time.
 
+    What was added is files without a cube, and cubes that clustering on write has made.
+
     Files of other clustering columns, or of another provider, are left alone unless `full`. Files that ZORDER BY has written by other
     columns, before the table was clustered, count as added.
     """
@@ -87,14 +89,15 @@ def is_ordered(files: Iterable[Add], columns: Sequence[str], target_bytes: int) 
 
 
 def joining_cubes(added: int, cubes: Mapping[str, int], *, closed_bytes: int = CLOSED_BYTES) -> list[str]:
-    """The cubes, given by their bytes, that are laid out again together with so many new bytes."""
+    """The cubes, given by their bytes, that are laid out again together with so many new bytes; never one alone."""
     joining: list[str] = []
+    together = added
     for cube, size in sorted(cubes.items(), key=lambda item: (item[1], item[0])):
-        if size >= closed_bytes or size > added * _JOIN_RATIO:
+        if size >= closed_bytes or (together and size > together * _JOIN_RATIO):
             break
         joining.append(cube)
-        added += size
-    return joining
+        together += size
+    return joining if added or len(joining) > 1 else []
 
 
 def cube_leaves(cube_bytes: int, table_bytes: int, target_bytes: int) -> int:

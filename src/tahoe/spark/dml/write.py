@@ -227,7 +227,7 @@ def _write_files(plan: WritePlan, options: WriteOptions, frame: DataFrame) -> in
     refusals = Refusals(plan.url, options.assigns)
     with failures_told(plan, refusals):
         rows = rows_for_files(plan, frame, refusals, checks_replace_where=options.replace_where_is_checked)
-    written = write_rows(plan, options, rows, refusals)
+    written = write_rows(plan, options, rows, refusals, is_clustered=True)
     return plan.commit(written.files, written.metrics, written.discard)
 
 

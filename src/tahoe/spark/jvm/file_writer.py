@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame
 from tahoe.spark.jvm.cancellation import check
 from tahoe.spark.jvm.failures import to_java
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
-from tahoe.spark.jvm.redistribution import Redistribution, redistributed
+from tahoe.spark.jvm.redistribution import LayOut, Redistribution, laid_out, redistributed
 
 # Spark's Parquet writer truncates bounds in footers to this many bytes. Without the limit, it writes no bounds for longer text.
 BOUND_BYTES_MAX = 1024
@@ -74,7 +74,9 @@ class NewFile:
     modification_time_ms: int
 
 
-def write_files(frame: DataFrame, url: str, settings: WriterSettings, spread: Redistribution | None = None) -> list[NewFile]:
+def write_files(
+    frame: DataFrame, url: str, settings: WriterSettings, spread: Redistribution | None = None, lay_out: LayOut | None = None
+) -> list[NewFile]:
     """Run a query and write its rows below a folder.
 
     A failed job deletes the files of its tasks. A task that ends while the job is being stopped may leave an unreferenced file.
@@ -83,6 +85,7 @@ def write_files(frame: DataFrame, url: str, settings: WriterSettings, spread: Re
         frame: its columns match `settings.schema` by position; names and nullability are taken from the schema.
         url: the folder, absolute and unescaped, with Hadoop's scheme.
         spread: how rows are redistributed before they are written; None writes the rows of each task as they are.
+        lay_out: lays out the rows instead, if there are enough of them.
 
     Raises:
         CommandCancelledError: the command was cancelled before the write; nothing is written.
@@ -93,7 +96,7 @@ def write_files(frame: DataFrame, url: str, settings: WriterSettings, spread: Re
     manifest = tempfile.mkdtemp(prefix="tahoe-manifest-")
     try:
         query = frame._jdf.queryExecution()
-        _as_query(gateway, query, lambda: _write(gateway, query, url, settings, manifest, spread))
+        _as_query(gateway, query, lambda: _write(gateway, query, url, settings, manifest, spread, lay_out))
         return _read_manifest(Path(manifest), depth=1 + len(settings.partition_columns))
     finally:
         shutil.rmtree(manifest, ignore_errors=True)
@@ -109,13 +112,21 @@ def delete_files(gateway: Gateway, url: str, keys: Iterable[str], hadoop: Mappin
         system.delete(path(root, key), False)
 
 
-def _write(gateway: Gateway, query: JavaObject, url: str, settings: WriterSettings, manifest: str, spread: Redistribution | None) -> None:
+def _write(
+    gateway: Gateway,
+    query: JavaObject,
+    url: str,
+    settings: WriterSettings,
+    manifest: str,
+    spread: Redistribution | None,
+    lay_out: LayOut | None,
+) -> None:
     session = _session_for_files(gateway)
-    if spread is None:
-        plan = query.executedPlan()
-    else:
+    plan = None if lay_out is None else laid_out(gateway, session, query, lay_out)
+    if plan is None and spread is not None:
         names = [field["name"] for field in json.loads(settings.schema)["fields"]]
         plan = redistributed(gateway, session, query, [names.index(name) for name in settings.partition_columns], spread)
+    plan = plan or query.executedPlan()
     columns = _as_in_files(gateway, plan.output(), settings.schema)
     by_name = {column.name(): column for column in columns}
     partitions = gateway.seq([by_name[name] for name in settings.partition_columns])

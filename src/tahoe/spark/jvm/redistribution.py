@@ -1,17 +1,23 @@
 """Redistributes rows before they are written, so that files become as large as wanted: by one shuffle of Spark's, which Spark's adaptive
-execution cuts into tasks by the sizes that it measures.
+execution cuts into tasks by the sizes that it measures. Or as a function of the caller's lays them out.
 
 The shuffle is a query of its own, over the rows of the user's query: its settings do not apply to the stages of that query.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  the usual name in PySpark code
 
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
+
+# Given a function that returns the rows of a query, and their bytes as Spark estimates them, returns the rows as they are to be written, or
+# None if they are left as they are. It may evaluate the rows more than once: that runs the last stage of their query again.
+LayOut: TypeAlias = Callable[[Callable[[], DataFrame], int], DataFrame | None]
 
 _LOGICAL = "org.apache.spark.sql.catalyst.plans.logical."
 _DIRECT = "org.apache.spark.sql.catalyst.expressions.DirectShufflePartitionID"
@@ -68,6 +74,22 @@ def redistributed(gateway: Gateway, session: JavaObject, query: JavaObject, colu
     rebalanced = gateway.build(_LOGICAL + "RebalancePartitions", gateway.seq(by), plan)
     whole = rebalanced if columns else gateway.build(_LOGICAL + "Project", gateway.seq(output[:-1]), rebalanced)
     return gateway.module("org.apache.spark.sql.classic.Dataset").ofRows(session, whole).queryExecution().executedPlan()
+
+
+def laid_out(gateway: Gateway, session: JavaObject, query: JavaObject, lay_out: LayOut) -> JavaObject | None:
+    """The executed plan of a query with its rows laid out; None if they are left as they are.
+
+    All stages of the query but the last run as soon as `lay_out` asks for the rows.
+
+    Args:
+        session: runs the shuffle.
+    """
+
+    def rows() -> DataFrame:
+        return gateway.dataframe(session.internalCreateDataFrame(query.toRdd(), query.analyzed().schema(), False))
+
+    arranged = lay_out(rows, int(query.optimizedPlan().stats().sizeInBytes()))
+    return None if arranged is None else arranged._jdf.queryExecution().executedPlan()
 
 
 def _place(tasks: int, groups: int) -> JavaObject:

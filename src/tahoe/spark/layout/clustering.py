@@ -9,14 +9,13 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  the usual name in PySpark code
 
-from tahoe.protocol.names import quoted, unused_name
+from tahoe.protocol.names import quoted
 from tahoe.spark.dml.row_changes import PLACE, RowChange, Target
+from tahoe.spark.writing.clustering_on_write import rows_of_files
 from tahoe.spark.writing.column_rules import Completed
 from tahoe.spark.writing.store_assignment import without_void
-from tahoe.table.arrow.layout import plan_layout
-from tahoe.table.arrow.layout_sql import leaf_steps
 from tahoe.table.maintenance.clustering import CubeBin
-from tahoe.table.maintenance.laying_out import PART, parts_of_file, sample_rows
+from tahoe.table.maintenance.laying_out import parts_of_file, sample_rows
 from tahoe.table.maintenance.rewriting import Rewritten
 from tahoe.table.writing.write_plan import WritePlan
 
@@ -45,8 +44,4 @@ def _laid_out(rows: DataFrame, cube: CubeBin, partitions: list[Column]) -> DataF
     parts = parts_of_file(cube.rows, cube.files)
     share = min(1.0, sample_rows(cube.files, parts) / max(cube.rows, 1))
     sample = rows.select(*[F.col(key).alias(str(number)) for number, key in enumerate(keys)]).sample(fraction=share, seed=0).toArrow()
-    part = unused_name(PART, rows.columns)
-    for step in leaf_steps(plan_layout(sample, cube.files, parts), keys, part, PLACE):
-        rows = rows.withColumn(part, F.expr(step))
-    by = F.col(keys[0]) if len(keys) == 1 else F.col(part)
-    return rows.repartitionById(cube.files, F.expr(f"cast({part} div {parts} as int)")).sortWithinPartitions(*partitions, by)
+    return rows_of_files(rows, sample, keys, cube.files, parts, PLACE, partitions)

@@ -28,6 +28,7 @@ from tahoe.spark.jvm.file_writer import NewFile, WriterSettings, delete_files, w
 from tahoe.spark.jvm.gateway import JVM_ERRORS, Gateway, is_wrong_call
 from tahoe.spark.jvm.plans import forget_rows
 from tahoe.spark.jvm.redistribution import Redistribution
+from tahoe.spark.writing.clustering_on_write import CubeOnWrite
 from tahoe.spark.writing.column_rules import Completed, complete
 from tahoe.spark.writing.partition_columns import changed_when_stored, check_partition_columns
 from tahoe.spark.writing.store_assignment import Refusals, enforce, fit, require, without_void
@@ -197,11 +198,20 @@ class Written:
         delete_files(self.gateway, self.url, [file.key for file in self.files], self.hadoop)
 
 
-def write_rows(plan: WritePlan, options: WriteOptions, completed: Completed, refusals: Refusals, hidden: Sequence[Field] = ()) -> Written:
+def write_rows(
+    plan: WritePlan,
+    options: WriteOptions,
+    completed: Completed,
+    refusals: Refusals,
+    hidden: Sequence[Field] = (),
+    *,
+    is_clustered: bool = False,
+) -> Written:
     """Write rows from `rows_for_files` as files of the table, with statistics. Files without rows are deleted.
 
     Args:
         hidden: additional columns of the rows that are written to the files but are not in the table's schema; they come last.
+        is_clustered: whether the rows of a clustered table are laid out, if they are many.
 
     Raises:
         DeltaError: a row violates a rule; all written files are deleted.
@@ -209,8 +219,9 @@ def write_rows(plan: WritePlan, options: WriteOptions, completed: Completed, ref
     """
     plan.check_writes_files()
     gateway, settings = Gateway(completed.frame.sparkSession), writer_settings(plan, options, hidden)
-    with failures_told(plan, refusals), _numbered_once(plan, options, completed) as rows:
-        files = write_files(_laid_out(plan, rows), plan.url, settings, _redistribution(plan, options))
+    spread, cube = _redistribution(plan, options), _cube(plan, options) if is_clustered else None
+    with failures_told(plan, refusals), _numbered_once(completed, is_shuffled=spread is not None or cube is not None) as rows:
+        files = write_files(_laid_out(plan, rows), plan.url, settings, spread, cube.lay_out if cube else None)
     try:
         statistics = _statistics(plan, files, completed.minted)
         empty = {file.key for file in files if statistics[file.key].num_records == 0}
@@ -219,6 +230,8 @@ def write_rows(plan: WritePlan, options: WriteOptions, completed: Completed, ref
     except BaseException:
         delete_files(gateway, plan.url, [file.key for file in files], settings.hadoop)
         raise
+    if cube is not None:
+        kept = [cube.tagged(file) for file in kept]
     num_records = sum(found.num_records for found in statistics.values())
     return Written(gateway=gateway, url=plan.url, files=kept, num_records=num_records, hadoop=settings.hadoop)
 
@@ -249,12 +262,20 @@ def _redistribution(plan: WritePlan, options: WriteOptions) -> Redistribution | 
     return Redistribution(task_bytes=asked.bin_bytes, blocks_max=asked.blocks_max, groups_max=asked.groups_max)
 
 
+def _cube(plan: WritePlan, options: WriteOptions) -> CubeOnWrite | None:
+    """What lays out the rows of the write; None if they are written as they are."""
+    asked = options.cluster_on_write
+    if not plan.clustering_columns or not asked.applies(plan.metadata.configuration, table=plan.url):
+        return None
+    return CubeOnWrite(plan=plan, asked=asked)
+
+
 @contextmanager
-def _numbered_once(plan: WritePlan, options: WriteOptions, completed: Completed) -> Iterator[DataFrame]:
+def _numbered_once(completed: Completed, *, is_shuffled: bool) -> Iterator[DataFrame]:
     """The rows, materialised if they have new identity values and are redistributed: a task that is repeated, after some of its rows were
     sent on, might number them in another order, and a value would occur twice.
     """
-    is_kept = bool(completed.minted) and _redistribution(plan, options) is not None
+    is_kept = bool(completed.minted) and is_shuffled
     rows = completed.frame.localCheckpoint(eager=False) if is_kept else completed.frame
     try:
         yield rows

@@ -1,6 +1,6 @@
-"""Settings that decide how large files become: optimised writes and auto compaction.
+"""Settings that decide how large files become and which rows are in them: optimised writes, clustering on write, auto compaction.
 
-Pure. Names and defaults are the reference's.
+Pure. Names and defaults are the reference's, which has no clustering on write.
 """
 
 from __future__ import annotations
@@ -18,6 +18,10 @@ Value = TypeVar("Value")
 
 _COMPACT = "spark.databricks.delta.autoCompact."
 _WRITE = "spark.databricks.delta.optimizeWrite."
+
+# Whether a table is clustered on write: a session's setting, and the table's property.
+CLUSTER_SETTING = "spark.tahoe.clusterOnWrite"
+CLUSTER_PROPERTY = "tahoe.clusterOnWrite"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +45,31 @@ class OptimizedWrite:
             return self.is_on
         asked = OPTIMIZE_WRITE.get(properties, table=table)
         return AUTO_OPTIMIZE.get(properties, table=table) if asked is None else asked
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterOnWrite:
+    """Whether the rows of a write to a clustered table are laid out before they are written.
+
+    Attributes:
+        is_on: None if the table's property decides.
+        min_bytes: what is smaller, in files, is written as it is.
+        file_bytes: the size of a file, approximately, if the table does not have `delta.targetFileSize`.
+    """
+
+    is_on: bool | None = None
+    min_bytes: int = 64 << 20
+    file_bytes: int = 128 << 20
+
+    def applies(self, properties: Mapping[str, str], *, table: str) -> bool:
+        """Whether rows may be laid out that are written to a clustered table with these properties.
+
+        Raises:
+            InvalidOptionError: the property has an invalid value.
+        """
+        if self.is_on is not None:
+            return self.is_on
+        return _Settings(given=properties, table=table).flag(CLUSTER_PROPERTY, True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +137,22 @@ def optimized_write(settings: Mapping[str, str], *, is_on: bool | None, table: s
         bin_bytes=found.value(_WRITE + "binSize", default.bin_bytes, _megabytes, "a size in megabytes, such as 512, or with a unit: 1g"),
         blocks_max=found.count(_WRITE + "numShuffleBlocks", default.blocks_max, 1),
         groups_max=found.count(_WRITE + "maxShufflePartitions", default.groups_max, 1),
+    )
+
+
+def cluster_on_write(settings: Mapping[str, str], *, is_on: bool | None, table: str) -> ClusterOnWrite:
+    """Clustering on write as a session's settings ask for it.
+
+    Args:
+        is_on: the writer's option, which takes precedence over the session; None if it is not given.
+
+    Raises:
+        InvalidOptionError: a setting has an invalid value.
+    """
+    found = _Settings(given=settings, table=table)
+    by_session = found.value(CLUSTER_SETTING, None, parse_boolean, "true or false")
+    return ClusterOnWrite(
+        is_on=by_session if is_on is None else is_on, min_bytes=found.size(CLUSTER_SETTING + ".minSize", ClusterOnWrite().min_bytes)
     )
 
 

@@ -13,7 +13,7 @@ from typing import cast, overload
 from tahoe.errors import InvalidOptionError
 from tahoe.protocol.properties import parse_column_list
 from tahoe.spark.writing.assignment_rules import Policy
-from tahoe.spark.writing.file_sizes import OptimizedWrite, auto_compaction, optimized_write
+from tahoe.spark.writing.file_sizes import ClusterOnWrite, OptimizedWrite, auto_compaction, cluster_on_write, optimized_write
 
 # The options in which Spark's writer passes the columns of partitionBy and clusterBy, as JSON.
 PARTITION_COLUMNS = "__partition_columns"
@@ -51,6 +51,7 @@ class WriteOptions:
         target_alias: the table's alias in `replace_on`.
         txn: application id and version.
         optimized_write: whether and how rows are redistributed before they are written.
+        cluster_on_write: whether rows for a clustered table are laid out before they are written.
         merges_by_partition: whether MERGE redistributes its rows in any case, if the table is partitioned.
         properties: `delta.*` options, for the table.
         default_properties: the session's default properties for new tables.
@@ -74,6 +75,7 @@ class WriteOptions:
     user_metadata: str | None = None
     data_change: bool = True
     optimized_write: OptimizedWrite = field(default_factory=OptimizedWrite)
+    cluster_on_write: ClusterOnWrite = field(default_factory=ClusterOnWrite)
     merges_by_partition: bool = True
     properties: Mapping[str, str] = field(default_factory=dict)
     default_properties: Mapping[str, str] = field(default_factory=dict)
@@ -94,7 +96,7 @@ def has_auto_merge(settings: Mapping[str, str]) -> bool:
 
 def is_setting(name: str) -> bool:
     """Whether `parse_options` may read the session's setting of this name."""
-    return name.startswith(_SETTING) or name == _OVERWRITE_SETTING
+    return name.startswith((_SETTING, "spark.tahoe.")) or name == _OVERWRITE_SETTING
 
 
 def parse_options(options: Mapping[str, str], settings: Mapping[str, str], *, table: str) -> WriteOptions:
@@ -127,6 +129,7 @@ def parse_options(options: Mapping[str, str], settings: Mapping[str, str], *, ta
         user_metadata=given.text("userMetadata") or settings.get(_SETTING + "commitInfo.userMetadata"),
         data_change=given.flag("dataChange", True),
         optimized_write=optimized_write(settings, is_on=given.flag("optimizeWrite", None), table=table),
+        cluster_on_write=cluster_on_write(settings, is_on=given.flag("clusterOnWrite", None), table=table),
         merges_by_partition=not _is_false(settings.get(_SETTING + "merge.repartitionBeforeWrite.enabled")),
         properties={name: value for name, value in options.items() if name.lower().startswith("delta.")},
         default_properties={

@@ -13,6 +13,7 @@ from tahoe.protocol.clustering import clustering_columns
 from tahoe.protocol.column_mapping import mapping_mode, physical_schema, stored_name
 from tahoe.protocol.column_values import ColumnValues, column_values, with_high_water_marks
 from tahoe.protocol.conflict import EVERYTHING, FilesRead
+from tahoe.protocol.cubes import PROVIDER
 from tahoe.protocol.features import keeps_partitions_in_files
 from tahoe.protocol.partitions import encode_path, parse_partition_value
 from tahoe.protocol.predicate import Predicate, columns_of, evaluate, has_unknown, is_nan
@@ -165,6 +166,8 @@ class WritePlan:
             modification_time_ms=file.modification_time_ms,
             data_change=self.request.data_change,
             stats=file.statistics,
+            tags=dict(file.tags) or None,
+            clustering_provider=PROVIDER if file.tags else None,
         )
 
     def _parameters(self) -> dict[str, Any]:

@@ -70,6 +70,7 @@ class WrittenFile:
         partition_values: serialised, by physical name.
         statistics: JSON text, by physical names; None if there are none.
         minted: by logical name, the last identity value of each identity column for which the write allocated values.
+        tags: of a file that was laid out as a part of a cube.
     """
 
     key: str
@@ -78,3 +79,4 @@ class WrittenFile:
     partition_values: Mapping[str, str | None] = field(default_factory=dict)
     statistics: str | None = None
     minted: Mapping[str, int] = field(default_factory=dict)
+    tags: Mapping[str, str] = field(default_factory=dict)
