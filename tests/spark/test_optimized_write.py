@@ -26,11 +26,11 @@ def asked(options: dict[str, str] | None = None, **settings: str) -> OptimizedWr
 
 
 def test_the_settings_are_those_of_the_reference() -> None:
-    assert asked() == OptimizedWrite(is_on=None, bin_bytes=512 << 20, blocks_max=50_000_000, groups_max=2000)
+    assert asked() == OptimizedWrite(is_on=None, task_bytes=512 << 20, blocks_max=50_000_000, groups_max=2000)
     assert asked(binSize="64", numShuffleBlocks="7", maxShufflePartitions="3") == OptimizedWrite(
-        bin_bytes=64 << 20, blocks_max=7, groups_max=3
+        task_bytes=64 << 20, blocks_max=7, groups_max=3
     )
-    assert asked(binSize="2g").bin_bytes == 2 << 30
+    assert asked(binSize="2g").task_bytes == 2 << 30
     with pytest.raises(InvalidOptionError, match="binSize cannot be big"):
         asked(binSize="big")
     with pytest.raises(InvalidOptionError, match="optimizeWrite cannot be maybe"):

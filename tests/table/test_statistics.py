@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from tahoe.protocol.schema import LONG, STRING
 from tahoe.table.arrow import statistics
-from tahoe.table.arrow.statistics import KeptStatistics, StatisticsRequest, parse_statistics
+from tahoe.table.arrow.statistics import StatisticsCache, StatisticsRequest, parse_statistics
 
 TEXTS = pa.chunked_array(
     [
@@ -32,14 +32,14 @@ class Reader:
 
 
 def test_answers_are_those_of_reading_anew_and_columns_are_read_once():
-    kept, read = KeptStatistics(), Reader()
+    kept, read = StatisticsCache(), Reader()
     for request in (A, BOTH, B, NONE, A, BOTH):
         assert kept.answer(request, read).equals(parse_statistics(TEXTS, request))
     assert read.asked == [[("a",)], [("b",)]]
 
 
 def test_what_was_used_longest_ago_goes_first(monkeypatch):
-    kept, read = KeptStatistics(), Reader()
+    kept, read = StatisticsCache(), Reader()
     monkeypatch.setattr(statistics, "KEPT_BYTES_MAX", 1)
     kept.answer(A, read)
     assert kept.answer(B, read).equals(parse_statistics(TEXTS, B))
@@ -48,7 +48,7 @@ def test_what_was_used_longest_ago_goes_first(monkeypatch):
 
 
 def test_fewer_files_keep_their_statistics():
-    kept, read = KeptStatistics(), Reader()
+    kept, read = StatisticsCache(), Reader()
     kept.answer(BOTH, read)
     smaller = kept.take(pa.array([2, 0]))
     assert smaller.answer(BOTH, read).equals(parse_statistics(TEXTS, BOTH).take(pa.array([2, 0])))

@@ -29,7 +29,7 @@ REPAIRS = StructType(
 )
 
 
-def repaired(target: Target, request: RepairRequest) -> DataFrame:
+def run_repair(target: Target, request: RepairRequest) -> DataFrame:
     """Repair a table, and return what was found and done. `action` says what was done, or why nothing was."""
     user_metadata = write_options(target.spark, {}, target.table).user_metadata
     whole = replace(request, user_metadata=user_metadata, engine=engine_of(target.spark))

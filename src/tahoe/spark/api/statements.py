@@ -22,7 +22,7 @@ from tahoe.spark.api.delta_table import DeltaTable
 from tahoe.spark.api.history_detail import DETAIL, HISTORY
 from tahoe.spark.api.merge_builder import raising_for_user, run_for_user
 from tahoe.spark.api.optimize_builder import compacted, reorganised
-from tahoe.spark.api.repair import REPAIRS, repaired
+from tahoe.spark.api.repair import REPAIRS, run_repair
 from tahoe.spark.api.vacuum import PATH, paths_frame, run_vacuum
 from tahoe.spark.ddl.catalog import path_in, path_of
 from tahoe.spark.jvm.failures import for_user
@@ -232,7 +232,7 @@ def _compute_statistics(statement: statements.ComputeStatistics, given: Given) -
 def _fsck(statement: statements.Fsck, given: Given) -> DataFrame:
     target = given.table(statement.table)._handle.target()
     request = RepairRequest(dry_run=statement.dry_run, metadata_only=statement.metadata_only, verify_all_files=statement.verify_all_files)
-    return repaired(target, request)
+    return run_repair(target, request)
 
 
 def _drop_feature(statement: statements.DropFeature, given: Given) -> None:

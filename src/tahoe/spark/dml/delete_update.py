@@ -107,7 +107,7 @@ def _delete_rows(change: RowChange, search: Search) -> int:
     found = time.monotonic()
     touched = change.touch(positions)
     copied = 0
-    if not change.has_vectors:
+    if not change.deletes_by_vector:
         copied = change.write_others(positions, [t for t in touched if not t.is_whole])
         if change.has_feed and not all(t.is_whole for t in touched):
             deleted = change.flagged(change.rows([t.number for t in touched]), positions).where(F.col(IS_FOUND))
@@ -201,7 +201,7 @@ def _write_updated(change: RowChange, updated: Completed, positions: Positions, 
     if written.num_records != positions.count:
         detail = f"{positions.count} rows should have been updated, but {written.num_records} were written"
         raise WriteFailedError(table=change.snapshot.url, detail=f"{detail}: a second read of the table's files returned other rows.")
-    return 0 if change.has_vectors else change.write_others(positions, [t for t in touched if not t.is_whole])
+    return 0 if change.deletes_by_vector else change.write_others(positions, [t for t in touched if not t.is_whole])
 
 
 # --- for the history

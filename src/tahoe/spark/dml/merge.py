@@ -155,7 +155,7 @@ def _write(
         for clause in clauses
         if counts.get(command.clauses.index(clause))
     ]
-    copied = [] if change.has_vectors else [t for t in touched if not t.is_whole]
+    copied = [] if change.deletes_by_vector else [t for t in touched if not t.is_whole]
     feeds = change.has_feed and (bool(copied) or any(clause.kind == "update" for clause, _ in happened))
     written = analysed.new_rows(happened)
     if not feeds:

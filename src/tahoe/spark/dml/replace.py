@@ -121,7 +121,7 @@ def _replace(change: RowChange, search: Search, new: Completed, replaced: Mappin
     plan = change.plan
     positions = search.positions()
     touched = change.touch(positions)
-    others = [] if change.has_vectors else [t for t in touched if not t.is_whole]
+    others = [] if change.deletes_by_vector else [t for t in touched if not t.is_whole]
     if others and change.has_feed:
         materialised = change.materialise(new.frame)  # computing the data twice might give different rows
         written = change.write(replace(new, frame=materialised))

@@ -101,7 +101,7 @@ class RowChange:
     Attributes:
         snapshot: the version that the command reads.
         plan: the write plan, which has the table configuration after the command.
-        has_vectors: whether deletion vectors mark deleted rows; otherwise files are rewritten.
+        deletes_by_vector: whether deletion vectors mark deleted rows; otherwise files are rewritten.
         has_feed: whether the table's change data feed is enabled.
         evolves: whether the command evolves the schema.
         num_written: how many rows were written.
@@ -138,7 +138,7 @@ class RowChange:
         self.evolves = wanted is not snapshot.schema
         request = WriteRequest(mode="append", schema=wanted, merge_schema=self.evolves, data_change=data_change)
         self.plan: WritePlan = plan_existing(target.table, request, snapshot) if plan is None else plan
-        self.has_vectors = setting(ENABLE_DELETION_VECTORS, snapshot.protocol, snapshot.properties, table=target.table.url)
+        self.deletes_by_vector = setting(ENABLE_DELETION_VECTORS, snapshot.protocol, snapshot.properties, table=target.table.url)
         self.has_feed = setting(ENABLE_CHANGE_DATA_FEED, snapshot.protocol, snapshot.properties, table=target.table.url)
         # a write that is already planned inserts rows; other commands update rows of the table
         self.refusals = Refusals(target.table.url, self.options.updates if plan is None else self.options.assigns)
@@ -372,7 +372,7 @@ class RowChange:
     @property
     def removed_files(self) -> list[Add]:
         """The files that this command removes."""
-        return [t.deletion.file for t in self._touched if t.is_whole or not self.has_vectors]
+        return [t.deletion.file for t in self._touched if t.is_whole or not self.deletes_by_vector]
 
     @property
     def added_files(self) -> Sequence[Add]:
@@ -384,7 +384,7 @@ class RowChange:
 
     def vector_metrics(self, prefix: str) -> dict[str, int]:
         """How many deletion vectors are added and removed, as the reference counts: a replaced vector counts as both."""
-        if not self.has_vectors:
+        if not self.deletes_by_vector:
             return {f"{prefix}DeletionVectors{what}": 0 for what in ("Added", "Removed", "Updated")}
         had = [t for t in self._touched if t.deletion.file.deletion_vector is not None]
         updated = sum(not t.is_whole for t in had)

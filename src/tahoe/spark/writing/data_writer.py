@@ -259,7 +259,7 @@ def _redistribution(plan: WritePlan, options: WriteOptions) -> Redistribution | 
     asked = options.optimized_write
     if not asked.applies(plan.metadata.configuration, table=plan.url):
         return None
-    return Redistribution(task_bytes=asked.bin_bytes, blocks_max=asked.blocks_max, groups_max=asked.groups_max)
+    return Redistribution(task_bytes=asked.task_bytes, blocks_max=asked.blocks_max, groups_max=asked.groups_max)
 
 
 def _cube(plan: WritePlan, options: WriteOptions) -> CubeOnWrite | None:

@@ -30,12 +30,12 @@ class OptimizedWrite:
 
     Attributes:
         is_on: None if the table's properties decide.
-        bin_bytes: the size of the rows of a task, as Spark shuffles them.
+        task_bytes: the size of the rows of a task, as Spark shuffles them.
         blocks_max, groups_max: see `Redistribution`.
     """
 
     is_on: bool | None = None
-    bin_bytes: int = 512 << 20
+    task_bytes: int = 512 << 20
     blocks_max: int = 50_000_000
     groups_max: int = 2000
 
@@ -134,7 +134,7 @@ def optimized_write(settings: Mapping[str, str], *, is_on: bool | None, table: s
     by_session = found.value(_WRITE + "enabled", None, parse_boolean, "true or false")
     return OptimizedWrite(
         is_on=by_session if is_on is None else is_on,
-        bin_bytes=found.value(_WRITE + "binSize", default.bin_bytes, _megabytes, "a size in megabytes, such as 512, or with a unit: 1g"),
+        task_bytes=found.value(_WRITE + "binSize", default.task_bytes, _megabytes, "a size in megabytes, such as 512, or with a unit: 1g"),
         blocks_max=found.count(_WRITE + "numShuffleBlocks", default.blocks_max, 1),
         groups_max=found.count(_WRITE + "maxShufflePartitions", default.groups_max, 1),
     )

@@ -83,7 +83,7 @@ def no_statistics(rows: int, request: StatisticsRequest) -> pa.Table:
     return pa.table([pa.nulls(rows, f.type) for f in schema], schema=schema)
 
 
-class KeptStatistics:
+class StatisticsCache:
     """A cache of typed statistics of some files, by column. Thread-safe."""
 
     def __init__(self, kept: Mapping[Path, pa.Table] | None = None) -> None:
@@ -98,12 +98,12 @@ class KeptStatistics:
         if missing or () not in known:
             found = read(StatisticsRequest(missing))
             known.update({path: found.select(_names(path, request)) for path in ((), *missing)})
-        self._keep(known)
+        self._cache(known)
         columns = {name: table.column(name) for table in known.values() for name in table.column_names}
         schema = table_schema(request)
         return pa.table([columns[f.name] for f in schema], schema=schema)
 
-    def _keep(self, used: Mapping[Path, pa.Table]) -> None:
+    def _cache(self, used: Mapping[Path, pa.Table]) -> None:
         """Cache the columns that were used, and evict the least recently used."""
         with self._lock:
             for path, table in used.items():
@@ -112,10 +112,10 @@ class KeptStatistics:
             while len(self._kept) > 1 and sum(table.nbytes for table in self._kept.values()) > KEPT_BYTES_MAX:
                 self._kept.pop(next(iter(self._kept)))
 
-    def take(self, rows: pa.Array) -> KeptStatistics:
+    def take(self, rows: pa.Array) -> StatisticsCache:
         """The cache reduced to some of the files."""
         with self._lock:
-            return KeptStatistics({path: taken_table(table, rows) for path, table in self._kept.items()})
+            return StatisticsCache({path: taken_table(table, rows) for path, table in self._kept.items()})
 
 
 def _names(path: Path, request: StatisticsRequest) -> list[str]:

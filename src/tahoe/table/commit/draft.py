@@ -105,7 +105,7 @@ class Draft:
     # --- changes of files
 
     def on_discard(self, delete_files: Callable[[], None]) -> None:
-        """Register a function that deletes files written for this draft. It is called if the draft is not committed."""
+        """Register a function that deletes files written for this draft. It is called if it is certain that they are not committed."""
         self._discards.append(delete_files)
 
     def remove(self, files: Iterable[Add]) -> None:
@@ -121,19 +121,21 @@ class Draft:
         self.deleted |= {self.log.canonical(deletion.file.path): deletion for deletion in deletions}
 
     @property
-    def has_vectors(self) -> bool:
+    def deletes_by_vector(self) -> bool:
         """Whether rows are deleted through deletion vectors; otherwise their files are rewritten."""
         return setting(ENABLE_DELETION_VECTORS, self.protocol, self.metadata.configuration, table=self.log.url)
 
     @property
     def by_vector(self) -> dict[str, RowDeletion]:
         """The rows to delete through deletion vectors."""
-        return {path: deletion for path, deletion in self.deleted.items() if path not in self.removed} if self.has_vectors else {}
+        return {path: deletion for path, deletion in self.deleted.items() if path not in self.removed} if self.deletes_by_vector else {}
 
     @property
     def removed_files(self) -> dict[str, Add]:
         """The files that the commit removes: whole files and, without deletion vectors, files that contain deleted rows."""
-        return self.removed if self.has_vectors else {**{path: deletion.file for path, deletion in self.deleted.items()}, **self.removed}
+        return (
+            self.removed if self.deletes_by_vector else {**{path: deletion.file for path, deletion in self.deleted.items()}, **self.removed}
+        )
 
     # --- commit or discard
 
@@ -145,7 +147,7 @@ class Draft:
     @property
     def is_empty(self) -> bool:
         """Whether there is nothing to commit."""
-        changes = (self._recorded(), self.domains, self.adds, self.change_files, self.removed, self.restated, self.deleted)
+        changes = (self._txn_versions(), self.domains, self.adds, self.change_files, self.removed, self.restated, self.deleted)
         return self._is_same_table and not any(changes)
 
     @property
@@ -168,7 +170,8 @@ class Draft:
             return None
         watch = _PutWatch(self.log.env.watch)
         try:
-            version = self._transaction(info, replace(self.log, env=replace(self.log.env, watch=watch))).commit()
+            transaction = self._transaction(info, replace(self.log, env=replace(self.log.env, watch=watch)))
+            version = transaction.commit()
         except WriteAlreadyRecordedError:
             self.discard()
             return None
@@ -180,10 +183,10 @@ class Draft:
             self.discard()
             raise
         self._discards.clear()  # committed: the files now belong to the table
-        self._note(version)
+        self._note(version, is_blind_append=transaction.is_blind_append)
         return version
 
-    def _note(self, version: int) -> None:
+    def _note(self, version: int, *, is_blind_append: bool) -> None:
         paths = frozenset(file.path for file in self.adds if file.data_change)
         marked = frozenset(deletion.file.path for deletion in self.by_vector.values())
         if paths or marked:
@@ -194,7 +197,7 @@ class Draft:
                 properties=self.metadata.configuration,
                 paths=paths,
                 marked=marked,
-                is_blind_append=self.reads is None and not self.removed and not self.deleted,
+                is_blind_append=is_blind_append,
             )
             note(new)
 
@@ -213,7 +216,7 @@ class Draft:
             actions=self._actions(),
             deletions=self.by_vector,
             moved=self.moved,
-            carries=self.carries and self.has_vectors and self._is_same_table and (self.data_change or bool(self.moved)),
+            carries=self.carries and self.deletes_by_vector and self._is_same_table and (self.data_change or bool(self.moved)),
             operation=info.operation,
             intent=Intent(
                 reads=self.reads,
@@ -221,7 +224,7 @@ class Draft:
                 is_alone=self.is_alone,
                 removed_paths=frozenset(self.removed_files),
                 restated_paths=frozenset(self.restated),
-                app_ids=frozenset(self._recorded()),
+                app_ids=frozenset(self._txn_versions()),
             ),
             parameters=info.parameters,
             metrics=info.metrics,
@@ -234,9 +237,9 @@ class Draft:
         now_ms = self.log.env.clock_ms()
         protocol = [self.protocol] if self.base is None or self.protocol != self.base.protocol else []
         metadata = [self.metadata] if self.base is None or self.metadata != self.base.metadata else []
-        txns = [Txn(app_id=app, version=version, last_updated_ms=now_ms) for app, version in self._recorded().items()]
+        txns = [Txn(app_id=app, version=version, last_updated_ms=now_ms) for app, version in self._txn_versions().items()]
         removes = [remove_of(file, now_ms, data_change=self.data_change) for file in self.removed_files.values()]
         return [*protocol, *metadata, *self.domains.values(), *txns, *removes, *self.adds, *self.restated.values(), *self.change_files]
 
-    def _recorded(self) -> dict[str, int]:
+    def _txn_versions(self) -> dict[str, int]:
         return self.txns | (dict([self.txn]) if self.txn else {})

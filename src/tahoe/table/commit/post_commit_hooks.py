@@ -76,7 +76,7 @@ def _after_commit(log: Log, base: Snapshot | None, version: int, actions: Sequen
     if commit is None or commit.size_bytes != size_bytes or (base is not None and not is_current(base)):
         return  # the table was dropped or recreated
     snapshot = _snapshot_after(log, base, commit, actions)
-    write_checksum(snapshot, next(a for a in actions if isinstance(a, CommitInfo)))
+    write_version_checksum(snapshot, next(a for a in actions if isinstance(a, CommitInfo)))
     if version and version % properties.CHECKPOINT_INTERVAL.get(snapshot.properties, table=log.url) == 0:
         write_checkpoint(snapshot)
         if properties.ENABLE_EXPIRED_LOG_CLEANUP.get(snapshot.properties, table=log.url):
@@ -94,7 +94,7 @@ def _snapshot_after(log: Log, base: Snapshot | None, commit: LogFile, actions: S
 # --- version checksums
 
 
-def write_checksum(snapshot: Snapshot, info: CommitInfo) -> None:
+def write_version_checksum(snapshot: Snapshot, info: CommitInfo) -> None:
     """Write the checksum of a version, unless it has one."""
     key = f"{log_files.LOG_FOLDER}/{log_files.checksum_name(snapshot.version)}"
     content = encode_version_checksum(checksum_of(snapshot, info))

@@ -321,7 +321,7 @@ class Transaction:
             "operationParameters": {name: _parameter(value) for name, value in self.parameters.items()},
             "readVersion": self.read_version if self.read_version >= 0 else None,
             "isolationLevel": self.isolation.value,
-            "isBlindAppend": self._is_blind_append(),
+            "isBlindAppend": self.is_blind_append,
             "operationMetrics": {name: str(value) for name, value in self.metrics.items()},
             "userMetadata": self.user_metadata,
             "engineInfo": f"{self.engine} tahoe/{VERSION}" if self.engine else f"tahoe/{VERSION}",
@@ -337,7 +337,8 @@ class Transaction:
         protocol, metadata = self._found(Protocol), self._found(Metadata)
         return protocol is not None and metadata is not None and enabled_row_tracking(protocol, metadata.configuration) is not None
 
-    def _is_blind_append(self) -> bool:
+    @property
+    def is_blind_append(self) -> bool:
         """Whether the commit only adds files, and read nothing of the table."""
         files = [a for a in self.actions if isinstance(a, Add | Remove)]
         is_append = bool(files) and all(isinstance(a, Add) and a.data_change for a in files)

@@ -25,7 +25,7 @@ from tahoe.protocol.replay import FileKey, file_key
 from tahoe.storage.env import FileReplacedError
 from tahoe.table.arrow.chunks import joined_table, reordered, reordered_table, taken, taken_table
 from tahoe.table.arrow.parquet import UNREADABLE, NestedColumns
-from tahoe.table.arrow.statistics import KeptStatistics, StatisticsRequest, no_statistics, parse_statistics, read_parsed_statistics
+from tahoe.table.arrow.statistics import StatisticsCache, StatisticsRequest, no_statistics, parse_statistics, read_parsed_statistics
 
 Answer = TypeVar("Answer")
 
@@ -132,7 +132,7 @@ class CheckpointPart(Part):
         self._columns = columns
         self._rows = rows  # positions in the file; None until `load` has found the rows with an add
         self._read: dict[str, pa.ChunkedArray] = {}
-        self._statistics = KeptStatistics()
+        self._statistics = StatisticsCache()
 
     @property
     def num_rows(self) -> int:

@@ -149,7 +149,7 @@ class RowEdits(OpenTransaction):
     # --- commit
 
     def _finish(self) -> None:
-        if not self._draft.has_vectors:
+        if not self._draft.deletes_by_vector:
             self._write_the_rest()
         super()._finish()
 
