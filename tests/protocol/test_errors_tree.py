@@ -39,7 +39,8 @@ def test_every_class_of_the_module_is_in_the_tree():
 @by_name
 def test_a_class_has_a_condition_of_its_own_and_an_sqlstate(error):
     assert re.fullmatch(
-        r"(DELTA|WRONG_COLUMN_DEFAULTS_FOR_DELTA)_[A-Z0-9_]+|PARSE_SYNTAX_ERROR|TABLE_OR_VIEW_NOT_FOUND|OPERATION_CANCELED", error.condition
+        r"((DIFFERENT_)?DELTA|WRONG_COLUMN_DEFAULTS_FOR_DELTA)_[A-Z0-9_]+|PARSE_SYNTAX_ERROR|TABLE_OR_VIEW_NOT_FOUND|OPERATION_CANCELED",
+        error.condition,
     )
     assert re.fullmatch(r"[0-9A-Z]{5}", error.sqlstate)
     same = [c.__name__ for c in TREE if c.condition == error.condition]

@@ -24,7 +24,6 @@ from tahoe.errors import (
     OperationNotAllowedError,
     PathIsFileError,
     ReplaceWhereMismatchError,
-    StreamNotYetSupportedError,
     WriteFailedError,
 )
 from tahoe.protocol.schema import LONG, Field, Struct
@@ -221,26 +220,3 @@ def test_a_row_that_is_refused_makes_no_noise(spark: SparkSession, path: str) ->
             append("raise_error('boom') AS id, 0L AS x")
         assert "boom" in str(log), "any other failure is told in full"
         assert "\tat " in str(log)
-
-
-# --- streams
-
-
-def test_streams_are_refused_before_anything_is_made(spark: SparkSession, t: str, table_name: str, tmp_path: Path) -> None:
-    spark.sql(f"CREATE TABLE {table_name} USING delta LOCATION '{t}'")
-    rows, new = spark.readStream.format("rate").load(), f"{table_name}_new"
-    writer = rows.writeStream.format("delta").option("checkpointLocation", str(tmp_path / "checkpoint"))
-    asked: list[tuple[str, Any]] = [
-        ("readChangeFeed", lambda: spark.readStream.format("delta").load(t)),
-        ("readChangeFeed", lambda: spark.readStream.table(table_name)),
-        ("readChangeFeed", lambda: spark.sql(f"SELECT * FROM STREAM {table_name}")),
-        ("foreachBatch", lambda: writer.start(t)),
-        ("foreachBatch", lambda: writer.start(str(tmp_path / "new"))),
-        ("foreachBatch", lambda: writer.toTable(table_name)),
-        ("foreachBatch", lambda: writer.toTable(new)),
-    ]
-    for instead, ask in asked:
-        with pytest.raises(StreamNotYetSupportedError, match=instead):
-            ask()
-    assert not (tmp_path / "new").exists()
-    assert not spark.catalog.tableExists(new)

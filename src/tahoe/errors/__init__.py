@@ -31,10 +31,13 @@
     │   ├── VacuumRetentionNegativeError, VacuumRetentionTooShortError, CannotVacuumLiteError, InvalidInventoryError, VacuumPartitionError
     │   ├── ZOrderPartitionColumnError, ZOrderColumnNotFoundError, ZOrderStatisticsError, ClusteringWithPredicateError,
     │   │   ClusteringWithZOrderError, OptimizeFullNotSupportedError
+    │   ├── StreamOffsetFormatError, StreamOffsetVersionError, OtherTableInStreamError, StreamSourceDeleteError,
+    │   │   StreamSourceChangeError, StreamSchemaChangedError, StreamCommitsMissingError, StreamTrailingCommitError,
+    │   │   StreamStartGoneError, StreamOptionsConflictError, StreamOutputModeError
     │   ├── ConflictingAssignmentsError, InvalidMergeError, MultipleSourceRowsError
     │   ├── StatementSyntaxError          the SQL cannot be parsed
     │   └── UnsupportedOperationError, OperationNotYetSupportedError, AppendOnlyTableError; below the first
-    │       OperationNotAllowedError, below the second StreamNotYetSupportedError
+    │       OperationNotAllowedError
     ├── DeltaProtocolError            the table requires features that this version of tahoe does not support
     │   ├── UnsupportedReaderFeatureError, UnsupportedWriterFeatureError, UnsupportedProtocolVersionError,
     │   │   UnsupportedTypeChangeError, UnsupportedFileFormatError, WriteNotImplementedError
@@ -193,7 +196,6 @@ from tahoe.errors.statements import (
     OperationNotYetSupportedError,
     ReplaceWhereMismatchError,
     StatementSyntaxError,
-    StreamNotYetSupportedError,
     UnsupportedOperationError,
 )
 from tahoe.errors.storage import (
@@ -209,6 +211,19 @@ from tahoe.errors.storage import (
     StorageRefusedError,
     StorageUnavailableError,
     UnsupportedStorageError,
+)
+from tahoe.errors.streams import (
+    OtherTableInStreamError,
+    StreamCommitsMissingError,
+    StreamOffsetFormatError,
+    StreamOffsetVersionError,
+    StreamOptionsConflictError,
+    StreamOutputModeError,
+    StreamSchemaChangedError,
+    StreamSourceChangeError,
+    StreamSourceDeleteError,
+    StreamStartGoneError,
+    StreamTrailingCommitError,
 )
 from tahoe.errors.table_changes import (
     ArrayTypeChangeError,
@@ -365,6 +380,7 @@ __all__ = [
     "OperationNotAllowedError",
     "OperationNotYetSupportedError",
     "OptimizeFullNotSupportedError",
+    "OtherTableInStreamError",
     "PackageMissingError",
     "ParentNotStructError",
     "PartitionMismatchError",
@@ -385,7 +401,16 @@ __all__ = [
     "StatementSyntaxError",
     "StorageRefusedError",
     "StorageUnavailableError",
-    "StreamNotYetSupportedError",
+    "StreamCommitsMissingError",
+    "StreamOffsetFormatError",
+    "StreamOffsetVersionError",
+    "StreamOptionsConflictError",
+    "StreamOutputModeError",
+    "StreamSchemaChangedError",
+    "StreamSourceChangeError",
+    "StreamSourceDeleteError",
+    "StreamStartGoneError",
+    "StreamTrailingCommitError",
     "StructTypeChangeError",
     "TableExistsError",
     "TableNameNotFoundError",

@@ -84,12 +84,6 @@ class OperationNotYetSupportedError(DeltaAnalysisError):
     todo = "Leave it out, or use another writer: tahoe can still read and write the table afterwards."
 
 
-class StreamNotYetSupportedError(OperationNotYetSupportedError):
-    condition = "DELTA_STREAM_NOT_YET_SUPPORTED"
-    what = "tahoe {tahoe_version} cannot {operation} {table} as a stream yet; the table was not changed."
-    todo = "{remedy}"
-
-
 class StatementSyntaxError(DeltaAnalysisError):
     condition = "PARSE_SYNTAX_ERROR"
     sqlstate = "42601"

@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeAlias
 from tahoe.protocol.actions import Action, Add, Cdc, CommitInfo, DeletionVectorDescriptor, FileAction, Metadata, Remove
 from tahoe.protocol.column_mapping import Mode, physical_schema
 from tahoe.protocol.schema import LONG, STRING, TIMESTAMP, VOID, Array, DataType, Field, Map, Struct, walk_fields
+from tahoe.protocol.type_widening import is_widening
 
 # The columns that the feed adds after those of the table. Only the first one is stored in files.
 CHANGE_TYPE, COMMIT_VERSION, COMMIT_TIMESTAMP = "_change_type", "_commit_version", "_commit_timestamp"
@@ -100,7 +101,9 @@ def _changed_nothing(info: Mapping[str, Any]) -> bool:
 # --- whether rows of an earlier version can be read with a later schema
 
 
-def first_incompatibility(read: Metadata, read_mode: Mode | str, earlier: Metadata, mode: Mode | str) -> str | None:
+def first_incompatibility(
+    read: Metadata, read_mode: Mode | str, earlier: Metadata, mode: Mode | str, *, widens: bool = False
+) -> str | None:
     """Why rows written with earlier metadata cannot be read with the schema of later metadata; None if they can.
 
     Added columns and dropped NOT NULL constraints are compatible. Renamed columns are not: with column mapping, the name could silently
@@ -108,12 +111,13 @@ def first_incompatibility(read: Metadata, read_mode: Mode | str, earlier: Metada
 
     Args:
         read_mode, mode: the column mapping modes of the later and the earlier metadata.
+        widens: whether a column may have a wider type later.
     """
     if mode != "none" and read_mode == "none":
         return "its column mapping, which was disabled later"
     if tuple(read.partition_columns) != tuple(earlier.partition_columns):
         return f"its partition columns ({', '.join(earlier.partition_columns) or 'none'})"
-    path = _first_moved(read.schema, read_mode, earlier.schema, mode) or _first_unlike(earlier.schema, read.schema, ())
+    path = _first_moved(read.schema, read_mode, earlier.schema, mode) or _first_unlike(earlier.schema, read.schema, (), widens=widens)
     return None if path is None else f"its column {'.'.join(path)}"
 
 
@@ -131,24 +135,25 @@ def _stored_paths(schema: Struct, mode: Mode | str) -> dict[tuple[str, ...], tup
     return {path: stored for (path, _), (stored, _) in paths}
 
 
-def _first_unlike(earlier: DataType, read: DataType, path: tuple[str, ...]) -> tuple[str, ...] | None:
+def _first_unlike(earlier: DataType, read: DataType, path: tuple[str, ...], *, widens: bool) -> tuple[str, ...] | None:
     match earlier, read:
         case Struct(), Struct():
-            return next((found for f in earlier if (found := _unlike_field(f, read.find(f.name), (*path, f.name)))), None)
+            fields = ((f, read.find(f.name)) for f in earlier)
+            return next((found for f, now in fields if (found := _unlike_field(f, now, (*path, f.name), widens=widens))), None)
         case Array(), Array():
             if earlier.contains_null and not read.contains_null:
                 return path
-            return _first_unlike(earlier.element, read.element, (*path, "element"))
+            return _first_unlike(earlier.element, read.element, (*path, "element"), widens=widens)
         case Map(), Map():
             if earlier.value_contains_null and not read.value_contains_null:
                 return path
-            inside = _first_unlike(earlier.key, read.key, (*path, "key"))
-            return inside or _first_unlike(earlier.value, read.value, (*path, "value"))
+            inside = _first_unlike(earlier.key, read.key, (*path, "key"), widens=widens)
+            return inside or _first_unlike(earlier.value, read.value, (*path, "value"), widens=widens)
         case _:
-            return None if earlier in (read, VOID) else path
+            return None if earlier in (read, VOID) or (widens and is_widening(earlier, read)) else path
 
 
-def _unlike_field(earlier: Field, read: Field | None, path: tuple[str, ...]) -> tuple[str, ...] | None:
+def _unlike_field(earlier: Field, read: Field | None, path: tuple[str, ...], *, widens: bool) -> tuple[str, ...] | None:
     if read is None or read.name != earlier.name or (earlier.nullable and not read.nullable):
         return path
-    return _first_unlike(earlier.type, read.type, path)
+    return _first_unlike(earlier.type, read.type, path, widens=widens)

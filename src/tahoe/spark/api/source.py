@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar, TypeVar
 
 from tahoe.spark.api import commands, statements, table_functions
-from tahoe.spark.ddl import alter_table, catalog, guard, show_describe
+from tahoe.spark.ddl import alter_table, catalog, show_describe
 from tahoe.spark.jvm.cancellation import interruptible
 from tahoe.spark.jvm.failures import to_java
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
@@ -18,6 +18,7 @@ from tahoe.spark.jvm.plans import dataset
 from tahoe.spark.jvm.table_cache import opened
 from tahoe.spark.layout.auto_compaction import writing_command
 from tahoe.spark.reading import change_feed, data_files, planning, scan
+from tahoe.spark.streams import sink, source
 from tahoe.spark.writing.write_options import has_auto_merge
 
 M = TypeVar("M", bound=Callable[..., Any])
@@ -109,8 +110,50 @@ class Source:
             return commands.save(gateway, mode, gateway.texts(options), given, data)
 
     @_answering
-    def stream(self, operation: str, table: str | None) -> None:
-        guard.refuse_stream(operation, table)
+    def streamSchema(self, session: JavaObject, options: JavaObject) -> str:  # noqa: N802  Java's name
+        gateway = Gateway.of(session)
+        return source.schema(gateway, gateway.texts(options))
+
+    @_answering
+    def streamSource(self, session: JavaObject, options: JavaObject, given: JavaObject, checkpoint: str) -> JavaObject:  # noqa: N802
+        gateway = Gateway.of(session)
+        return source.opened(gateway, gateway.texts(options), given, checkpoint)
+
+    @_answering
+    def streamUntilNow(self, number: str) -> None:  # noqa: N802  Java's name
+        source.until_now(number)
+
+    @_answering
+    def streamEnd(self, number: str, start: str | None, files: int, size: int) -> str | None:  # noqa: N802  Java's name
+        return source.end(number, start, files, size)
+
+    @_answering
+    def streamBatch(self, number: str, start: str | None, stop: str) -> JavaObject:  # noqa: N802  Java's name
+        return source.batch(number, start, stop)
+
+    @_answering
+    def streamNewest(self, number: str) -> str | None:  # noqa: N802  Java's name
+        return source.newest(number)
+
+    @_answering
+    def streamMetrics(self, number: str, consumed: str | None) -> JavaObject:  # noqa: N802  Java's name
+        return source.metrics(number, consumed)
+
+    @_answering
+    def streamStopped(self, number: str) -> None:  # noqa: N802  Java's name
+        source.stopped(number)
+
+    @_answering
+    def streamSink(self, session: JavaObject, options: JavaObject, mode: str) -> None:  # noqa: N802  Java's name
+        gateway = Gateway.of(session)
+        sink.check(gateway, gateway.texts(options), mode)
+
+    @_answering
+    def streamWrite(  # noqa: N802  Java's name
+        self, session: JavaObject, options: JavaObject, partitions: str, mode: str, query: str, batch: int, rows: JavaObject
+    ) -> None:
+        with writing_command(gateway := Gateway.of(session)):
+            sink.write(gateway, gateway.texts(options), partitions, mode, query, batch, rows)
 
     @_answering
     def insert(self, session: JavaObject, table: str, selection: str | None, data: JavaObject, overwrite: bool) -> None:

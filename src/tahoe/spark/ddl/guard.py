@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from tahoe._version import VERSION
-from tahoe.errors import StreamNotYetSupportedError, UnsupportedOperationError
+from tahoe.errors import UnsupportedOperationError
 from tahoe.protocol.log_files import LOG_FOLDER
 from tahoe.spark.jvm.catalog_entries import nearest_with
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
@@ -132,26 +131,3 @@ def _check_folder(kind: str, folder: str, table: str | None) -> None:
     if table is not None:
         detail = "the folder belongs to a Delta table, whose log would not contain the files that Spark writes"
         raise UnsupportedOperationError(operation=f"{_INTO_FOLDERS[kind]} to {folder}", table=table, detail=detail, remedy=_TO_FOLDERS)
-
-
-# --- streams
-
-_WITHOUT_STREAMS: Mapping[str, str] = {
-    "read": "Read the new rows at intervals, with readChangeFeed and startingVersion or with table_changes.",
-    "write": 'Use foreachBatch: write each batch with rows.write.format("delta").mode("append") and the options txnAppId (a name for the '
-    "stream) and txnVersion (the number of the batch), so that no batch is written twice.",
-}
-
-
-def refuse_stream(operation: str, table: str | None) -> None:
-    """Refuse to read or write a table as a stream.
-
-    Args:
-        table: its path or name, if there is one.
-
-    Raises:
-        StreamNotYetSupportedError: with what to do instead.
-    """
-    raise StreamNotYetSupportedError(
-        tahoe_version=VERSION, operation=operation, table=table or "a Delta table", remedy=_WITHOUT_STREAMS[operation]
-    )

@@ -32,7 +32,7 @@ from tahoe.storage.local import no_new_folder_left
 from tahoe.table.table import Table
 from tahoe.table.writing.planning import plan_replacement, plan_write
 from tahoe.table.writing.write_plan import WritePlan
-from tahoe.table.writing.write_request import WRITE, Mode, WriteRequest
+from tahoe.table.writing.write_request import STREAMING_UPDATE, WRITE, Mode, WriteRequest
 
 # Spark sets this option for `saveAsTable` with mode overwrite.
 _SAVE_AS_TABLE_OVERWRITE = "__v1_save_as_table_overwrite"
@@ -63,6 +63,44 @@ def save(spark: SparkSession, mode: str, options: Mapping[str, str], dataframe: 
     like = _columns_of(table, parsed, dataframe, overwrite=meant == "overwrite")
     request = _request(spark, table, meant, parsed, dataframe, like=like)
     return _plan_and_write(table, request, parsed, dataframe, Matching.of(parsed))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """A batch of a streaming query.
+
+    Attributes:
+        rows: of the batch.
+        plan: the query's DataFrame of the batch, which tells what it reads.
+        query, number: identify the batch.
+        mode: Append or Complete.
+        options: of the writer.
+    """
+
+    rows: DataFrame
+    plan: DataFrame
+    query: str
+    number: int
+    mode: str
+    partition_by: tuple[str, ...] = ()
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+def write_batch(spark: SparkSession, path: str, batch: Batch) -> int | None:
+    """Write a batch of a stream as one commit, unless the table has recorded it already.
+
+    Returns, Raises:
+        as `save`.
+    """
+    table = open_table(spark, path, batch.options)
+    parsed = replace(write_options(spark, batch.options, table), txn=(batch.query, batch.number), dynamic_partitions=False)
+    parsed = replace(parsed, partition_by=batch.partition_by or parsed.partition_by)
+    overwrite = batch.mode == "Complete"
+    like = _columns_of(table, parsed, batch.rows, overwrite=overwrite)
+    asked = _request(spark, table, "overwrite" if overwrite else "append", parsed, batch.rows, STREAMING_UPDATE, like=like)
+    parameters = {"outputMode": batch.mode, "queryId": batch.query, "epochId": str(batch.number)}
+    request = replace(asked, parameters=parameters, reads_target=reads_table(batch.plan, table))
+    return _plan_and_write(table, request, parsed, batch.rows)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ from collections import OrderedDict
 from typing import Any
 
 import pyspark.errors
-from pyspark.errors import ParseException
+from pyspark.errors import ParseException, StreamingQueryException
 from pyspark.errors.exceptions import captured
 
 from tahoe.errors import DataFileMissingError, DeltaError, InvalidDataFileError, StatementSyntaxError
@@ -72,8 +72,12 @@ def install() -> None:
 
     @functools.wraps(convert)
     def convert_or_give_back(exception: JavaObject) -> Any:
-        ours = _ours(exception)
-        return _with_note_of_sql(_of_the_users(convert(exception)), exception) if ours is None else _with_note_of_cause(ours)
+        converted, ours = convert(exception), _ours(exception)
+        if ours is None or isinstance(
+            converted, StreamingQueryException
+        ):  # programs that run streams catch Spark's class, which names ours
+            return _with_note_of_sql(_of_the_users(converted), exception)
+        return _with_note_of_cause(ours)
 
     convert_or_give_back.gives_back_ours = True  # type: ignore[attr-defined]
     # the converted exception need not be a PySpark exception

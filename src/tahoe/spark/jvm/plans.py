@@ -31,6 +31,12 @@ def frame_of(java_dataset: JavaObject, spark: SparkSession) -> DataFrame:
     return DataFrame(java_dataset, spark)
 
 
+def batch_rows(gateway: Gateway, java_dataset: JavaObject) -> DataFrame:
+    """The rows of a batch of a streaming query, as a DataFrame of its own. Its plan is part of the query, whose state Spark plans."""
+    rows = gateway.session.internalCreateDataFrame(java_dataset.queryExecution().toRdd(), java_dataset.schema(), False)
+    return DataFrame(rows, gateway.spark)
+
+
 def java_column(column: Column) -> JavaObject:
     """The JVM Column beneath a PySpark Column."""
     return column._jc

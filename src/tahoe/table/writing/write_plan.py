@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,7 +21,7 @@ from tahoe.protocol.schema import VOID, Array, Map, Struct, types_in, walk_field
 from tahoe.table.commit.draft import Draft, OperationInfo
 from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.reading.table_reader import TableReader
-from tahoe.table.writing.write_request import TRUNCATE, WRITE, Mode, WriteRequest, WrittenFile
+from tahoe.table.writing.write_request import STREAMING_UPDATE, TRUNCATE, WRITE, Mode, WriteRequest, WrittenFile
 
 _MODE_NAMES: Mapping[Mode, str] = {"append": "Append", "overwrite": "Overwrite", "error": "ErrorIfExists", "ignore": "Ignore"}
 
@@ -117,15 +117,22 @@ class WritePlan:
             draft.on_discard(discard)
             self._fill(draft, files)
             removed = draft.removed_files.values()
-            counted = {"numRemovedFiles": len(removed), "numRemovedBytes": sum(file.size_bytes for file in removed)}
             info = OperationInfo(
                 operation=self.request.operation,
                 parameters=self._parameters(),
-                metrics={**(metrics or {}), **(counted if self.request.mode == "overwrite" else {})},
+                metrics=self._metrics(metrics or {}, removed),
                 user_metadata=self.request.user_metadata,
                 engine=self.request.engine,
             )
             return draft.commit(info)
+
+    def _metrics(self, written: Mapping[str, int], removed: Collection[Add]) -> dict[str, int]:
+        """The metrics of the operation, under the reference's names."""
+        if self.request.operation == STREAMING_UPDATE:
+            counts = {name: count for name, count in written.items() if name != "numFiles"}
+            return {**counts, "numAddedFiles": written.get("numFiles", 0), "numRemovedFiles": len(removed)}
+        counted = {"numRemovedFiles": len(removed), "numRemovedBytes": sum(file.size_bytes for file in removed)}
+        return {**written, **(counted if self.request.mode == "overwrite" else {})}
 
     def draft(self) -> Draft:
         """A draft with the plan's protocol, metadata and domains, without any files yet."""
@@ -173,6 +180,8 @@ class WritePlan:
     def _parameters(self) -> dict[str, Any]:
         """The history parameters of the operation, under the reference's names."""
         request = self.request
+        if request.parameters is not None:
+            return dict(request.parameters)
         asked = {
             "predicate": request.replace_where,
             "isDynamicPartitionOverwrite": request.dynamic_partitions or None,

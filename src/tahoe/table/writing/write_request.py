@@ -18,6 +18,10 @@ WRITE = "WRITE"
 TRUNCATE = "TRUNCATE"
 
 
+# The operation name of a batch of a stream.
+STREAMING_UPDATE = "STREAMING UPDATE"
+
+
 @dataclass(frozen=True, kw_only=True)
 class WriteRequest:
     """The options of a write as the user gave them.
@@ -35,6 +39,7 @@ class WriteRequest:
         txn: application id and version; a version already recorded makes the write a no-op.
         reads_target: the rows come from a query that reads the table itself, so concurrent changes of it may conflict.
         is_managed: whether the table is managed by a catalog; only for the history.
+        parameters: for the history; None for those of the operation.
         keep_nullability: NOT NULL columns of the data stay so in a new table, as in DDL and Arrow; DataFrames make all columns nullable.
     """
 
@@ -57,6 +62,7 @@ class WriteRequest:
     reads_target: bool = False
     finds_rows: bool = False
     is_managed: bool = False
+    parameters: Mapping[str, str] | None = None
     operation: str = WRITE
     engine: str | None = None
 

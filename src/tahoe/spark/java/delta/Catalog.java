@@ -83,7 +83,6 @@ public class Catalog implements StagingTableCatalog, SupportsNamespaces {
   }
 
   private static Staged stage(String mode, Identifier table, Staged.Described described) {
-    SessionCatalog.checkNoStream(table);
     return new Staged(mode, table.name(), table, described);
   }
 

@@ -32,7 +32,7 @@ import scala.jdk.javaapi.CollectionConverters;
  * The data source {@code delta}, which Spark loads through {@code META-INF/services}; the name ignores case. Rows are read and written
  * through the V1 source API. As a {@link org.apache.spark.sql.connector.catalog.TableProvider} it makes Spark send CREATE, REPLACE and
  * saveAsTable to the catalogs, and mark a REPLACE that is a saveAsTable. Python: {@code planning.relation}, {@code commands.save},
- * {@code guard.refuse_stream}.
+ * {@code streams.source}, {@code streams.sink}.
  */
 public class DefaultSource
     implements SupportsV1OverwriteWithSaveAsTable, RelationProvider, SchemaRelationProvider, CreatableRelationProvider, DataSourceRegister,
@@ -53,27 +53,23 @@ public class DefaultSource
     return (BaseRelation) Ask.answer(Ask.python.save(context.sparkSession(), mode.name(), asWritten(options), options, data));
   }
 
-  // streams: Python refuses them, before Spark creates anything
+  // streams
 
+  /** The schema that Spark passes for a table of a catalog is ignored: the schema is in the log. */
   public Tuple2 sourceSchema(SQLContext context, Option schema, String provider, scala.collection.immutable.Map options) {
-    stream("read", options);
-    return null;
+    String json = (String) Ask.answer(Ask.python.streamSchema(context.sparkSession(), asWritten(options)));
+    return new Tuple2(Names.DELTA, DataType.fromJson(json));
   }
 
   public Source createSource(
       SQLContext context, String checkpoint, Option schema, String provider, scala.collection.immutable.Map options) {
-    stream("read", options);
-    return null;
+    return (Source) Ask.answer(Ask.python.streamSource(context.sparkSession(), asWritten(options), options, checkpoint));
   }
 
   public Sink createSink(SQLContext context, scala.collection.immutable.Map options, Seq partitions, OutputMode mode) {
-    stream("write", options);
-    return null;
-  }
-
-  private static void stream(String operation, scala.collection.immutable.Map options) {
-    Option path = options.get("path");
-    Ask.answer(Ask.python.stream(operation, path.isDefined() ? (String) path.get() : null));
+    Map written = asWritten(options);
+    Ask.answer(Ask.python.streamSink(context.sparkSession(), written, mode.toString()));
+    return new StreamSink(context.sparkSession(), written, partitions.mkString("\u0000"), mode.toString());
   }
 
   /** True for every type: Python refuses types that Delta does not have, with an error that names the column. */

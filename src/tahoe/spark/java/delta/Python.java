@@ -93,8 +93,41 @@ public interface Python {
   /** {@code api.commands.save}: runs {@code DataFrameWriter.save}. Returns the relation of the table after the write. */
   Object save(SparkSession session, String mode, Map options, scala.collection.immutable.Map given, Dataset data);
 
-  /** {@code ddl.guard.refuse_stream}: refuses to "read" or "write" a table as a stream. {@code table} is its path or name, or null. */
-  Object stream(String operation, String table);
+  /** {@code streams.source.schema}: the schema of a table that is read as a stream, as JSON. */
+  Object streamSchema(SparkSession session, Map options);
+
+  /**
+   * {@code streams.source.opened}: a {@link StreamSource} for the options of a reader. {@code given} are the same options as the map that
+   * Spark passed. {@code checkpoint}: the folder of the source in the query's checkpoint. The methods below name the source by its id.
+   */
+  Object streamSource(SparkSession session, Map options, scala.collection.immutable.Map given, String checkpoint);
+
+  /** {@code streams.source}: the stream ends at the newest version that exists when {@link #streamEnd} is called next. */
+  Object streamUntilNow(String id);
+
+  /**
+   * {@code streams.source}: the end of the batch after an offset, as JSON; null if there is nothing to read yet. {@code files} and
+   * {@code bytes} limit the batch, -1 does not.
+   */
+  Object streamEnd(String id, String start, long files, long bytes);
+
+  /** {@code streams.source}: the rows between two offsets, a streaming Dataset. {@code start} is null for the first batch. */
+  Object streamBatch(String id, String start, String end);
+
+  /** {@code streams.source}: the offset of everything that was seen in the log, as JSON. */
+  Object streamNewest(String id);
+
+  /** {@code streams.source}: what is left to read after an offset, a Map of strings. */
+  Object streamMetrics(String id, String consumed);
+
+  /** {@code streams.source}: the query has ended. */
+  Object streamStopped(String id);
+
+  /** {@code streams.sink.check}: refuses a sink before its query starts. {@code mode}: Append, Complete or Update. */
+  Object streamSink(SparkSession session, Map options, String mode);
+
+  /** {@code streams.sink.write}: writes a batch of a query. {@code partitions}: the columns of partitionBy, separated by NUL. */
+  Object streamWrite(SparkSession session, Map options, String partitions, String mode, String query, long batch, Dataset rows);
 
   /**
    * {@code api.commands.insert}: runs INSERT INTO a temporary view over a table. {@code selection} is null unless the view is over a change

@@ -60,8 +60,8 @@ public class Relation extends HadoopFsRelation implements InsertableRelation {
     return LogicalRelation$.MODULE$.apply(this, (CatalogTable) labelled(Option.empty(), ((Files) location()).label()).get());
   }
 
-  /** A plan that reads all rows as a user's query does: {@link Rewrite} plans it. */
-  public LogicalRelation leaf() { return LogicalRelation$.MODULE$.apply(this, false); }
+  /** A plan that reads all rows as a user's query does: {@link Rewrite} plans it. {@code streams}: as a batch of a stream. */
+  public LogicalRelation leaf(boolean streams) { return LogicalRelation$.MODULE$.apply(this, streams); }
 
   /** The table of a catalog with a label as its name; for a relation without one, an otherwise empty table with that name. */
   static Option labelled(Option table, String label) {

@@ -19,6 +19,7 @@ import org.apache.spark.sql.execution.datasources.FileFormat;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import scala.Function1;
+import scala.Option;
 import scala.collection.Iterator;
 import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.AbstractPartialFunction;
@@ -56,7 +57,7 @@ public class Rewrite extends Rule {
 
   private static boolean isOurs(LogicalPlan node) {
     Files files = Files.of(node);
-    return files != null && !files.planned() && !node.isStreaming();
+    return files != null && !files.planned();
   }
 
   /** A plan with its reads planned. {@code above} are the attributes of the node that the plan above it uses. */
@@ -152,12 +153,28 @@ public class Rewrite extends Rule {
   /** Python's plan for the rows, with the attributes of the relation that the query uses, by their expression ids. */
   private static LogicalPlan rows(LogicalRelation leaf, Planned planned, AttributeSet used) {
     LogicalPlan inner = ((org.apache.spark.sql.classic.Dataset) planned.rows()).queryExecution().analyzed();
+    if (leaf.isStreaming()) inner = (LogicalPlan) inner.transformUp(new Streaming(leaf.stream()));
     ArrayList columns = new ArrayList();
     for (Iterator output = leaf.output().iterator(); output.hasNext(); ) {
       Attribute column = (Attribute) output.next();
       if (used.contains(column)) columns.add(column);
     }
     return Aliases.project(inner, columns, false);
+  }
+
+  /** Partial function over plans: marks scans as a part of a stream, so that Spark keeps state over them, and counts their rows. */
+  private static class Streaming extends AbstractPartialFunction {
+    private final Option stream;
+
+    Streaming(Option stream) { this.stream = stream; }
+
+    public boolean isDefinedAt(Object node) { return Files.of((LogicalPlan) node) != null; }
+
+    public Object applyOrElse(Object node, Function1 otherwise) {
+      if (!isDefinedAt(node)) return otherwise.apply(node);
+      LogicalRelation leaf = (LogicalRelation) node;
+      return leaf.copy(leaf.relation(), leaf.output(), leaf.catalogTable(), true, stream);
+    }
   }
 
   /** The optimized plan, in which filters and columns reach the scans. Restores expression ids that the optimizer has changed. */

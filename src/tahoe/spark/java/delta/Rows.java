@@ -24,7 +24,12 @@ public class Rows {
 
   /** All rows of a relation, as a user reads them. */
   public static Dataset all(Relation relation) {
-    return Dataset$.MODULE$.ofRows((SparkSession) relation.sparkSession(), relation.leaf());
+    return Dataset$.MODULE$.ofRows((SparkSession) relation.sparkSession(), relation.leaf(false));
+  }
+
+  /** All rows of a relation, as a batch of a stream. */
+  public static Dataset streamed(Relation relation) {
+    return Dataset$.MODULE$.ofRows((SparkSession) relation.sparkSession(), relation.leaf(true));
   }
 
   /** The rows of a planned relation. {@code columns} are SQL expressions, separated by NUL. */

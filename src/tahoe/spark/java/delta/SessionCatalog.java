@@ -57,11 +57,6 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
   /** Whether Spark loads the table for a query. Other statements ask for its definition, or whether it exists. */
   static boolean isForQuery() { return isCalledBy(".RelationResolution"); }
 
-  /** Refuses a streaming write: Spark creates its table before it asks whether the table accepts streams. */
-  static void checkNoStream(Identifier name) {
-    if (isCalledBy(".DataStreamWriter")) Ask.answer(Ask.python.stream("write", name.toString()));
-  }
-
   /** Spark passes the same arguments for queries, streams and other statements; only the call stack shows the difference. */
   private static boolean isCalledBy(String name) {
     StackTraceElement[] callers = Thread.currentThread().getStackTrace();
@@ -180,7 +175,6 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
   }
 
   private static Staged staged(String mode, Identifier name, Staged.Described table) {
-    checkNoStream(name);
     return new Staged(mode, null, name, table);
   }
 

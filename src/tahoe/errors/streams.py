@@ -1,0 +1,91 @@
+"""A table cannot be read or written as a stream."""
+
+from __future__ import annotations
+
+from tahoe.errors.root import DeltaAnalysisError
+
+
+class StreamOffsetFormatError(DeltaAnalysisError):
+    condition = "DELTA_INVALID_SOURCE_OFFSET_FORMAT"
+    sqlstate = "XXKDS"
+    what = "The checkpoint of the stream has an offset that is not one of a Delta table ({table}): {offset}."
+    todo = "Use the checkpoint of a query that reads this table, or begin with a new checkpoint."
+
+
+class StreamOffsetVersionError(DeltaAnalysisError):
+    condition = "DELTA_INVALID_SOURCE_VERSION"
+    sqlstate = "XXKDS"
+    what = "The checkpoint of the stream that reads {table} has an offset of format {version}; formats 1 and {newest} are known."
+    todo = "Continue the query with the software that wrote the checkpoint, or begin with a new checkpoint."
+
+
+class OtherTableInStreamError(DeltaAnalysisError):
+    condition = "DIFFERENT_DELTA_TABLE_READ_BY_STREAMING_SOURCE"
+    sqlstate = "55019"
+    what = (
+        "The stream has read the table with the id {oldTableId}, but {table} is now another table, with the id {newTableId}: it was "
+        "replaced, or the checkpoint belongs to another query."
+    )
+    todo = "Begin with a new checkpoint to read this table."
+
+
+class StreamSourceDeleteError(DeltaAnalysisError):
+    condition = "DELTA_SOURCE_IGNORE_DELETE"
+    sqlstate = "0A000"
+    pyspark_class = "UnsupportedOperationException"
+    what = "Version {version} of {table} deletes data that the stream has read, for example {removedFile}. Streams read appended rows only."
+    todo = "To go on without what such versions do, set the option ignoreDeletes or skipChangeCommits. To read them, use readChangeFeed."
+
+
+class StreamSourceChangeError(DeltaAnalysisError):
+    condition = "DELTA_SOURCE_TABLE_IGNORE_CHANGES"
+    sqlstate = "0A000"
+    pyspark_class = "UnsupportedOperationException"
+    what = "Version {version} of {table} changes data that the stream has read: {changeInfo}. Streams read appended rows only."
+    todo = "To go on without the rows of such versions, set the option skipChangeCommits. To read the changes, use readChangeFeed."
+
+
+class StreamSchemaChangedError(DeltaAnalysisError):
+    condition = "DELTA_SCHEMA_CHANGED_WITH_VERSION"
+    sqlstate = "KD007"
+    what = "Detected schema change in version {version} of {table}: {changed}."
+    todo = "{remedy}"
+
+
+class StreamCommitsMissingError(DeltaAnalysisError):
+    condition = "DELTA_MISSING_FILES_UNEXPECTED_VERSION"
+    sqlstate = "XXKDS"
+    what = (
+        "The stream needs version {startVersion} of {table} next, but its commit is no longer in the log, whose oldest commit after it is "
+        "{earliestVersion}: it was deleted after delta.logRetentionDuration."
+    )
+    todo = "Begin with a new checkpoint. To go on and lose the versions between, set the option failOnDataLoss to false."
+
+
+class StreamTrailingCommitError(DeltaAnalysisError):
+    condition = "DELTA_STREAMING_TRAILING_COMMIT_MISSING"
+    sqlstate = "42K03"
+    what = "A batch of the stream was planned up to version {expectedVersion} of {table}, but the log now ends with version {seenVersion}."
+    todo = "Restore the deleted commits, or begin with a new checkpoint."
+
+
+class StreamStartGoneError(DeltaAnalysisError):
+    condition = "DELTA_LOG_FILE_NOT_FOUND_FOR_STREAMING_SOURCE"
+    sqlstate = "42K03"
+    what = "The stream is still reading the rows that {table} had in version {version}, but that version can no longer be loaded: {reason}"
+    todo = "Begin with a new checkpoint, and read faster than delta.logRetentionDuration, or raise it."
+
+
+class StreamOptionsConflictError(DeltaAnalysisError):
+    condition = "DELTA_STARTING_VERSION_AND_TIMESTAMP_BOTH_SET"
+    sqlstate = "42613"
+    pyspark_class = "IllegalArgumentException"
+    what = "The stream that reads {table} was given two starts: {version} and {timestamp}."
+    todo = "Give startingVersion or startingTimestamp, not both."
+
+
+class StreamOutputModeError(DeltaAnalysisError):
+    condition = "DELTA_UNSUPPORTED_OUTPUT_MODE"
+    sqlstate = "0AKDC"
+    what = "A stream cannot be written to the Delta table {table} in {mode} mode."
+    todo = 'Use outputMode("append") or outputMode("complete"); or write each batch with MERGE in foreachBatch.'

@@ -1,0 +1,29 @@
+package delta;
+
+import java.util.Map;
+import org.apache.spark.sql.Dataset;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.execution.streaming.Sink;
+
+/** A Delta table as the sink of one query. Each batch is one commit, which records the query and the batch. Python: {@code streams.sink}. */
+public class StreamSink implements Sink {
+  private final SparkSession session;
+  private final Map options;
+  private final String partitions;
+  private final String mode;
+
+  /** {@code partitions}: the columns of partitionBy, separated by NUL. {@code mode}: Append or Complete. */
+  public StreamSink(SparkSession session, Map options, String partitions, String mode) {
+    this.session = session;
+    this.options = options;
+    this.partitions = partitions;
+    this.mode = mode;
+  }
+
+  public void addBatch(long batch, Dataset rows) {
+    String query = session.sparkContext().getLocalProperty("sql.streaming.queryId");
+    Ask.answer(Ask.python.streamWrite(rows.sparkSession(), options, partitions, mode, query, batch, rows));
+  }
+
+  public String toString() { return "Delta[" + options.get("path") + "]"; }
+}

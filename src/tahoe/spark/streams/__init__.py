@@ -1,0 +1,1 @@
+"""Tables as source and sink of Structured Streaming."""

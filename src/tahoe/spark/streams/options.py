@@ -1,0 +1,121 @@
+"""Parses the options of a streaming reader into a record. Names and defaults are the reference's. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from tahoe.errors import InvalidOptionError, StreamOptionsConflictError, UnsupportedOperationError
+from tahoe.protocol.properties import parse_size
+from tahoe.table.reading.stream_commits import Following
+
+Value = TypeVar("Value")
+
+START_VERSION, START_TIMESTAMP, LATEST = "startingVersion", "startingTimestamp", "latest"
+
+# Without any limit, a batch has so many files.
+FILES_DEFAULT = 1000
+
+_FEED = ("readChangeFeed", "readChangeData")
+_TIME_TRAVEL = ("versionAsOf", "timestampAsOf")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceOptions:
+    """The options of a streaming reader.
+
+    Attributes:
+        start: the first version, or `latest` for the version after the newest, or None.
+        start_timestamp: as the user gave it.
+        max_files, max_bytes: limits of a batch; None if there are none.
+        exclude: files whose paths match are not read.
+    """
+
+    start: int | str | None = None
+    start_timestamp: str | None = None
+    max_files: int | None = FILES_DEFAULT
+    max_bytes: int | None = None
+    exclude: re.Pattern[str] | None = None
+    following: Following = field(default_factory=Following)
+
+
+def parse_source_options(options: Mapping[str, str], *, table: str) -> SourceOptions:
+    """
+    Args:
+        options: as the user gave them; names are case-insensitive.
+
+    Raises:
+        InvalidOptionError: an option has an invalid value.
+        StreamOptionsConflictError: two starts are given.
+        UnsupportedOperationError: the options ask for time travel, or for the change data feed.
+    """
+    given = _Options({name.lower(): value for name, value in options.items()}, table)
+    if any(given.text(name) is not None for name in _TIME_TRAVEL):
+        detail = "a stream has no single version"
+        raise UnsupportedOperationError(
+            operation="Time travel in a stream", table=table, detail=detail, remedy="Start it with startingVersion or startingTimestamp."
+        )
+    if any(given.flag(name) for name in _FEED):
+        detail = "only its data can be read as a stream so far"
+        remedy = "Read the changes at intervals, with readChangeFeed and startingVersion."
+        raise UnsupportedOperationError(operation="Reading the change data feed as a stream", table=table, detail=detail, remedy=remedy)
+    version, timestamp = given.text(START_VERSION), given.text(START_TIMESTAMP)
+    if version is not None and timestamp is not None:
+        raise StreamOptionsConflictError(table=table, version=version, timestamp=timestamp)
+    files = given.value("maxFilesPerTrigger", _positive, "it must be a positive integer")
+    size = given.value("maxBytesPerTrigger", parse_size, "it must be a size configuration such as '10g'")
+    return SourceOptions(
+        start=given.value(START_VERSION, _version, "it must be greater than or equal to zero, or latest"),
+        start_timestamp=timestamp,
+        max_files=FILES_DEFAULT if files is None and size is None else files,
+        max_bytes=size,
+        exclude=given.value("excludeRegex", re.compile, "it must be a regular expression"),
+        following=Following(
+            ignores_deletes=given.flag("ignoreDeletes"),
+            ignores_changes=given.flag("ignoreChanges") or given.flag("ignoreFileDeletion"),
+            skips_changes=given.flag("skipChangeCommits"),
+            loses_data=not given.flag("failOnDataLoss", default=True),
+        ),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Options:
+    """Options by lower-case name."""
+
+    values: Mapping[str, str]
+    table: str
+
+    def text(self, name: str) -> str | None:
+        return self.values.get(name.lower())
+
+    def value(self, name: str, parse: Callable[[str], Value], detail: str) -> Value | None:
+        text = self.text(name)
+        try:
+            return None if text is None else parse(text.strip())
+        except (ValueError, re.error):
+            raise InvalidOptionError(option=name, value=text, table=self.table, detail=detail) from None
+
+    def flag(self, name: str, *, default: bool = False) -> bool:
+        text = self.text(name)
+        if text is None:
+            return default
+        if text.strip().lower() not in ("true", "false"):
+            raise InvalidOptionError(option=name, value=text, table=self.table, detail="it must be true or false")
+        return text.strip().lower() == "true"
+
+
+def _positive(text: str) -> int:
+    if not (text.isascii() and text.isdigit()) or int(text) == 0:
+        raise ValueError(text)
+    return min(int(text), (1 << 31) - 1)
+
+
+def _version(text: str) -> int | str:
+    if text.lower() == LATEST:
+        return LATEST
+    if not (text.isascii() and text.isdigit()):
+        raise ValueError(text)
+    return int(text)

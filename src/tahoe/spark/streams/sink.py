@@ -1,0 +1,64 @@
+"""A Delta table as the sink of a streaming query: each batch is one commit, which records the query and the number of the batch.
+
+A batch that is tried again finds its number in the table, and does nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tahoe.errors import InvalidOptionError, StreamOutputModeError
+from tahoe.spark.dml.write import Batch, write_batch
+from tahoe.spark.jvm.gateway import Gateway, JavaObject
+from tahoe.spark.jvm.plans import batch_rows, frame_of
+from tahoe.spark.jvm.table_cache import open_table
+from tahoe.spark.writing.write_inputs import write_options
+
+_MODES = ("Append", "Complete")
+
+
+def check(gateway: Gateway, options: Mapping[str, str], mode: str) -> None:
+    """Refuse a sink before its query starts.
+
+    Args:
+        mode: Append, Complete or Update.
+
+    Raises:
+        StreamOutputModeError: the mode is not one of Delta tables.
+        InvalidOptionError: an option is missing or invalid.
+        NotADeltaTableError: the folder has files, but not of a Delta table.
+    """
+    table = open_table(gateway.spark, _path(options), options)
+    if mode not in _MODES:
+        raise StreamOutputModeError(table=table.url, mode=mode)
+    write_options(gateway.spark, options, table)
+
+
+def _path(options: Mapping[str, str]) -> str:
+    path = next((value for name, value in options.items() if name.lower() == "path"), None)
+    if not path:
+        raise InvalidOptionError(option="path", value="missing", table="the sink", detail="writing a Delta table requires a path")
+    return path
+
+
+def write(gateway: Gateway, options: Mapping[str, str], partitions: str, mode: str, query: str, batch: int, data: JavaObject) -> None:
+    """Write a batch.
+
+    Args:
+        partitions: the columns of partitionBy, separated by NUL.
+        query: the id of the query, which its checkpoint keeps.
+        data: the `Dataset` of the batch, which belongs to the query.
+
+    Raises:
+        DeltaError: see `tahoe.spark.dml.write.save`; nothing was committed.
+    """
+    asked = Batch(
+        rows=batch_rows(gateway, data),
+        plan=frame_of(data, gateway.spark),
+        number=batch,
+        query=query,
+        mode=mode,
+        partition_by=tuple(partitions.split("\0")) if partitions else (),
+        options=options,
+    )
+    write_batch(gateway.spark, _path(options), asked)

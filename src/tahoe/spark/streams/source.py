@@ -1,0 +1,222 @@
+"""A Delta table as the source of a streaming query: the answers to a `delta.StreamSource`.
+
+`tahoe.table.reading.stream` decides where batches end and which files they read. A batch is a relation over these files, marked as a part
+of a stream, which the optimizer's rule plans like any other read.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import reduce
+
+from pyspark.sql import DataFrame
+
+from tahoe.errors import InvalidOptionError, InvalidTimeTravelError, UnsupportedOperationError, VersionNotFoundError
+from tahoe.protocol.stream_offset import StreamOffset, parse_offset
+from tahoe.spark.jvm.gateway import Gateway, JavaObject
+from tahoe.spark.jvm.hadoop_store import qualified
+from tahoe.spark.jvm.plans import dataset, frame_of
+from tahoe.spark.jvm.table_cache import hold, key_of, open_table, release, within_text
+from tahoe.spark.jvm.time_travel import session_moment, target_of_options
+from tahoe.spark.jvm.types import visible_schema
+from tahoe.spark.reading.change_feed import CLIPS
+from tahoe.spark.reading.scan import relation_of
+from tahoe.spark.streams.options import LATEST, SourceOptions, parse_source_options
+from tahoe.storage.env import Store
+from tahoe.table.reading.history import parse_timestamp, timeline, version_at, version_from
+from tahoe.table.reading.snapshot import Snapshot
+from tahoe.table.reading.stream import Limit, Portion, StreamStart, TableStream
+
+_NO_LIMIT = -1
+
+# In the folder of a source in a checkpoint, for startingVersion = latest.
+_START_FILE = "tahoe-starting-version"
+
+
+def schema(gateway: Gateway, options: Mapping[str, str]) -> str:
+    """The schema of `spark.readStream.format("delta").options(...).load(path)`, as JSON.
+
+    Raises:
+        TableNotFoundError, NotADeltaTableError: there is no table.
+        InvalidOptionError, StreamOptionsConflictError, UnsupportedOperationError: an option is invalid, or is not one of streams.
+    """
+    snapshot = _snapshot(gateway, options)
+    parse_source_options(options, table=snapshot.url)
+    return visible_schema(snapshot.schema).to_json()
+
+
+def _snapshot(gateway: Gateway, options: Mapping[str, str]) -> Snapshot:
+    path = next((value for name, value in options.items() if name.lower() == "path"), None)
+    if not path:
+        raise InvalidOptionError(option="path", value="missing", table="the reader", detail="reading a Delta table requires one path")
+    target = target_of_options(session_moment(gateway), path, options)
+    if target.is_pinned:
+        detail, remedy = "a stream has no single version", "Start it with startingVersion or startingTimestamp."
+        raise UnsupportedOperationError(operation="Time travel in a stream", table=target.location, detail=detail, remedy=remedy)
+    return open_table(gateway.spark, path, options).snapshot()
+
+
+def opened(gateway: Gateway, options: Mapping[str, str], given: JavaObject, checkpoint: str) -> JavaObject:
+    """The `delta.StreamSource` of a query.
+
+    Args:
+        given: the options as Spark passed them, which relations must keep.
+        checkpoint: the folder of the source in the query's checkpoint.
+    """
+    snapshot = _snapshot(gateway, options)
+    asked = parse_source_options(options, table=snapshot.url)
+    version = _first_version(gateway, snapshot, asked, checkpoint)
+    start = StreamStart(version=version, exclude=asked.exclude, following=asked.following)
+    number = str(next(_numbers))
+    _sources[number] = _Source(gateway=gateway, key=key_of(snapshot.url, options), given=given, stream=TableStream(snapshot, start))
+    limits = (_NO_LIMIT if limit is None else limit for limit in (asked.max_files, asked.max_bytes))
+    columns = gateway.struct_of_json(visible_schema(snapshot.schema).to_json())
+    return gateway.java_class("delta.StreamSource")(number, columns, f"DeltaSource[{snapshot.url}]", *limits)
+
+
+def _first_version(gateway: Gateway, snapshot: Snapshot, asked: SourceOptions, checkpoint: str) -> Callable[[], int | None]:
+    """A function that resolves the first version. It is called only if the query has not finished its first batch.
+
+    Raises:
+        VersionNotFoundError, TimestampOutOfRangeError, InvalidTimeTravelError: there is no such version or time.
+    """
+    clips = str(gateway.spark.conf.get(CLIPS, "false")).lower() == "true"
+    moment_of = session_moment(gateway)
+
+    def resolved() -> int | None:
+        if asked.start_timestamp is not None:
+            moment_ms = parse_timestamp(moment_of(asked.start_timestamp, snapshot.url), table=snapshot.url)
+            version = version_from(snapshot, moment_ms)
+            if version > snapshot.version and not clips:
+                version_at(snapshot, moment_ms)  # raises an error with the range of commit times
+                raise InvalidTimeTravelError(table=snapshot.url, detail=f"{asked.start_timestamp} is after the newest commit")
+            return version
+        if asked.start is None or isinstance(asked.start, int):
+            _check_exists(asked.start, snapshot, clips=clips)
+            return asked.start
+        assert asked.start == LATEST
+        return _kept_in(snapshot.log.env.store_at(qualified(gateway, checkpoint)), snapshot.version + 1)
+
+    return resolved
+
+
+def _kept_in(store: Store, version: int) -> int:
+    """The version at which the query has begun, kept in its checkpoint: a first batch that is run again must not begin later."""
+    try:
+        return int(store.get(_START_FILE))
+    except FileNotFoundError:
+        store.put_if_absent(_START_FILE, str(version).encode())
+        return version
+
+
+def _check_exists(version: int | None, snapshot: Snapshot, *, clips: bool) -> None:
+    """Whether the log has the commit of a version."""
+    if version is None or (clips and version > snapshot.version):
+        return
+    commits = timeline(snapshot).commits
+    earliest, latest = (commits[0].version, commits[-1].version) if commits else ("none", "none")
+    if not commits or not commits[0].version <= version <= commits[-1].version:
+        raise VersionNotFoundError(table=snapshot.url, version=version, earliest=earliest, latest=latest)
+
+
+# --- running queries
+
+
+@dataclass(kw_only=True)
+class _Source:
+    """The source of a running query.
+
+    Attributes:
+        ends_now: whether the query reads up to the newest version of its start (the trigger AvailableNow).
+        last: that end, once it is known.
+        held: the names of the snapshots of the last two batches.
+    """
+
+    gateway: Gateway
+    key: str
+    given: JavaObject
+    stream: TableStream
+    ends_now: bool = False
+    last: StreamOffset | None = None
+    held: list[list[str]] = field(default_factory=list)
+
+    def offset(self, text: str | None) -> StreamOffset | None:
+        return None if text is None else parse_offset(text, self.stream.table_id, table=self.stream.snapshot.url)
+
+    def end(self, after: StreamOffset | None, limit: Limit) -> StreamOffset | None:
+        if after is None:
+            return self.stream.first_end(limit, self.last)
+        return self.stream.next_end(after, limit, self.last)
+
+    def frame(self, portion: Portion, names: list[str]) -> DataFrame:
+        names.append(name := hold(portion.snapshot))
+        within = within_text(name, None if portion.numbers is None else portion.numbers.tolist())
+        relation = relation_of(self.gateway, portion.snapshot, self.given, pinned=True, within=within, key=self.key)
+        return frame_of(self.gateway.java_class("delta.Rows").streamed(relation), self.gateway.spark)
+
+    def release(self, kept: int) -> None:
+        """Release the snapshots of all but the last batches."""
+        while len(self.held) > kept:
+            for name in self.held.pop(0):
+                release(name)
+
+
+_sources: dict[str, _Source] = {}
+_numbers = itertools.count(1)
+
+
+def until_now(number: str) -> None:
+    """The query is to read what exists when it begins, and then end."""
+    _sources[number].ends_now = True
+
+
+def end(number: str, start: str | None, files: int, size: int) -> str | None:
+    """The end of the batch after an offset, as JSON; None if there is nothing to read yet.
+
+    Args:
+        files, size: the limits of the batch in files and bytes; -1 for none.
+    """
+    source = _sources[number]
+    after = source.offset(start)
+    if source.ends_now and source.last is None:
+        source.last = source.end(after, Limit())
+    found = source.end(after, Limit(*(None if limit == _NO_LIMIT else limit for limit in (files, size))))
+    return None if found is None else found.to_json()
+
+
+def batch(number: str, start: str | None, stop: str) -> JavaObject:
+    """The rows between two offsets, as a streaming `Dataset`."""
+    source = _sources[number]
+    first, last = source.offset(start), source.offset(stop)
+    assert last is not None
+    portions = [] if first == last else source.stream.portions(first, last)
+    if first is not None and not first.is_initial:
+        source.stream.forget_initial()
+    names: list[str] = []
+    source.held.append(names)
+    frames = [source.frame(portion, names) for portion in portions or [source.stream.nothing(last)]]
+    source.release(2)
+    return dataset(reduce(lambda union, frame: union.unionAll(frame), frames))
+
+
+def newest(number: str) -> str:
+    """The offset of everything that was seen in the log, as JSON."""
+    stream = _sources[number].stream
+    return StreamOffset(table_id=stream.table_id, version=stream.commits.newest + 1).to_json()
+
+
+def metrics(number: str, consumed: str | None) -> JavaObject:
+    """What is left to read after an offset: a Java map of texts."""
+    source = _sources[number]
+    files, size = source.stream.outstanding(source.offset(consumed))
+    found = {"numFilesOutstanding": files, "numBytesOutstanding": size, "latestVersion": source.stream.commits.newest}
+    return source.gateway.java_map({name: str(value) for name, value in found.items()})
+
+
+def stopped(number: str) -> None:
+    """The query has ended."""
+    source = _sources.pop(number, None)
+    if source is not None:
+        source.release(0)

@@ -1,0 +1,275 @@
+"""A table as the source of a stream: where a batch ends, and which files it reads.
+
+A stream begins with the rows of a version, its initial snapshot, and goes on with the files that commits add; or it begins at a commit. The
+rules, limits and numbers of files are the reference's, so that a query may go from one implementation to the other with its checkpoint.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tahoe._cached import cached_property
+from tahoe.errors import DeltaError, StreamStartGoneError, StreamTrailingCommitError, VersionNotFoundError
+from tahoe.protocol.actions import Add
+from tahoe.protocol.stream_offset import BASE, StreamOffset
+from tahoe.table.arrow.chunks import one_array, taken
+from tahoe.table.log.live_files import LiveFiles, MemoryPart, to_table
+from tahoe.table.reading.snapshot import Snapshot, load_snapshot
+from tahoe.table.reading.stream_commits import Following, StreamCommits, excluding
+
+_FEATURE = "deletionVectors"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamStart:
+    """What a stream reads, apart from limits.
+
+    Attributes:
+        version: returns the first commit to read, or None for the rows of the newest version and all commits after it. It is called once,
+            and only if no offset is known.
+        exclude: files whose paths match are not read.
+    """
+
+    version: Callable[[], int | None] = lambda: None
+    exclude: re.Pattern[str] | None = None
+    following: Following = field(default_factory=Following)
+
+
+@dataclass(slots=True)
+class Limit:
+    """How many files and bytes a batch may still take; None for any number. A file is taken as long as something is left before it."""
+
+    files: int | None = None
+    bytes: int | None = None
+
+    def take(self, sizes: npt.NDArray[np.int64]) -> int:
+        """Take files of these sizes, in order. Returns how many."""
+        taken = len(sizes)
+        if self.files is not None:
+            taken = min(taken, max(self.files, 0))
+        if self.bytes is not None:
+            before = np.concatenate([[0], np.cumsum(sizes)])[:-1]
+            taken = min(taken, int(np.searchsorted(before, self.bytes, side="left")))
+            self.bytes -= int(sizes[:taken].sum())
+        if self.files is not None:
+            self.files -= taken
+        return taken
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Initial:
+    """The files of an initial snapshot: their positions in the snapshot, and sizes, in the order of their indexes."""
+
+    snapshot: Snapshot
+    numbers: npt.NDArray[np.int64]
+    sizes: npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Portion:
+    """Files to read. `numbers`: their positions in the snapshot; None for all."""
+
+    snapshot: Snapshot
+    numbers: npt.NDArray[np.int64] | None
+
+
+class TableStream:
+    """A table as the source of one query.
+
+    Args:
+        snapshot: the newest version when the query was started. The stream has its schema.
+    """
+
+    def __init__(self, snapshot: Snapshot, start: StreamStart) -> None:
+        self.snapshot = snapshot
+        self.commits = StreamCommits(snapshot, start.following)
+        self._start = start
+        self._reads = excluding(start.exclude)
+        self._initial_files: _Initial | None = None
+        self._is_checked = False
+
+    @property
+    def table_id(self) -> str:
+        return self.snapshot.metadata.id
+
+    # --- where a batch ends
+
+    def first_end(self, limit: Limit, last: StreamOffset | None = None) -> StreamOffset | None:
+        """The end of the first batch; None if there is nothing to read yet. Arguments, errors: see `next_end`."""
+        begin = self._begin()
+        end = self.next_end(begin, limit, last)
+        return None if end == begin else end
+
+    def next_end(self, after: StreamOffset, limit: Limit, last: StreamOffset | None = None) -> StreamOffset:
+        """The end of the next batch; the same offset if there is nothing new.
+
+        Args:
+            limit: is used up.
+            last: an offset beyond which nothing is read.
+
+        Raises:
+            StreamStartGoneError: the version of the initial snapshot cannot be loaded any more.
+            DeltaError: see `StreamCommits.since`.
+        """
+        self._check_start(after)
+        if after.is_initial:
+            left = self._initial(after.version).sizes[_following(after.index) :]
+            count = limit.take(left)
+            if count < len(left):
+                return replace(after, index=_following(after.index) + count - 1) if count else after
+            after = StreamOffset(table_id=after.table_id, version=after.version + 1)
+        for commit in self.commits.since(after.version):
+            if last is not None and (commit.version, BASE) >= last.place:
+                break
+            first = _following(after.index) if commit.version == after.version else 0
+            sizes = commit.sizes[first : last.index + 1 if last is not None and commit.version == last.version else None]
+            count = limit.take(sizes)
+            if first + count < len(commit.sizes):
+                if count or commit.version != after.version:
+                    after = replace(after, version=commit.version, index=first + count - 1 if first + count else BASE)
+                break
+            after = replace(after, version=commit.version + 1, index=BASE)
+        return after
+
+    def _begin(self) -> StreamOffset:
+        first = self._first_version
+        return StreamOffset(table_id=self.table_id, version=self.snapshot.version if first is None else first, is_initial=first is None)
+
+    @cached_property
+    def _first_version(self) -> int | None:
+        return self._start.version()
+
+    def _check_start(self, after: StreamOffset) -> None:
+        """Compare the schema at the first offset with the stream's, once: what is between them is checked commit by commit."""
+        if self._is_checked:
+            return
+        version = after.version if after.is_initial else after.version - 1
+        if 0 <= version < self.snapshot.version:
+            try:
+                found = load_snapshot(self.snapshot.log, version)
+            except DeltaError:
+                if after.is_initial:
+                    raise
+            else:
+                self.commits.check_schema(found.metadata, version)
+        self._is_checked = True
+
+    # --- which files a batch reads
+
+    def portions(self, start: StreamOffset | None, end: StreamOffset) -> list[Portion]:
+        """The files after one offset, up to and including another.
+
+        Args:
+            start: None for the first batch.
+
+        Raises:
+            StreamTrailingCommitError: the log ends before the end of the batch.
+            DeltaError: see `next_end`.
+        """
+        begin = self._begin_of(end) if start is None else start
+        self._check_start(begin)
+        found: list[Portion] = []
+        version, index = begin.place
+        if begin.is_initial:
+            ends_inside = end.is_initial and end.version == version
+            found += self._initial_portion(version, _following(index), end.index + 1 if ends_inside else None)
+            if ends_inside:
+                return found
+            version, index = version + 1, BASE
+        return found + self._committed(version, index, end)
+
+    def _begin_of(self, end: StreamOffset) -> StreamOffset:
+        """Where the first batch began, whose end is known from an earlier run of the query."""
+        if self._first_version is not None:
+            return self._begin()
+        return replace(end, version=end.version if end.is_initial else end.version - 1, index=BASE, is_initial=True)
+
+    def _initial_portion(self, version: int, first: int, stop: int | None) -> list[Portion]:
+        initial = self._initial(version)
+        numbers = initial.numbers[first:stop]
+        if self._start.exclude is not None:
+            paths = taken(initial.snapshot.live.column("path"), numbers).to_pylist()
+            numbers = numbers[[self._reads(path) for path in paths]]
+        if not len(numbers):
+            return []
+        return [Portion(initial.snapshot, None if len(numbers) == len(initial.numbers) else numbers)]
+
+    def _committed(self, version: int, index: int, end: StreamOffset) -> list[Portion]:
+        last = end.version if end.index >= 0 else end.version - 1
+        if (version, index) >= end.place or version > last:
+            return []
+        files: list[Add] = []
+        seen = version - 1
+        for commit in self.commits.since(version):
+            if commit.version > last:
+                break
+            first = _following(index) if commit.version == version else 0
+            files += commit.files[first : end.index + 1 if commit.version == end.version else None]
+            seen = commit.version
+        if seen < last:
+            raise StreamTrailingCommitError(table=self.snapshot.url, expectedVersion=last, seenVersion=seen)
+        files = [file for file in files if self._reads(file.path)]
+        return [Portion(self._table_of(files, end), None)] if files else []
+
+    def nothing(self, end: StreamOffset) -> Portion:
+        """A portion without rows."""
+        return Portion(self._table_of([], end), None)
+
+    def _table_of(self, files: Sequence[Add], end: StreamOffset) -> Snapshot:
+        """Files that were added at several versions, as a table. A file may be in it twice, with two deletion vectors."""
+        protocol = self.snapshot.protocol
+        if any(file.deletion_vector is not None for file in files) and _FEATURE not in (protocol.reader_features or ()):
+            protocol = replace(protocol, reader_version=3, reader_features=(protocol.reader_features or frozenset()) | {_FEATURE})
+        return Snapshot(
+            log=self.snapshot.log,
+            version=max(end.version - (end.index < 0), 0),
+            protocol=protocol,
+            metadata=replace(self.snapshot.metadata, id=f"{self.table_id}/stream/{end.version}/{end.index}"),
+            txns={},
+            domains={},
+            live=LiveFiles([MemoryPart(to_table(files))]),
+            commit=None,
+        )
+
+    # --- the initial snapshot
+
+    def _initial(self, version: int) -> _Initial:
+        if self._initial_files is None or self._initial_files.snapshot.version != version:
+            snapshot = self.snapshot if version == self.snapshot.version else self._loaded(version)
+            columns = {name: snapshot.live.column(name) for name in ("modification_time_ms", "path")}
+            order = np.asarray(pc.sort_indices(pa.table(columns), sort_keys=[(name, "ascending") for name in columns])).astype(np.int64)
+            sizes = np.asarray(one_array(snapshot.live.column("size_bytes"))).astype(np.int64)[order]
+            read = snapshot if version == self.snapshot.version else replace(snapshot, metadata=self.snapshot.metadata)
+            self._initial_files = _Initial(read, order, sizes)
+        return self._initial_files
+
+    def _loaded(self, version: int) -> Snapshot:
+        try:
+            return load_snapshot(self.snapshot.log, version)
+        except (VersionNotFoundError, FileNotFoundError) as error:
+            raise StreamStartGoneError(table=self.snapshot.url, version=version, reason=str(error)) from error
+
+    def forget_initial(self) -> None:
+        """Release the memory of the initial snapshot, which the stream has read."""
+        self._initial_files = None
+
+    def outstanding(self, after: StreamOffset | None) -> tuple[int, int]:
+        """The files and bytes that are known and not read yet: of the initial snapshot, and of the commits that were looked at."""
+        if after is None:
+            return len(self.snapshot.live), self.snapshot.live.size_bytes
+        sizes = [self.commits.sizes_after(after)]
+        if after.is_initial and self._initial_files is not None:
+            sizes.append(self._initial_files.sizes[_following(after.index) :])
+        return sum(map(len, sizes)), int(sum(found.sum() for found in sizes))
+
+
+def _following(index: int) -> int:
+    """The index of the file after an index."""
+    return max(index + 1, 0)

@@ -1,0 +1,216 @@
+"""The commits that a stream follows: which are new, what it reads of each, and which it cannot follow.
+
+Nothing that was read before is read again while a query runs, and one look at the log costs one listing.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import islice
+
+import numpy as np
+import numpy.typing as npt
+
+from tahoe.errors import (
+    OtherTableInStreamError,
+    StreamCommitsMissingError,
+    StreamSchemaChangedError,
+    StreamSourceChangeError,
+    StreamSourceDeleteError,
+)
+from tahoe.protocol.actions import Action, Add, CommitInfo, Metadata, Protocol, Remove
+from tahoe.protocol.change_feed import first_incompatibility
+from tahoe.protocol.column_mapping import mapping_mode
+from tahoe.protocol.features import check_readable
+from tahoe.protocol.log_files import Kind, LogFile
+from tahoe.protocol.stream_offset import StreamOffset
+from tahoe.table.log.deletion_vectors import LOADERS
+from tahoe.table.log.delta_log import Log
+from tahoe.table.reading.snapshot import Snapshot, load_snapshot
+
+_logger = logging.getLogger("tahoe")
+
+# The files of the commits that are kept; a batch reads them again after its end was found.
+_KEPT_FILES_MAX = 200_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Following:
+    """Which commits a stream can follow.
+
+    Attributes:
+        ignores_deletes: pass over versions that only delete data.
+        ignores_changes: read all files that a version with changes adds, also those with rows that were read before.
+        skips_changes: pass over versions that delete or change data.
+        loses_data: go on if commits are no longer in the log.
+    """
+
+    ignores_deletes: bool = False
+    ignores_changes: bool = False
+    skips_changes: bool = False
+    loses_data: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StreamCommit:
+    """What a stream reads of a version: files in the order of their indexes."""
+
+    version: int
+    files: tuple[Add, ...]
+    sizes: npt.NDArray[np.int64]
+
+
+class StreamCommits:
+    """The commits of a table from a version on.
+
+    Args:
+        snapshot: the version whose schema the stream has.
+    """
+
+    def __init__(self, snapshot: Snapshot, following: Following) -> None:
+        self.newest = snapshot.version
+        self._snapshot = snapshot
+        self._following = following
+        self._kept: OrderedDict[tuple[int, tuple[int, str]], StreamCommit] = OrderedDict()
+        self._last: LogFile | None = None
+
+    def since(self, version: int) -> Iterator[StreamCommit]:
+        """The commits from a version on that exist now, oldest first. They are read as they are asked for, a few at a time.
+
+        Raises:
+            StreamCommitsMissingError: the log no longer has the next commit.
+            OtherTableInStreamError: another table has taken the place of this one.
+            StreamSourceDeleteError, StreamSourceChangeError, StreamSchemaChangedError: the stream cannot follow a commit.
+            DeltaLogError, DeltaProtocolError: a commit breaks the protocol, or needs a reader feature that tahoe does not support.
+        """
+        files = self._listed(version)
+        with ThreadPoolExecutor(LOADERS) as loaders:
+            remaining = iter(files)
+            while found := list(islice(remaining, 4 * LOADERS if len(files) > LOADERS else LOADERS)):
+                for file, commit in zip(found, loaders.map(self._read, found), strict=True):
+                    yield self._keep(file, commit)
+
+    def _listed(self, version: int) -> list[LogFile]:
+        """The commit files from a version on, without a gap."""
+        log = self._snapshot.log
+        files = _commits(log, version)
+        if not _is_whole(files, version):
+            files = _commits(log, version)  # a listing may show a commit that was put while it ran, without the one before it
+        self._check_same_table(files, version)
+        files = [file for file in files if file.version >= version]
+        if not _is_whole(files, version):
+            first = next(file.version for number, file in enumerate(files) if file.version != version + number)
+            wanted = version + next(number for number, file in enumerate(files) if file.version != version + number)
+            if not self._following.loses_data:
+                raise StreamCommitsMissingError(table=log.url, startVersion=wanted, earliestVersion=first)
+            _logger.warning("%s: the stream goes on at version %s, because commit %s is no longer in the log", log.url, first, wanted)
+        if files:
+            self._last, self.newest = files[-1], max(self.newest, files[-1].version)
+        return files
+
+    def _check_same_table(self, files: Sequence[LogFile], version: int) -> None:
+        """Compare the last commit that was seen with what is there now.
+
+        Raises:
+            TableNotFoundError: the table was dropped.
+            OtherTableInStreamError: another table has taken its place.
+        """
+        last = self._last
+        if last is None or version > last.version + 1:
+            return
+        now = next((file for file in files if file.version == last.version), None)
+        if now is not None and now.identity == last.identity:
+            return
+        if now is None and files:
+            return  # metadata cleanup has deleted it, and newer ones follow
+        current = load_snapshot(self._snapshot.log).metadata.id
+        if current != self._snapshot.metadata.id:
+            raise OtherTableInStreamError(table=self._snapshot.url, oldTableId=self._snapshot.metadata.id, newTableId=current)
+        self._last = now
+
+    def _read(self, file: LogFile) -> StreamCommit:
+        known = self._kept.get((file.version, file.identity))
+        return known or self._followed(file.version, self._snapshot.log.read(file))
+
+    def _keep(self, file: LogFile, commit: StreamCommit) -> StreamCommit:
+        self._kept[file.version, file.identity] = commit
+        self._kept.move_to_end((file.version, file.identity))
+        while len(self._kept) > 1 and sum(len(kept.files) + 1 for kept in self._kept.values()) > _KEPT_FILES_MAX:
+            self._kept.popitem(last=False)
+        return commit
+
+    def sizes_after(self, offset: StreamOffset) -> npt.NDArray[np.int64]:
+        """The sizes of the files after an offset in the commits that were read and are kept."""
+        found = [np.empty(0, np.int64)]
+        for commit in self._kept.values():
+            if commit.version > offset.version:
+                found.append(commit.sizes)
+            elif commit.version == offset.version and not offset.is_initial:
+                found.append(commit.sizes[max(offset.index + 1, 0) :])
+        return np.concatenate(found)
+
+    # --- one commit
+
+    def _followed(self, version: int, actions: Sequence[Action]) -> StreamCommit:
+        for action in actions:
+            if isinstance(action, Protocol):
+                check_readable(action, self._snapshot.metadata, table=self._snapshot.url)
+            elif isinstance(action, Metadata):
+                self.check_schema(action, version)
+        removed = next((a.path for a in actions if isinstance(a, Remove) and a.data_change), None)
+        added = tuple(a for a in actions if isinstance(a, Add) and a.data_change)
+        if removed is not None:
+            self._check_change(version, removed, actions, is_change=bool(added))
+            if self._following.skips_changes:
+                added = ()
+        return StreamCommit(version, added, np.array([add.size_bytes for add in added], np.int64))
+
+    def _check_change(self, version: int, removed: str, actions: Sequence[Action], *, is_change: bool) -> None:
+        passes, url = self._following, self._snapshot.url
+        if passes.skips_changes or passes.ignores_changes or (passes.ignores_deletes and not is_change):
+            return
+        if not is_change:
+            raise StreamSourceDeleteError(version=version, removedFile=removed, table=url)
+        info = next((a for a in actions if isinstance(a, CommitInfo)), CommitInfo({}))
+        told = f"{info.fields.get('operation')} ({info.fields.get('operationParameters')})" if info.fields.get("operation") else removed
+        raise StreamSourceChangeError(version=version, changeInfo=told, table=url)
+
+    def check_schema(self, metadata: Metadata, version: int) -> None:
+        """Whether rows that were written with a version's metadata can be read with the stream's schema.
+
+        Raises:
+            OtherTableInStreamError: the metadata is that of another table.
+            StreamSchemaChangedError: they cannot.
+        """
+        read = self._snapshot
+        if metadata.id != read.metadata.id:
+            raise OtherTableInStreamError(table=read.url, oldTableId=read.metadata.id, newTableId=metadata.id)
+        mode, here = read.column_mapping_mode, mapping_mode(read.protocol, metadata.configuration)
+        changed = first_incompatibility(read.metadata, mode, metadata, here, widens=version < read.version)
+        if changed is None:
+            return
+        goes_on = version > read.version and first_incompatibility(metadata, here, read.metadata, mode, widens=True) is None
+        again = "Start the query again, with a new DataFrame and the same checkpoint: it then reads the new schema."
+        remedy = again if goes_on else "Begin with a new checkpoint: the rows before and after this version have no common schema."
+        raise StreamSchemaChangedError(table=read.url, version=version, changed=f"the stream's schema lacks {changed}", remedy=remedy)
+
+
+def _commits(log: Log, version: int) -> list[LogFile]:
+    """The commit files from the version before one on, oldest first."""
+    return sorted((f for f in log.list_files(max(version - 1, 0)) if f.kind is Kind.COMMIT), key=lambda f: f.version)
+
+
+def _is_whole(files: Sequence[LogFile], version: int) -> bool:
+    """Whether no commit is missing from a version on."""
+    found = [file.version for file in files if file.version >= version]
+    return found == list(range(version, version + len(found)))
+
+
+def excluding(pattern: re.Pattern[str] | None) -> Callable[[str], bool]:
+    """Whether a file is read, by its path in the log."""
+    return lambda path: pattern is None or pattern.search(path) is None

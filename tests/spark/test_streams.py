@@ -1,0 +1,199 @@
+"""Tables as source and sink of Structured Streaming."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+
+from tahoe import DeltaTable, Table
+from tahoe.errors import DeltaError, InvalidOptionError, StreamOptionsConflictError, StreamOutputModeError, UnsupportedOperationError
+from tahoe.table.verify.check import check
+
+pytestmark = pytest.mark.every_spark
+
+
+@pytest.fixture
+def source(spark: SparkSession, path: str) -> str:
+    """A table of 40 rows in four files, with deletion vectors and row ids."""
+    writer = spark.range(0, 40, 1, 4).selectExpr("id", "id % 3 as part", "cast(id as string) as s").write.format("delta")
+    writer.option("delta.enableDeletionVectors", "true").option("delta.enableRowTracking", "true").save(path)
+    return path
+
+
+def append(spark: SparkSession, path: str, *ids: int) -> None:
+    rows = spark.createDataFrame([(i,) for i in ids], "id long").selectExpr("id", "id % 3 as part", "cast(id as string) as s")
+    rows.coalesce(1).write.format("delta").mode("append").save(path)
+
+
+def run(frame: DataFrame, sink: str, mode: str = "append", **options: str) -> Any:
+    """Run a query over what is there, with a checkpoint beside its sink."""
+    writer = frame.writeStream.format("delta").outputMode(mode).option("checkpointLocation", f"{sink}-checkpoint").options(**options)
+    query = writer.trigger(availableNow=True).start(sink)
+    query.awaitTermination()
+    return query
+
+
+def rows_in(query: Any) -> list[int]:
+    """The input rows of each batch that had any."""
+    return [count for progress in query.recentProgress if (count := progress["numInputRows"])]
+
+
+def ids(spark: SparkSession, path: str) -> list[int]:
+    return sorted(row.id for row in spark.read.format("delta").load(path).select("id").collect())
+
+
+def test_a_table_goes_through_a_stream_once(spark: SparkSession, source: str, tmp_path: Path) -> None:
+    sink, stream = str(tmp_path / "sink"), spark.readStream.format("delta").option("maxFilesPerTrigger", "3").load(source)
+    assert rows_in(run(stream, sink)) == [30, 10]
+    append(spark, source, 100, 101)
+    append(spark, source, 102)
+    spark.sql(f"OPTIMIZE delta.`{source}`")
+    assert rows_in(run(stream, sink)) == [3]
+    assert rows_in(run(stream, sink)) == []
+    assert ids(spark, sink) == ids(spark, source) == [*range(40), 100, 101, 102]
+    history = DeltaTable.forPath(spark, sink).history().collect()
+    assert {row.operation for row in history} == {"STREAMING UPDATE"}
+    assert history[-1].operationParameters["outputMode"] == "Append"
+    assert history[-1].operationMetrics == {"numAddedFiles": "2", "numRemovedFiles": "0", "numOutputRows": "30"} | {
+        "numOutputBytes": history[-1].operationMetrics["numOutputBytes"]
+    }
+    assert list(check(Table(sink).snapshot())) == []
+
+
+def test_offsets_are_those_of_the_reference(spark: SparkSession, source: str, tmp_path: Path) -> None:
+    sink = tmp_path / "sink"
+    run(spark.readStream.format("delta").option("maxFilesPerTrigger", "3").load(source), str(sink))
+    table = spark.sql(f"DESCRIBE DETAIL delta.`{source}`").collect()[0].id
+    offsets = [(Path(f"{sink}-checkpoint") / "offsets" / str(batch)).read_text().splitlines()[-1] for batch in (0, 1)]
+    assert offsets == [
+        f'{{"sourceVersion":1,"reservoirId":"{table}","reservoirVersion":0,"index":2,"isStartingVersion":true}}',
+        f'{{"sourceVersion":1,"reservoirId":"{table}","reservoirVersion":1,"index":-1,"isStartingVersion":false}}',
+    ]
+
+
+def test_state_is_kept_over_deletion_vectors(spark: SparkSession, source: str, tmp_path: Path) -> None:
+    """Spark plans state after our rule of the optimizer: what replaces a streaming leaf must still be one."""
+    spark.sql(f"DELETE FROM delta.`{source}` WHERE id % 5 = 0")
+    stream = spark.readStream.format("delta").option("maxFilesPerTrigger", "1").load(source)
+    counts, first = str(tmp_path / "counts"), str(tmp_path / "first")
+    query = run(stream.groupBy("part").count(), counts, "complete")
+    assert len(rows_in(query)) == 4
+    wanted = sorted(spark.read.format("delta").load(source).groupBy("part").count().collect())
+    assert sorted(spark.read.format("delta").load(counts).collect()) == wanted
+    run(stream.dropDuplicates(["part"]).select("part"), first)
+    assert sorted(spark.read.format("delta").load(first).collect()) == [(0,), (1,), (2,)]
+
+
+def test_a_file_may_be_read_with_two_vectors_in_one_batch(spark: SparkSession, source: str, tmp_path: Path) -> None:
+    stream = spark.readStream.format("delta").option("startingVersion", "0").option("ignoreChanges", "true").load(source)
+    for deleted in (1, 2):
+        spark.sql(f"DELETE FROM delta.`{source}` WHERE id = {deleted}")
+    run(stream, str(tmp_path / "sink"))
+    assert ids(spark, str(tmp_path / "sink")) == sorted([*range(40), 0, *range(2, 10), 0, *range(3, 10)])
+
+
+def test_filters_and_columns_leave_offsets_as_they_are(spark: SparkSession, source: str, tmp_path: Path) -> None:
+    stream = spark.readStream.format("delta").option("maxFilesPerTrigger", "2").load(source)
+    query = run(stream.where("id between 11 and 13").selectExpr("id"), str(tmp_path / "sink"))
+    assert ids(spark, str(tmp_path / "sink")) == [11, 12, 13]
+    ends = [json.loads(progress.json)["sources"][0]["endOffset"]["index"] for progress in query.recentProgress]
+    assert ends[:2] == [1, -1]
+
+
+def test_names_in_catalogs(spark: SparkSession, source: str, table_name: str, tmp_path: Path) -> None:
+    spark.sql(f"CREATE TABLE {table_name} USING delta LOCATION '{source}'")
+    new = f"{table_name}_new"
+    try:
+        writer = spark.readStream.table(table_name).writeStream.format("delta").option("checkpointLocation", str(tmp_path / "c"))
+        writer.trigger(availableNow=True).toTable(new).awaitTermination()
+        assert spark.table(new).count() == 40
+        assert spark.sql(f"SELECT * FROM STREAM {table_name}").isStreaming
+    finally:
+        spark.sql(f"DROP TABLE IF EXISTS {new}")
+
+
+def test_a_batch_that_is_tried_again_does_nothing(spark: SparkSession, source: str, tmp_path: Path) -> None:
+    sink, stream = str(tmp_path / "sink"), spark.readStream.format("delta").load(source)
+    run(stream, sink)
+    (Path(f"{sink}-checkpoint") / "commits" / "0").unlink()
+    (Path(f"{sink}-checkpoint") / "commits" / ".0.crc").unlink()
+    run(stream, sink)
+    assert ids(spark, sink) == list(range(40))
+    assert Table(sink).version == 0
+
+
+def test_a_sink_grows_and_is_partitioned(spark: SparkSession, source: str, tmp_path: Path) -> None:
+    sink, stream = str(tmp_path / "sink"), spark.readStream.format("delta").load(source)
+    query = stream.select("id", "part").writeStream.format("delta").option("checkpointLocation", f"{sink}-checkpoint").partitionBy("part")
+    query.option("userMetadata", "mine").trigger(availableNow=True).start(sink).awaitTermination()
+    snapshot = Table(sink).snapshot()
+    assert (snapshot.partition_columns, DeltaTable.forPath(spark, sink).history(1).collect()[0].userMetadata) == (("part",), "mine")
+    append(spark, source, 100)
+    other = stream.selectExpr("id", "part", "s").where("id = 100")
+    run(other, sink, mergeSchema="true")
+    assert spark.read.format("delta").load(sink).where("s is not null").collect() == [(100, 1, "100")]
+
+
+def test_a_stream_starts_where_it_is_told(spark: SparkSession, source: str, tmp_path: Path) -> None:
+    append(spark, source, 100)
+    time = str(DeltaTable.forPath(spark, source).history(1).collect()[0].timestamp)
+    for name, (option, value, wanted) in enumerate(
+        [("startingVersion", "1", [100]), ("startingTimestamp", time, [100]), ("startingVersion", "latest", [])]
+    ):
+        stream, sink = spark.readStream.format("delta").option(option, value).load(source), str(tmp_path / f"sink{name}")
+        run(stream, sink)
+        assert (ids(spark, sink) if Table(sink).exists() else []) == wanted
+    append(spark, source, 200)
+    sink = str(tmp_path / "sink2")
+    run(spark.readStream.format("delta").option("startingVersion", "latest").load(source), sink)
+    assert ids(spark, sink) == [200]
+
+
+WRONG: list[tuple[dict[str, str], type[DeltaError], str]] = [
+    ({"maxFilesPerTrigger": "0"}, InvalidOptionError, "positive integer"),
+    ({"maxBytesPerTrigger": "big"}, InvalidOptionError, "10g"),
+    ({"startingVersion": "-1"}, InvalidOptionError, "latest"),
+    ({"ignoreDeletes": "yes"}, InvalidOptionError, "true or false"),
+    ({"excludeRegex": "("}, InvalidOptionError, "regular expression"),
+    ({"startingVersion": "0", "startingTimestamp": "2020-01-01"}, StreamOptionsConflictError, "two starts"),
+    ({"versionAsOf": "0"}, UnsupportedOperationError, "startingVersion"),
+]
+
+
+@pytest.mark.parametrize(("options", "error", "match"), WRONG, ids=["-".join(options) for options, _, _ in WRONG])
+def test_wrong_options_are_refused_when_the_table_is_loaded(
+    spark: SparkSession, source: str, options: dict[str, str], error: type[DeltaError], match: str
+) -> None:
+    with pytest.raises(error, match=match):
+        spark.readStream.format("delta").options(**options).load(source)
+
+
+def test_what_a_stream_cannot_follow_is_named(spark: SparkSession, source: str, tmp_path: Path) -> None:
+    sink, stream = str(tmp_path / "sink"), spark.readStream.format("delta").load(source)
+    run(stream, sink)
+    spark.sql(f"UPDATE delta.`{source}` SET s = 'x' WHERE id = 3")
+    with pytest.raises(StreamingQueryException, match=r"DELTA_SOURCE_TABLE_IGNORE_CHANGES.*Version 1.*skipChangeCommits"):
+        run(stream, sink)
+    passing = spark.readStream.format("delta").option("skipChangeCommits", "true")
+    writer = passing.load(source).writeStream.format("delta").option("checkpointLocation", f"{sink}-checkpoint")
+    query = writer.start(sink)
+    query.processAllAvailable()
+    spark.sql(f"ALTER TABLE delta.`{source}` ADD COLUMN new INT")
+    with pytest.raises(StreamingQueryException, match=r"DELTA_SCHEMA_CHANGED_WITH_VERSION.*version 2.*same checkpoint"):
+        query.processAllAvailable()
+    run(passing.load(source), sink, mergeSchema="true")
+    assert Table(sink).schema.names == ("id", "part", "s", "new")
+    with pytest.raises(StreamOutputModeError, match="Update"):
+        stream.writeStream.format("delta").outputMode("update").option("checkpointLocation", f"{sink}-c").start(sink)
+
+
+def test_progress_says_what_is_left(spark: SparkSession, source: str, tmp_path: Path) -> None:
+    query = run(spark.readStream.format("delta").option("maxFilesPerTrigger", "1").load(source), str(tmp_path / "sink"))
+    told = [json.loads(progress.json)["sources"][0]["metrics"] for progress in query.recentProgress if progress["numInputRows"]]
+    assert [metrics["numFilesOutstanding"] for metrics in told] == ["3", "2", "1", "0"]
+    assert {metrics["latestVersion"] for metrics in told} == {"0"}

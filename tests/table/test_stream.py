@@ -1,0 +1,283 @@
+"""Where the batches of a stream end, and what they read, against the reference's algorithm in its simplest form."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import count, pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tahoe.errors import (
+    OtherTableInStreamError,
+    StreamCommitsMissingError,
+    StreamSchemaChangedError,
+    StreamSourceChangeError,
+    StreamSourceDeleteError,
+    StreamTrailingCommitError,
+    TableNotFoundError,
+)
+from tahoe.protocol import log_files
+from tahoe.protocol.actions import Add, CommitInfo, remove_of
+from tahoe.protocol.schema import LONG, STRING, Field, Struct
+from tahoe.protocol.stream_offset import BASE, StreamOffset
+from tahoe.table.log.delta_log import Log
+from tahoe.table.reading.snapshot import load_snapshot
+from tahoe.table.reading.stream import Limit, StreamStart, TableStream
+from tahoe.table.reading.stream_commits import Following
+from tests.table.builders import METADATA, PROTOCOL, add, make_log, put_commit
+
+END = 1 << 60
+
+
+@dataclass(frozen=True)
+class File:
+    """A file of a stream, or with the path None a mark at the begin or end of a version."""
+
+    version: int
+    index: int
+    path: str | None = None
+    size: int = 0
+
+
+def history_of(sizes: Sequence[Sequence[int]]) -> Log:
+    """A log whose commits add files of these sizes; negative sizes are of files that were rewritten without a data change."""
+    names = count()
+    commits = [
+        [add(f"f{next(names):03}", size_bytes=abs(size), modification_time_ms=-abs(size), data_change=size > 0) for size in commit]
+        for commit in sizes
+    ]
+    return make_log(commits)
+
+
+def marked(version: int, files: Sequence[Add]) -> Iterator[File]:
+    yield File(version, BASE)
+    yield from (File(version, index, file.path, file.size_bytes) for index, file in enumerate(files))
+    yield File(version, END)
+
+
+def followed(log: Log, begin: StreamOffset) -> Iterator[File]:
+    """All files after an offset, with marks."""
+    newest = load_snapshot(log).version
+    found: list[File] = []
+    first = begin.version
+    if begin.is_initial:
+        live = sorted(load_snapshot(log, first).live.adds(), key=lambda file: (file.modification_time_ms, file.path))
+        found += marked(first, live)
+        first += 1
+    for version in range(first, newest + 1):
+        found += marked(version, [a for a in log.read_version(version) if isinstance(a, Add) and a.data_change])
+    return (file for file in found if (file.version, file.index) > begin.place)
+
+
+def ended(log: Log, begin: StreamOffset, limit: Limit, last: StreamOffset | None = None) -> StreamOffset:
+    """The end of a batch after an offset, file by file."""
+    end = begin
+    for file in followed(log, begin):
+        if last is not None and (file.version, file.index) > last.place:
+            break
+        if file.path is not None:
+            if (limit.files is not None and limit.files <= 0) or (limit.bytes is not None and limit.bytes <= 0):
+                break
+            limit = Limit(None if limit.files is None else limit.files - 1, None if limit.bytes is None else limit.bytes - file.size)
+        inside = begin.is_initial and file.version == begin.version
+        if file.index == END:
+            end = StreamOffset(table_id="test", version=file.version + 1)
+        else:
+            end = StreamOffset(table_id="test", version=file.version, index=file.index, is_initial=inside)
+    return end
+
+
+def paths_between(log: Log, begin: StreamOffset, end: StreamOffset) -> list[str]:
+    return [file.path for file in followed(log, begin) if file.path is not None and (file.version, file.index) <= end.place]
+
+
+def stream_of(log: Log, version: int | None = None, start: int | None = None, **options: object) -> TableStream:
+    return TableStream(load_snapshot(log, version), StreamStart(version=lambda: start, **options))  # type: ignore[arg-type]
+
+
+def read(stream: TableStream, start: StreamOffset | None, end: StreamOffset) -> list[str]:
+    found = []
+    for portion in stream.portions(start, end):
+        paths = portion.snapshot.live.column("path").to_pylist()
+        found += paths if portion.numbers is None else [paths[number] for number in portion.numbers]
+    return found
+
+
+SIZES = st.lists(st.lists(st.integers(-5, 9).filter(bool), max_size=5), min_size=1, max_size=6)
+LIMITS = st.builds(Limit, st.none() | st.integers(1, 4), st.none() | st.integers(1, 12))
+
+
+@given(SIZES, st.none() | st.integers(0, 5), st.lists(LIMITS, min_size=1, max_size=4), st.integers(0, 5))
+def test_batches_end_as_in_the_reference_and_read_each_file_once(
+    sizes: list[list[int]], start: int | None, limits: list[Limit], known: int
+) -> None:
+    log = history_of(sizes)
+    newest = len(sizes) - 1
+    known = min(known, newest)
+    begin = StreamOffset(table_id="test", version=known if start is None else start, is_initial=start is None)
+    stream, offsets = stream_of(log, known, start), [begin]
+    for turn in range(100):
+        limit = limits[turn % len(limits)]
+        wanted = ended(log, offsets[-1], replace(limit))
+        found = stream.first_end(replace(limit)) if len(offsets) == 1 else stream.next_end(offsets[-1], replace(limit))
+        assert (found or begin) == wanted
+        if wanted == offsets[-1]:
+            break
+        offsets.append(wanted)
+    else:
+        raise AssertionError("the stream does not come to an end")
+    for number, (first, last) in enumerate(pairwise(offsets)):
+        expected = sorted(paths_between(log, first, last))
+        assert sorted(read(stream, first, last)) == expected
+        assert sorted(read(stream_of(log, newest, start), None if number == 0 and start is not None else first, last)) == expected
+    assert sorted(read(stream, begin, offsets[-1])) == sorted(paths_between(log, begin, offsets[-1]))
+
+
+@given(SIZES, LIMITS, st.integers(0, 5))
+def test_a_stream_of_what_is_there_ends_where_it_was_planned_to_end(sizes: list[list[int]], limit: Limit, until: int) -> None:
+    log = history_of(sizes)
+    stream = stream_of(log, 0)
+    last = StreamOffset(table_id="test", version=min(until, len(sizes) - 1) + 1)
+    found = stream.first_end(replace(limit), last)
+    for _ in range(100):
+        assert found is not None
+        assert found.place <= last.place
+        following = stream.next_end(found, replace(limit), last)
+        assert following == ended(log, found, replace(limit), last)
+        if following == found:
+            break
+        found = following
+    assert found == last
+
+
+def test_the_first_batch_is_found_again_without_its_start() -> None:
+    log = history_of([[1, 2], [3]])
+    stream = stream_of(log, 0)
+    end = stream.first_end(Limit())
+    assert end == StreamOffset(table_id="test", version=2)
+    assert sorted(read(stream_of(log), None, end)) == ["f000", "f001", "f002"]
+
+
+def test_files_that_match_a_pattern_are_counted_but_not_read() -> None:
+    log = history_of([[1, 1], [1, 1]])
+    stream = stream_of(log, 0, exclude=re.compile("f00[02]"))
+    end = stream.first_end(Limit(files=3))
+    assert end == StreamOffset(table_id="test", version=1, index=0)
+    assert read(stream, None, end) == ["f001"]
+
+
+# --- what a stream cannot follow
+
+
+def changed(adds: Sequence[str] = ()) -> Log:
+    log = make_log([[add("a"), add("b")]])
+    info = CommitInfo({"operation": "UPDATE", "operationParameters": {"predicate": "true"}})
+    put_commit(log.env, 1, [info, remove_of(add("a"), 1, data_change=True), *map(add, adds)])
+    put_commit(log.env, 2, [add("d")])
+    return log
+
+
+AFTER = StreamOffset(table_id="test", version=1)
+
+
+@pytest.mark.parametrize(
+    ("following", "paths"),
+    [
+        (Following(), None),
+        (Following(ignores_deletes=True), None),
+        (Following(ignores_changes=True), ["c", "d"]),
+        (Following(skips_changes=True), ["d"]),
+        (Following(skips_changes=True, ignores_changes=True), ["d"]),
+    ],
+)
+def test_a_change_stops_the_stream_unless_it_is_told_how_to_pass(following: Following, paths: list[str] | None) -> None:
+    stream = stream_of(changed(["c"]), 0, following=following)
+    if paths is None:
+        with pytest.raises(StreamSourceChangeError, match=r"Version 1 .*UPDATE .*predicate"):
+            stream.next_end(AFTER, Limit())
+    else:
+        assert read(stream, AFTER, stream.next_end(AFTER, Limit())) == paths
+
+
+@pytest.mark.parametrize("following", [Following(ignores_deletes=True), Following(ignores_changes=True), Following(skips_changes=True)])
+def test_a_delete_stops_the_stream_unless_it_is_told_how_to_pass(following: Following) -> None:
+    with pytest.raises(StreamSourceDeleteError, match="for example a"):
+        stream_of(changed(), 0).next_end(AFTER, Limit())
+    stream = stream_of(changed(), 0, following=following)
+    assert read(stream, AFTER, stream.next_end(AFTER, Limit())) == ["d"]
+
+
+def test_files_that_were_rewritten_without_a_change_are_no_change() -> None:
+    log = make_log([[add("a")]])
+    put_commit(log.env, 1, [remove_of(add("a"), 1, data_change=False), add("b", data_change=False)])
+    assert stream_of(log, 0).next_end(AFTER, Limit()) == StreamOffset(table_id="test", version=2)
+
+
+def test_commits_that_are_gone_stop_the_stream_unless_data_may_be_lost() -> None:
+    log = history_of([[1], [1], [1], [1]])
+    log.env.store.delete(log_files.commit_key(2))
+    with pytest.raises(StreamCommitsMissingError, match=r"version 2 .*is 3"):
+        stream_of(log, 0).next_end(AFTER, Limit())
+    stream = stream_of(log, 0, following=Following(loses_data=True))
+    end = stream.next_end(AFTER, Limit())
+    assert (end.version, read(stream, AFTER, end)) == (4, ["f001", "f003"])
+
+
+def test_a_batch_is_not_read_if_the_log_ends_before_it() -> None:
+    log = history_of([[1], [1], [1]])
+    log.env.store.delete(log_files.commit_key(2))
+    with pytest.raises(StreamTrailingCommitError, match=r"up to version 2 .*version 1"):
+        read(stream_of(log, 0), AFTER, StreamOffset(table_id="test", version=3))
+
+
+def renamed(schema: Struct) -> Log:
+    log = make_log([[add("a")]])
+    put_commit(log.env, 1, [replace(METADATA, schema_string=schema.to_json()), add("b")])
+    return log
+
+
+WIDER = Struct((Field(name="id", type=LONG), Field(name="name", type=STRING)))
+
+
+def test_an_added_column_needs_the_query_to_be_started_again() -> None:
+    log = renamed(WIDER)
+    with pytest.raises(StreamSchemaChangedError, match=r"version 1 .*name.*same checkpoint"):
+        stream_of(log, 0).next_end(AFTER, Limit())
+    assert stream_of(log).next_end(AFTER, Limit()) == StreamOffset(table_id="test", version=2)
+
+
+def test_another_type_needs_a_new_checkpoint() -> None:
+    with pytest.raises(StreamSchemaChangedError, match=r"version 1 .*id.*new checkpoint"):
+        stream_of(renamed(Struct((Field(name="id", type=STRING),))), 0).next_end(AFTER, Limit())
+
+
+def test_a_table_that_was_dropped_and_made_again_is_not_read_on() -> None:
+    log = history_of([[1], [1]])
+    stream = stream_of(log)
+    end = stream.next_end(AFTER, Limit())
+    for info in list(log.env.store.list_from(log_files.LOG_FOLDER)):
+        log.env.store.delete(info.key)
+    with pytest.raises(TableNotFoundError):
+        stream.next_end(end, Limit())
+    put_commit(log.env, 0, [PROTOCOL, replace(METADATA, id="new"), add("z")])
+    with pytest.raises(OtherTableInStreamError, match="new"):
+        stream.next_end(end, Limit())
+
+
+def test_nothing_new_costs_one_listing() -> None:
+    log = history_of([[1], [1]])
+    stream = stream_of(log)
+    end = stream.first_end(Limit())
+    assert end is not None
+    store, asked = log.env.store, []
+    for name in ("get", "head", "list_from"):
+        real = getattr(store, name)
+        setattr(store, name, lambda *a, real=real, name=name: asked.append(name) or real(*a))
+    stream.next_end(end, Limit())
+    asked.clear()
+    assert stream.next_end(end, Limit()) == end
+    assert asked == ["list_from"]
