@@ -124,3 +124,18 @@ def test_a_cached_dataframe_still_answers(spark: SparkSession, small_files: str)
         assert frame.count() == 20
     finally:
         frame.unpersist()
+
+
+def test_explain_tells_what_would_be_done(spark: SparkSession, path: str) -> None:
+    spark.range(0, 100, 1, 4).selectExpr("id", "id % 2 as p").write.format("delta").partitionBy("p").save(path)
+
+    def told(statement: str) -> str:
+        return str(spark.sql(f"EXPLAIN {statement}").collect()[0][0])
+
+    assert "rewrites 8 of 8 files" in told(f"OPTIMIZE delta.`{path}`")
+    assert "as at most 2: 8 small" in told(f"OPTIMIZE delta.`{path}`")
+    assert "rewrites 4 of 4 files" in told(f"OPTIMIZE delta.`{path}` WHERE p = 1")
+    assert "in 2 partitions, ordered by id" in told(f"OPTIMIZE delta.`{path}` ZORDER BY (id)")
+    assert Table(path).version == 0
+    spark.sql(f"OPTIMIZE delta.`{path}`")
+    assert "nothing to do: 2 files considered" in told(f"OPTIMIZE delta.`{path}`")

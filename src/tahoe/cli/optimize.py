@@ -75,12 +75,19 @@ def _facts(report: OptimizeReport, *, dry_run: bool) -> dict[str, str]:
     facts = {
         "files considered": f"{report.files_considered:,}",
         "files to rewrite" if dry_run else "files rewritten": f"{len(removed):,} ({size_text(sum(removed))})",
+        **({"reason": _reason(report)} if dry_run and removed else {}),
         "new files": _planned(report) if dry_run else f"{len(added):,} ({size_text(sum(added))})",
         "deleted rows removed": f"{report.rows_purged:,}",
     }
     if report.bins_dropped:
         facts["left as they were"] = f"the files of {report.bins_dropped:,} of {report.bins:,} {_bins(report)}, which other writers changed"
     return facts if dry_run else {**facts, "version": "none: nothing to do" if report.version is None else str(report.version)}
+
+
+def _reason(report: OptimizeReport) -> str:
+    counts = [(report.small_files, "small"), (report.worn_files, "with too many deleted rows")]
+    order = [] if report.order is None else [f"order by {', '.join(report.order.names)}"]
+    return "; ".join([*order, *(f"{count:,} {reason}" for count, reason in counts if count)]) or "they have dropped columns"
 
 
 def _planned(report: OptimizeReport) -> str:

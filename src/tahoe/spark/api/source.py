@@ -184,6 +184,10 @@ class Source:
             return statements.perform(gateway, text, values, condition)
 
     @_answering
+    def explain(self, session: JavaObject, text: str, values: JavaObject, condition: JavaObject | None) -> str:
+        return statements.explain(Gateway.of(session), text, values, condition)
+
+    @_answering
     def rowsOf(self, session: JavaObject, function: str, arguments: JavaObject) -> JavaObject:  # noqa: N802  Java's name
         return dataset(table_functions.rows_of(Gateway.of(session), function, arguments))
 

@@ -31,6 +31,8 @@ from tahoe.spark.jvm.plans import java_column
 from tahoe.spark.jvm.statement_plans import bound, explained, output_of, parse_error, rows_of, substituted
 from tahoe.spark.jvm.table_cache import open_table
 from tahoe.spark.jvm.values import Value, values
+from tahoe.spark.layout.optimize import Optimize
+from tahoe.spark.layout.optimize import explain as explain_optimize
 from tahoe.spark.layout.optimize_metrics import LAYOUT
 from tahoe.spark.layout.statistics import analyze
 from tahoe.sql import statements
@@ -94,6 +96,7 @@ def _node(gateway: Gateway, beneath: JavaObject, text: str, parsed: Parsed, para
         gateway.seq(expressions[: len(standing)]),
         None if condition is None else java_column(gateway.column(expressions[-1])),
         output_of(gateway, gateway.struct(how.columns)),
+        parsed.explain is not None and how.explain is not None,
     )
 
 
@@ -184,16 +187,24 @@ def perform(gateway: Gateway, text: str, resolved: JavaObject, condition: JavaOb
     Returns:
         its rows, as a Scala `Seq`.
     """
+    rows = run(*_resolved(gateway, text, resolved, condition))
+    return gateway.seq([]) if rows is None else rows_of(gateway, rows)
+
+
+def explain(gateway: Gateway, text: str, resolved: JavaObject, condition: JavaObject | None) -> str:
+    """What a statement would do, for EXPLAIN. The arguments are those of `perform`."""
+    statement, given = _resolved(gateway, text, resolved, condition)
+    told = _HOW[type(statement)].explain
+    assert told is not None
+    return told(statement, given)
+
+
+def _resolved(gateway: Gateway, text: str, resolved: JavaObject, condition: JavaObject | None) -> tuple[Statement, Given]:
     parsed = parse(text)
     assert parsed is not None  # it was parsed before
     found = values(gateway, gateway.items(resolved.iterator()))
-    given = Given(
-        gateway,
-        dict(zip(statements.values_of(parsed.statement), found, strict=True)),
-        None if condition is None else gateway.column_of(condition),
-    )
-    rows = run(parsed.statement, given)
-    return gateway.seq([]) if rows is None else rows_of(gateway, rows)
+    standing = dict(zip(statements.values_of(parsed.statement), found, strict=True))
+    return parsed.statement, Given(gateway, standing, None if condition is None else gateway.column_of(condition))
 
 
 def run(statement: Statement, given: Given) -> DataFrame | None:
@@ -222,6 +233,12 @@ def _purge(statement: statements.ReorgPurge, given: Given) -> DataFrame:
 def _optimize(statement: statements.Optimize, given: Given) -> DataFrame:
     conditions = [] if given.condition is None else [given.condition]
     return compacted(given.table(statement.table)._handle.target(), conditions, zorder_by=statement.zorder_by, full=statement.full)
+
+
+def _optimize_explained(statement: statements.Optimize, given: Given) -> str:
+    conditions = () if given.condition is None else (given.condition,)
+    target = given.table(statement.table)._handle.target()
+    return explain_optimize(Optimize(target=target, conditions=conditions, zorder_by=statement.zorder_by, full=statement.full))
 
 
 def _compute_statistics(statement: statements.ComputeStatistics, given: Given) -> None:
@@ -300,11 +317,12 @@ def _later(statement: Statement, given: Given) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _How:
-    """The name of a statement, the columns of its result, and the function that runs it."""
+    """The name of a statement, the columns of its result, and the functions that run it and tell EXPLAIN what it would do."""
 
     name: str
     columns: StructType
     run: Callable[[Any, Given], DataFrame | None]
+    explain: Callable[[Any, Given], str] | None = None
 
 
 _HOW: Mapping[type[Any], _How] = {
@@ -315,7 +333,7 @@ _HOW: Mapping[type[Any], _How] = {
     statements.AddFeature: _How("ADD FEATURE", NOTHING, _add_feature),
     statements.SyncIdentity: _How("SYNC IDENTITY", NOTHING, _sync_identity),
     statements.Vacuum: _How("VACUUM", PATH, _vacuum),
-    statements.Optimize: _How("OPTIMIZE", LAYOUT, _optimize),
+    statements.Optimize: _How("OPTIMIZE", LAYOUT, _optimize, _optimize_explained),
     statements.ComputeStatistics: _How("ANALYZE", NOTHING, _compute_statistics),
     statements.Fsck: _How("FSCK REPAIR TABLE", REPAIRS, _fsck),
     statements.Generate: _How("GENERATE", NOTHING, _later),

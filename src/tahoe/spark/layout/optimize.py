@@ -31,7 +31,16 @@ from tahoe.spark.writing.write_inputs import write_options
 from tahoe.table.maintenance.clustering import CHECK_SETTING, CubeBin, OrderRequest
 from tahoe.table.maintenance.compaction import GIB, Bin, CompactionSettings
 from tahoe.table.maintenance.laying_out import lay_out_in_threads
-from tahoe.table.maintenance.optimize import REORG, OptimizeReport, OptimizeRequest, Rewriter, in_threads, optimize, result_or_error
+from tahoe.table.maintenance.optimize import (
+    REORG,
+    OptimizeReport,
+    OptimizeRequest,
+    Rewriter,
+    in_threads,
+    optimize,
+    result_or_error,
+    summary,
+)
 from tahoe.table.maintenance.rewriting import Rewritten, rewrite_of
 from tahoe.table.writing.write_plan import WritePlan
 
@@ -70,6 +79,16 @@ def compact(command: Optimize) -> OptimizeReport:
     return _run(command, OptimizeRequest(settings=_settings(command.target), order=_order(command)))
 
 
+def explain(command: Optimize) -> str:
+    """What `compact` would do, and why.
+
+    Raises:
+        InvalidOptionError, DeltaAnalysisError: as `compact`.
+    """
+    request = OptimizeRequest(settings=_settings(command.target), order=_order(command))
+    return summary(optimize(command.target.table, _asked(command, request), dry_run=True))
+
+
 def purge(command: Optimize, *, deleted_share: float = 0.0) -> OptimizeReport:
     """Rewrite the files in which deletion vectors mark more than a share of the rows.
 
@@ -86,18 +105,24 @@ def purge(command: Optimize, *, deleted_share: float = 0.0) -> OptimizeReport:
 
 def _run(command: Optimize, request: OptimizeRequest, *, only_partitions: bool = False) -> OptimizeReport:
     target = command.target
+    request = _asked(command, request, only_partitions=only_partitions)
+    report = optimize(target.table, request, rewriter=_Rewriter(target))
+    if report.version is not None:
+        recache(Gateway(target.spark), target.table.url)
+    return report
+
+
+def _asked(command: Optimize, request: OptimizeRequest, *, only_partitions: bool = False) -> OptimizeRequest:
+    """The request with the command's conditions, and what the history tells of the session."""
+    target = command.target
     found = [_read_condition(target, condition, only_partitions) for condition in command.conditions]
-    request = replace(
+    return replace(
         request,
         filter=And(tuple(predicate for predicate, _ in found)) if found else None,
         predicates=tuple(text for _, text in found),
         user_metadata=write_options(target.spark, {}, target.table).user_metadata,
         engine=engine_of(target.spark),
     )
-    report = optimize(target.table, request, rewriter=_Rewriter(target))
-    if report.version is not None:
-        recache(Gateway(target.spark), target.table.url)
-    return report
 
 
 def _read_condition(target: Target, condition: Column, only_partitions: bool) -> tuple[Predicate, str]:

@@ -80,6 +80,13 @@ def plan_bins(scan: Scan, settings: CompactionSettings, also: npt.NDArray[np.boo
     return found
 
 
+def reasons(scan: Scan, settings: CompactionSettings) -> tuple[int, int]:
+    """How many files of a scan are small, and how many have too many deleted rows."""
+    live_bytes, deleted_share = live_sizes(scan)
+    is_worn = ~(deleted_share <= settings.max_deleted_share)
+    return int(np.count_nonzero(live_bytes < settings.min_file_bytes)), int(np.count_nonzero(is_worn))
+
+
 def live_sizes(scan: Scan) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
     """The live bytes of each file, and the share of its rows that are deleted: 0 without a vector, NaN if unknown."""
     sizes = np.asarray(one_array(scan.column("size_bytes"))).astype(np.int64)

@@ -25,7 +25,7 @@ from tahoe.protocol.moved_rows import CopiedRows
 from tahoe.protocol.predicate import Predicate
 from tahoe.table.commit.draft import OperationInfo
 from tahoe.table.maintenance.clustering import CubeBin, Order, OrderRequest, in_cubes_of, order_of, plan_cubes
-from tahoe.table.maintenance.compaction import Bin, CompactionSettings, plan_bins
+from tahoe.table.maintenance.compaction import Bin, CompactionSettings, plan_bins, reasons
 from tahoe.table.maintenance.dropped_columns import has_dropped_columns
 from tahoe.table.maintenance.laying_out import lay_out_in_threads
 from tahoe.table.maintenance.rewriting import Rewrite, Rewritten, rewrite, rewrite_of
@@ -95,6 +95,7 @@ class OptimizeReport:
         bins_dropped: how many bins were not committed, because another writer changed one of their files meanwhile, or clustered the table
             by columns of which their new files have no statistics.
         vectors_removed, rows_purged: how many deletion vectors were removed, and how many rows they deleted.
+        small_files, worn_files: of the files to rewrite, how many are small, and how many have too many deleted rows. Only with `dry_run`.
         began_ms, ended_ms: when the work began and ended, in milliseconds since 1970.
         order: how rows were laid out; None if files were only compacted.
         cube_bytes, cubes: the sizes of the removed files that were in cubes of a clustered table, and how many cubes these were.
@@ -110,6 +111,8 @@ class OptimizeReport:
     bins_dropped: int = 0
     vectors_removed: int = 0
     rows_purged: int = 0
+    small_files: int = 0
+    worn_files: int = 0
     began_ms: int = 0
     ended_ms: int = 0
     order: Order | None = None
@@ -181,6 +184,8 @@ def optimize(table: TableReader, request: OptimizeRequest, *, rewriter: Rewriter
     bins = plan_bins(scan, request.settings, also) if order is None else plan_cubes(scan, order, request.settings, cubes)
     report = OptimizeReport(files_considered=scan.kept_files, bins=len(bins), began_ms=began_ms, order=order)
     if dry_run:
+        small, worn = reasons(snapshot.scan().within([number for found in bins for number in found.numbers]), request.settings)
+        report = replace(report, small_files=small, worn_files=worn)
         return _with_bins(report, [_Done(bin=found, removed=_adds(snapshot, found.numbers), written=()) for found in bins])
     rewriter = rewriter or (in_threads if order is None else lay_out_in_threads)
     for batch in _batches(bins, request.settings.batch_bytes):
@@ -192,6 +197,19 @@ def optimize(table: TableReader, request: OptimizeRequest, *, rewriter: Rewriter
         wanted = AnalyzeRequest(filter=request.filter, absent_only=True, user_metadata=request.user_metadata, engine=request.engine)
         report = replace(report, version=compute_absent(table, wanted, snapshot) or report.version)
     return replace(report, ended_ms=table.env.clock_ms())
+
+
+def summary(report: OptimizeReport) -> str:
+    """What OPTIMIZE would do, and why, as a text. Precondition: the report is of a dry run."""
+    if not report.bins:
+        return f"nothing to do: {report.files_considered:,} files considered"
+    files = f"{len(report.removed_bytes):,} of {report.files_considered:,} files ({sum(report.removed_bytes):,} bytes)"
+    why = [(report.small_files, "small"), (report.worn_files, "with too many deleted rows")]
+    told = ", ".join(f"{count:,} {reason}" for count, reason in why if count) or "as asked"
+    if report.order is None:
+        return f"rewrites {files} as at most {report.bins:,}: {told}"
+    parts = f"{report.bins:,} {'cubes' if report.order.is_clustered else 'partitions'}"
+    return f"rewrites {files} in {parts}, ordered by {', '.join(report.order.names)}: {told}"
 
 
 def _plan(table: TableReader, snapshot: Snapshot, request: OptimizeRequest) -> WritePlan:

@@ -87,6 +87,9 @@ public interface Python {
   /** {@code api.statements.perform}: runs a {@link Statement}, with its values resolved. Returns a Seq of rows. */
   Object perform(SparkSession session, String text, Seq values, Object condition);
 
+  /** {@code api.statements.explain}: what a {@link Statement} would do, as a text. */
+  Object explain(SparkSession session, String text, Seq values, Object condition);
+
   /** {@code api.table_functions.rows_of}: the rows of a {@link TableFunction}, a Dataset. */
   Object rowsOf(SparkSession session, String function, Seq arguments);
 
