@@ -58,7 +58,7 @@ from tahoe.table.arrow.chunks import sorted_table
 from tahoe.table.arrow.types import arrow_schema
 from tahoe.table.log.deletion_vectors import LOADERS, load_bitmap
 from tahoe.table.log.delta_log import Log
-from tahoe.table.log.live_files import LiveFiles, MemoryPart, to_table
+from tahoe.table.reading.file_tables import table_of
 from tahoe.table.reading.history import Timeline, newest_is_before, parse_timestamp, timeline, version_at, version_from
 from tahoe.table.reading.rows import read_rows
 from tahoe.table.reading.snapshot import Snapshot, load_snapshot
@@ -220,22 +220,13 @@ class ChangeFeed:
     def _table(self, name: PartName, files: Sequence[Add]) -> Snapshot:
         metadata, here = self.snapshot.metadata, self.range
         constants = [f.name for f in FIELDS if name != "recorded" or f.name != CHANGE_TYPE]
-        return Snapshot(
-            log=self.snapshot.log,
-            version=here.end,
-            protocol=self.snapshot.protocol,
-            # an id of its own, because caches identify a table's version by id and version
-            metadata=replace(
-                metadata,
-                id=f"{metadata.id}/changes/{here.start}/{here.end}/{name}",
-                schema_string=self.schema.to_json(),
-                partition_columns=(*metadata.partition_columns, *constants),
-            ),
-            txns={},
-            domains={},
-            live=LiveFiles([MemoryPart(to_table(files))]),
-            commit=None,
+        named = replace(
+            metadata,
+            id=f"{metadata.id}/changes/{here.start}/{here.end}/{name}",
+            schema_string=self.schema.to_json(),
+            partition_columns=(*metadata.partition_columns, *constants),
         )
+        return table_of(files, self.snapshot, here.end, named)
 
 
 def _file(commit: CommitChanges, path: str, values: Mapping[str, str | None] | None, size: int | None, kind: str | None = None) -> Add:

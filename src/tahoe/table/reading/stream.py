@@ -7,8 +7,11 @@ rules, limits and numbers of files are the reference's, so that a query may go f
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Generic
 
 import numpy as np
 import numpy.typing as npt
@@ -20,11 +23,9 @@ from tahoe.errors import DeltaError, StreamStartGoneError, StreamTrailingCommitE
 from tahoe.protocol.actions import Add
 from tahoe.protocol.stream_offset import BASE, StreamOffset
 from tahoe.table.arrow.chunks import one_array, taken
-from tahoe.table.log.live_files import LiveFiles, MemoryPart, to_table
+from tahoe.table.reading.file_tables import table_of
 from tahoe.table.reading.snapshot import Snapshot, load_snapshot
-from tahoe.table.reading.stream_commits import Following, StreamCommits, excluding
-
-_FEATURE = "deletionVectors"
+from tahoe.table.reading.stream_commits import Commit, Following, StreamCommit, StreamCommits, appended, excluding
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,23 +74,42 @@ class _Initial:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Span(Generic[Commit]):
+    """What is between two offsets.
+
+    Attributes:
+        initial: the initial snapshot, and the positions of its files that are to be read; None if the stream has read it.
+        commits: each with the indexes of its files.
+    """
+
+    initial: tuple[Snapshot, npt.NDArray[np.int64]] | None
+    commits: list[tuple[Commit, slice]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Portion:
-    """Files to read. `numbers`: their positions in the snapshot; None for all."""
+    """Files to read.
+
+    Attributes:
+        numbers: their positions in the snapshot; None for all.
+        marked: whether the rows to read are those that deletion vectors mark, instead of all others.
+    """
 
     snapshot: Snapshot
-    numbers: npt.NDArray[np.int64] | None
+    numbers: npt.NDArray[np.int64] | None = None
+    marked: bool = False
 
 
-class TableStream:
+class Stream(ABC, Generic[Commit]):
     """A table as the source of one query.
 
     Args:
         snapshot: the newest version when the query was started. The stream has its schema.
     """
 
-    def __init__(self, snapshot: Snapshot, start: StreamStart) -> None:
+    def __init__(self, snapshot: Snapshot, start: StreamStart, commits: StreamCommits[Commit]) -> None:
         self.snapshot = snapshot
-        self.commits = StreamCommits(snapshot, start.following)
+        self.commits = commits
         self._start = start
         self._reads = excluding(start.exclude)
         self._initial_files: _Initial | None = None
@@ -107,6 +127,7 @@ class TableStream:
         end = self.next_end(begin, limit, last)
         return None if end == begin else end
 
+    @abstractmethod
     def next_end(self, after: StreamOffset, limit: Limit, last: StreamOffset | None = None) -> StreamOffset:
         """The end of the next batch; the same offset if there is nothing new.
 
@@ -118,25 +139,6 @@ class TableStream:
             StreamStartGoneError: the version of the initial snapshot cannot be loaded any more.
             DeltaError: see `StreamCommits.since`.
         """
-        self._check_start(after)
-        if after.is_initial:
-            left = self._initial(after.version).sizes[_following(after.index) :]
-            count = limit.take(left)
-            if count < len(left):
-                return replace(after, index=_following(after.index) + count - 1) if count else after
-            after = StreamOffset(table_id=after.table_id, version=after.version + 1)
-        for commit in self.commits.since(after.version):
-            if last is not None and (commit.version, BASE) >= last.place:
-                break
-            first = _following(after.index) if commit.version == after.version else 0
-            sizes = commit.sizes[first : last.index + 1 if last is not None and commit.version == last.version else None]
-            count = limit.take(sizes)
-            if first + count < len(commit.sizes):
-                if count or commit.version != after.version:
-                    after = replace(after, version=commit.version, index=first + count - 1 if first + count else BASE)
-                break
-            after = replace(after, version=commit.version + 1, index=BASE)
-        return after
 
     def _begin(self) -> StreamOffset:
         first = self._first_version
@@ -163,6 +165,7 @@ class TableStream:
 
     # --- which files a batch reads
 
+    @abstractmethod
     def portions(self, start: StreamOffset | None, end: StreamOffset) -> list[Portion]:
         """The files after one offset, up to and including another.
 
@@ -173,17 +176,20 @@ class TableStream:
             StreamTrailingCommitError: the log ends before the end of the batch.
             DeltaError: see `next_end`.
         """
+
+    @abstractmethod
+    def nothing(self, end: StreamOffset) -> Portion:
+        """A portion without rows."""
+
+    def _span(self, start: StreamOffset | None, end: StreamOffset) -> Span[Commit]:
         begin = self._begin_of(end) if start is None else start
         self._check_start(begin)
-        found: list[Portion] = []
         version, index = begin.place
-        if begin.is_initial:
-            ends_inside = end.is_initial and end.version == version
-            found += self._initial_portion(version, _following(index), end.index + 1 if ends_inside else None)
-            if ends_inside:
-                return found
-            version, index = version + 1, BASE
-        return found + self._committed(version, index, end)
+        if not begin.is_initial:
+            return Span(None, self._committed(version, index, end))
+        is_inside = end.is_initial and end.version == version
+        initial = self._initial_portion(version, _following(index), end.index + 1 if is_inside else None)
+        return Span(initial, [] if is_inside else self._committed(version + 1, BASE, end))
 
     def _begin_of(self, end: StreamOffset) -> StreamOffset:
         """Where the first batch began, whose end is known from an earlier run of the query."""
@@ -191,52 +197,28 @@ class TableStream:
             return self._begin()
         return replace(end, version=end.version if end.is_initial else end.version - 1, index=BASE, is_initial=True)
 
-    def _initial_portion(self, version: int, first: int, stop: int | None) -> list[Portion]:
+    def _initial_portion(self, version: int, first: int, stop: int | None) -> tuple[Snapshot, npt.NDArray[np.int64]]:
         initial = self._initial(version)
         numbers = initial.numbers[first:stop]
         if self._start.exclude is not None:
             paths = taken(initial.snapshot.live.column("path"), numbers).to_pylist()
             numbers = numbers[[self._reads(path) for path in paths]]
-        if not len(numbers):
-            return []
-        return [Portion(initial.snapshot, None if len(numbers) == len(initial.numbers) else numbers)]
+        return initial.snapshot, numbers
 
-    def _committed(self, version: int, index: int, end: StreamOffset) -> list[Portion]:
+    def _committed(self, version: int, index: int, end: StreamOffset) -> list[tuple[Commit, slice]]:
         last = end.version if end.index >= 0 else end.version - 1
         if (version, index) >= end.place or version > last:
             return []
-        files: list[Add] = []
-        seen = version - 1
+        found: list[tuple[Commit, slice]] = []
         for commit in self.commits.since(version):
             if commit.version > last:
                 break
             first = _following(index) if commit.version == version else 0
-            files += commit.files[first : end.index + 1 if commit.version == end.version else None]
-            seen = commit.version
+            found.append((commit, slice(first, end.index + 1 if commit.version == end.version else None)))
+        seen = found[-1][0].version if found else version - 1
         if seen < last:
             raise StreamTrailingCommitError(table=self.snapshot.url, expectedVersion=last, seenVersion=seen)
-        files = [file for file in files if self._reads(file.path)]
-        return [Portion(self._table_of(files, end), None)] if files else []
-
-    def nothing(self, end: StreamOffset) -> Portion:
-        """A portion without rows."""
-        return Portion(self._table_of([], end), None)
-
-    def _table_of(self, files: Sequence[Add], end: StreamOffset) -> Snapshot:
-        """Files that were added at several versions, as a table. A file may be in it twice, with two deletion vectors."""
-        protocol = self.snapshot.protocol
-        if any(file.deletion_vector is not None for file in files) and _FEATURE not in (protocol.reader_features or ()):
-            protocol = replace(protocol, reader_version=3, reader_features=(protocol.reader_features or frozenset()) | {_FEATURE})
-        return Snapshot(
-            log=self.snapshot.log,
-            version=max(end.version - (end.index < 0), 0),
-            protocol=protocol,
-            metadata=replace(self.snapshot.metadata, id=f"{self.table_id}/stream/{end.version}/{end.index}"),
-            txns={},
-            domains={},
-            live=LiveFiles([MemoryPart(to_table(files))]),
-            commit=None,
-        )
+        return found
 
     # --- the initial snapshot
 
@@ -268,6 +250,51 @@ class TableStream:
         if after.is_initial and self._initial_files is not None:
             sizes.append(self._initial_files.sizes[_following(after.index) :])
         return sum(map(len, sizes)), int(sum(found.sum() for found in sizes))
+
+
+class TableStream(Stream[StreamCommit[Add]]):
+    """The rows of a table, and those that commits append, as the source of one query."""
+
+    def __init__(self, snapshot: Snapshot, start: StreamStart) -> None:
+        content = partial(appended, following=start.following, table=snapshot.url)
+        super().__init__(snapshot, start, StreamCommits(snapshot, content, loses_data=start.following.loses_data))
+
+    def next_end(self, after: StreamOffset, limit: Limit, last: StreamOffset | None = None) -> StreamOffset:
+        self._check_start(after)
+        if after.is_initial:
+            left = self._initial(after.version).sizes[_following(after.index) :]
+            count = limit.take(left)
+            if count < len(left):
+                return replace(after, index=_following(after.index) + count - 1) if count else after
+            after = StreamOffset(table_id=after.table_id, version=after.version + 1)
+        for commit in self.commits.since(after.version):
+            if last is not None and (commit.version, BASE) >= last.place:
+                break
+            first = _following(after.index) if commit.version == after.version else 0
+            sizes = commit.sizes[first : last.index + 1 if last is not None and commit.version == last.version else None]
+            count = limit.take(sizes)
+            if first + count < len(commit.sizes):
+                if count or commit.version != after.version:
+                    after = replace(after, version=commit.version, index=first + count - 1 if first + count else BASE)
+                break
+            after = replace(after, version=commit.version + 1, index=BASE)
+        return after
+
+    def portions(self, start: StreamOffset | None, end: StreamOffset) -> list[Portion]:
+        span = self._span(start, end)
+        found = []
+        if span.initial is not None and len(span.initial[1]):
+            snapshot, numbers = span.initial
+            found.append(Portion(snapshot, None if len(numbers) == len(snapshot.live) else numbers))
+        files = [file for commit, part in span.commits for file in commit.files[part] if self._reads(file.path)]
+        return [*found, Portion(self._table_of(files, end))] if files else found
+
+    def nothing(self, end: StreamOffset) -> Portion:
+        return Portion(self._table_of([], end))
+
+    def _table_of(self, files: list[Add], end: StreamOffset) -> Snapshot:
+        metadata = replace(self.snapshot.metadata, id=f"{self.table_id}/stream/{end.version}/{end.index}")
+        return table_of(files, self.snapshot, max(end.version - (end.index < 0), 0), metadata)
 
 
 def _following(index: int) -> int:

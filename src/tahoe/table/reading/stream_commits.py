@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +24,7 @@ from tahoe.errors import (
     StreamSourceChangeError,
     StreamSourceDeleteError,
 )
-from tahoe.protocol.actions import Action, Add, CommitInfo, Metadata, Protocol, Remove
+from tahoe.protocol.actions import Action, Add, Cdc, CommitInfo, Metadata, Protocol, Remove
 from tahoe.protocol.change_feed import first_incompatibility
 from tahoe.protocol.column_mapping import mapping_mode
 from tahoe.protocol.features import check_readable
@@ -56,36 +57,45 @@ class Following:
     loses_data: bool = False
 
 
+File = TypeVar("File", bound=Add | Remove | Cdc)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
-class StreamCommit:
+class StreamCommit(Generic[File]):
     """What a stream reads of a version: files in the order of their indexes."""
 
     version: int
-    files: tuple[Add, ...]
+    files: tuple[File, ...]
     sizes: npt.NDArray[np.int64]
 
 
-class StreamCommits:
+Commit = TypeVar("Commit", bound=StreamCommit[Any])
+
+
+class StreamCommits(Generic[Commit]):
     """The commits of a table from a version on.
 
     Args:
         snapshot: the version whose schema the stream has.
+        content: what the stream reads of a commit.
+        loses_data: go on if commits are no longer in the log.
     """
 
-    def __init__(self, snapshot: Snapshot, following: Following) -> None:
+    def __init__(self, snapshot: Snapshot, content: Callable[[int, Sequence[Action]], Commit], *, loses_data: bool) -> None:
         self.newest = snapshot.version
         self._snapshot = snapshot
-        self._following = following
-        self._kept: OrderedDict[tuple[int, tuple[int, str]], StreamCommit] = OrderedDict()
+        self._content = content
+        self._loses_data = loses_data
+        self._kept: OrderedDict[tuple[int, tuple[int, str]], Commit] = OrderedDict()
         self._last: LogFile | None = None
 
-    def since(self, version: int) -> Iterator[StreamCommit]:
+    def since(self, version: int) -> Iterator[Commit]:
         """The commits from a version on that exist now, oldest first. They are read as they are asked for, a few at a time.
 
         Raises:
             StreamCommitsMissingError: the log no longer has the next commit.
             OtherTableInStreamError: another table has taken the place of this one.
-            StreamSourceDeleteError, StreamSourceChangeError, StreamSchemaChangedError: the stream cannot follow a commit.
+            StreamSchemaChangedError: the stream cannot follow a commit; or another error of `content`.
             DeltaLogError, DeltaProtocolError: a commit breaks the protocol, or needs a reader feature that tahoe does not support.
         """
         files = self._listed(version)
@@ -106,7 +116,7 @@ class StreamCommits:
         if not _is_whole(files, version):
             first = next(file.version for number, file in enumerate(files) if file.version != version + number)
             wanted = version + next(number for number, file in enumerate(files) if file.version != version + number)
-            if not self._following.loses_data:
+            if not self._loses_data:
                 raise StreamCommitsMissingError(table=log.url, startVersion=wanted, earliestVersion=first)
             _logger.warning("%s: the stream goes on at version %s, because commit %s is no longer in the log", log.url, first, wanted)
         if files:
@@ -133,11 +143,19 @@ class StreamCommits:
             raise OtherTableInStreamError(table=self._snapshot.url, oldTableId=self._snapshot.metadata.id, newTableId=current)
         self._last = now
 
-    def _read(self, file: LogFile) -> StreamCommit:
+    def _read(self, file: LogFile) -> Commit:
         known = self._kept.get((file.version, file.identity))
-        return known or self._followed(file.version, self._snapshot.log.read(file))
+        if known is not None:
+            return known
+        actions = self._snapshot.log.read(file)
+        for action in actions:
+            if isinstance(action, Protocol):
+                check_readable(action, self._snapshot.metadata, table=self._snapshot.url)
+            elif isinstance(action, Metadata):
+                self.check_schema(action, file.version)
+        return self._content(file.version, actions)
 
-    def _keep(self, file: LogFile, commit: StreamCommit) -> StreamCommit:
+    def _keep(self, file: LogFile, commit: Commit) -> Commit:
         self._kept[file.version, file.identity] = commit
         self._kept.move_to_end((file.version, file.identity))
         while len(self._kept) > 1 and sum(len(kept.files) + 1 for kept in self._kept.values()) > _KEPT_FILES_MAX:
@@ -153,32 +171,6 @@ class StreamCommits:
             elif commit.version == offset.version and not offset.is_initial:
                 found.append(commit.sizes[max(offset.index + 1, 0) :])
         return np.concatenate(found)
-
-    # --- one commit
-
-    def _followed(self, version: int, actions: Sequence[Action]) -> StreamCommit:
-        for action in actions:
-            if isinstance(action, Protocol):
-                check_readable(action, self._snapshot.metadata, table=self._snapshot.url)
-            elif isinstance(action, Metadata):
-                self.check_schema(action, version)
-        removed = next((a.path for a in actions if isinstance(a, Remove) and a.data_change), None)
-        added = tuple(a for a in actions if isinstance(a, Add) and a.data_change)
-        if removed is not None:
-            self._check_change(version, removed, actions, is_change=bool(added))
-            if self._following.skips_changes:
-                added = ()
-        return StreamCommit(version, added, np.array([add.size_bytes for add in added], np.int64))
-
-    def _check_change(self, version: int, removed: str, actions: Sequence[Action], *, is_change: bool) -> None:
-        passes, url = self._following, self._snapshot.url
-        if passes.skips_changes or passes.ignores_changes or (passes.ignores_deletes and not is_change):
-            return
-        if not is_change:
-            raise StreamSourceDeleteError(version=version, removedFile=removed, table=url)
-        info = next((a for a in actions if isinstance(a, CommitInfo)), CommitInfo({}))
-        told = f"{info.fields.get('operation')} ({info.fields.get('operationParameters')})" if info.fields.get("operation") else removed
-        raise StreamSourceChangeError(version=version, changeInfo=told, table=url)
 
     def check_schema(self, metadata: Metadata, version: int) -> None:
         """Whether rows that were written with a version's metadata can be read with the stream's schema.
@@ -209,6 +201,34 @@ def _is_whole(files: Sequence[LogFile], version: int) -> bool:
     """Whether no commit is missing from a version on."""
     found = [file.version for file in files if file.version >= version]
     return found == list(range(version, version + len(found)))
+
+
+# --- what a stream of rows reads of a commit
+
+
+def appended(version: int, actions: Sequence[Action], following: Following, *, table: str) -> StreamCommit[Add]:
+    """The files that a commit adds.
+
+    Raises:
+        StreamSourceDeleteError, StreamSourceChangeError: the stream cannot follow the commit.
+    """
+    removed = next((a.path for a in actions if isinstance(a, Remove) and a.data_change), None)
+    added = tuple(a for a in actions if isinstance(a, Add) and a.data_change)
+    if removed is not None:
+        _check_change(version, removed, actions, following, is_change=bool(added), table=table)
+        if following.skips_changes:
+            added = ()
+    return StreamCommit(version, added, np.array([add.size_bytes for add in added], np.int64))
+
+
+def _check_change(version: int, removed: str, actions: Sequence[Action], passes: Following, *, is_change: bool, table: str) -> None:
+    if passes.skips_changes or passes.ignores_changes or (passes.ignores_deletes and not is_change):
+        return
+    if not is_change:
+        raise StreamSourceDeleteError(version=version, removedFile=removed, table=table)
+    info = next((a for a in actions if isinstance(a, CommitInfo)), CommitInfo({}))
+    told = f"{info.fields.get('operation')} ({info.fields.get('operationParameters')})" if info.fields.get("operation") else removed
+    raise StreamSourceChangeError(version=version, changeInfo=told, table=table)
 
 
 def excluding(pattern: re.Pattern[str] | None) -> Callable[[str], bool]:

@@ -1,0 +1,34 @@
+"""Files of any versions of a table as a table of their own, in memory, so that everything that works on tables works on them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from tahoe.protocol.actions import Add, Metadata
+from tahoe.table.log.live_files import LiveFiles, MemoryPart, to_table
+from tahoe.table.reading.snapshot import Snapshot
+
+_VECTORS = "deletionVectors"
+
+
+def table_of(files: Sequence[Add], like: Snapshot, version: int, metadata: Metadata) -> Snapshot:
+    """Files as a table. A file may be in it several times, with different deletion vectors.
+
+    Args:
+        like: a version of the table that the files are from. It may have lost its support of deletion vectors since; the files may not.
+        metadata: with an id of its own, because caches identify a table's version by id and version.
+    """
+    protocol = like.protocol
+    if any(file.deletion_vector is not None for file in files) and _VECTORS not in (protocol.reader_features or ()):
+        protocol = replace(protocol, reader_version=3, reader_features=(protocol.reader_features or frozenset()) | {_VECTORS})
+    return Snapshot(
+        log=like.log,
+        version=version,
+        protocol=protocol,
+        metadata=metadata,
+        txns={},
+        domains={},
+        live=LiveFiles([MemoryPart(to_table(files))]),
+        commit=None,
+    )
