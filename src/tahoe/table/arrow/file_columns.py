@@ -20,6 +20,10 @@ _VERSION = b"org.apache.spark.version"
 _LEGACY = (b"org.apache.spark.legacyDateTime", b"3.0.0")
 _LEGACY_INT96 = (b"org.apache.spark.legacyINT96", b"3.1.0")
 
+# The footer keys of a file whose dates and timestamps are Gregorian. If no version is there, Spark's readers do as their session says:
+# those of Spark 3 fail at early values by default, and with LEGACY they move them by days.
+GREGORIAN = {_VERSION: _LEGACY_INT96[1]}
+
 # 1582-10-15 as days, and 1900-01-01 as microseconds since 1970. Until 1900 the two calendars of Java have different time zone offsets.
 _GREGORIAN_FROM_DAY = -141_427
 _GREGORIAN_FROM_MICROS = -2_208_988_800_000_000

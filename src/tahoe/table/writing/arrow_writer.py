@@ -22,6 +22,7 @@ from tahoe.protocol.constraints import constraints_of
 from tahoe.protocol.partitions import format_partition_value, partition_folder
 from tahoe.protocol.schema import VOID, Array, DataType, Field, Map, Struct, types_in, walk_fields
 from tahoe.table.arrow.compression import arrow_codec
+from tahoe.table.arrow.file_columns import GREGORIAN
 from tahoe.table.arrow.parquet import leaves
 from tahoe.table.arrow.types import arrow_type, delta_schema
 from tahoe.table.reading.constraints import check_rows
@@ -244,7 +245,9 @@ def parquet_writer(plan: WritePlan, out: BinaryIO, schema: pa.Schema, with_nan: 
     """
     bounded = [path for field in schema for path, _ in leaves(field.name, pa.array([], field.type)) if path not in with_nan]
     codec = arrow_codec(plan.metadata.configuration, table=plan.url)
-    return pq.ParquetWriter(out, schema, compression=codec, store_schema=False, write_statistics=bounded)
+    writer = pq.ParquetWriter(out, schema, compression=codec, store_schema=False, write_statistics=bounded)
+    writer.add_key_value_metadata(GREGORIAN)
+    return writer
 
 
 def columns_with_nan(data: pa.Table) -> set[str]:
