@@ -17,6 +17,7 @@ from tahoe.errors import (
     StreamSchemaChangedError,
     StreamSourceChangeError,
     StreamSourceDeleteError,
+    StreamStartUncheckedError,
     StreamTrailingCommitError,
     TableNotFoundError,
 )
@@ -24,11 +25,12 @@ from tahoe.protocol import log_files
 from tahoe.protocol.actions import Add, CommitInfo, remove_of
 from tahoe.protocol.schema import LONG, STRING, Field, Struct
 from tahoe.protocol.stream_offset import BASE, StreamOffset
+from tahoe.protocol.stream_schema import SchemaRules
 from tahoe.table.log.delta_log import Log
-from tahoe.table.reading.snapshot import load_snapshot
+from tahoe.table.reading.snapshot import Snapshot, load_snapshot
 from tahoe.table.reading.stream import Limit, StreamStart, TableStream
 from tahoe.table.reading.stream_commits import Following
-from tests.table.builders import METADATA, PROTOCOL, add, make_log, put_commit
+from tests.table.builders import METADATA, PROTOCOL, add, make_log, memory_env, put_commit
 
 END = 1 << 60
 
@@ -281,3 +283,56 @@ def test_nothing_new_costs_one_listing() -> None:
     asked.clear()
     assert stream.next_end(end, Limit()) == end
     assert asked == ["list_from"]
+
+
+# --- streams with the schema of an older version, because their DataFrame is older than the change
+
+
+def widened(*, added: int) -> tuple[Log, Snapshot]:
+    """Commits of one file each; one of them also adds a column. Returns the log and the version before."""
+    log = make_log([[add("f0")], [add("f1")], [add("f2")], [add("f3")]][: added + 1])
+    before = load_snapshot(log)
+    put_commit(log.env, added + 1, [replace(METADATA, schema_string=WIDER.to_json()), add("wide")])
+    return log, before
+
+
+def test_a_stream_with_an_older_schema_reads_up_to_the_change() -> None:
+    log, before = widened(added=2)
+    stream = TableStream(before, StreamStart(), load_snapshot(log))
+    end = stream.next_end(AFTER, Limit(files=2))
+    assert read(stream, AFTER, end) == ["f1", "f2"]
+    with pytest.raises(StreamSchemaChangedError, match=r"version 3 .*the column name.*new DataFrame"):
+        stream.next_end(end, Limit())
+
+
+@pytest.mark.parametrize("after", [StreamOffset(table_id="test", version=3, index=0), StreamOffset(table_id="test", version=4)])
+def test_a_stream_with_an_older_schema_does_not_start_after_the_change(after: StreamOffset) -> None:
+    log, before = widened(added=2)
+    put_commit(log.env, 4, [add("later")])
+    with pytest.raises(StreamSchemaChangedError, match=r"version \d .*the column name.*new DataFrame"):
+        TableStream(before, StreamStart(), load_snapshot(log)).next_end(after, Limit())
+
+
+def test_a_new_stream_with_an_older_schema_is_refused() -> None:
+    log, before = widened(added=0)
+    with pytest.raises(StreamSchemaChangedError, match=r"version 1 .*the column name.*new DataFrame"):
+        TableStream(before, StreamStart(), load_snapshot(log)).first_end(Limit())
+
+
+def test_a_stream_may_start_in_the_commit_that_changed_the_schema() -> None:
+    log = renamed(Struct((Field(name="id", type=STRING),)))
+    assert read(stream_of(log, start=1), None, StreamOffset(table_id="test", version=2)) == ["b"]
+
+
+def test_the_start_of_a_stream_with_mapped_columns_must_be_known() -> None:
+    metadata = replace(METADATA, configuration={"delta.columnMapping.mode": "name"})
+    env = memory_env()
+    put_commit(env, 0, [replace(PROTOCOL, reader_version=2, writer_version=5), metadata, add("a")])
+    for version in (1, 2, 3):
+        put_commit(env, version, [add(f"f{version}")])
+    stream = stream_of(log := make_log([], env), following=Following(loses_data=True))
+    log.env.store.delete(log_files.commit_key(0))
+    with pytest.raises(StreamStartUncheckedError, match=r"version 1.*unsafeReadOnIncompatibleColumnMapping"):
+        stream.next_end(AFTER, Limit())
+    passing = TableStream(stream.snapshot, StreamStart(rules=SchemaRules(reads_moved_columns=True)))
+    assert passing.next_end(AFTER, Limit()) == StreamOffset(table_id="test", version=4)

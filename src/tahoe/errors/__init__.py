@@ -32,8 +32,10 @@
     │   ├── ZOrderPartitionColumnError, ZOrderColumnNotFoundError, ZOrderStatisticsError, ClusteringWithPredicateError,
     │   │   ClusteringWithZOrderError, OptimizeFullNotSupportedError
     │   ├── StreamOffsetFormatError, StreamOffsetVersionError, OtherTableInStreamError, StreamSourceDeleteError,
-    │   │   StreamSourceChangeError, StreamSchemaChangedError, StreamCommitsMissingError, StreamTrailingCommitError,
-    │   │   StreamStartGoneError, StreamOptionsConflictError, StreamOutputModeError
+    │   │   StreamSourceChangeError, StreamCommitsMissingError, StreamTrailingCommitError, StreamStartGoneError,
+    │   │   StreamOptionsConflictError, StreamOutputModeError
+    │   ├── StreamSchemaChangedError, StreamSchemaUntrackedError, StreamStartUncheckedError, StreamSchemaMismatchError; below the first
+    │   │   StreamStartSchemaChangedError
     │   ├── ConflictingAssignmentsError, InvalidMergeError, MultipleSourceRowsError
     │   ├── StatementSyntaxError          the SQL cannot be parsed
     │   └── UnsupportedOperationError, OperationNotYetSupportedError, AppendOnlyTableError; below the first
@@ -212,6 +214,13 @@ from tahoe.errors.storage import (
     StorageUnavailableError,
     UnsupportedStorageError,
 )
+from tahoe.errors.stream_schema import (
+    StreamSchemaChangedError,
+    StreamSchemaMismatchError,
+    StreamSchemaUntrackedError,
+    StreamStartSchemaChangedError,
+    StreamStartUncheckedError,
+)
 from tahoe.errors.streams import (
     OtherTableInStreamError,
     StreamCommitsMissingError,
@@ -219,7 +228,6 @@ from tahoe.errors.streams import (
     StreamOffsetVersionError,
     StreamOptionsConflictError,
     StreamOutputModeError,
-    StreamSchemaChangedError,
     StreamSourceChangeError,
     StreamSourceDeleteError,
     StreamStartGoneError,
@@ -407,9 +415,13 @@ __all__ = [
     "StreamOptionsConflictError",
     "StreamOutputModeError",
     "StreamSchemaChangedError",
+    "StreamSchemaMismatchError",
+    "StreamSchemaUntrackedError",
     "StreamSourceChangeError",
     "StreamSourceDeleteError",
     "StreamStartGoneError",
+    "StreamStartSchemaChangedError",
+    "StreamStartUncheckedError",
     "StreamTrailingCommitError",
     "StructTypeChangeError",
     "TableExistsError",

@@ -45,13 +45,6 @@ class StreamSourceChangeError(DeltaAnalysisError):
     todo = "To go on without the rows of such versions, set the option skipChangeCommits. To read the changes, use readChangeFeed."
 
 
-class StreamSchemaChangedError(DeltaAnalysisError):
-    condition = "DELTA_SCHEMA_CHANGED_WITH_VERSION"
-    sqlstate = "KD007"
-    what = "Detected schema change in version {version} of {table}: {changed}."
-    todo = "{remedy}"
-
-
 class StreamCommitsMissingError(DeltaAnalysisError):
     condition = "DELTA_MISSING_FILES_UNEXPECTED_VERSION"
     sqlstate = "XXKDS"

@@ -117,12 +117,13 @@ def first_incompatibility(
         return "its column mapping, which was disabled later"
     if tuple(read.partition_columns) != tuple(earlier.partition_columns):
         return f"its partition columns ({', '.join(earlier.partition_columns) or 'none'})"
-    path = _first_moved(read.schema, read_mode, earlier.schema, mode) or _first_unlike(earlier.schema, read.schema, (), widens=widens)
+    fit = Fit(widens=widens)
+    path = first_moved(read.schema, read_mode, earlier.schema, mode) or first_unlike(earlier.schema, read.schema, (), fit)
     return None if path is None else f"its column {'.'.join(path)}"
 
 
-def _first_moved(read: Struct, read_mode: Mode | str, earlier: Struct, mode: Mode | str) -> tuple[str, ...] | None:
-    """A column, at any depth, whose physical name differs between the two schemas; None without column mapping."""
+def first_moved(read: Struct, read_mode: Mode | str, earlier: Struct, mode: Mode | str) -> tuple[str, ...] | None:
+    """A column, at any depth, that was renamed, dropped or replaced later: its physical name differs. None without column mapping."""
     if read_mode == "none":
         return None
     now = _stored_paths(read, read_mode)
@@ -135,25 +136,43 @@ def _stored_paths(schema: Struct, mode: Mode | str) -> dict[tuple[str, ...], tup
     return {path: stored for (path, _), (stored, _) in paths}
 
 
-def _first_unlike(earlier: DataType, read: DataType, path: tuple[str, ...], *, widens: bool) -> tuple[str, ...] | None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fit:
+    """Which differences are allowed between the schema with which rows were written and the one with which they are read.
+
+    Attributes:
+        widens: a column has a wider type.
+        lacks: a column is missing.
+        nulls: a column that is read as NOT NULL may contain nulls.
+    """
+
+    widens: bool = False
+    lacks: bool = False
+    nulls: bool = False
+
+
+def first_unlike(earlier: DataType, read: DataType, path: tuple[str, ...], fit: Fit) -> tuple[str, ...] | None:
+    """The first column whose rows cannot be read; None if all can. Columns that only `read` has are allowed."""
     match earlier, read:
         case Struct(), Struct():
             fields = ((f, read.find(f.name)) for f in earlier)
-            return next((found for f, now in fields if (found := _unlike_field(f, now, (*path, f.name), widens=widens))), None)
+            return next((found for f, now in fields if (found := _unlike_field(f, now, (*path, f.name), fit))), None)
         case Array(), Array():
-            if earlier.contains_null and not read.contains_null:
+            if earlier.contains_null and not read.contains_null and not fit.nulls:
                 return path
-            return _first_unlike(earlier.element, read.element, (*path, "element"), widens=widens)
+            return first_unlike(earlier.element, read.element, (*path, "element"), fit)
         case Map(), Map():
-            if earlier.value_contains_null and not read.value_contains_null:
+            if earlier.value_contains_null and not read.value_contains_null and not fit.nulls:
                 return path
-            inside = _first_unlike(earlier.key, read.key, (*path, "key"), widens=widens)
-            return inside or _first_unlike(earlier.value, read.value, (*path, "value"), widens=widens)
+            inside = first_unlike(earlier.key, read.key, (*path, "key"), fit)
+            return inside or first_unlike(earlier.value, read.value, (*path, "value"), fit)
         case _:
-            return None if earlier in (read, VOID) or (widens and is_widening(earlier, read)) else path
+            return None if earlier in (read, VOID) or (fit.widens and is_widening(earlier, read)) else path
 
 
-def _unlike_field(earlier: Field, read: Field | None, path: tuple[str, ...], *, widens: bool) -> tuple[str, ...] | None:
-    if read is None or read.name != earlier.name or (earlier.nullable and not read.nullable):
+def _unlike_field(earlier: Field, read: Field | None, path: tuple[str, ...], fit: Fit) -> tuple[str, ...] | None:
+    if read is None:
+        return None if fit.lacks else path
+    if read.name != earlier.name or (earlier.nullable and not read.nullable and not fit.nulls):
         return path
-    return _first_unlike(earlier.type, read.type, path, widens=widens)
+    return first_unlike(earlier.type, read.type, path, fit)

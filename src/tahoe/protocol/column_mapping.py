@@ -35,6 +35,11 @@ def mapping_mode(protocol: Protocol, configuration: Mapping[str, str]) -> Mode:
     listed = protocol.reader_version >= _READER_VERSION_FEATURES and FEATURE in (protocol.reader_features or ())
     if protocol.reader_version != _READER_VERSION and not listed:
         return "none"
+    return declared_mode(configuration)
+
+
+def declared_mode(configuration: Mapping[str, str]) -> Mode:
+    """The mode in the property, whatever the protocol supports."""
     match configuration.get(MODE, "none").lower():
         case "name":
             return "name"

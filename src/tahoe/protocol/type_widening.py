@@ -54,6 +54,25 @@ def is_widening(from_type: DataType, to_type: DataType) -> bool:
     return False
 
 
+def widenings(before: DataType, after: DataType, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], DataType, DataType]]:
+    """The columns and fields of both types, by name, that became wider: path, type before, type after."""
+    match before, after:
+        case Struct(), Struct():
+            for now in after:
+                known = before.find(now.name)
+                if known is not None:
+                    yield from widenings(known.type, now.type, (*path, now.name))
+        case Array(), Array():
+            yield from widenings(before.element, after.element, (*path, "element"))
+        case Map(), Map():
+            yield from widenings(before.key, after.key, (*path, "key"))
+            yield from widenings(before.value, after.value, (*path, "value"))
+        case _ if before != VOID and is_widening(before, after):
+            yield path, before, after
+        case _:
+            pass
+
+
 def _is_wider_decimal(from_type: DataType, to_type: Decimal) -> bool:
     """Precision must grow by at least as much as scale, so that no integer digit is lost."""
     if isinstance(from_type, Decimal):

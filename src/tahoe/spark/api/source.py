@@ -115,9 +115,11 @@ class Source:
         return source.schema(gateway, gateway.texts(options))
 
     @_answering
-    def streamSource(self, session: JavaObject, options: JavaObject, given: JavaObject, checkpoint: str) -> JavaObject:  # noqa: N802
+    def streamSource(  # noqa: N802  Java's name
+        self, session: JavaObject, options: JavaObject, given: JavaObject, checkpoint: str, analysed: str | None
+    ) -> JavaObject:
         gateway = Gateway.of(session)
-        return source.opened(gateway, gateway.texts(options), given, checkpoint)
+        return source.opened(gateway, gateway.texts(options), given, checkpoint, analysed)
 
     @_answering
     def streamUntilNow(self, number: str) -> None:  # noqa: N802  Java's name

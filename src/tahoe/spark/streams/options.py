@@ -40,6 +40,11 @@ class SourceOptions:
     exclude: re.Pattern[str] | None = None
     following: Following = field(default_factory=Following)
 
+    @property
+    def has_start(self) -> bool:
+        """Whether the user gave a first version or time."""
+        return self.start is not None or self.start_timestamp is not None
+
 
 def parse_source_options(options: Mapping[str, str], *, table: str) -> SourceOptions:
     """

@@ -14,6 +14,7 @@ from functools import reduce
 from pyspark.sql import DataFrame
 
 from tahoe.errors import InvalidOptionError, InvalidTimeTravelError, UnsupportedOperationError, VersionNotFoundError
+from tahoe.protocol.schema import Struct
 from tahoe.protocol.stream_offset import StreamOffset, parse_offset
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
 from tahoe.spark.jvm.hadoop_store import qualified
@@ -24,6 +25,7 @@ from tahoe.spark.jvm.types import visible_schema
 from tahoe.spark.reading.change_feed import CLIPS
 from tahoe.spark.reading.scan import relation_of
 from tahoe.spark.streams.options import LATEST, SourceOptions, parse_source_options
+from tahoe.spark.streams.schema import as_analysed, rules_of, told
 from tahoe.storage.env import Store
 from tahoe.table.reading.history import parse_timestamp, timeline, version_at, version_from
 from tahoe.table.reading.snapshot import Snapshot
@@ -36,7 +38,7 @@ _START_FILE = "tahoe-starting-version"
 
 
 def schema(gateway: Gateway, options: Mapping[str, str]) -> str:
-    """The schema of `spark.readStream.format("delta").options(...).load(path)`, as JSON.
+    """The version and the schema of `spark.readStream.format("delta").options(...).load(path)`; see `streams.schema.told`.
 
     Raises:
         TableNotFoundError, NotADeltaTableError: there is no table.
@@ -44,7 +46,11 @@ def schema(gateway: Gateway, options: Mapping[str, str]) -> str:
     """
     snapshot = _snapshot(gateway, options)
     parse_source_options(options, table=snapshot.url)
-    return visible_schema(snapshot.schema).to_json()
+    return told(snapshot, _columns(snapshot))
+
+
+def _columns(snapshot: Snapshot) -> Struct:
+    return visible_schema(snapshot.schema)
 
 
 def _snapshot(gateway: Gateway, options: Mapping[str, str]) -> Snapshot:
@@ -58,22 +64,30 @@ def _snapshot(gateway: Gateway, options: Mapping[str, str]) -> Snapshot:
     return open_table(gateway.spark, path, options).snapshot()
 
 
-def opened(gateway: Gateway, options: Mapping[str, str], given: JavaObject, checkpoint: str) -> JavaObject:
+def opened(gateway: Gateway, options: Mapping[str, str], given: JavaObject, checkpoint: str, analysed: str | None) -> JavaObject:
     """The `delta.StreamSource` of a query.
 
     Args:
         given: the options as Spark passed them, which relations must keep.
         checkpoint: the folder of the source in the query's checkpoint.
+        analysed: what `schema` has answered for the query's DataFrame; None if it is not known.
     """
-    snapshot = _snapshot(gateway, options)
-    asked = parse_source_options(options, table=snapshot.url)
-    version = _first_version(gateway, snapshot, asked, checkpoint)
-    start = StreamStart(version=version, exclude=asked.exclude, following=asked.following)
+    newest = _snapshot(gateway, options)
+    asked = parse_source_options(options, table=newest.url)
+    snapshot = as_analysed(newest, analysed, _columns)
+    start = StreamStart(
+        version=_first_version(gateway, newest, asked, checkpoint),
+        is_given=asked.has_start,
+        exclude=asked.exclude,
+        following=asked.following,
+        rules=rules_of(gateway.settings(), table=newest.url),
+    )
     number = str(next(_numbers))
-    _sources[number] = _Source(gateway=gateway, key=key_of(snapshot.url, options), given=given, stream=TableStream(snapshot, start))
+    stream = TableStream(snapshot, start, newest)
+    _sources[number] = _Source(gateway=gateway, key=key_of(newest.url, options), given=given, stream=stream)
     limits = (_NO_LIMIT if limit is None else limit for limit in (asked.max_files, asked.max_bytes))
-    columns = gateway.struct_of_json(visible_schema(snapshot.schema).to_json())
-    return gateway.java_class("delta.StreamSource")(number, columns, f"DeltaSource[{snapshot.url}]", *limits)
+    columns = gateway.struct_of_json(_columns(snapshot).to_json())
+    return gateway.java_class("delta.StreamSource")(number, columns, f"DeltaSource[{newest.url}]", *limits)
 
 
 def _first_version(gateway: Gateway, snapshot: Snapshot, asked: SourceOptions, checkpoint: str) -> Callable[[], int | None]:

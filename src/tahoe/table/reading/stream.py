@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Generic
@@ -19,13 +19,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tahoe._cached import cached_property
-from tahoe.errors import DeltaError, StreamStartGoneError, StreamTrailingCommitError, VersionNotFoundError
-from tahoe.protocol.actions import Add
+from tahoe.errors import (
+    StreamSchemaChangedError,
+    StreamSchemaUntrackedError,
+    StreamStartGoneError,
+    StreamTrailingCommitError,
+    VersionNotFoundError,
+)
+from tahoe.protocol.actions import Action, Add
 from tahoe.protocol.stream_offset import BASE, StreamOffset
+from tahoe.protocol.stream_schema import SchemaRules
 from tahoe.table.arrow.chunks import one_array, taken
 from tahoe.table.reading.file_tables import table_of
 from tahoe.table.reading.snapshot import Snapshot, load_snapshot
 from tahoe.table.reading.stream_commits import Commit, Following, StreamCommit, StreamCommits, appended, excluding
+from tahoe.table.reading.stream_schema import StreamSchema
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,12 +43,16 @@ class StreamStart:
     Attributes:
         version: returns the first commit to read, or None for the rows of the newest version and all commits after it. It is called once,
             and only if no offset is known.
+        is_given: whether the user gave the first commit, or a time.
         exclude: files whose paths match are not read.
+        rules: which changes of the schema the stream may pass.
     """
 
     version: Callable[[], int | None] = lambda: None
+    is_given: bool = False
     exclude: re.Pattern[str] | None = None
     following: Following = field(default_factory=Following)
+    rules: SchemaRules = field(default_factory=SchemaRules)
 
 
 @dataclass(slots=True)
@@ -104,12 +116,18 @@ class Stream(ABC, Generic[Commit]):
     """A table as the source of one query.
 
     Args:
-        snapshot: the newest version when the query was started. The stream has its schema.
+        snapshot: the version whose schema the stream has.
+        content: what the stream reads of a commit.
+        newest: the newest version when the query was started, if it is another one.
     """
 
-    def __init__(self, snapshot: Snapshot, start: StreamStart, commits: StreamCommits[Commit]) -> None:
+    def __init__(
+        self, snapshot: Snapshot, start: StreamStart, content: Callable[[int, Sequence[Action]], Commit], newest: Snapshot | None = None
+    ) -> None:
         self.snapshot = snapshot
-        self.commits = commits
+        self.schema = StreamSchema(snapshot, start.rules, newest or snapshot, has_start=start.is_given)
+        self.commits = StreamCommits(snapshot, content, self.schema, loses_data=start.following.loses_data)
+        self._newest = newest or snapshot
         self._start = start
         self._reads = excluding(start.exclude)
         self._initial_files: _Initial | None = None
@@ -127,7 +145,6 @@ class Stream(ABC, Generic[Commit]):
         end = self.next_end(begin, limit, last)
         return None if end == begin else end
 
-    @abstractmethod
     def next_end(self, after: StreamOffset, limit: Limit, last: StreamOffset | None = None) -> StreamOffset:
         """The end of the next batch; the same offset if there is nothing new.
 
@@ -137,30 +154,37 @@ class Stream(ABC, Generic[Commit]):
 
         Raises:
             StreamStartGoneError: the version of the initial snapshot cannot be loaded any more.
-            DeltaError: see `StreamCommits.since`.
+            DeltaError: see `StreamCommits.since` and `StreamSchema.begin`.
         """
+        if last is not None and after.place >= last.place:
+            return after
+        self._check_start(after)
+        end = after
+        try:
+            for end in self._ends(after, limit, last):  # noqa: B007 - the last one
+                pass
+        except (StreamSchemaChangedError, StreamSchemaUntrackedError):
+            if end == after:
+                raise  # what comes before the change is read first
+        return end
+
+    @abstractmethod
+    def _ends(self, after: StreamOffset, limit: Limit, last: StreamOffset | None) -> Iterator[StreamOffset]:
+        """Ends of the next batch, each farther than the one before. None of them if there is nothing new. Arguments: see `next_end`."""
 
     def _begin(self) -> StreamOffset:
         first = self._first_version
-        return StreamOffset(table_id=self.table_id, version=self.snapshot.version if first is None else first, is_initial=first is None)
+        return StreamOffset(table_id=self.table_id, version=self._newest.version if first is None else first, is_initial=first is None)
 
     @cached_property
     def _first_version(self) -> int | None:
         return self._start.version()
 
     def _check_start(self, after: StreamOffset) -> None:
-        """Compare the schema at the first offset with the stream's, once: what is between them is checked commit by commit."""
+        """Check where the stream begins, once."""
         if self._is_checked:
             return
-        version = after.version if after.is_initial else after.version - 1
-        if 0 <= version < self.snapshot.version:
-            try:
-                found = load_snapshot(self.snapshot.log, version)
-            except DeltaError:
-                if after.is_initial:
-                    raise
-            else:
-                self.commits.check_schema(found.metadata, version)
+        self.schema.begin(after.version)
         self._is_checked = True
 
     # --- which files a batch reads
@@ -215,6 +239,8 @@ class Stream(ABC, Generic[Commit]):
                 break
             first = _following(index) if commit.version == version else 0
             found.append((commit, slice(first, end.index + 1 if commit.version == end.version else None)))
+            if commit.version == last:
+                break  # the stream may be unable to follow the next commit
         seen = found[-1][0].version if found else version - 1
         if seen < last:
             raise StreamTrailingCommitError(table=self.snapshot.url, expectedVersion=last, seenVersion=seen)
@@ -255,30 +281,29 @@ class Stream(ABC, Generic[Commit]):
 class TableStream(Stream[StreamCommit[Add]]):
     """The rows of a table, and those that commits append, as the source of one query."""
 
-    def __init__(self, snapshot: Snapshot, start: StreamStart) -> None:
-        content = partial(appended, following=start.following, table=snapshot.url)
-        super().__init__(snapshot, start, StreamCommits(snapshot, content, loses_data=start.following.loses_data))
+    def __init__(self, snapshot: Snapshot, start: StreamStart, newest: Snapshot | None = None) -> None:
+        super().__init__(snapshot, start, partial(appended, following=start.following, table=snapshot.url), newest)
 
-    def next_end(self, after: StreamOffset, limit: Limit, last: StreamOffset | None = None) -> StreamOffset:
-        self._check_start(after)
+    def _ends(self, after: StreamOffset, limit: Limit, last: StreamOffset | None) -> Iterator[StreamOffset]:
         if after.is_initial:
             left = self._initial(after.version).sizes[_following(after.index) :]
             count = limit.take(left)
             if count < len(left):
-                return replace(after, index=_following(after.index) + count - 1) if count else after
-            after = StreamOffset(table_id=after.table_id, version=after.version + 1)
+                if count:
+                    yield replace(after, index=_following(after.index) + count - 1)
+                return
+            yield (after := StreamOffset(table_id=after.table_id, version=after.version + 1))
         for commit in self.commits.since(after.version):
             if last is not None and (commit.version, BASE) >= last.place:
-                break
+                return
             first = _following(after.index) if commit.version == after.version else 0
             sizes = commit.sizes[first : last.index + 1 if last is not None and commit.version == last.version else None]
             count = limit.take(sizes)
             if first + count < len(commit.sizes):
                 if count or commit.version != after.version:
-                    after = replace(after, version=commit.version, index=first + count - 1 if first + count else BASE)
-                break
-            after = replace(after, version=commit.version + 1, index=BASE)
-        return after
+                    yield replace(after, version=commit.version, index=first + count - 1 if first + count else BASE)
+                return
+            yield (after := replace(after, version=commit.version + 1, index=BASE))
 
     def portions(self, start: StreamOffset | None, end: StreamOffset) -> list[Portion]:
         span = self._span(start, end)

@@ -20,19 +20,17 @@ import numpy.typing as npt
 from tahoe.errors import (
     OtherTableInStreamError,
     StreamCommitsMissingError,
-    StreamSchemaChangedError,
     StreamSourceChangeError,
     StreamSourceDeleteError,
 )
 from tahoe.protocol.actions import Action, Add, Cdc, CommitInfo, Metadata, Protocol, Remove
-from tahoe.protocol.change_feed import first_incompatibility
-from tahoe.protocol.column_mapping import mapping_mode
 from tahoe.protocol.features import check_readable
 from tahoe.protocol.log_files import Kind, LogFile
 from tahoe.protocol.stream_offset import StreamOffset
 from tahoe.table.log.deletion_vectors import LOADERS
 from tahoe.table.log.delta_log import Log
 from tahoe.table.reading.snapshot import Snapshot, load_snapshot
+from tahoe.table.reading.stream_schema import StreamSchema
 
 _logger = logging.getLogger("tahoe")
 
@@ -78,13 +76,17 @@ class StreamCommits(Generic[Commit]):
     Args:
         snapshot: the version whose schema the stream has.
         content: what the stream reads of a commit.
+        schema: is told of the schema changes among them.
         loses_data: go on if commits are no longer in the log.
     """
 
-    def __init__(self, snapshot: Snapshot, content: Callable[[int, Sequence[Action]], Commit], *, loses_data: bool) -> None:
+    def __init__(
+        self, snapshot: Snapshot, content: Callable[[int, Sequence[Action]], Commit], schema: StreamSchema, *, loses_data: bool
+    ) -> None:
         self.newest = snapshot.version
         self._snapshot = snapshot
         self._content = content
+        self._schema = schema
         self._loses_data = loses_data
         self._kept: OrderedDict[tuple[int, tuple[int, str]], Commit] = OrderedDict()
         self._last: LogFile | None = None
@@ -95,7 +97,7 @@ class StreamCommits(Generic[Commit]):
         Raises:
             StreamCommitsMissingError: the log no longer has the next commit.
             OtherTableInStreamError: another table has taken the place of this one.
-            StreamSchemaChangedError: the stream cannot follow a commit; or another error of `content`.
+            DeltaError: the stream cannot follow a commit; see `StreamSchema.meet` and `content`.
             DeltaLogError, DeltaProtocolError: a commit breaks the protocol, or needs a reader feature that tahoe does not support.
         """
         files = self._listed(version)
@@ -148,11 +150,11 @@ class StreamCommits(Generic[Commit]):
         if known is not None:
             return known
         actions = self._snapshot.log.read(file)
-        for action in actions:
-            if isinstance(action, Protocol):
-                check_readable(action, self._snapshot.metadata, table=self._snapshot.url)
-            elif isinstance(action, Metadata):
-                self.check_schema(action, file.version)
+        metadata = next((a for a in actions if isinstance(a, Metadata)), None)
+        protocol = next((a for a in actions if isinstance(a, Protocol)), None)
+        if protocol is not None:
+            check_readable(protocol, self._snapshot.metadata, table=self._snapshot.url)
+        self._schema.meet(file.version, metadata)
         return self._content(file.version, actions)
 
     def _keep(self, file: LogFile, commit: Commit) -> Commit:
@@ -171,25 +173,6 @@ class StreamCommits(Generic[Commit]):
             elif commit.version == offset.version and not offset.is_initial:
                 found.append(commit.sizes[max(offset.index + 1, 0) :])
         return np.concatenate(found)
-
-    def check_schema(self, metadata: Metadata, version: int) -> None:
-        """Whether rows that were written with a version's metadata can be read with the stream's schema.
-
-        Raises:
-            OtherTableInStreamError: the metadata is that of another table.
-            StreamSchemaChangedError: they cannot.
-        """
-        read = self._snapshot
-        if metadata.id != read.metadata.id:
-            raise OtherTableInStreamError(table=read.url, oldTableId=read.metadata.id, newTableId=metadata.id)
-        mode, here = read.column_mapping_mode, mapping_mode(read.protocol, metadata.configuration)
-        changed = first_incompatibility(read.metadata, mode, metadata, here, widens=version < read.version)
-        if changed is None:
-            return
-        goes_on = version > read.version and first_incompatibility(metadata, here, read.metadata, mode, widens=True) is None
-        again = "Start the query again, with a new DataFrame and the same checkpoint: it then reads the new schema."
-        remedy = again if goes_on else "Begin with a new checkpoint: the rows before and after this version have no common schema."
-        raise StreamSchemaChangedError(table=read.url, version=version, changed=f"the stream's schema lacks {changed}", remedy=remedy)
 
 
 def _commits(log: Log, version: int) -> list[LogFile]:

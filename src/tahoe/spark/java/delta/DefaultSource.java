@@ -57,13 +57,15 @@ public class DefaultSource
 
   /** The schema that Spark passes for a table of a catalog is ignored: the schema is in the log. */
   public Tuple2 sourceSchema(SQLContext context, Option schema, String provider, scala.collection.immutable.Map options) {
-    String json = (String) Ask.answer(Ask.python.streamSchema(context.sparkSession(), asWritten(options)));
-    return new Tuple2(Names.DELTA, DataType.fromJson(json));
+    String told = (String) Ask.answer(Ask.python.streamSchema(context.sparkSession(), asWritten(options)));
+    Analysed.keep(options, told);
+    return new Tuple2(Names.DELTA, DataType.fromJson(told.substring(told.indexOf('\n') + 1)));
   }
 
   public Source createSource(
       SQLContext context, String checkpoint, Option schema, String provider, scala.collection.immutable.Map options) {
-    return (Source) Ask.answer(Ask.python.streamSource(context.sparkSession(), asWritten(options), options, checkpoint));
+    Map written = asWritten(options);
+    return (Source) Ask.answer(Ask.python.streamSource(context.sparkSession(), written, options, checkpoint, Analysed.of(options)));
   }
 
   public Sink createSink(SQLContext context, scala.collection.immutable.Map options, Seq partitions, OutputMode mode) {

@@ -96,14 +96,15 @@ public interface Python {
   /** {@code api.commands.save}: runs {@code DataFrameWriter.save}. Returns the relation of the table after the write. */
   Object save(SparkSession session, String mode, Map options, scala.collection.immutable.Map given, Dataset data);
 
-  /** {@code streams.source.schema}: the schema of a table that is read as a stream, as JSON. */
+  /** {@code streams.source.schema}: the version and, on a second line, the schema of a table that is read as a stream, as JSON. */
   Object streamSchema(SparkSession session, Map options);
 
   /**
    * {@code streams.source.opened}: a {@link StreamSource} for the options of a reader. {@code given} are the same options as the map that
-   * Spark passed. {@code checkpoint}: the folder of the source in the query's checkpoint. The methods below name the source by its id.
+   * Spark passed. {@code checkpoint}: the folder of the source in the query's checkpoint. {@code analysed}: the answer of
+   * {@link #streamSchema} for the query's DataFrame, or null. The methods below name the source by its id.
    */
-  Object streamSource(SparkSession session, Map options, scala.collection.immutable.Map given, String checkpoint);
+  Object streamSource(SparkSession session, Map options, scala.collection.immutable.Map given, String checkpoint, String analysed);
 
   /** {@code streams.source}: the stream ends at the newest version that exists when {@link #streamEnd} is called next. */
   Object streamUntilNow(String id);

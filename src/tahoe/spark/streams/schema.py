@@ -1,0 +1,73 @@
+"""The schema with which a query reads a table: that of its DataFrame, and what the session's settings allow when the table changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from tahoe.errors import DeltaError, DeltaStorageError, InvalidOptionError, StreamSchemaMismatchError
+from tahoe.protocol.schema import Struct, parse_schema
+from tahoe.protocol.stream_schema import SchemaRules, shape
+from tahoe.table.reading.snapshot import Snapshot, load_snapshot
+from tahoe.table.reading.stream_schema import READS_MOVED_COLUMNS
+
+_PREFIX = "spark.databricks.delta."
+
+
+def rules_of(settings: Mapping[str, str], *, table: str) -> SchemaRules:
+    """The session's settings. Names and defaults are the reference's.
+
+    Raises:
+        InvalidOptionError: a setting is neither true nor false.
+    """
+
+    def is_on(name: str, *, default: bool = False) -> bool:
+        name = name if name.startswith(_PREFIX) else _PREFIX + name
+        text = settings.get(name, str(default)).strip().lower()
+        if text not in ("true", "false"):
+            raise InvalidOptionError(option=name, value=settings[name], table=table, detail="it must be true or false")
+        return text == "true"
+
+    return SchemaRules(
+        reads_moved_columns=is_on(READS_MOVED_COLUMNS),
+        reads_other_partitions=is_on("streaming.unsafeReadOnPartitionColumnChanges.enabled"),
+        reads_nulls=is_on("streaming.unsafeReadOnNullabilityChange.enabled"),
+        skips_start=is_on("streaming.unsafeReadOnIncompatibleSchemaChangesDuringStreamStart.enabled"),
+        widens=is_on("typeWidening.allowTypeChangeStreamingDeltaSource", default=True),
+        asks_before_widening=is_on("typeWidening.enableStreamingSchemaTracking"),
+        ignores_types=is_on("typeWidening.bypassStreamingTypeChangeCheck"),
+    )
+
+
+def told(snapshot: Snapshot, columns: Struct) -> str:
+    """What is remembered of a DataFrame: the version, and the columns, of the table when the DataFrame was created."""
+    return f"{snapshot.version}\n{columns.to_json()}"
+
+
+def as_analysed(newest: Snapshot, analysed: str | None, columns_of: Callable[[Snapshot], Struct]) -> Snapshot:
+    """The version whose schema a query has: the newest, or if its columns are not those of the DataFrame, that of the DataFrame.
+
+    Args:
+        analysed: from `told`; None if it is not known.
+
+    Raises:
+        StreamSchemaMismatchError: that version cannot be loaded, or is of another table.
+    """
+    if analysed is None:
+        return newest
+    version, _, text = analysed.partition("\n")
+    wanted = parse_schema(text, table=newest.url)
+    if shape(columns_of(newest)) == shape(wanted):
+        return newest
+    try:
+        found = load_snapshot(newest.log, int(version))
+    except DeltaStorageError:
+        raise
+    except (DeltaError, FileNotFoundError) as error:
+        raise _mismatch(newest, wanted, columns_of(newest)) from error
+    if found.metadata.id != newest.metadata.id or shape(columns_of(found)) != shape(wanted):
+        raise _mismatch(newest, wanted, columns_of(newest))
+    return found
+
+
+def _mismatch(newest: Snapshot, query: Struct, table: Struct) -> StreamSchemaMismatchError:
+    return StreamSchemaMismatchError(table=newest.url, querySchema=str(query), tableSchema=str(table))

@@ -1,0 +1,71 @@
+"""Streams of a table whose schema changes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+
+from tahoe import DeltaTable
+
+pytestmark = pytest.mark.every_spark
+
+
+@pytest.fixture
+def source(spark: SparkSession, path: str) -> str:
+    """A table of three rows with column mapping."""
+    rows = spark.range(3).selectExpr("id", "cast(id as string) as s").coalesce(1)
+    rows.write.format("delta").option("delta.columnMapping.mode", "name").save(path)
+    return path
+
+
+def append(spark: SparkSession, path: str, *values: tuple[Any, ...]) -> None:
+    table = spark.read.format("delta").load(path)
+    spark.createDataFrame(list(values), table.schema).coalesce(1).write.format("delta").mode("append").save(path)
+
+
+def alter(spark: SparkSession, path: str, change: str) -> None:
+    spark.sql(f"ALTER TABLE delta.`{path}` {change}")
+
+
+def run(frame: DataFrame, sink: str, **options: str) -> None:
+    """Run a query over what is there, with a checkpoint beside its sink."""
+    writer = frame.writeStream.format("delta").option("checkpointLocation", f"{sink}-checkpoint").option("mergeSchema", "true")
+    writer.options(**options).trigger(availableNow=True).start(sink).awaitTermination()
+
+
+def rows(spark: SparkSession, path: str) -> list[tuple[Any, ...]]:
+    return sorted(tuple(row) for row in spark.read.format("delta").load(path).collect())
+
+
+def test_a_dataframe_from_before_a_change_is_read_up_to_the_change(spark: SparkSession, source: str, tmp_path: Path) -> None:
+    """Spark would die with an assertion if the source had other columns than its DataFrame."""
+    sink, stream = str(tmp_path / "sink"), spark.readStream.format("delta").option("maxFilesPerTrigger", "1").load(source)
+    run(stream, sink)
+    append(spark, source, (3, "3"))
+    alter(spark, source, "ADD COLUMN new INT")
+    append(spark, source, (4, "4", 4))
+    with pytest.raises(StreamingQueryException, match=r"DELTA_SCHEMA_CHANGED_WITH_VERSION.*version 3.*the column new.*new DataFrame"):
+        run(stream, str(tmp_path / "other"))
+    writer = stream.writeStream.format("delta").option("checkpointLocation", f"{sink}-checkpoint")
+    query = writer.trigger(processingTime="0 seconds").start(sink)
+    with pytest.raises(StreamingQueryException, match=r"DELTA_SCHEMA_CHANGED_WITH_VERSION.*version 2.*new DataFrame"):
+        query.processAllAvailable()
+    assert rows(spark, sink) == [(0, "0"), (1, "1"), (2, "2"), (3, "3")]
+    with pytest.raises(StreamingQueryException, match=r"DELTA_SCHEMA_CHANGED_WITH_VERSION.*version 2.*new DataFrame"):
+        run(stream, sink)
+    run(spark.readStream.format("delta").load(source), sink)
+    assert rows(spark, sink)[3:] == [(3, "3", None), (4, "4", 4)]
+
+
+def test_a_renamed_column_needs_a_tracked_schema(spark: SparkSession, source: str, tmp_path: Path) -> None:
+    sink = str(tmp_path / "sink")
+    run(spark.readStream.format("delta").load(source), sink)
+    alter(spark, source, "RENAME COLUMN s TO t")
+    append(spark, source, (3, "3"))
+    with pytest.raises(StreamingQueryException, match=r"USE_SCHEMA_LOG.*column s was renamed or dropped.*schemaTrackingLocation"):
+        run(spark.readStream.format("delta").load(source), sink)
+    assert DeltaTable.forPath(spark, sink).history().count() == 1
