@@ -75,3 +75,28 @@ def test_repair_tells_programs_what_is_left_and_fails_if_it_is_an_error(path: st
     ((left),) = report["left"]
     assert (left["kind"], left["file"]) == ("wrong-size", other.name)
     assert run("repair", path, "--unreadable-vectors", "guess").exit_code == 2
+
+
+def test_a_dry_run_of_optimize_has_what_a_program_needs(path: str) -> None:
+    planned = run_json("optimize", path, "--dry-run")
+    assert (planned["table"], planned["dry_run"], planned["version"]) == (f"file://{path}", True, None)
+    assert (len(planned["removed_bytes"]), planned["bins"], planned["batches"], planned["rows_purged"]) == (2, 1, 1, 1)
+    assert planned["ended_ms"] >= planned["began_ms"] > 0
+    assert run_json("optimize", path)["dry_run"] is False
+    assert run_json("optimize", path, "--dry-run")["batches"] == 0
+    assert "files to rewrite  none: nothing to do" in run("optimize", path, "--dry-run").stdout
+
+
+def test_optimize_counts_parts_in_good_english(path: str) -> None:
+    with tahoe.Table(path).transaction() as changes:
+        changes.cluster_by([("id",)])
+    shown = run("optimize", path, "--full", "--dry-run").stdout
+    assert "those of 1 cube\n" in "\n".join(f"{line.rstrip()}\n" for line in shown.splitlines())
+    assert run_json("show", path)["clustering_columns"] == ["id"]
+
+
+def test_vacuum_tells_since_when_files_are_not_needed(path: str) -> None:
+    assert "0 files (0 bytes) and 0 folders would be deleted; what versions since 20" in run("vacuum", path, "--dry-run").stdout
+    refused = run("vacuum", path, "--retain", "0").stderr
+    assert "retention of 0 hours" in refused
+    assert "--no-retention-check" in refused

@@ -32,12 +32,14 @@ def test_names_are_spelled_as_the_protocol_spells_them_and_user_keys_stay():
         "Owner": "me",
         "delta.FEATURE.rowTracking": "supported",
         "delta.constraints.Ab": "a > 1",
+        "tahoe.clusterOnwrite": "false",
     }
     assert normalise(given, table="t") == {
         "delta.enableDeletionVectors": "TRUE",
         "Owner": "me",
         "delta.feature.rowTracking": "supported",
         "delta.constraints.Ab": "a > 1",
+        "tahoe.clusterOnWrite": "false",
     }
     assert ENABLE_DELETION_VECTORS.read(normalise(given, table="t")[ENABLE_DELETION_VECTORS.name]) is True
 
@@ -56,6 +58,8 @@ def test_names_are_spelled_as_the_protocol_spells_them_and_user_keys_stay():
         ("delta.parquet.format.version", "2.0"),
         ("delta.parquet.compression.codec", "zip"),
         ("delta.dataSkippingStatsColumns", "a,,b"),
+        ("tahoe.clusterOnWrite", "maybe"),
+        ("tahoe.clusterOnWrites", "true"),
     ],
 )
 def test_what_is_unknown_or_no_value_is_refused_by_name(key, value):

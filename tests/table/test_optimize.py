@@ -294,3 +294,10 @@ def test_a_hundred_thousand_files_are_planned_by_columns() -> None:
     packed = plan_bins(snapshot.everything, CompactionSettings(max_file_bytes=10 << 30, min_file_bytes=3 << 30))
     assert sorted(np.concatenate([found.numbers for found in packed])) == list(range(1000))
     assert all(len(found.numbers) == 5 for found in packed)
+
+
+def test_progress_is_told_in_files_over_all_commits() -> None:
+    table = made([numbers(start, start + 1) for start in range(0, 8, 2)], ("p",))
+    files, told = table.files().num_rows, list[tuple[int, int]]()
+    table.optimize(progress=lambda done, total: told.append((done, total)))
+    assert told == [(files // 2, files), (files, files)]

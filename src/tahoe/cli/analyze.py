@@ -12,9 +12,10 @@ from tahoe.cli.output import fact_grid, open_console, print_json, printable
 def analyze(path: Location, where: Where = None, as_json: AsJson = False, option: Options = None) -> None:
     """Compute the statistics of files that are missing, or that deletion vectors have made wide."""
     with errors_as_messages():
-        report = open_table(path, option).compute_statistics(where)
+        table = open_table(path, option)
+        report = table.compute_statistics(where)
     if as_json:
-        print_json(asdict(report))
+        print_json({"table": table.url, **asdict(report)})
         return
     grid = fact_grid()
     facts = {

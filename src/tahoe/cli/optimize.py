@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.filesize import decimal as size_text
 
 from tahoe.cli.app import AsJson, Location, Options, errors_as_messages, open_table
-from tahoe.cli.output import fact_grid, open_console, print_json
+from tahoe.cli.output import fact_grid, open_console, print_json, print_progress
 from tahoe.errors import InvalidOptionError
 from tahoe.protocol.properties import parse_size
 from tahoe.table.maintenance.optimize import OptimizeReport
@@ -22,7 +22,7 @@ Target = Annotated[str | None, typer.Option("--target-size", metavar="SIZE", hel
 
 ZOrder = Annotated[
     list[str] | None,
-    typer.Option("--zorder-by", metavar="COLUMN", help="Order rows by this column, so that queries skip files by it. Repeat for others."),
+    typer.Option("--zorder-by", metavar="COLUMNS", help="Order rows, so that queries skip files by these columns. May be repeated."),
 ]
 
 
@@ -49,12 +49,9 @@ def optimize(
     with errors_as_messages():
         table = open_table(path, option)
         size = _size(target_size, table.url)
-        report = table.optimize(where, z_order_by=zorder_by or (), full=full, max_file_bytes=size, dry_run=dry_run)
+        report = table.optimize(where, z_order_by=zorder_by or (), full=full, max_file_bytes=size, dry_run=dry_run, progress=print_progress)
     if as_json:
-        partitions = [dict(values) for values in report.partitions]
-        sizes = {"removed_bytes": list(report.removed_bytes), "added_bytes": list(report.added_bytes)}
-        order = None if report.order is None else report.order.names
-        print_json({**asdict(report), **sizes, "cube_bytes": list(report.cube_bytes), "partitions": partitions, "order": order})
+        print_json({"table": table.url, "dry_run": dry_run, **_report_json(report)})
         return
     grid = fact_grid()
     for name, value in _facts(report, dry_run=dry_run).items():
@@ -70,32 +67,29 @@ def _size(text: str | None, table: str) -> int | None:
         raise InvalidOptionError(option="--target-size", value=text, table=table, detail=detail) from None
 
 
+def _report_json(report: OptimizeReport) -> dict[str, Any]:
+    sizes = {name: list(getattr(report, name)) for name in ("removed_bytes", "added_bytes", "cube_bytes")}
+    partitions = [dict(values) for values in report.partitions]
+    return {**asdict(report), **sizes, "partitions": partitions, "order": None if report.order is None else report.order.names}
+
+
 def _facts(report: OptimizeReport, *, dry_run: bool) -> dict[str, str]:
     removed, added = report.removed_bytes, report.added_bytes
-    facts = {
-        "files considered": f"{report.files_considered:,}",
-        "files to rewrite" if dry_run else "files rewritten": f"{len(removed):,} ({size_text(sum(removed))})",
-        **({"reason": _reason(report)} if dry_run and removed else {}),
-        "new files": _planned(report) if dry_run else f"{len(added):,} ({size_text(sum(added))})",
-        "deleted rows removed": f"{report.rows_purged:,}",
-    }
+    facts = {"files considered": f"{report.files_considered:,}"}
+    if dry_run and not removed:
+        return {**facts, "files to rewrite": "none: nothing to do"}
+    facts["files to rewrite" if dry_run else "files rewritten"] = f"{len(removed):,} ({size_text(sum(removed))})"
+    if report.order is not None and removed:
+        facts["ordered by"] = ", ".join(report.order.names)
+    if report.why:
+        facts["reason"] = report.why
+    if removed:
+        facts["new files"] = _planned(report) if dry_run else f"{len(added):,} ({size_text(sum(added))})"
+        facts["deleted rows removed"] = f"{report.rows_purged:,}"
     if report.bins_dropped:
-        facts["left as they were"] = f"the files of {report.bins_dropped:,} of {report.bins:,} {_bins(report)}, which other writers changed"
+        facts["left as they were"] = f"the files of {report.bins_dropped:,} of {report.parts(report.bins)}, which other writers changed"
     return facts if dry_run else {**facts, "version": "none: nothing to do" if report.version is None else str(report.version)}
 
 
-def _reason(report: OptimizeReport) -> str:
-    counts = [(report.small_files, "small"), (report.worn_files, "with too many deleted rows")]
-    order = [] if report.order is None else [f"order by {', '.join(report.order.names)}"]
-    return "; ".join([*order, *(f"{count:,} {reason}" for count, reason in counts if count)]) or "they have dropped columns"
-
-
 def _planned(report: OptimizeReport) -> str:
-    return f"{report.bins:,} at most" if report.order is None else f"those of {report.bins:,} {_bins(report)}"
-
-
-def _bins(report: OptimizeReport) -> str:
-    """What the report counts as bins."""
-    if report.order is None:
-        return "new files"
-    return "cubes" if report.order.is_clustered else "partitions"
+    return f"{report.bins:,} at most" if report.order is None else f"those of {report.parts(report.bins)}"

@@ -84,6 +84,17 @@ def _print_vertically(console: Console, names: Sequence[str], cells: Sequence[Se
         console.print(grid)
 
 
+def print_progress(done: int, total: int) -> None:
+    """Say on a terminal how many files are done, in one line that is written anew."""
+    if sys.stderr.isatty():
+        print(f"\r{done:,} of {total:,} files", end="\n" if done == total else "", file=sys.stderr, flush=True)
+
+
+def counted(count: int, name: str) -> str:
+    """`1 file`, `2,000 files`."""
+    return f"{count:,} {name}{'' if count == 1 else 's'}"
+
+
 def print_json(value: Any, *, indent: int | None = 2) -> None:
     """Print JSON. Characters that the output encoding lacks become JSON escapes."""
     has_all = (sys.stdout.encoding or "").lower().startswith("utf")

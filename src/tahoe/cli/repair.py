@@ -30,7 +30,9 @@ Decision = Annotated[
     Vectors,
     typer.Option(
         "--unreadable-vectors",
-        help="Files whose deletion vector is missing or damaged: report them, keep them with their deleted rows, or remove them.",
+        metavar="WHAT",
+        help="Files whose deletion vector is missing or damaged: report them, restore-rows (keep the files, with their deleted rows), "
+        "or remove-files.",
     ),
 ]
 

@@ -11,6 +11,7 @@ from rich.filesize import decimal as size_text
 from tahoe.cli.app import AsJson, Location, Options, Version, errors_as_messages, open_table
 from tahoe.cli.output import fact_grid, open_console, print_json, printable
 from tahoe.cli.values import moment
+from tahoe.protocol.names import dotted
 from tahoe.table.reading.snapshot import Snapshot
 
 
@@ -45,6 +46,7 @@ def _facts(snapshot: Snapshot) -> dict[str, Any]:
         "rows": rows,
         "columns": len(snapshot.schema),
         "partition_columns": list(snapshot.partition_columns),
+        "clustering_columns": [dotted(path) for path in snapshot.clustering_columns],
         "column_mapping": snapshot.column_mapping_mode,
         "protocol": {"reader": protocol.reader_version, "writer": protocol.writer_version},
         "features": sorted((protocol.reader_features or frozenset()) | (protocol.writer_features or frozenset())),

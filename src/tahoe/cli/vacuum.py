@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import sys
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
 from rich.filesize import decimal as size_text
 
 from tahoe.cli.app import AsJson, Location, Options, errors_as_messages, open_table
-from tahoe.cli.output import ROWS_SHOWN_MAX, open_console, print_json, printable
+from tahoe.cli.output import ROWS_SHOWN_MAX, counted, open_console, print_json, print_progress, printable
+from tahoe.cli.values import moment
 from tahoe.table.maintenance.vacuum import VacuumReport
 
 Retain = Annotated[
@@ -32,18 +33,13 @@ def vacuum(
     """Delete the files that no version within the retention needs. The exit code is 1 if some could not be deleted."""
     with errors_as_messages():
         report = open_table(path, option).vacuum(
-            retain, lite=lite, dry_run=dry_run, retention_check=not no_retention_check, progress=_print_progress
+            retain, lite=lite, dry_run=dry_run, retention_check=not no_retention_check, progress=print_progress
         )
     if as_json:
         print_json(_report_json(report))
     else:
         _print_report(report)
     raise typer.Exit(1 if report.failed else 0)
-
-
-def _print_progress(done: int, total: int) -> None:
-    if sys.stderr.isatty():
-        print(f"\r{done} of {total} files", end="\n" if done == total else "", file=sys.stderr, flush=True)
 
 
 def _print_report(report: VacuumReport) -> None:
@@ -56,8 +52,9 @@ def _print_report(report: VacuumReport) -> None:
             console.print(f"and {len(shown) - ROWS_SHOWN_MAX} more; --json has them all")
     for key, error in report.failed.items():
         console.print(f"[bold red]not deleted[/] {printable(key)}: {printable(error)}")
-    counts = f"{len(report.files)} files ({size_text(report.size_bytes)}) and {len(report.folders)} folders"
-    console.print(f"[bold]{counts} {'would be deleted' if report.is_dry_run else 'deleted'}[/]")
+    counts = f"{counted(len(report.files), 'file')} ({size_text(report.size_bytes)}) and {counted(len(report.folders), 'folder')}"
+    since = moment(datetime.fromtimestamp(report.cutoff_ms / 1000, UTC))
+    console.print(f"[bold]{counts} {'would be deleted' if report.is_dry_run else 'deleted'}[/]; what versions since {since} need is kept")
 
 
 def _report_json(report: VacuumReport) -> dict[str, Any]:

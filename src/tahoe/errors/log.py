@@ -90,8 +90,8 @@ class DataFileMissingError(DeltaDataError):
     sqlstate = "42K03"
     what = "{table}: the data file {file} belongs to version {version} but does not exist in the storage."
     todo = (
-        "It was deleted, for example by VACUUM with a short retention. Restore it from a copy, read a version without it, or remove it "
-        "from the table: FSCK REPAIR TABLE, or tahoe repair."
+        "It was deleted, for example by VACUUM. If this is an older version, read a newer one. If it is the newest, restore the file from "
+        "a copy, or remove it from the table: FSCK REPAIR TABLE, or tahoe repair."
     )
 
 

@@ -23,8 +23,8 @@ class VacuumRetentionTooShortError(DeltaAnalysisError):
     )
     todo = (
         "Give at least {configuredRetentionHours} hours, or change the table property delta.deletedFileRetentionDuration. If nobody else "
-        "uses the table, switch the check off: retention_check=False, or the session setting "
-        "spark.databricks.delta.retentionDurationCheck.enabled = false."
+        "uses the table, switch the check off: by the session setting spark.databricks.delta.retentionDurationCheck.enabled = false in "
+        "Spark, by retention_check=False in Python, by --no-retention-check in the command line."
     )
 
 

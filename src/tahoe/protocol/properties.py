@@ -19,6 +19,8 @@ from tahoe.protocol.partitions import parse_boolean
 T = TypeVar("T")
 
 PREFIX = "delta."
+# Of the properties that only tahoe has.
+_OWN_PREFIX = "tahoe."
 # These are followed by a name that the user chose, or that `tahoe.protocol.feature_upgrade` checks.
 OPEN_PREFIXES = ("delta.constraints.", "delta.feature.")
 
@@ -277,6 +279,7 @@ AUTO_OPTIMIZE = _switch("delta.autoOptimize")  # deprecated: stands for the prop
 OPTIMIZE_WRITE: PlainProperty[bool | None] = PlainProperty(
     name="delta.autoOptimize.optimizeWrite", default=None, parse=parse_boolean, takes="true or false"
 )
+CLUSTER_ON_WRITE = _switch("tahoe.clusterOnWrite", True)
 SYMLINK_MANIFESTS = _switch("delta.compatibility.symlinkFormatManifest.enabled")
 RANDOMIZE_FILE_PREFIXES = _switch("delta.randomizeFilePrefixes")
 RANDOM_PREFIX_LENGTH = PlainProperty(
@@ -300,6 +303,7 @@ PROPERTIES: tuple[Property[Any], ...] = (
     CHECKPOINT_RETENTION,
     WRITE_STATS_AS_JSON,
     WRITE_STATS_AS_STRUCT,
+    CLUSTER_ON_WRITE,
     COLUMN_MAPPING_MODE,
     MAX_COLUMN_ID,
     NUM_INDEXED_COLUMNS,
@@ -359,12 +363,12 @@ def find_property(name: str) -> Property[Any] | None:
 
 
 def normalise(properties: Mapping[str, str], *, table: str) -> dict[str, str]:
-    """The user's properties as the table stores them: `delta.*` names in their defined spelling, and values checked.
+    """The user's properties as the table stores them: `delta.*` and `tahoe.*` names in their defined spelling, and values checked.
 
-    Names without that prefix are the user's own and are not changed.
+    Names without these prefixes are the user's own and are not changed.
 
     Raises:
-        InvalidPropertyError: an unknown `delta.*` name, an internal property, or an invalid value.
+        InvalidPropertyError: an unknown `delta.*` or `tahoe.*` name, an internal property, or an invalid value.
     """
     normal: dict[str, str] = {}
     for key, value in properties.items():
@@ -376,14 +380,15 @@ def normalise(properties: Mapping[str, str], *, table: str) -> dict[str, str]:
 
 def _checked_name(key: str, value: str, table: str) -> str:
     folded = key.lower()
-    if not folded.startswith(PREFIX):
+    if not folded.startswith((PREFIX, _OWN_PREFIX)):
         return key
     for prefix in OPEN_PREFIXES:
         if folded.startswith(prefix) and len(key) > len(prefix):
             return prefix + key[len(prefix) :]
     found = find_property(key)
     if found is None:
-        raise InvalidPropertyError(property=key, table=table, value=value, detail="Delta has no such property")
+        detail = "Delta has no such property" if folded.startswith(PREFIX) else "tahoe has no such property"
+        raise InvalidPropertyError(property=key, table=table, value=value, detail=detail)
     if found.is_internal:
         raise InvalidPropertyError(property=found.name, table=table, value=value, detail="only writers set it, not users")
     found.read(value, table=table)

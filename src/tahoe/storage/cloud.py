@@ -329,5 +329,5 @@ def _without_folders(files: list[FileInfo]) -> list[FileInfo]:
 
 
 def _detail(error: Exception) -> str:
-    """The message without the debug output that obstore appends."""
-    return " ".join(str(error).split("Debug source:")[0].split())[:_DETAIL_CHARACTERS_MAX]
+    """The message without the debug output that obstore appends, and without a full stop."""
+    return " ".join(str(error).split("Debug source:")[0].split()).rstrip(".")[:_DETAIL_CHARACTERS_MAX]

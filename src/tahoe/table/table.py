@@ -137,6 +137,7 @@ class Table(TableReader):
         max_deleted_share=SHARE,
         dry_run=FLAG,
         user_metadata=TEXT,
+        progress=CALL,
     )
     def optimize(
         self,
@@ -149,6 +150,7 @@ class Table(TableReader):
         max_deleted_share: float = 0.05,
         dry_run: bool = False,
         user_metadata: str | None = None,
+        progress: Callable[[int, int], None] | None = None,
     ) -> OptimizeReport:
         """Rewrite small files into larger ones, and files with many deleted rows without these. The rows stay the same, in their order.
 
@@ -166,6 +168,7 @@ class Table(TableReader):
             max_deleted_share: a file with a larger share of deleted rows is rewritten in any case.
             dry_run: change nothing, and report what would be done.
             user_metadata: for the table's history.
+            progress: called with the number of files that were rewritten, and the number of all that are to be rewritten.
 
         Raises:
             DeltaAnalysisError: the filter, `z_order_by` or `full` do not fit the table; see `tahoe.table.maintenance.clustering.order_of`.
@@ -177,7 +180,7 @@ class Table(TableReader):
         settings = CompactionSettings(max_file_bytes=target, min_file_bytes=min_file_bytes or target, max_deleted_share=max_deleted_share)
         predicates, order = () if filter is None else (filter,), OrderRequest(zorder_by=self._paths(z_order_by), is_full=full)
         request = OptimizeRequest(filter=filter, settings=settings, predicates=predicates, user_metadata=user_metadata, order=order)
-        return optimize(self, request, dry_run=dry_run)
+        return optimize(self, request, dry_run=dry_run, progress=progress)
 
     def _paths(self, columns: Sequence[str]) -> tuple[tuple[str, ...], ...]:
         try:

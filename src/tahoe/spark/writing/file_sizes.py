@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from tahoe.errors import InvalidOptionError
 from tahoe.protocol.partitions import parse_boolean
-from tahoe.protocol.properties import AUTO_COMPACT, AUTO_OPTIMIZE, OPTIMIZE_WRITE, parse_size
+from tahoe.protocol.properties import AUTO_COMPACT, AUTO_OPTIMIZE, CLUSTER_ON_WRITE, OPTIMIZE_WRITE, parse_size
 from tahoe.table.maintenance.auto_compaction import AutoCompaction
 
 Value = TypeVar("Value")
@@ -19,9 +19,8 @@ Value = TypeVar("Value")
 _COMPACT = "spark.databricks.delta.autoCompact."
 _WRITE = "spark.databricks.delta.optimizeWrite."
 
-# Whether a table is clustered on write: a session's setting, and the table's property.
+# Whether tables are clustered on write, by a session's setting.
 CLUSTER_SETTING = "spark.tahoe.clusterOnWrite"
-CLUSTER_PROPERTY = "tahoe.clusterOnWrite"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,11 +64,9 @@ class ClusterOnWrite:
         """Whether rows may be laid out that are written to a clustered table with these properties.
 
         Raises:
-            InvalidOptionError: the property has an invalid value.
+            InvalidPropertyError: the property has an invalid value.
         """
-        if self.is_on is not None:
-            return self.is_on
-        return _Settings(given=properties, table=table).flag(CLUSTER_PROPERTY, True)
+        return CLUSTER_ON_WRITE.get(properties, table=table) if self.is_on is None else self.is_on
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -89,7 +89,7 @@ class OptimizeReport:
     Attributes:
         version: the last version that was committed; None if there was nothing to do.
         files_considered: how many files the table has, as far as the filter selects them.
-        removed_bytes, added_bytes: the sizes of the removed and the added files. With `dry_run` the added sizes are estimates.
+        removed_bytes, added_bytes: the sizes of the removed and the added files. With `dry_run`, which writes none, no size is added.
         partitions: the partition values of the rewritten files, as in the log.
         bins, batches: how many bins were to be rewritten, and in how many commits. A bin becomes a file or, in an order, a cube: several.
         bins_dropped: how many bins were not committed, because another writer changed one of their files meanwhile, or clustered the table
@@ -118,6 +118,17 @@ class OptimizeReport:
     order: Order | None = None
     cube_bytes: tuple[int, ...] = ()
     cubes: int = 0
+
+    def parts(self, count: int) -> str:
+        """A number of bins, by what becomes of each: `1 cube`, `5 partitions`, `2 new files`."""
+        name = "new file" if self.order is None else "cube" if self.order.is_clustered else "partition"
+        return f"{count:,} {name}{'' if count == 1 else 's'}"
+
+    @property
+    def why(self) -> str:
+        """Why a dry run would rewrite files, apart from their order; empty if nothing is wrong with them."""
+        found = [(self.small_files, "small"), (self.worn_files, "with too many deleted rows")]
+        return ", ".join(f"{count:,} {reason}" for count, reason in found if count)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,12 +171,20 @@ def _with_bins(report: OptimizeReport, done: Sequence[_Done]) -> OptimizeReport:
     )
 
 
-def optimize(table: TableReader, request: OptimizeRequest, *, rewriter: Rewriter | None = None, dry_run: bool = False) -> OptimizeReport:
+def optimize(
+    table: TableReader,
+    request: OptimizeRequest,
+    *,
+    rewriter: Rewriter | None = None,
+    dry_run: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+) -> OptimizeReport:
     """Compact the newest version of a table. OPTIMIZE also computes the statistics of files that have none, from their footers.
 
     Args:
         rewriter: rewrites the bins; threads of this process by default.
         dry_run: only report what would be done.
+        progress: called with the number of files that were rewritten, and the number of all that are to be rewritten.
 
     Raises:
         InvalidPredicateError, ColumnNotFoundError: the filter does not fit the schema.
@@ -184,10 +203,9 @@ def optimize(table: TableReader, request: OptimizeRequest, *, rewriter: Rewriter
     bins = plan_bins(scan, request.settings, also) if order is None else plan_cubes(scan, order, request.settings, cubes)
     report = OptimizeReport(files_considered=scan.kept_files, bins=len(bins), began_ms=began_ms, order=order)
     if dry_run:
-        small, worn = reasons(snapshot.scan().within([number for found in bins for number in found.numbers]), request.settings)
-        report = replace(report, small_files=small, worn_files=worn)
-        return _with_bins(report, [_Done(bin=found, removed=_adds(snapshot, found.numbers), written=()) for found in bins])
+        return replace(_as_planned(report, snapshot, bins, request.settings), ended_ms=table.env.clock_ms())
     rewriter = rewriter or (in_threads if order is None else lay_out_in_threads)
+    rewriter = rewriter if progress is None else _telling(rewriter, bins, progress)
     for batch in _batches(bins, request.settings.batch_bytes):
         done, failure = _rewritten(plan, batch, rewriter)
         report = _committed(table, plan, request, done, report)
@@ -199,17 +217,22 @@ def optimize(table: TableReader, request: OptimizeRequest, *, rewriter: Rewriter
     return replace(report, ended_ms=table.env.clock_ms())
 
 
+def _as_planned(report: OptimizeReport, snapshot: Snapshot, bins: Sequence[Bin], settings: CompactionSettings) -> OptimizeReport:
+    """The report of a dry run."""
+    small, worn = reasons(snapshot.scan().within([number for found in bins for number in found.numbers]), settings)
+    planned = _with_bins(report, [_Done(bin=found, removed=_adds(snapshot, found.numbers), written=()) for found in bins])
+    return replace(planned, small_files=small, worn_files=worn, batches=sum(1 for _ in _batches(bins, settings.batch_bytes)))
+
+
 def summary(report: OptimizeReport) -> str:
     """What OPTIMIZE would do, and why, as a text. Precondition: the report is of a dry run."""
     if not report.bins:
         return f"nothing to do: {report.files_considered:,} files considered"
     files = f"{len(report.removed_bytes):,} of {report.files_considered:,} files ({sum(report.removed_bytes):,} bytes)"
-    why = [(report.small_files, "small"), (report.worn_files, "with too many deleted rows")]
-    told = ", ".join(f"{count:,} {reason}" for count, reason in why if count) or "as asked"
+    told = report.why or "as asked"
     if report.order is None:
         return f"rewrites {files} as at most {report.bins:,}: {told}"
-    parts = f"{report.bins:,} {'cubes' if report.order.is_clustered else 'partitions'}"
-    return f"rewrites {files} in {parts}, ordered by {', '.join(report.order.names)}: {told}"
+    return f"rewrites {files} in {report.parts(report.bins)}, ordered by {', '.join(report.order.names)}: {told}"
 
 
 def _plan(table: TableReader, snapshot: Snapshot, request: OptimizeRequest) -> WritePlan:
@@ -224,6 +247,20 @@ def _plan(table: TableReader, snapshot: Snapshot, request: OptimizeRequest) -> W
     plan = plan_existing(table, wanted, snapshot)
     plan.check_writes_files()
     return plan
+
+
+def _telling(rewriter: Rewriter, bins: Sequence[Bin], progress: Callable[[int, int], None]) -> Rewriter:
+    """A rewriter of some of the bins that tells how many files of all bins are done."""
+    done, total = 0, sum(len(found.numbers) for found in bins)
+
+    def rewritten(plan: WritePlan, batch: Sequence[Bin]) -> Iterator[Rewritten | BaseException]:
+        nonlocal done
+        for found, result in zip(batch, rewriter(plan, batch), strict=True):
+            done += len(found.numbers)
+            progress(done, total)
+            yield result
+
+    return rewritten
 
 
 def _batches(bins: Sequence[Bin], batch_bytes: int | None) -> Iterator[list[Bin]]:

@@ -176,7 +176,7 @@ def _given_ms(request: VacuumRequest, table: str) -> int | None:
     if request.retention_hours is None:
         return None
     if request.retention_hours < 0:
-        raise VacuumRetentionNegativeError(table=table, hours=request.retention_hours)
+        raise VacuumRetentionNegativeError(table=table, hours=f"{request.retention_hours:g}")
     return min(round(request.retention_hours * _HOUR_MS), _LONG_MAX)
 
 
@@ -190,7 +190,7 @@ def _of_table_ms(snapshot: Snapshot, request: VacuumRequest, given_ms: int | Non
     of_table_ms = DELETED_FILE_RETENTION.get(snapshot.properties, table=snapshot.url) // timedelta(milliseconds=1)
     if request.retention_check and given_ms is not None and given_ms < of_table_ms:
         hours = -(-of_table_ms // _HOUR_MS)
-        raise VacuumRetentionTooShortError(table=snapshot.url, hours=request.retention_hours, configuredRetentionHours=hours)
+        raise VacuumRetentionTooShortError(table=snapshot.url, hours=f"{request.retention_hours:g}", configuredRetentionHours=hours)
     return of_table_ms
 
 
