@@ -455,8 +455,8 @@ def _decode(kind: type[Any], shape: _Shape, body: Any) -> Any:
                 given[attribute] = read(found)
             except ValueError as error:
                 raise ValueError(f"{key} of {kind.__name__}: {error}") from None
-    missing = [key for key, attribute, _ in shape if attribute in _REQUIRED[kind] and attribute not in given]
-    if missing:
+    if not _REQUIRED[kind] <= given.keys():
+        missing = [key for key, attribute, _ in shape if attribute in _REQUIRED[kind] and attribute not in given]
         raise ValueError(f"{kind.__name__} lacks the required field {', '.join(missing)}")
     return kind(**given)
 

@@ -20,7 +20,7 @@ def load_json(text: str | bytes, **hooks: Any) -> Any:
         ValueError: it is not JSON, not UTF-8, or nested deeper than `DEPTH_MAX`.
     """
     try:
-        decoded = text if isinstance(text, str) else text.decode("utf-8-sig")
+        decoded = text if isinstance(text, str) else text.decode().removeprefix("\ufeff")  # the codec for this is slow
         value = json.loads(decoded, **hooks)
     except RecursionError:
         raise too_deep() from None

@@ -379,8 +379,14 @@ def resolve_path(add_path: str, table_url: str) -> str:
     return f"{table_url}/{path}"
 
 
+# A relative path without escapes and without segments that begin with a dot.
+_CANONICAL = re.compile(r"[\w=-][\w=.-]*(?:/[\w=-][\w=.-]*)*")
+
+
 def canonical_key(add_path: str, table_url: str) -> str:
     """The canonical spelling of a file's path: unescaped and relative to the table, or an absolute url for a file elsewhere."""
+    if _CANONICAL.fullmatch(add_path):
+        return add_path
     scheme, authority, path = _absolute(add_path, table_url)
     if scheme is None:
         return path

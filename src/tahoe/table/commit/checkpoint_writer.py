@@ -387,9 +387,10 @@ def unexpired_tombstones(snapshot: Snapshot, cutoff_ms: int) -> Iterator[pa.Stru
     newer: list[Remove] = []
     for actions in reversed(commits):
         found = [(file_key(a, log.canonical), a) for a in actions if isinstance(a, Add | Remove)]
-        newer.extend(a for key, a in found if isinstance(a, Remove) and key not in seen)
+        newer.extend(a for key, a in found if isinstance(a, Remove) and (a.deletion_timestamp_ms or 0) > cutoff_ms and key not in seen)
         seen.update(key for key, _ in found)
-    yield from _later(tombstones(newer), cutoff_ms)
+    if newer:
+        yield tombstones(newer)
     for batch in () if checkpoint is None else read_tombstones(log.env.store, checkpoint):
         for removes in _later(batch, cutoff_ms):
             named = {"path": removes.field("path"), "deletion_vector": removes.field("deletionVector"), "remove": removes}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Set
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, tzinfo
 from typing import TypeVar
 
@@ -32,20 +32,23 @@ from tahoe.protocol.partitions import canonical_key, resolve_path
 from tahoe.protocol.replay import check_commit, check_reconciled
 from tahoe.storage.env import Env, Store
 from tahoe.storage.locations import split_file, split_url
+from tahoe.table.log.kept_commits import KeptCommits
 
 Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """Reads the log's files. Nothing is cached between calls.
+    """Reads the log's files. Nothing is cached between calls, unless a command keeps commits.
 
     Attributes:
         zone: of timestamps without a time zone, in partition values and in conditions.
+        kept: commits that one command reads several times.
     """
 
     env: Env
     zone: tzinfo = UTC
+    kept: KeptCommits | None = field(default=None, compare=False)
 
     @property
     def url(self) -> str:
@@ -161,7 +164,9 @@ class Log:
             CommitGoneError: the commit is gone.
             CorruptCompactedLogError: the compacted file is gone, is broken, or breaks the protocol.
         """
-        return self._read_compacted(file) if file.kind is log_files.Kind.COMPACTED else self._read_commit(file)
+        if file.kind is log_files.Kind.COMPACTED:
+            return self._read_compacted(file)
+        return self._read_commit(file) if self.kept is None else self.kept.read(file, lambda: self._read_commit(file))
 
     def _read_compacted(self, file: LogFile) -> list[Action]:
         detail: str | None
@@ -198,7 +203,7 @@ class Log:
         name = log_files.commit_name(version)
         file = log_files.parse_name(name)
         assert file is not None
-        return self.read(file)
+        return self._read_commit(file)
 
     def commit_info(self, version: int) -> CommitInfo | None:
         """The `commitInfo` of a commit; None if it has none or metadata cleanup has deleted the commit."""

@@ -68,18 +68,19 @@ def removed_files(snapshot: Snapshot, before: int | None, protected: Keys, terri
     Raises:
         CannotVacuumLiteError: the commits that removed some of the files may be gone.
     """
-    listed = sorted(file.version for file in snapshot.log.list_files() if file.kind is Kind.COMMIT)
+    listed = sorted((file for file in snapshot.log.list_files() if file.kind is Kind.COMMIT), key=lambda file: file.version)
     done = vacuumed_version(snapshot)
     if before is None or not listed:
         return FILES.empty_table()
     last = -1 if done is None else done
-    if listed[0] > last + 1:
+    if listed[0].version > last + 1:
         known = "no earlier VACUUM has recorded how far it came" if done is None else f"the last VACUUM came up to version {done}"
-        raise CannotVacuumLiteError(table=snapshot.url, detail=f"the log begins at version {listed[0]}, and {known}")
-    versions = [version for version in listed if last <= version <= before]
+        raise CannotVacuumLiteError(table=snapshot.url, detail=f"the log begins at version {listed[0].version}, and {known}")
+    commits = [file for file in listed if last <= file.version <= before]
     sizes: dict[str, int] = {}
-    for version, actions in zip(versions, file_actions(snapshot.log, versions, may_be_gone_until=last), strict=True):
-        sizes |= _sizes((action for action in actions if version > last or isinstance(action, Cdc)), snapshot)
+    for file, actions in zip(commits, file_actions(snapshot.log, commits, may_be_gone_until=last), strict=True):
+        is_new = file.version > last
+        sizes |= _sizes((action for action in actions if is_new or isinstance(action, Cdc)), snapshot)
     legal = [key for key in sizes if is_text(key) and territory.shows(key.rpartition("/")[0])]
     keys = pa.chunked_array([pa.array(legal, pa.string())])
     found = pa.table([keys, pa.array([sizes[key] for key in legal], pa.int64()), pa.nulls(len(legal), pa.int64())], schema=FILES)

@@ -13,11 +13,13 @@ from concurrent.futures import ThreadPoolExecutor
 from tahoe.errors import CommitGoneError
 from tahoe.protocol import log_files
 from tahoe.protocol.actions import Action, Add, Cdc, Remove
-from tahoe.protocol.log_files import Kind
+from tahoe.protocol.log_files import Kind, LogFile
 from tahoe.table.commit.checkpoint_writer import unexpired_tombstones
 from tahoe.table.log.delta_log import Log
 from tahoe.table.maintenance.named_files import Keys, NamedFiles, keys_of, named_by_actions, named_by_live, named_by_tombstones
 from tahoe.table.reading.snapshot import Snapshot, load_snapshot
+
+_VECTORS = "deletionVectors"
 
 # Commits are small, so most of the time is spent waiting for the storage.
 _READERS = 16
@@ -27,8 +29,9 @@ def protected_files(newest: Snapshot, before: int | None, cutoff_ms: int) -> Key
     """The files that VACUUM must keep whatever their age.
 
     - the live files of the newest version, and its tombstones from the cutoff on;
-    - the live files of the version at the cutoff: the newest one before it, or the oldest one that can be read; and its change files;
-    - the files that later commits add or remove, their change files among them.
+    - the files that commits after the cutoff add or remove, their change files among them: with these, all live files of the version at the
+      cutoff (the newest one before it, or the oldest one that can be read) are named, because each is live still, or was removed;
+    - the change files of that version; and its deletion vectors, which a careless writer may have removed without naming them.
 
     Args:
         before: the newest version that was committed at or before the cutoff; None if the log has none.
@@ -47,17 +50,17 @@ def _named(newest: Snapshot, before: int | None, cutoff_ms: int) -> Iterator[Nam
     readable = log_files.readable_versions(files)
     oldest = newest.version if readable is None else min(readable[0], newest.version)
     base = oldest if before is None else min(max(before, oldest), newest.version)
-    if base < newest.version:
+    has_vectors = _VECTORS in (newest.protocol.reader_features or ())
+    commits = [file for file in files if file.kind is Kind.COMMIT and (before is None or file.version >= before)]
+    for file, actions in zip(commits, file_actions(newest.log, commits, may_be_gone_until=base), strict=True):
+        is_old = file.version == before
+        yield named_by_actions(action for action in actions if not is_old or isinstance(action, Cdc))
+        has_vectors = has_vectors or any(isinstance(a, Add | Remove) and a.deletion_vector is not None for a in actions)
+    if base < newest.version and has_vectors:
         yield named_by_live(load_snapshot(newest.log, base).live)
-    since = -1 if before is None else before
-    for actions in file_actions(newest.log, [] if before is None else [before], may_be_gone_until=base):
-        yield named_by_actions(action for action in actions if isinstance(action, Cdc))
-    later = [file.version for file in files if file.kind is Kind.COMMIT and file.version > since]
-    for actions in file_actions(newest.log, later, may_be_gone_until=base):
-        yield named_by_actions(actions)
 
 
-def file_actions(log: Log, versions: Sequence[int], *, may_be_gone_until: int = -1) -> Iterator[list[Action]]:
+def file_actions(log: Log, files: Sequence[LogFile], *, may_be_gone_until: int = -1) -> Iterator[list[Action]]:
     """The adds, removes and change files of some commits, in order, read in parallel.
 
     Args:
@@ -68,17 +71,17 @@ def file_actions(log: Log, versions: Sequence[int], *, may_be_gone_until: int = 
         DeltaLogError: a commit cannot be read.
     """
 
-    def read(version: int) -> list[Action]:
+    def read(file: LogFile) -> list[Action]:
         try:
-            actions = log.read_version(version)
+            actions = log.read(file)
         except CommitGoneError:
-            if version > may_be_gone_until:
+            if file.version > may_be_gone_until:
                 raise
             return []
         return [action for action in actions if isinstance(action, Add | Remove | Cdc)]
 
-    if len(versions) < 2:
-        yield from map(read, versions)
+    if len(files) < 2:
+        yield from map(read, files)
         return
     with ThreadPoolExecutor(_READERS) as readers:
-        yield from readers.map(read, versions)
+        yield from readers.map(read, files)

@@ -35,6 +35,7 @@ from tahoe.storage.locations import split_url
 from tahoe.table.commit.continuity import check_same_table
 from tahoe.table.commit.draft import Draft, OperationInfo
 from tahoe.table.log.delta_log import Log
+from tahoe.table.log.kept_commits import KeptCommits
 from tahoe.table.maintenance.dead_files import DeadFiles, Listing, Territory, dead_files, folders_above, listing_of, nested_tables
 from tahoe.table.maintenance.inventory import inventory_listing
 from tahoe.table.maintenance.lite import record_vacuumed_version, removed_files, vacuumed_version
@@ -126,7 +127,7 @@ def vacuum(table: TableReader, request: VacuumRequest) -> VacuumReport:
         MetadataChangedException: the table was replaced, or its retention raised, before files were deleted.
         DeltaError: the table cannot be read or listed, or VACUUM START cannot be committed; nothing was deleted.
     """
-    now_ms = table.env.clock_ms()
+    now_ms, table = table.env.clock_ms(), TableReader.knowing(replace(table.log, kept=KeptCommits()), None)
     if request.lite and request.inventory is not None:
         raise InvalidOptionError(option="inventory", value="a table", table=table.url, detail="VACUUM LITE works from the log")
     given_ms = _given_ms(request, table.url)
