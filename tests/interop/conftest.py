@@ -9,8 +9,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 import tahoe
+from tests.interop import queries
+from tests.interop.queries import Query
 from tests.interop.readers import Reader, ThroughSpark, WithoutSpark
 from tests.interop.reference import Reference, is_installed
+from tests.interop.streamed_tables import Sides
 
 
 @pytest.fixture(scope="session")
@@ -41,6 +44,16 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     tahoe.enable(session)
     yield session
     session.stop()
+
+
+@pytest.fixture
+def sides(reference: Reference, spark: SparkSession) -> Sides:
+    """Both, to run a streaming query: `sides["tahoe"](query)`."""
+
+    def run(query: Query, one_batch: bool = False) -> None:
+        queries.run(spark, query, one_batch)
+
+    return {"tahoe": run, "reference": reference.stream}
 
 
 @pytest.fixture(params=["without Spark", "through Spark"])

@@ -17,6 +17,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tests.interop.queries import Query
+
 ROOT = Path(__file__).resolve().parents[2]
 PYTHON = ROOT / ".venv-reference" / "bin" / "python"
 JARS = ROOT / ".cache" / "reference-jars"
@@ -118,6 +120,10 @@ class Reference:
         """The class and the message of the error that an expression raises; see tests/dml/calls.py."""
         found = self._ask(op="complaint", path=str(path), code=code)["complaint"]
         return None if found is None else (found[0], found[1])
+
+    def stream(self, query: Query, one_batch: bool = False) -> None:
+        """Run a streaming query until it ends; see tests/interop/queries.py."""
+        self._ask(op="stream", query=query.to_json(), one_batch=one_batch)
 
     @contextmanager
     def settings(self, settings: Mapping[str, str | None]) -> Iterator[None]:

@@ -27,6 +27,7 @@ from tahoe.protocol.schema import LONG, STRING, Field, Struct
 from tahoe.protocol.stream_offset import BASE, StreamOffset
 from tahoe.protocol.stream_schema import SchemaRules
 from tahoe.table.log.delta_log import Log
+from tahoe.table.reading import stream_commits
 from tahoe.table.reading.snapshot import Snapshot, load_snapshot
 from tahoe.table.reading.stream import Limit, StreamStart, TableStream
 from tahoe.table.reading.stream_commits import Following
@@ -283,6 +284,20 @@ def test_nothing_new_costs_one_listing() -> None:
     asked.clear()
     assert stream.next_end(end, Limit()) == end
     assert asked == ["list_from"]
+
+
+def test_commits_that_were_read_are_kept_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch reads the commits again of which its end was found: from memory, as long as they fit there."""
+    log, begin = history_of([[1]] * 10), StreamOffset(table_id=METADATA.id, version=0)
+    stream = stream_of(log, start=0)
+    end = stream.next_end(begin, Limit())
+    assert stream.next_end(begin, Limit()) == end
+    assert len(stream.commits.sizes_after(begin)) == 10
+    monkeypatch.setattr(stream_commits, "_KEPT_FILES_MAX", 6)
+    few = stream_of(log, start=0)
+    assert few.next_end(begin, Limit()) == end
+    assert len(few.commits.sizes_after(begin)) == 3, "a commit counts as one more than its files"
+    assert read(few, begin, end) == read(stream, begin, end) == [f"f{number:03}" for number in range(10)]
 
 
 # --- streams with the schema of an older version, because their DataFrame is older than the change

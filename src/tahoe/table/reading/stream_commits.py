@@ -89,6 +89,7 @@ class StreamCommits(Generic[Commit]):
         self._schema = schema
         self._loses_data = loses_data
         self._kept: OrderedDict[tuple[int, tuple[int, str]], Commit] = OrderedDict()
+        self._kept_files = 0
         self._last: LogFile | None = None
 
     def since(self, version: int) -> Iterator[Commit]:
@@ -158,10 +159,13 @@ class StreamCommits(Generic[Commit]):
         return self._content(file.version, actions)
 
     def _keep(self, file: LogFile, commit: Commit) -> Commit:
-        self._kept[file.version, file.identity] = commit
-        self._kept.move_to_end((file.version, file.identity))
-        while len(self._kept) > 1 and sum(len(kept.files) + 1 for kept in self._kept.values()) > _KEPT_FILES_MAX:
-            self._kept.popitem(last=False)
+        key = (file.version, file.identity)
+        if key not in self._kept:
+            self._kept[key] = commit
+            self._kept_files += len(commit.files) + 1
+        self._kept.move_to_end(key)
+        while len(self._kept) > 1 and self._kept_files > _KEPT_FILES_MAX:
+            self._kept_files -= len(self._kept.popitem(last=False)[1].files) + 1
         return commit
 
     def sizes_after(self, offset: StreamOffset) -> npt.NDArray[np.int64]:
