@@ -6,7 +6,7 @@ are not read here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
@@ -57,6 +57,12 @@ class Remarked:
 Change: TypeAlias = Recorded | Whole | Remarked
 
 
+def changed_files(actions: Sequence[Action]) -> tuple[FileAction | Cdc, ...]:
+    """The files with a commit's changes, in its order: change data files if it has any, else the data files that it adds and removes."""
+    recorded = tuple(action for action in actions if isinstance(action, Cdc))
+    return recorded or tuple(action for action in actions if isinstance(action, Add | Remove) and action.data_change)
+
+
 def changes_of(actions: Iterable[Action], canonical: Callable[[str], str]) -> list[Change]:
     """The changes of one commit, in the order of its actions.
 
@@ -65,13 +71,12 @@ def changes_of(actions: Iterable[Action], canonical: Callable[[str], str]) -> li
         canonical: maps all spellings of a file's path to one.
     """
     listed = list(actions)
-    recorded = [Recorded(action) for action in listed if isinstance(action, Cdc)]
-    if recorded:
-        return list(recorded)
-    if any(isinstance(action, CommitInfo) and _changed_nothing(action.fields) for action in listed):
-        return []
-    adds = {canonical(a.path): a for a in listed if isinstance(a, Add) and a.data_change}
-    removes = {canonical(a.path): a for a in listed if isinstance(a, Remove) and a.data_change}
+    files = changed_files(listed)
+    recorded: list[Change] = [Recorded(file) for file in files if isinstance(file, Cdc)]
+    if recorded or changed_nothing(listed):
+        return recorded
+    adds = {canonical(file.path): file for file in files if isinstance(file, Add)}
+    removes = {canonical(file.path): file for file in files if isinstance(file, Remove)}
     found: list[Change] = []
     for path, remove in removes.items():
         found.extend([Whole("delete", remove)] if path not in adds else _remarked(adds[path], remove))
@@ -92,8 +97,12 @@ def _remarked(add: Add, remove: Remove) -> Iterator[Remarked]:
 _COUNTS = ("numTargetRowsInserted", "numTargetRowsUpdated", "numTargetRowsDeleted")
 
 
-def _changed_nothing(info: Mapping[str, Any]) -> bool:
-    """Whether the commit is a MERGE that changed no rows, for which the reference still rewrites files."""
+def changed_nothing(actions: Iterable[Action]) -> bool:
+    """Whether a commit is a MERGE that changed no rows, for which the reference still rewrites files."""
+    return any(isinstance(action, CommitInfo) and _is_idle_merge(action.fields) for action in actions)
+
+
+def _is_idle_merge(info: Mapping[str, Any]) -> bool:
     metrics = info.get("operationMetrics")
     return info.get("operation") == "MERGE" and isinstance(metrics, Mapping) and all(str(metrics.get(name)) == "0" for name in _COUNTS)
 

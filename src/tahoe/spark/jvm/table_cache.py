@@ -251,14 +251,18 @@ def _scan(snapshot: Snapshot, predicate: Predicate, within: str | None) -> Scan:
 # --- the files of one snapshot, by their numbers
 
 
-_held: dict[str, Snapshot] = {}
+_held: dict[str, tuple[Snapshot, bool]] = {}
 _holds = itertools.count(1)
 
 
-def hold(snapshot: Snapshot) -> str:
-    """Hold a snapshot while a command uses its file numbers, until `release`. Returns the name for `within_text` and `release`."""
+def hold(snapshot: Snapshot, *, marked: bool = False) -> str:
+    """Hold a snapshot while a command uses its file numbers, until `release`. Returns the name for `within_text` and `release`.
+
+    Args:
+        marked: whether queries are to read the rows that deletion vectors mark, instead of all others.
+    """
     name = str(next(_holds))
-    _held[name] = snapshot
+    _held[name] = snapshot, marked
     return name
 
 
@@ -269,7 +273,12 @@ def release(held: str) -> None:
 
 def held_snapshot(within: str) -> Snapshot:
     """The held snapshot that a text from `within_text` names. Precondition: its command is still running."""
-    return _held[within.partition(":")[0]]
+    return _held[within.partition(":")[0]][0]
+
+
+def holds_marked(within: str) -> bool:
+    """Whether the snapshot that a text from `within_text` names is held for the rows that deletion vectors mark."""
+    return _held[within.partition(":")[0]][1]
 
 
 def within_text(held: str, numbers: Iterable[int] | None) -> str:

@@ -29,7 +29,7 @@ from tahoe.spark.jvm.types import visible_schema
 from tahoe.spark.reading.deletion_vectors import marked_rows, unmarked_rows
 from tahoe.spark.reading.filters import predicate_of
 from tahoe.spark.reading.metadata_columns import Output, output_of
-from tahoe.spark.reading.scan import Reader, Selection, partition_schema
+from tahoe.spark.reading.scan import Reader, Selection, has_vectors, partition_schema
 from tahoe.table.reading.change_feed import (
     PART_NAMES,
     SCHEMA_MODES,
@@ -168,8 +168,6 @@ def _part_rows(
         predicate=predicate,
         changes=FeedPart(feed.range, part),
     )
-    vectors = scan.column("deletion_vector")
-    if part == "remarked" and scan.kept_files:
-        return marked_rows(reader, scan, output)
-    # files of the range may have vectors although the table does not support them any more
-    return unmarked_rows(reader, scan, output) if vectors.null_count < len(vectors) else reader.rows(scan, "all", scan.size_bytes, output)
+    if not has_vectors(scan):
+        return reader.rows(scan, "all", scan.size_bytes, output)
+    return marked_rows(reader, scan, output) if part == "remarked" else unmarked_rows(reader, scan, output)

@@ -13,12 +13,22 @@ from tahoe.protocol.row_tracking import METADATA
 from tahoe.protocol.schema import Array, DataType, Field, Map, Struct, parse_schema
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
 from tahoe.spark.jvm.plans import dataset
-from tahoe.spark.jvm.table_cache import held_snapshot, key_of, metadata_identity, open_table, opened, remember, scan_of, snapshot_of
+from tahoe.spark.jvm.table_cache import (
+    held_snapshot,
+    holds_marked,
+    key_of,
+    metadata_identity,
+    open_table,
+    opened,
+    remember,
+    scan_of,
+    snapshot_of,
+)
 from tahoe.spark.jvm.time_travel import session_moment, target_of_options
 from tahoe.spark.jvm.types import visible_schema
 from tahoe.spark.reading import change_feed
 from tahoe.spark.reading.data_files import file_format
-from tahoe.spark.reading.deletion_vectors import unmarked_rows
+from tahoe.spark.reading.deletion_vectors import marked_rows, unmarked_rows
 from tahoe.spark.reading.filters import predicate_of
 from tahoe.spark.reading.metadata_columns import Output, output_of
 from tahoe.spark.reading.scan import Reader, Selection, has_vectors, label_of, partition_schema, relation_of
@@ -94,14 +104,18 @@ def plan(gateway: Gateway, analysed: Analysed, version: int, data: str, output: 
     name = analysed.name or snapshot.url
     planned = gateway.java_class("delta.Planned")
     wanted = _output(snapshot, output)
-    is_marked = has_vectors(scan)
-    if not is_marked and not wanted.is_hidden:
+    reads_vectors = has_vectors(scan)
+    if not reads_vectors and not wanted.is_hidden:
         selection = Selection("all", predicate, analysed.within).encode()
         return planned(
             snapshot.version, identity, selection, scan.size_bytes, label_of(name, scan, "all"), file_format(gateway, snapshot), None
         )
     reader = Reader(gateway, analysed.table, snapshot, name, identity, analysed.partitions, data, predicate, analysed.within)
-    rows = unmarked_rows(reader, scan, wanted) if is_marked else reader.rows(scan, "all", scan.size_bytes, wanted)
+    if reads_vectors:
+        is_marked = analysed.within is not None and holds_marked(analysed.within)
+        rows = marked_rows(reader, scan, wanted) if is_marked else unmarked_rows(reader, scan, wanted)
+    else:
+        rows = reader.rows(scan, "all", scan.size_bytes, wanted)
     return planned(snapshot.version, identity, "", 0, "", None, dataset(rows))
 
 

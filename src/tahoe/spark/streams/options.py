@@ -1,4 +1,4 @@
-"""Parses the options of a streaming reader into a record. Names and defaults are the reference's. Pure."""
+"""Parses the options of a streaming reader into a record. Names and defaults are the reference's."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import TypeVar
 
 from tahoe.errors import InvalidOptionError, StreamOptionsConflictError, UnsupportedOperationError
 from tahoe.protocol.properties import parse_size
+from tahoe.spark.reading.change_feed import START_TIMESTAMP, START_VERSION, is_asked_for
 from tahoe.table.reading.stream_commits import Following
 
 Value = TypeVar("Value")
 
-START_VERSION, START_TIMESTAMP, LATEST = "startingVersion", "startingTimestamp", "latest"
+LATEST = "latest"
 
 # Without any limit, a batch has so many files.
 FILES_DEFAULT = 1000
 
-_FEED = ("readChangeFeed", "readChangeData")
 _TIME_TRAVEL = ("versionAsOf", "timestampAsOf")
 
 
@@ -27,12 +27,14 @@ class SourceOptions:
     """The options of a streaming reader.
 
     Attributes:
+        feed: whether the change data feed is read, instead of rows.
         start: the first version, or `latest` for the version after the newest, or None.
         start_timestamp: as the user gave it.
         max_files, max_bytes: limits of a batch; None if there are none.
         exclude: files whose paths match are not read.
     """
 
+    feed: bool = False
     start: int | str | None = None
     start_timestamp: str | None = None
     max_files: int | None = FILES_DEFAULT
@@ -54,7 +56,7 @@ def parse_source_options(options: Mapping[str, str], *, table: str) -> SourceOpt
     Raises:
         InvalidOptionError: an option has an invalid value.
         StreamOptionsConflictError: two starts are given.
-        UnsupportedOperationError: the options ask for time travel, or for the change data feed.
+        UnsupportedOperationError: the options ask for time travel.
     """
     given = _Options({name.lower(): value for name, value in options.items()}, table)
     if any(given.text(name) is not None for name in _TIME_TRAVEL):
@@ -62,16 +64,13 @@ def parse_source_options(options: Mapping[str, str], *, table: str) -> SourceOpt
         raise UnsupportedOperationError(
             operation="Time travel in a stream", table=table, detail=detail, remedy="Start it with startingVersion or startingTimestamp."
         )
-    if any(given.flag(name) for name in _FEED):
-        detail = "only its data can be read as a stream so far"
-        remedy = "Read the changes at intervals, with readChangeFeed and startingVersion."
-        raise UnsupportedOperationError(operation="Reading the change data feed as a stream", table=table, detail=detail, remedy=remedy)
     version, timestamp = given.text(START_VERSION), given.text(START_TIMESTAMP)
     if version is not None and timestamp is not None:
         raise StreamOptionsConflictError(table=table, version=version, timestamp=timestamp)
     files = given.value("maxFilesPerTrigger", _positive, "it must be a positive integer")
     size = given.value("maxBytesPerTrigger", parse_size, "it must be a size configuration such as '10g'")
     return SourceOptions(
+        feed=is_asked_for(given.values, table),
         start=given.value(START_VERSION, _version, "it must be greater than or equal to zero, or latest"),
         start_timestamp=timestamp,
         max_files=FILES_DEFAULT if files is None and size is None else files,

@@ -9,7 +9,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import reduce
+from functools import partial, reduce
+from typing import Any
 
 from pyspark.sql import DataFrame
 
@@ -27,9 +28,11 @@ from tahoe.spark.reading.scan import relation_of
 from tahoe.spark.streams.options import LATEST, SourceOptions, parse_source_options
 from tahoe.spark.streams.schema import as_analysed, rules_of, told
 from tahoe.storage.env import Store
+from tahoe.table.reading.change_feed import check_recorded, feed_schema
+from tahoe.table.reading.feed_stream import FeedStream
 from tahoe.table.reading.history import parse_timestamp, timeline, version_at, version_from
 from tahoe.table.reading.snapshot import Snapshot
-from tahoe.table.reading.stream import Limit, Portion, StreamStart, TableStream
+from tahoe.table.reading.stream import Limit, Portion, Stream, StreamStart, TableStream
 
 _NO_LIMIT = -1
 
@@ -43,14 +46,18 @@ def schema(gateway: Gateway, options: Mapping[str, str]) -> str:
     Raises:
         TableNotFoundError, NotADeltaTableError: there is no table.
         InvalidOptionError, StreamOptionsConflictError, UnsupportedOperationError: an option is invalid, or is not one of streams.
+        ChangesNotRecordedError: the options ask for the change data feed, which the newest version does not record.
     """
     snapshot = _snapshot(gateway, options)
-    parse_source_options(options, table=snapshot.url)
-    return told(snapshot, _columns(snapshot))
+    asked = parse_source_options(options, table=snapshot.url)
+    if asked.feed:
+        asked_versions = snapshot.version, snapshot.version
+        check_recorded(snapshot.protocol, snapshot.properties, snapshot.version, asked_versions, table=snapshot.url)
+    return told(snapshot, _columns(snapshot, feed=asked.feed))
 
 
-def _columns(snapshot: Snapshot) -> Struct:
-    return visible_schema(snapshot.schema)
+def _columns(snapshot: Snapshot, *, feed: bool) -> Struct:
+    return visible_schema(feed_schema(snapshot) if feed else snapshot.schema)
 
 
 def _snapshot(gateway: Gateway, options: Mapping[str, str]) -> Snapshot:
@@ -74,7 +81,8 @@ def opened(gateway: Gateway, options: Mapping[str, str], given: JavaObject, chec
     """
     newest = _snapshot(gateway, options)
     asked = parse_source_options(options, table=newest.url)
-    snapshot = as_analysed(newest, analysed, _columns)
+    columns_of = partial(_columns, feed=asked.feed)
+    snapshot = as_analysed(newest, analysed, columns_of)
     start = StreamStart(
         version=_first_version(gateway, newest, asked, checkpoint),
         is_given=asked.has_start,
@@ -83,10 +91,10 @@ def opened(gateway: Gateway, options: Mapping[str, str], given: JavaObject, chec
         rules=rules_of(gateway.settings(), table=newest.url),
     )
     number = str(next(_numbers))
-    stream = TableStream(snapshot, start, newest)
+    stream = (FeedStream if asked.feed else TableStream)(snapshot, start, newest)
     _sources[number] = _Source(gateway=gateway, key=key_of(newest.url, options), given=given, stream=stream)
     limits = (_NO_LIMIT if limit is None else limit for limit in (asked.max_files, asked.max_bytes))
-    columns = gateway.struct_of_json(_columns(snapshot).to_json())
+    columns = gateway.struct_of_json(columns_of(snapshot).to_json())
     return gateway.java_class("delta.StreamSource")(number, columns, f"DeltaSource[{newest.url}]", *limits)
 
 
@@ -151,7 +159,7 @@ class _Source:
     gateway: Gateway
     key: str
     given: JavaObject
-    stream: TableStream
+    stream: Stream[Any]
     ends_now: bool = False
     last: StreamOffset | None = None
     held: list[list[str]] = field(default_factory=list)
@@ -165,7 +173,7 @@ class _Source:
         return self.stream.next_end(after, limit, self.last)
 
     def frame(self, portion: Portion, names: list[str]) -> DataFrame:
-        names.append(name := hold(portion.snapshot))
+        names.append(name := hold(portion.snapshot, marked=portion.marked))
         within = within_text(name, None if portion.numbers is None else portion.numbers.tolist())
         relation = relation_of(self.gateway, portion.snapshot, self.given, pinned=True, within=within, key=self.key)
         return frame_of(self.gateway.java_class("delta.Rows").streamed(relation), self.gateway.spark)

@@ -114,10 +114,10 @@ class FeedPart:
 
 @dataclass(frozen=True, slots=True)
 class CommitChanges:
-    """The changes of one version."""
+    """The changes of one version. `timestamp_ms` is None if the log no longer has the commit."""
 
     version: int
-    timestamp_ms: int
+    timestamp_ms: int | None
     changes: tuple[Change, ...]
 
 
@@ -140,7 +140,7 @@ class ChangeFeed:
     @property
     def schema(self) -> Struct:
         """The table's columns, then `_change_type`, `_commit_version` and `_commit_timestamp`."""
-        return Struct((*self.snapshot.schema.fields, *FIELDS))
+        return feed_schema(self.snapshot)
 
     @cached_property
     def size_bytes(self) -> int:
@@ -231,10 +231,11 @@ class ChangeFeed:
 
 def _file(commit: CommitChanges, path: str, values: Mapping[str, str | None] | None, size: int | None, kind: str | None = None) -> Add:
     """The add action for a file of a part. Planning has ensured that the size is known."""
-    moment = format_partition_value(datetime.fromtimestamp(commit.timestamp_ms / 1000, UTC), TIMESTAMP)
+    time_ms = commit.timestamp_ms
+    moment = None if time_ms is None else format_partition_value(datetime.fromtimestamp(time_ms / 1000, UTC), TIMESTAMP)
     constants = {COMMIT_VERSION: str(commit.version), COMMIT_TIMESTAMP: moment, **({} if kind is None else {CHANGE_TYPE: kind})}
     assert size is not None
-    return Add(path=path, partition_values={**(values or {}), **constants}, size_bytes=size, modification_time_ms=commit.timestamp_ms)
+    return Add(path=path, partition_values={**(values or {}), **constants}, size_bytes=size, modification_time_ms=time_ms or 0)
 
 
 def _remarked_file(log: Log, commit: CommitChanges, change: Remarked) -> Add | None:
@@ -351,7 +352,7 @@ def _planned(versions: FeedRange, start: Snapshot, read: Snapshot) -> ChangeFeed
             info = next((a for a in actions if isinstance(a, CommitInfo)), CommitInfo({}))
             own_ms = info.in_commit_timestamp_ms
             timestamp_ms = times.file_time_ms(file.version) if own_ms is None else own_ms
-            commits.append(CommitChanges(file.version, timestamp_ms, _completed(read, file.version, actions)))
+            commits.append(CommitChanges(file.version, timestamp_ms, changes_in(read, file.version, actions)))
     return ChangeFeed(read, versions, tuple(commits))
 
 
@@ -364,8 +365,11 @@ def _commit_files(times: Timeline, versions: FeedRange) -> list[LogFile]:
     return files
 
 
-def _completed(read: Snapshot, version: int, actions: Sequence[Action]) -> tuple[Change, ...]:
-    """The changes of a commit. Sizes and partition values that early writers left out of tombstones come from the previous version."""
+def changes_in(read: Snapshot, version: int, actions: Sequence[Action]) -> tuple[Change, ...]:
+    """The changes of a commit, from all of its actions or some.
+
+    Sizes and partition values that early writers left out of tombstones come from the previous version.
+    """
     log = read.log
     changes = changes_of(actions, log.canonical)
     bare = {log.canonical(change.file.path) for change in changes if _is_bare(change)}
@@ -403,8 +407,7 @@ class _Here:
 
 def _check(here: _Here, versions: FeedRange, read: Snapshot) -> None:
     configuration = here.metadata.configuration
-    if not setting(ENABLE_CHANGE_DATA_FEED, here.protocol, configuration, table=read.url):
-        raise ChangesNotRecordedError(table=read.url, start=versions.start, end=versions.end, version=here.version)
+    check_recorded(here.protocol, configuration, here.version, (versions.start, versions.end), table=read.url)
     changed = first_incompatibility(read.metadata, read.column_mapping_mode, here.metadata, mapping_mode(here.protocol, configuration))
     if changed is None:
         return
@@ -421,6 +424,26 @@ def _check(here: _Here, versions: FeedRange, read: Snapshot) -> None:
         changed=changed,
         remedy=remedy,
     )
+
+
+def check_recorded(protocol: Protocol, configuration: Mapping[str, str], version: int, asked: tuple[int, int], *, table: str) -> None:
+    """Refuse a version at which changes are not recorded.
+
+    Args:
+        asked: the first and the last version that are to be read.
+    """
+    if not setting(ENABLE_CHANGE_DATA_FEED, protocol, configuration, table=table):
+        raise ChangesNotRecordedError(table=table, start=asked[0], end=asked[1], version=version)
+
+
+def feed_schema(read: Snapshot) -> Struct:
+    """The schema of a feed that has the columns of a version.
+
+    Raises:
+        UnsupportedOperationError: the table has a column with the name of one of the feed's.
+    """
+    _check_names(read)
+    return Struct((*read.schema.fields, *FIELDS))
 
 
 def _check_names(read: Snapshot) -> None:

@@ -61,10 +61,26 @@ class Timeline:
 
     @cached_property
     def _file_times(self) -> list[int]:
-        times: list[int] = []
-        for commit in self.commits:
-            times.append(commit.modified_ms if not times else max(commit.modified_ms, times[-1] + 1))
-        return times
+        return _increasing(self.commits)
+
+
+def _increasing(commits: Sequence[LogFile]) -> list[int]:
+    """The modification times of files, moved forward so that they increase."""
+    times: list[int] = []
+    for commit in commits:
+        times.append(commit.modified_ms if not times else max(commit.modified_ms, times[-1] + 1))
+    return times
+
+
+# By how many commits the clock may have gone back for `file_times` and `Timeline` to agree.
+_LOOK_BACK = 100
+
+
+def file_times(log: Log, version: int) -> dict[int, int]:
+    """The times of the commit files from a version on, as in `Timeline`, by version. In contrast to `timeline`, lists a part of the log."""
+    files = (file for file in log.list_files(max(version - _LOOK_BACK, 0)) if file.kind is log_files.Kind.COMMIT)
+    commits = sorted(files, key=lambda file: file.version)
+    return dict(zip((commit.version for commit in commits), _increasing(commits), strict=True))
 
 
 def timeline(snapshot: Snapshot) -> Timeline:

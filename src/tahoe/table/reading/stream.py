@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 
 from tahoe._cached import cached_property
 from tahoe.errors import (
+    ChangesNotRecordedError,
     StreamSchemaChangedError,
     StreamSchemaUntrackedError,
     StreamStartGoneError,
@@ -163,7 +164,7 @@ class Stream(ABC, Generic[Commit]):
         try:
             for end in self._ends(after, limit, last):  # noqa: B007 - the last one
                 pass
-        except (StreamSchemaChangedError, StreamSchemaUntrackedError):
+        except (StreamSchemaChangedError, StreamSchemaUntrackedError, ChangesNotRecordedError):
             if end == after:
                 raise  # what comes before the change is read first
         return end
@@ -212,7 +213,7 @@ class Stream(ABC, Generic[Commit]):
         if not begin.is_initial:
             return Span(None, self._committed(version, index, end))
         is_inside = end.is_initial and end.version == version
-        initial = self._initial_portion(version, _following(index), end.index + 1 if is_inside else None)
+        initial = self._initial_portion(version, following(index), end.index + 1 if is_inside else None)
         return Span(initial, [] if is_inside else self._committed(version + 1, BASE, end))
 
     def _begin_of(self, end: StreamOffset) -> StreamOffset:
@@ -237,7 +238,7 @@ class Stream(ABC, Generic[Commit]):
         for commit in self.commits.since(version):
             if commit.version > last:
                 break
-            first = _following(index) if commit.version == version else 0
+            first = following(index) if commit.version == version else 0
             found.append((commit, slice(first, end.index + 1 if commit.version == end.version else None)))
             if commit.version == last:
                 break  # the stream may be unable to follow the next commit
@@ -274,7 +275,7 @@ class Stream(ABC, Generic[Commit]):
             return len(self.snapshot.live), self.snapshot.live.size_bytes
         sizes = [self.commits.sizes_after(after)]
         if after.is_initial and self._initial_files is not None:
-            sizes.append(self._initial_files.sizes[_following(after.index) :])
+            sizes.append(self._initial_files.sizes[following(after.index) :])
         return sum(map(len, sizes)), int(sum(found.sum() for found in sizes))
 
 
@@ -286,17 +287,17 @@ class TableStream(Stream[StreamCommit[Add]]):
 
     def _ends(self, after: StreamOffset, limit: Limit, last: StreamOffset | None) -> Iterator[StreamOffset]:
         if after.is_initial:
-            left = self._initial(after.version).sizes[_following(after.index) :]
+            left = self._initial(after.version).sizes[following(after.index) :]
             count = limit.take(left)
             if count < len(left):
                 if count:
-                    yield replace(after, index=_following(after.index) + count - 1)
+                    yield replace(after, index=following(after.index) + count - 1)
                 return
             yield (after := StreamOffset(table_id=after.table_id, version=after.version + 1))
         for commit in self.commits.since(after.version):
             if last is not None and (commit.version, BASE) >= last.place:
                 return
-            first = _following(after.index) if commit.version == after.version else 0
+            first = following(after.index) if commit.version == after.version else 0
             sizes = commit.sizes[first : last.index + 1 if last is not None and commit.version == last.version else None]
             count = limit.take(sizes)
             if first + count < len(commit.sizes):
@@ -322,6 +323,6 @@ class TableStream(Stream[StreamCommit[Add]]):
         return table_of(files, self.snapshot, max(end.version - (end.index < 0), 0), metadata)
 
 
-def _following(index: int) -> int:
+def following(index: int) -> int:
     """The index of the file after an index."""
     return max(index + 1, 0)

@@ -80,7 +80,7 @@ public class Rewrite extends Rule {
     LogicalRelation leaf = withoutUnused(given, used);
     Files files = Files.of(leaf);
     HadoopFsRelation relation = (HadoopFsRelation) leaf.relation();
-    if (!(files instanceof Changes)) checkOptions(relation.options(), files);
+    if (!(files instanceof Changes) && files.within() == null) checkOptions(relation.options(), files);
     ArrayList conditions = new ArrayList();
     if (condition != null) split(condition, conditions);
     // Spark may have pruned the relation's nested fields, and added _metadata to its output
