@@ -100,3 +100,15 @@ def test_vacuum_tells_since_when_files_are_not_needed(path: str) -> None:
     refused = run("vacuum", path, "--retain", "0").stderr
     assert "retention of 0 hours" in refused
     assert "--no-retention-check" in refused
+
+
+def test_repair_names_each_repair_once(path: str, caplog: pytest.LogCaptureFixture) -> None:
+    lost = damage(path)
+    assert run("repair", path).stdout.count(f"repair missing-data-file {lost}") == 1
+    assert caplog.messages == []
+
+
+def test_repair_by_a_program_is_in_its_log(path: str, caplog: pytest.LogCaptureFixture) -> None:
+    lost = damage(path)
+    tahoe.Table(path).repair()
+    assert [lost in message for message in caplog.messages] == [True]

@@ -45,7 +45,7 @@ class RepairRequest:
         verify_all_files: also read the footer of every data file, and every deletion vector. Otherwise only look whether they exist.
         unreadable_vectors: what is done about a file whose deletion vector is missing or damaged: only report it; keep the file without
             the vector, so that its deleted rows are in the table again; or remove the file with all its rows.
-        announce: called with the report before anything is changed.
+        announce: called with the report before anything is changed. Without it, the log of the program names the repairs.
         engine: the program that hosts tahoe, for the history.
     """
 
@@ -110,7 +110,8 @@ def repair(table: TableReader, request: RepairRequest) -> RepairReport:
         request.announce(report)
     if snapshot is None or not report.repairs or request.dry_run:
         return report
-    _tell(report)
+    if request.announce is None:
+        _tell(report)
     _delete_log_files(table, snapshot, report.repairs, known)
     table.forget()  # it may have read the files that were deleted
     return replace(report, version=_repair_files(table, request, snapshot, of_files, report))

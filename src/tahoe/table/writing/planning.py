@@ -288,7 +288,7 @@ def _evolved(table: TableReader, request: WriteRequest, snapshot: Snapshot) -> t
         raise SchemaMismatchError(
             table=table.url,
             detail=f"the table has no column {', '.join(new)} (it has {', '.join(snapshot.schema.names)})",
-            remedy="Drop the column from the data, or add it to the table with option mergeSchema=true.",
+            remedy="Drop the column from the data, or add it: option mergeSchema=true in Spark, merge_schema=True in tahoe.Table.",
         )
     widens = widening_of(snapshot.protocol, snapshot.metadata, table=table.url) if request.merge_schema else None
     merged = merge_schemas(snapshot.schema, request.schema, widens, _fixed_columns(snapshot) if widens is not None else frozenset())
