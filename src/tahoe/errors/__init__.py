@@ -36,6 +36,8 @@
     │   │   StreamOptionsConflictError, StreamOutputModeError
     │   ├── StreamSchemaChangedError, StreamSchemaUntrackedError, StreamStartUncheckedError, StreamSchemaMismatchError; below the first
     │   │   StreamStartSchemaChangedError
+    │   ├── StreamSchemaEvolvedError, SchemaChangeNotAcknowledgedError, SchemaLocationOutsideError, SchemaLocationConflictError,
+    │   │   SchemaLogUnreadableError, SchemaLogSchemaError, SchemaLogOtherTableError, SchemaLogStartError
     │   ├── ConflictingAssignmentsError, InvalidMergeError, MultipleSourceRowsError
     │   ├── StatementSyntaxError          the SQL cannot be parsed
     │   └── UnsupportedOperationError, OperationNotYetSupportedError, AppendOnlyTableError; below the first
@@ -215,7 +217,15 @@ from tahoe.errors.storage import (
     UnsupportedStorageError,
 )
 from tahoe.errors.stream_schema import (
+    SchemaChangeNotAcknowledgedError,
+    SchemaLocationConflictError,
+    SchemaLocationOutsideError,
+    SchemaLogOtherTableError,
+    SchemaLogSchemaError,
+    SchemaLogStartError,
+    SchemaLogUnreadableError,
     StreamSchemaChangedError,
+    StreamSchemaEvolvedError,
     StreamSchemaMismatchError,
     StreamSchemaUntrackedError,
     StreamStartSchemaChangedError,
@@ -403,7 +413,14 @@ __all__ = [
     "RenameColumnUnsupportedError",
     "RepairUncertainError",
     "ReplaceWhereMismatchError",
+    "SchemaChangeNotAcknowledgedError",
     "SchemaChangedError",
+    "SchemaLocationConflictError",
+    "SchemaLocationOutsideError",
+    "SchemaLogOtherTableError",
+    "SchemaLogSchemaError",
+    "SchemaLogStartError",
+    "SchemaLogUnreadableError",
     "SchemaMismatchError",
     "SessionNotEnabledError",
     "StatementSyntaxError",
@@ -415,6 +432,7 @@ __all__ = [
     "StreamOptionsConflictError",
     "StreamOutputModeError",
     "StreamSchemaChangedError",
+    "StreamSchemaEvolvedError",
     "StreamSchemaMismatchError",
     "StreamSchemaUntrackedError",
     "StreamSourceChangeError",

@@ -135,11 +135,11 @@ def first_moved(read: Struct, read_mode: Mode | str, earlier: Struct, mode: Mode
     """A column, at any depth, that was renamed, dropped or replaced later: its physical name differs. None without column mapping."""
     if read_mode == "none":
         return None
-    now = _stored_paths(read, read_mode)
-    return next((path for path, stored in _stored_paths(earlier, mode).items() if now.get(path) != stored), None)
+    now = stored_paths(read, read_mode)
+    return next((path for path, stored in stored_paths(earlier, mode).items() if now.get(path) != stored), None)
 
 
-def _stored_paths(schema: Struct, mode: Mode | str) -> dict[tuple[str, ...], tuple[str, ...]]:
+def stored_paths(schema: Struct, mode: Mode | str) -> dict[tuple[str, ...], tuple[str, ...]]:
     """The physical path of every column at any depth, by its logical path."""
     paths = zip(walk_fields(schema), walk_fields(physical_schema(schema, mode)), strict=True)
     return {path: stored for (path, _), (stored, _) in paths}

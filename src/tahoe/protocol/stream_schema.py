@@ -11,7 +11,7 @@ from enum import Enum
 
 from tahoe.protocol.actions import Metadata
 from tahoe.protocol.change_feed import Fit, first_moved, first_unlike
-from tahoe.protocol.column_mapping import declared_mode
+from tahoe.protocol.column_mapping import declared_mode, physical_schema
 from tahoe.protocol.schema import Field, Struct, map_fields, walk_fields
 from tahoe.protocol.type_widening import widenings
 
@@ -136,6 +136,13 @@ def _told(path: tuple[str, ...], written: Struct, read: Struct) -> str:
 
 def _at(schema: Struct, path: tuple[str, ...]) -> Field | None:
     return next((field for here, field in walk_fields(schema) if here == path), None)
+
+
+def first_retyped(before: Struct, after: Struct, rules: SchemaRules) -> str | None:
+    """A column of a tracked schema whose later type or nullability does not fit earlier rows. Columns may be renamed or dropped."""
+    stored_before, stored_after = physical_schema(before, "name"), physical_schema(after, "name")
+    path = None if rules.ignores_types else first_unlike(stored_before, stored_after, (), Fit(widens=rules.widens, lacks=True))
+    return None if path is None else _told(path, stored_before, stored_after)
 
 
 def shape(schema: Struct) -> Struct:

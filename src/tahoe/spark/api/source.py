@@ -134,6 +134,10 @@ class Source:
         return source.batch(number, start, stop)
 
     @_answering
+    def streamCommitted(self, number: str, end: str) -> None:  # noqa: N802  Java's name
+        source.committed(number, end)
+
+    @_answering
     def streamNewest(self, number: str) -> str | None:  # noqa: N802  Java's name
         return source.newest(number)
 

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from tahoe.errors import InvalidOptionError, StreamOptionsConflictError, UnsupportedOperationError
 from tahoe.protocol.properties import parse_size
+from tahoe.protocol.schema_acknowledgement import ACKNOWLEDGING, ALWAYS
 from tahoe.spark.reading.change_feed import START_TIMESTAMP, START_VERSION, is_asked_for
 from tahoe.table.reading.stream_commits import Following
 
@@ -19,6 +20,7 @@ LATEST = "latest"
 # Without any limit, a batch has so many files.
 FILES_DEFAULT = 1000
 
+_ACKNOWLEDGED = "it must be always, or the version of a change"
 _TIME_TRAVEL = ("versionAsOf", "timestampAsOf")
 
 
@@ -32,6 +34,9 @@ class SourceOptions:
         start_timestamp: as the user gave it.
         max_files, max_bytes: limits of a batch; None if there are none.
         exclude: files whose paths match are not read.
+        schema_location: where the stream tracks its schema; None if it does not.
+        tracking_id: distinguishes streams of one table in one query.
+        acknowledged: which changes of a tracked schema the user accepts: options of `protocol.schema_acknowledgement` and their values.
     """
 
     feed: bool = False
@@ -41,6 +46,9 @@ class SourceOptions:
     max_bytes: int | None = None
     exclude: re.Pattern[str] | None = None
     following: Following = field(default_factory=Following)
+    schema_location: str | None = None
+    tracking_id: str | None = None
+    acknowledged: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     @property
     def has_start(self) -> bool:
@@ -82,7 +90,18 @@ def parse_source_options(options: Mapping[str, str], *, table: str) -> SourceOpt
             skips_changes=given.flag("skipChangeCommits"),
             loses_data=not given.flag("failOnDataLoss", default=True),
         ),
+        schema_location=_schema_location(given),
+        tracking_id=given.text("streamingSourceTrackingId"),
+        acknowledged={name: value for name in ACKNOWLEDGING if (value := given.value(name, _acknowledged, _ACKNOWLEDGED))},
     )
+
+
+def _schema_location(given: _Options) -> str | None:
+    location = next((text for name in ("schemaTrackingLocation", "schemaLocation") if (text := given.text(name)) is not None), None)
+    if location is not None and not given.flag("failOnDataLoss", default=True):
+        detail = "a stream with a schemaTrackingLocation cannot pass over commits that are missing, which may have changed the schema"
+        raise InvalidOptionError(option="failOnDataLoss", value=given.text("failOnDataLoss"), table=given.table, detail=detail)
+    return location
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +128,12 @@ class _Options:
         if text.strip().lower() not in ("true", "false"):
             raise InvalidOptionError(option=name, value=text, table=self.table, detail="it must be true or false")
         return text.strip().lower() == "true"
+
+
+def _acknowledged(text: str) -> str:
+    if text.lower() != ALWAYS and not (text.isascii() and text.isdigit()):
+        raise ValueError(text)
+    return text.lower()
 
 
 def _positive(text: str) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from tahoe.errors import DeltaError, DeltaStorageError, InvalidOptionError, StreamSchemaMismatchError
 from tahoe.protocol.schema import Struct, parse_schema
@@ -20,22 +21,31 @@ def rules_of(settings: Mapping[str, str], *, table: str) -> SchemaRules:
         InvalidOptionError: a setting is neither true nor false.
     """
 
-    def is_on(name: str, *, default: bool = False) -> bool:
-        name = name if name.startswith(_PREFIX) else _PREFIX + name
-        text = settings.get(name, str(default)).strip().lower()
-        if text not in ("true", "false"):
-            raise InvalidOptionError(option=name, value=settings[name], table=table, detail="it must be true or false")
-        return text == "true"
-
+    allows = partial(is_on, settings, table=table)
     return SchemaRules(
-        reads_moved_columns=is_on(READS_MOVED_COLUMNS),
-        reads_other_partitions=is_on("streaming.unsafeReadOnPartitionColumnChanges.enabled"),
-        reads_nulls=is_on("streaming.unsafeReadOnNullabilityChange.enabled"),
-        skips_start=is_on("streaming.unsafeReadOnIncompatibleSchemaChangesDuringStreamStart.enabled"),
-        widens=is_on("typeWidening.allowTypeChangeStreamingDeltaSource", default=True),
-        asks_before_widening=is_on("typeWidening.enableStreamingSchemaTracking"),
-        ignores_types=is_on("typeWidening.bypassStreamingTypeChangeCheck"),
+        reads_moved_columns=allows(READS_MOVED_COLUMNS.removeprefix(_PREFIX)),
+        reads_other_partitions=allows("streaming.unsafeReadOnPartitionColumnChanges.enabled"),
+        reads_nulls=allows("streaming.unsafeReadOnNullabilityChange.enabled"),
+        skips_start=allows("streaming.unsafeReadOnIncompatibleSchemaChangesDuringStreamStart.enabled"),
+        widens=allows("typeWidening.allowTypeChangeStreamingDeltaSource", default=True),
+        asks_before_widening=allows("typeWidening.enableStreamingSchemaTracking"),
+        ignores_types=allows("typeWidening.bypassStreamingTypeChangeCheck"),
     )
+
+
+def is_on(settings: Mapping[str, str], name: str, *, table: str, default: bool = False) -> bool:
+    """A setting of the session.
+
+    Args:
+        name: without `spark.databricks.delta.`
+
+    Raises:
+        InvalidOptionError: it is neither true nor false.
+    """
+    text = settings.get(_PREFIX + name, str(default))
+    if text.strip().lower() not in ("true", "false"):
+        raise InvalidOptionError(option=_PREFIX + name, value=text, table=table, detail="it must be true or false")
+    return text.strip().lower() == "true"
 
 
 def told(snapshot: Snapshot, columns: Struct) -> str:
@@ -43,14 +53,15 @@ def told(snapshot: Snapshot, columns: Struct) -> str:
     return f"{snapshot.version}\n{columns.to_json()}"
 
 
-def as_analysed(newest: Snapshot, analysed: str | None, columns_of: Callable[[Snapshot], Struct]) -> Snapshot:
+def as_analysed(newest: Snapshot, analysed: str | None, columns_of: Callable[[Snapshot], Struct], *, is_fixed: bool = False) -> Snapshot:
     """The version whose schema a query has: the newest, or if its columns are not those of the DataFrame, that of the DataFrame.
 
     Args:
         analysed: from `told`; None if it is not known.
+        is_fixed: whether no other version may be taken.
 
     Raises:
-        StreamSchemaMismatchError: that version cannot be loaded, or is of another table.
+        StreamSchemaMismatchError: the DataFrame has other columns, and its version cannot be loaded, or is of another table.
     """
     if analysed is None:
         return newest
@@ -58,6 +69,8 @@ def as_analysed(newest: Snapshot, analysed: str | None, columns_of: Callable[[Sn
     wanted = parse_schema(text, table=newest.url)
     if shape(columns_of(newest)) == shape(wanted):
         return newest
+    if is_fixed:
+        raise _mismatch(newest, wanted, columns_of(newest))
     try:
         found = load_snapshot(newest.log, int(version))
     except DeltaStorageError:

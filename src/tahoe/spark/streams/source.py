@@ -27,10 +27,12 @@ from tahoe.spark.reading.change_feed import CLIPS
 from tahoe.spark.reading.scan import relation_of
 from tahoe.spark.streams.options import LATEST, SourceOptions, parse_source_options
 from tahoe.spark.streams.schema import as_analysed, rules_of, told
+from tahoe.spark.streams.schema_tracking import as_tracked, started
 from tahoe.storage.env import Store
 from tahoe.table.reading.change_feed import check_recorded, feed_schema
 from tahoe.table.reading.feed_stream import FeedStream
 from tahoe.table.reading.history import parse_timestamp, timeline, version_at, version_from
+from tahoe.table.reading.schema_tracking import SchemaTracker, with_tracked
 from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.reading.stream import Limit, Portion, Stream, StreamStart, TableStream
 
@@ -53,7 +55,7 @@ def schema(gateway: Gateway, options: Mapping[str, str]) -> str:
     if asked.feed:
         asked_versions = snapshot.version, snapshot.version
         check_recorded(snapshot.protocol, snapshot.properties, snapshot.version, asked_versions, table=snapshot.url)
-    return told(snapshot, _columns(snapshot, feed=asked.feed))
+    return told(snapshot, _columns(as_tracked(gateway, snapshot, asked), feed=asked.feed))
 
 
 def _columns(snapshot: Snapshot, *, feed: bool) -> Struct:
@@ -81,14 +83,17 @@ def opened(gateway: Gateway, options: Mapping[str, str], given: JavaObject, chec
     """
     newest = _snapshot(gateway, options)
     asked = parse_source_options(options, table=newest.url)
-    columns_of = partial(_columns, feed=asked.feed)
-    snapshot = as_analysed(newest, analysed, columns_of)
+    columns_of, rules = partial(_columns, feed=asked.feed), rules_of(gateway.settings(), table=newest.url)
+    log = started(gateway, newest, asked, checkpoint, rules)
+    tracked = None if log is None or log.current is None else with_tracked(newest, log.current)
+    snapshot = as_analysed(tracked or newest, analysed, columns_of, is_fixed=tracked is not None)
     start = StreamStart(
         version=_first_version(gateway, newest, asked, checkpoint),
         is_given=asked.has_start,
         exclude=asked.exclude,
         following=asked.following,
-        rules=rules_of(gateway.settings(), table=newest.url),
+        rules=rules,
+        tracker=None if log is None or rules.reads_moved_columns else SchemaTracker(log, snapshot, newest, checkpoint),
     )
     number = str(next(_numbers))
     stream = (FeedStream if asked.feed else TableStream)(snapshot, start, newest)
@@ -206,6 +211,18 @@ def end(number: str, start: str | None, files: int, size: int) -> str | None:
         source.last = source.end(after, Limit())
     found = source.end(after, Limit(*(None if limit == _NO_LIMIT else limit for limit in (files, size))))
     return None if found is None else found.to_json()
+
+
+def committed(number: str, end: str) -> None:
+    """Everything up to an offset is processed.
+
+    Raises:
+        StreamSchemaEvolvedError: the stream is at a change of its tracked schema.
+    """
+    source = _sources[number]
+    offset = source.offset(end)
+    assert offset is not None
+    source.stream.schema.committed(offset)
 
 
 def batch(number: str, start: str | None, stop: str) -> JavaObject:

@@ -121,11 +121,11 @@ class FeedStream(Stream[FeedCommit]):
     def __init__(self, snapshot: Snapshot, start: StreamStart, newest: Snapshot | None = None) -> None:
         super().__init__(snapshot, start, partial(changed, snapshot=newest or snapshot), newest)
 
-    def _check_start(self, after: StreamOffset) -> None:
+    def _check_start(self, after: StreamOffset, end: StreamOffset | None = None) -> None:
         """Also check that changes are recorded where the stream begins. `changed` checks later versions."""
         if not self._is_checked:
             self._check_recorded(min(after.version, self._newest.version))
-        super()._check_start(after)
+        super()._check_start(after, end)
 
     def _check_recorded(self, version: int) -> None:
         newest = self._newest

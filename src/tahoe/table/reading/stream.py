@@ -28,10 +28,11 @@ from tahoe.errors import (
     VersionNotFoundError,
 )
 from tahoe.protocol.actions import Action, Add
-from tahoe.protocol.stream_offset import BASE, StreamOffset
+from tahoe.protocol.stream_offset import AFTER_SCHEMA_CHANGE, BASE, SCHEMA_CHANGE, StreamOffset
 from tahoe.protocol.stream_schema import SchemaRules
 from tahoe.table.arrow.chunks import one_array, taken
 from tahoe.table.reading.file_tables import table_of
+from tahoe.table.reading.schema_tracking import SchemaTracker
 from tahoe.table.reading.snapshot import Snapshot, load_snapshot
 from tahoe.table.reading.stream_commits import Commit, Following, StreamCommit, StreamCommits, appended, excluding
 from tahoe.table.reading.stream_schema import StreamSchema
@@ -47,6 +48,7 @@ class StreamStart:
         is_given: whether the user gave the first commit, or a time.
         exclude: files whose paths match are not read.
         rules: which changes of the schema the stream may pass.
+        tracker: of a stream that tracks its schema.
     """
 
     version: Callable[[], int | None] = lambda: None
@@ -54,6 +56,7 @@ class StreamStart:
     exclude: re.Pattern[str] | None = None
     following: Following = field(default_factory=Following)
     rules: SchemaRules = field(default_factory=SchemaRules)
+    tracker: SchemaTracker | None = None
 
 
 @dataclass(slots=True)
@@ -126,7 +129,7 @@ class Stream(ABC, Generic[Commit]):
         self, snapshot: Snapshot, start: StreamStart, content: Callable[[int, Sequence[Action]], Commit], newest: Snapshot | None = None
     ) -> None:
         self.snapshot = snapshot
-        self.schema = StreamSchema(snapshot, start.rules, newest or snapshot, has_start=start.is_given)
+        self.schema = StreamSchema(snapshot, start.rules, newest or snapshot, has_start=start.is_given, tracker=start.tracker)
         self.commits = StreamCommits(snapshot, content, self.schema, loses_data=start.following.loses_data)
         self._newest = newest or snapshot
         self._start = start
@@ -157,6 +160,8 @@ class Stream(ABC, Generic[Commit]):
             StreamStartGoneError: the version of the initial snapshot cannot be loaded any more.
             DeltaError: see `StreamCommits.since` and `StreamSchema.begin`.
         """
+        if self.schema.is_tracked and after.index == SCHEMA_CHANGE:
+            return replace(after, index=AFTER_SCHEMA_CHANGE)  # Spark then tells that the batch before the change is processed
         if last is not None and after.place >= last.place:
             return after
         self._check_start(after)
@@ -167,7 +172,14 @@ class Stream(ABC, Generic[Commit]):
         except (StreamSchemaChangedError, StreamSchemaUntrackedError, ChangesNotRecordedError):
             if end == after:
                 raise  # what comes before the change is read first
-        return end
+        return self._at_barrier(end, last)
+
+    def _at_barrier(self, end: StreamOffset, last: StreamOffset | None) -> StreamOffset:
+        """The end of a batch that comes to a change of a tracked schema: the change itself."""
+        version = self.commits.barrier
+        if version is None or end.place >= (version, SCHEMA_CHANGE) or (last is not None and (version, BASE) >= last.place):
+            return end
+        return StreamOffset(table_id=end.table_id, version=version, index=SCHEMA_CHANGE)
 
     @abstractmethod
     def _ends(self, after: StreamOffset, limit: Limit, last: StreamOffset | None) -> Iterator[StreamOffset]:
@@ -181,11 +193,11 @@ class Stream(ABC, Generic[Commit]):
     def _first_version(self) -> int | None:
         return self._start.version()
 
-    def _check_start(self, after: StreamOffset) -> None:
+    def _check_start(self, after: StreamOffset, end: StreamOffset | None = None) -> None:
         """Check where the stream begins, once."""
         if self._is_checked:
             return
-        self.schema.begin(after.version)
+        self.schema.begin(after.version, None if end is None else end.version - (end.index == BASE))
         self._is_checked = True
 
     # --- which files a batch reads
@@ -208,7 +220,7 @@ class Stream(ABC, Generic[Commit]):
 
     def _span(self, start: StreamOffset | None, end: StreamOffset) -> Span[Commit]:
         begin = self._begin_of(end) if start is None else start
-        self._check_start(begin)
+        self._check_start(begin, end)
         version, index = begin.place
         if not begin.is_initial:
             return Span(None, self._committed(version, index, end))
@@ -235,7 +247,7 @@ class Stream(ABC, Generic[Commit]):
         if (version, index) >= end.place or version > last:
             return []
         found: list[tuple[Commit, slice]] = []
-        for commit in self.commits.since(version):
+        for commit in self.commits.since(version, is_planned=True):
             if commit.version > last:
                 break
             first = following(index) if commit.version == version else 0
@@ -251,13 +263,19 @@ class Stream(ABC, Generic[Commit]):
 
     def _initial(self, version: int) -> _Initial:
         if self._initial_files is None or self._initial_files.snapshot.version != version:
+            self.schema.check_initial(version)
             snapshot = self.snapshot if version == self.snapshot.version else self._loaded(version)
             columns = {name: snapshot.live.column(name) for name in ("modification_time_ms", "path")}
             order = np.asarray(pc.sort_indices(pa.table(columns), sort_keys=[(name, "ascending") for name in columns])).astype(np.int64)
             sizes = np.asarray(one_array(snapshot.live.column("size_bytes"))).astype(np.int64)[order]
-            read = snapshot if version == self.snapshot.version else replace(snapshot, metadata=self.snapshot.metadata)
+            read = snapshot if version == self.snapshot.version else self._as_read(snapshot)
             self._initial_files = _Initial(read, order, sizes)
         return self._initial_files
+
+    def _as_read(self, snapshot: Snapshot) -> Snapshot:
+        """A version with the stream's schema."""
+        protocol = self.snapshot.protocol if self.schema.is_tracked else snapshot.protocol
+        return replace(snapshot, metadata=self.snapshot.metadata, protocol=protocol)
 
     def _loaded(self, version: int) -> Snapshot:
         try:

@@ -73,6 +73,10 @@ Commit = TypeVar("Commit", bound=StreamCommit[Any])
 class StreamCommits(Generic[Commit]):
     """The commits of a table from a version on.
 
+    Attributes:
+        newest: the newest version that was seen.
+        barrier: the version before which `since` has ended, because the stream waits there for its new schema; None if it has not.
+
     Args:
         snapshot: the version whose schema the stream has.
         content: what the stream reads of a commit.
@@ -91,9 +95,14 @@ class StreamCommits(Generic[Commit]):
         self._kept: OrderedDict[tuple[int, tuple[int, str]], Commit] = OrderedDict()
         self._kept_files = 0
         self._last: LogFile | None = None
+        self._changing: set[int] = set()
+        self.barrier: int | None = None
 
-    def since(self, version: int) -> Iterator[Commit]:
+    def since(self, version: int, *, is_planned: bool = False) -> Iterator[Commit]:
         """The commits from a version on that exist now, oldest first. They are read as they are asked for, a few at a time.
+
+        Args:
+            is_planned: whether the end of the batch is known, so that no barrier ends it.
 
         Raises:
             StreamCommitsMissingError: the log no longer has the next commit.
@@ -101,11 +110,15 @@ class StreamCommits(Generic[Commit]):
             DeltaError: the stream cannot follow a commit; see `StreamSchema.meet` and `content`.
             DeltaLogError, DeltaProtocolError: a commit breaks the protocol, or needs a reader feature that tahoe does not support.
         """
+        self.barrier = None
         files = self._listed(version)
         with ThreadPoolExecutor(LOADERS) as loaders:
             remaining = iter(files)
             while found := list(islice(remaining, 4 * LOADERS if len(files) > LOADERS else LOADERS)):
                 for file, commit in zip(found, loaders.map(self._read, found), strict=True):
+                    if file.version in self._changing and not is_planned:
+                        self.barrier = file.version
+                        return
                     yield self._keep(file, commit)
 
     def _listed(self, version: int) -> list[LogFile]:
@@ -155,7 +168,8 @@ class StreamCommits(Generic[Commit]):
         protocol = next((a for a in actions if isinstance(a, Protocol)), None)
         if protocol is not None:
             check_readable(protocol, self._snapshot.metadata, table=self._snapshot.url)
-        self._schema.meet(file.version, metadata)
+        if self._schema.meet(file.version, metadata, protocol):
+            self._changing.add(file.version)
         return self._content(file.version, actions)
 
     def _keep(self, file: LogFile, commit: Commit) -> Commit:

@@ -11,10 +11,12 @@ from tahoe.errors import (
     StreamStartSchemaChangedError,
     StreamStartUncheckedError,
 )
-from tahoe.protocol.actions import Metadata
+from tahoe.protocol.actions import Metadata, Protocol
 from tahoe.protocol.column_mapping import declared_mode
 from tahoe.protocol.features import supported_features
+from tahoe.protocol.stream_offset import AFTER_SCHEMA_CHANGE, SCHEMA_CHANGE, StreamOffset
 from tahoe.protocol.stream_schema import Obstacle, Remedy, SchemaRules, obstacle
+from tahoe.table.reading.schema_tracking import SchemaTracker
 from tahoe.table.reading.snapshot import Snapshot, load_snapshot
 
 READS_MOVED_COLUMNS = "spark.databricks.delta.streaming.unsafeReadOnIncompatibleColumnMappingSchemaChanges.enabled"
@@ -34,33 +36,69 @@ class StreamSchema:
         snapshot: the version whose schema the stream has.
         newest: the newest version when the query was started.
         has_start: whether the user gave the stream's start.
+        tracker: of a stream that tracks its schema.
     """
 
-    def __init__(self, snapshot: Snapshot, rules: SchemaRules, newest: Snapshot, *, has_start: bool = False) -> None:
+    def __init__(
+        self, snapshot: Snapshot, rules: SchemaRules, newest: Snapshot, *, has_start: bool = False, tracker: SchemaTracker | None = None
+    ) -> None:
         self._snapshot = snapshot
         self._rules = rules
         self._widens = not _WIDENING.isdisjoint(supported_features(snapshot.protocol))
         self._newest = newest
         self._has_start = has_start
+        self._tracker = tracker
 
-    def meet(self, version: int, metadata: Metadata | None) -> None:
-        """Called for the metadata of each commit that the stream reads.
+    @property
+    def is_tracked(self) -> bool:
+        return self._tracker is not None and self._tracker.has_begun
+
+    def committed(self, end: StreamOffset) -> None:
+        """Called when everything up to an offset is processed.
+
+        Raises:
+            StreamSchemaEvolvedError: the stream is at a change, which is in the log now.
+        """
+        if self._tracker is not None and self.is_tracked and end.index in (SCHEMA_CHANGE, AFTER_SCHEMA_CHANGE):
+            self._tracker.evolve(end.version)
+
+    def check_initial(self, version: int) -> None:
+        """Called before the rows of a version are read as a whole. Raises: see `SchemaTracker.check_initial`."""
+        if self._tracker is not None and self.is_tracked:
+            self._tracker.check_initial(version)
+
+    def meet(self, version: int, metadata: Metadata | None, protocol: Protocol | None) -> bool:
+        """Called for the metadata and protocol of each commit that the stream reads.
+
+        Returns:
+            whether the stream stops before the files of the commit, until its schema is that of the commit.
 
         Raises:
             StreamSchemaChangedError, StreamSchemaUntrackedError, OtherTableInStreamError: see `check`.
         """
+        if self._tracker is not None and self.is_tracked:
+            self._check_table(metadata)
+            return self._tracker.is_change(version, metadata, protocol)
         if metadata is not None:
             self.check(version, metadata)
+        return False
 
-    def begin(self, version: int) -> None:
-        """Compare the schema at the version where the stream begins with the stream's. Later versions are compared by `meet`.
+    def begin(self, version: int, last: int | None = None) -> None:
+        """Compare the schema at the version where the stream begins with the stream's; or begin to track it. Later versions: see `meet`.
+
+        Args:
+            last: the last version of a batch that is already planned.
 
         Raises:
             StreamStartUncheckedError: the version cannot be loaded, and the table has column mapping.
             StreamSchemaChangedError, StreamSchemaUntrackedError, OtherTableInStreamError: see `check`.
+            DeltaError: see `SchemaTracker.begin`.
         """
         version = min(version, self._newest.version)
-        if version != self._snapshot.version and (found := self._load(version)) is not None:
+        if self._tracker is not None:
+            if not self._tracker.has_begun:
+                self._tracker.begin(version, last)
+        elif version != self._snapshot.version and (found := self._load(version)) is not None:
             self.check(version, found.metadata, is_start=True)
 
     def _load(self, version: int) -> Snapshot | None:
@@ -86,12 +124,16 @@ class StreamSchema:
             StreamSchemaUntrackedError: they could if the stream tracked its schema.
         """
         read = self._snapshot
-        if metadata.id != read.metadata.id:
-            raise OtherTableInStreamError(table=read.url, oldTableId=read.metadata.id, newTableId=metadata.id)
+        self._check_table(metadata)
         is_older = version < read.version
         found = obstacle(read.metadata, metadata, self._rules, is_older=is_older, widens=self._widens, is_start=is_start)
         if found is not None:
             raise self._error(version, metadata, found)
+
+    def _check_table(self, metadata: Metadata | None) -> None:
+        known = self._snapshot.metadata.id
+        if metadata is not None and metadata.id != known:
+            raise OtherTableInStreamError(table=self._snapshot.url, oldTableId=known, newTableId=metadata.id)
 
     def _error(self, version: int, metadata: Metadata, found: Obstacle) -> DeltaError:
         url, here, there = self._snapshot.url, str(self._snapshot.schema), str(metadata.schema)

@@ -118,6 +118,9 @@ public interface Python {
   /** {@code streams.source}: the rows between two offsets, a streaming Dataset. {@code start} is null for the first batch. */
   Object streamBatch(String id, String start, String end);
 
+  /** {@code streams.source}: everything up to an offset is processed. */
+  Object streamCommitted(String id, String end);
+
   /** {@code streams.source}: the offset of everything that was seen in the log, as JSON. */
   Object streamNewest(String id);
 

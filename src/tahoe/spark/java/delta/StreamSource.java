@@ -79,7 +79,8 @@ public class StreamSource implements Source, SupportsAdmissionControl, SupportsT
     return (Dataset) Ask.answer(Ask.python.streamBatch(id, from, end.json()));
   }
 
-  public void commit(Offset end) { }
+  /** Spark calls it before the next batch, when everything up to the offset is processed. */
+  public void commit(Offset end) { Ask.answer(Ask.python.streamCommitted(id, end.json())); }
 
   public org.apache.spark.sql.connector.read.streaming.Offset reportLatestOffset() {
     Object json = Ask.answer(Ask.python.streamNewest(id));

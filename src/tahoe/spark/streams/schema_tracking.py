@@ -1,0 +1,126 @@
+"""Opens the log of a query that tracks its schema, when its DataFrame is created and when the query starts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tahoe.errors import SchemaChangeNotAcknowledgedError, SchemaLocationOutsideError, StreamSchemaChangedError, UnsupportedOperationError
+from tahoe.protocol.schema_acknowledgement import ALWAYS, changes_between, checkpoint_suffix, is_acknowledged
+from tahoe.protocol.stream_schema import SchemaRules, first_retyped
+from tahoe.protocol.tracked_schema import TrackedSchema
+from tahoe.spark.jvm.gateway import Gateway
+from tahoe.spark.jvm.hadoop_store import qualified
+from tahoe.spark.streams.options import SourceOptions
+from tahoe.spark.streams.schema import is_on
+from tahoe.table.reading.schema_log import SchemaLog, schema_log_folder
+from tahoe.table.reading.schema_tracking import merge_next, with_tracked
+from tahoe.table.reading.snapshot import Snapshot
+
+_SOURCES = "/sources/"
+
+
+def open_log(gateway: Gateway, newest: Snapshot, asked: SourceOptions) -> SchemaLog | None:
+    """The log of a stream; None if the stream does not track its schema.
+
+    Raises:
+        UnsupportedOperationError: the session disables tracking.
+        DeltaError: see `SchemaLog`.
+    """
+    if asked.schema_location is None:
+        return None
+    name = "streaming.schemaTracking.enabled"
+    if not is_on(gateway.settings(), name, table=newest.url, default=True):
+        detail, remedy = f"spark.databricks.delta.{name} is false", "Set it to true, or start the query without schemaTrackingLocation."
+        raise UnsupportedOperationError(operation="A schemaTrackingLocation", table=newest.url, detail=detail, remedy=remedy)
+    folder = schema_log_folder(qualified(gateway, asked.schema_location), newest.metadata.id, asked.tracking_id)
+    return SchemaLog(newest.log.env.store_at(folder), newest.metadata.id, newest.url)
+
+
+def as_tracked(gateway: Gateway, newest: Snapshot, asked: SourceOptions) -> Snapshot:
+    """The newest version, with the schema that the stream reads next.
+
+    Raises:
+        DeltaError: see `open_log`.
+    """
+    log = open_log(gateway, newest, asked)
+    if log is None or log.current is None:
+        return newest
+    if is_on(gateway.settings(), "streaming.schemaTracking.mergeConsecutiveSchemaChanges.enabled", table=newest.url, default=True):
+        merge_next(log, newest.log)
+    return with_tracked(newest, log.current)
+
+
+def started(gateway: Gateway, newest: Snapshot, asked: SourceOptions, source_path: str, rules: SchemaRules) -> SchemaLog | None:
+    """The log of a query that starts.
+
+    Args:
+        source_path: the folder of the source in the query's checkpoint, as Spark spells it.
+
+    Raises:
+        SchemaLocationOutsideError: the log is not below the query's checkpoint.
+        SchemaLocationConflictError: the log belongs to another source.
+        SchemaChangeNotAcknowledgedError: the last change of the schema is to be acknowledged.
+        StreamSchemaChangedError: the last change of the schema gave a column a type that is not wider.
+        DeltaError: see `open_log`.
+    """
+    log, settings = open_log(gateway, newest, asked), gateway.settings()
+    if log is None or asked.schema_location is None:
+        return None
+    if not is_on(settings, "streaming.allowSchemaLocationOutsideCheckpointLocation", table=newest.url):
+        _check_location(gateway, asked.schema_location, source_path)
+    if is_on(settings, "streaming.schemaTracking.metadataPathCheck.enabled", table=newest.url, default=True):
+        log.check_source(source_path)
+    previous = log.previous()
+    if log.current is not None and previous is not None:
+        _check_types(newest.url, previous, log.current, rules)
+        _check_acknowledged(newest.url, previous, log.current, rules, source_path, asked.acknowledged, settings)
+    return log
+
+
+def _check_location(gateway: Gateway, location: str, source_path: str) -> None:
+    checkpoint = source_path.rpartition(_SOURCES)[0] or source_path
+    if not f"{qualified(gateway, location)}/".startswith(f"{qualified(gateway, checkpoint)}/"):
+        raise SchemaLocationOutsideError(schemaTrackingLocation=location, checkpointLocation=checkpoint)
+
+
+def _check_types(table: str, previous: TrackedSchema, current: TrackedSchema, rules: SchemaRules) -> None:
+    changed = first_retyped(previous.schema, current.schema, rules)
+    if changed is not None:
+        remedy = "Begin with a new checkpoint: the rows before and after this version have no common schema."
+        before, after = str(previous.schema), str(current.schema)
+        raise StreamSchemaChangedError(
+            table=table, version=current.version, changed=changed, readSchema=before, dataSchema=after, remedy=remedy
+        )
+
+
+def _check_acknowledged(
+    table: str,
+    previous: TrackedSchema,
+    current: TrackedSchema,
+    rules: SchemaRules,
+    source_path: str,
+    options: Mapping[str, str],
+    settings: Mapping[str, str],
+) -> None:
+    changes, suffix = changes_between(previous.schema, current.schema, rules), checkpoint_suffix(source_path)
+    if changes is None or is_acknowledged(changes, current.version, suffix, options, settings.get):
+        return
+
+    def given(value: object) -> str:
+        return " and ".join(f'.option("{name}", "{value}")' for name in changes.options)
+
+    def put(suffix: str, value: object) -> str:
+        return " and ".join(f"SET {name}{suffix} = {value}" for name in changes.settings)
+
+    raise SchemaChangeNotAcknowledgedError(
+        table=table,
+        opType=changes.name,
+        previousSchemaChangeVersion=previous.version,
+        currentSchemaChangeVersion=current.version,
+        columnChangeDetails=changes.told(),
+        unblockChangeOptions=given(current.version),
+        unblockStreamOptions=given(ALWAYS),
+        unblockChangeConfs=put(suffix, current.version),
+        unblockStreamConfs=put(suffix, ALWAYS),
+        unblockAllConfs=put("", ALWAYS),
+    )
