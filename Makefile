@@ -1,7 +1,7 @@
 # `make help` lists the targets. Each target creates the environment that it needs, and recreates it when the locked versions change.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench everything spark dml interop interop-s3 interop-hdfs corpus explore sim processes lock clean java
+.PHONY: help demo test lint bench everything spark dml interop interop-s3 interop-hdfs corpus explore sim processes killed-streams lock clean java
 
 # Use only this checkout, whatever the caller's environment sets.
 unexport PYTHONPATH SPARK_HOME PYSPARK_DRIVER_PYTHON PYSPARK_SUBMIT_ARGS

@@ -11,6 +11,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 from tahoe import DeltaTable, Table
+from tahoe.cli import app as cli
 from tahoe.errors import DeltaError, InvalidOptionError, StreamOptionsConflictError, StreamOutputModeError, UnsupportedOperationError
 from tahoe.table.verify.check import check
 
@@ -197,3 +198,24 @@ def test_progress_says_what_is_left(spark: SparkSession, source: str, tmp_path: 
     told = [json.loads(progress.json)["sources"][0]["metrics"] for progress in query.recentProgress if progress["numInputRows"]]
     assert [metrics["numFilesOutstanding"] for metrics in told] == ["3", "2", "1", "0"]
     assert {metrics["latestVersion"] for metrics in told} == {"0"}
+
+
+def test_the_static_side_of_a_join_is_the_newest_version_in_each_batch(spark: SparkSession, source: str, tmp_path: Path) -> None:
+    names, sink = str(tmp_path / "names"), str(tmp_path / "sink")
+    spark.sql("SELECT 100L AS id, 'old' AS name").write.format("delta").option("delta.enableDeletionVectors", "true").save(names)
+    joined = spark.readStream.format("delta").load(source).join(spark.read.format("delta").load(names), "id").select("id", "name")
+    query = joined.writeStream.format("delta").option("checkpointLocation", f"{sink}-checkpoint").start(sink)
+    try:
+        for name in ("old", "new"):
+            spark.sql(f"UPDATE delta.`{names}` SET name = '{name}'")
+            append(spark, source, 100)
+            query.processAllAvailable()
+    finally:
+        query.stop()
+    assert sorted(spark.read.format("delta").load(sink).collect()) == [(100, "new"), (100, "old")]
+
+
+def test_the_command_line_shows_how_far_queries_have_written(spark: SparkSession, source: str, tmp_path: Path) -> None:
+    query = run(spark.readStream.format("delta").load(source), str(tmp_path / "sink"))
+    shown = CliRunner().invoke(cli.app, ["show", str(tmp_path / "sink"), "--json"])
+    assert json.loads(shown.stdout)["writers"] == {query.id: 0}

@@ -16,7 +16,10 @@ from tahoe.table.reading.snapshot import Snapshot
 
 
 def show(path: Location, version: Version = None, as_json: AsJson = False, option: Options = None) -> None:
-    """Show a table's location, version, size, protocol, features and properties."""
+    """Show a table's location, version, size, protocol, features and properties.
+
+    Writers are the applications that number their writes, such as streaming queries, with the last number of each.
+    """
     with errors_as_messages():
         facts = _facts(open_table(path, option).snapshot(version))
     if as_json:
@@ -51,6 +54,7 @@ def _facts(snapshot: Snapshot) -> dict[str, Any]:
         "protocol": {"reader": protocol.reader_version, "writer": protocol.writer_version},
         "features": sorted((protocol.reader_features or frozenset()) | (protocol.writer_features or frozenset())),
         "properties": dict(snapshot.properties),
+        "writers": {txn.app_id: txn.version for txn in sorted(snapshot.txns.values(), key=lambda txn: txn.app_id)},
     }
 
 
