@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
+from typer.testing import CliRunner
 
-from tahoe import DeltaTable, Table
-from tahoe.cli import app as cli
+from tahoe import DeltaTable, Table, cli
 from tahoe.errors import DeltaError, InvalidOptionError, StreamOptionsConflictError, StreamOutputModeError, UnsupportedOperationError
 from tahoe.table.verify.check import check
 
