@@ -5,6 +5,7 @@ Nothing that was read before is read again while a query runs, and one look at t
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 from collections import OrderedDict
@@ -228,7 +229,8 @@ def _check_change(version: int, removed: str, actions: Sequence[Action], passes:
     if not is_change:
         raise StreamSourceDeleteError(version=version, removedFile=removed, table=table)
     info = next((a for a in actions if isinstance(a, CommitInfo)), CommitInfo({}))
-    told = f"{info.fields.get('operation')} ({info.fields.get('operationParameters')})" if info.fields.get("operation") else removed
+    operation, parameters = info.fields.get("operation"), info.fields.get("operationParameters")
+    told = f"{operation} ({json.dumps(parameters)})" if operation else removed
     raise StreamSourceChangeError(version=version, changeInfo=told, table=table)
 
 
