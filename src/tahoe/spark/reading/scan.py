@@ -239,9 +239,14 @@ def files_message(gateway: Gateway, asked: Asked, filters: str) -> bytes | str:
     columns = [_hadoop_urls(gateway, listing["url"]), listing["size_bytes"], listing["modification_time_ms"]]
     for name in asked.columns:
         hidden = FILE_NUMBER if name == FILE_NUMBER else FILE_CONSTANTS.get(name)
-        columns.append(pc.struct_field(listing["partition"], name) if hidden is None else listing[hidden])
+        columns.append(_member(listing["partition"], name) if hidden is None else listing[hidden])
     # Java reads the columns by position, because a partition column may have any name.
     return _message(pa.table(columns, names=[str(place) for place in range(len(columns))]))
+
+
+def _member(structs: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
+    """A field of structs. `pc.struct_field` would take a name that begins with a dot or a bracket for a path."""
+    return structs.flatten()[structs.type.get_field_index(name)]
 
 
 def _listing(gateway: Gateway, asked: Asked, predicate: Predicate) -> pa.Table:
