@@ -12,8 +12,8 @@ from tahoe._cached import cached_property
 from tahoe.errors import InvalidPredicateError
 from tahoe.protocol.actions import Add
 from tahoe.protocol.conflict import EVERYTHING, Reads
+from tahoe.protocol.predicate import And, Constant, Or, Predicate, evaluate, has_unknown, rename
 from tahoe.protocol.predicate import Column as ColumnPath
-from tahoe.protocol.predicate import Constant, Or, Predicate, columns_of, evaluate, has_unknown, rename
 from tahoe.spark.dml.row_changes import PLACE, RowChange
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
 from tahoe.spark.jvm.plans import condition_of, leaves, optimised
@@ -68,11 +68,16 @@ class Search:
         return self._gateway.has_subquery(self._condition)
 
     @property
+    def names_partitions_only(self) -> bool:
+        """Whether the condition names no other columns than partition columns."""
+        partitions = {name.lower() for name in self.change.snapshot.partition_columns}
+        named = (column.name().lower() for column in self._gateway.items(self._condition.references().iterator()))
+        return not self.has_subquery and partitions.issuperset(named)
+
+    @property
     def is_about_partitions(self) -> bool:
         """Whether partition values alone decide the condition, so that no row must be read."""
-        partitions = {name.lower() for name in self.change.snapshot.partition_columns}
-        named = {column.path[0].lower() for column in columns_of(self.whole)}
-        return not self.has_subquery and not has_unknown(self.whole) and named <= partitions
+        return self.names_partitions_only and not has_unknown(self.whole)
 
     @cached_property
     def whole(self) -> Predicate:
@@ -89,6 +94,12 @@ class Search:
         """The column, spelled as in the schema. Spark reports names as the user typed them."""
         fields = self.change.schema.resolve(column.path)
         return column if fields is None else ColumnPath(tuple(field.name for field in fields))
+
+    @property
+    def closest(self) -> Predicate:
+        """The narrowest predicate that is true for each row that is found. The whole condition does not know the current time, which Spark
+        computes when it optimises a query."""
+        return And((self.whole, self.predicate)) if has_unknown(self.whole) else self.whole
 
     def whole_files(self) -> list[Add]:
         """The files for whose partition values the condition is true. Requires `is_about_partitions`."""

@@ -129,12 +129,12 @@ def _read_condition(target: Target, condition: Column, only_partitions: bool) ->
     """A condition as a predicate, and as SQL text."""
     with RowChange(target, removes_data=False, data_change=False) as change:
         search = Search(change, condition)
-        if only_partitions and not search.is_about_partitions:
+        if only_partitions and not search.names_partitions_only:
             detail = f"it must name only partition columns ({', '.join(change.snapshot.partition_columns) or 'there are none'})"
             raise InvalidOptionError(option="where", value=search.text, table=change.snapshot.url, detail=detail)
         if search.has_subquery:
             raise InvalidOptionError(option="where", value=search.text, table=change.snapshot.url, detail="it must not have a subquery")
-        return search.whole, search.text
+        return search.closest, search.text
 
 
 def _settings(target: Target) -> CompactionSettings:
