@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tahoe import Table
 from tahoe.errors import InvalidOptionError
+from tahoe.spark.writing.clustering_on_write import sampled
 from tahoe.table.verify.check import check
 
 SETTING = "spark.tahoe.clusterOnWrite"
@@ -172,3 +173,10 @@ def test_a_rule_that_rows_break_is_named_and_leaves_nothing(spark: SparkSession,
         rows(spark).write.format("delta").mode("append").save(path)
     assert Table(path).files().num_rows == 0
     assert not list(Path(path).glob("*.parquet"))
+
+
+def test_a_sample_of_long_texts_is_short(spark: SparkSession) -> None:
+    """Spark expects texts of 20 bytes, so that the sample may have many rows."""
+    texts = spark.range(2).selectExpr("repeat('€', 1000) as `a.b`", "named_struct('c', repeat('x', 1000)) as s", "id")
+    found = texts.select(*sampled(texts, ["`a.b`", "`s`.`c`", "`id`"])).collect()
+    assert [tuple(row) for row in found] == [("€" * 32, "x" * 32, 0), ("€" * 32, "x" * 32, 1)]

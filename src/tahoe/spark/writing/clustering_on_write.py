@@ -21,6 +21,7 @@ from tahoe.protocol.properties import TARGET_FILE_SIZE
 from tahoe.spark.writing.file_sizes import ClusterOnWrite
 from tahoe.table.arrow.layout import plan_layout
 from tahoe.table.arrow.layout_sql import leaf_steps
+from tahoe.table.arrow.sort_keys import TEXT_CHARACTERS
 from tahoe.table.maintenance.laying_out import PART, parts_of_file, sample_rows
 from tahoe.table.writing.write_plan import WritePlan
 from tahoe.table.writing.write_request import WrittenFile
@@ -111,9 +112,17 @@ def _counted(rows: DataFrame, keys: Sequence[str], estimated_bytes: int) -> tupl
 
 def _sample(rows: DataFrame, keys: Sequence[str], share: float) -> pa.Table:
     """The columns of an order, named by their numbers, and the size of each row in memory, in bytes."""
-    columns = [F.col(key).alias(str(number)) for number, key in enumerate(keys)]
     size = " + ".join(_bytes(quoted(f.name), f.dataType) for f in rows.schema)
-    return rows.sample(fraction=share, seed=0).select(*columns, F.expr(size).alias(_SIZE)).toArrow()
+    return rows.sample(fraction=share, seed=0).select(*sampled(rows, keys), F.expr(size).alias(_SIZE)).toArrow()
+
+
+def sampled(rows: DataFrame, keys: Sequence[str]) -> list[Column]:
+    """The columns of an order, named by their numbers: of a text only what counts, so that a sample of long texts fits into the driver."""
+    types = [field.dataType for field in rows.select(*keys).schema]
+    columns = [
+        F.substring(key, 1, TEXT_CHARACTERS) if isinstance(kind, StringType) else F.col(key) for key, kind in zip(keys, types, strict=True)
+    ]
+    return [column.alias(str(number)) for number, column in enumerate(columns)]
 
 
 def _bytes(value: str, kind: DataType) -> str:
