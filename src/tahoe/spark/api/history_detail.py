@@ -23,6 +23,7 @@ from pyspark.sql.types import (
 )
 
 from tahoe.protocol.features import supported_features
+from tahoe.spark.jvm.local_rows import local_rows
 from tahoe.spark.jvm.types import delta_schema
 from tahoe.table.arrow.types import arrow_schema
 from tahoe.table.reading.snapshot import Snapshot
@@ -79,7 +80,7 @@ def described(spark: SparkSession, rows: list[dict[str, Any]], schema: StructTyp
     texts = [field.name for field in schema if isinstance(field.dataType, MapType)]
     for row in rows:
         row.update({name: list(row[name].items()) for name in texts if row[name] is not None})  # Arrow's maps are lists of pairs
-    return spark.createDataFrame(pa.Table.from_pylist(rows, schema=arrow_schema(delta_schema(schema, table="the result"))), schema)
+    return local_rows(spark, pa.Table.from_pylist(rows, schema=arrow_schema(delta_schema(schema, table="the result"))), schema)
 
 
 def history_row(commit: Mapping[str, Any]) -> dict[str, Any]:

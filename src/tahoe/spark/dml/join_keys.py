@@ -22,6 +22,7 @@ from tahoe.errors import DeltaError
 from tahoe.protocol.predicate import And, In, Predicate
 from tahoe.protocol.predicate import Column as ColumnPath
 from tahoe.protocol.schema import BYTE, DATE, INTEGER, LONG, SHORT, STRING, TIMESTAMP, TIMESTAMP_NTZ, DataType, Decimal, parse_type
+from tahoe.spark.jvm.local_rows import local_rows
 from tahoe.spark.jvm.plans import Equality, Operand, estimated_bytes
 from tahoe.spark.writing.store_assignment import typed_literal
 
@@ -184,7 +185,7 @@ class Keys:
         for slots in (hashes >> np.uint64(64 - log), hashes & np.uint64((1 << log) - 1)):
             bits[slots.astype(np.int64)] = 1
         words = np.packbits(bits, bitorder="little").view("<i8")
-        bitmap = target.sparkSession.createDataFrame(pa.table({_BITMAP: pa.ListArray.from_arrays([0, len(words)], pa.array(words))}))
+        bitmap = local_rows(target.sparkSession, pa.table({_BITMAP: pa.ListArray.from_arrays([0, len(words)], pa.array(words))}))
         probed = target.withColumn(_HASH, F.xxhash64(*[key.target for key in self._keys])).crossJoin(F.broadcast(bitmap))
         upper, lower = f"shiftrightunsigned({_HASH}, {64 - log})", f"({_HASH} & {(1 << log) - 1})"
         return probed.where(f"{_has_bit(upper)} and {_has_bit(lower)}").drop(_HASH, _BITMAP)

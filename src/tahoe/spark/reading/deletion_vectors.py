@@ -30,6 +30,7 @@ from pyspark.sql.types import ArrayType, LongType, StructField, StructType
 from tahoe.protocol.actions import DeletionVectorDescriptor, decode_deletion_vector
 from tahoe.protocol.deletion_vector import inline_descriptor
 from tahoe.spark.jvm.hadoop_store import HadoopStore
+from tahoe.spark.jvm.local_rows import local_rows
 from tahoe.spark.jvm.plans import dataset
 from tahoe.spark.jvm.table_cache import Recent
 from tahoe.spark.reading.metadata_columns import Output
@@ -160,9 +161,9 @@ def _bitmaps_of(reader: Reader, vectors: Sequence[Marked]) -> Bitmaps | None:
     flat = chunks.flat(len(vectors))
     if flat is not None:
         table = pa.table({WORDS: pa.array([flat.reshape(-1)])})
-        return _kept.put(key, Bitmaps(spark.createDataFrame(table, StructType([StructField(WORDS, words, False)])), flat.shape[1]))
+        return _kept.put(key, Bitmaps(local_rows(spark, table, StructType([StructField(WORDS, words, False)])), flat.shape[1]))
     schema = StructType([StructField(KEY, LongType(), False), StructField(WORDS, words, False)])
-    return _kept.put(key, Bitmaps(spark.createDataFrame(chunks.table(), schema), None))
+    return _kept.put(key, Bitmaps(local_rows(spark, chunks.table(), schema), None))
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from pyspark.sql import functions as F  # noqa: N812  PySpark's users know it by
 
 from tahoe.protocol.stats import num_records_of
 from tahoe.spark.jvm.gateway import Gateway
+from tahoe.spark.jvm.local_rows import local_rows
 from tahoe.spark.jvm.table_cache import within_text
 from tahoe.spark.reading.deletion_vectors import BROADCAST_BYTES_MAX, CHUNK_ROWS, CHUNK_WORDS, KEY, WORDS, Chunks, bitmaps
 from tahoe.spark.reading.metadata_columns import POSITION, ROW_BITS
@@ -154,7 +155,7 @@ def with_flags(frame: DataFrame, positions: Positions, column: str, mark: str) -
             mark, F.col(column).isin([(file << ROW_BITS) | index for file, indexes in positions.by_file.items() for index in indexes])
         )
     table = _chunks(positions).table()
-    chunks = frame.sparkSession.createDataFrame(table)
+    chunks = local_rows(frame.sparkSession, table)
     if table.nbytes <= BROADCAST_BYTES_MAX:
         chunks = chunks.hint("broadcast")
     place = f"`{column}`"
