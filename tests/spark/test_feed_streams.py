@@ -9,7 +9,7 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
-from tahoe import DeltaTable
+from tahoe import DeltaTable, Table
 from tahoe.errors import ChangesNotRecordedError
 from tests.spark.test_streams import rows_in, run
 
@@ -138,3 +138,26 @@ def test_what_a_stream_cannot_read_is_named(spark: SparkSession, path: str, tmp_
     spark.sql(f"INSERT INTO delta.`{source}` VALUES (100, 0, 'x', 5)")
     run(storable(feed(spark, source)), sink, mergeSchema="true")
     assert at(spark, sink).where("new is not null").select("id", "new", "change_type").collect() == [(100, 5, "insert")]
+
+
+def test_the_guide_keeps_a_table_equal_to_another(spark: SparkSession, tmp_path: Path) -> None:
+    """Its code runs as it is printed, after each kind of change, and again after a batch that the checkpoint has lost."""
+    guide = Path(__file__).resolve().parents[2].joinpath("docs", "guide.md").read_text(encoding="utf-8")
+    code = guide.split("### Keeping a table equal to another")[1].split("```python\n")[1].split("```")[0].replace("/data/", f"{tmp_path}/")
+    bronze, silver = table_at(spark, str(tmp_path / "bronze")), str(tmp_path / "silver")
+    at(spark, bronze).limit(0).write.format("delta").save(silver)
+
+    def follow() -> None:
+        exec(code, {"spark": spark})
+        assert normal(at(spark, silver)) == normal(at(spark, bronze))
+
+    follow()
+    change(spark, bronze)
+    spark.sql(f"INSERT INTO delta.`{bronze}` SELECT id, 0, 'again' FROM range(2, 6)")
+    spark.sql(f"DELETE FROM delta.`{bronze}` WHERE id = 4")
+    follow()
+    version, commits = Table(silver).version, tmp_path / "checkpoints" / "bronze-to-silver" / "commits"
+    for file in ("1", ".1.crc"):
+        (commits / file).unlink()
+    follow()
+    assert Table(silver).version == version
