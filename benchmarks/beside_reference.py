@@ -184,12 +184,18 @@ def _vectors(sides: tuple[Side, Side], folder: Path) -> list[Comparison]:
     return found
 
 
-def _a_million_files() -> list[Comparison]:
-    table = FOLDER / f"files-{FILES}"
+def checkpointed_table(files: int) -> Path:
+    """A log that names so many files, which do not exist; made once."""
+    table = FOLDER / f"files-{files}"
     if not (table / "done").exists():
         shutil.rmtree(table, ignore_errors=True)
-        write_checkpointed_table(table, FILES)
+        write_checkpointed_table(table, files)
         (table / "done").touch()
+    return table
+
+
+def _a_million_files() -> list[Comparison]:
+    table = checkpointed_table(FILES)
     point = f"{READ}.where('l_orderkey = -1').collect()"  # no file has it, and none is there
     first: list[list[float]] = [[], []]
     later: list[list[float]] = [[], []]
@@ -211,11 +217,7 @@ def _a_million_files() -> list[Comparison]:
 
 
 def _plan_many() -> list[float]:
-    table = FOLDER / "files-100000"
-    if not (table / "done").exists():
-        shutil.rmtree(table, ignore_errors=True)
-        write_checkpointed_table(table, 100_000)
-        (table / "done").touch()
+    table = checkpointed_table(100_000)
     side = Side("tahoe")
     code = f"{READ}.where('l_orderkey >= 0')._jdf.queryExecution().executedPlan().execute().getNumPartitions()"
     times = [side.ask(code, path=str(table)) for _ in range(ROUNDS + 1)]

@@ -27,7 +27,7 @@ DELETE = "spark.sql(f'DELETE FROM delta.`{path}` WHERE l_orderkey % 10 = 7').col
 
 def run() -> list[Comparison]:
     with both() as sides:
-        plain, deleted = (_small_files(sides[1], is_deleted) for is_deleted in (False, True))
+        plain, deleted = (small_files(sides[1], is_deleted) for is_deleted in (False, True))
         found = [
             _beside_reference(sides, plain, f"compact {FILES} files"),
             _beside_reference(sides, deleted, f"compact {FILES} files, 10 % of the rows deleted by vectors"),
@@ -37,7 +37,7 @@ def run() -> list[Comparison]:
     return [*found, _beside_delta_rs(plain)]
 
 
-def _small_files(reference: Side, is_deleted: bool) -> Path:
+def small_files(reference: Side, is_deleted: bool) -> Path:
     """The table to compact; made once, by the reference, so that all can read it."""
     path = FOLDER / f"small-files-sf{SCALE_FACTOR}{'-deleted' if is_deleted else ''}"
     done = path.with_suffix(".done")

@@ -87,7 +87,7 @@ def write_checkpointed_table(folder: Path, files: int, version: int = 10) -> Non
 
 
 def write_commits(folder: Path, commits: int) -> None:
-    """A log of `commits` commits without a checkpoint; each adds one file. The files do not exist."""
+    """A log of `commits` commits without a checkpoint; each adds one file, of new data. The files do not exist."""
     (folder / "_delta_log").mkdir(parents=True)
     head = [{"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}, {"metaData": metadata_action(_SCHEMA, ["l_shipdate"])}]
     for version in range(commits):
@@ -97,7 +97,7 @@ def write_commits(folder: Path, commits: int) -> None:
 def add_commit(folder: Path, version: int, head: list[dict[str, object]] | None = None, of: int = 1_000_000) -> None:
     """A commit that adds one file. The file does not exist."""
     add = _add(version, of, random.Random(version))
-    add["partitionValues"] = dict(add["partitionValues"])  # type: ignore[call-overload]
+    add |= {"partitionValues": dict(add["partitionValues"]), "dataChange": True}  # type: ignore[call-overload]
     info = {"commitInfo": {"timestamp": 1_700_000_000_000 + version, "operation": "WRITE"}}
     lines = [json.dumps(action) for action in (info, *(head or []), {"add": add})]
     (folder / "_delta_log" / f"{version:020}.json").write_text("\n".join(lines) + "\n")

@@ -30,6 +30,7 @@ QUESTIONS = (
     "compaction",
     "compaction_beside_writers",
     "file_sizes",
+    "streams",
     "vacuum",
 )
 ROOT = Path(__file__).resolve().parents[1]
