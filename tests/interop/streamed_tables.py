@@ -35,8 +35,6 @@ TABLES: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "partitioned": ("PARTITIONED BY (p)", (f"{INSERT}(0, 12, 1, 2)", f"{INSERT}(20, 23, 1, 3)")),
-    "evolved": ("", (f"{INSERT}(3)", "ALTER TABLE delta.`{path}` ADD COLUMN n INT")),
-    "replaced": ("", (f"{INSERT}(3)", f"CREATE OR REPLACE TABLE delta.`{{path}}` USING delta AS {ROWS.replace('/ 2', '')}(3)")),
 }
 LATER = (
     "ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('delta.appendOnly' = 'false')",

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from typer.testing import CliRunner
 
 from tahoe import DeltaTable, Table, cli
-from tahoe.errors import DeltaError, InvalidOptionError, StreamOptionsConflictError, StreamOutputModeError, UnsupportedOperationError
+from tahoe.errors import DeltaError, InvalidOptionError, StreamOptionsConflictError, StreamOutputModeError, StreamTimeTravelError
 from tahoe.table.verify.check import check
 
 pytestmark = pytest.mark.every_spark
@@ -162,7 +162,7 @@ WRONG: list[tuple[dict[str, str], type[DeltaError], str]] = [
     ({"ignoreDeletes": "yes"}, InvalidOptionError, "true or false"),
     ({"excludeRegex": "("}, InvalidOptionError, "regular expression"),
     ({"startingVersion": "0", "startingTimestamp": "2020-01-01"}, StreamOptionsConflictError, "two starts"),
-    ({"versionAsOf": "0"}, UnsupportedOperationError, "startingVersion"),
+    ({"versionAsOf": "0"}, StreamTimeTravelError, "startingVersion"),
 ]
 
 
@@ -172,6 +172,14 @@ def test_wrong_options_are_refused_when_the_table_is_loaded(
 ) -> None:
     with pytest.raises(error, match=match):
         spark.readStream.format("delta").options(**options).load(source)
+
+
+def test_a_stream_writes_no_void_column(spark: SparkSession, source: str, tmp_path: Path) -> None:
+    """At any depth: a void column has no type that a later batch could fill."""
+    stream = spark.readStream.format("delta").load(source).selectExpr("id", "array(named_struct('inside', null)) as v")
+    with pytest.raises(StreamingQueryException, match=r"DELTA_NULL_SCHEMA_IN_STREAMING_WRITE.*column v .*CAST\(NULL"):
+        run(stream, str(tmp_path / "sink"))
+    assert not Table(str(tmp_path / "sink")).exists()
 
 
 def test_what_a_stream_cannot_follow_is_named(spark: SparkSession, source: str, tmp_path: Path) -> None:

@@ -33,7 +33,7 @@
     │   │   ClusteringWithZOrderError, OptimizeFullNotSupportedError
     │   ├── StreamOffsetFormatError, StreamOffsetVersionError, OtherTableInStreamError, StreamSourceDeleteError,
     │   │   StreamSourceChangeError, StreamCommitsMissingError, StreamTrailingCommitError, StreamStartGoneError,
-    │   │   StreamOptionsConflictError, StreamOutputModeError
+    │   │   StreamOptionsConflictError, StreamOutputModeError, StreamVoidColumnError
     │   ├── StreamSchemaChangedError, StreamSchemaUntrackedError, StreamStartUncheckedError, StreamSchemaMismatchError; below the first
     │   │   StreamStartSchemaChangedError
     │   ├── StreamSchemaEvolvedError, SchemaChangeNotAcknowledgedError, SchemaLocationOutsideError, SchemaLocationConflictError,
@@ -41,7 +41,7 @@
     │   ├── ConflictingAssignmentsError, InvalidMergeError, MultipleSourceRowsError
     │   ├── StatementSyntaxError          the SQL cannot be parsed
     │   └── UnsupportedOperationError, OperationNotYetSupportedError, AppendOnlyTableError; below the first
-    │       OperationNotAllowedError
+    │       OperationNotAllowedError, StreamTimeTravelError
     ├── DeltaProtocolError            the table requires features that this version of tahoe does not support
     │   ├── UnsupportedReaderFeatureError, UnsupportedWriterFeatureError, UnsupportedProtocolVersionError,
     │   │   UnsupportedTypeChangeError, UnsupportedFileFormatError, WriteNotImplementedError
@@ -241,7 +241,9 @@ from tahoe.errors.streams import (
     StreamSourceChangeError,
     StreamSourceDeleteError,
     StreamStartGoneError,
+    StreamTimeTravelError,
     StreamTrailingCommitError,
+    StreamVoidColumnError,
 )
 from tahoe.errors.table_changes import (
     ArrayTypeChangeError,
@@ -440,7 +442,9 @@ __all__ = [
     "StreamStartGoneError",
     "StreamStartSchemaChangedError",
     "StreamStartUncheckedError",
+    "StreamTimeTravelError",
     "StreamTrailingCommitError",
+    "StreamVoidColumnError",
     "StructTypeChangeError",
     "TableExistsError",
     "TableNameNotFoundError",

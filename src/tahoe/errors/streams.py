@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tahoe.errors.root import DeltaAnalysisError
+from tahoe.errors.statements import UnsupportedOperationError
 
 
 class StreamOffsetFormatError(DeltaAnalysisError):
@@ -47,7 +48,7 @@ class StreamSourceChangeError(DeltaAnalysisError):
 
 class StreamCommitsMissingError(DeltaAnalysisError):
     condition = "DELTA_MISSING_FILES_UNEXPECTED_VERSION"
-    sqlstate = "XXKDS"
+    sqlstate = "42K03"
     what = (
         "The stream needs version {startVersion} of {table} next, but its commit is no longer in the log, whose oldest commit after it is "
         "{earliestVersion}: it was deleted after delta.logRetentionDuration."
@@ -75,6 +76,20 @@ class StreamOptionsConflictError(DeltaAnalysisError):
     pyspark_class = "IllegalArgumentException"
     what = "The stream that reads {table} was given two starts: {version} and {timestamp}."
     todo = "Give startingVersion or startingTimestamp, not both."
+
+
+class StreamTimeTravelError(UnsupportedOperationError):
+    condition = "DELTA_UNSUPPORTED_TIME_TRAVEL_VIEWS"
+    sqlstate = "0AKDC"
+    what = "A stream cannot travel in time: it reads {table} in all of its versions, beginning with one."
+    todo = "Start it with startingVersion or startingTimestamp."
+
+
+class StreamVoidColumnError(DeltaAnalysisError):
+    condition = "DELTA_NULL_SCHEMA_IN_STREAMING_WRITE"
+    sqlstate = "42P18"
+    what = "The stream writes the column {column} into {table}, which is, or contains, a column of the type void."
+    todo = "Cast it to the type that it is to have, for example CAST(NULL AS STRING)."
 
 
 class StreamOutputModeError(DeltaAnalysisError):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from tahoe.errors import InvalidOptionError, StreamOptionsConflictError, UnsupportedOperationError
+from tahoe.errors import InvalidOptionError, StreamOptionsConflictError, StreamTimeTravelError
 from tahoe.protocol.properties import parse_size
 from tahoe.protocol.schema_acknowledgement import ACKNOWLEDGING, ALWAYS
 from tahoe.spark.reading.change_feed import START_TIMESTAMP, START_VERSION, is_asked_for
@@ -64,14 +64,11 @@ def parse_source_options(options: Mapping[str, str], *, table: str) -> SourceOpt
     Raises:
         InvalidOptionError: an option has an invalid value.
         StreamOptionsConflictError: two starts are given.
-        UnsupportedOperationError: the options ask for time travel.
+        StreamTimeTravelError: the options ask for a version.
     """
     given = _Options({name.lower(): value for name, value in options.items()}, table)
     if any(given.text(name) is not None for name in _TIME_TRAVEL):
-        detail = "a stream has no single version"
-        raise UnsupportedOperationError(
-            operation="Time travel in a stream", table=table, detail=detail, remedy="Start it with startingVersion or startingTimestamp."
-        )
+        raise StreamTimeTravelError(table=table)
     version, timestamp = given.text(START_VERSION), given.text(START_TIMESTAMP)
     if version is not None and timestamp is not None:
         raise StreamOptionsConflictError(table=table, version=version, timestamp=timestamp)

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tahoe.errors import InvalidOptionError, StreamOutputModeError
+from pyspark.sql.types import NullType
+
+from tahoe.errors import InvalidOptionError, StreamOutputModeError, StreamVoidColumnError
 from tahoe.spark.dml.write import Batch, write_batch
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
 from tahoe.spark.jvm.plans import batch_rows, frame_of
 from tahoe.spark.jvm.table_cache import open_table
+from tahoe.spark.writing.foreign_types import holds
 from tahoe.spark.writing.write_inputs import write_options
 
 _MODES = ("Append", "Complete")
@@ -50,7 +53,9 @@ def write(gateway: Gateway, options: Mapping[str, str], partitions: str, mode: s
         data: the `Dataset` of the batch, which belongs to the query.
 
     Raises:
-        DeltaError: see `tahoe.spark.dml.write.save`; nothing was committed.
+        StreamVoidColumnError: a column has no type.
+        DeltaError: see `tahoe.spark.dml.write.save`.
+        Nothing was committed then.
     """
     asked = Batch(
         rows=batch_rows(gateway, data),
@@ -61,4 +66,7 @@ def write(gateway: Gateway, options: Mapping[str, str], partitions: str, mode: s
         partition_by=tuple(partitions.split("\0")) if partitions else (),
         options=options,
     )
+    void = next((f.name for f in asked.rows.schema if holds(f.dataType, lambda kind: isinstance(kind, NullType))), None)
+    if void is not None:
+        raise StreamVoidColumnError(column=void, table=_path(options))
     write_batch(gateway.spark, _path(options), asked)

@@ -14,7 +14,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from tahoe.errors import InvalidOptionError, InvalidTimeTravelError, UnsupportedOperationError, VersionNotFoundError
+from tahoe.errors import InvalidOptionError, InvalidTimeTravelError, StreamTimeTravelError, VersionNotFoundError
 from tahoe.protocol.schema import Struct
 from tahoe.protocol.stream_offset import StreamOffset, parse_offset
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
@@ -47,7 +47,7 @@ def schema(gateway: Gateway, options: Mapping[str, str]) -> str:
 
     Raises:
         TableNotFoundError, NotADeltaTableError: there is no table.
-        InvalidOptionError, StreamOptionsConflictError, UnsupportedOperationError: an option is invalid, or is not one of streams.
+        InvalidOptionError, StreamOptionsConflictError, StreamTimeTravelError: an option is invalid, or is not one of streams.
         ChangesNotRecordedError: the options ask for the change data feed, which the newest version does not record.
     """
     snapshot = _snapshot(gateway, options)
@@ -68,8 +68,7 @@ def _snapshot(gateway: Gateway, options: Mapping[str, str]) -> Snapshot:
         raise InvalidOptionError(option="path", value="missing", table="the reader", detail="reading a Delta table requires one path")
     target = target_of_options(session_moment(gateway), path, options)
     if target.is_pinned:
-        detail, remedy = "a stream has no single version", "Start it with startingVersion or startingTimestamp."
-        raise UnsupportedOperationError(operation="Time travel in a stream", table=target.location, detail=detail, remedy=remedy)
+        raise StreamTimeTravelError(table=target.location)
     return open_table(gateway.spark, path, options).snapshot()
 
 

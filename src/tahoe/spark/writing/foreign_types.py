@@ -38,15 +38,20 @@ def is_foreign(kind: SparkType) -> bool:
 
 def holds_foreign(kind: SparkType) -> bool:
     """Whether a type is, or contains, a type that Delta does not support."""
+    return holds(kind, is_foreign)
+
+
+def holds(kind: SparkType, is_wanted: Callable[[SparkType], bool]) -> bool:
+    """Whether a type is, or contains at any depth, a type for which a function holds. The function is asked for types without parts."""
     match kind:
         case StructType():
-            return any(holds_foreign(field.dataType) for field in kind)
+            return any(holds(field.dataType, is_wanted) for field in kind)
         case ArrayType():
-            return holds_foreign(kind.elementType)
+            return holds(kind.elementType, is_wanted)
         case MapType():
-            return holds_foreign(kind.keyType) or holds_foreign(kind.valueType)
+            return holds(kind.keyType, is_wanted) or holds(kind.valueType, is_wanted)
         case _:
-            return is_foreign(kind)
+            return is_wanted(kind)
 
 
 def without_foreign_types(given: StructType, wanted: StructType, can_cast: CanCast) -> StructType:
