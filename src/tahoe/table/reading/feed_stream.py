@@ -143,16 +143,18 @@ class FeedStream(Stream[FeedCommit]):
         batch, end = _Batch(limit, last), after
         if after.is_initial:
             yield (end := self._end_in_initial(after, batch))
-            if end.is_initial:
+            if end.is_initial or batch.is_full:
                 return
         for commit in self.commits.since(end.version):
-            if batch.is_full or (last is not None and (commit.version, BASE) > last.place):
+            if last is not None and (commit.version, BASE) > last.place:
                 return
             first = following(after.index) if commit.version == after.version and not after.is_initial else BASE
             index = batch.end_in(commit, first, self._indexes(commit, max(first, 0), last))
             if index is not None:
                 place = (commit.version + 1, BASE) if index == _END else (commit.version, index)
                 yield StreamOffset(table_id=after.table_id, version=place[0], index=place[1])
+            if batch.is_full:
+                return  # before a change of the schema, too
 
     def _end_in_initial(self, after: StreamOffset, batch: _Batch) -> StreamOffset:
         initial, first = self._initial(after.version), following(after.index)
