@@ -61,7 +61,7 @@ _REFUSALS = frozenset(
 _COPY_BYTES = 1 << 20
 
 # How often a folder is made again that somebody removes while it is still empty.
-_FOLDER_ATTEMPTS_MAX = 100
+_FOLDER_ATTEMPTS_MAX = 1000
 
 
 @dataclass(frozen=True, slots=True)
