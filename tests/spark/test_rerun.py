@@ -109,7 +109,7 @@ def test_it_is_run_again_as_often_as_allowed(
             table.update("id = 2", {"n": "0"})
         assert 9 - len(waiting) == runs
     retries(None)
-    spark.sql(f"alter table delta.`{counters}` set tblproperties ('{rerun.PROPERTY}' = '0')")
+    spark.sql(f"alter table delta.`{counters}` set tblproperties ('tahoe.conflictRetries' = '0')")
     waiting = [add_to(counters, 2)] * 9
     rivals(waiting)
     with pytest.raises(DeltaConcurrentModificationException):

@@ -280,6 +280,7 @@ OPTIMIZE_WRITE: PlainProperty[bool | None] = PlainProperty(
     name="delta.autoOptimize.optimizeWrite", default=None, parse=parse_boolean, takes="true or false"
 )
 CLUSTER_ON_WRITE = _switch("tahoe.clusterOnWrite", True)
+CONFLICT_RETRIES = PlainProperty(name="tahoe.conflictRetries", default=3, parse=_number(0), takes="a non-negative integer")
 SYMLINK_MANIFESTS = _switch("delta.compatibility.symlinkFormatManifest.enabled")
 RANDOMIZE_FILE_PREFIXES = _switch("delta.randomizeFilePrefixes")
 RANDOM_PREFIX_LENGTH = PlainProperty(
@@ -305,6 +306,7 @@ PROPERTIES: tuple[Property[Any], ...] = (
     WRITE_STATS_AS_STRUCT,
     CLUSTER_ON_WRITE,
     COLUMN_MAPPING_MODE,
+    CONFLICT_RETRIES,
     MAX_COLUMN_ID,
     NUM_INDEXED_COLUMNS,
     STATS_COLUMNS,

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from tahoe.errors import ConcurrentAppendException, ConcurrentDeleteDeleteException, ConcurrentDeleteReadException, InvalidOptionError
+from tahoe.protocol.properties import CONFLICT_RETRIES
 from tahoe.spark.dml.row_changes import Target
 from tahoe.spark.jvm.gateway import Gateway
 
@@ -19,8 +20,6 @@ Result = TypeVar("Result")
 
 # How often a command is run again: the session's setting takes precedence over the table's property.
 SETTING = "spark.tahoe.conflictRetries"
-PROPERTY = "tahoe.conflictRetries"
-RETRIES = 3
 
 # Before a command is run again it waits for up to this long, twice as long each time, so that rivals do not meet again at once.
 _PAUSE_SECONDS = 0.1
@@ -53,10 +52,9 @@ def with_retries(target: Target, command: Callable[[Target], Result]) -> Result:
 
 def _allowed(target: Target) -> int:
     """How often a command may be run again."""
-    given = Gateway(target.spark).settings().get(SETTING)
-    name, text = (PROPERTY, target.table.snapshot().properties.get(PROPERTY)) if given is None else (SETTING, given)
+    text, table = Gateway(target.spark).settings().get(SETTING), target.table
     if text is None:
-        return RETRIES
+        return CONFLICT_RETRIES.get(table.snapshot().properties, table=table.url)
     if not (text.isascii() and text.isdigit()):
-        raise InvalidOptionError(option=name, value=text, table=target.table.url, detail="it must be a non-negative integer")
+        raise InvalidOptionError(option=SETTING, value=text, table=table.url, detail="it must be a non-negative integer")
     return int(text)
