@@ -227,3 +227,16 @@ def test_the_command_line_shows_how_far_queries_have_written(spark: SparkSession
     query = run(spark.readStream.format("delta").load(source), str(tmp_path / "sink"))
     shown = CliRunner().invoke(cli.app, ["show", str(tmp_path / "sink"), "--json"])
     assert json.loads(shown.stdout)["writers"] == {query.id: 0}
+
+
+def test_a_batch_is_evaluated_once_also_for_a_clustered_sink(spark: SparkSession, source: str, tmp_path: Path) -> None:
+    """A sample of the rows would run stateful operators twice."""
+    sink = str(tmp_path / "sink")
+    spark.sql(f"CREATE TABLE delta.`{sink}` (part LONG, count LONG) USING delta CLUSTER BY (part)")
+    spark.conf.set("spark.tahoe.clusterOnWrite.minSize", "1b")
+    try:
+        query = run(spark.readStream.format("delta").load(source).groupBy("part").count(), sink, "complete")
+    finally:
+        spark.conf.unset("spark.tahoe.clusterOnWrite.minSize")
+    assert rows_in(query) == [40]
+    assert sorted(spark.read.format("delta").load(sink).collect()) == [(0, 14), (1, 13), (2, 13)]

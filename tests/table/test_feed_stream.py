@@ -27,6 +27,7 @@ from tahoe.table.reading.snapshot import load_snapshot
 from tahoe.table.reading.stream import Limit, Portion, StreamStart
 from tests.table.builders import SCHEMA, add, memory_env, put_commit
 from tests.table.feeds import PROTOCOL, Fed, gone, metadata
+from tests.table.streams import ends_of
 
 END = 1 << 60
 MERGE = CommitInfo({"operation": "MERGE", "operationMetrics": {f"numTargetRows{n}": "0" for n in ("Inserted", "Updated", "Deleted")}})
@@ -233,17 +234,8 @@ def test_batches_end_as_in_the_reference_and_read_each_change_once(
     known = min(known, newest)
     begin = StreamOffset(table_id="fed", version=known if start is None else start, is_initial=start is None)
     options = {"exclude": exclude and re.compile(exclude)}
-    stream, offsets = stream_of(log, known, start, **options), [begin]
-    for turn in range(100):
-        limit = limits[turn % len(limits)]
-        wanted = ended(log, offsets[-1], limit, exclude)
-        found = stream.first_end(replace(limit)) if len(offsets) == 1 else stream.next_end(offsets[-1], replace(limit))
-        assert (found or begin) == wanted
-        if wanted == offsets[-1]:
-            break
-        offsets.append(wanted)
-    else:
-        raise AssertionError("the stream does not come to an end")
+    stream = stream_of(log, known, start, **options)
+    offsets = ends_of(stream, begin, limits, lambda after, limit: ended(log, after, limit, exclude))
     for number, (first, last) in enumerate(pairwise(offsets)):
         expected = changes_between(log, first, last, exclude)
         assert read(stream.portions(first, last)) == expected

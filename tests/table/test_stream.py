@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import count, pairwise
 
 import pytest
@@ -32,6 +33,7 @@ from tahoe.table.reading.snapshot import Snapshot, load_snapshot
 from tahoe.table.reading.stream import Limit, StreamStart, TableStream
 from tahoe.table.reading.stream_commits import Following
 from tests.table.builders import METADATA, PROTOCOL, add, make_log, memory_env, put_commit
+from tests.table.streams import ends_of
 
 END = 1 << 60
 
@@ -122,17 +124,8 @@ def test_batches_end_as_in_the_reference_and_read_each_file_once(
     newest = len(sizes) - 1
     known = min(known, newest)
     begin = StreamOffset(table_id="test", version=known if start is None else start, is_initial=start is None)
-    stream, offsets = stream_of(log, known, start), [begin]
-    for turn in range(100):
-        limit = limits[turn % len(limits)]
-        wanted = ended(log, offsets[-1], replace(limit))
-        found = stream.first_end(replace(limit)) if len(offsets) == 1 else stream.next_end(offsets[-1], replace(limit))
-        assert (found or begin) == wanted
-        if wanted == offsets[-1]:
-            break
-        offsets.append(wanted)
-    else:
-        raise AssertionError("the stream does not come to an end")
+    stream = stream_of(log, known, start)
+    offsets = ends_of(stream, begin, limits, partial(ended, log))
     for number, (first, last) in enumerate(pairwise(offsets)):
         expected = sorted(paths_between(log, first, last))
         assert sorted(read(stream, first, last)) == expected

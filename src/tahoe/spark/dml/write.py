@@ -89,12 +89,14 @@ class Batch:
 def write_batch(spark: SparkSession, path: str, batch: Batch) -> int | None:
     """Write a batch of a stream as one commit, unless the table has recorded it already.
 
+    Its rows are evaluated once: clustering on write would sample them, and so run the query's stateful operators again.
+
     Returns, Raises:
         as `save`.
     """
     table = open_table(spark, path, batch.options)
     parsed = replace(write_options(spark, batch.options, table), txn=(batch.query, batch.number), dynamic_partitions=False)
-    parsed = replace(parsed, partition_by=batch.partition_by or parsed.partition_by)
+    parsed = replace(parsed.unclustered(), partition_by=batch.partition_by or parsed.partition_by)
     overwrite = batch.mode == "Complete"
     like = _columns_of(table, parsed, batch.rows, overwrite=overwrite)
     asked = _request(spark, table, "overwrite" if overwrite else "append", parsed, batch.rows, STREAMING_UPDATE, like=like)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial, reduce
 from typing import Any
@@ -130,11 +131,10 @@ def _first_version(gateway: Gateway, snapshot: Snapshot, asked: SourceOptions, c
 
 def _kept_in(store: Store, version: int) -> int:
     """The version at which the query has begun, kept in its checkpoint: a first batch that is run again must not begin later."""
-    try:
+    with suppress(FileNotFoundError):
         return int(store.get(_START_FILE))
-    except FileNotFoundError:
-        store.put_if_absent(_START_FILE, str(version).encode())
-        return version
+    store.put_if_absent(_START_FILE, str(version).encode())
+    return int(store.get(_START_FILE))  # another driver of the query may have been faster
 
 
 def _check_exists(version: int | None, snapshot: Snapshot, *, clips: bool) -> None:

@@ -84,6 +84,10 @@ class WriteOptions:
     assigns: Policy = "ANSI"
     updates: Policy = "ANSI"
 
+    def unclustered(self) -> WriteOptions:
+        """The options without clustering on write."""
+        return replace(self, cluster_on_write=replace(self.cluster_on_write, is_on=False))
+
     def redistributing(self, is_on: bool) -> WriteOptions:
         """The options with optimised writes on or off."""
         return replace(self, optimized_write=replace(self.optimized_write, is_on=is_on))

@@ -186,7 +186,7 @@ def plan_cubes(scan: Scan, order: Order, settings: CompactionSettings, cubes: It
         cubes: the ids of new cubes.
     """
     live_bytes, deleted_share = live_sizes(scan)
-    is_worn = ~(deleted_share <= settings.max_deleted_share)  # true for NaN: the share is unknown
+    is_worn = settings.is_worn(deleted_share)
     numbers = np.arange(scan.total_files) if scan.rows is None else np.asarray(scan.rows)
     rows, adds = _rows(scan), list(scan.adds())
     chosen = _files_to_cluster if order.is_clustered else _files_to_order

@@ -43,6 +43,10 @@ class CompactionSettings:
     max_deleted_share: float = 0.05
     batch_bytes: int | None = None
 
+    def is_worn(self, deleted_share: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
+        """Whether files have too many deleted rows. True for NaN: the share is unknown."""
+        return ~(deleted_share <= self.max_deleted_share)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bin:
@@ -66,8 +70,7 @@ def plan_bins(scan: Scan, settings: CompactionSettings, also: npt.NDArray[np.boo
         also: for each file of the scan whether it is rewritten in any case.
     """
     live_bytes, deleted_share = live_sizes(scan)
-    is_worn = ~(deleted_share <= settings.max_deleted_share)  # true for NaN: the share is unknown
-    is_worn = is_worn if also is None else is_worn | also
+    is_worn = settings.is_worn(deleted_share) if also is None else settings.is_worn(deleted_share) | also
     candidates = np.flatnonzero((live_bytes < settings.min_file_bytes) | is_worn)
     numbers = np.arange(scan.total_files) if scan.rows is None else np.asarray(scan.rows)
     times = np.asarray(one_array(scan.column("modification_time_ms")))
@@ -83,8 +86,8 @@ def plan_bins(scan: Scan, settings: CompactionSettings, also: npt.NDArray[np.boo
 def reasons(scan: Scan, settings: CompactionSettings) -> tuple[int, int]:
     """How many files of a scan are small, and how many have too many deleted rows."""
     live_bytes, deleted_share = live_sizes(scan)
-    is_worn = ~(deleted_share <= settings.max_deleted_share)
-    return int(np.count_nonzero(live_bytes < settings.min_file_bytes)), int(np.count_nonzero(is_worn))
+    is_small, is_worn = live_bytes < settings.min_file_bytes, settings.is_worn(deleted_share)
+    return int(np.count_nonzero(is_small)), int(np.count_nonzero(is_worn))
 
 
 def live_sizes(scan: Scan) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
