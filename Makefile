@@ -20,7 +20,7 @@ demo: java .venv/installed ## run the main features on a year of flights (about 
 	.venv/bin/python demo/flights.py
 
 test: java .venv/installed ## run every test that needs no other environment, those that start Spark with one of their cases (a quarter of an hour)
-	TAHOE_EVERY=$${TAHOE_EVERY:-1000} TAHOE_DML_CASES=$${TAHOE_DML_CASES:-80} .venv/bin/python -m pytest $(PYTEST_XDIST) --ignore=tests/interop --ignore=tests/programs --ignore=tests/hadoop $(TESTS)
+	TAHOE_EVERY=$${TAHOE_EVERY:-1000} TAHOE_DML_CASES=$${TAHOE_DML_CASES:-80} TAHOE_LIVES=$${TAHOE_LIVES:-12} .venv/bin/python -m pytest --hypothesis-profile=sample $(PYTEST_XDIST) --ignore=tests/interop --ignore=tests/programs --ignore=tests/hadoop $(TESTS)
 
 spark: java .venv/installed ## run every case of the tests that start Spark, among them a thousand random DELETE, UPDATE and MERGE statements (half an hour)
 	.venv/bin/python -m pytest $(PYTEST_XDIST) tests/spark $(TESTS)

@@ -22,6 +22,8 @@ from benchmarks.measure import FOLDER, ROUNDS, SCALE_FACTOR, Comparison, report
 APPENDS = 25  # in each of two runs of a query
 COMMITS = 1000
 TRIGGERS = 50
+UPDATES, UPDATED_ROWS = 100, 10_000
+FEED = "readChangeFeed='true', startingVersion='2'"
 
 SIDE = "import_module('benchmarks.streams_side')"
 COPY = "spark.read.format('delta').load(source).write.format('delta').save(sink)"
@@ -32,7 +34,7 @@ def run() -> list[Comparison]:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     with both() as sides:
-        found = [*_arrival(sides, folder), *_backfill(sides, folder), _commits_behind(sides, folder)]
+        found = [*_arrival(sides, folder), *_backfill(sides, folder), _feed(sides, folder), _commits_behind(sides, folder)]
     found += _a_million_files(folder)
     shutil.rmtree(folder, ignore_errors=True)
     return found
@@ -102,6 +104,31 @@ def _backfill(sides: tuple[Side, Side], folder: Path) -> list[Comparison]:
         compared("copy lineitem in 1,000 files by a stream (AvailableNow)", streamed, 0.7),
         compared("copy lineitem in 1,000 files by a stream (AvailableNow)", list(zip(*pairs, strict=True)), 1.25, "a batch copy"),
     ]
+
+
+# --- a change data feed is copied
+
+
+def _feed(sides: tuple[Side, Side], folder: Path) -> Comparison:
+    source = str(folder / "fed")
+    rows = UPDATES * UPDATED_ROWS
+    sides[0].ask(f"spark.range(0, {rows}, 1, {UPDATES}).withColumn('n', F.lit(0)).write.format('delta').save(path)", path=source)
+    sides[0].ask("spark.sql(f'ALTER TABLE delta.`{path}` SET TBLPROPERTIES (delta.enableChangeDataFeed = true)')", path=source)
+    for start in range(0, rows, UPDATED_ROWS):
+        update = f"spark.sql(f'UPDATE delta.`{{path}}` SET n = n + 1 WHERE id BETWEEN {start} AND {start + UPDATED_ROWS - 1}').collect()"
+        sides[0].ask(update, path=source)
+
+    def copy(side: Side) -> float:
+        sink = folder / f"fed-{side.name}"
+        for old in (sink, Path(f"{sink}-checkpoint")):
+            shutil.rmtree(old, ignore_errors=True)
+        seconds = side.ask(f"{SIDE}.backfill(spark, source, sink, {FEED})", source=source, sink=str(sink))
+        changes = tahoe.Table(str(sink)).to_arrow(["id"]).num_rows
+        assert changes == 2 * rows, f"{side.name} has written {changes} changes"
+        return seconds
+
+    question = f"copy the change data feed of {UPDATES} commits that update {UPDATED_ROWS:,} rows each, by a stream"
+    return compared(question, turns(sides, copy, min(ROUNDS, 3)), 0.7)
 
 
 # --- a batch is planned

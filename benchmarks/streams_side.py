@@ -26,9 +26,9 @@ def end() -> None:
     _running.pop().stop()
 
 
-def backfill(spark: SparkSession, source: str, sink: str) -> None:
-    """Copy a table by a query that ends."""
-    rows = spark.readStream.format("delta").load(source)
+def backfill(spark: SparkSession, source: str, sink: str, **options: str) -> None:
+    """Copy a table, or its change data feed, by a query that ends."""
+    rows = spark.readStream.format("delta").options(**options).load(source)
     writer = rows.writeStream.format("delta").option("checkpointLocation", f"{sink}-checkpoint")
     writer.trigger(availableNow=True).start(sink).awaitTermination()
 

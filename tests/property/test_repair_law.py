@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pyarrow as pa
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import tahoe
 from tahoe.table.reading.rows import read_rows
 from tahoe.table.verify.check import Severity, check_table
+from tests.examples import fewer
 from tests.table.builders import memory_env
 
 PROPERTIES = st.fixed_dictionaries(
@@ -54,7 +55,7 @@ def content(table: tahoe.Table) -> dict[str, Any]:
 
 
 @given(tables(), st.sets(st.integers(0, 9)), st.booleans())
-@settings(deadline=None, max_examples=20)
+@fewer(3)
 def test_repair_leaves_exactly_the_rows_of_the_files_that_exist(table: tahoe.Table, lost: set[int], verify_all_files: bool) -> None:
     before = content(table)
     report = tahoe.Table(table.url, env=table.env).repair(verify_all_files=verify_all_files)

@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import tahoe
@@ -18,6 +18,7 @@ from tahoe.protocol.column_mapping import physical_schema
 from tahoe.protocol.stats import Statistics, parse_statistics
 from tahoe.table.reading.rows import read_rows
 from tahoe.table.verify.check import check_table
+from tests.examples import fewer
 from tests.table.builders import memory_env
 from tests.table.damage import rewrite
 
@@ -81,7 +82,7 @@ def fresh(rows: pa.Table, properties: dict[str, str]) -> tuple[dict[Any, Any], .
 
 
 @given(tables(), st.sampled_from([None, "", '{"numRecords":1000}', "[]"]), st.sets(st.integers(0, 2)))
-@settings(deadline=None, max_examples=25)
+@fewer(2)
 def test_statistics_are_those_of_a_fresh_write(given_table: Any, damaged_text: str | None, damaged: set[int]) -> None:
     files, properties, deleted = given_table
     table = tahoe.Table("memory://t", env=memory_env())

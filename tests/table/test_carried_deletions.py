@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import tahoe
@@ -21,6 +21,7 @@ from tahoe.table.maintenance.optimize import REORG, OptimizeReport, OptimizeRequ
 from tahoe.table.maintenance.rewriting import Rewritten
 from tahoe.table.verify.check import check_table
 from tahoe.table.writing.write_plan import WritePlan
+from tests.examples import fewer
 from tests.table.builders import memory_env, put_commit
 
 VECTORS = {"delta.enableDeletionVectors": "true"}
@@ -223,7 +224,7 @@ def test_removes_have_the_row_ids_that_a_winner_gave_to_their_files() -> None:
     assert sorted((a.base_row_id, a.default_row_commit_version) for a in removes) == [(0, 2), (10, 2)]
 
 
-@settings(max_examples=40)
+@fewer(2)
 @given(st.data(), st.sampled_from([(None, VECTORS), (["p"], VECTORS), (["p"], EVERYTHING), (None, EVERYTHING)]))
 def test_it_is_as_if_one_had_run_after_the_other(data: st.DataObject, layout: tuple[Sequence[str] | None, dict[str, str]]) -> None:
     """Rows, row ids and row commit versions, the feed, and `tahoe check`."""

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import tahoe
@@ -26,7 +26,6 @@ SOURCES = Path(tahoe.__file__).parent
 # --- the steps
 
 
-@settings(deadline=None, max_examples=50)
 @given(st.lists(st.lists(st.text(max_size=3), max_size=5), max_size=6), st.data())
 def test_rows_are_taken_from_chunks_as_from_one_array(parts, data):
     column = pa.chunked_array([pa.array(part, pa.string()) for part in parts], pa.string())
@@ -35,7 +34,6 @@ def test_rows_are_taken_from_chunks_as_from_one_array(parts, data):
     assert taken(column, np.array(rows, np.int64)).to_pylist() == [texts[row] for row in rows]
 
 
-@settings(deadline=None, max_examples=50)
 @given(st.lists(st.tuples(st.integers(0, 3), st.text(max_size=2)), max_size=20), st.integers(1, 60))
 def test_a_table_is_sorted_piece_by_piece_as_at_once(rows, limit):
     table = pa.table({"n": pa.array([n for n, _ in rows], pa.int64()), "t": pa.array([t for _, t in rows], pa.string())})

@@ -222,7 +222,8 @@ _INT_MAX = (1 << 31) - 1
 def _text(value: Any) -> str:
     if not is_text(value):
         raise ValueError("expected a string")
-    return str(value)
+    text: str = value
+    return text
 
 
 def _statistics(value: Any) -> str | None:
@@ -238,6 +239,8 @@ def _boolean(value: Any) -> bool:
 
 def _number(least: int, most: int) -> Callable[[Any], int]:
     def read(value: Any) -> int:
+        if type(value) is int and least <= value <= most:
+            return value
         if isinstance(value, float) and value.is_integer():
             value = int(value)
         if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
@@ -281,21 +284,21 @@ def _as_text(value: Any) -> Any:
 
 # --- the JSON encoding, as a table: an action's name, its class, and its fields as JSON key, attribute and value reader
 
-_Shape: TypeAlias = tuple[tuple[str, str, Callable[[Any], Any]], ...]
+_Shape: TypeAlias = Mapping[str, tuple[str, Callable[[Any], Any]]]
 
 
 def _struct(kind: type[Any], shape: _Shape) -> Callable[[Any], Any]:
     return lambda body: _decode(kind, shape, body)
 
 
-_VECTOR: _Shape = (
-    ("storageType", "storage_type", _text),
-    ("pathOrInlineDv", "path_or_inline", _text),
-    ("offset", "offset", _small_count),
-    ("sizeInBytes", "size_bytes", _small_count),
-    ("cardinality", "cardinality", _count),
-)
-_FORMAT: _Shape = (("provider", "provider", _text), ("options", "options", _text_map))
+_VECTOR: _Shape = {
+    "storageType": ("storage_type", _text),
+    "pathOrInlineDv": ("path_or_inline", _text),
+    "offset": ("offset", _small_count),
+    "sizeInBytes": ("size_bytes", _small_count),
+    "cardinality": ("cardinality", _count),
+}
+_FORMAT: _Shape = {"provider": ("provider", _text), "options": ("options", _text_map)}
 
 
 def decode_deletion_vector(body: Mapping[str, Any] | None) -> DeletionVectorDescriptor | None:
@@ -317,83 +320,83 @@ def encode_deletion_vector(vector: DeletionVectorDescriptor) -> dict[str, Any]:
 _SHAPES: Mapping[str, tuple[type[Any], _Shape]] = {
     "add": (
         Add,
-        (
-            ("path", "path", _text),
-            ("partitionValues", "partition_values", _optional_texts),
-            ("size", "size_bytes", _count),
-            ("modificationTime", "modification_time_ms", _long),
-            ("dataChange", "data_change", _boolean),
-            ("stats", "stats", _statistics),
-            ("tags", "tags", _optional_texts),
-            ("deletionVector", "deletion_vector", decode_deletion_vector),
-            ("baseRowId", "base_row_id", _long),
-            ("defaultRowCommitVersion", "default_row_commit_version", _long),
-            ("clusteringProvider", "clustering_provider", _text),
-        ),
+        {
+            "path": ("path", _text),
+            "partitionValues": ("partition_values", _optional_texts),
+            "size": ("size_bytes", _count),
+            "modificationTime": ("modification_time_ms", _long),
+            "dataChange": ("data_change", _boolean),
+            "stats": ("stats", _statistics),
+            "tags": ("tags", _optional_texts),
+            "deletionVector": ("deletion_vector", decode_deletion_vector),
+            "baseRowId": ("base_row_id", _long),
+            "defaultRowCommitVersion": ("default_row_commit_version", _long),
+            "clusteringProvider": ("clustering_provider", _text),
+        },
     ),
     "remove": (
         Remove,
-        (
-            ("path", "path", _text),
-            ("deletionTimestamp", "deletion_timestamp_ms", _long),
-            ("dataChange", "data_change", _boolean),
-            ("extendedFileMetadata", "extended_file_metadata", _boolean),
-            ("partitionValues", "partition_values", _optional_texts),
-            ("size", "size_bytes", _long),
-            ("stats", "stats", _statistics),
-            ("tags", "tags", _optional_texts),
-            ("deletionVector", "deletion_vector", decode_deletion_vector),
-            ("baseRowId", "base_row_id", _long),
-            ("defaultRowCommitVersion", "default_row_commit_version", _long),
-        ),
+        {
+            "path": ("path", _text),
+            "deletionTimestamp": ("deletion_timestamp_ms", _long),
+            "dataChange": ("data_change", _boolean),
+            "extendedFileMetadata": ("extended_file_metadata", _boolean),
+            "partitionValues": ("partition_values", _optional_texts),
+            "size": ("size_bytes", _long),
+            "stats": ("stats", _statistics),
+            "tags": ("tags", _optional_texts),
+            "deletionVector": ("deletion_vector", decode_deletion_vector),
+            "baseRowId": ("base_row_id", _long),
+            "defaultRowCommitVersion": ("default_row_commit_version", _long),
+        },
     ),
     "metaData": (
         Metadata,
-        (
-            ("id", "id", _text),
-            ("name", "name", _text),
-            ("description", "description", _text),
-            ("format", "format", _struct(Format, _FORMAT)),
-            ("schemaString", "schema_string", _text),
-            ("partitionColumns", "partition_columns", _texts),
-            ("configuration", "configuration", _text_map),
-            ("createdTime", "created_time_ms", _long),
-        ),
+        {
+            "id": ("id", _text),
+            "name": ("name", _text),
+            "description": ("description", _text),
+            "format": ("format", _struct(Format, _FORMAT)),
+            "schemaString": ("schema_string", _text),
+            "partitionColumns": ("partition_columns", _texts),
+            "configuration": ("configuration", _text_map),
+            "createdTime": ("created_time_ms", _long),
+        },
     ),
     "protocol": (
         Protocol,
-        (
-            ("minReaderVersion", "reader_version", _long),
-            ("minWriterVersion", "writer_version", _long),
-            ("readerFeatures", "reader_features", _names),
-            ("writerFeatures", "writer_features", _names),
-        ),
+        {
+            "minReaderVersion": ("reader_version", _long),
+            "minWriterVersion": ("writer_version", _long),
+            "readerFeatures": ("reader_features", _names),
+            "writerFeatures": ("writer_features", _names),
+        },
     ),
-    "txn": (Txn, (("appId", "app_id", _text), ("version", "version", _long), ("lastUpdated", "last_updated_ms", _long))),
+    "txn": (Txn, {"appId": ("app_id", _text), "version": ("version", _long), "lastUpdated": ("last_updated_ms", _long)}),
     "domainMetadata": (
         DomainMetadata,
-        (("domain", "domain", _text), ("configuration", "configuration", _text), ("removed", "removed", _boolean)),
+        {"domain": ("domain", _text), "configuration": ("configuration", _text), "removed": ("removed", _boolean)},
     ),
     "cdc": (
         Cdc,
-        (
-            ("path", "path", _text),
-            ("partitionValues", "partition_values", _optional_texts),
-            ("size", "size_bytes", _count),
-            ("dataChange", "data_change", _boolean),
-            ("tags", "tags", _optional_texts),
-        ),
+        {
+            "path": ("path", _text),
+            "partitionValues": ("partition_values", _optional_texts),
+            "size": ("size_bytes", _count),
+            "dataChange": ("data_change", _boolean),
+            "tags": ("tags", _optional_texts),
+        },
     ),
     "sidecar": (
         Sidecar,
-        (
-            ("path", "path", _text),
-            ("sizeInBytes", "size_bytes", _long),
-            ("modificationTime", "modification_time_ms", _long),
-            ("tags", "tags", _optional_texts),
-        ),
+        {
+            "path": ("path", _text),
+            "sizeInBytes": ("size_bytes", _long),
+            "modificationTime": ("modification_time_ms", _long),
+            "tags": ("tags", _optional_texts),
+        },
     ),
-    "checkpointMetadata": (CheckpointMetadata, (("version", "version", _long), ("tags", "tags", _optional_texts))),
+    "checkpointMetadata": (CheckpointMetadata, {"version": ("version", _long), "tags": ("tags", _optional_texts)}),
 }
 _NAMES = {kind: name for name, (kind, _) in _SHAPES.items()}
 
@@ -447,16 +450,17 @@ def decode_action(value: Mapping[str, Any]) -> Action | None:
 def _decode(kind: type[Any], shape: _Shape, body: Any) -> Any:
     if not isinstance(body, dict):
         raise ValueError(f"{kind.__name__}: expected a JSON object")  # noqa: TRY004
-    given = {}
-    for key, attribute, read in shape:
-        found = body.get(key)
-        if found is not None:
-            try:
+    given: dict[str, Any] = {}
+    key = ""
+    try:
+        for key, found in body.items():
+            if found is not None and key in shape:
+                attribute, read = shape[key]
                 given[attribute] = read(found)
-            except ValueError as error:
-                raise ValueError(f"{key} of {kind.__name__}: {error}") from None
+    except ValueError as error:
+        raise ValueError(f"{key} of {kind.__name__}: {error}") from None
     if not _REQUIRED[kind] <= given.keys():
-        missing = [key for key, attribute, _ in shape if attribute in _REQUIRED[kind] and attribute not in given]
+        missing = [key for key, (attribute, _) in shape.items() if attribute in _REQUIRED[kind] and attribute not in given]
         raise ValueError(f"{kind.__name__} lacks the required field {', '.join(missing)}")
     return kind(**given)
 
@@ -496,5 +500,5 @@ def action_to_json(action: Action) -> dict[str, Any]:
 
 
 def _encode(shape: _Shape, value: Any) -> dict[str, Any]:
-    found = ((key, attribute, getattr(value, attribute)) for key, attribute, _ in shape)
+    found = ((key, attribute, getattr(value, attribute)) for key, (attribute, _) in shape.items())
     return {key: _TO_JSON[attribute](item) if attribute in _TO_JSON else item for key, attribute, item in found if item is not None}

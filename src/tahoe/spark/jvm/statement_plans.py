@@ -87,5 +87,7 @@ def explained(gateway: Gateway, plan: JavaObject, mode: str) -> JavaObject:
 
 
 def rows_of(gateway: Gateway, frame: DataFrame) -> JavaObject:
-    """The rows of a query, as a Scala `Seq` of Java `Row`s. Runs the query."""
-    return gateway.module("scala.jdk.javaapi.CollectionConverters").asScala(dataset(frame).collectAsList()).toSeq()
+    """The rows of a local DataFrame, as a Scala `Seq` of Java `Row`s. A query of Spark's would compile code for them."""
+    plan = dataset(frame).queryExecution().executedPlan()
+    to_row = gateway.module("org.apache.spark.sql.catalyst.CatalystTypeConverters").createToScalaConverter(plan.schema())
+    return gateway.module("scala.collection.immutable.ArraySeq").unsafeWrapArray(plan.executeCollect()).map(to_row)
