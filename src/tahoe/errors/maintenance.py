@@ -1,8 +1,9 @@
-"""VACUUM, OPTIMIZE or repair cannot run as it was asked for."""
+"""VACUUM, OPTIMIZE, RESTORE or repair cannot run as it was asked for."""
 
 from __future__ import annotations
 
 from tahoe.errors.root import DeltaAnalysisError, DeltaError
+from tahoe.errors.tables import TimestampOutOfRangeError, VersionNotFoundError
 
 
 class VacuumRetentionNegativeError(DeltaAnalysisError):
@@ -96,3 +97,47 @@ class OptimizeFullNotSupportedError(DeltaAnalysisError):
     sqlstate = "42601"
     what = "OPTIMIZE FULL lays out all rows of a clustered table by its clustering columns, but {table} has none."
     todo = "Leave out FULL, or choose the columns with ALTER TABLE ... CLUSTER BY (...)."
+
+
+class RestoreVersionError(VersionNotFoundError):
+    condition = "DELTA_CANNOT_RESTORE_TABLE_VERSION"
+    what = "{table} cannot be restored to version {version}: versions {startVersion} to {endVersion} are available."
+    todo = "Choose a version in that range; DESCRIBE HISTORY lists them."
+
+
+class RestoreTimestampTooEarlyError(TimestampOutOfRangeError):
+    condition = "DELTA_CANNOT_RESTORE_TIMESTAMP_EARLIER"
+    what = "{table} cannot be restored to {requestedTimestamp}: the earliest version that can be read is {earliestTimestamp}."
+    todo = "Choose a later timestamp, or a version; DESCRIBE HISTORY lists them."
+
+
+class RestoreTimestampTooLateError(TimestampOutOfRangeError):
+    condition = "DELTA_CANNOT_RESTORE_TIMESTAMP_GREATER"
+    what = "{table} cannot be restored to {requestedTimestamp}: the latest version is {latestTimestamp}."
+    todo = "Choose an earlier timestamp, or a version; DESCRIBE HISTORY lists them."
+
+
+class RestoreRetentionError(DeltaAnalysisError):
+    condition = "DELTA_UNSUPPORTED_TIME_TRAVEL_BEYOND_DELETED_FILE_RETENTION_DURATION"
+    sqlstate = "0AKDC"
+    what = (
+        "{table} cannot be restored to version {version}, which is older than delta.deletedFileRetentionDuration, {deletedFileRetention} "
+        "hours: VACUUM may have deleted its files, or may be about to."
+    )
+    todo = (
+        "Raise that property of the table, or, if no VACUUM runs meanwhile, switch the check off: by the session setting "
+        "spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration = false in Spark, by retention_check=False in "
+        "Python, by --no-retention-check in the command line. Files are checked in any case."
+    )
+
+
+class RestoreFilesMissingError(DeltaError):
+    condition = "DELTA_RESTORE_FILES_MISSING"
+    sqlstate = "42K03"
+    pyspark_class = "IllegalArgumentException"
+    what = "{table} was not restored. Not all files from version {version} are available in file system, {count} are missing: {files}."
+    todo = (
+        "Restore a more recent version, or bring the files back from a copy. To restore what is left, set "
+        "spark.sql.files.ignoreMissingFiles = true in Spark, ignore_missing_files=True in Python, --ignore-missing-files in the command "
+        "line, and then remove the missing files with FSCK REPAIR TABLE."
+    )

@@ -22,6 +22,7 @@ from tahoe.errors import (
     PartitionedByIdentityError,
 )
 from tahoe.protocol.actions import Metadata, Protocol
+from tahoe.protocol.column_mapping import column_id
 from tahoe.protocol.column_metadata import (
     CURRENT_DEFAULT,
     EXISTS_DEFAULT,
@@ -200,6 +201,20 @@ def with_high_water_marks(schema: Struct, minted: Mapping[str, int]) -> Struct:
 
 def _with_high_water_mark(column: Field, identity: Identity) -> Field:
     return replace(column, metadata={**column.metadata, IDENTITY_HIGH_WATER_MARK: identity.high_water_mark})
+
+
+def with_marks_of(schema: Struct, other: Struct) -> Struct:
+    """The schema of a version with the high-water marks raised to those that the same identity columns have in another version."""
+    marks = {_key(f): f.metadata.get(IDENTITY_HIGH_WATER_MARK) for f in other}
+    identity = dict(identity_columns(schema))
+    known = ((f.name, marks.get(_key(f))) for f in schema if f.name in identity)
+    return with_high_water_marks(schema, {name: mark for name, mark in known if mark is not None})
+
+
+def _key(column: Field) -> object:
+    """What identifies a column in several versions of a table: its id, else its name."""
+    number = column_id(column)
+    return column.name.lower() if number is None else number
 
 
 def moved_high_water_marks(before: Metadata, after: Metadata) -> tuple[str, ...]:

@@ -86,24 +86,30 @@ def high_water_mark(domain: DomainMetadata | None) -> int:
     return NO_IDS if found is None else found
 
 
-def with_row_ids(actions: Iterable[Action], high_water_mark: int, version: int, num_records: Callable[[Add], int]) -> list[Action]:
+def with_row_ids(actions: Iterable[Action], assigned: int, version: int, num_records: Callable[[Add], int]) -> list[Action]:
     """The actions of a version with base row ids for the files that have none, and the new high-water mark.
 
     Args:
-        high_water_mark: the highest row id that the previous version has assigned.
+        actions: a domain with a high-water mark among them raises it: then the version has files with ids up to that one.
+        assigned: the highest row id that the previous version has assigned.
         num_records: the physical number of rows of a file.
     """
     done: list[Action] = []
-    highest = high_water_mark
-    for action in actions:
+    given = list(actions)
+    marks = [high_water_mark(a) for a in given if isinstance(a, DomainMetadata) and a.domain == DOMAIN]
+    highest = max([assigned, *marks])
+    for action in given:
         if isinstance(action, Add) and action.base_row_id is None:
             done.append(replace(action, base_row_id=highest + 1, default_row_commit_version=version))
             highest += num_records(action)
         elif not (isinstance(action, DomainMetadata) and action.domain == DOMAIN):
             done.append(action)
-    if highest == high_water_mark:
-        return done
-    return [DomainMetadata(domain=DOMAIN, configuration=json.dumps({_HIGH_WATER_MARK: highest}, separators=(",", ":"))), *done]
+    return done if highest == assigned else [marked_at(highest), *done]
+
+
+def marked_at(highest: int) -> DomainMetadata:
+    """The domain with a high-water mark."""
+    return DomainMetadata(domain=DOMAIN, configuration=json.dumps({_HIGH_WATER_MARK: highest}, separators=(",", ":")))
 
 
 def with_materialised_columns(

@@ -18,10 +18,10 @@ from tahoe.table.commit.post_commit_hooks import clean_log, compact_log
 from tahoe.table.maintenance.auto_compaction import auto_compacted
 from tahoe.table.maintenance.clustering import OrderRequest
 from tahoe.table.maintenance.compaction import GIB, CompactionSettings
+from tahoe.table.maintenance.lifecycle import TableLifecycle
 from tahoe.table.maintenance.optimize import OptimizeReport, OptimizeRequest, optimize
 from tahoe.table.maintenance.statistics import AnalyzeReport, AnalyzeRequest, compute_statistics
 from tahoe.table.maintenance.vacuum import VacuumReport, VacuumRequest, vacuum
-from tahoe.table.reading.table_reader import TableReader
 from tahoe.table.verify.file_repairs import UnreadableVectors
 from tahoe.table.verify.repair import RepairReport, RepairRequest, repair
 from tahoe.table.writing.arrow_writer import schema_of_rows, write_arrow
@@ -38,7 +38,7 @@ class _Transaction(TransactionBuilder):
             return super().commit()
 
 
-class Table(TableReader):
+class Table(TableLifecycle):
     """A Delta table at a location. Nothing is read before the first call, and every call sees the newest version.
 
     Args:

@@ -67,6 +67,14 @@ def joined_table(tables: Sequence[pa.Table]) -> pa.Table:
     return pa.concat_tables(tables).combine_chunks()
 
 
+def is_in(keys: pa.ChunkedArray, known: pa.ChunkedArray) -> pa.ChunkedArray:
+    """For each key, whether it is one of the known values, whose texts may be too large for one array."""
+    found = pa.chunked_array([pa.repeat(pa.scalar(False), len(keys))])
+    for chunk in joined_table([pa.table({"": known})]).column(0).chunks:
+        found = pc.or_(found, pc.is_in(keys, value_set=chunk))
+    return found
+
+
 def reordered(column: pa.ChunkedArray, rows: pa.Array) -> pa.ChunkedArray:
     """Some rows of a column, by positions in any order."""
     return reordered_table(pa.table({"": column}), rows).column(0)

@@ -17,7 +17,7 @@ from tahoe.protocol.actions import Action, Add, Cdc, DeletionVectorDescriptor, R
 from tahoe.protocol.deletion_vector import ABSOLUTE, INLINE, vector_location
 from tahoe.protocol.json_text import is_text
 from tahoe.protocol.partitions import canonical_key
-from tahoe.table.arrow.chunks import joined_table
+from tahoe.table.arrow.chunks import is_in
 from tahoe.table.log.live_files import AMBIGUOUS, LiveFiles
 
 
@@ -83,19 +83,11 @@ class Keys:
     def has(self, keys: pa.ChunkedArray) -> pa.ChunkedArray:
         """For each key, whether it may be one of these files."""
         chunks = [chunk for column in self.keys for chunk in column.chunks]
-        found = _is_in(keys, pa.chunked_array(chunks, pa.string()))
+        found = is_in(keys, pa.chunked_array(chunks, pa.string()))
         if self.names:
             names = pa.chunked_array([pa.array(sorted(self.names), pa.string())])
-            found = pc.or_(found, _is_in(pc.replace_substring_regex(keys, r"(?s)^.*/", ""), names))
+            found = pc.or_(found, is_in(pc.replace_substring_regex(keys, r"(?s)^.*/", ""), names))
         return found
-
-
-def _is_in(keys: pa.ChunkedArray, known: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Chunk by chunk of the known values, whose texts may be too large for one array."""
-    found = pa.chunked_array([pa.repeat(pa.scalar(False), len(keys))])
-    for chunk in joined_table([pa.table({"": known})]).column(0).chunks:
-        found = pc.or_(found, pc.is_in(keys, value_set=chunk))
-    return found
 
 
 def keys_of(named: Iterable[NamedFiles], table_url: str) -> Keys:

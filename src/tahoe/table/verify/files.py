@@ -32,12 +32,12 @@ from tahoe.table.arrow.parquet import open_parquet
 from tahoe.table.arrow.statistics import StatisticsRequest
 from tahoe.table.arrow.types import arrow_type
 from tahoe.table.log.deletion_vectors import load_deletion_vector
+from tahoe.table.log.file_keys import canonical_paths
 from tahoe.table.maintenance.file_statistics import measure_footer, measure_rows
 from tahoe.table.reading.rows import DataFile
 from tahoe.table.reading.scan import resolve_urls, typed_partition_values
 from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.verify.findings import Finding, Kind, finding, of_error
-from tahoe.table.verify.log import canonical_paths
 from tahoe.table.writing.footers import columns_in_files, footer_statistics
 
 # A younger temporary file may belong to a writer that is still running.

@@ -17,14 +17,15 @@ from tahoe.errors import CorruptCheckpointError, DeltaError, DeltaLogError
 from tahoe.protocol import log_files
 from tahoe.protocol.actions import Action, Add, CommitInfo, DomainMetadata, Metadata, Protocol, Txn
 from tahoe.protocol.column_mapping import mapping_mode, stored_name
-from tahoe.protocol.json_text import is_text, load_json
+from tahoe.protocol.json_text import load_json
 from tahoe.protocol.last_checkpoint import parse_last_checkpoint
 from tahoe.protocol.log_files import Checkpoint, Kind, LogFile
 from tahoe.protocol.replay import State, apply, replay
-from tahoe.table.arrow.chunks import replaced, sorted_table
+from tahoe.table.arrow.chunks import sorted_table
 from tahoe.table.log.checkpoint import read_checkpoint
 from tahoe.table.log.delta_log import Log
-from tahoe.table.log.live_files import AMBIGUOUS, LiveFiles
+from tahoe.table.log.file_keys import canonical_paths, vector_ids
+from tahoe.table.log.live_files import LiveFiles
 from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.reading.snapshot_state import in_commit_timestamps_enabled
 from tahoe.table.verify.findings import Finding, Severity, finding, of_error
@@ -243,7 +244,7 @@ def _comparable(live: LiveFiles, log: Log, partition_columns: Sequence[str]) -> 
     values = live.column("partition_values")
     columns = {
         "path": canonical_paths(live.column("path"), log),
-        "vector": pa.chunked_array([_vector_ids(chunk) for chunk in live.column("deletion_vector").chunks], pa.string()),
+        "vector": vector_ids(live.column("deletion_vector")),
         "size_bytes": live.column("size_bytes"),
     }
     for name in partition_columns:
@@ -251,27 +252,6 @@ def _comparable(live: LiveFiles, log: Log, partition_columns: Sequence[str]) -> 
         texts = pa.chunked_array(chunks, pa.string())
         columns[f"partition {name}"] = pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)
     return sorted_table(pa.table(columns), ["path", "vector"])
-
-
-def canonical_paths(paths: pa.ChunkedArray, log: Log) -> pa.ChunkedArray:
-    """The canonical spelling of each path."""
-    odd = pc.match_substring_regex(paths, AMBIGUOUS)
-    if not pc.any(odd).as_py():
-        return paths
-    return replaced(paths, odd, lambda path: _spelled(path, log))
-
-
-def _spelled(path: str, log: Log) -> str:
-    """The canonical spelling of a path; the path itself if the spelling is not valid text."""
-    spelling = log.canonical(path)
-    return spelling if is_text(spelling) else path
-
-
-def _vector_ids(vectors: pa.StructArray) -> pa.Array:
-    """The unique ids of the protocol; an empty text if there is no vector."""
-    kind, path, offset = (pc.struct_field(vectors, name) for name in ("storageType", "pathOrInlineDv", "offset"))
-    suffix = pc.fill_null(pc.binary_join_element_wise("@", offset.cast(pa.string()), ""), "")
-    return pc.fill_null(pc.binary_join_element_wise(kind, path, suffix, ""), "")
 
 
 def _file_differences(commits: pa.Table, checkpoint: pa.Table) -> Iterator[str]:

@@ -1,0 +1,158 @@
+"""Adopts files: commits a version whose files come from elsewhere, such as an earlier version, another table or a folder.
+
+Protocol: "Action Reconciliation", "Add File and Remove File". What is adopted is planned on one version of the table. If another commit
+wins, it is planned anew on the newest version, so that the version that is made has exactly the files that it should have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tahoe.errors import DeltaConcurrentModificationException
+from tahoe.protocol.actions import Add, DomainMetadata, Metadata, Protocol
+from tahoe.protocol.column_mapping import physical_schema
+from tahoe.protocol.conflict import EVERYTHING
+from tahoe.table.arrow.chunks import is_in, one_array, taken
+from tahoe.table.arrow.statistics import texts_of_parsed
+from tahoe.table.commit.draft import Draft, OperationInfo
+from tahoe.table.log.delta_log import Log
+from tahoe.table.log.file_keys import file_keys
+from tahoe.table.log.live_files import COLUMNS, STATS_PARSED, LiveFiles, to_adds
+from tahoe.table.reading.scan import Scan
+from tahoe.table.reading.snapshot import Snapshot
+from tahoe.table.reading.table_reader import TableReader
+
+Positions: TypeAlias = npt.NDArray[np.integer[Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Adoption:
+    """A version that adopts files, as planned on one version of the table, or on none.
+
+    Attributes:
+        protocol, metadata: of the table after the commit.
+        domains: the domains that the commit sets or removes, by name.
+        removed: entries of the table that are removed.
+        added: entries that are added, with new rows.
+        restated: new entries of files that keep their rows and their deletion vectors.
+        info: what the history records.
+    """
+
+    protocol: Protocol
+    metadata: Metadata
+    info: OperationInfo
+    domains: dict[str, DomainMetadata] = field(default_factory=dict)
+    removed: Sequence[Add] = ()
+    added: Sequence[Add] = ()
+    restated: Sequence[Add] = ()
+
+    def draft(self, log: Log, base: Snapshot | None) -> Draft:
+        """The commit. It depends on every file of the table, so no other commit may come first; nor may compactions change it."""
+        draft = Draft(
+            log=log,
+            base=base,
+            protocol=self.protocol,
+            metadata=self.metadata,
+            domains=dict(self.domains),
+            adds=list(self.added),
+            carries=False,
+            reads=EVERYTHING,
+            is_alone=True,
+        )
+        draft.remove(self.removed)
+        draft.restate(self.restated)
+        return draft
+
+
+def adopt(table: TableReader, plan: Callable[[Snapshot | None], Adoption | None]) -> int | None:
+    """Commit a version that adopts files. Behind every commit of another writer it is planned anew.
+
+    Args:
+        plan: makes the plan for the newest version of the table, None if there is no table. It may be called several times. If it returns
+            None, there is nothing to do.
+
+    Returns:
+        the version that was committed; None if there was nothing to do.
+
+    Raises:
+        what `plan` raises.
+        DeltaConcurrentModificationException: the table was dropped or recreated.
+        CommitOutcomeUnknownError: the storage did not tell whether the commit was written.
+    """
+    while True:
+        newest = table.snapshot_if_exists()
+        planned = plan(newest)
+        if planned is None:
+            return None
+        try:
+            with planned.draft(table.log, newest) as draft:
+                return draft.commit(planned.info)
+        except DeltaConcurrentModificationException:
+            if _version(table.snapshot_if_exists()) == _version(newest):
+                raise
+
+
+def _version(snapshot: Snapshot | None) -> int | None:
+    return None if snapshot is None else snapshot.version
+
+
+# --- which files differ
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileDifference:
+    """How the files of a table differ from those that it should have. A file with another deletion vector differs.
+
+    Attributes:
+        removed: the positions, among the table's files, of those that it should not have.
+        added: the positions, among the wanted files, of those that it lacks.
+        kept: the positions, among the table's files, of the others.
+    """
+
+    removed: Positions
+    added: Positions
+    kept: Positions
+    _mine: pa.ChunkedArray
+    _wanted: pa.ChunkedArray
+
+    def wanted(self, kept: Positions) -> Positions:
+        """The positions of some of the kept files among the wanted ones, sorted."""
+        found = is_in(self._wanted, taken(self._mine, kept))
+        return np.flatnonzero(_mask(found))
+
+
+def file_difference(log: Log, before: LiveFiles, after: LiveFiles) -> FileDifference:
+    """Compare the files of a table with those that it should have.
+
+    Args:
+        log: of the table, to which the paths of both are relative.
+    """
+    mine, wanted = file_keys(before, log), file_keys(after, log)
+    is_kept, is_there = _mask(is_in(mine, wanted)), _mask(is_in(wanted, mine))
+    return FileDifference(
+        removed=np.flatnonzero(~is_kept), added=np.flatnonzero(~is_there), kept=np.flatnonzero(is_kept), _mine=mine, _wanted=wanted
+    )
+
+
+def _mask(values: pa.ChunkedArray) -> npt.NDArray[np.bool_]:
+    return np.array(one_array(values).to_numpy(zero_copy_only=False), bool)
+
+
+def entries_at(snapshot: Snapshot, positions: Positions) -> Iterator[Add]:
+    """The entries of some files, by sorted positions, with their statistics as text also if a checkpoint has them only in columns."""
+    if not len(positions) or not snapshot.live.lacks_texts():
+        yield from Scan(snapshot, None, pa.array(positions, pa.uint64())).adds()
+        return
+    physical = physical_schema(snapshot.schema, snapshot.column_mapping_mode)
+    for batch in snapshot.live.subset(positions).batches():
+        columns = {name: batch[name] for name in COLUMNS}
+        if STATS_PARSED in batch.column_names and columns["stats"].null_count:
+            columns["stats"] = pc.coalesce(columns["stats"], texts_of_parsed(batch[STATS_PARSED], physical))
+        yield from to_adds(pa.table(columns))

@@ -1,0 +1,57 @@
+"""Which data files and deletion vectors that entries name are not in the storage.
+
+Protocol: "Add File and Remove File", "Deletion Vectors". Few files are looked at one by one, many by a listing of the table's folder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from tahoe.protocol.actions import Add
+from tahoe.protocol.deletion_vector import vector_location
+from tahoe.protocol.partitions import resolve_path
+from tahoe.table.log.delta_log import Log
+
+# A listing tells of a thousand files by one request, but also of those that are not asked about.
+_LOOKS_MAX = 1000
+
+# A look is one small request.
+_LOOKERS = 16
+
+
+def missing_files(log: Log, entries: Sequence[Add]) -> list[str]:
+    """The paths of the data files, and the urls of the deletion vector files, that entries name and that do not exist.
+
+    Raises:
+        DeltaStorageError: the storage does not tell whether a file exists.
+        PathOutsideTableError, InvalidPathError, DeletionVectorError: an entry names an illegal place.
+    """
+    named = {resolve_path(entry.path, log.url): entry.path for entry in entries}
+    for entry in entries:
+        location = None if entry.deletion_vector is None else vector_location(entry.deletion_vector, log.url)
+        if location is not None:
+            named[location[0]] = location[0]
+    return sorted(named[url] for url in missing_urls(log, named))
+
+
+def missing_urls(log: Log, urls: Collection[str]) -> list[str]:
+    """The files, by absolute urls, that do not exist.
+
+    Raises:
+        DeltaStorageError: the storage does not tell whether a file exists.
+    """
+    asked = list(urls)
+    if len(asked) > _LOOKS_MAX:
+        home = log.url + "/"
+        listed = set(log.env.store.tree().keys)
+        # a listing may not show a file that exists behind a link to a folder, so what it lacks is looked at
+        asked = [url for url in asked if not url.startswith(home) or url.removeprefix(home) not in listed]
+    with ThreadPoolExecutor(_LOOKERS, thread_name_prefix="tahoe-files") as threads:
+        exists = threads.map(lambda url: _exists(log, url), asked)
+        return [url for url, is_there in zip(asked, exists, strict=True) if not is_there]
+
+
+def _exists(log: Log, url: str) -> bool:
+    store, key = log.locate(url)
+    return store.head(key) is not None

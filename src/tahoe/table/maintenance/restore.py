@@ -1,0 +1,310 @@
+"""RESTORE: commits a version that equals an earlier one.
+
+Protocol: "Action Reconciliation", "Row Tracking", "Identity Columns", "Domain Metadata". Files, deletion vectors, metadata and clustering
+columns are those of the earlier version. What must never go back stays: the protocol, the row ids and identity values that were assigned,
+the column ids that were used, the versions that applications have recorded, and the domains of users.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime, timedelta
+
+import numpy as np
+
+from tahoe.errors import (
+    InvalidTimeTravelError,
+    RestoreFilesMissingError,
+    RestoreRetentionError,
+    RestoreTimestampTooEarlyError,
+    RestoreTimestampTooLateError,
+    RestoreVersionError,
+    TimestampOutOfRangeError,
+    UnsupportedOperationError,
+    VersionNotFoundError,
+)
+from tahoe.protocol import clustering
+from tahoe.protocol.actions import Add, DomainMetadata, Metadata, Protocol
+from tahoe.protocol.clustering import clustering_domain
+from tahoe.protocol.column_mapping import MAX_COLUMN_ID, highest_id, mapping_mode
+from tahoe.protocol.column_values import with_marks_of
+from tahoe.protocol.feature_upgrade import upgrade
+from tahoe.protocol.features import check_writable, keeps_partitions_in_files, setting, supported_features
+from tahoe.protocol.properties import DELETED_FILE_RETENTION, PROTECTED_CHECKPOINTS_BEFORE
+from tahoe.protocol.row_tracking import DOMAIN as ROW_TRACKING
+from tahoe.protocol.row_tracking import assigns_row_ids, high_water_mark, marked_at
+from tahoe.table.arrow.chunks import one_array
+from tahoe.table.commit.continuity import check_same_table
+from tahoe.table.commit.draft import OperationInfo
+from tahoe.table.maintenance.adopt import Adoption, FileDifference, adopt, entries_at, file_difference
+from tahoe.table.maintenance.missing_files import missing_files
+from tahoe.table.reading.history import newest_is_before, parse_timestamp, version_at
+from tahoe.table.reading.snapshot import Snapshot
+from tahoe.table.reading.table_reader import TableReader
+
+RESTORE = "RESTORE"
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+# An error names this many missing files.
+_NAMED_MAX = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoreRequest:
+    """Which version is restored.
+
+    Attributes:
+        version, timestamp: exactly one of them; the version at a timestamp is the newest one not after it.
+        ignore_missing_files: restore also a version of which data files or deletion vectors are gone. Queries then fail at these files.
+        retention_check: refuse a version that is older than the retention of removed files, because VACUUM may be deleting its files.
+        engine: the program that hosts tahoe, for the history.
+    """
+
+    version: int | None = None
+    timestamp: str | date | None = None
+    ignore_missing_files: bool = False
+    retention_check: bool = True
+    user_metadata: str | None = None
+    engine: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoreReport:
+    """What RESTORE did.
+
+    Attributes:
+        table: the url of the table.
+        version: the version that was committed; None if the newest version was the one to restore.
+        restored_version: the version that it equals.
+        files, size_bytes: those of the table now.
+        removed_files, removed_bytes: those that were removed from the table.
+        restored_files, restored_bytes: those that are in the table again. A file with another deletion vector counts as both.
+    """
+
+    table: str
+    version: int | None
+    restored_version: int
+    files: int
+    size_bytes: int
+    removed_files: int = 0
+    removed_bytes: int = 0
+    restored_files: int = 0
+    restored_bytes: int = 0
+
+    @property
+    def metrics(self) -> dict[str, int]:
+        """The metrics of the history, under the reference's names."""
+        return {
+            "tableSizeAfterRestore": self.size_bytes,
+            "numOfFilesAfterRestore": self.files,
+            "numRemovedFiles": self.removed_files,
+            "numRestoredFiles": self.restored_files,
+            "removedFilesSize": self.removed_bytes,
+            "restoredFilesSize": self.restored_bytes,
+        }
+
+
+def restore(table: TableReader, request: RestoreRequest) -> RestoreReport:
+    """Restore a table to an earlier version. Commits of other writers do not stop it: the difference to the newest version is then
+    computed anew.
+
+    Raises:
+        InvalidTimeTravelError: not exactly one of version and timestamp was given, or the timestamp is invalid.
+        RestoreVersionError, RestoreTimestampTooEarlyError, RestoreTimestampTooLateError: the log does not have such a version.
+        RestoreRetentionError: the version is older than the retention of removed files.
+        RestoreFilesMissingError: files of the version are gone.
+        AppendOnlyTableError: files would be removed from an append-only table.
+        DeltaProtocolError: the table needs a writer feature that tahoe does not support.
+        MetadataChangedException: the table was replaced meanwhile.
+    """
+    newest = table.snapshot()
+    version, moment_ms = _wanted_version(newest, request)
+    if version == newest.version:
+        files = {"files": len(newest.live), "size_bytes": newest.live.size_bytes}
+        return RestoreReport(table=table.url, version=None, restored_version=version, **files)
+    restored = _snapshot_at(table, newest, version)
+    if request.retention_check:
+        _check_retention(restored, newest)
+    work = _Restoration(table=table, request=request, first=newest, restored=restored, moment_ms=moment_ms)
+    committed = adopt(table, work.plan)
+    return replace(work.report, version=committed)
+
+
+# --- which version
+
+
+def _wanted_version(newest: Snapshot, request: RestoreRequest) -> tuple[int, int | None]:
+    """The version to restore, and the requested time."""
+    if (request.version is None) == (request.timestamp is None):
+        given = "neither a version nor a timestamp was" if request.version is None else "both a version and a timestamp were"
+        raise InvalidTimeTravelError(table=newest.url, detail=f"{given} given")
+    if request.version is not None:
+        return request.version, None
+    assert request.timestamp is not None
+    moment_ms = parse_timestamp(request.timestamp, table=newest.url)
+    try:
+        return version_at(newest, moment_ms), moment_ms
+    except TimestampOutOfRangeError as error:
+        found = error.parameters
+        if newest_is_before(newest, moment_ms):
+            raise RestoreTimestampTooLateError(
+                table=newest.url, requestedTimestamp=found["timestamp"], latestTimestamp=found["latest"]
+            ) from None
+        raise RestoreTimestampTooEarlyError(
+            table=newest.url, requestedTimestamp=found["timestamp"], earliestTimestamp=found["earliest"]
+        ) from None
+
+
+def _snapshot_at(table: TableReader, newest: Snapshot, version: int) -> Snapshot:
+    try:
+        return table.snapshot(version)
+    except VersionNotFoundError as error:
+        first, last = error.parameters["earliest"], error.parameters["latest"]
+        raise RestoreVersionError(table=newest.url, version=version, startVersion=first, endVersion=last) from error
+
+
+def _check_retention(restored: Snapshot, newest: Snapshot) -> None:
+    retention = DELETED_FILE_RETENTION.get(newest.properties, table=newest.url)
+    if restored.timestamp_ms < newest.log.env.clock_ms() - retention / timedelta(milliseconds=1):
+        hours = f"{retention / timedelta(hours=1):g}"
+        raise RestoreRetentionError(table=newest.url, version=restored.version, deletedFileRetention=hours)
+
+
+# --- the version that is made
+
+
+@dataclass(kw_only=True)
+class _Restoration:
+    """A version to restore, behind whatever the newest version is.
+
+    Attributes:
+        first: the newest version when the work began.
+        moment_ms: the time that was asked for.
+        report: of the plan that was made last.
+    """
+
+    table: TableReader
+    request: RestoreRequest
+    first: Snapshot
+    restored: Snapshot
+    moment_ms: int | None
+    report: RestoreReport = field(init=False)
+    _seen: set[Add] = field(default_factory=set, init=False)
+
+    def plan(self, newest: Snapshot | None) -> Adoption:
+        """The commit that makes the restored version out of the newest one. Nothing is committed if the error of `restore` is raised."""
+        newest = newest or self.table.snapshot()
+        restored = self.restored
+        check_same_table(self.first, newest)
+        difference = file_difference(newest.log, newest.live, restored.live)
+        protocol, metadata = self._configuration(newest, removes_data=bool(len(difference.removed)))
+        added = [replace(add, data_change=True) for add in entries_at(restored, difference.added)]
+        removed = list(entries_at(newest, difference.removed))
+        self._check_files(added)
+        self.report = RestoreReport(
+            table=self.table.url,
+            version=None,
+            restored_version=restored.version,
+            files=len(restored.live),
+            size_bytes=restored.live.size_bytes,
+            removed_files=len(removed),
+            removed_bytes=sum(add.size_bytes for add in removed),
+            restored_files=len(added),
+            restored_bytes=sum(add.size_bytes for add in added),
+        )
+        return Adoption(
+            protocol=protocol,
+            metadata=metadata,
+            domains=_domains(restored, newest),
+            removed=removed,
+            added=added,
+            restated=list(_given_ids(restored, newest, difference)) if assigns_row_ids(protocol, metadata) else (),
+            info=self._info(),
+        )
+
+    def _configuration(self, newest: Snapshot, *, removes_data: bool) -> tuple[Protocol, Metadata]:
+        """Protocol and metadata of the new version."""
+        restored, url = self.restored, self.table.url
+        check_writable(newest.protocol, newest.metadata, table=url, removes_data=removes_data)
+        check_writable(restored.protocol, restored.metadata, table=url)
+        protocol = upgrade(newest.protocol, supported_features(restored.protocol))
+        metadata = _metadata(restored, newest, protocol)
+        check_writable(protocol, metadata, table=url)
+        now, before = keeps_partitions_in_files(protocol, metadata), keeps_partitions_in_files(restored.protocol, restored.metadata)
+        if now and not before and restored.partition_columns and len(restored.live):
+            raise UnsupportedOperationError(
+                operation=f"RESTORE to version {restored.version}",
+                table=url,
+                detail="by now its protocol says that data files contain the partition columns, but the files of that version do not",
+                remedy="Drop the feature materializePartitionColumns first, or copy the rows of that version.",
+            )
+        return protocol, metadata
+
+    def _check_files(self, added: Sequence[Add]) -> None:
+        """Check that the files to add exist; after a conflict, only those that were not looked at before."""
+        new = [add for add in added if add not in self._seen]
+        if self.request.ignore_missing_files or not new:
+            return
+        missing = missing_files(self.restored.log, new)
+        if missing:
+            named = ", ".join(missing[:_NAMED_MAX]) + (f" and {len(missing) - _NAMED_MAX} more" if len(missing) > _NAMED_MAX else "")
+            raise RestoreFilesMissingError(table=self.table.url, version=self.restored.version, count=len(missing), files=named)
+        self._seen.update(new)
+
+    def _info(self) -> OperationInfo:
+        moment = None if self.moment_ms is None else self._moment_text(self.moment_ms)
+        return OperationInfo(
+            operation=RESTORE,
+            parameters={"version": self.request.version, "timestamp": moment},
+            metrics=self.report.metrics,
+            user_metadata=self.request.user_metadata,
+            engine=self.request.engine,
+        )
+
+    def _moment_text(self, moment_ms: int) -> str:
+        """A time as the reference's history has it, in the time zone of the table's session: `2026-01-31 12:00:00.0`."""
+        text = (_EPOCH + timedelta(milliseconds=moment_ms)).astimezone(self.table.log.zone).strftime("%Y-%m-%d %H:%M:%S.%f")
+        return text[:-5] + text[-5:].rstrip("0")
+
+
+def _metadata(restored: Snapshot, newest: Snapshot, protocol: Protocol) -> Metadata:
+    """The metadata of the restored version. Identity values and column ids are never assigned twice, and checkpoints stay protected."""
+    schema = with_marks_of(restored.schema, newest.schema)
+    configuration = {**restored.properties, **_highest(restored, newest, protocol)}
+    text = restored.metadata.schema_string if schema == restored.schema else schema.to_json()
+    return replace(restored.metadata, schema_string=text, configuration=configuration)
+
+
+def _highest(restored: Snapshot, newest: Snapshot, protocol: Protocol) -> Mapping[str, str]:
+    """The properties that are numbers and never get lower."""
+    found = {}
+    if mapping_mode(protocol, restored.properties) != "none":
+        found[MAX_COLUMN_ID] = str(max(highest_id(version.properties, table=newest.url) for version in (restored, newest)))
+    protected = PROTECTED_CHECKPOINTS_BEFORE
+    if protected.name in newest.properties:
+        found[protected.name] = str(max(setting(protected, version.protocol, version.properties) for version in (restored, newest)))
+    return found
+
+
+def _domains(restored: Snapshot, newest: Snapshot) -> dict[str, DomainMetadata]:
+    """The domains that change: the clustering columns, and the mark of row ids if that of the restored version is higher."""
+    changed = {}
+    before, after = newest.domains.get(clustering.DOMAIN), restored.domains.get(clustering.DOMAIN)
+    if before is not None and after is None:
+        after = clustering_domain((), restored.schema, restored.column_mapping_mode)
+    if after is not None and after != before:
+        changed[clustering.DOMAIN] = after
+    mark = high_water_mark(restored.domains.get(ROW_TRACKING))
+    if mark > high_water_mark(newest.domains.get(ROW_TRACKING)):
+        changed[ROW_TRACKING] = marked_at(mark)
+    return changed
+
+
+def _given_ids(restored: Snapshot, newest: Snapshot, difference: FileDifference) -> Iterator[Add]:
+    """The entries of files that stay, but have no row ids now: with those that they had in the restored version, if any."""
+    ids = newest.live.column("base_row_id")
+    lacking = difference.kept[np.asarray(one_array(ids.take(difference.kept)).is_null())] if ids.null_count else difference.kept[:0]
+    for add in entries_at(restored, difference.wanted(lacking)):
+        yield replace(add, data_change=False)
