@@ -62,7 +62,7 @@ sim: java .venv/installed ## simulate ten thousand runs on a failing storage (ha
 processes: java .venv/installed ## test eight processes on one table, on disk and on S3, with kill -9 (a quarter of an hour)
 	TAHOE_PROCESSES=all .venv/bin/python -m pytest tests/processes -s
 
-killed-streams: java .venv/installed ## kill the driver of three streams two hundred times, and compare their tables (two hours)
+killed-streams: java .venv/installed ## kill the driver of six streams two hundred times, and compare their tables (two hours)
 	TAHOE_KILLS=200 .venv/bin/python -m pytest tests/programs/test_killed_stream.py -s
 
 lock: ## update requirements/dev.txt to the newest versions

@@ -1,4 +1,4 @@
-"""Exactly once: the driver of three streams is killed at random moments, while others append to their source and compact it.
+"""Exactly once: the driver of six streams is killed at random moments, while others change their source.
 
 `TAHOE_KILLS=200` kills it so often.
 """
@@ -21,32 +21,42 @@ from tahoe.table.verify.check import check
 PROGRAM = Path(__file__).with_name("killed_stream.py")
 KILLS = int(os.environ.get("TAHOE_KILLS", "2"))
 KEYS = 7
+WINDOW = 50
+NAMES = ("copied", "counted", "windows", "joined", "merged", "silver")
 
 
 class Writer(threading.Thread):
-    """Appends rows to a table, and compacts it now and then, until it is stopped."""
+    """Appends rows to a table until it is stopped. Now and then it deletes one, adds a column, and compacts the table."""
 
-    def __init__(self, source: Path) -> None:
+    def __init__(self, source: Path, other: Path) -> None:
         super().__init__(daemon=True)
         self.rows = 0
         self.error: BaseException | None = None
-        self._table = tahoe.Table(str(source))
+        self._columns: list[str] = []
+        self._table, self._other = tahoe.Table(str(source)), tahoe.Table(str(other))
         self._stopped = threading.Event()
         self.append()
 
     def append(self) -> None:
-        ids = pa.array(range(self.rows, self.rows + 10), pa.int64())
-        self._table.append(
-            pa.table({"id": ids, "key": pa.array([number % KEYS for number in range(self.rows, self.rows + 10)], pa.int64())})
-        )
+        ids = range(self.rows, self.rows + 10)
+        keys = [number % KEYS for number in ids]
+        rows = pa.table({"id": ids, "key": keys, **dict.fromkeys(self._columns, keys)})
+        properties = {"delta.enableChangeDataFeed": "true", "delta.enableDeletionVectors": "true"}
+        self._table.append(rows, properties=None if self.rows else properties, merge_schema=True)
+        self._other.append(rows.select(["id"]))
         self.rows += 10
 
     def run(self) -> None:
         try:
             while not self._stopped.wait(0.3):
                 self.append()
+                if self.rows % 70 == 0:
+                    with self._table.transaction() as changes:
+                        changes.delete(f"id = {self.rows // 2}")
                 if self.rows % 200 == 0:
                     self._table.optimize()
+                if self.rows % 330 == 0 and len(self._columns) < 10:
+                    self._columns.append(f"c{self.rows}")
         except BaseException as error:
             self.error = error
 
@@ -57,7 +67,7 @@ class Writer(threading.Thread):
 
 def test_streams_of_a_driver_that_is_killed_are_exactly_once(tmp_path: Path) -> None:
     chance = random.Random(int(os.environ.get("TAHOE_SEED", "1")))
-    writer = Writer(tmp_path / "source")
+    writer = Writer(tmp_path / "source", tmp_path / "other")
     writer.start()
     for _ in range(KILLS):
         driver = subprocess.Popen(
@@ -74,12 +84,15 @@ def test_streams_of_a_driver_that_is_killed_are_exactly_once(tmp_path: Path) -> 
     assert writer.error is None
     subprocess.run([sys.executable, str(PROGRAM), str(tmp_path), "now"], check=True, timeout=300)
     ids = range(writer.rows)
-    found = {name: tahoe.Table(str(tmp_path / name)).to_arrow() for name in ("copied", "counted", "merged")}
-    assert sorted(found["copied"]["id"].to_pylist()) == list(ids), "rows are lost, or there twice"
-    assert sorted(zip(found["counted"]["key"].to_pylist(), found["counted"]["count"].to_pylist(), strict=True)) == [
-        (key, len(ids[key::KEYS])) for key in range(KEYS)
-    ]
-    newest = {key: ids[key::KEYS][-1] for key in range(KEYS)}
-    assert dict(zip(found["merged"]["key"].to_pylist(), found["merged"]["id"].to_pylist(), strict=True)) == newest
-    for name in ("source", *found):
+    found = {name: tahoe.Table(str(tmp_path / name)).to_arrow().to_pydict() for name in NAMES}
+    assert sorted(found["copied"]["id"]) == list(ids), "rows are lost, or there twice"
+    assert sorted(found["joined"]["id"]) == list(ids)
+    assert dict(zip(*found["counted"].values(), strict=True)) == {key: len(ids[key::KEYS]) for key in range(KEYS)}
+    windows = sorted(zip(*found["windows"].values(), strict=True))
+    assert windows == [(first, WINDOW) for first in ids[: len(windows) * WINDOW : WINDOW]]
+    assert len(windows) >= len(ids) // WINDOW - 1, "the watermark has passed all but the last"
+    assert dict(zip(found["merged"]["key"], found["merged"]["id"], strict=True)) == {key: ids[key::KEYS][-1] for key in range(KEYS)}
+    bronze = tahoe.Table(str(tmp_path / "source")).to_arrow(["id", "key"]).sort_by("id").to_pydict()
+    assert sorted(zip(*found["silver"].values(), strict=True)) == list(zip(*bronze.values(), strict=True))
+    for name in ("source", *NAMES):
         assert list(check(tahoe.Table(str(tmp_path / name)).snapshot())) == []
