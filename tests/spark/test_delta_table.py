@@ -140,6 +140,13 @@ def test_errors_are_those_of_pyspark_too(kind: type[DeltaError], expected: type[
     assert (both.getCondition(), both.getSqlState()) == (kind.condition, kind.sqlstate)
 
 
+def test_suggestions_for_an_unknown_column_are_columns_of_the_table(spark: SparkSession, path: str) -> None:
+    spark.range(3).write.format("delta").save(path)
+    with pytest.raises(AnalysisException) as found:
+        DeltaTable.forPath(spark, path).delete("ID_ = 1")
+    assert found.value.getMessageParameters() == {"objectName": "`ID_`", "proposal": "`id`"}
+
+
 def test_is_delta_table(spark: SparkSession, path: str) -> None:
     assert not DeltaTable.isDeltaTable(spark, path)
     write(spark, path)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
 
 from tahoe._cached import cached_property
@@ -26,6 +27,15 @@ from tahoe.table.reading.read_set import RowsRead
 from tahoe.table.reading.rows import partition_row
 
 
+def _found(rows: DataFrame, condition: Column) -> DataFrame:
+    try:
+        return rows.where(condition)
+    except AnalysisException as error:
+        failure = error
+    rows.drop(PLACE).where(condition)  # fails too, and suggests only the user's columns
+    raise failure
+
+
 class Search:
     """The rows of a command's table for which a condition is true.
 
@@ -42,7 +52,7 @@ class Search:
             InvalidPredicateError: the condition is not deterministic.
         """
         self.change, self._given = change, condition
-        self.rows: DataFrame = change.rows().where(condition)
+        self.rows = _found(change.rows(), condition)
         self._gateway = Gateway(change.spark)
         checked = checked_condition(self._gateway, self.rows, "Filter", change.snapshot.url)
         self._condition, self.text = checked.expression, checked.text
