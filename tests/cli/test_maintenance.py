@@ -112,3 +112,15 @@ def test_repair_by_a_program_is_in_its_log(path: str, caplog: pytest.LogCaptureF
     lost = damage(path)
     tahoe.Table(path).repair()
     assert [lost in message for message in caplog.messages] == [True]
+
+
+def test_restore_makes_a_version_that_equals_an_earlier_one(path: str) -> None:
+    done = run_json("restore", path, "--version", "0")
+    assert (done["version"], done["restored_version"], done["removed_files"], done["restored_files"]) == (3, 0, 2, 1)
+    assert sorted(tahoe.Table(path).to_arrow()["id"].to_pylist()) == [1, 2, 3]
+    assert "it is the newest version" in run("restore", path, "--version", "3").stdout
+    moment = tahoe.Table(path).history()[1]["timestamp"].isoformat()
+    assert "files that are back" in run("restore", path, "--timestamp", moment).stdout
+    assert sorted(tahoe.Table(path).to_arrow()["id"].to_pylist()) == [2, 3, 4, 5]
+    wrong = run("restore", path)
+    assert (wrong.exit_code, "neither a version nor a timestamp" in wrong.stderr) == (2, True)

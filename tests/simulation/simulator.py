@@ -33,6 +33,7 @@ from tahoe.errors import (
     MissingVersionError,
     NotADeltaTableError,
     PathIsNotEmptyError,
+    RestoreFilesMissingError,
     StorageUnavailableError,
     TableNotFoundError,
     VersionNotFoundError,
@@ -335,7 +336,7 @@ def _tried(actor: Actor, what: Callable[[], int | None]) -> None:
 _BY_STALE_LISTS = (VersionNotFoundError, MissingVersionError)
 
 # What those are told who work on a table while it is dropped.
-_BY_A_DROP = (TableNotFoundError, NotADeltaTableError, PathIsNotEmptyError, DeltaDataError, DeltaLogError)
+_BY_A_DROP = (TableNotFoundError, NotADeltaTableError, PathIsNotEmptyError, DeltaDataError, DeltaLogError, RestoreFilesMissingError)
 
 
 def _plain(actor: Actor) -> Env:
@@ -391,6 +392,14 @@ def _check_rows(rows: list[dict[str, Any]], where: str, life: Life) -> None:
 def compact(actor: Actor) -> int | None:
     """OPTIMIZE: no row changes, and where there are deletion vectors nobody is in its way."""
     return optimize(actor.table, OptimizeRequest()).version
+
+
+def undo(actor: Actor) -> int | None:
+    """RESTORE: transfers are undone, whoever commits meanwhile."""
+    if actor.world.is_vacuumed:
+        return None  # the files of an old version may be deleted after it has looked at them: that is what the retention is for
+    newest = actor.table.version
+    return actor.table.restore(actor.random.randint(max(newest - 4, 0), newest), retention_check=False).version
 
 
 def note(actor: Actor) -> int | None:
@@ -482,6 +491,7 @@ _ROLES: Mapping[str, Role] = {
     "archivist": Role(save, 4, pace=0.05),
     "vacuumer": Role(vacuum, 3),
     "demolisher": Role(make_anew, 1, pace=0.3),
+    "restorer": Role(undo, 2),
 }
 
 # Who is in every life. What a demolisher does to a table is hard on the others, so that few lives have one.

@@ -32,6 +32,7 @@ from tahoe.table.maintenance import missing_files
 from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.verify.check import check_table
 from tests.table.builders import memory_env
+from tests.table.dying import deaths
 
 VECTORS = {"delta.enableDeletionVectors": "true"}
 TRACKED = {"delta.enableRowTracking": "true"}
@@ -308,6 +309,25 @@ def test_a_table_that_was_replaced_meanwhile_is_left_alone() -> None:
     with pytest.raises(MetadataChangedException):
         racing(table, recreate).restore(0)
     assert ids(tahoe.Table(table.url, env=table.env)) == [0, 1, 2, 3, 7, 8, 9]
+
+
+def test_a_crash_at_any_storage_call_leaves_one_of_the_two_versions() -> None:
+    def world() -> Env:
+        table = made(VECTORS | {"delta.checkpointInterval": "3"})
+        table.append(numbers(4))
+        with table.transaction() as changes:
+            changes.delete("id in (1, 4)")
+        return table.env
+
+    left = list(deaths(lambda env: tahoe.Table("memory://t", env=env).restore(1), world))
+    found = []
+    for env in left:
+        table = tahoe.Table("memory://t", env=env)
+        found.append((table.version, ids(table)))
+        assert findings(table) == []
+        table.restore(1)
+        assert ids(table) == [0, 1, 2, 3, 4]
+    assert {(2, (0, 2, 3)), (3, (0, 1, 2, 3, 4))} == {(version, tuple(rows)) for version, rows in found}
 
 
 # --- refused before any work

@@ -1,4 +1,5 @@
-"""The command line: `tahoe show | history | files | schema | changes | check | repair | optimize | analyze | vacuum PATH`.
+"""The command line: `tahoe show | history | files | schema | changes | check | repair | restore |
+optimize | analyze | vacuum PATH`.
 
 It calls the table ring and prints; it decides nothing.
 
@@ -14,11 +15,12 @@ from tahoe.cli.files import files
 from tahoe.cli.history import history
 from tahoe.cli.optimize import optimize
 from tahoe.cli.repair import repair
+from tahoe.cli.restore import restore
 from tahoe.cli.schema import schema
 from tahoe.cli.show import show
 from tahoe.cli.vacuum import vacuum
 
-for _command in (show, history, files, schema, changes, check, repair, optimize, analyze, vacuum):  # as `tahoe --help` lists them
+for _command in (show, history, files, schema, changes, check, repair, restore, optimize, analyze, vacuum):  # as `tahoe --help` lists them
     app.command()(_command)
 
 __all__ = ["app", "main"]

@@ -21,8 +21,9 @@ from pyspark.sql.types import StructType
 from tahoe._version import VERSION
 from tahoe.errors import DeltaError, InvalidOptionError, OperationNotYetSupportedError
 from tahoe.spark.api.history_detail import DETAIL, HISTORY, described, detail_row, history_row
+from tahoe.spark.api.lifecycle import DeltaTableLifecycle, verify
 from tahoe.spark.api.merge_builder import DeltaMergeBuilder, assignments_of, condition_of, own_columns, raising_for_user, run_for_user
-from tahoe.spark.api.not_yet_supported import NotYetSupported, verify
+from tahoe.spark.api.not_yet_supported import NotYetSupported
 from tahoe.spark.api.optimize_builder import DeltaOptimizeBuilder, purged
 from tahoe.spark.api.table_builder import TableBuilder
 from tahoe.spark.api.table_handle import TableHandle
@@ -53,7 +54,7 @@ SESSION = Rule(expected="a Spark session", clean=_session_only, remedy="Pass the
 _PURGED = ("numFilesRemoved", "numFilesAdded", "numBytesRemoved", "numBytesAdded")
 
 
-class DeltaTable(NotYetSupported):
+class DeltaTable(DeltaTableLifecycle, NotYetSupported):
     """A Delta table in a Spark session. Every call sees the newest version.
 
     Created by `forPath`, `forName`, and the builder's `execute`.

@@ -10,10 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
-from pyspark.sql.types import IntegralType, NumericType, StringType, StructType
+from pyspark.sql.types import IntegralType, NumericType, StringType, StructType, TimestampType
 
 from tahoe._version import VERSION
 from tahoe.errors import InvalidOptionError, NotADeltaTableError, OperationNotYetSupportedError, StatementSyntaxError, TableNotFoundError
@@ -23,6 +24,7 @@ from tahoe.spark.api.history_detail import DETAIL, HISTORY
 from tahoe.spark.api.merge_builder import raising_for_user, run_for_user
 from tahoe.spark.api.optimize_builder import compacted, reorganised
 from tahoe.spark.api.repair import REPAIRS, run_repair
+from tahoe.spark.api.restore import RESTORED, run_restore
 from tahoe.spark.api.vacuum import PATH, paths_frame, run_vacuum
 from tahoe.spark.ddl.catalog import path_in, path_of
 from tahoe.spark.jvm.failures import for_user
@@ -30,6 +32,7 @@ from tahoe.spark.jvm.gateway import JVM_ERRORS, Gateway, JavaObject
 from tahoe.spark.jvm.plans import java_column
 from tahoe.spark.jvm.statement_plans import bound, explained, output_of, parse_error, rows_of, substituted
 from tahoe.spark.jvm.table_cache import open_table
+from tahoe.spark.jvm.time_travel import session_moment
 from tahoe.spark.jvm.values import Value, values
 from tahoe.spark.layout.optimize import Optimize
 from tahoe.spark.layout.optimize import explain as explain_optimize
@@ -37,7 +40,7 @@ from tahoe.spark.layout.optimize_metrics import LAYOUT
 from tahoe.spark.layout.statistics import analyze
 from tahoe.sql import statements
 from tahoe.sql.grammar import parse, statement_in_script
-from tahoe.sql.statements import Expression, Name, Parsed, Statement
+from tahoe.sql.statements import AsOf, Expression, Name, Parsed, Statement
 from tahoe.table.maintenance.vacuum import check_not_partition
 from tahoe.table.verify.repair import RepairRequest
 
@@ -177,6 +180,22 @@ class Given:
             raise InvalidOptionError(option=what, value=expression.text, table="the statement", detail="it is a number, and not null")
         return float(found.value)
 
+    def as_of(self, asked: AsOf, table: str) -> tuple[int | None, datetime | None]:
+        """The version or the timestamp of a time travel; a timestamp without a zone is in the session's time zone.
+
+        Raises:
+            InvalidOptionError: the version is not a non-negative integer.
+            InvalidTimeTravelError: the timestamp is null or not a timestamp.
+        """
+        if asked.version is not None:
+            return self.count(asked.version, "VERSION AS OF"), None
+        if asked.timestamp is None:
+            return None, None
+        found = self.values[asked.timestamp]
+        if isinstance(found.type, TimestampType) and found.value is not None:
+            return None, found.value.astimezone(UTC)  # PySpark returns it in the time zone of this process
+        return None, session_moment(self.gateway)(str(found.value), table)
+
 
 def perform(gateway: Gateway, text: str, resolved: JavaObject, condition: JavaObject | None) -> JavaObject:
     """Run a statement.
@@ -304,6 +323,11 @@ def _inventory(statement: statements.Vacuum, given: Given) -> DataFrame | None:
     return spark.table(given.text(name.expression, "IDENTIFIER") if name.expression is not None else ".".join(map(quoted, name.parts)))
 
 
+def _restore(statement: statements.Restore, given: Given) -> DataFrame:
+    table = given.table(statement.table)._handle.table
+    return run_restore(given.gateway.spark, table, *given.as_of(statement.as_of, table.url))
+
+
 def _later(statement: Statement, given: Given) -> None:
     """Raise `OperationNotYetSupportedError`. A table that the statement needs as a Delta table must exist."""
     name = getattr(statement, "table", None) or getattr(statement, "source")  # noqa: B009  every statement has one of the two
@@ -338,7 +362,7 @@ _HOW: Mapping[type[Any], _How] = {
     statements.Fsck: _How("FSCK REPAIR TABLE", REPAIRS, _fsck),
     statements.Generate: _How("GENERATE", NOTHING, _later),
     statements.ConvertToDelta: _How("CONVERT TO DELTA", NOTHING, _later),
-    statements.Restore: _How("RESTORE", NOTHING, _later),
+    statements.Restore: _How("RESTORE", RESTORED, _restore),
     statements.Clone: _How("CLONE", NOTHING, _later),
     statements.ReorgUpgradeUniform: _How("REORG UPGRADE UNIFORM", NOTHING, _later),
 }

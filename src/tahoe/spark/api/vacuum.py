@@ -12,11 +12,11 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StringType, StructField, StructType
 
-from tahoe.errors import InvalidInventoryError, InvalidOptionError
-from tahoe.protocol.partitions import parse_boolean
+from tahoe.errors import InvalidInventoryError
 from tahoe.protocol.properties import DELETED_FILE_RETENTION
 from tahoe.spark.api.history_detail import described
 from tahoe.spark.api.merge_builder import run_for_user
+from tahoe.spark.api.settings import SETTING, flag
 from tahoe.spark.jvm.gateway import engine_of
 from tahoe.table.arguments import FLAG, or_none
 from tahoe.table.maintenance.inventory import INVENTORY
@@ -27,8 +27,6 @@ _logger = logging.getLogger("tahoe")
 
 # The result of VACUUM.
 PATH = StructType([StructField("path", StringType())])
-
-_SETTING = "spark.databricks.delta."
 
 
 def run_vacuum(
@@ -52,7 +50,7 @@ def run_vacuum(
 
     def run() -> VacuumReport:
         wanted = or_none(FLAG)(lite, "lite", table=table.url)
-        by_log = _flag(spark, "vacuum.lite.enabled", table) if wanted is None and inventory is None else wanted
+        by_log = flag(spark, SETTING + "vacuum.lite.enabled", table.url) if wanted is None and inventory is None else wanted
         return vacuum(table, _request(spark, table, retention_hours, bool(by_log), FLAG(dry_run, "dry_run", table=table.url), inventory))
 
     return run_for_user(spark, run)
@@ -66,8 +64,8 @@ def _request(
         lite=lite,
         dry_run=dry_run,
         inventory=None if inventory is None else _listed(inventory, table),
-        retention_check=_flag(spark, "retentionDurationCheck.enabled", table) is not False,
-        log_history=_flag(spark, "vacuum.logging.enabled", table),
+        retention_check=flag(spark, SETTING + "retentionDurationCheck.enabled", table.url) is not False,
+        log_history=flag(spark, SETTING + "vacuum.logging.enabled", table.url),
         engine=engine_of(spark),
     )
 
@@ -75,17 +73,6 @@ def _request(
 def paths_frame(spark: SparkSession, paths: list[str]) -> DataFrame:
     """Paths as the column `path`."""
     return described(spark, [{"path": path} for path in paths], PATH)
-
-
-def _flag(spark: SparkSession, name: str, table: Table) -> bool | None:
-    """The value of a setting; None if it is not set."""
-    text = spark.conf.get(_SETTING + name, None)
-    if text is None:
-        return None
-    try:
-        return parse_boolean(text)
-    except ValueError as error:
-        raise InvalidOptionError(option=_SETTING + name, value=text, table=table.url, detail="it is true or false") from error
 
 
 def _hours(spark: SparkSession, table: Table, given: float | None) -> float | None:
@@ -97,7 +84,7 @@ def _hours(spark: SparkSession, table: Table, given: float | None) -> float | No
     if given is None or not math.isfinite(given):
         return None
     hours = math.floor(given + 0.5)  # as Java's Math.round
-    if hours == 0 or _flag(spark, "vacuum.retentionWindowIgnore.enabled", table) is False:
+    if hours == 0 or flag(spark, SETTING + "vacuum.retentionWindowIgnore.enabled", table.url) is False:
         return hours
     of_table = DELETED_FILE_RETENTION.get(table.properties, table=table.url)
     if hours * 3600 > of_table.total_seconds():
@@ -107,7 +94,7 @@ def _hours(spark: SparkSession, table: Table, given: float | None) -> float | No
         "one, set %svacuum.retentionWindowIgnore.enabled to false",
         table.url,
         hours,
-        _SETTING,
+        SETTING,
     )
     return None
 

@@ -72,6 +72,7 @@ class Draft:
         carries: whether row deletions may be carried over compactions; see `carried_deletions`.
         reads, is_exact, is_alone: see `Intent`.
         data_change: whether the commit changes the table's rows.
+        compacts: whether auto compaction may follow.
     """
 
     log: Log
@@ -92,6 +93,7 @@ class Draft:
     reads: Reads | None = None
     is_exact: bool = False
     is_alone: bool = False
+    compacts: bool = True
     _discards: list[Callable[[], None]] = field(default_factory=list, init=False)
     _may_be_put: bool = field(default=False, init=False)
 
@@ -189,7 +191,7 @@ class Draft:
     def _note(self, version: int, *, is_blind_append: bool) -> None:
         paths = frozenset(file.path for file in self.adds if file.data_change)
         marked = frozenset(deletion.file.path for deletion in self.by_vector.values())
-        if paths or marked:
+        if self.compacts and (paths or marked):
             new = NewFiles(
                 log=self.log,
                 base=self.base,

@@ -54,7 +54,7 @@ class Adoption:
     restated: Sequence[Add] = ()
 
     def draft(self, log: Log, base: Snapshot | None) -> Draft:
-        """The commit. It depends on every file of the table, so no other commit may come first; nor may compactions change it."""
+        """The commit. It depends on every file of the table, so no other commit may come first. Compactions leave its files as they are."""
         draft = Draft(
             log=log,
             base=base,
@@ -65,6 +65,7 @@ class Adoption:
             carries=False,
             reads=EVERYTHING,
             is_alone=True,
+            compacts=False,
         )
         draft.remove(self.removed)
         draft.restate(self.restated)

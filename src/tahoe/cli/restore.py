@@ -1,0 +1,57 @@
+"""`tahoe restore`."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+from rich.filesize import decimal as size_text
+
+from tahoe.cli.app import AsJson, Location, Options, errors_as_messages, open_table
+from tahoe.cli.output import fact_grid, open_console, print_json
+from tahoe.table.maintenance.restore import RestoreReport
+
+Version = Annotated[int | None, typer.Option("--version", help="The version to restore.")]
+Timestamp = Annotated[
+    str | None, typer.Option("--timestamp", metavar="TIME", help="Restore the newest version at that time, such as '2026-01-31 12:00:00'.")
+]
+NoCheck = Annotated[
+    bool, typer.Option("--no-retention-check", help="Allow a version that is older than delta.deletedFileRetentionDuration.")
+]
+IgnoreMissing = Annotated[bool, typer.Option("--ignore-missing-files", help="Restore also a version of which files are gone.")]
+
+
+def restore(
+    path: Location,
+    version: Version = None,
+    timestamp: Timestamp = None,
+    ignore_missing_files: IgnoreMissing = False,
+    no_retention_check: NoCheck = False,
+    as_json: AsJson = False,
+    option: Options = None,
+) -> None:
+    """Make a new version that equals an earlier one. Nothing is lost: the versions in between stay in the history."""
+    with errors_as_messages():
+        report = open_table(path, option).restore(
+            version, timestamp, ignore_missing_files=ignore_missing_files, retention_check=not no_retention_check
+        )
+    if as_json:
+        print_json(asdict(report))
+        return
+    grid = fact_grid()
+    for name, value in _facts(report).items():
+        grid.add_row(name, value)
+    open_console().print(grid)
+
+
+def _facts(report: RestoreReport) -> dict[str, str]:
+    facts = {"restored version": str(report.restored_version), "files": f"{report.files:,} ({size_text(report.size_bytes)})"}
+    if report.version is None:
+        return {**facts, "version": "none: it is the newest version"}
+    return {
+        **facts,
+        "files removed": f"{report.removed_files:,} ({size_text(report.removed_bytes)})",
+        "files that are back": f"{report.restored_files:,} ({size_text(report.restored_bytes)})",
+        "version": str(report.version),
+    }

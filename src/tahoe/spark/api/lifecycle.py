@@ -1,0 +1,108 @@
+"""The methods of `DeltaTable` that are about a whole table: RESTORE and CLONE."""
+
+# ruff: noqa: N802, N803, TRY004  the reference's names and errors
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pyspark.sql import DataFrame
+
+from tahoe.spark.api.merge_builder import raising_for_user
+from tahoe.spark.api.restore import run_restore
+from tahoe.spark.api.table_handle import TableHandle
+from tahoe.spark.jvm.gateway import Gateway
+from tahoe.spark.jvm.time_travel import session_moment
+
+
+class DeltaTableLifecycle:
+    """A table that can be restored and cloned."""
+
+    _handle: TableHandle
+
+    def restoreToVersion(self, version: int) -> DataFrame:
+        """Make a new version that equals an earlier one: its files, deleted rows, schema, properties and clustering columns.
+
+        Row ids, identity values and column ids that were assigned since then are not assigned again. The protocol is not lowered.
+
+        Returns:
+            one row: `table_size_after_restore`, `num_of_files_after_restore`, `num_removed_files`, `num_restored_files`,
+            `removed_files_size`, `restored_files_size`. No row if it is the newest version: then nothing is done.
+
+        Raises:
+            ValueError: the version is not an int.
+            RestoreVersionError: the log does not have the version.
+            RestoreRetentionError: it is older than `delta.deletedFileRetentionDuration`, and
+                `spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration` is not false.
+            RestoreFilesMissingError: files of the version are gone, and `spark.sql.files.ignoreMissingFiles` is not true.
+        """
+        verify(version, int, "version", "an int")
+        return run_restore(self._handle.spark, self._handle.table, version, None)
+
+    def restoreToTimestamp(self, timestamp: str) -> DataFrame:
+        """Restore the newest version that was committed at a time or before it, as `restoreToVersion` does.
+
+        Args:
+            timestamp: `yyyy-MM-dd`, with or without `HH:mm:ss`; without a zone in the session's time zone.
+
+        Raises:
+            ValueError: the timestamp is not a str.
+            InvalidTimeTravelError: it is not a timestamp.
+            RestoreTimestampTooEarlyError, RestoreTimestampTooLateError: it is not within the time of the log's commits.
+            as `restoreToVersion`
+        """
+        verify(timestamp, str, "timestamp", "a string")
+        handle = self._handle
+        moment = raising_for_user(lambda: session_moment(Gateway(handle.spark))(timestamp, handle.table.url))
+        return run_restore(handle.spark, handle.table, None, moment)
+
+    def clone(
+        self, target: str, isShallow: bool = False, replace: bool = False, properties: dict[str, str] | None = None
+    ) -> DeltaTableLifecycle:
+        """Clone the table to another location. Not supported yet.
+
+        Raises:
+            ValueError: an argument has the wrong type.
+            OperationNotYetSupportedError
+        """
+        _verify_clone(target, isShallow, replace, properties)
+        raise self._handle.not_yet("CLONE")
+
+    def cloneAtVersion(
+        self, version: int, target: str, isShallow: bool = False, replace: bool = False, properties: dict[str, str] | None = None
+    ) -> DeltaTableLifecycle:
+        """Clone a version of the table to another location. Not supported yet.
+
+        Raises:
+            as `clone`
+        """
+        verify(version, int, "version", "an int")
+        return self.clone(target, isShallow, replace, properties)
+
+    def cloneAtTimestamp(
+        self, timestamp: str, target: str, isShallow: bool = False, replace: bool = False, properties: dict[str, str] | None = None
+    ) -> DeltaTableLifecycle:
+        """Clone the table as of a timestamp to another location. Not supported yet.
+
+        Raises:
+            as `clone`
+        """
+        verify(timestamp, str, "timestamp", "a string")
+        return self.clone(target, isShallow, replace, properties)
+
+
+def verify(value: object, kind: type, name: str, wanted: str) -> None:
+    """Check an argument's type, with the reference's error message."""
+    if not isinstance(value, kind):
+        raise ValueError(f"{name} needs to be {wanted} but got '{type(value)}'.")
+
+
+def _verify_clone(target: object, is_shallow: object, replace: object, properties: Mapping[str, str] | None) -> None:
+    verify(target, str, "target", "a string")
+    verify(is_shallow, bool, "isShallow", "a boolean")
+    verify(replace, bool, "replace", "a boolean")
+    if properties is not None:
+        verify(properties, dict, "properties", "a dict")
+        for name, value in properties.items():
+            verify(name, str, f"All property keys including {name}", "a string")
+            verify(value, str, f"All property values including {value}", "a string")

@@ -1,0 +1,57 @@
+"""RESTORE in a Spark session: the session's settings, and the result as a DataFrame.
+
+Names and result columns are the reference's. The work is done in the driver, without Spark jobs.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import LongType, StructField, StructType
+
+from tahoe.spark.api.history_detail import described
+from tahoe.spark.api.merge_builder import run_for_user
+from tahoe.spark.api.settings import SETTING, flag
+from tahoe.spark.jvm.gateway import Gateway, engine_of
+from tahoe.spark.jvm.table_cache import recache
+from tahoe.spark.writing.write_inputs import write_options
+from tahoe.table.maintenance.restore import RestoreReport, RestoreRequest, restore
+from tahoe.table.table import Table
+
+# The result of RESTORE: one row. There is none if the newest version was asked for.
+RESTORED = StructType(
+    [
+        StructField("table_size_after_restore", LongType()),
+        StructField("num_of_files_after_restore", LongType()),
+        StructField("num_removed_files", LongType()),
+        StructField("num_restored_files", LongType()),
+        StructField("removed_files_size", LongType()),
+        StructField("restored_files_size", LongType()),
+    ]
+)
+
+_RETENTION = SETTING + "vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration"
+_IGNORES_MISSING = "spark.sql.files.ignoreMissingFiles"
+
+
+def run_restore(spark: SparkSession, table: Table, version: int | None, timestamp: datetime | None) -> DataFrame:
+    """Restore a table by the settings of a session; see `tahoe.table.maintenance.restore`. Raises errors as users of Spark expect them."""
+
+    def run() -> RestoreReport:
+        request = RestoreRequest(
+            version=version,
+            timestamp=timestamp,
+            ignore_missing_files=flag(spark, _IGNORES_MISSING, table.url) is True,
+            retention_check=flag(spark, _RETENTION, table.url) is not False,
+            user_metadata=write_options(spark, {}, table).user_metadata,
+            engine=engine_of(spark),
+        )
+        report = restore(table, request)
+        if report.version is not None:
+            recache(Gateway(spark), table.url)
+        return report
+
+    report = run_for_user(spark, run)
+    values = dict(zip(RESTORED.names, report.metrics.values(), strict=True))
+    return described(spark, [] if report.version is None else [values], RESTORED)
