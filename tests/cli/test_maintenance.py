@@ -124,3 +124,16 @@ def test_restore_makes_a_version_that_equals_an_earlier_one(path: str) -> None:
     assert sorted(tahoe.Table(path).to_arrow()["id"].to_pylist()) == [2, 3, 4, 5]
     wrong = run("restore", path)
     assert (wrong.exit_code, "neither a version nor a timestamp" in wrong.stderr) == (2, True)
+
+
+def test_clone_makes_a_table_of_its_own(path: str, tmp_path: Path) -> None:
+    target = str(tmp_path / "c")
+    done = run_json("clone", path, target, "--version", "1", "--property", "mine=1")
+    assert (done["version"], done["source_version"], done["copied_files"]) == (0, 1, 2)
+    assert sorted(tahoe.Table(target).to_arrow()["id"].to_pylist()) == [1, 2, 3, 4, 5]
+    assert tahoe.Table(target).properties["mine"] == "1"
+    assert run("clone", path, target).exit_code == 2
+    assert "files removed" in run("clone", path, target, "--replace", "--shallow").stdout
+    assert sorted(tahoe.Table(target).to_arrow()["id"].to_pylist()) == [2, 3, 4, 5]
+    assert "the table itself" in run("clone", path, path, "--replace").stdout
+    assert run("clone", path, target, "--property", "mine").exit_code == 2

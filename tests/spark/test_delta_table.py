@@ -543,9 +543,6 @@ def test_columns_of_another_dataframe_do_not(spark, path):
     "call",
     [
         lambda t: t.generate("symlink_format_manifest"),
-        lambda t: t.clone("/nowhere", True),
-        lambda t: t.cloneAtVersion(0, "/nowhere", isShallow=True, replace=True, properties={"a": "b"}),
-        lambda t: t.cloneAtTimestamp("2026-01-01", "/nowhere"),
         lambda t: DeltaTable.convertToDelta(t._handle.spark, "parquet.`/nowhere`", "p int"),
     ],
 )

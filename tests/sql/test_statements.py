@@ -92,11 +92,10 @@ STATEMENTS = {
     ),
     "restore t to system_time as of '2026-01-01'": Restore(table=T, as_of=AsOf(timestamp=At("'2026-01-01'"))),
     "create table a shallow clone b": Clone(target=Name(parts=("a",)), source=Name(parts=("b",)), is_shallow=True),
-    "create or replace table if not exists a deep clone b version as of 1 tblproperties ('k' = 'v', x.y = true) location '/l'": Clone(
+    "create table if not exists a deep clone b version as of 1 tblproperties ('k' = 'v', x.y = true) location '/l'": Clone(
         target=Name(parts=("a",)),
         source=Name(parts=("b",)),
         is_shallow=False,
-        replaces=True,
         if_not_exists=True,
         as_of=AsOf(version=At("1")),
         properties=(("k", "v"), ("x.y", "true")),

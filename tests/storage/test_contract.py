@@ -21,7 +21,7 @@ import pytest
 from tahoe.storage import open_store
 from tahoe.storage.coordinated import CoordinatedStore
 from tahoe.storage.env import FileReplacedError, Store, byte_order
-from tahoe.storage.memory import MemoryCommitService
+from tahoe.storage.memory import MemoryCommitService, MemoryStore
 from tests.storage.servers import Server
 
 # Names with every character that some layer between us and a storage has been seen to escape, unescape or forget. There is no backslash:
@@ -209,6 +209,21 @@ def test_an_opened_file_is_good_enough_for_parquet(store: Store) -> None:
     store.put("part-0.parquet", out.getvalue())
     with store.open("part-0.parquet") as file:
         assert pq.ParquetFile(file).read(columns=["b"]).equals(table.select(["b"]))
+
+
+def test_a_copy_has_the_content_and_replaces_what_was_there(store: Store, open_folder: Callable[[], Store], odd_names: list[str]) -> None:
+    for number, name in enumerate(odd_names):
+        store.put(f"from/{name}", b"x" * number)
+        store.copy_from(store, f"from/{name}", f"to/{name}")
+    assert [len(store.get(f"to/{name}")) for name in odd_names] == list(range(len(odd_names)))
+    elsewhere = MemoryStore("memory://elsewhere")
+    elsewhere.put("here", b"other")
+    for source, key in ((elsewhere, "here"), (open_folder(), f"from/{odd_names[1]}")):
+        store.copy_from(source, key, "to/there")
+        assert store.get("to/there") == source.get(key)
+        with pytest.raises(FileNotFoundError):
+            store.copy_from(source, "missing", "to/there")
+        assert store.get("to/there") == source.get(key)
 
 
 def test_deleting_what_is_not_there_is_no_error(store: Store) -> None:

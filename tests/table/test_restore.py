@@ -93,8 +93,8 @@ def test_the_history_has_the_references_parameters_and_metrics() -> None:
     table.restore(timestamp=moment)
     entry, _, first = table.history(3)
     assert (first["operation"], first["userMetadata"], first["isBlindAppend"]) == ("RESTORE", "undo", False)
-    assert first["operationParameters"] == {"version": "0", "timestamp": "null"}
-    assert entry["operationParameters"]["version"] == "null"
+    assert first["operationParameters"] == {"version": "0", "timestamp": None}
+    assert entry["operationParameters"]["version"] is None
     assert entry["operationParameters"]["timestamp"].startswith(moment.strftime("%Y-%m-%d %H:%M:%S."))
     assert {name: int(value) for name, value in first["operationMetrics"].items()} == {
         "tableSizeAfterRestore": size,
@@ -217,7 +217,7 @@ def test_column_ids_are_not_used_twice() -> None:
 
 
 def test_a_version_before_column_mapping_can_be_restored() -> None:
-    """The reference refuses this. Files and schema of the old version fit each other, and so does the feed across it."""
+    """Files and schema of the old version fit each other, and so does the feed across it."""
     table = made(FEED)
     with table.transaction() as changes:
         changes.set_properties(MAPPED)

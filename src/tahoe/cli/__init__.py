@@ -1,4 +1,4 @@
-"""The command line: `tahoe show | history | files | schema | changes | check | repair | restore |
+"""The command line: `tahoe show | history | files | schema | changes | check | repair | restore | clone |
 optimize | analyze | vacuum PATH`.
 
 It calls the table ring and prints; it decides nothing.
@@ -11,6 +11,7 @@ from tahoe.cli.analyze import analyze
 from tahoe.cli.app import app, main
 from tahoe.cli.changes import changes
 from tahoe.cli.check import check
+from tahoe.cli.clone import clone
 from tahoe.cli.files import files
 from tahoe.cli.history import history
 from tahoe.cli.optimize import optimize
@@ -20,7 +21,20 @@ from tahoe.cli.schema import schema
 from tahoe.cli.show import show
 from tahoe.cli.vacuum import vacuum
 
-for _command in (show, history, files, schema, changes, check, repair, restore, optimize, analyze, vacuum):  # as `tahoe --help` lists them
+for _command in (
+    show,
+    history,
+    files,
+    schema,
+    changes,
+    check,
+    repair,
+    restore,
+    clone,
+    optimize,
+    analyze,
+    vacuum,
+):  # as `tahoe --help` lists them
     app.command()(_command)
 
 __all__ = ["app", "main"]

@@ -72,13 +72,14 @@ def _root(_: OwnVersion = False) -> None:
 
 
 def open_table(path: str, option: Sequence[str] | None) -> Table:
-    return Table(path, dict(_setting(text) for text in option or ()))
+    return Table(path, dict(setting(text, "--option") for text in option or ()))
 
 
-def _setting(text: str) -> tuple[str, str]:
+def setting(text: str, option: str) -> tuple[str, str]:
+    """The name and the value in a value of an option."""
     key, separator, value = text.partition("=")
     if not separator or not key:
-        raise typer.BadParameter(f"expected KEY=VALUE, found {text!r}", param_hint="--option")
+        raise typer.BadParameter(f"expected KEY=VALUE, found {text!r}", param_hint=option)
     return key, value
 
 

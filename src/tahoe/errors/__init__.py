@@ -32,6 +32,8 @@
     │   ├── VacuumRetentionNegativeError, VacuumRetentionTooShortError, CannotVacuumLiteError, InvalidInventoryError, VacuumPartitionError
     │   ├── ZOrderPartitionColumnError, ZOrderColumnNotFoundError, ZOrderStatisticsError, ClusteringWithPredicateError,
     │   │   ClusteringWithZOrderError, OptimizeFullNotSupportedError
+    │   ├── CloneAmbiguousTargetError, InvalidClonePathError, CloneUnsupportedSourceError, CloneOntoItselfError, CloneNestedError,
+    │   │   CloneFilesMissingError, VectorsDisallowedError
     │   ├── StreamOffsetFormatError, StreamOffsetVersionError, OtherTableInStreamError, StreamSourceDeleteError,
     │   │   StreamSourceChangeError, StreamCommitsMissingError, StreamTrailingCommitError, StreamStartGoneError,
     │   │   StreamOptionsConflictError, StreamOutputModeError, StreamVoidColumnError
@@ -40,7 +42,7 @@
     │   ├── StreamSchemaEvolvedError, SchemaChangeNotAcknowledgedError, SchemaLocationOutsideError, SchemaLocationConflictError,
     │   │   SchemaLogUnreadableError, SchemaLogSchemaError, SchemaLogOtherTableError, SchemaLogStartError
     │   ├── ConflictingAssignmentsError, InvalidMergeError, MultipleSourceRowsError
-    │   ├── StatementSyntaxError          the SQL cannot be parsed
+    │   ├── StatementSyntaxError          the SQL cannot be parsed; below it MutuallyExclusiveClausesError
     │   └── UnsupportedOperationError, OperationNotYetSupportedError, AppendOnlyTableError; below the first
     │       OperationNotAllowedError, StreamTimeTravelError
     ├── DeltaProtocolError            the table requires features that this version of tahoe does not support
@@ -50,7 +52,7 @@
     │   ├── InvalidLogFileError, InvalidCommitError, MissingVersionError, MissingActionError, CorruptCheckpointError,
     │   │   CorruptCompactedLogError, InvalidActionError, InvalidPathError, InvalidPartitionValueError; below the third CommitGoneError
     ├── DeltaDataError                a file does not match what the log says about it
-    │   ├── DataFileMissingError, InvalidDataFileError, DeletionVectorError
+    │   ├── DataFileMissingError, InvalidDataFileError, DeletionVectorError; below the first ClonedFileMissingError
     ├── DeltaConcurrentModificationException   a concurrent commit conflicts with this one
     │   ├── ConcurrentWriteException, MetadataChangedException, ProtocolChangedException, ConcurrentAppendException,
     │   │   ConcurrentDeleteReadException, ConcurrentDeleteDeleteException, ConcurrentTransactionException; below it
@@ -83,6 +85,16 @@ from tahoe.errors.change_feed import (
     IncompatibleChangeDataError as IncompatibleChangeDataError,
     IncompatibleChangesError as IncompatibleChangesError,
     InvalidChangeRangeError as InvalidChangeRangeError,
+)
+from tahoe.errors.clone import (
+    CloneAmbiguousTargetError as CloneAmbiguousTargetError,
+    CloneFilesMissingError as CloneFilesMissingError,
+    CloneNestedError as CloneNestedError,
+    CloneOntoItselfError as CloneOntoItselfError,
+    CloneUnsupportedSourceError as CloneUnsupportedSourceError,
+    InvalidClonePathError as InvalidClonePathError,
+    ReplacedTableMissingError as ReplacedTableMissingError,
+    VectorsDisallowedError as VectorsDisallowedError,
 )
 from tahoe.errors.column_values import (
     AggregateInGeneratedColumnError as AggregateInGeneratedColumnError,
@@ -127,6 +139,7 @@ from tahoe.errors.feature_drop import (
     UnknownFeatureError as UnknownFeatureError,
 )
 from tahoe.errors.log import (
+    ClonedFileMissingError as ClonedFileMissingError,
     CommitGoneError as CommitGoneError,
     CorruptCheckpointError as CorruptCheckpointError,
     CorruptCompactedLogError as CorruptCompactedLogError,
@@ -204,6 +217,7 @@ from tahoe.errors.statements import (
     InvalidMergeError as InvalidMergeError,
     InvalidOptionError as InvalidOptionError,
     InvalidPredicateError as InvalidPredicateError,
+    MutuallyExclusiveClausesError as MutuallyExclusiveClausesError,
     MultipleSourceRowsError as MultipleSourceRowsError,
     OperationNotAllowedError as OperationNotAllowedError,
     OperationNotYetSupportedError as OperationNotYetSupportedError,

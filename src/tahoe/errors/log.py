@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+from urllib.parse import unquote
+
 from tahoe.errors.root import DeltaError
 
 
@@ -92,6 +95,21 @@ class DataFileMissingError(DeltaDataError):
     todo = (
         "It was deleted, for example by VACUUM. If this is an older version, read a newer one. If it is the newest, restore the file from "
         "a copy, or remove it from the table: FSCK REPAIR TABLE, or tahoe repair."
+    )
+
+    def __new__(cls, **parameters: Any) -> DataFileMissingError:
+        """The error of a shallow clone for a file outside the table's folder."""
+        file, table = unquote(str(parameters.get("file"))), str(parameters.get("table"))
+        is_elsewhere = ("://" in file or file.startswith("/")) and not file.startswith(f"{table}/")
+        return super().__new__(ClonedFileMissingError if cls is DataFileMissingError and is_elsewhere else cls)
+
+
+class ClonedFileMissingError(DataFileMissingError):
+    what = "{table}, version {version}: the data file {file} is in the folder of another table, and does not exist in the storage."
+    todo = (
+        "This table is a shallow clone, and a VACUUM of the other table may have deleted the file. Clone that table again, with CREATE OR "
+        "REPLACE TABLE, restore the file from a copy, or remove it from this table: FSCK REPAIR TABLE, or tahoe repair. A deep clone has "
+        "files of its own."
     )
 
 

@@ -102,6 +102,12 @@ class StatementSyntaxError(DeltaAnalysisError):
         return cls(near=f"'{near}'" if near else "end of input", expected=expected, line=line, position=position, excerpt=excerpt)
 
 
+class MutuallyExclusiveClausesError(StatementSyntaxError):
+    condition = "DELTA_PARSING_MUTUALLY_EXCLUSIVE_CLAUSES"
+    sqlstate = "KD009"
+    what = "Mutually exclusive clauses at or near {near}: expected {expected}."
+
+
 class AppendOnlyTableError(DeltaAnalysisError):
     condition = "DELTA_CANNOT_MODIFY_APPEND_ONLY"
     sqlstate = "42809"

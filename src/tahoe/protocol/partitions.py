@@ -346,6 +346,12 @@ def encode_path(relative: str) -> str:
     return first.replace(":", "%3A") + slash + rest  # otherwise it would be parsed as a scheme
 
 
+def encode_url(url: str) -> str:
+    """The URI of an absolute, unescaped url, for a path in the log."""
+    found = _SCHEME.match(url)
+    return encode_path(url) if found is None else url[: found.end()] + encode_path(url[found.end() :])
+
+
 def _is_kept(character: str) -> bool:
     return ord(character) > 0x9F and not character.isspace() and not 0xD800 <= ord(character) <= 0xDFFF
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
 
-from tahoe.errors import StatementSyntaxError
+from tahoe.errors import MutuallyExclusiveClausesError, StatementSyntaxError
 from tahoe.sql.statements import (
     AddFeature,
     AsOf,
@@ -250,6 +250,9 @@ class _Parser(TokenParser):
         header = self.clone_header()
         assert header is not None  # `_clones` has matched it
         creates, replaces, if_not_exists, target = header
+        if replaces and if_not_exists:
+            expected = "either REPLACE or IF NOT EXISTS: one replaces a table that exists, the other leaves it"
+            raise MutuallyExclusiveClausesError.at(self.text, self.token.start, self.token.value, expected)
         is_shallow = self.next().is_word("SHALLOW")
         self.require("CLONE")
         source = self.name()

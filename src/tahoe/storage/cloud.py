@@ -42,7 +42,7 @@ from tahoe.errors import (
     StorageUnavailableError,
 )
 from tahoe.storage.cloud_options import client_environment, cloud_config, foreign_endpoint
-from tahoe.storage.env import PARALLEL_REQUESTS, FileInfo, FileReplacedError, Tree, byte_order, is_temporary, tree_of
+from tahoe.storage.env import PARALLEL_REQUESTS, FileInfo, FileReplacedError, Store, Tree, byte_order, copy_through, is_temporary, tree_of
 from tahoe.storage.locations import join, split_url
 from tahoe.storage.probe import check_creates_once
 from tahoe.storage.ranges import RangeFile
@@ -66,6 +66,9 @@ _UNANSWERED_MAX = 3
 _CLIENTS_MAX = 64
 
 _DETAIL_CHARACTERS_MAX = 400
+
+# The largest object that S3 copies by one request.
+_COPY_BYTES_MAX = 5 << 30
 
 # Errors after which the request has no effect, now or later.
 _REFUSALS = (
@@ -191,6 +194,19 @@ class CloudStore:
         with self._translated("write", key):
             self._bucket().put(self._path(key), data)
 
+    def copy_from(self, source: Store, key: str, to: str) -> None:
+        known = source.head(key) if isinstance(source, CloudStore) and self._is_in_bucket_of(source) else None
+        if known is None or known.size_bytes > _COPY_BYTES_MAX:
+            copy_through(source, key, self, to)
+            return
+        with self._translated("copy", key, missing_passes=True):
+            self._bucket().copy(_path_in_bucket(source.url, key), self._path(to))
+
+    def _is_in_bucket_of(self, other: CloudStore) -> bool:
+        (scheme, authority, _), (other_scheme, other_authority, _) = split_url(self.url), split_url(other.url)
+        schemes = {_OBSTORE_SCHEMES.get(name, name) for name in (scheme, other_scheme)}
+        return len(schemes) == 1 and authority == other_authority and self.options == other.options
+
     def delete(self, key: str) -> None:
         with self._translated("delete", key):
             try:
@@ -259,7 +275,7 @@ class CloudStore:
 
     def _path(self, key: str) -> str:
         """The path of a key in the bucket."""
-        return "/".join(part for part in (split_url(self.url)[2], key) if part)
+        return _path_in_bucket(self.url, key)
 
     def _files(self, prefix: str, metas: Iterable[Mapping[str, Any]]) -> list[FileInfo]:
         """The files in a listing of a folder, sorted, because not all kinds of buckets guarantee an order."""
@@ -290,6 +306,10 @@ class CloudStore:
         except (BaseError, PermissionError, ValueError, NotImplementedError) as error:
             kind = StorageRefusedError if isinstance(error, _REFUSALS) else StorageUnavailableError
             raise kind(table=self.url, operation=f"{operation} {key or 'the folder'}", detail=_detail(error)) from error
+
+
+def _path_in_bucket(url: str, key: str) -> str:
+    return "/".join(part for part in (split_url(url)[2], key) if part)
 
 
 def _claim_process(url: str) -> None:

@@ -86,6 +86,9 @@ class CoordinatedStore:
     def put(self, key: str, data: bytes | BinaryIO) -> None:
         self.inner.put(key, data)
 
+    def copy_from(self, source: Store, key: str, to: str) -> None:
+        self.inner.copy_from(source.inner if isinstance(source, CoordinatedStore) else source, key, to)
+
     def delete(self, key: str) -> None:
         self.inner.delete(key)
 

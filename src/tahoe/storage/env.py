@@ -168,6 +168,19 @@ class Store(Protocol):
             data: the content, or an open file with the content from its current position, for content that is too large for memory.
         """
 
+    def copy_from(self, source: Store, key: str, to: str) -> None:
+        """Copy a file of another folder, which may be in another storage, replacing an existing file. Readers see all of it or none.
+
+        Within a bucket, the storage itself copies.
+
+        Args:
+            key: the file in `source`.
+            to: the key of the copy.
+
+        Raises:
+            FileNotFoundError: no such file.
+        """
+
     def delete(self, key: str) -> None:
         """Delete the file. A missing file is not an error."""
 
@@ -233,6 +246,16 @@ class Env:
                 self.store.delete(key)
             except Exception as error:
                 _logger.warning("%s: cannot delete %s, so it is left behind; no version refers to it: %s", self.store.url, key, error)
+
+
+def copy_through(source: Store, key: str, store: Store, to: str) -> None:
+    """Copy a file from one store into another, through this process.
+
+    Raises:
+        FileNotFoundError: no such file.
+    """
+    with source.open(key) as content:
+        store.put(to, content)
 
 
 def deepest_first(folders: Iterable[str]) -> list[str]:

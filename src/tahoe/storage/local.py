@@ -27,8 +27,10 @@ from tahoe.storage.env import (
     TEMPORARY_SUFFIX,
     FileInfo,
     FileReplacedError,
+    Store,
     Tree,
     byte_order,
+    copy_through,
     deepest_first,
     is_temporary,
 )
@@ -134,6 +136,9 @@ class LocalStore:
         with self._translated("write", key), self._temporary(key, data) as temporary:
             os.replace(temporary, self._path(key))
             _sync_folder(os.path.dirname(temporary))
+
+    def copy_from(self, source: Store, key: str, to: str) -> None:
+        copy_through(source, key, self, to)
 
     def delete(self, key: str) -> None:
         with self._translated("delete", key):

@@ -23,7 +23,7 @@ from typing import Any, BinaryIO
 
 from tahoe.errors import DeltaStorageError, StorageUnavailableError
 from tahoe.storage.commit_service import CommitEntry
-from tahoe.storage.env import FileInfo, FileReplacedError, Tree, byte_order, is_temporary, tree_of
+from tahoe.storage.env import FileInfo, FileReplacedError, Store, Tree, byte_order, copy_through, is_temporary, tree_of
 from tahoe.storage.locations import join, normalise, split_url
 
 
@@ -204,6 +204,9 @@ class MemoryStore:
         content = bytes(data) if isinstance(data, bytes) else data.read()
         with self._call(Operation.PUT, key), self._content.lock:
             self._content.files[self._above + key] = (content, self._clock_ms())
+
+    def copy_from(self, source: Store, key: str, to: str) -> None:
+        copy_through(source, key, self, to)
 
     def delete(self, key: str) -> None:
         with self._call(Operation.DELETE, key), self._content.lock:

@@ -5,9 +5,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Self
 
 from pyspark.sql import DataFrame
 
+from tahoe.spark.api.clone import CloneCommand, is_path, run_clone
 from tahoe.spark.api.merge_builder import raising_for_user
 from tahoe.spark.api.restore import run_restore
 from tahoe.spark.api.table_handle import TableHandle
@@ -52,43 +55,87 @@ class DeltaTableLifecycle:
             as `restoreToVersion`
         """
         verify(timestamp, str, "timestamp", "a string")
-        handle = self._handle
-        moment = raising_for_user(lambda: session_moment(Gateway(handle.spark))(timestamp, handle.table.url))
-        return run_restore(handle.spark, handle.table, None, moment)
+        return run_restore(self._handle.spark, self._handle.table, None, self._moment(timestamp))
 
-    def clone(
-        self, target: str, isShallow: bool = False, replace: bool = False, properties: dict[str, str] | None = None
-    ) -> DeltaTableLifecycle:
-        """Clone the table to another location. Not supported yet.
+    def clone(self, target: str, isShallow: bool = False, replace: bool = False, properties: dict[str, str] | None = None) -> Self:
+        """Make a table of its own with the rows of this one. Changes of one do not affect the other.
+
+        A deep clone has copies of all files. One that was interrupted can be repeated and copies the rest. With `replace`, a second one
+        copies only what has changed since, and removes what is gone. A shallow clone reads this table's files, until a VACUUM of this
+        table deletes them.
+
+        Args:
+            target: an absolute path or a url, or else a name in the session's catalog.
+            isShallow: copy no data files.
+            replace: the target may be a table, which then gets the rows of this one and keeps its history.
+            properties: of the clone, in addition to those of this table or instead of them.
+
+        Returns:
+            the clone. (The reference's Python API returns an object of the JVM.)
 
         Raises:
             ValueError: an argument has the wrong type.
-            OperationNotYetSupportedError
+            TableExistsError: the target is a table, and `replace` is false.
+            PathIsNotEmptyError, CloneNestedError: the target's folder has other files, is inside another table, or has one inside.
+            CloneFilesMissingError: files of the version are gone.
         """
-        _verify_clone(target, isShallow, replace, properties)
-        raise self._handle.not_yet("CLONE")
+        return self._cloned(target, isShallow, replace, properties)
 
     def cloneAtVersion(
         self, version: int, target: str, isShallow: bool = False, replace: bool = False, properties: dict[str, str] | None = None
-    ) -> DeltaTableLifecycle:
-        """Clone a version of the table to another location. Not supported yet.
+    ) -> Self:
+        """Clone a version of the table, as `clone` does.
 
         Raises:
+            ValueError: an argument has the wrong type.
+            VersionNotFoundError: the log does not have the version.
             as `clone`
         """
         verify(version, int, "version", "an int")
-        return self.clone(target, isShallow, replace, properties)
+        return self._cloned(target, isShallow, replace, properties, version=version)
 
     def cloneAtTimestamp(
         self, timestamp: str, target: str, isShallow: bool = False, replace: bool = False, properties: dict[str, str] | None = None
-    ) -> DeltaTableLifecycle:
-        """Clone the table as of a timestamp to another location. Not supported yet.
+    ) -> Self:
+        """Clone the newest version that was committed at a time or before it, as `clone` does.
 
         Raises:
+            ValueError: an argument has the wrong type.
+            TimestampOutOfRangeError: it is not within the time of the log's commits.
             as `clone`
         """
         verify(timestamp, str, "timestamp", "a string")
-        return self.clone(target, isShallow, replace, properties)
+        return self._cloned(target, isShallow, replace, properties, timestamp=self._moment(timestamp))
+
+    def _moment(self, timestamp: str) -> datetime:
+        handle = self._handle
+        return raising_for_user(lambda: session_moment(Gateway(handle.spark))(timestamp, handle.table.url))
+
+    def _cloned(
+        self,
+        target: str,
+        is_shallow: bool,
+        replace: bool,
+        properties: dict[str, str] | None,
+        *,
+        version: int | None = None,
+        timestamp: datetime | None = None,
+    ) -> Self:
+        _verify_clone(target, is_shallow, replace, properties)
+        command = CloneCommand(
+            source=self._handle.table,
+            source_name=self._handle.full_name(),
+            target=target,
+            is_shallow=is_shallow,
+            mode="create or replace" if replace else "create",
+            version=version,
+            timestamp=timestamp,
+            properties=properties or {},
+        )
+        run_clone(self._handle.spark, command)
+        kind: Any = type(self)
+        found: Self = kind.forPath(self._handle.spark, target) if is_path(target) else kind.forName(self._handle.spark, target)
+        return found
 
 
 def verify(value: object, kind: type, name: str, wanted: str) -> None:

@@ -17,14 +17,24 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql.types import IntegralType, NumericType, StringType, StructType, TimestampType
 
 from tahoe._version import VERSION
-from tahoe.errors import InvalidOptionError, NotADeltaTableError, OperationNotYetSupportedError, StatementSyntaxError, TableNotFoundError
+from tahoe.errors import (
+    CloneUnsupportedSourceError,
+    InvalidOptionError,
+    NameOfAnotherKindError,
+    NotADeltaTableError,
+    OperationNotYetSupportedError,
+    StatementSyntaxError,
+    TableNotFoundError,
+)
 from tahoe.protocol.names import quoted
+from tahoe.spark.api.clone import CLONED, CloneCommand, run_clone
 from tahoe.spark.api.delta_table import DeltaTable
 from tahoe.spark.api.history_detail import DETAIL, HISTORY
 from tahoe.spark.api.merge_builder import raising_for_user, run_for_user
 from tahoe.spark.api.optimize_builder import compacted, reorganised
 from tahoe.spark.api.repair import REPAIRS, run_repair
 from tahoe.spark.api.restore import RESTORED, run_restore
+from tahoe.spark.api.table_handle import TableHandle
 from tahoe.spark.api.vacuum import PATH, paths_frame, run_vacuum
 from tahoe.spark.ddl.catalog import path_in, path_of
 from tahoe.spark.jvm.failures import for_user
@@ -141,11 +151,17 @@ class Given:
         """
         if name.path is not None:
             return DeltaTable.forPath(self.gateway.spark, name.path)
-        if name.expression is not None:
-            return DeltaTable.forName(self.gateway.spark, self.text(name.expression, "IDENTIFIER"))
-        written = ".".join(part if part.isidentifier() else quoted(part) for part in name.parts)
-        path = path_in(written)
+        written = self.name(name)
+        path = None if name.expression is not None else path_in(written)
         return DeltaTable.forName(self.gateway.spark, written) if path is None else DeltaTable.forPath(self.gateway.spark, path)
+
+    def name(self, name: Name) -> str:
+        """A name or path as it can be parsed again."""
+        if name.path is not None:
+            return name.path
+        if name.expression is not None:
+            return self.text(name.expression, "IDENTIFIER")
+        return ".".join(part if part.isidentifier() else quoted(part) for part in name.parts)
 
     def text(self, expression: Expression, what: str) -> str:
         """The value of a string expression.
@@ -155,7 +171,7 @@ class Given:
         """
         found = self.values[expression]
         if not isinstance(found.type, StringType) or found.value is None:
-            raise InvalidOptionError(option=what, value=expression.text, table="LIMIT", detail="it must be a string, not null")
+            raise InvalidOptionError(option=what, value=expression.text, table="the statement", detail="it must be a string, not null")
         return str(found.value)
 
     def count(self, expression: Expression, what: str) -> int:
@@ -166,7 +182,7 @@ class Given:
         """
         found = self.values[expression]
         if not isinstance(found.type, IntegralType) or found.value is None or found.value < 0:
-            raise InvalidOptionError(option=what, value=expression.text, table="LIMIT", detail="it must be a non-negative integer")
+            raise InvalidOptionError(option=what, value=expression.text, table="the statement", detail="it must be a non-negative integer")
         return int(found.value)
 
     def number(self, expression: Expression, what: str) -> float:
@@ -328,14 +344,37 @@ def _restore(statement: statements.Restore, given: Given) -> DataFrame:
     return run_restore(given.gateway.spark, table, *given.as_of(statement.as_of, table.url))
 
 
-def _later(statement: Statement, given: Given) -> None:
+def _clone(statement: statements.Clone, given: Given) -> DataFrame:
+    source = _cloned_table(statement.source, given)
+    version, timestamp = given.as_of(statement.as_of, source.table.url)
+    command = CloneCommand(
+        source=source.table,
+        source_name=source.full_name(),
+        target=given.name(statement.target),
+        location=statement.location,
+        is_shallow=statement.is_shallow,
+        mode="replace" if not statement.creates else "create or replace" if statement.replaces else "create",
+        if_not_exists=statement.if_not_exists,
+        version=version,
+        timestamp=timestamp,
+        properties=dict(statement.properties),
+    )
+    return run_clone(given.gateway.spark, command)
+
+
+def _cloned_table(name: Name, given: Given) -> TableHandle:
+    try:
+        return given.table(name)._handle
+    except NameOfAnotherKindError as error:
+        raise for_user(CloneUnsupportedSourceError(name=given.name(name), format=error.parameters["kind"])) from None
+
+
+def _later(statement: statements.Generate | statements.ConvertToDelta | statements.ReorgUpgradeUniform, given: Given) -> None:
     """Raise `OperationNotYetSupportedError`. A table that the statement needs as a Delta table must exist."""
-    name = getattr(statement, "table", None) or getattr(statement, "source")  # noqa: B009  every statement has one of the two
+    name = statement.table
     how = _HOW[type(statement)]
-    if isinstance(statement, statements.ConvertToDelta | statements.Clone):  # their tables need not be Delta tables
-        table = name.path or ".".join(name.parts) or name.expression.text
-    else:
-        table = given.table(name)._handle.table.url
+    is_new = isinstance(statement, statements.ConvertToDelta)
+    table = given.name(name) if is_new else given.table(name)._handle.table.url
     raise for_user(OperationNotYetSupportedError(operation=how.name, table=table, tahoe_version=VERSION))
 
 
@@ -363,7 +402,7 @@ _HOW: Mapping[type[Any], _How] = {
     statements.Generate: _How("GENERATE", NOTHING, _later),
     statements.ConvertToDelta: _How("CONVERT TO DELTA", NOTHING, _later),
     statements.Restore: _How("RESTORE", RESTORED, _restore),
-    statements.Clone: _How("CLONE", NOTHING, _later),
+    statements.Clone: _How("CLONE", CLONED, _clone),
     statements.ReorgUpgradeUniform: _How("REORG UPGRADE UNIFORM", NOTHING, _later),
 }
 

@@ -101,7 +101,7 @@ def make_table(gateway: Gateway, new: NewTable, *, replaces: bool) -> None:
             if replaces or not table.exists():
                 raise
             raise TableExistsError(table=table.url) from error
-    _enter(gateway, new, place)
+    enter(gateway, new, place)
 
 
 def make_table_of(gateway: Gateway, new: NewTable, rows: DataFrame, options: Mapping[str, str], *, replaces: bool) -> None:
@@ -128,7 +128,7 @@ def make_table_of(gateway: Gateway, new: NewTable, rows: DataFrame, options: Map
         comment=new.comment,
         options={name: value for name, value in options.items() if name.lower() != "path"},
     )
-    _enter(gateway, new, place)
+    enter(gateway, new, place)
 
 
 def declared_schema(columns: StructType, sources: Mapping[str, Mapping[str, Any]] | None = None, *, table: str) -> Struct:
@@ -323,7 +323,7 @@ def _has_appeared(gateway: Gateway, new: NewTable, place: Place) -> bool:
     return not place.is_known and bool(session_catalog(gateway).tableExists(new.name))
 
 
-def _enter(gateway: Gateway, new: NewTable, place: Place) -> None:
+def enter(gateway: Gateway, new: NewTable, place: Place) -> None:
     """Add the table's name to the catalog if the catalog does not have it yet; otherwise refresh the catalog's entry.
 
     Raises:

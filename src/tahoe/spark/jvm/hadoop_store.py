@@ -27,8 +27,10 @@ from tahoe.storage.env import (
     TEMPORARY_SUFFIX,
     FileInfo,
     FileReplacedError,
+    Store,
     Tree,
     byte_order,
+    copy_through,
     deepest_first,
     is_temporary,
 )
@@ -171,6 +173,9 @@ class HadoopStore:
     def put(self, key: str, data: bytes | BinaryIO) -> None:
         with self._translated("write", key), self._temporary(key, data) as (storage, temporary):
             storage.replace(temporary, self._path(key))
+
+    def copy_from(self, source: Store, key: str, to: str) -> None:
+        copy_through(source, key, self, to)
 
     def delete(self, key: str) -> None:
         with self._translated("delete", key):

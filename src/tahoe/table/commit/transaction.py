@@ -360,6 +360,6 @@ def _without_enablement(metadata: Metadata) -> Metadata:
     return replace(metadata, configuration={name: value for name, value in metadata.configuration.items() if name not in ENABLEMENT})
 
 
-def _parameter(value: Any) -> str:
+def _parameter(value: Any) -> str | None:
     """An operation parameter as text. Lists and maps become JSON, as other writers do."""
-    return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
+    return value if value is None or isinstance(value, str) else json.dumps(value, separators=(",", ":"))

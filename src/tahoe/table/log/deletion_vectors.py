@@ -16,6 +16,7 @@ from pyroaring import BitMap64
 from tahoe.errors import DeletionVectorError
 from tahoe.protocol.actions import DeletionVectorDescriptor, FileAction
 from tahoe.protocol.deletion_vector import (
+    ABSOLUTE,
     decode_inline,
     decode_stored,
     encode_bitmap,
@@ -78,7 +79,8 @@ def load_bitmap(log: Log, vector: DeletionVectorDescriptor, file: str) -> BitMap
     try:
         data = store.get_range(key, offset, length)
     except FileNotFoundError as error:
-        raise DeletionVectorError(table=log.url, vector=vector.unique_id, file=file, detail=f"its file {url} is missing") from error
+        why = ", perhaps by a VACUUM of the table that this one is a shallow clone of" if vector.storage_type == ABSOLUTE else ""
+        raise DeletionVectorError(table=log.url, vector=vector.unique_id, file=file, detail=f"its file {url} is missing{why}") from error
     return decode_stored(data, vector, table=log.url, file=file)
 
 

@@ -15,10 +15,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tahoe.errors import DeltaConcurrentModificationException
+from tahoe.errors import DeltaConcurrentModificationException, UnsupportedOperationError
 from tahoe.protocol.actions import Add, DomainMetadata, Metadata, Protocol
 from tahoe.protocol.column_mapping import physical_schema
 from tahoe.protocol.conflict import EVERYTHING
+from tahoe.protocol.features import keeps_partitions_in_files
 from tahoe.table.arrow.chunks import is_in, one_array, taken
 from tahoe.table.arrow.statistics import texts_of_parsed
 from tahoe.table.commit.draft import Draft, OperationInfo
@@ -39,6 +40,7 @@ class Adoption:
     Attributes:
         protocol, metadata: of the table after the commit.
         domains: the domains that the commit sets or removes, by name.
+        txns: application versions that the commit records.
         removed: entries of the table that are removed.
         added: entries that are added, with new rows.
         restated: new entries of files that keep their rows and their deletion vectors.
@@ -49,6 +51,7 @@ class Adoption:
     metadata: Metadata
     info: OperationInfo
     domains: dict[str, DomainMetadata] = field(default_factory=dict)
+    txns: dict[str, int] = field(default_factory=dict)
     removed: Sequence[Add] = ()
     added: Sequence[Add] = ()
     restated: Sequence[Add] = ()
@@ -61,6 +64,7 @@ class Adoption:
             protocol=self.protocol,
             metadata=self.metadata,
             domains=dict(self.domains),
+            txns=dict(self.txns),
             adds=list(self.added),
             carries=False,
             reads=EVERYTHING,
@@ -104,6 +108,25 @@ def _version(snapshot: Snapshot | None) -> int | None:
     return None if snapshot is None else snapshot.version
 
 
+def check_partitions_in_files(adopted: Snapshot, protocol: Protocol, metadata: Metadata, *, table: str, operation: str) -> None:
+    """Refuse to adopt files without the partition columns into a table whose files must have them.
+
+    Args:
+        adopted: the version that the files are from.
+
+    Raises:
+        UnsupportedOperationError
+    """
+    needed, there = keeps_partitions_in_files(protocol, metadata), keeps_partitions_in_files(adopted.protocol, adopted.metadata)
+    if needed and not there and adopted.partition_columns and len(adopted.live):
+        raise UnsupportedOperationError(
+            operation=f"{operation} of version {adopted.version}",
+            table=table,
+            detail="data files of the table must contain the partition columns, but those of that version do not",
+            remedy="Drop the feature materializePartitionColumns first, or copy the rows instead of the files.",
+        )
+
+
 # --- which files differ
 
 
@@ -123,10 +146,10 @@ class FileDifference:
     _mine: pa.ChunkedArray
     _wanted: pa.ChunkedArray
 
-    def wanted(self, kept: Positions) -> Positions:
-        """The positions of some of the kept files among the wanted ones, sorted."""
-        found = is_in(self._wanted, taken(self._mine, kept))
-        return np.flatnonzero(_mask(found))
+    def without_row_ids(self, before: Snapshot) -> Positions:
+        """The positions, among the wanted files, of kept files that have no base row id. `before` is the table."""
+        lacks = _mask(before.live.column("base_row_id").is_null())
+        return np.flatnonzero(_mask(is_in(self._wanted, taken(self._mine, self.kept[lacks[self.kept]]))))
 
 
 def file_difference(log: Log, before: LiveFiles, after: LiveFiles) -> FileDifference:

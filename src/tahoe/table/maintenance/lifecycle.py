@@ -1,16 +1,21 @@
-"""The methods of `Table` that are about a whole table: RESTORE."""
+"""The methods of `Table` that are about a whole table: RESTORE and CLONE."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable, Mapping
 from datetime import date
 
-from tahoe.table.arguments import FLAG, TEXT, TIMESTAMP, VERSION, takes
+from tahoe.storage import system_env
+from tahoe.storage.env import Env
+from tahoe.table.arguments import CALL, FLAG, LOCATION, OUTSIDE, TEXT, TEXTS, TIMESTAMP, VERSION, takes
+from tahoe.table.maintenance.clone import CloneReport, CloneRequest, clone
 from tahoe.table.maintenance.restore import RestoreReport, RestoreRequest, restore
 from tahoe.table.reading.table_reader import TableReader
 
 
 class TableLifecycle(TableReader):
-    """A table that can be restored."""
+    """A table that can be restored and cloned."""
 
     @takes(version=VERSION, timestamp=TIMESTAMP, ignore_missing_files=FLAG, retention_check=FLAG, user_metadata=TEXT)
     def restore(
@@ -48,3 +53,60 @@ class TableLifecycle(TableReader):
             user_metadata=user_metadata,
         )
         return restore(self, request)
+
+    @takes(
+        target=LOCATION,
+        shallow=FLAG,
+        version=VERSION,
+        timestamp=TIMESTAMP,
+        replace=FLAG,
+        properties=TEXTS,
+        storage_options=TEXTS,
+        user_metadata=TEXT,
+        progress=CALL,
+        env=OUTSIDE,
+    )
+    def clone(
+        self,
+        target: str | os.PathLike[str],
+        *,
+        shallow: bool = False,
+        version: int | None = None,
+        timestamp: str | date | None = None,
+        replace: bool = False,
+        properties: Mapping[str, str] | None = None,
+        storage_options: Mapping[str, str] | None = None,
+        user_metadata: str | None = None,
+        progress: Callable[[int, int], None] | None = None,
+        env: Env | None = None,
+    ) -> CloneReport:
+        """Make a table of its own with the rows of this one. Changes of one do not affect the other.
+
+        A deep clone has copies of all files. One that was interrupted can be repeated and copies the rest. With `replace`, a second one
+        copies only what has changed since, and removes what is gone. A shallow clone reads this table's files, until a VACUUM of this
+        table deletes them.
+
+        Args:
+            target: path or url of the clone.
+            shallow: copy no data files.
+            version, timestamp: clone an earlier version of this table.
+            replace: the target may be a table, which then gets the rows of this one and keeps its history.
+            properties: of the clone, in addition to those of this table or instead of them.
+            storage_options: credentials and settings of the target's storage.
+            user_metadata: for the clone's history.
+            progress: called with the number of files that were copied, and the number of all that are to be copied.
+            env: the outside world of the target, for tests and other hosts.
+
+        Raises:
+            as `tahoe.table.maintenance.clone.clone`
+        """
+        request = CloneRequest(
+            is_shallow=shallow,
+            version=version,
+            timestamp=timestamp,
+            mode="create or replace" if replace else "create",
+            properties=properties or {},
+            user_metadata=user_metadata,
+            progress=progress,
+        )
+        return clone(self, TableReader(target, env=env or system_env(target, storage_options)), request)

@@ -16,6 +16,9 @@ from tahoe.table.log.delta_log import Log
 # A listing tells of a thousand files by one request, but also of those that are not asked about.
 _LOOKS_MAX = 1000
 
+# An error names this many files.
+_NAMED_MAX = 100
+
 # A look is one small request.
 _LOOKERS = 16
 
@@ -33,6 +36,11 @@ def missing_files(log: Log, entries: Sequence[Add]) -> list[str]:
         if location is not None:
             named[location[0]] = location[0]
     return sorted(named[url] for url in missing_urls(log, named))
+
+
+def shown(paths: Sequence[str]) -> str:
+    """Missing files as an error names them."""
+    return ", ".join(paths[:_NAMED_MAX]) + (f" and {len(paths) - _NAMED_MAX} more" if len(paths) > _NAMED_MAX else "")
 
 
 def missing_urls(log: Log, urls: Collection[str]) -> list[str]:

@@ -11,8 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 
-import numpy as np
-
 from tahoe.errors import (
     InvalidTimeTravelError,
     RestoreFilesMissingError,
@@ -21,7 +19,6 @@ from tahoe.errors import (
     RestoreTimestampTooLateError,
     RestoreVersionError,
     TimestampOutOfRangeError,
-    UnsupportedOperationError,
     VersionNotFoundError,
 )
 from tahoe.protocol import clustering
@@ -30,15 +27,14 @@ from tahoe.protocol.clustering import clustering_domain
 from tahoe.protocol.column_mapping import MAX_COLUMN_ID, highest_id, mapping_mode
 from tahoe.protocol.column_values import with_marks_of
 from tahoe.protocol.feature_upgrade import upgrade
-from tahoe.protocol.features import check_writable, keeps_partitions_in_files, setting, supported_features
+from tahoe.protocol.features import check_writable, setting, supported_features
 from tahoe.protocol.properties import DELETED_FILE_RETENTION, PROTECTED_CHECKPOINTS_BEFORE
 from tahoe.protocol.row_tracking import DOMAIN as ROW_TRACKING
 from tahoe.protocol.row_tracking import assigns_row_ids, high_water_mark, marked_at
-from tahoe.table.arrow.chunks import one_array
 from tahoe.table.commit.continuity import check_same_table
 from tahoe.table.commit.draft import OperationInfo
-from tahoe.table.maintenance.adopt import Adoption, FileDifference, adopt, entries_at, file_difference
-from tahoe.table.maintenance.missing_files import missing_files
+from tahoe.table.maintenance.adopt import Adoption, FileDifference, adopt, check_partitions_in_files, entries_at, file_difference
+from tahoe.table.maintenance.missing_files import missing_files, shown
 from tahoe.table.reading.history import newest_is_before, parse_timestamp, version_at
 from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.reading.table_reader import TableReader
@@ -46,9 +42,6 @@ from tahoe.table.reading.table_reader import TableReader
 RESTORE = "RESTORE"
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-# An error names this many missing files.
-_NAMED_MAX = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -232,14 +225,7 @@ class _Restoration:
         protocol = upgrade(newest.protocol, supported_features(restored.protocol))
         metadata = _metadata(restored, newest, protocol)
         check_writable(protocol, metadata, table=url)
-        now, before = keeps_partitions_in_files(protocol, metadata), keeps_partitions_in_files(restored.protocol, restored.metadata)
-        if now and not before and restored.partition_columns and len(restored.live):
-            raise UnsupportedOperationError(
-                operation=f"RESTORE to version {restored.version}",
-                table=url,
-                detail="by now its protocol says that data files contain the partition columns, but the files of that version do not",
-                remedy="Drop the feature materializePartitionColumns first, or copy the rows of that version.",
-            )
+        check_partitions_in_files(restored, protocol, metadata, table=url, operation=RESTORE)
         return protocol, metadata
 
     def _check_files(self, added: Sequence[Add]) -> None:
@@ -249,8 +235,8 @@ class _Restoration:
             return
         missing = missing_files(self.restored.log, new)
         if missing:
-            named = ", ".join(missing[:_NAMED_MAX]) + (f" and {len(missing) - _NAMED_MAX} more" if len(missing) > _NAMED_MAX else "")
-            raise RestoreFilesMissingError(table=self.table.url, version=self.restored.version, count=len(missing), files=named)
+            version = self.restored.version
+            raise RestoreFilesMissingError(table=self.table.url, version=version, count=len(missing), files=shown(missing))
         self._seen.update(new)
 
     def _info(self) -> OperationInfo:
@@ -304,7 +290,5 @@ def _domains(restored: Snapshot, newest: Snapshot) -> dict[str, DomainMetadata]:
 
 def _given_ids(restored: Snapshot, newest: Snapshot, difference: FileDifference) -> Iterator[Add]:
     """The entries of files that stay, but have no row ids now: with those that they had in the restored version, if any."""
-    ids = newest.live.column("base_row_id")
-    lacking = difference.kept[np.asarray(one_array(ids.take(difference.kept)).is_null())] if ids.null_count else difference.kept[:0]
-    for add in entries_at(restored, difference.wanted(lacking)):
+    for add in entries_at(restored, difference.without_row_ids(newest)):
         yield replace(add, data_change=False)

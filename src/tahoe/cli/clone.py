@@ -1,0 +1,67 @@
+"""`tahoe clone`."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+from rich.filesize import decimal as size_text
+
+from tahoe.cli.app import AsJson, Location, Options, Version, errors_as_messages, open_table, setting
+from tahoe.cli.output import fact_grid, open_console, print_json, print_progress
+from tahoe.table.maintenance.clone import CloneReport
+
+Target = Annotated[str, typer.Argument(metavar="TARGET", help="Path or URL of the clone.")]
+Timestamp = Annotated[str | None, typer.Option("--timestamp", metavar="TIME", help="Clone the newest version at that time.")]
+Shallow = Annotated[bool, typer.Option("--shallow", help="Copy no data files: the clone reads those of the table.")]
+Replace = Annotated[bool, typer.Option("--replace", help="The target may be a table; only what has changed is copied.")]
+Properties = Annotated[list[str] | None, typer.Option("--property", metavar="KEY=VALUE", help="Table property; may be repeated.")]
+TargetOptions = Annotated[
+    list[str] | None, typer.Option("--target-option", metavar="KEY=VALUE", help="Storage option of the target; may be repeated.")
+]
+
+
+def clone(
+    path: Location,
+    target: Target,
+    shallow: Shallow = False,
+    version: Version = None,
+    timestamp: Timestamp = None,
+    replace: Replace = False,
+    properties: Properties = None,
+    as_json: AsJson = False,
+    option: Options = None,
+    target_option: TargetOptions = None,
+) -> None:
+    """Make a table of its own with the rows of a table. A deep clone that was interrupted can be repeated, and copies the rest."""
+    with errors_as_messages():
+        report = open_table(path, option).clone(
+            target,
+            shallow=shallow,
+            version=version,
+            timestamp=timestamp,
+            replace=replace,
+            properties=dict(setting(text, "--property") for text in properties or ()),
+            storage_options=dict(setting(text, "--target-option") for text in target_option or option or ()),
+            progress=print_progress,
+        )
+    if as_json:
+        print_json(asdict(report))
+        return
+    grid = fact_grid()
+    for name, value in _facts(report).items():
+        grid.add_row(name, value)
+    open_console().print(grid)
+
+
+def _facts(report: CloneReport) -> dict[str, str]:
+    facts = {"cloned version": str(report.source_version), "files": f"{report.source_files:,} ({size_text(report.source_bytes)})"}
+    if report.version is None:
+        return {**facts, "version": "none: the target is the table itself"}
+    return {
+        **facts,
+        "files copied": f"{report.copied_files:,} ({size_text(report.copied_bytes)})",
+        "files removed": f"{report.removed_files:,} ({size_text(report.removed_bytes)})",
+        "version": str(report.version),
+    }
