@@ -144,7 +144,7 @@ class Draft:
     @property
     def is_recorded(self) -> bool:
         """Whether the base has recorded this write's `txn` already."""
-        return self.base is not None and self.base.has_recorded(self.txn)
+        return was_recorded(self.base, self.txn)
 
     @property
     def is_empty(self) -> bool:
@@ -174,7 +174,8 @@ class Draft:
         try:
             transaction = self._transaction(info, replace(self.log, env=replace(self.log.env, watch=watch)))
             version = transaction.commit()
-        except WriteAlreadyRecordedError:
+        except WriteAlreadyRecordedError as error:
+            _logger.info("%s: nothing was written, because another writer was faster: %s", self.log.url, error)
             self.discard()
             return None
         except BaseException as error:
@@ -245,3 +246,19 @@ class Draft:
 
     def _txn_versions(self) -> dict[str, int]:
         return self.txns | (dict([self.txn]) if self.txn else {})
+
+
+def was_recorded(base: Snapshot | None, txn: tuple[str, int] | None) -> bool:
+    """Whether a write, identified by application id and version, was committed already. Logs that it is skipped.
+
+    It is a warning if a later write is recorded: the application has gone back.
+    """
+    recorded = None if base is None or txn is None else base.txn_version(txn[0])
+    if base is None or txn is None or recorded is None or recorded < txn[1]:
+        return False
+    skipped = f"{base.url}: write {txn[1]} of {txn[0]} is skipped: version {base.version} of the table has recorded its write {recorded}"
+    if recorded == txn[1]:
+        _logger.info(skipped)
+    else:
+        _logger.warning("%s. If its checkpoint is an old copy, rows may be missing: compare the table with its source", skipped)
+    return True

@@ -37,6 +37,7 @@ from tahoe.protocol.properties import normalise
 from tahoe.protocol.row_tracking import MATERIALISED, with_materialised_columns
 from tahoe.protocol.schema import VARIANT, VOID, Array, Map, Struct, as_nullable, check_unique_names, walk_fields
 from tahoe.sql.predicates import columns_named, parse_predicate
+from tahoe.table.commit.draft import was_recorded
 from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.reading.table_reader import TableReader
 from tahoe.table.writing.write_plan import WritePlan, check_void, is_about
@@ -61,7 +62,7 @@ def plan_write(table: TableReader, request: WriteRequest) -> WritePlan | None:
         return _plan_new(table, request)
     if request.mode == "error":
         raise TableExistsError(table=table.url)
-    if request.mode == "ignore" or snapshot.has_recorded(request.txn):
+    if request.mode == "ignore" or was_recorded(snapshot, request.txn):
         return None
     return plan_existing(table, request, snapshot)
 
