@@ -344,3 +344,17 @@ def test_the_start_of_a_stream_with_mapped_columns_must_be_known() -> None:
         stream.next_end(AFTER, Limit())
     passing = TableStream(stream.snapshot, StreamStart(rules=SchemaRules(reads_moved_columns=True)))
     assert passing.next_end(AFTER, Limit()) == StreamOffset(table_id="test", version=4)
+
+
+def test_the_version_of_a_file_is_known_while_a_batch_may_read_it() -> None:
+    """By its path in the log or by its url. The commit that has added it last counts."""
+    log = make_log([[add("p=a%20b/old")], [add("p=a%20b/new")], [add("p=a%20b/new", stats="{}")]])
+    stream = stream_of(log, 0)
+    begin = stream.first_end(Limit(files=1))
+    assert begin is not None
+    stream.portions(None, begin)
+    stream.next_end(begin, Limit())
+    assert [stream.version_of(f"{log.url}/p=a%20b/{name}") for name in ("old", "new", "other")] == [0, 2, None]
+    assert stream.version_of("p=a%20b/old") == 0
+    stream.forget_initial()
+    assert stream.version_of("p=a%20b/old") is None

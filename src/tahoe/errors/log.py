@@ -94,7 +94,7 @@ class DataFileMissingError(DeltaDataError):
     what = "{table}: the data file {file} belongs to version {version} but does not exist in the storage."
     todo = (
         "It was deleted, for example by VACUUM. If this is an older version, read a newer one. If it is the newest, restore the file from "
-        "a copy, or remove it from the table: FSCK REPAIR TABLE, or tahoe repair."
+        "a copy, or remove it from the table: FSCK REPAIR TABLE, or tahoe repair. A stream that needs it begins with a new checkpoint."
     )
 
     def __new__(cls, **parameters: Any) -> DataFileMissingError:

@@ -11,7 +11,7 @@ import itertools
 import logging
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import tzinfo
 from functools import partial
@@ -222,8 +222,15 @@ def snapshot_of(table: Table, version: int) -> Snapshot:
 
 
 def owner_of(file: str) -> tuple[str, int] | None:
-    """The url of the cached table whose folder contains a file, and the version that was read last; None if there is none."""
+    """The url of the cached table whose folder contains a file, and the version that was read last; None if there is none.
+
+    Files that a stream reads belong to the versions that have added them, which its batches know.
+    """
     url = spelled(file)
+    for held in list(_held.values()):
+        version = held.version_of(file) if held.version_of and url.startswith(held.snapshot.url + "/") else None
+        if version is not None:
+            return held.snapshot.url, version
     read = {table: version for table, version, _ in _snapshots.kept() if url.startswith(table + "/")}
     return max(read.items(), key=lambda entry: len(entry[0])) if read else None
 
@@ -251,18 +258,26 @@ def _scan(snapshot: Snapshot, predicate: Predicate, within: str | None) -> Scan:
 # --- the files of one snapshot, by their numbers
 
 
-_held: dict[str, tuple[Snapshot, bool]] = {}
+@dataclass(frozen=True, slots=True)
+class _Held:
+    snapshot: Snapshot
+    marked: bool
+    version_of: Callable[[str], int | None] | None
+
+
+_held: dict[str, _Held] = {}
 _holds = itertools.count(1)
 
 
-def hold(snapshot: Snapshot, *, marked: bool = False) -> str:
+def hold(snapshot: Snapshot, *, marked: bool = False, version_of: Callable[[str], int | None] | None = None) -> str:
     """Hold a snapshot while a command uses its file numbers, until `release`. Returns the name for `within_text` and `release`.
 
     Args:
         marked: whether queries are to read the rows that deletion vectors mark, instead of all others.
+        version_of: the version to which a file belongs, by its url; None for the version that was read last.
     """
     name = str(next(_holds))
-    _held[name] = snapshot, marked
+    _held[name] = _Held(snapshot, marked, version_of)
     return name
 
 
@@ -273,12 +288,12 @@ def release(held: str) -> None:
 
 def held_snapshot(within: str) -> Snapshot:
     """The held snapshot that a text from `within_text` names. Precondition: its command is still running."""
-    return _held[within.partition(":")[0]][0]
+    return _held[within.partition(":")[0]].snapshot
 
 
 def holds_marked(within: str) -> bool:
     """Whether the snapshot that a text from `within_text` names is held for the rows that deletion vectors mark."""
-    return _held[within.partition(":")[0]][1]
+    return _held[within.partition(":")[0]].marked
 
 
 def within_text(held: str, numbers: Iterable[int] | None) -> str:

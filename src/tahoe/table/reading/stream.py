@@ -287,6 +287,15 @@ class Stream(ABC, Generic[Commit]):
         """Release the memory of the initial snapshot, which the stream has read."""
         self._initial_files = None
 
+    def version_of(self, file: str) -> int | None:
+        """The version to which a file belongs that a batch reads, by its path or url; None if the stream does not know it any more."""
+        version = self.commits.version_of(file)
+        if version is not None or self._initial_files is None:
+            return version
+        log, initial = self.snapshot.log, self._initial_files.snapshot
+        key = log.canonical(file)
+        return initial.version if any(log.canonical(path) == key for path in initial.live.column("path").to_pylist()) else None
+
     def outstanding(self, after: StreamOffset | None) -> tuple[int, int]:
         """The files and bytes that are known and not read yet: of the initial snapshot, and of the commits that were looked at."""
         if after is None:

@@ -183,6 +183,13 @@ class StreamCommits(Generic[Commit]):
             self._kept_files -= len(self._kept.popitem(last=False)[1].files) + 1
         return commit
 
+    def version_of(self, file: str) -> int | None:
+        """The newest version, of the commits that are kept, that has a file; None if there is none."""
+        canonical = self._snapshot.log.canonical
+        key = canonical(file)
+        having = [commit.version for commit in list(self._kept.values()) if any(canonical(one.path) == key for one in commit.files)]
+        return max(having, default=None)
+
     def sizes_after(self, offset: StreamOffset) -> npt.NDArray[np.int64]:
         """The sizes of the files after an offset in the commits that were read and are kept."""
         found = [np.empty(0, np.int64)]
