@@ -1,7 +1,7 @@
 # `make help` lists the targets. Each target creates the environment that it needs, and recreates it when the locked versions change.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench everything spark dml interop interop-s3 interop-hdfs corpus explore sim processes killed-streams lock clean java
+.PHONY: help demo test lint bench everything spark dml interop interop-s3 interop-hdfs corpus explore sim processes killed-streams long-stream lock clean java
 
 # Use only this checkout, whatever the caller's environment sets.
 unexport PYTHONPATH SPARK_HOME PYSPARK_DRIVER_PYTHON PYSPARK_SUBMIT_ARGS
@@ -64,6 +64,9 @@ processes: java .venv/installed ## test eight processes on one table, on disk an
 
 killed-streams: java .venv/installed ## kill the driver of six streams two hundred times, and compare their tables (two hours)
 	TAHOE_KILLS=200 .venv/bin/python -m pytest tests/programs/test_killed_stream.py -s
+
+long-stream: java .venv/installed ## follow a commit a second for two hours, and fail if the memory of the driver or of Python grows (MINUTES=10 for less)
+	TAHOE_LONG_STREAM=$$((60 * $(or $(MINUTES),120))) .venv/bin/python -m pytest tests/programs/test_long_stream.py -s
 
 lock: ## update requirements/dev.txt to the newest versions
 	scripts/lock
