@@ -17,6 +17,7 @@ from tahoe.spark.dml.write import Insert
 from tahoe.spark.jvm.catalog_entries import shows_whole_tables
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
 from tahoe.spark.jvm.plans import kind_of
+from tahoe.spark.jvm.streaming_plans import START
 from tahoe.spark.jvm.table_cache import recache
 from tahoe.spark.jvm.write_commands import (
     APPEND,
@@ -33,6 +34,7 @@ from tahoe.spark.jvm.write_commands import (
     writes_delta,
 )
 from tahoe.spark.reading import planning
+from tahoe.spark.streams import triggers
 from tahoe.storage.background import finish_background
 
 _SHOW_TABLES = "ShowTablesCommand"
@@ -79,6 +81,8 @@ def instead_of(gateway: Gateway, name: str, plan: JavaObject) -> JavaObject | No
         return _command(gateway, "CREATE TABLE LIKE", plan)
     if name == _SHOW_TABLES and shows_whole_tables(plan):
         return _command(gateway, "SHOW TABLE EXTENDED", plan)
+    if name == START:
+        triggers.check(gateway, plan)
     guard.check(gateway, name, plan)
     if name.startswith("Drop"):
         finish_background()  # post-commit hooks of earlier commits must not write into the folder while Spark deletes it

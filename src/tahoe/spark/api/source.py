@@ -115,6 +115,11 @@ class Source:
         return source.schema(gateway, gateway.texts(options))
 
     @_answering
+    def streamRelation(self, session: JavaObject, options: JavaObject, given: JavaObject) -> JavaObject:  # noqa: N802  Java's name
+        gateway = Gateway.of(session)
+        return source.described(gateway, gateway.texts(options), given)
+
+    @_answering
     def streamSource(  # noqa: N802  Java's name
         self, session: JavaObject, options: JavaObject, given: JavaObject, checkpoint: str, analysed: str | None
     ) -> JavaObject:

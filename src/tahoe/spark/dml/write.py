@@ -20,6 +20,7 @@ from tahoe.spark.dml.replace import Matching, replace_rows
 from tahoe.spark.dml.rerun import with_retries
 from tahoe.spark.dml.row_changes import Target
 from tahoe.spark.jvm.gateway import engine_of
+from tahoe.spark.jvm.option_names import Place
 from tahoe.spark.jvm.table_cache import open_table
 from tahoe.spark.jvm.types import spark_schema
 from tahoe.spark.writing.assignment_by_position import named_by_position, named_inside
@@ -95,7 +96,9 @@ def write_batch(spark: SparkSession, path: str, batch: Batch) -> int | None:
         as `save`.
     """
     table = open_table(spark, path, batch.options)
-    parsed = replace(write_options(spark, batch.options, table), txn=(batch.query, batch.number), dynamic_partitions=False)
+    parsed = replace(
+        write_options(spark, batch.options, table, Place.WRITE_STREAM), txn=(batch.query, batch.number), dynamic_partitions=False
+    )
     parsed = replace(parsed.unclustered(), partition_by=batch.partition_by or parsed.partition_by)
     overwrite = batch.mode == "Complete"
     like = _columns_of(table, parsed, batch.rows, overwrite=overwrite)

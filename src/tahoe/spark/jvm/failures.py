@@ -18,7 +18,7 @@ import pyspark.errors
 from pyspark.errors import ParseException, StreamingQueryException
 from pyspark.errors.exceptions import captured
 
-from tahoe.errors import DataFileMissingError, DeltaError, InvalidDataFileError, StatementSyntaxError
+from tahoe.errors import DataFileMissingError, DeltaDataError, DeltaError, InvalidDataFileError, StatementSyntaxError
 from tahoe.spark.jvm.gateway import JavaObject, java_error
 from tahoe.spark.jvm.table_cache import owner_of
 from tahoe.sql.grammar import parse
@@ -76,7 +76,8 @@ def install() -> None:
         if ours is None or isinstance(
             converted, StreamingQueryException
         ):  # programs that run streams catch Spark's class, which names ours
-            return _with_note_of_sql(_of_the_users(converted), exception)
+            converted = _with_note_of_schema(_with_note_of_sql(_of_the_users(converted), exception))
+            return _with_note_of_file(converted, ours)
         return _with_note_of_cause(ours)
 
     convert_or_give_back.gives_back_ours = True  # type: ignore[attr-defined]
@@ -123,6 +124,24 @@ def _with_note_of_sql(converted: Any, exception: JavaObject) -> Any:
         text = exception.command()
         if text.isDefined() and _is_statement(str(text.get())):
             converted.add_note("The parser of this session does not support this Delta statement: run it with tahoe.sql(spark, text).")
+    return converted
+
+
+# Spark's text for a schema that a user gives for our data source, whose class it names.
+_GIVEN_SCHEMA = "DefaultSource source does not support user-specified schema"
+
+
+def _with_note_of_schema(converted: Any) -> Any:
+    """Add a note if Spark refused a schema for a reader."""
+    if _GIVEN_SCHEMA in str(converted):
+        converted.add_note("A Delta table is read with the schema in its log. Leave out schema(...), and cast columns afterwards.")
+    return converted
+
+
+def _with_note_of_file(converted: Any, ours: BaseException | None) -> Any:
+    """Add a note if a stream has failed because of a data file, about which Spark knows neither the table nor the version."""
+    if isinstance(ours, DeltaDataError) and ours.condition not in str(converted):
+        converted.add_note(str(ours))
     return converted
 
 

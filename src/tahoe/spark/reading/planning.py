@@ -12,6 +12,7 @@ from tahoe.errors import InvalidOptionError, SchemaChangedError
 from tahoe.protocol.row_tracking import METADATA
 from tahoe.protocol.schema import Array, DataType, Field, Map, Struct, parse_schema
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
+from tahoe.spark.jvm.option_names import Place, warn_of_unknown
 from tahoe.spark.jvm.plans import dataset
 from tahoe.spark.jvm.table_cache import (
     held_snapshot,
@@ -50,6 +51,7 @@ def relation(gateway: Gateway, options: Mapping[str, str], given: JavaObject) ->
     path = by_name.get("path")
     if not path:
         raise InvalidOptionError(option="path", value="missing", table="the reader", detail="reading a Delta table requires one path")
+    warn_of_unknown(options, Place.READ, table=path)
     if change_feed.is_asked_for(by_name, path):
         return change_feed.relation(gateway, path, options, given)
     target = target_of_options(session_moment(gateway), path, options)

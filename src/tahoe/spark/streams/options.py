@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from tahoe.errors import InvalidOptionError, StreamOptionsConflictError, StreamTimeTravelError
+from tahoe.errors import InvalidOptionError, StreamOptionsConflictError, StreamTimeTravelError, UnsupportedOperationError
 from tahoe.protocol.properties import parse_size
 from tahoe.protocol.schema_acknowledgement import ACKNOWLEDGING, ALWAYS
+from tahoe.spark.jvm.option_names import Place, warn_of_unknown
 from tahoe.spark.reading.change_feed import START_TIMESTAMP, START_VERSION, is_asked_for
 from tahoe.table.reading.stream_commits import Following
 
@@ -22,6 +23,15 @@ FILES_DEFAULT = 1000
 
 _ACKNOWLEDGED = "it must be always, or the version of a change"
 _TIME_TRAVEL = ("versionAsOf", "timestampAsOf")
+
+_NO_ORDER = (
+    "the rows that the table has when the query begins are read in the order in which their files were written, so a watermark may drop "
+    "some of them as late"
+)
+_ONE_BATCH = (
+    "Read them in one batch, in which no row is late: start the query with trigger(once=True) the first time. Or give the watermark a "
+    "longer delay."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,17 +75,22 @@ def parse_source_options(options: Mapping[str, str], *, table: str) -> SourceOpt
         InvalidOptionError: an option has an invalid value.
         StreamOptionsConflictError: two starts are given.
         StreamTimeTravelError: the options ask for a version.
+        UnsupportedOperationError: the options ask for the event-time order.
     """
     given = _Options({name.lower(): value for name, value in options.items()}, table)
+    feed = is_asked_for(given.values, table)
+    warn_of_unknown(options, Place.READ_STREAM_OF_FEED if feed else Place.READ_STREAM, table=table)
     if any(given.text(name) is not None for name in _TIME_TRAVEL):
         raise StreamTimeTravelError(table=table)
     version, timestamp = given.text(START_VERSION), given.text(START_TIMESTAMP)
     if version is not None and timestamp is not None:
         raise StreamOptionsConflictError(table=table, version=version, timestamp=timestamp)
+    if given.flag("withEventTimeOrder"):
+        raise UnsupportedOperationError(operation="The option withEventTimeOrder", table=table, detail=_NO_ORDER, remedy=_ONE_BATCH)
     files = given.value("maxFilesPerTrigger", _positive, "it must be a positive integer")
     size = given.value("maxBytesPerTrigger", parse_size, "it must be a size configuration such as '10g'")
     return SourceOptions(
-        feed=is_asked_for(given.values, table),
+        feed=feed,
         start=given.value(START_VERSION, _version, "it must be greater than or equal to zero, or latest"),
         start_timestamp=timestamp,
         max_files=FILES_DEFAULT if files is None and size is None else files,
@@ -94,7 +109,11 @@ def parse_source_options(options: Mapping[str, str], *, table: str) -> SourceOpt
 
 
 def _schema_location(given: _Options) -> str | None:
-    location = next((text for name in ("schemaTrackingLocation", "schemaLocation") if (text := given.text(name)) is not None), None)
+    names = "schemaTrackingLocation", "schemaLocation"
+    locations = [text for name in names if (text := given.text(name)) is not None]
+    if len(set(locations)) > 1:
+        raise InvalidOptionError(option=names[1], value=locations[1], table=given.table, detail=f"{names[0]} is {locations[0]}")
+    location = next(iter(locations), None)
     if location is not None and not given.flag("failOnDataLoss", default=True):
         detail = "a stream with a schemaTrackingLocation cannot pass over commits that are missing, which may have changed the schema"
         raise InvalidOptionError(option="failOnDataLoss", value=given.text("failOnDataLoss"), table=given.table, detail=detail)

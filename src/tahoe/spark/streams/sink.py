@@ -12,10 +12,12 @@ from pyspark.sql.types import NullType
 from tahoe.errors import InvalidOptionError, StreamOutputModeError, StreamVoidColumnError
 from tahoe.spark.dml.write import Batch, write_batch
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
+from tahoe.spark.jvm.option_names import Place
 from tahoe.spark.jvm.plans import batch_rows, frame_of
 from tahoe.spark.jvm.table_cache import open_table
 from tahoe.spark.writing.foreign_types import holds
 from tahoe.spark.writing.write_inputs import write_options
+from tahoe.spark.writing.write_options import WriteOptions
 
 _MODES = ("Append", "Complete")
 
@@ -28,13 +30,35 @@ def check(gateway: Gateway, options: Mapping[str, str], mode: str) -> None:
 
     Raises:
         StreamOutputModeError: the mode is not one of Delta tables.
-        InvalidOptionError: an option is missing or invalid.
+        InvalidOptionError: an option is missing, invalid, or not one of streams.
         NotADeltaTableError: the folder has files, but not of a Delta table.
     """
     table = open_table(gateway.spark, _path(options), options)
     if mode not in _MODES:
         raise StreamOutputModeError(table=table.url, mode=mode)
-    write_options(gateway.spark, options, table)
+    parsed = write_options(gateway.spark, options, table, Place.WRITE_STREAM)
+    _check_whole_batches(parsed, {name.lower(): value for name, value in options.items()}, table.url)
+
+
+# Options of a single write that a stream cannot have, and why.
+_REPLACES = "a stream appends its rows, or replaces all rows in complete mode; to replace some, write each batch in foreachBatch"
+_NUMBERS = "each batch is recorded by the id of its query and its number already; in foreachBatch, give txnAppId and txnVersion"
+_REFUSED = {
+    **dict.fromkeys(("replaceWhere", "replaceUsing", "replaceOn", "targetAlias"), _REPLACES),
+    **dict.fromkeys(("txnAppId", "txnVersion"), _NUMBERS),
+}
+
+
+def _check_whole_batches(parsed: WriteOptions, given: Mapping[str, str], table: str) -> None:
+    """Refuse options of a single write."""
+    refused = next(((name, detail) for name, detail in _REFUSED.items() if name.lower() in given), None)
+    if parsed.dynamic_partitions and "partitionoverwritemode" in given:
+        refused = "partitionOverwriteMode", _REPLACES
+    if not parsed.data_change:
+        refused = "dataChange", "the rows of a stream are new to the table"
+    if refused is not None:
+        name, detail = refused
+        raise InvalidOptionError(option=name, value=given[name.lower()], table=table, detail=detail)
 
 
 def _path(options: Mapping[str, str]) -> str:

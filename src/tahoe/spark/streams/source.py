@@ -15,7 +15,13 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from tahoe.errors import InvalidOptionError, InvalidTimeTravelError, StreamTimeTravelError, VersionNotFoundError
+from tahoe.errors import (
+    InvalidOptionError,
+    InvalidTimeTravelError,
+    StreamTimeTravelError,
+    UnsupportedOperationError,
+    VersionNotFoundError,
+)
 from tahoe.protocol.schema import Struct
 from tahoe.protocol.stream_offset import StreamOffset, parse_offset
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
@@ -39,6 +45,8 @@ from tahoe.table.reading.stream import Limit, Portion, Stream, StreamStart, Tabl
 
 _NO_LIMIT = -1
 
+_FEED_METADATA = "The column _metadata in a stream of the change data feed"
+
 # In the folder of a source in a checkpoint, for startingVersion = latest.
 _START_FILE = "tahoe-starting-version"
 
@@ -57,6 +65,24 @@ def schema(gateway: Gateway, options: Mapping[str, str]) -> str:
         asked_versions = snapshot.version, snapshot.version
         check_recorded(snapshot.protocol, snapshot.properties, snapshot.version, asked_versions, table=snapshot.url)
     return told(snapshot, _columns(as_tracked(gateway, snapshot, asked), feed=asked.feed))
+
+
+def described(gateway: Gateway, options: Mapping[str, str], given: JavaObject) -> JavaObject:
+    """The relation of the table of a stream, whose `_metadata` is that of the stream's batches.
+
+    Args:
+        given: the options as Spark passed them.
+
+    Raises:
+        UnsupportedOperationError: the stream reads the change data feed.
+        DeltaError: see `schema`.
+    """
+    snapshot = _snapshot(gateway, options)
+    if parse_source_options(options, table=snapshot.url).feed:
+        detail = "its rows come from files of several kinds, which are not those of the table"
+        remedy = "Select the columns of the table and of the feed, or read the table without readChangeFeed."
+        raise UnsupportedOperationError(operation=_FEED_METADATA, table=snapshot.url, detail=detail, remedy=remedy)
+    return relation_of(gateway, snapshot, given, pinned=False, key=key_of(snapshot.url, options))
 
 
 def _columns(snapshot: Snapshot, *, feed: bool) -> Struct:
@@ -177,7 +203,7 @@ class _Source:
         return self.stream.next_end(after, limit, self.last)
 
     def frame(self, portion: Portion, names: list[str]) -> DataFrame:
-        names.append(name := hold(portion.snapshot, marked=portion.marked))
+        names.append(name := hold(portion.snapshot, marked=portion.marked, version_of=self.stream.version_of))
         within = within_text(name, None if portion.numbers is None else portion.numbers.tolist())
         relation = relation_of(self.gateway, portion.snapshot, self.given, pinned=True, within=within, key=self.key)
         return frame_of(self.gateway.java_class("delta.Rows").streamed(relation), self.gateway.spark)

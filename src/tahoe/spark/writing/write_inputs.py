@@ -16,6 +16,7 @@ from tahoe.errors import UnsupportedDataTypeError
 from tahoe.protocol.column_metadata import CURRENT_DEFAULT, EXISTS_DEFAULT
 from tahoe.protocol.schema import Field, Struct, map_fields, walk_fields
 from tahoe.spark.jvm.gateway import Gateway
+from tahoe.spark.jvm.option_names import Place, warn_of_unknown
 from tahoe.spark.jvm.plans import analysed
 from tahoe.spark.jvm.types import delta_schema, spark_schema
 from tahoe.spark.writing.assignment_rules import Policy
@@ -32,7 +33,13 @@ _TXN_VERSION = "spark.databricks.delta.write.txnVersion"
 _RESET_TXN_VERSION = _TXN_VERSION + ".autoReset.enabled"
 
 
-def write_options(spark: SparkSession, options: Mapping[str, str], table: TableReader) -> WriteOptions:
+def write_options(spark: SparkSession, options: Mapping[str, str], table: TableReader, place: Place = Place.WRITE) -> WriteOptions:
+    """The options of a write, with the session's settings.
+
+    Raises:
+        InvalidOptionError: see `parse_options`.
+    """
+    warn_of_unknown(options, place, table=table.url)
     settings = Gateway(spark).settings()
     parsed = parse_options(options, settings, table=table.url)
     if parsed.txn is not None and settings.get(_RESET_TXN_VERSION, "false").lower() == "true":

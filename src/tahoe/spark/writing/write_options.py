@@ -104,7 +104,7 @@ def is_setting(name: str) -> bool:
 
 
 def parse_options(options: Mapping[str, str], settings: Mapping[str, str], *, table: str) -> WriteOptions:
-    """Parse a write's options. The session's settings apply where an option is missing. Unknown options are ignored, as in Spark.
+    """Parse a write's options. The session's settings apply where an option is missing. Unknown options are ignored.
 
     Args:
         options: as the user gave them; names are case-insensitive.

@@ -78,7 +78,7 @@ public class DefaultSource
   public boolean supportsDataType(DataType type) { return true; }
 
   /** The options with their names as the user wrote them. Spark's map lists them in lower case, but property names have capitals. */
-  private static Map asWritten(scala.collection.immutable.Map options) {
+  static Map asWritten(scala.collection.immutable.Map options) {
     return CollectionConverters.asJava(options instanceof CaseInsensitiveMap ? ((CaseInsensitiveMap) options).originalMap() : options);
   }
 

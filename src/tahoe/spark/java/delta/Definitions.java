@@ -15,6 +15,7 @@ import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.ShowPartitions;
 import org.apache.spark.sql.catalyst.rules.Rule;
+import org.apache.spark.sql.catalyst.streaming.WriteToStreamStatement;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.catalyst.types.DataTypeUtils;
 import org.apache.spark.sql.classic.SparkSession;
@@ -24,7 +25,7 @@ import scala.runtime.AbstractFunction1;
 
 /**
  * Analyzer rules for the DDL and SHOW statements that Spark does not pass to the catalog: ADD CONSTRAINT ... CHECK, SET NOT NULL and SHOW
- * PARTITIONS. The first becomes an {@code alterTable} of a catalog, the others become a {@link Command}.
+ * PARTITIONS. The first becomes an {@code alterTable} of a catalog, the others become a {@link Command}. And for the start of a stream.
  */
 public class Definitions {
   private Definitions() { }
@@ -39,7 +40,7 @@ public class Definitions {
 
   /**
    * Runs before names are resolved: replaces ADD CONSTRAINT ... CHECK on a Delta table with a plan that Spark passes to the catalog as a
-   * table change. Spark's own plan reads the table as a query does.
+   * table change, because Spark's own plan reads the table as a query does. Passes the start of a stream to Python, which may refuse it.
    */
   public static class Early extends Rule {
     private final SparkSession session;
@@ -47,6 +48,7 @@ public class Definitions {
     public Early(SparkSession session) { this.session = session; }
 
     public TreeNode apply(TreeNode plan) {
+      if (plan instanceof WriteToStreamStatement) Ask.answer(Ask.python.command(session, "WriteToStreamStatement", (LogicalPlan) plan));
       if (!(plan instanceof AddCheckConstraint)) return plan;
       AddCheckConstraint statement = (AddCheckConstraint) plan;
       LogicalPlan broken = statement.child();  // the query for the rows that violate the condition

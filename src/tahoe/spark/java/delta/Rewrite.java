@@ -33,7 +33,7 @@ public class Rewrite extends Rule {
   private final SparkSession session;
 
   /** The metadata key with which Spark marks columns that it generates, such as {@code _metadata}. */
-  private static final String MADE_UP = "__metadata_col";
+  static final String MADE_UP = "__metadata_col";
 
   public Rewrite(SparkSession session) { this.session = session; }
 

@@ -34,7 +34,7 @@ public class Rules {
     Object analyzer = session.sessionState().analyzer();
     ArrayList closed = new ArrayList();
     add(analyzer, "hintResolutionRules", new Rule[] {new Definitions.Early(session)}, closed);
-    add(analyzer, "extendedResolutionRules", new Rule[] {new Merges(session), new Inserts(), new Variables(session)}, closed);
+    add(analyzer, "extendedResolutionRules", new Rule[] {new Merges(session), new Inserts(), new Variables(session), new StreamMetadata(session)}, closed);
     add(analyzer, "postHocResolutionRules", new Rule[] {new Statements(session), new Definitions.Late()}, closed);
     return closed;
   }
@@ -45,6 +45,7 @@ public class Rules {
     extensions.injectResolutionRule(new Merges.Builder());
     extensions.injectResolutionRule(new Inserts.Builder());
     extensions.injectResolutionRule(new Variables.Builder());
+    extensions.injectResolutionRule(new StreamMetadata.Builder());
     extensions.injectPostHocResolutionRule(new Statements.Builder());
     extensions.injectPostHocResolutionRule(new Definitions.LateBuilder());
   }

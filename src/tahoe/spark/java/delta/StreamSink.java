@@ -25,5 +25,8 @@ public class StreamSink implements Sink {
     Ask.answer(Ask.python.streamWrite(rows.sparkSession(), options, partitions, mode, query, batch, rows));
   }
 
-  public String toString() { return "Delta[" + options.get("path") + "]"; }
+  /** The option {@code path}, for {@code streaming_plans.tables_of}. */
+  public String path() { return (String) options.get("path"); }
+
+  public String toString() { return "Delta[" + path() + "]"; }
 }
