@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from click.testing import Result
 from typer.testing import CliRunner
@@ -137,3 +138,25 @@ def test_clone_makes_a_table_of_its_own(path: str, tmp_path: Path) -> None:
     assert sorted(tahoe.Table(target).to_arrow()["id"].to_pylist()) == [2, 3, 4, 5]
     assert "the table itself" in run("clone", path, path, "--replace").stdout
     assert run("clone", path, target, "--property", "mine").exit_code == 2
+
+
+def test_convert_makes_a_folder_a_table_and_says_so(tmp_path: Path) -> None:
+    folder = tmp_path / "files"
+    (folder / "day=2026-01-02").mkdir(parents=True)
+    pq.write_table(pa.table({"id": [1]}), folder / "day=2026-01-02" / "f")
+    assert "--partition" in run("convert", str(folder)).stderr
+    assert run("convert", str(folder), "--partition", "day:nothing").exit_code == 2
+    assert not tahoe.Table(str(folder)).exists()
+    done = run("convert", str(folder), "--partition", "day:date")
+    assert (done.exit_code, "1 file" in done.stdout) == (0, True)
+    assert tahoe.Table(str(folder)).to_arrow(filter="day = '2026-01-02'").num_rows == 1
+    assert run_json("convert", str(folder))["version"] is None
+    assert "already" in run("convert", str(folder)).stdout
+
+
+def test_generate_writes_manifests_and_says_how_many(tmp_path: Path) -> None:
+    table = tahoe.Table(str(tmp_path / "t"))
+    table.append(pa.table({"id": [1], "p": ["a"]}), partition_by=["p"])
+    assert run_json("generate", str(tmp_path / "t")) == {"table": table.url, "version": 0, "written": 1, "removed": 0}
+    assert "1 manifest written, 0 removed" in run("generate", str(tmp_path / "t")).stdout
+    assert (tmp_path / "t/_symlink_format_manifest/p=a/manifest").exists()

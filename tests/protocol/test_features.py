@@ -321,10 +321,3 @@ def test_every_feature_of_the_protocols_appendix_is_there():
 def test_a_column_named_like_a_rule_is_no_rule():
     named = Struct((Field(name="delta.invariants", type=STRING),))
     check_writable(legacy(1, 6), metadata(named), table="t")
-
-
-def test_a_table_whose_manifests_other_engines_read_is_not_written():
-    # they would go on reading the files of the version before
-    told = metadata(compatibility__symlinkFormatManifest__enabled="true")
-    with pytest.raises(WriteNotImplementedError, match="symlinkFormatManifest"):
-        check_writable(Protocol(reader_version=1, writer_version=2), told, table="t")

@@ -28,7 +28,6 @@ from tahoe.errors import (
     InvalidPropertyError,
     MissingVersionError,
     NotADeltaTableError,
-    OperationNotYetSupportedError,
     StatementSyntaxError,
     TableExistsError,
     TableNotFoundError,
@@ -534,22 +533,6 @@ def test_columns_of_another_dataframe_do_not(spark, path):
     other = spark.read.format("delta").load(path)
     with pytest.raises(AnalysisException):
         table.delete(other.id == 1)
-
-
-# --- what is still to come
-
-
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda t: t.generate("symlink_format_manifest"),
-        lambda t: DeltaTable.convertToDelta(t._handle.spark, "parquet.`/nowhere`", "p int"),
-    ],
-)
-def test_what_is_still_to_come_says_so(spark, path, call):
-    spark.range(3).write.format("delta").save(path)
-    with pytest.raises(OperationNotYetSupportedError):
-        call(DeltaTable.forPath(spark, path))
 
 
 @pytest.mark.parametrize(

@@ -99,8 +99,6 @@ def test_only_identity_columns_are_synchronised(spark, table):
 
 
 LATER = [
-    "GENERATE symlink_format_manifest FOR TABLE {t}",
-    "CONVERT TO DELTA parquet.`/nowhere`",
     "REORG TABLE {t} APPLY (UPGRADE UNIFORM (ICEBERG_COMPAT_VERSION = 2))",
 ]
 

@@ -1,5 +1,5 @@
-"""The command line: `tahoe show | history | files | schema | changes | check | repair | restore | clone |
-optimize | analyze | vacuum PATH`.
+"""The command line: `tahoe COMMAND PATH`, with the commands show, history, files, schema, changes, check, repair, restore, clone,
+optimize, analyze, vacuum, convert and generate.
 
 It calls the table ring and prints; it decides nothing.
 
@@ -12,7 +12,9 @@ from tahoe.cli.app import app, main
 from tahoe.cli.changes import changes
 from tahoe.cli.check import check
 from tahoe.cli.clone import clone
+from tahoe.cli.convert import convert
 from tahoe.cli.files import files
+from tahoe.cli.generate import generate
 from tahoe.cli.history import history
 from tahoe.cli.optimize import optimize
 from tahoe.cli.repair import repair
@@ -34,6 +36,8 @@ for _command in (
     optimize,
     analyze,
     vacuum,
+    convert,
+    generate,
 ):  # as `tahoe --help` lists them
     app.command()(_command)
 

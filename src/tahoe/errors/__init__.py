@@ -27,13 +27,17 @@
     │   │   DependentFeatureError, FeatureInUseError, FeatureInHistoryError, FeatureDropWaitsError, NoHistoryToTruncateError,
     │   │   CheckpointProtectionKeptError
     │   ├── InvalidPropertyError, InvalidOptionError, InvalidPredicateError, ReplaceWhereMismatchError; below the first
-    │   │   UnknownFeaturePropertyError
+    │   │   UnknownFeaturePropertyError, ManifestPropertyError
     │   ├── InvalidArgumentError          a method was called with an invalid argument
     │   ├── VacuumRetentionNegativeError, VacuumRetentionTooShortError, CannotVacuumLiteError, InvalidInventoryError, VacuumPartitionError
     │   ├── ZOrderPartitionColumnError, ZOrderColumnNotFoundError, ZOrderStatisticsError, ClusteringWithPredicateError,
     │   │   ClusteringWithZOrderError, OptimizeFullNotSupportedError
     │   ├── CloneAmbiguousTargetError, InvalidClonePathError, CloneUnsupportedSourceError, CloneOntoItselfError, CloneNestedError,
     │   │   CloneFilesMissingError, VectorsDisallowedError
+    │   ├── NoProviderToConvertError, NotParquetTableError, EmptyFolderError, UnexpectedPartitionCountError,
+    │   │   UnexpectedPartitionColumnError, PartitionCastFailedError, PartitionSchemaOfCatalogError, CatalogPropertiesMismatchError,
+    │   │   NoCatalogPartitionError, ConversionColumnMappingError, ConversionWithoutStatisticsError, FileSchemaMismatchError
+    │   ├── ManifestModeError, ManifestsWithVectorsError, ManifestsWithColumnMappingError
     │   ├── StreamOffsetFormatError, StreamOffsetVersionError, OtherTableInStreamError, StreamSourceDeleteError,
     │   │   StreamSourceChangeError, StreamCommitsMissingError, StreamTrailingCommitError, StreamStartGoneError,
     │   │   StreamOptionsConflictError, StreamOutputModeError, StreamVoidColumnError
@@ -58,6 +62,9 @@
     │   │   ConcurrentDeleteReadException, ConcurrentDeleteDeleteException, ConcurrentTransactionException; below it
     │   │   WriteAlreadyRecordedError
     ├── RepairUncertainError          a repair cannot look at every file
+    ├── UnreadableFooterError         a file cannot be converted, because it is no Parquet file
+    ├── FilesChangedError             files cannot be converted, because other programs keep changing them
+    ├── PostCommitHookFailedError     a version is committed, but what follows a commit failed
     ├── RestoreFilesMissingError      files of the version to restore are gone
     ├── DeltaStorageError             a storage request failed
     │   ├── StorageUnavailableError; below it StorageRefusedError with AtomicCreateUnsupportedError, ConditionalCreateIgnoredError,
@@ -124,6 +131,27 @@ from tahoe.errors.conflicts import (
     MetadataChangedException as MetadataChangedException,
     ProtocolChangedException as ProtocolChangedException,
     WriteAlreadyRecordedError as WriteAlreadyRecordedError,
+)
+from tahoe.errors.conversion import (
+    CatalogPropertiesMismatchError as CatalogPropertiesMismatchError,
+    ConversionColumnMappingError as ConversionColumnMappingError,
+    ConversionWithoutStatisticsError as ConversionWithoutStatisticsError,
+    EmptyFolderError as EmptyFolderError,
+    FileSchemaMismatchError as FileSchemaMismatchError,
+    FilesChangedError as FilesChangedError,
+    ManifestModeError as ManifestModeError,
+    ManifestPropertyError as ManifestPropertyError,
+    ManifestsWithColumnMappingError as ManifestsWithColumnMappingError,
+    ManifestsWithVectorsError as ManifestsWithVectorsError,
+    NoCatalogPartitionError as NoCatalogPartitionError,
+    NoProviderToConvertError as NoProviderToConvertError,
+    NotParquetTableError as NotParquetTableError,
+    PartitionCastFailedError as PartitionCastFailedError,
+    PartitionSchemaOfCatalogError as PartitionSchemaOfCatalogError,
+    PostCommitHookFailedError as PostCommitHookFailedError,
+    UnexpectedPartitionColumnError as UnexpectedPartitionColumnError,
+    UnexpectedPartitionCountError as UnexpectedPartitionCountError,
+    UnreadableFooterError as UnreadableFooterError,
 )
 from tahoe.errors.feature_drop import (
     CheckpointProtectionKeptError as CheckpointProtectionKeptError,

@@ -25,7 +25,7 @@ from tahoe.errors import (
 from tahoe.protocol.actions import Metadata, Protocol
 from tahoe.protocol.column_mapping import mapping_mode
 from tahoe.protocol.column_metadata import CURRENT_DEFAULT, GENERATION_EXPRESSION, IDENTITY, INVARIANTS
-from tahoe.protocol.properties import SYMLINK_MANIFESTS, FeatureProperty
+from tahoe.protocol.properties import FeatureProperty
 from tahoe.protocol.schema import TIMESTAMP_NTZ, VARIANT, VOID, Array, DataType, Map, Struct, types_in, walk_fields
 from tahoe.protocol.type_widening import TYPE_CHANGES, check_type_changes, is_widening_for_iceberg, recorded_changes
 
@@ -461,9 +461,6 @@ def check_writable(protocol: Protocol, metadata: Metadata, *, table: str, remove
     unknown = sorted(name for name in supported if feature_named(name) is None)
     if unknown:
         raise UnsupportedWriterFeatureError(table=table, features=", ".join(unknown), tahoe_version=VERSION)
-    if SYMLINK_MANIFESTS.get(metadata.configuration):
-        rule = "writing symlink manifests with each commit"
-        raise WriteNotImplementedError(table=table, rule=rule, feature=SYMLINK_MANIFESTS.name, tahoe_version=VERSION)
     for feature in active_features(protocol, metadata):
         if feature.writes is Writes.NONE:
             raise WriteNotImplementedError(table=table, rule=feature.rule, feature=feature.name, tahoe_version=VERSION)

@@ -240,6 +240,14 @@ def _decode_name(name: str, path: tuple[str, ...], table: str) -> DataType:
     raise UnsupportedDataTypeError(table=table, column=".".join(path[1:]) or "<root>", type=name)
 
 
+def without_user_types(value: Any) -> Any:
+    """The JSON value of a schema in which each of Spark's user-defined types is its underlying SQL type, as in Spark's own files."""
+    if isinstance(value, dict):
+        is_user_type = value.get("type") == "udt" and "sqlType" in value
+        return without_user_types(value["sqlType"]) if is_user_type else {name: without_user_types(item) for name, item in value.items()}
+    return [without_user_types(item) for item in value] if isinstance(value, list) else value
+
+
 def encode_type(data_type: DataType) -> Any:
     """The JSON value of a type."""
     match data_type:

@@ -18,17 +18,16 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from tahoe._version import VERSION
-from tahoe.errors import DeltaError, InvalidOptionError, OperationNotYetSupportedError
+from tahoe.errors import DeltaError, InvalidOptionError
+from tahoe.spark.api.convert import run_convert
 from tahoe.spark.api.history_detail import DETAIL, HISTORY, described, detail_row, history_row
 from tahoe.spark.api.lifecycle import DeltaTableLifecycle, verify
 from tahoe.spark.api.merge_builder import DeltaMergeBuilder, assignments_of, condition_of, own_columns, raising_for_user, run_for_user
-from tahoe.spark.api.not_yet_supported import NotYetSupported
 from tahoe.spark.api.optimize_builder import DeltaOptimizeBuilder, purged
 from tahoe.spark.api.table_builder import TableBuilder
 from tahoe.spark.api.table_handle import TableHandle
 from tahoe.spark.api.vacuum import paths_frame, run_vacuum
-from tahoe.spark.ddl.catalog import location_of, path_in
+from tahoe.spark.ddl.catalog import location_of, name_parts, path_in
 from tahoe.spark.dml.delete_update import Delete, Update, delete, update
 from tahoe.spark.dml.identity import sync_identity
 from tahoe.spark.dml.merge_command import Merge
@@ -54,7 +53,7 @@ SESSION = Rule(expected="a Spark session", clean=_session_only, remedy="Pass the
 _PURGED = ("numFilesRemoved", "numFilesAdded", "numBytesRemoved", "numBytesAdded")
 
 
-class DeltaTable(DeltaTableLifecycle, NotYetSupported):
+class DeltaTable(DeltaTableLifecycle):
     """A Delta table in a Spark session. Every call sees the newest version.
 
     Created by `forPath`, `forName`, and the builder's `execute`.
@@ -92,13 +91,21 @@ class DeltaTable(DeltaTableLifecycle, NotYetSupported):
         return cls(sparkSession, _existing(open_table(sparkSession, location)), name=name)
 
     @classmethod
-    def convertToDelta(cls, sparkSession: SparkSession, identifier: str, partitionSchema: str | StructType | None = None) -> DeltaTable:  # noqa: ARG003  for later
-        """Convert existing files, such as ``parquet.`/data/t` ``, to a Delta table. Not supported yet.
+    def convertToDelta(cls, sparkSession: SparkSession, identifier: str, partitionSchema: str | StructType | None = None) -> DeltaTable:
+        """Make a folder of Parquet files, such as ``parquet.`/data/t` ``, or a table of the catalog a Delta table, in place.
+
+        Args:
+            partitionSchema: the partition columns in the order of the folders, as DDL ("day DATE, hour INT") or as a schema. The catalog
+                knows those of its tables.
 
         Raises:
-            OperationNotYetSupportedError
+            DeltaAnalysisError, DeltaError: see `tahoe.Table.convert`. Nothing was changed.
         """
-        raise for_user(OperationNotYetSupportedError(operation="CONVERT TO DELTA", table=identifier, tahoe_version=VERSION))
+        _check_session(sparkSession)
+        name = _taken(TEXT, identifier, "identifier")
+        parts = raising_for_user(lambda: name_parts(Gateway(sparkSession), name))
+        location = run_convert(sparkSession, parts, partitionSchema)
+        return cls(sparkSession, _existing(open_table(sparkSession, location)), name=None if "/" in parts[-1] else name)
 
     @classmethod
     def isDeltaTable(cls, sparkSession: SparkSession, identifier: str) -> bool:

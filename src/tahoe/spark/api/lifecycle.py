@@ -1,4 +1,4 @@
-"""The methods of `DeltaTable` that are about a whole table: RESTORE and CLONE."""
+"""The methods of `DeltaTable` that are about a whole table: RESTORE, CLONE, and manifests for other engines."""
 
 # ruff: noqa: N802, N803, TRY004  the reference's names and errors
 
@@ -11,7 +11,7 @@ from typing import Any, Self
 from pyspark.sql import DataFrame
 
 from tahoe.spark.api.clone import CloneCommand, is_path, run_clone
-from tahoe.spark.api.merge_builder import raising_for_user
+from tahoe.spark.api.merge_builder import raising_for_user, run_for_user
 from tahoe.spark.api.restore import run_restore
 from tahoe.spark.api.table_handle import TableHandle
 from tahoe.spark.jvm.gateway import Gateway
@@ -56,6 +56,20 @@ class DeltaTableLifecycle:
         """
         verify(timestamp, str, "timestamp", "a string")
         return run_restore(self._handle.spark, self._handle.table, None, self._moment(timestamp))
+
+    def generate(self, mode: str) -> None:
+        """Write symlink manifests for Presto, Athena and other engines without Delta, one for each partition.
+
+        Args:
+            mode: `symlink_format_manifest`, the only one.
+
+        Raises:
+            ValueError: the mode is not a str.
+            ManifestModeError: another mode.
+            ManifestsWithVectorsError, ManifestsWithColumnMappingError: readers of manifests would return wrong rows. Nothing was written.
+        """
+        verify(mode, str, "mode", "a string")
+        run_for_user(self._handle.spark, lambda: self._handle.table.generate(mode))
 
     def clone(self, target: str, isShallow: bool = False, replace: bool = False, properties: dict[str, str] | None = None) -> Self:
         """Make a table of its own with the rows of this one. Changes of one do not affect the other.

@@ -28,6 +28,7 @@ from tahoe.errors import (
 )
 from tahoe.protocol.names import quoted
 from tahoe.spark.api.clone import CLONED, CloneCommand, run_clone
+from tahoe.spark.api.convert import run_convert
 from tahoe.spark.api.delta_table import DeltaTable
 from tahoe.spark.api.history_detail import DETAIL, HISTORY
 from tahoe.spark.api.merge_builder import raising_for_user, run_for_user
@@ -36,7 +37,7 @@ from tahoe.spark.api.repair import REPAIRS, run_repair
 from tahoe.spark.api.restore import RESTORED, run_restore
 from tahoe.spark.api.table_handle import TableHandle
 from tahoe.spark.api.vacuum import PATH, paths_frame, run_vacuum
-from tahoe.spark.ddl.catalog import path_in, path_of
+from tahoe.spark.ddl.catalog import name_parts, path_in, path_of
 from tahoe.spark.jvm.failures import for_user
 from tahoe.spark.jvm.gateway import JVM_ERRORS, Gateway, JavaObject
 from tahoe.spark.jvm.plans import java_column
@@ -162,6 +163,12 @@ class Given:
         if name.expression is not None:
             return self.text(name.expression, "IDENTIFIER")
         return ".".join(part if part.isidentifier() else quoted(part) for part in name.parts)
+
+    def parts(self, name: Name) -> list[str]:
+        """The parts of a name that need not be that of a Delta table."""
+        if name.expression is not None:
+            return name_parts(self.gateway, self.text(name.expression, "IDENTIFIER"))
+        return [name.path] if name.path is not None else list(name.parts)
 
     def text(self, expression: Expression, what: str) -> str:
         """The value of a string expression.
@@ -369,12 +376,18 @@ def _cloned_table(name: Name, given: Given) -> TableHandle:
         raise for_user(CloneUnsupportedSourceError(name=given.name(name), format=error.parameters["kind"])) from None
 
 
-def _later(statement: statements.Generate | statements.ConvertToDelta | statements.ReorgUpgradeUniform, given: Given) -> None:
-    """Raise `OperationNotYetSupportedError`. A table that the statement needs as a Delta table must exist."""
-    name = statement.table
-    how = _HOW[type(statement)]
-    is_new = isinstance(statement, statements.ConvertToDelta)
-    table = given.name(name) if is_new else given.table(name)._handle.table.url
+def _generate(statement: statements.Generate, given: Given) -> None:
+    given.table(statement.table).generate(statement.mode)
+
+
+def _convert(statement: statements.ConvertToDelta, given: Given) -> None:
+    columns = ", ".join(f"{quoted(column.name)} {column.type}" for column in statement.partition_by)
+    run_convert(given.gateway.spark, given.parts(statement.table), columns or None, statement.statistics)
+
+
+def _later(statement: statements.ReorgUpgradeUniform, given: Given) -> None:
+    """Raise `OperationNotYetSupportedError`. The table must exist."""
+    how, table = _HOW[type(statement)], given.table(statement.table)._handle.table.url
     raise for_user(OperationNotYetSupportedError(operation=how.name, table=table, tahoe_version=VERSION))
 
 
@@ -399,8 +412,8 @@ _HOW: Mapping[type[Any], _How] = {
     statements.Optimize: _How("OPTIMIZE", LAYOUT, _optimize, _optimize_explained),
     statements.ComputeStatistics: _How("ANALYZE", NOTHING, _compute_statistics),
     statements.Fsck: _How("FSCK REPAIR TABLE", REPAIRS, _fsck),
-    statements.Generate: _How("GENERATE", NOTHING, _later),
-    statements.ConvertToDelta: _How("CONVERT TO DELTA", NOTHING, _later),
+    statements.Generate: _How("GENERATE", NOTHING, _generate),
+    statements.ConvertToDelta: _How("CONVERT TO DELTA", NOTHING, _convert),
     statements.Restore: _How("RESTORE", RESTORED, _restore),
     statements.Clone: _How("CLONE", CLONED, _clone),
     statements.ReorgUpgradeUniform: _How("REORG UPGRADE UNIFORM", NOTHING, _later),

@@ -8,14 +8,11 @@ from dataclasses import dataclass, field
 
 from pyspark.sql import Column, DataFrame, SparkSession
 
-from tahoe._version import VERSION
-from tahoe.errors import OperationNotYetSupportedError
 from tahoe.spark.api.merge_builder import condition_of, own_columns, run_for_user
 from tahoe.spark.ddl.catalog import qualified_name
 from tahoe.spark.ddl.creation import named_or_path
 from tahoe.spark.dml.resolved_plans import COUNT, answered
 from tahoe.spark.dml.row_changes import Target
-from tahoe.spark.jvm.failures import for_user
 from tahoe.spark.jvm.gateway import Gateway, engine_of
 from tahoe.table.table import Table
 from tahoe.table.writing.transaction_builder import TransactionBuilder
@@ -69,7 +66,3 @@ class TableHandle:
             return None
         identifier, _ = named_or_path(Gateway(self.spark), self.name)
         return None if identifier is None else str(identifier.unquotedString())
-
-    def not_yet(self, operation: str) -> BaseException:
-        """The error of an operation that is not supported yet."""
-        return for_user(OperationNotYetSupportedError(operation=operation, table=self.table.url, tahoe_version=VERSION))

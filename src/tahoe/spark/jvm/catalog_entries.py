@@ -20,6 +20,8 @@ _CATALOG = "org.apache.spark.sql.catalyst.catalog."
 _COMMANDS = "org.apache.spark.sql.execution.command."
 _STRINGS = "org.apache.spark.sql.catalyst.util.CharVarcharUtils"
 
+_PARQUET_SERDE = "org.apache.hadoop.hive.ql.io.parquet.serde.ParquetHiveSerDe"
+
 # Our own table classes in plans.
 _OURS = frozenset({"delta.DefinedTable", "delta.WriteTable", "delta.Staged"})
 
@@ -111,6 +113,50 @@ def is_delta(entry: JavaObject) -> bool:
 def is_delta_provider(provider: str | None) -> bool:
     """Whether a provider, of USING or of a catalog's entry, is Delta. `delta.Names` has the same rule, for questions of every query."""
     return provider is not None and provider.lower() == PROVIDER
+
+
+def is_view(entry: JavaObject) -> bool:
+    """Whether a `CatalogTable` is a view."""
+    return str(entry.tableType().name()) == "VIEW"
+
+
+def provider_of(entry: JavaObject) -> str:
+    """The format of a `CatalogTable` in lower case; of a Hive table, that of its files where Spark's own reader reads them."""
+    provider = str(entry.provider().get()).lower() if entry.provider().isDefined() else "hive"
+    serde = entry.storage().serde()
+    return "parquet" if provider == "hive" and serde.isDefined() and serde.get() == _PARQUET_SERDE else provider
+
+
+def properties_of(gateway: Gateway, entry: JavaObject) -> dict[str, str]:
+    """The properties of a `CatalogTable`."""
+    return gateway.texts(gateway.module("scala.jdk.javaapi.CollectionConverters").asJava(entry.properties()))
+
+
+def partitions_of(gateway: Gateway, entry: JavaObject) -> list[tuple[dict[str, str], str | None]]:
+    """The partitions of a table: their values, and the locations of those that have one, unescaped."""
+    found = []
+    for part in gateway.items(session_catalog(gateway).listPartitions(entry.identifier(), gateway.option(None)).iterator()):
+        place = part.storage().locationUri()
+        found.append((gateway.dict(part.spec()), str(folder(gateway, place.get()).toString()) if place.isDefined() else None))
+    return found
+
+
+def become_delta(gateway: Gateway, entry: JavaObject) -> None:
+    """Change an entry of the session's catalog to that of a Delta table in the same folder. The log has its columns and properties."""
+    catalog, nothing = session_catalog(gateway), gateway.option(None)
+    storage = gateway.changed(entry.storage(), inputFormat=nothing, outputFormat=nothing, serde=nothing)
+    columns = gateway.struct_of_json('{"type":"struct","fields":[]}')
+    changed = gateway.changed(
+        entry,
+        provider=gateway.option(PROVIDER),
+        schema=columns,
+        partitionColumnNames=gateway.seq([]),
+        bucketSpec=nothing,
+        properties=gateway.scala_map({}),
+        storage=storage,
+    )
+    catalog.alterTable(changed)
+    catalog.refreshTable(entry.identifier())
 
 
 def is_managed(entry: JavaObject) -> bool:

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import Any
 
 from pyspark.sql.types import StructType
 
-from tahoe.protocol.schema import Array, DataType, Field, Map, Struct, parse_schema
+from tahoe.protocol.schema import Array, DataType, Field, Map, Struct, parse_schema, without_user_types
 
 # Prefix of the column metadata that concerns only the log and the data files.
 _LOG_METADATA = "delta."
@@ -23,14 +22,7 @@ def delta_schema(schema: StructType, *, table: str) -> Struct:
     Raises:
         UnsupportedDataTypeError: a column has a type that Delta does not support; names the column.
     """
-    return parse_schema(json.dumps(_without_user_types(schema.jsonValue())), table=table)
-
-
-def _without_user_types(value: Any) -> Any:
-    if isinstance(value, dict):
-        is_user_type = value.get("type") == "udt" and "sqlType" in value
-        return _without_user_types(value["sqlType"]) if is_user_type else {name: _without_user_types(item) for name, item in value.items()}
-    return [_without_user_types(item) for item in value] if isinstance(value, list) else value
+    return parse_schema(json.dumps(without_user_types(schema.jsonValue())), table=table)
 
 
 def spark_schema(schema: Struct) -> StructType:

@@ -7,11 +7,10 @@ the executors have no tahoe. Cubes, which have many files, are laid out in the d
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from pyspark.sql import Column, SparkSession
+from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812  the usual name in PySpark code
 
 from tahoe.errors import InvalidOptionError, UnsupportedOperationError
@@ -21,10 +20,11 @@ from tahoe.protocol.predicate import And, Predicate
 from tahoe.protocol.properties import TARGET_FILE_SIZE, parse_size
 from tahoe.spark.dml.row_changes import RowChange, Target
 from tahoe.spark.dml.touched_rows import Search
-from tahoe.spark.jvm.gateway import JVM_ERRORS, Gateway, engine_of
+from tahoe.spark.jvm.gateway import Gateway, engine_of
 from tahoe.spark.jvm.hadoop_store import HadoopStore
 from tahoe.spark.jvm.table_cache import recache
 from tahoe.spark.layout.clustering import lay_out
+from tahoe.spark.layout.workers import in_workers, is_local
 from tahoe.spark.writing.column_rules import Completed
 from tahoe.spark.writing.store_assignment import without_void
 from tahoe.spark.writing.write_inputs import write_options
@@ -43,8 +43,6 @@ from tahoe.table.maintenance.optimize import (
 )
 from tahoe.table.maintenance.rewriting import Rewritten, rewrite_of
 from tahoe.table.writing.write_plan import WritePlan
-
-_logger = logging.getLogger("tahoe")
 
 _SETTING = "spark.databricks.delta.optimize."
 
@@ -186,11 +184,6 @@ def _share(text: str, table: str) -> float:
 # --- where bins are rewritten
 
 
-def is_local(spark: SparkSession) -> bool:
-    """Whether Spark's executor is a part of the driver, so that its Python workers are no more cores."""
-    return str(spark.sparkContext.master).startswith("local")
-
-
 def rewriter_of(target: Target) -> Rewriter:
     """A function that rewrites bins of a table where it is fastest."""
     return _Rewriter(target)
@@ -217,14 +210,8 @@ class _Rewriter:
 
     def _in_workers(self, plan: WritePlan, bins: Sequence[Bin]) -> Iterable[Rewritten | BaseException]:
         work = [rewrite_of(plan, found.numbers) for found in bins]
-        context = self.target.spark.sparkContext
-        try:
-            return context.parallelize(work, len(work)).map(result_or_error).collect()
-        except JVM_ERRORS as error:
-            if "ModuleNotFoundError" not in str(error):
-                raise
-            _logger.warning("%s: Spark's engine rewrites the files, because the executors' Python has no tahoe", plan.url)
-            return [ModuleNotFoundError("tahoe")] * len(bins)
+        rewritten = in_workers(self.target.spark, result_or_error, work, table=plan.url)
+        return [ModuleNotFoundError("tahoe")] * len(bins) if rewritten is None else rewritten
 
     def _by_spark(self, plan: WritePlan, found: Bin) -> Rewritten | BaseException:
         try:

@@ -6,20 +6,18 @@ tahoe, or if the files are in a Hadoop file system.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tahoe.protocol.stats import Statistics
 from tahoe.spark.dml.row_changes import Target
-from tahoe.spark.jvm.gateway import JVM_ERRORS, engine_of
+from tahoe.spark.jvm.gateway import engine_of
 from tahoe.spark.jvm.hadoop_store import HadoopStore
-from tahoe.spark.layout.optimize import DRIVER_BYTES_MAX, is_local
+from tahoe.spark.layout.optimize import DRIVER_BYTES_MAX
+from tahoe.spark.layout.workers import in_workers, is_local
 from tahoe.spark.writing.write_inputs import write_options
 from tahoe.table.maintenance.file_statistics import Measurement
 from tahoe.table.maintenance.statistics import AnalyzeReport, AnalyzeRequest, compute_statistics, in_threads, measured_or_error
-
-_logger = logging.getLogger("tahoe")
 
 
 def analyze(target: Target) -> AnalyzeReport:
@@ -38,14 +36,7 @@ class _Measurer:
     def __call__(self, work: Sequence[Measurement]) -> Iterable[Statistics | BaseException]:
         size_bytes = sum(found.size_bytes for found in work)
         here = is_local(self.target.spark) or isinstance(self.target.table.env.store, HadoopStore)
-        return in_threads(work) if here or size_bytes <= DRIVER_BYTES_MAX else self._in_workers(work)
-
-    def _in_workers(self, work: Sequence[Measurement]) -> Iterable[Statistics | BaseException]:
-        context = self.target.spark.sparkContext
-        try:
-            return context.parallelize(work, len(work)).map(measured_or_error).collect()
-        except JVM_ERRORS as error:
-            if "ModuleNotFoundError" not in str(error):
-                raise
-            _logger.warning("%s: the driver measures the files, because the executors' Python has no tahoe", self.target.table.url)
-            return in_threads(work)
+        found = None
+        if not here and size_bytes > DRIVER_BYTES_MAX:
+            found = in_workers(self.target.spark, measured_or_error, work, table=self.target.table.url)
+        return in_threads(work) if found is None else found

@@ -21,6 +21,7 @@ from tahoe.protocol.properties import ENABLE_DELETION_VECTORS
 from tahoe.storage.env import Watch
 from tahoe.table.commit.new_files import NewFiles, note
 from tahoe.table.commit.row_deletions import RowDeletion
+from tahoe.table.commit.symlink_manifests import check_manifests_before_commit, manifests_after_commit
 from tahoe.table.commit.transaction import Transaction
 from tahoe.table.log.delta_log import Log
 from tahoe.table.reading.snapshot import Snapshot
@@ -166,10 +167,12 @@ class Draft:
         Raises:
             DeltaConcurrentModificationException: a winner conflicts; nothing was committed.
             CommitOutcomeUnknownError: the storage did not tell whether the commit was written; the files stay.
+            PostCommitHookFailedError, ManifestsWithVectorsError: the version is committed, but its manifests are not written.
         """
         if self.is_recorded:
             self.discard()
             return None
+        check_manifests_before_commit(self.base, self.protocol, self.metadata, table=self.log.url)
         watch = _PutWatch(self.log.env.watch)
         try:
             transaction = self._transaction(info, replace(self.log, env=replace(self.log.env, watch=watch)))
@@ -187,6 +190,7 @@ class Draft:
             raise
         self._discards.clear()  # committed: the files now belong to the table
         self._note(version, is_blind_append=transaction.is_blind_append)
+        manifests_after_commit(self.log, self.base, version, self.metadata, [*self.adds, *self.removed_files.values()])
         return version
 
     def _note(self, version: int, *, is_blind_append: bool) -> None:

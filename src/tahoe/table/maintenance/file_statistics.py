@@ -32,6 +32,14 @@ _WRITERS_OF_WHOLE_TEXTS = (WRITER_THAT_BOUNDS_NAN, "parquet-cpp")
 _TEXT_EXACT_BYTES = 64
 
 
+# Types of a file, by the type of the table whose values they have.
+_SAME_VALUES = {
+    pa.string(): (pa.large_string(), pa.string_view()),
+    pa.int32(): (pa.int8(), pa.int16()),
+    pa.int16(): (pa.int8(),),
+}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
     """The statistics of a file as far as its footer has them, and the columns that must be measured in its rows.
@@ -69,7 +77,7 @@ def measure_footer(snapshot: Snapshot, file: DataFile, size_bytes: int, columns:
     try:
         with open_parquet(store, key) as parquet:
             footer = parquet.metadata
-        found = _of_footer(footer, columns, snapshot.column_mapping_mode)
+        found = exact_statistics(footer, columns, snapshot.column_mapping_mode)
     except FileNotFoundError as error:
         raise DataFileMissingError(table=snapshot.url, file=file.path, version=snapshot.version) from error
     except (OSError, pa.ArrowException) as error:
@@ -108,7 +116,7 @@ def measure_rows(work: Measurement) -> Statistics:
 # --- what a footer tells
 
 
-def _of_footer(footer: pq.FileMetaData, columns: Sequence[IndexedColumn], mode: str) -> Statistics:
+def exact_statistics(footer: pq.FileMetaData, columns: Sequence[IndexedColumn], mode: str) -> Statistics:
     """The statistics that are exact in a footer. A column that the file does not have is null in every row."""
     schema, rows = footer.schema.to_arrow_schema(), footer.num_rows
     absent = {c.physical for c in columns if mode != "id" and _is_absent(schema, c.physical)}
@@ -145,7 +153,16 @@ def _is_alike(schema: pa.Schema, column: IndexedColumn, mode: str) -> bool:
         field = field.type.field(place)
     if mode == "id" and (field.metadata or {}).get(FIELD_ID) != str(column_id(column.field)).encode():
         return False
-    return column.type == VARIANT or bool(field.type == arrow_type(column.type))
+    return column.type == VARIANT or _has_values_of(field.type, arrow_type(column.type))
+
+
+def _has_values_of(kind: pa.DataType, wanted: pa.DataType) -> bool:
+    """Whether values of a file's type are the same values in the table's type, so that its bounds are too."""
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    if pa.types.is_timestamp(kind) and kind.tz is not None:  # the zone is only for display
+        kind = pa.timestamp(kind.unit, "UTC")
+    return bool(kind == wanted or kind in _SAME_VALUES.get(wanted, ()))
 
 
 def _is_uncertain(footer: pq.FileMetaData, found: Statistics, path: tuple[str, ...], kind: Any) -> bool:

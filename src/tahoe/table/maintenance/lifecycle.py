@@ -1,4 +1,4 @@
-"""The methods of `Table` that are about a whole table: RESTORE and CLONE."""
+"""The methods of `Table` that are about a whole table: RESTORE, CLONE, CONVERT TO DELTA, and manifests for other engines."""
 
 from __future__ import annotations
 
@@ -6,16 +6,23 @@ import os
 from collections.abc import Callable, Mapping
 from datetime import date
 
+import pyarrow as pa
+
+from tahoe.errors import ManifestModeError
+from tahoe.protocol.schema import Struct
 from tahoe.storage import system_env
 from tahoe.storage.env import Env
-from tahoe.table.arguments import CALL, FLAG, LOCATION, OUTSIDE, TEXT, TEXTS, TIMESTAMP, VERSION, takes
+from tahoe.table.arguments import CALL, FLAG, LOCATION, OUTSIDE, SCHEMA, TEXT, TEXTS, TIMESTAMP, VERSION, takes
+from tahoe.table.arrow.types import delta_schema
+from tahoe.table.commit.symlink_manifests import MODE, ManifestReport, generate_manifests
 from tahoe.table.maintenance.clone import CloneReport, CloneRequest, clone
+from tahoe.table.maintenance.convert import ConvertReport, ConvertRequest, convert
 from tahoe.table.maintenance.restore import RestoreReport, RestoreRequest, restore
 from tahoe.table.reading.table_reader import TableReader
 
 
 class TableLifecycle(TableReader):
-    """A table that can be restored and cloned."""
+    """A table that can be restored, cloned and converted."""
 
     @takes(version=VERSION, timestamp=TIMESTAMP, ignore_missing_files=FLAG, retention_check=FLAG, user_metadata=TEXT)
     def restore(
@@ -110,3 +117,46 @@ class TableLifecycle(TableReader):
             progress=progress,
         )
         return clone(self, TableReader(target, env=env or system_env(target, storage_options)), request)
+
+    @takes(partition_schema=SCHEMA, statistics=FLAG, user_metadata=TEXT)
+    def convert(
+        self, partition_schema: Struct | pa.Schema | None = None, *, statistics: bool = True, user_metadata: str | None = None
+    ) -> ConvertReport:
+        """Make this folder of Parquet files a Delta table, in place. If it is a Delta table already, nothing is done.
+
+        No data file is written or changed. All files below the folder belong to the table, whatever their names are, except those that
+        begin with an underscore or a dot. Nothing is changed before all footers were read and all checks were made.
+
+        Args:
+            partition_schema: the partition columns and their types, in the order of the folders `name=value`.
+            statistics: take statistics from the footers, so that queries can skip files.
+            user_metadata: for the table's history.
+
+        Raises:
+            EmptyFolderError: there is no data file.
+            UnexpectedPartitionCountError, UnexpectedPartitionColumnError, PartitionCastFailedError: the folders do not fit the columns.
+            UnreadableFooterError, FileSchemaMismatchError, UnsupportedDataTypeError: a file cannot be a part of the table.
+            UnsupportedOperationError: the folder is a part of a Delta table, or contains a table.
+            FilesChangedError: other programs keep changing the files.
+        """
+        columns = partition_schema if partition_schema is not None else Struct(())
+        partition = columns if isinstance(columns, Struct) else delta_schema(columns, table=self.url)
+        return convert(self, ConvertRequest(partition_schema=partition, statistics=statistics, user_metadata=user_metadata))
+
+    @takes(mode=TEXT)
+    def generate(self, mode: str = MODE) -> ManifestReport:
+        """Write symlink manifests, which list the data files for Presto, Athena and other engines without Delta.
+
+        They are in `_symlink_format_manifest`, one for each partition. With the table property
+        `delta.compatibility.symlinkFormatManifest.enabled` each commit brings them up to date.
+
+        Args:
+            mode: `symlink_format_manifest`, the only one.
+
+        Raises:
+            ManifestModeError: another mode.
+            ManifestsWithVectorsError, ManifestsWithColumnMappingError: readers of manifests would return wrong rows. Nothing was written.
+        """
+        if mode.lower() != MODE:
+            raise ManifestModeError(table=self.url, mode=mode, supportedModes=MODE)
+        return generate_manifests(self.log)

@@ -1,0 +1,221 @@
+"""CONVERT TO DELTA in a Spark session: what the name stands for, the session's settings, and the entry of the catalog.
+
+The folder becomes a Delta table first, by one commit. Then the catalog's entry does. If the program ends in between, the statement can be
+repeated: it finds the table and changes the entry.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
+
+from tahoe.errors import (
+    CatalogPropertiesMismatchError,
+    NoCatalogPartitionError,
+    NoProviderToConvertError,
+    NotParquetTableError,
+    OperationNotAllowedError,
+    PartitionSchemaOfCatalogError,
+)
+from tahoe.protocol.partition_folders import Partition
+from tahoe.protocol.partitions import HIVE_NULL, partition_folder
+from tahoe.protocol.schema import Struct
+from tahoe.spark.ddl.catalog import catalog_table, name_not_found
+from tahoe.spark.jvm.catalog_entries import (
+    become_delta,
+    is_delta_provider,
+    is_view,
+    partitions_of,
+    properties_of,
+    provider_of,
+    session_catalog,
+)
+from tahoe.spark.jvm.gateway import Gateway, JavaObject, engine_of
+from tahoe.spark.jvm.hadoop_store import HadoopStore, qualified, url_of_uri
+from tahoe.spark.jvm.table_cache import open_table
+from tahoe.spark.jvm.types import delta_schema
+from tahoe.spark.layout.workers import in_workers, is_local
+from tahoe.spark.writing.write_options import parse_options
+from tahoe.table.maintenance.convert import CONVERT, ConvertReport, ConvertRequest, convert
+from tahoe.table.maintenance.convert_footers import Examined, FooterQuestion, examined, in_batches, in_threads
+from tahoe.table.maintenance.convert_sources import CatalogPartition
+from tahoe.table.table import Table
+
+_SETTING = "spark.databricks.delta."
+_METADATA_CHECK = _SETTING + "convert.metadataCheck.enabled"
+
+# The footers of fewer files are read by the driver: a job would start Python workers first.
+DRIVER_FILES_MAX = 4000
+
+# Hive's property of its own, which changes by itself.
+_TRANSIENT = "transient_lastDdlTime"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConvertCommand:
+    """CONVERT TO DELTA name [NO STATISTICS] [PARTITIONED BY (...)]
+
+    Attributes:
+        parts: of a name in the session's catalog, or of parquet.`path`.
+        partition_schema: None if the statement has none.
+    """
+
+    parts: Sequence[str]
+    partition_schema: StructType | None = None
+    statistics: bool = True
+
+
+def convert_to_delta(spark: SparkSession, command: ConvertCommand) -> str:
+    """Run CONVERT TO DELTA. A Delta table stays as it is.
+
+    Returns:
+        the location of the table.
+
+    Raises:
+        TableNameNotFoundError: the catalog does not have the name.
+        NoProviderToConvertError, NotParquetTableError: the name is a path without a format, or of another format.
+        OperationNotAllowedError: the name is of a view.
+        PartitionSchemaOfCatalogError, NoCatalogPartitionError, CatalogPropertiesMismatchError: the catalog says something else.
+        and the errors of `tahoe.table.maintenance.convert.convert`
+    """
+    gateway, parts = Gateway(spark), list(command.parts)
+    entry, name = catalog_table(gateway, parts), ".".join(parts)
+    if session_catalog(gateway).isTempView(gateway.seq(parts)) or (entry is not None and is_view(entry)):
+        detail = f"{name} is a view"
+        raise OperationNotAllowedError(operation=CONVERT_TO_DELTA, table=name, detail=detail, remedy="Convert the table that it reads.")
+    if entry is None:
+        return _convert_path(gateway, command, parts)
+    provider, location = provider_of(entry), url_of_uri(gateway, entry.location())
+    if not is_delta_provider(provider):
+        _check_provider(provider, name)
+        _convert_entry(gateway, command, entry, location)
+    return location
+
+
+CONVERT_TO_DELTA = "CONVERT TO DELTA"
+
+
+def _check_provider(provider: str, name: str) -> None:
+    if provider != "parquet":
+        remedy = "Read it with Spark and write it in the format delta."
+        raise NotParquetTableError(table=name, sourceName=provider, remedy=remedy)
+
+
+def _convert_path(gateway: Gateway, command: ConvertCommand, parts: list[str]) -> str:
+    if "/" not in parts[-1] or len(parts) > 2:
+        raise name_not_found(gateway, ".".join(parts))
+    if len(parts) == 1:
+        raise NoProviderToConvertError(table=parts[0])
+    provider, path = parts[0].lower(), parts[1]
+    table = open_table(gateway.spark, path)
+    if is_delta_provider(provider):
+        table.snapshot()  # says so if there is no Delta table
+        return table.url
+    _check_provider(provider, path)
+    partition = command.partition_schema
+    columns = Struct(()) if partition is None else delta_schema(partition, table=table.url)
+    _convert(gateway, table, replace(_request(gateway, table, command), partition_schema=columns))
+    return table.url
+
+
+def _convert(gateway: Gateway, table: Table, request: ConvertRequest) -> ConvertReport:
+    return convert(table, request, examiner=partial(_examined, gateway.spark))
+
+
+# --- a table of the catalog
+
+
+def _convert_entry(gateway: Gateway, command: ConvertCommand, entry: JavaObject, location: str) -> None:
+    table, name = open_table(gateway.spark, location), str(entry.identifier().unquotedString())
+    columns = delta_schema(gateway.schema(entry.schema()), table=name)
+    partition = Struct(tuple(f for f in columns if f.name in {str(n) for n in gateway.items(entry.partitionColumnNames().iterator())}))
+    _check_partition_schema(command, partition, name)
+    properties = {key: value for key, value in properties_of(gateway, entry).items() if key != _TRANSIENT}
+    if table.exists():
+        _take_properties(gateway, table, properties, name)
+    else:
+        settings = gateway.settings()
+        by_catalog = _is_on(settings, "convert.useCatalogPartitions")
+        request = replace(
+            _request(gateway, table, command),
+            partition_schema=partition,
+            schema=columns if by_catalog and _is_on(settings, "convert.useCatalogSchema") else None,
+            partitions=_partitions(gateway, entry, partition, location) if by_catalog else None,
+            properties=properties,
+            catalog_table=name,
+        )
+        _convert(gateway, table, request)
+    become_delta(gateway, entry)
+
+
+def _check_partition_schema(command: ConvertCommand, partition: Struct, name: str) -> None:
+    if command.partition_schema is None:
+        return
+    given = delta_schema(command.partition_schema, table=name)
+    if [(f.name.lower(), f.type) for f in given] != [(f.name.lower(), f.type) for f in partition]:
+        raise PartitionSchemaOfCatalogError(table=name, catalogPartitionSchema=_told(partition), userPartitionSchema=_told(given))
+
+
+def _told(columns: Struct) -> str:
+    return ", ".join(f"{column.name} {column.type}" for column in columns) or "none"
+
+
+def _partitions(gateway: Gateway, entry: JavaObject, columns: Struct, location: str) -> list[CatalogPartition]:
+    """The folders of the catalog's partitions; of a table without partitions, the table's own folder."""
+    if not len(columns):
+        return [CatalogPartition(url=location, partition=())]
+    found = []
+    for values, place in partitions_of(gateway, entry):
+        partition: Partition = tuple((name, None if values[name] in ("", HIVE_NULL) else values[name]) for name in columns.names)
+        url = f"{location}/{partition_folder(columns.names, dict(partition))}" if place is None else qualified(gateway, place)
+        found.append(CatalogPartition(url=url, partition=partition))
+    if not found:
+        raise NoCatalogPartitionError(table=entry.identifier().unquotedString())
+    return found
+
+
+def _take_properties(gateway: Gateway, table: Table, properties: dict[str, str], name: str) -> None:
+    """Give a Delta table the properties of the catalog, whose entry still says that it is a Parquet table."""
+    known = table.snapshot().properties
+    if {**known, **properties} == dict(known):
+        return
+    if known and _is_on(gateway.settings(), "convert.metadataCheck.enabled"):
+        raise CatalogPropertiesMismatchError(
+            table=name, configuration=dict(known), tableProperties=properties, metadataCheckSqlConf=_METADATA_CHECK
+        )
+    with table.transaction(operation=CONVERT, engine=engine_of(gateway.spark)) as changes:
+        changes.set_properties(properties)
+
+
+# --- the session
+
+
+def _request(gateway: Gateway, table: Table, command: ConvertCommand) -> ConvertRequest:
+    settings = gateway.settings()
+    options = parse_options({}, settings, table=table.url)
+    return ConvertRequest(
+        statistics=command.statistics and _is_on(settings, "stats.collect"),
+        uses_sink_log=_is_on(settings, "convert.useMetadataLog"),
+        skips_unreadable=settings.get("spark.sql.files.ignoreCorruptFiles", "false").lower() == "true",
+        nulls_unfit=settings.get(_SETTING + "convert.partitionValues.ignoreCastFailure", "false").lower() == "true",
+        default_properties=options.default_properties,
+        user_metadata=options.user_metadata,
+        engine=engine_of(gateway.spark),
+    )
+
+
+def _is_on(settings: dict[str, str], name: str) -> bool:
+    return settings.get(_SETTING + name, "true").strip().lower() != "false"
+
+
+def _examined(spark: SparkSession, question: FooterQuestion, keys: Sequence[str]) -> Iterable[Examined | BaseException]:
+    """Examine files where it is fastest: in threads of the driver, or many files on a cluster in Python workers."""
+    if len(keys) <= DRIVER_FILES_MAX or is_local(spark) or isinstance(question.store, HadoopStore):
+        return in_threads(question, keys)
+    found = in_workers(spark, partial(examined, question), in_batches(keys), table=question.store.url)
+    return in_threads(question, keys) if found is None else itertools.chain.from_iterable(found)

@@ -1,0 +1,240 @@
+"""Symlink manifests: text files that list a version's data files, for Presto, Athena and other engines that read Hive's symlink tables.
+
+`_symlink_format_manifest/<partition folders>/manifest` has one line for each data file of a partition: its absolute, unescaped path. The
+format is that of the reference. A manifest is replaced as a whole, but the manifests of several partitions are not replaced at once.
+
+Of several writers, the last one that writes a manifest looks at the log again afterwards, so that no older version overwrites a newer one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Set
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import accumulate
+
+from tahoe.errors import (
+    DeltaError,
+    ManifestPropertyError,
+    ManifestsWithColumnMappingError,
+    ManifestsWithVectorsError,
+    PostCommitHookFailedError,
+)
+from tahoe.protocol.actions import Add, Metadata, Protocol, Remove
+from tahoe.protocol.features import active_features
+from tahoe.protocol.partitions import partition_folder, resolve_path
+from tahoe.protocol.properties import SYMLINK_MANIFESTS
+from tahoe.storage.env import PARALLEL_REQUESTS, Store, deepest_first
+from tahoe.table.arrow.parquet import LOCAL_SCHEME
+from tahoe.table.log.delta_log import Log
+from tahoe.table.reading.snapshot import Snapshot, load_snapshot, refresh
+
+MODE = "symlink_format_manifest"
+HOOK = "Generate Symlink Format Manifest"
+
+_ROOT = "_symlink_format_manifest"
+_NAME = "manifest"
+
+# Each further look finds commits that were made while the manifests of the last one were written.
+_LOOKS_MAX = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManifestReport:
+    """What was done about manifests.
+
+    Attributes:
+        version: the version whose files the manifests list.
+        written, removed: the numbers of manifests.
+    """
+
+    version: int
+    written: int = 0
+    removed: int = 0
+
+
+def generate_manifests(log: Log) -> ManifestReport:
+    """Write the manifests of all partitions of the newest version, and delete those of partitions that are gone.
+
+    Raises:
+        ManifestsWithVectorsError, ManifestsWithColumnMappingError: readers of manifests would return wrong rows. Nothing was written.
+    """
+    return _write_until_newest(load_snapshot(log), None)
+
+
+def check_manifests_before_commit(base: Snapshot | None, protocol: Protocol, metadata: Metadata, *, table: str) -> None:
+    """Refuse a commit after which the table keeps manifests that their readers would misunderstand.
+
+    Raises:
+        ManifestPropertyError: the table has deletion vectors or column mapping.
+    """
+    if not SYMLINK_MANIFESTS.get(metadata.configuration):
+        return
+    name = next((f.name for f in active_features(protocol, metadata) if f.name in ("deletionVectors", "columnMapping")), None)
+    if name is not None:
+        detail = f"readers of manifests do not know the feature {name}, which the table uses"
+        remedy = f"Use either manifests or {name}: they exclude each other."
+    elif base is not None and not SYMLINK_MANIFESTS.get(base.properties) and _has_vectors(base):
+        detail = "files of the table have deletion vectors, which readers of manifests do not know"
+        remedy = "Remove them first, with REORG TABLE ... APPLY (PURGE)."
+    else:
+        return
+    raise ManifestPropertyError(property=SYMLINK_MANIFESTS.name, table=table, value="true", detail=detail, remedy=remedy)
+
+
+def manifests_after_commit(log: Log, base: Snapshot | None, version: int, metadata: Metadata, files: Iterable[Add | Remove]) -> None:
+    """Bring the manifests up to date after a commit, if the table asks for it: those of the partitions that the commit changed.
+
+    Args:
+        base: the snapshot that the writer began with.
+        metadata: of the table after the commit.
+        files: the files that the commit adds or removes.
+
+    Raises:
+        ManifestsWithVectorsError, ManifestsWithColumnMappingError: readers of manifests would return wrong rows.
+        PostCommitHookFailedError: a manifest could not be written. The version is committed all the same.
+    """
+    if not SYMLINK_MANIFESTS.get(metadata.configuration):
+        return
+    try:
+        was_on = base is not None and SYMLINK_MANIFESTS.get(base.properties)
+        changed = _folders(metadata.partition_columns, files) if was_on else None
+        if changed is None or changed:
+            _write_until_newest(load_snapshot(log) if base is None else refresh(base), changed)
+    except (ManifestsWithVectorsError, ManifestsWithColumnMappingError):
+        raise
+    except Exception as error:
+        message = str(error) or type(error).__name__
+        raise PostCommitHookFailedError(table=log.url, version=version, name=HOOK, message=message) from error
+
+
+def check_has_manifests(snapshot: Snapshot) -> None:
+    """Refuse a version whose rows are not simply those of its files.
+
+    Raises:
+        ManifestsWithVectorsError, ManifestsWithColumnMappingError: they are not.
+    """
+    if snapshot.column_mapping_mode != "none":
+        raise ManifestsWithColumnMappingError(table=snapshot.url)
+    if _has_vectors(snapshot):
+        raise ManifestsWithVectorsError(table=snapshot.url)
+
+
+def _has_vectors(snapshot: Snapshot) -> bool:
+    vectors = snapshot.live.column("deletion_vector")
+    return bool(vectors.null_count < len(vectors))
+
+
+# --- which manifests
+
+
+def _write_until_newest(snapshot: Snapshot, changed: Set[str] | None) -> ManifestReport:
+    """Write the manifests of a version, and those of later commits that were made meanwhile.
+
+    Args:
+        changed: the folders of the partitions; None for all.
+    """
+    written = removed = 0
+    for _ in range(_LOOKS_MAX):
+        check_has_manifests(snapshot)
+        is_all = changed is None or _is_first(snapshot.log.env.store)
+        done = _write_all(snapshot) if is_all else _write_some(snapshot, changed or frozenset())
+        written, removed = written + done.written, removed + done.removed
+        before, snapshot = snapshot, refresh(snapshot)
+        if snapshot.version == before.version:
+            return ManifestReport(version=snapshot.version, written=written, removed=removed)
+        changed = _changed_between(before, snapshot)
+    raise TimeoutError(f"other writers have committed {_LOOKS_MAX} times while manifests were written")
+
+
+def _is_first(store: Store) -> bool:
+    return next(store.walk(_ROOT), None) is None
+
+
+def _changed_between(before: Snapshot, after: Snapshot) -> Set[str] | None:
+    """The folders of the partitions that later commits changed; None if that is not known."""
+    if before.metadata.partition_columns != after.metadata.partition_columns:
+        return None
+    commits = (before.log.read_version(version) for version in range(before.version + 1, after.version + 1))
+    return _folders(after.partition_columns, (a for actions in commits for a in actions if isinstance(a, Add | Remove)))
+
+
+def _folders(columns: Iterable[str], files: Iterable[Add | Remove]) -> Set[str] | None:
+    """The folders of the partitions of some files; None if the partition of a file is not known."""
+    names, found = tuple(columns), set[str]()
+    for file in files:
+        values = file.partition_values
+        if values is None or any(name not in values for name in names):
+            return None
+        found.add(partition_folder(names, values))
+    return found
+
+
+def _write_all(snapshot: Snapshot) -> ManifestReport:
+    contents = dict(_contents(snapshot, None))
+    _put(snapshot.log.env.store, contents)
+    stale = {info.key for info in snapshot.log.env.store.walk(_ROOT) if info.key.endswith("/" + _NAME)} - contents.keys()
+    return _delete(snapshot, stale, written=len(contents))
+
+
+def _write_some(snapshot: Snapshot, folders: Set[str]) -> ManifestReport:
+    contents = dict(_contents(snapshot, folders))
+    _put(snapshot.log.env.store, contents)
+    return _delete(snapshot, {_key(folder) for folder in folders} - contents.keys(), written=len(contents))
+
+
+def _contents(snapshot: Snapshot, folders: Set[str] | None) -> Iterator[tuple[str, bytes]]:
+    """Keys and contents of the manifests of some partitions, or of all. A table without partitions always has one."""
+    columns = snapshot.partition_columns
+    paths: dict[str, list[str]] = {} if columns else {"": []}
+    known: dict[tuple[tuple[str, str | None], ...], str] = {}
+    values = snapshot.live.column("partition_values").to_pylist() if columns else [()] * len(snapshot.live)
+    for path, partition in zip(snapshot.live.column("path").to_pylist(), values, strict=True):
+        pairs = tuple(partition or ())
+        folder = known.get(pairs)
+        if folder is None:
+            folder = known[pairs] = partition_folder(columns, dict(pairs))
+        if folders is None or folder in folders:
+            paths.setdefault(folder, []).append(path)
+    for folder, found in paths.items():
+        lines = (f"{_hadoop_path(resolve_path(path, snapshot.url))}\n" for path in found)
+        yield _key(folder), "".join(lines).encode("utf-8", "surrogateescape")
+
+
+def _key(folder: str) -> str:
+    return f"{_ROOT}/{folder}/{_NAME}" if folder else f"{_ROOT}/{_NAME}"
+
+
+def _hadoop_path(url: str) -> str:
+    """A url as Hadoop prints it: without an empty authority."""
+    return "file:" + url.removeprefix(LOCAL_SCHEME) if url.startswith(LOCAL_SCHEME + "/") else url
+
+
+# --- writing them
+
+
+def _put(store: Store, contents: Mapping[str, bytes]) -> None:
+    def put(entry: tuple[str, bytes]) -> None:
+        key, content = entry
+        if store.url.startswith(LOCAL_SCHEME):  # Hadoop, which reads the manifest, would compare it with an older checksum
+            store.delete(f"{key.removesuffix(_NAME)}.{_NAME}.crc")
+        store.put(key, content)
+
+    if len(contents) < 2:
+        for entry in contents.items():
+            put(entry)
+        return
+    with ThreadPoolExecutor(PARALLEL_REQUESTS, thread_name_prefix="tahoe-manifests") as threads:
+        for _ in threads.map(put, contents.items()):
+            pass
+
+
+def _delete(snapshot: Snapshot, keys: Set[str], *, written: int) -> ManifestReport:
+    store = snapshot.log.env.store
+    checksums = {f"{key.removesuffix(_NAME)}.{_NAME}.crc" for key in keys} if store.url.startswith(LOCAL_SCHEME) else set[str]()
+    failed: Mapping[str, DeltaError] = store.delete_many(sorted(keys | checksums)) if keys else {}
+    for error in failed.values():
+        raise error
+    emptied = {above for key in keys for above in accumulate(key.split("/")[:-1], lambda a, b: f"{a}/{b}") if above != _ROOT}
+    store.remove_folders(deepest_first(emptied))
+    return ManifestReport(version=snapshot.version, written=written, removed=len(keys))

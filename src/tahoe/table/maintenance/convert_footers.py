@@ -1,0 +1,104 @@
+"""Reads the footers of files that become a table: the schema of each, and its statistics as the table is to have them.
+
+Protocol: "Per-file Statistics". What a footer does not tell for certain is left out: ANALYZE ... COMPUTE DELTA STATISTICS can add it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import pyarrow.parquet as pq
+
+from tahoe.errors import DeltaError, UnreadableFooterError
+from tahoe.protocol.schema import Struct
+from tahoe.protocol.stats import encode_statistics
+from tahoe.storage.env import Store
+from tahoe.table.arrow.parquet import UNREADABLE, open_parquet
+from tahoe.table.arrow.parquet_schema import SPARK_SCHEMA, schema_of_footer
+from tahoe.table.maintenance.file_statistics import exact_statistics
+from tahoe.table.writing.footers import IndexedColumn
+
+# Footers are small, so most of the time is spent waiting for the storage.
+_THREADS = 16
+
+# The files of one task: enough that its overhead does not count.
+_FILES_AT_ONCE = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FooterQuestion:
+    """What is asked about each file. It can be sent to another process.
+
+    Attributes:
+        schema: of the table; None if only the files' schemas are asked for.
+        columns: those of the table that have statistics.
+    """
+
+    store: Store
+    schema: Struct | None = None
+    columns: tuple[IndexedColumn, ...] = ()
+    prefix_length: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """What the footer of a file tells. `statistics` is the text of `add.stats`; None if it was not asked for."""
+
+    schema: Struct
+    statistics: str | None = None
+
+
+Examiner: TypeAlias = Callable[[FooterQuestion, Sequence[str]], Iterable[Examined | BaseException]]
+"""Examines files by their keys. Returns the result or the error of each, in order."""
+
+
+def in_threads(question: FooterQuestion, keys: Sequence[str]) -> Iterator[Examined | BaseException]:
+    """Examine files in threads of this process."""
+    with ThreadPoolExecutor(_THREADS, thread_name_prefix="tahoe-footers") as threads:
+        for found in threads.map(lambda some: examined(question, some), in_batches(keys)):
+            yield from found
+
+
+def in_batches(keys: Sequence[str]) -> list[Sequence[str]]:
+    return [keys[start : start + _FILES_AT_ONCE] for start in range(0, len(keys), _FILES_AT_ONCE)]
+
+
+def examined(question: FooterQuestion, keys: Sequence[str]) -> list[Examined | BaseException]:
+    """Examine some files, one after the other."""
+    known = _Schemas(question.store.url)
+    return [_examined(question, key, known) for key in keys]
+
+
+def _examined(question: FooterQuestion, key: str, known: _Schemas) -> Examined | BaseException:
+    try:
+        with open_parquet(question.store, key) as parquet:
+            footer = parquet.metadata
+        return Examined(known.of(footer, key), None if question.schema is None else _statistics(question, question.schema, footer))
+    except DeltaError as error:
+        return error
+    except UNREADABLE as error:
+        return UnreadableFooterError(table=question.store.url, file=key, detail=str(error))
+
+
+def _statistics(question: FooterQuestion, schema: Struct, footer: pq.FileMetaData) -> str:
+    return encode_statistics(exact_statistics(footer, question.columns, "none"), schema, prefix_length=question.prefix_length)
+
+
+class _Schemas:
+    """The schemas of files. Those of one folder usually have the same, which is then converted once."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._known: list[tuple[Any, bytes | None, Struct]] = []
+
+    def of(self, footer: pq.FileMetaData, key: str) -> Struct:
+        in_spark = (footer.metadata or {}).get(SPARK_SCHEMA)
+        for schema, text, found in self._known:
+            if text == in_spark and schema.equals(footer.schema):
+                return found
+        found = schema_of_footer(footer, table=f"{self._url}/{key}")
+        self._known.append((footer.schema, in_spark, found))
+        return found

@@ -1,0 +1,224 @@
+"""Symlink manifests list exactly the live files, whoever commits when."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tahoe
+from tahoe.errors import (
+    ManifestModeError,
+    ManifestPropertyError,
+    ManifestsWithColumnMappingError,
+    ManifestsWithVectorsError,
+    PostCommitHookFailedError,
+    StorageRefusedError,
+)
+from tahoe.protocol.partitions import partition_folder, resolve_path
+from tahoe.storage.env import Env
+from tahoe.table.commit import symlink_manifests
+from tahoe.table.commit.symlink_manifests import manifests_after_commit
+from tests.table.builders import memory_env
+
+ON = {"delta.compatibility.symlinkFormatManifest.enabled": "true"}
+ROOT = "_symlink_format_manifest"
+
+
+def rows(*days: int | None) -> pa.Table:
+    days_and_ids = {"id": pa.array(range(len(days)), pa.int64()), "day": pa.array(days, pa.int64())}
+    return pa.table({**days_and_ids, "x": ["a b"] * len(days)})
+
+
+def manifests(table: tahoe.Table) -> dict[str, list[str]]:
+    store = table.env.store
+    return {info.key: sorted(store.get(info.key).decode().splitlines()) for info in store.walk(ROOT)}
+
+
+def expected(table: tahoe.Table) -> dict[str, list[str]]:
+    snapshot = table.snapshot()
+    found: dict[str, list[str]] = {} if snapshot.partition_columns else {f"{ROOT}/manifest": []}
+    for add in snapshot.live.adds():
+        folder = partition_folder(snapshot.partition_columns, add.partition_values)
+        key = f"{ROOT}/{folder}/manifest" if folder else f"{ROOT}/manifest"
+        found.setdefault(key, []).append(resolve_path(add.path, table.url).replace("file:///", "file:/"))
+    return {key: sorted(paths) for key, paths in found.items()}
+
+
+def new(env: Env | None = None, **options: Any) -> tahoe.Table:
+    env = env or memory_env()
+    table = tahoe.Table(env.store.url, env=env)
+    table.append(rows(1, 2), **options)
+    return table
+
+
+@pytest.mark.parametrize("options", [{}, {"partition_by": ["day"]}, {"partition_by": ["x", "day"]}])
+def test_manifests_list_the_live_files_of_each_partition(options: Any) -> None:
+    table = new(**options)
+    table.append(rows(2, None, 3))
+    report = table.generate("SYMLINK_FORMAT_MANIFEST")
+    assert manifests(table) == expected(table)
+    assert (report.version, report.written) == (1, len(expected(table)))
+
+
+def test_the_format_is_that_of_hadoop(tmp_path: Path) -> None:
+    table = tahoe.Table(str(tmp_path / "a b"))
+    table.append(pa.table({"id": [1], "p": ["x/y z"]}), partition_by=["p"])
+    table.generate()
+    (path,) = (add.path for add in table.snapshot().live.adds())
+    name = path.rpartition("/")[2]
+    found = (tmp_path / "a b" / ROOT / "p=x%2Fy z" / "manifest").read_text()
+    assert found == f"file:{tmp_path}/a b/p=x%2Fy z/{name}\n"
+    assert Path(found.strip().removeprefix("file:")).exists()
+
+
+def test_a_table_without_files_has_an_empty_manifest_and_a_partitioned_one_has_none() -> None:
+    plain, partitioned = new(), new(partition_by=["day"])
+    for table in (plain, partitioned):
+        table.generate()
+        with table.transaction() as changes:
+            changes.delete("true")
+        table.generate()
+    assert manifests(plain) == {f"{ROOT}/manifest": []}
+    assert manifests(partitioned) == {}
+
+
+def test_stale_manifests_and_their_folders_go(tmp_path: Path) -> None:
+    table = tahoe.Table(str(tmp_path / "t"))
+    table.append(rows(1, 2), partition_by=["day"], properties=ON)
+    stale = tmp_path / "t" / ROOT / "day=1"
+    assert manifests(table) == expected(table)
+    (stale / ".manifest.crc").write_bytes(b"of Hadoop")
+    with table.transaction() as changes:
+        changes.delete("day = 1")
+    assert not stale.exists()
+    assert manifests(table) == expected(table)
+
+
+def test_a_checksum_of_hadoop_does_not_outlive_its_manifest(tmp_path: Path) -> None:
+    table = tahoe.Table(str(tmp_path / "t"))
+    table.append(rows(1), properties=ON)
+    (tmp_path / "t" / ROOT / ".manifest.crc").write_bytes(b"of Hadoop")
+    table.append(rows(1))
+    assert not (tmp_path / "t" / ROOT / ".manifest.crc").exists()
+
+
+CHANGES = st.lists(st.tuples(st.sampled_from(["append", "delete", "optimize"]), st.integers(1, 3)), max_size=6)
+
+
+@settings(max_examples=40, deadline=None)
+@given(CHANGES, st.booleans())
+def test_with_the_property_each_commit_leaves_current_manifests(changes: list[tuple[str, int]], is_partitioned: bool) -> None:
+    table = new(partition_by=["day"] if is_partitioned else None, properties=ON)
+    assert manifests(table) == expected(table)
+    for kind, day in changes:
+        if kind == "append":
+            table.append(rows(day, None))
+        elif kind == "delete":
+            with table.transaction() as edits:
+                edits.delete(f"day = {day}")
+        else:
+            table.optimize()
+        assert manifests(table) == expected(table)
+
+
+def test_only_partitions_that_a_commit_changes_are_written_again() -> None:
+    table = new(partition_by=["day"], properties=ON)
+    table.env.store.put(f"{ROOT}/day=1/manifest", b"untouched")
+    table.append(rows(2))
+    assert table.env.store.get(f"{ROOT}/day=1/manifest") == b"untouched"
+    assert manifests(table)[f"{ROOT}/day=2/manifest"] == expected(table)[f"{ROOT}/day=2/manifest"]
+
+
+def test_switching_the_property_on_writes_all_manifests_anew() -> None:
+    table = new(partition_by=["day"])
+    table.env.store.put(f"{ROOT}/day=9/manifest", b"stale")
+    with table.transaction() as changes:
+        changes.set_properties(ON)
+    assert manifests(table) == expected(table)
+
+
+def test_an_older_version_does_not_overwrite_a_newer_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While one writer puts its manifest, another one commits and puts its own."""
+    table = new(partition_by=["day"], properties=ON)
+    other, late = tahoe.Table(table.url, env=table.env), iter(range(1))
+    put = symlink_manifests._put
+
+    def slow(store: Any, contents: Any) -> None:
+        for _ in late:
+            other.append(rows(1, 3))
+            with other.transaction() as changes:
+                changes.delete("day = 2")
+        put(store, contents)
+
+    monkeypatch.setattr(symlink_manifests, "_put", slow)
+    table.append(rows(1, 2))
+    assert table.version == 3
+    assert manifests(table) == expected(table)
+
+
+def test_a_writer_behind_which_others_have_committed_writes_the_newest_files() -> None:
+    table = new(partition_by=["day"], properties=ON)
+    base = table.snapshot()
+    table.append(rows(1))
+    manifests_after_commit(table.log, base, 0, base.metadata, list(base.live.adds()))
+    assert manifests(table) == expected(table)
+
+
+def test_other_modes_are_refused() -> None:
+    with pytest.raises(ManifestModeError, match="symlink_format_manifest"):
+        new().generate("hive")
+
+
+def test_vectors_and_column_mapping_are_refused_before_anything_is_written() -> None:
+    mapped, marked = new(properties={"delta.columnMapping.mode": "name"}), new(properties={"delta.enableDeletionVectors": "true"})
+    with marked.transaction() as changes:
+        changes.delete("id = 1")
+    for table, error in ((mapped, ManifestsWithColumnMappingError), (marked, ManifestsWithVectorsError)):
+        with pytest.raises(error):
+            table.generate()
+        assert manifests(table) == {}
+
+
+@pytest.mark.parametrize("feature", ["delta.enableDeletionVectors=true", "delta.columnMapping.mode=name"])
+def test_the_property_excludes_features_that_readers_of_manifests_do_not_know(feature: str) -> None:
+    name, _, value = feature.partition("=")
+    with pytest.raises(ManifestPropertyError):
+        new(properties={**ON, name: value})
+    table = new(properties={name: value})
+    with pytest.raises(ManifestPropertyError), table.transaction() as changes:
+        changes.set_properties(ON)
+    assert table.version == 0
+
+
+def test_the_property_is_refused_while_vectors_are_left() -> None:
+    table = new(properties={"delta.enableDeletionVectors": "true"})
+    with table.transaction() as changes:
+        changes.delete("id = 1")
+    with pytest.raises(ManifestPropertyError, match="PURGE"), table.transaction() as changes:
+        changes.set_properties({**ON, "delta.enableDeletionVectors": "false"})
+
+
+def test_a_failure_says_that_the_version_is_committed(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = new(properties=ON)
+
+    def fail(*_: Any) -> None:
+        raise StorageRefusedError(table=table.url, operation="write", detail="no space left")
+
+    monkeypatch.setattr(symlink_manifests, "_put", fail)
+    with pytest.raises(PostCommitHookFailedError, match="version 1 is committed") as raised:
+        table.append(rows(5))
+    assert "no space left" in str(raised.value)
+    assert (table.version, table.to_arrow(filter="day = 5").num_rows) == (1, 1)
+
+
+def test_vacuum_leaves_manifests_alone() -> None:
+    table = new(partition_by=["day"], properties=ON)
+    table.append(rows(1))
+    before = manifests(table)
+    table.vacuum(0, retention_check=False)
+    assert manifests(table) == before
