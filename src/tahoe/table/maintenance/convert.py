@@ -7,7 +7,7 @@ changed them meanwhile.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tahoe._cached import cached_property
@@ -120,14 +120,14 @@ def convert(table: TableReader, request: ConvertRequest, *, examiner: Examiner =
         return ConvertReport()
     _check_place(table)
     work = _Conversion(table, request, examiner)
-    files, failure = _listed(table, request), ""
+    files, changed = _listed(table, request), ""
     for _ in range(_LISTINGS_MAX):
         adds = work.adds(files)
         before, files = files, _listed(table, request)
         if files == before:
-            return _commit(work, adds)
-        failure = next(iter(sorted({file.key for file in {*before} ^ {*files}})))
-    raise FilesChangedError(table=table.url, file=failure)
+            return _commit(work, adds, work.skipped(files))
+        changed = min(file.key for file in {*before} ^ {*files})
+    raise FilesChangedError(table=table.url, file=changed)
 
 
 def _check_place(table: TableReader) -> None:
@@ -150,14 +150,14 @@ def _listed(table: TableReader, request: ConvertRequest) -> list[SourceFile]:
     return files
 
 
-def _commit(work: _Conversion, adds: Sequence[Add]) -> ConvertReport:
+def _commit(work: _Conversion, adds: Sequence[Add], skipped: Mapping[str, str]) -> ConvertReport:
     table = work.table
     with noted():  # the reference, too, never compacts what it converts
         version = adopt(table, lambda newest: work.adoption(adds) if newest is None else None)
     if version is None:  # another writer has made a table of the folder meanwhile
         return ConvertReport()
     table.env.background(lambda: _checkpoint(table, version))
-    return ConvertReport(version=version, files=len(adds), size_bytes=sum(add.size_bytes for add in adds), skipped=work.skipped)
+    return ConvertReport(version=version, files=len(adds), size_bytes=sum(add.size_bytes for add in adds), skipped=skipped)
 
 
 def _checkpoint(table: TableReader, version: int) -> None:
@@ -173,8 +173,8 @@ class _Conversion:
 
     def __init__(self, table: TableReader, request: ConvertRequest, examiner: Examiner) -> None:
         self.table, self.request = table, request
-        self.skipped: dict[str, str] = {}
         self._examiner = examiner
+        self._unreadable: dict[SourceFile, str] = {}
         self._known: dict[SourceFile, Examined] = {}
         self._question = FooterQuestion(store=table.env.store)
         self._schema = request.schema
@@ -199,7 +199,11 @@ class _Conversion:
             if not self._ask():
                 break
         self._check_statistics()
-        return [self._add(file, found) for file, found in zip(files, values, strict=True) if file.key not in self.skipped]
+        return [self._add(file, found) for file, found in zip(files, values, strict=True) if file not in self._unreadable]
+
+    def skipped(self, files: Iterable[SourceFile]) -> dict[str, str]:
+        """Those of the files that were left out, by key, with the reason."""
+        return {file.key: self._unreadable[file] for file in files if file in self._unreadable}
 
     def adoption(self, adds: Sequence[Add]) -> Adoption:
         """The commit that makes the table."""
@@ -236,11 +240,12 @@ class _Conversion:
     def _examine(self, files: Sequence[SourceFile]) -> None:
         """Read the footers of the files that were not examined for the same columns yet."""
         wanted = self._question.schema is not None
-        todo = [f for f in files if f.key not in self.skipped and (f not in self._known or (wanted and self._known[f].statistics is None))]
+        readable = (f for f in files if f not in self._unreadable)
+        todo = [f for f in readable if f not in self._known or (wanted and self._known[f].statistics is None)]
         for file, found in zip(todo, self._examiner(self._question, [file.key for file in todo]), strict=True):
             if isinstance(found, UnreadableFooterError) and self.request.skips_unreadable:
                 _logger.warning("%s: %s is left out: %s", self.table.url, file.key, found)
-                self.skipped[file.key] = str(found.parameters["detail"])
+                self._unreadable[file] = str(found.parameters["detail"])
             elif isinstance(found, BaseException):
                 raise found
             else:

@@ -18,11 +18,14 @@ from tahoe.protocol.stats import encode_statistics
 from tahoe.storage.env import Store
 from tahoe.table.arrow.parquet import UNREADABLE, open_parquet
 from tahoe.table.arrow.parquet_schema import SPARK_SCHEMA, schema_of_footer
-from tahoe.table.maintenance.file_statistics import exact_statistics
+from tahoe.table.maintenance.file_statistics import FooterLayout, exact_statistics, footer_layout
 from tahoe.table.writing.footers import IndexedColumn
 
 # Footers are small, so most of the time is spent waiting for the storage.
 _THREADS = 16
+
+# The keys under which writers keep their own schema in a footer.
+_SCHEMAS = (SPARK_SCHEMA, b"ARROW:schema")
 
 # The files of one task: enough that its overhead does not count.
 _FILES_AT_ONCE = 64
@@ -57,8 +60,9 @@ Examiner: TypeAlias = Callable[[FooterQuestion, Sequence[str]], Iterable[Examine
 
 def in_threads(question: FooterQuestion, keys: Sequence[str]) -> Iterator[Examined | BaseException]:
     """Examine files in threads of this process."""
+    known: list[_Kind] = []
     with ThreadPoolExecutor(_THREADS, thread_name_prefix="tahoe-footers") as threads:
-        for found in threads.map(lambda some: examined(question, some), in_batches(keys)):
+        for found in threads.map(lambda some: [_examined(question, key, known) for key in some], in_batches(keys)):
             yield from found
 
 
@@ -68,37 +72,44 @@ def in_batches(keys: Sequence[str]) -> list[Sequence[str]]:
 
 def examined(question: FooterQuestion, keys: Sequence[str]) -> list[Examined | BaseException]:
     """Examine some files, one after the other."""
-    known = _Schemas(question.store.url)
+    known: list[_Kind] = []
     return [_examined(question, key, known) for key in keys]
 
 
-def _examined(question: FooterQuestion, key: str, known: _Schemas) -> Examined | BaseException:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Kind:
+    """Files with the same schema. The files of a folder usually have the same, which is then looked at once."""
+
+    in_parquet: Any
+    in_metadata: tuple[bytes | None, ...]
+    schema: Struct
+    layout: FooterLayout
+
+
+def _examined(question: FooterQuestion, key: str, known: list[_Kind]) -> Examined | BaseException:
     try:
         with open_parquet(question.store, key) as parquet:
             footer = parquet.metadata
-        return Examined(known.of(footer, key), None if question.schema is None else _statistics(question, question.schema, footer))
+        kind = _kind_of(question, footer, key, known)
+        if question.schema is None:
+            return Examined(kind.schema)
+        text = encode_statistics(exact_statistics(footer, kind.layout), question.schema, prefix_length=question.prefix_length)
+        return Examined(kind.schema, text)
     except DeltaError as error:
         return error
     except UNREADABLE as error:
         return UnreadableFooterError(table=question.store.url, file=key, detail=str(error))
 
 
-def _statistics(question: FooterQuestion, schema: Struct, footer: pq.FileMetaData) -> str:
-    return encode_statistics(exact_statistics(footer, question.columns, "none"), schema, prefix_length=question.prefix_length)
-
-
-class _Schemas:
-    """The schemas of files. Those of one folder usually have the same, which is then converted once."""
-
-    def __init__(self, url: str) -> None:
-        self._url = url
-        self._known: list[tuple[Any, bytes | None, Struct]] = []
-
-    def of(self, footer: pq.FileMetaData, key: str) -> Struct:
-        in_spark = (footer.metadata or {}).get(SPARK_SCHEMA)
-        for schema, text, found in self._known:
-            if text == in_spark and schema.equals(footer.schema):
-                return found
-        found = schema_of_footer(footer, table=f"{self._url}/{key}")
-        self._known.append((footer.schema, in_spark, found))
-        return found
+def _kind_of(question: FooterQuestion, footer: pq.FileMetaData, key: str, known: list[_Kind]) -> _Kind:
+    """The kind of a file: one that is known, or else a new one."""
+    in_parquet, texts = footer.schema, footer.metadata or {}
+    in_metadata = tuple(map(texts.get, _SCHEMAS))
+    for kind in known:
+        if kind.in_metadata == in_metadata and kind.in_parquet.equals(in_parquet):
+            return kind
+    schema = schema_of_footer(footer, table=f"{question.store.url}/{key}")
+    layout = footer_layout(footer, question.columns, "none")
+    found = _Kind(in_parquet=in_parquet, in_metadata=in_metadata, schema=schema, layout=layout)
+    known.append(found)
+    return found

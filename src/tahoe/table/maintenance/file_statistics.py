@@ -7,7 +7,7 @@ texts or left out NaN.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from tahoe.errors import DataFileMissingError, InvalidDataFileError
 from tahoe.protocol.column_mapping import column_id
 from tahoe.protocol.predicate import is_nan
-from tahoe.protocol.schema import DOUBLE, FLOAT, STRING, VARIANT, Array, Map
+from tahoe.protocol.schema import DOUBLE, FLOAT, STRING, VARIANT, Array, DataType, Map
 from tahoe.protocol.stats import Statistics, has_bounds
 from tahoe.table.arrow.file_columns import file_column
 from tahoe.table.arrow.parquet import child, open_parquet
@@ -77,7 +77,7 @@ def measure_footer(snapshot: Snapshot, file: DataFile, size_bytes: int, columns:
     try:
         with open_parquet(store, key) as parquet:
             footer = parquet.metadata
-        found = exact_statistics(footer, columns, snapshot.column_mapping_mode)
+        found = exact_statistics(footer, footer_layout(footer, columns, snapshot.column_mapping_mode))
     except FileNotFoundError as error:
         raise DataFileMissingError(table=snapshot.url, file=file.path, version=snapshot.version) from error
     except (OSError, pa.ArrowException) as error:
@@ -116,16 +116,36 @@ def measure_rows(work: Measurement) -> Statistics:
 # --- what a footer tells
 
 
-def exact_statistics(footer: pq.FileMetaData, columns: Sequence[IndexedColumn], mode: str) -> Statistics:
-    """The statistics that are exact in a footer. A column that the file does not have is null in every row."""
-    schema, rows = footer.schema.to_arrow_schema(), footer.num_rows
-    absent = {c.physical for c in columns if mode != "id" and _is_absent(schema, c.physical)}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FooterLayout:
+    """Where the statistics of some columns are in the footers of files of one schema.
+
+    Attributes:
+        absent: the columns that the files do not have.
+        alike: the columns that they have under the same name and with the same values, with their types.
+        positions: see `leaf_positions`.
+    """
+
+    absent: frozenset[tuple[str, ...]]
+    alike: Mapping[tuple[str, ...], DataType]
+    positions: Mapping[tuple[str, ...], int]
+
+
+def footer_layout(footer: pq.FileMetaData, columns: Sequence[IndexedColumn], mode: str) -> FooterLayout:
+    """The layout of all files with the schema of this footer."""
+    schema = footer.schema.to_arrow_schema()
+    absent = frozenset(c.physical for c in columns if mode != "id" and _is_absent(schema, c.physical))
     alike = {c.physical: c.type for c in columns if c.physical not in absent and _is_alike(schema, c, mode)}
-    found = footer_statistics(footer, alike)
-    uncertain = {path for path, kind in alike.items() if _is_uncertain(footer, found, path, kind)}
+    return FooterLayout(absent=absent, alike=alike, positions=leaf_positions(schema))
+
+
+def exact_statistics(footer: pq.FileMetaData, layout: FooterLayout) -> Statistics:
+    """The statistics that are exact in a footer. A column that the file does not have is null in every row."""
+    found = footer_statistics(footer, layout.alike, layout.positions)
+    uncertain = {path for path, kind in layout.alike.items() if _is_uncertain(footer, found, path, kind)}
     return replace(
         found,
-        null_count={**found.null_count, **dict.fromkeys(absent, rows)},
+        null_count={**found.null_count, **dict.fromkeys(layout.absent, footer.num_rows)},
         min_values={path: value for path, value in found.min_values.items() if path not in uncertain},
         max_values={path: value for path, value in found.max_values.items() if path not in uncertain},
     )

@@ -137,13 +137,15 @@ def _footer(store: Store, key: str) -> pq.FileMetaData:
         return pq.read_metadata(file)
 
 
-def footer_statistics(footer: pq.FileMetaData, columns: Mapping[Path, DataType]) -> Statistics:
+def footer_statistics(footer: pq.FileMetaData, columns: Mapping[Path, DataType], positions: Mapping[Path, int] | None = None) -> Statistics:
     """The statistics of the wanted columns, as far as the footer has them.
 
     Args:
         columns: by physical path, with their types.
+        positions: those of `leaf_positions`, if they are known from a file with the same schema.
     """
-    positions = leaf_positions(footer.schema.to_arrow_schema())
+    if positions is None:
+        positions = leaf_positions(footer.schema.to_arrow_schema())
     limits = julian_before(footer)
     groups = [footer.row_group(i) for i in range(footer.num_row_groups)]
     null_count: dict[Path, int] = {}
