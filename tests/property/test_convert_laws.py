@@ -9,13 +9,14 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import tahoe
 from tahoe.protocol.partitions import partition_folder
 from tahoe.protocol.stats import parse_statistics
 from tahoe.table.verify.check import check_table
+from tests.examples import fewer
 from tests.table.builders import memory_env
 
 TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=80)
@@ -66,7 +67,7 @@ def plain(value: Any) -> Any:
     return {name: plain(inner) for name, inner in value.items()} if isinstance(value, dict) else repr(value)
 
 
-@settings(max_examples=100, deadline=None)
+@fewer(4)
 @given(data_files())
 def test_the_table_has_the_rows_of_the_files_and_of_their_folders(files: list[tuple[dict[str, str | None], pa.Table, int]]) -> None:
     table = converted(files)
@@ -92,7 +93,7 @@ def ordered(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [dict(sorted(row.items())) for row in rows]
 
 
-@settings(max_examples=100, deadline=None)
+@fewer(4)
 @given(data_files())
 def test_statistics_of_footers_are_those_of_the_rows(files: list[tuple[dict[str, str | None], pa.Table, int]]) -> None:
     table = converted(files)

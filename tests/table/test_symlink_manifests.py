@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import tahoe
@@ -23,6 +23,7 @@ from tahoe.protocol.partitions import partition_folder, resolve_path
 from tahoe.storage.env import Env
 from tahoe.table.commit import symlink_manifests
 from tahoe.table.commit.symlink_manifests import manifests_after_commit
+from tests.examples import fewer
 from tests.table.builders import memory_env
 
 ON = {"delta.compatibility.symlinkFormatManifest.enabled": "true"}
@@ -110,7 +111,7 @@ def test_a_checksum_of_hadoop_does_not_outlive_its_manifest(tmp_path: Path) -> N
 CHANGES = st.lists(st.tuples(st.sampled_from(["append", "delete", "optimize"]), st.integers(1, 3)), max_size=6)
 
 
-@settings(max_examples=40, deadline=None)
+@fewer(4)
 @given(CHANGES, st.booleans())
 def test_with_the_property_each_commit_leaves_current_manifests(changes: list[tuple[str, int]], is_partitioned: bool) -> None:
     table = new(partition_by=["day"] if is_partitioned else None, properties=ON)
