@@ -220,10 +220,9 @@ _INT_MAX = (1 << 31) - 1
 
 
 def _text(value: Any) -> str:
-    if not is_text(value):
-        raise ValueError("expected a string")
-    text: str = value
-    return text
+    if is_text(value):
+        return value
+    raise ValueError("expected a string")
 
 
 def _statistics(value: Any) -> str | None:
@@ -239,13 +238,10 @@ def _boolean(value: Any) -> bool:
 
 def _number(least: int, most: int) -> Callable[[Any], int]:
     def read(value: Any) -> int:
-        if type(value) is int and least <= value <= most:
-            return value
-        if isinstance(value, float) and value.is_integer():
-            value = int(value)
-        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-            raise ValueError(f"expected an integer from {least} to {most}")
-        return value
+        number = int(value) if isinstance(value, float) and value.is_integer() else value
+        if type(number) is int and least <= number <= most:
+            return number
+        raise ValueError(f"expected an integer from {least} to {most}")
 
     return read
 

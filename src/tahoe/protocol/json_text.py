@@ -6,7 +6,7 @@ Values are never nested too deeply for recursive code, and every invalid text ra
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, TypeGuard
 
 # Each nested struct takes three levels of JSON, so a hundred of them can be nested. Walking a value may take a stack frame per level, and
 # Python allows a thousand.
@@ -48,7 +48,7 @@ def _children(value: Any) -> Any:
     return value if isinstance(value, list) else ()
 
 
-def is_text(value: Any) -> bool:
+def is_text(value: Any) -> TypeGuard[str]:
     """Whether a value is a string that UTF-8 can encode: JSON escapes can produce lone surrogates, which it cannot."""
     if not isinstance(value, str):
         return False

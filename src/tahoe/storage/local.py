@@ -184,12 +184,14 @@ class LocalStore:
 
     def _unlink(self, keys: Sequence[str]) -> dict[str, DeltaStorageError]:
         failed: dict[str, DeltaStorageError] = {}
+        folder = local_path(self.url)
         for key in keys:
             try:
-                with self._translated("delete", key), suppress(FileNotFoundError, NotADirectoryError):
-                    os.unlink(self._path(key))
-            except DeltaStorageError as error:
-                failed[key] = error
+                os.unlink(os.path.join(folder, key))
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+            except (OSError, ValueError) as error:
+                failed[key] = self._failure("delete", key, error)
         return failed
 
     def _info(self, key: str, entry: os.DirEntry[str]) -> FileInfo | None:
@@ -246,8 +248,11 @@ class LocalStore:
         except (OSError, ValueError) as error:  # ValueError: an invalid file name
             if missing_passes and isinstance(error, FileNotFoundError | FileReplacedError):
                 raise
-            kind = StorageRefusedError if isinstance(error, ValueError) or error.errno in _REFUSALS else StorageUnavailableError
-            raise kind(table=self.url, operation=f"{operation} {key or 'the folder'}", detail=str(error)) from error
+            raise self._failure(operation, key, error) from error
+
+    def _failure(self, operation: str, key: str, error: OSError | ValueError) -> DeltaStorageError:
+        kind = StorageRefusedError if isinstance(error, ValueError) or error.errno in _REFUSALS else StorageUnavailableError
+        return kind(table=self.url, operation=f"{operation} {key or 'the folder'}", detail=str(error))
 
 
 def _info(key: str, entry: os.DirEntry[str]) -> FileInfo | None:
