@@ -3,7 +3,7 @@
     DeltaError
     ├── DeltaAnalysisError            the request is not valid for this table
     │   ├── TableNotFoundError, NotADeltaTableError, TableExistsError, PathIsNotEmptyError, PathOutsideTableError; below the first
-    │   │   TableNameNotFoundError, below the second NameOfAnotherKindError, PathIsFileError
+    │   │   TableNameNotFoundError, ReplacedTableMissingError, below the second NameOfAnotherKindError, PathIsFileError
     │   ├── VersionNotFoundError, TimestampOutOfRangeError, InvalidTimeTravelError, SchemaChangedError, TableReplacedError; below the first
     │   │   two RestoreVersionError, RestoreTimestampTooEarlyError, RestoreTimestampTooLateError; RestoreRetentionError
     │   ├── ChangeBoundaryNullError, ChangeStartMissingError, ChangeBoundaryTwiceError, ChangeStartTooLateError,

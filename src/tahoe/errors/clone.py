@@ -9,28 +9,28 @@ from tahoe.errors.tables import TableNotFoundError
 class CloneAmbiguousTargetError(DeltaAnalysisError):
     condition = "DELTA_CLONE_AMBIGUOUS_TARGET"
     sqlstate = "42613"
-    what = "The target of CLONE is given twice: as the path {targetIdentifier}, and as LOCATION {externalLocation}."
+    what = "The target of CLONE is given twice: as the path {location}, and as LOCATION {externalLocation}."
     todo = "Leave out LOCATION, or clone to a name."
 
 
 class InvalidClonePathError(DeltaAnalysisError):
     condition = "DELTA_INVALID_CLONE_PATH"
     sqlstate = "22KD1"
-    what = "The target of CLONE must be a table name or an absolute path, but {path} is a relative path."
+    what = "The target of CLONE must be a table name or an absolute path, but {location} is a relative path."
     todo = "Give an absolute path, or a name without slashes."
 
 
 class CloneUnsupportedSourceError(DeltaAnalysisError):
     condition = "DELTA_CLONE_UNSUPPORTED_SOURCE"
     sqlstate = "0AKDC"
-    what = "{name} cannot be cloned: it is {format}, not a Delta table."
-    todo = "Use CREATE TABLE ... USING delta AS SELECT * FROM {name}."
+    what = "{table} cannot be cloned: it is {format}, not a Delta table."
+    todo = "Use CREATE TABLE ... USING delta AS SELECT * FROM {table}."
 
 
 class CloneOntoItselfError(DeltaAnalysisError):
     condition = "DELTA_UNSUPPORTED_CLONE_REPLACE_SAME_TABLE"
     sqlstate = "0AKDC"
-    what = "{tableName} cannot be replaced by a clone of its own version {version}."
+    what = "{table} cannot be replaced by a clone of its own version {version}."
     todo = "Use RESTORE TABLE ... TO VERSION AS OF {version}."
 
 
@@ -46,7 +46,7 @@ class CloneNestedError(DeltaAnalysisError):
 class CloneFilesMissingError(DeltaAnalysisError):
     condition = "DELTA_CLONE_FILES_MISSING"
     sqlstate = "42K03"
-    what = "{source} was not cloned, because files of version {version} are gone, for example by VACUUM. {count} are missing: {files}."
+    what = "{table} was not cloned, because files of version {version} are gone, for example by VACUUM. {count} are missing: {files}."
     todo = "Clone a newer version, or bring the files back from a copy."
 
 

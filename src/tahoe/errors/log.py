@@ -105,6 +105,7 @@ class DataFileMissingError(DeltaDataError):
 
 
 class ClonedFileMissingError(DataFileMissingError):
+    condition = "DELTA_CLONED_FILE_NOT_FOUND"
     what = "{table}, version {version}: the data file {file} is in the folder of another table, and does not exist in the storage."
     todo = (
         "This table is a shallow clone, and a VACUUM of the other table may have deleted the file. Clone that table again, with CREATE OR "

@@ -105,9 +105,9 @@ def _target(gateway: Gateway, command: CloneCommand) -> NewTable:
     name, path = (None, command.target) if is_path(command.target) else named_or_path(gateway, command.target)
     for given in (path, command.location):
         if given is not None and not is_path(given):
-            raise InvalidClonePathError(path=given)
+            raise InvalidClonePathError(location=given)
     if path is not None and command.location is not None and qualified(gateway, path) != qualified(gateway, command.location):
-        raise CloneAmbiguousTargetError(targetIdentifier=path, externalLocation=command.location)
+        raise CloneAmbiguousTargetError(location=path, externalLocation=command.location)
     return NewTable(name=name, location=command.location if path is None else path)
 
 

@@ -373,7 +373,7 @@ def _cloned_table(name: Name, given: Given) -> TableHandle:
     try:
         return given.table(name)._handle
     except NameOfAnotherKindError as error:
-        raise for_user(CloneUnsupportedSourceError(name=given.name(name), format=error.parameters["kind"])) from None
+        raise for_user(CloneUnsupportedSourceError(table=given.name(name), format=error.parameters["kind"])) from None
 
 
 def _generate(statement: statements.Generate, given: Given) -> None:

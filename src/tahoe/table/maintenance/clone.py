@@ -122,7 +122,7 @@ def clone(source: TableReader, target: TableReader, request: CloneRequest) -> Cl
     version = newest if request.version is None and request.timestamp is None else source.snapshot(request.version, request.timestamp)
     if _is_same_folder(source, target):
         if version.version != newest.version:
-            raise CloneOntoItselfError(tableName=target.url, version=version.version)
+            raise CloneOntoItselfError(table=target.url, version=version.version)
         return _report(version, target)
     _check_files(version, newest)
     work = _Cloning(source=version, target=target, request=request)
@@ -151,7 +151,7 @@ def _check_files(source: Snapshot, newest: Snapshot) -> None:
     left = file_difference(source.log, newest.live, source.live).added
     missing = missing_files(source.log, list(entries_at(source, left)))
     if missing:
-        raise CloneFilesMissingError(source=source.url, version=source.version, count=len(missing), files=shown(missing))
+        raise CloneFilesMissingError(table=source.url, version=source.version, count=len(missing), files=shown(missing))
 
 
 @dataclass(kw_only=True)
