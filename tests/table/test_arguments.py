@@ -56,6 +56,7 @@ NEEDED: dict[str, dict[str, Any]] = {
     "Table.__init__": {"location": "memory://elsewhere"},
     "Table.append": {"data": ROWS},
     "Table.changes": {"start_version": 0},
+    "Table.clone": {"target": "memory://clone"},
     "Table.drop_feature": {"feature": "changeDataFeed"},
     "Table.compact_logs": {"starting_version": 0, "ending_version": 1},
     "Scan.within": {"numbers": [0]},
