@@ -32,6 +32,7 @@ QUESTIONS = (
     "file_sizes",
     "streams",
     "vacuum",
+    "convert",
 )
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("tahoe", "pyspark", "pyarrow", "deltalake", "obstore")

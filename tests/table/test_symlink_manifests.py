@@ -162,6 +162,23 @@ def test_an_older_version_does_not_overwrite_a_newer_one(monkeypatch: pytest.Mon
     assert manifests(table) == expected(table)
 
 
+@pytest.mark.parametrize("partition_by", [None, ["day"]])
+def test_a_later_commit_without_files_changes_no_manifest(monkeypatch: pytest.MonkeyPatch, partition_by: list[str] | None) -> None:
+    table = new(partition_by=partition_by, properties=ON)
+    other, late = tahoe.Table(table.url, env=table.env), iter(range(1))
+    put = symlink_manifests._put
+
+    def slow(store: Any, contents: Any) -> None:
+        for _ in late:
+            with other.transaction() as changes:
+                changes.set_properties({"mine": "1"})
+        put(store, contents)
+
+    monkeypatch.setattr(symlink_manifests, "_put", slow)
+    table.append(rows(1, 2))
+    assert (table.version, manifests(table)) == (2, expected(table))
+
+
 def test_a_writer_behind_which_others_have_committed_writes_the_newest_files() -> None:
     table = new(partition_by=["day"], properties=ON)
     base = table.snapshot()

@@ -186,7 +186,7 @@ def _write_some(snapshot: Snapshot, folders: Set[str]) -> ManifestReport:
 def _contents(snapshot: Snapshot, folders: Set[str] | None) -> Iterator[tuple[str, bytes]]:
     """Keys and contents of the manifests of some partitions, or of all. A table without partitions always has one."""
     columns = snapshot.partition_columns
-    paths: dict[str, list[str]] = {} if columns else {"": []}
+    paths: dict[str, list[str]] = {"": []} if not columns and (folders is None or "" in folders) else {}
     known: dict[tuple[tuple[str, str | None], ...], str] = {}
     values = snapshot.live.column("partition_values").to_pylist() if columns else [()] * len(snapshot.live)
     for path, partition in zip(snapshot.live.column("path").to_pylist(), values, strict=True):
