@@ -33,6 +33,7 @@ QUESTIONS = (
     "streams",
     "vacuum",
     "convert",
+    "restore_clone",
 )
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("tahoe", "pyspark", "pyarrow", "deltalake", "obstore")

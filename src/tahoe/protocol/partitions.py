@@ -389,6 +389,11 @@ def resolve_path(add_path: str, table_url: str) -> str:
 _CANONICAL = re.compile(r"[\w=-][\w=.-]*(?:/[\w=-][\w=.-]*)*")
 
 
+def is_canonical(add_path: str) -> bool:
+    """Whether a path is surely relative and has one spelling only, with and without escapes."""
+    return _CANONICAL.fullmatch(add_path) is not None
+
+
 def canonical_key(add_path: str, table_url: str) -> str:
     """The canonical spelling of a file's path: unescaped and relative to the table, or an absolute url for a file elsewhere."""
     if _CANONICAL.fullmatch(add_path):

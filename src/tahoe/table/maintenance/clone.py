@@ -118,6 +118,7 @@ def clone(source: TableReader, target: TableReader, request: CloneRequest) -> Cl
         AppendOnlyTableError: files would be removed from an append-only table.
         DeltaProtocolError: the source needs a writer feature that tahoe does not support.
     """
+    source = source.keeping_commits()
     newest = source.snapshot()
     version = newest if request.version is None and request.timestamp is None else source.snapshot(request.version, request.timestamp)
     if _is_same_folder(source, target):

@@ -20,7 +20,7 @@ import numpy as np
 from tahoe.errors import DataFileMissingError
 from tahoe.protocol.actions import Add, DeletionVectorDescriptor
 from tahoe.protocol.deletion_vector import ABSOLUTE, INLINE, RELATIVE, vector_file_path, vector_location, z85_encode
-from tahoe.protocol.partitions import encode_path, encode_url, resolve_path
+from tahoe.protocol.partitions import encode_path, encode_url, is_canonical, resolve_path
 from tahoe.table.maintenance.adopt import entries_at
 from tahoe.table.maintenance.named_files import keys_of, named_by_live
 from tahoe.table.reading.snapshot import Snapshot
@@ -91,7 +91,13 @@ class CloneFiles(ABC):
 class ShallowFiles(CloneFiles):
     """The source's own files, by absolute paths."""
 
+    def __init__(self, source: Snapshot) -> None:
+        super().__init__(source)
+        self._home = encode_url(source.url)
+
     def _path(self, add: Add) -> str:
+        if is_canonical(add.path):
+            return f"{self._home}/{add.path}"
         return encode_url(resolve_path(add.path, self._source.url))
 
     def _vector(self, vector: DeletionVectorDescriptor) -> DeletionVectorDescriptor:

@@ -112,6 +112,7 @@ def restore(table: TableReader, request: RestoreRequest) -> RestoreReport:
         DeltaProtocolError: the table needs a writer feature that tahoe does not support.
         MetadataChangedException: the table was replaced meanwhile.
     """
+    table = table.keeping_commits()
     newest = table.snapshot()
     version, moment_ms = _wanted_version(newest, request)
     if version == newest.version:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from typing import Any
 
@@ -18,6 +19,7 @@ from tahoe.storage import system_env
 from tahoe.storage.env import Env
 from tahoe.table.arguments import COUNT, FILTER, LOCATION, NAMES, OUTSIDE, TEXTS, TIMESTAMP, VERSION, ZONE, takes
 from tahoe.table.log.delta_log import Log
+from tahoe.table.log.kept_commits import KeptCommits
 from tahoe.table.reading.change_feed import AskedRange, plan_feed
 from tahoe.table.reading.history import history, parse_timestamp, version_at
 from tahoe.table.reading.scan import Scan
@@ -53,6 +55,10 @@ class TableReader:
         reader = TableReader(log.url, env=log.env)
         reader.log, reader._newest = log, snapshot
         return reader
+
+    def keeping_commits(self) -> TableReader:
+        """A reader of the same table for one command, which reads the same commits for several versions."""
+        return TableReader.knowing(replace(self.log, kept=KeptCommits()), self._newest)
 
     @property
     def url(self) -> str:
