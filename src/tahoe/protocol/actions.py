@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from tahoe._cached import cached_property
 from tahoe.errors import InvalidActionError, InvalidLogFileError
-from tahoe.protocol.json_text import is_text, load_json
+from tahoe.protocol.json_text import dump_json, is_text, load_json
 from tahoe.protocol.schema import Struct, parse_schema
 
 # The end of the year 9999.
@@ -484,7 +484,7 @@ def encode_commit(actions: Iterable[Action]) -> bytes:
 
 
 def encode_action(action: Action) -> bytes:
-    return json.dumps(action_to_json(action), separators=(",", ":"), ensure_ascii=False).encode()
+    return dump_json(action_to_json(action)).encode()
 
 
 def action_to_json(action: Action) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Parsing JSON from a log, which is untrusted input.
+"""The JSON of a log: its texts, and parsing them, which are untrusted input.
 
 Values are never nested too deeply for recursive code, and every invalid text raises a ValueError.
 """
@@ -6,6 +6,7 @@ Values are never nested too deeply for recursive code, and every invalid text ra
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any, TypeGuard
 
 # Each nested struct takes three levels of JSON, so a hundred of them can be nested. Walking a value may take a stack frame per level, and
@@ -27,6 +28,10 @@ def load_json(text: str | bytes, **hooks: Any) -> Any:
     if decoded.count("[") + decoded.count("{") > DEPTH_MAX and _is_too_deep(value):
         raise too_deep()
     return value
+
+
+dump_json: Callable[[Any], str] = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
+"""The JSON text of a value, without spaces. `json.dumps` would make an encoder for each value."""
 
 
 def too_deep() -> ValueError:
