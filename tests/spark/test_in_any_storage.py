@@ -139,6 +139,16 @@ def test_of_two_writers_each_version_has_one(spark: SparkSession, url: str) -> N
     assert [commit["version"] for commit in without_spark(spark, url).history()] == list(range(2 * commits, -1, -1))
 
 
+def test_a_stream_follows_it_with_its_checkpoint_beside_it(spark: SparkSession, url: str) -> None:
+    append(spark.range(3), url)
+    for ids_wanted in (list(range(3)), [*range(3), *range(10, 12)]):
+        stream = spark.readStream.format("delta").load(url).writeStream.format("delta").option("checkpointLocation", f"{url}-checkpoint")
+        stream.trigger(availableNow=True).start(f"{url}-sink").awaitTermination()
+        assert ids(load(spark, f"{url}-sink")) == ids_wanted
+        append(spark.range(10, 12), url)
+    assert [row.operation for row in DeltaTable.forPath(spark, f"{url}-sink").history().collect()] == ["STREAMING UPDATE"] * 2
+
+
 def test_sparks_own_writers_are_kept_out(spark: SparkSession, url: str) -> None:
     append(spark.range(3), url)
     with pytest.raises((UnsupportedOperationError, AnalysisException), match="belongs to a Delta table"):

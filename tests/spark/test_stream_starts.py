@@ -125,3 +125,15 @@ def test_metadata_columns_that_a_stream_does_not_have(spark: SparkSession, path:
         spark.readStream.format("delta").load(path).select("_metadata.row_id")
     assert json.loads(spark.readStream.format("delta").load(path).schema.json())["fields"][0]["name"] == "id"
     assert ids(spark, path) == [0, 1, 2]
+
+
+def test_a_stream_in_a_session_made_from_another(spark: SparkSession, source: str, tmp_path: Path) -> None:
+    """It has settings, names and running queries of its own, and the rules of the session that it was made from."""
+    other, sink = spark.newSession(), str(tmp_path / "sink")
+    stream = other.readStream.format("delta").option("maxFilesPerTrigger", "3").load(source).select("id", "_metadata.row_id")
+    run(stream, sink)
+    append(spark, source, 100)
+    run(stream, sink)
+    assert sorted(other.read.format("delta").load(sink).collect()) == sorted(
+        spark.read.format("delta").load(source).select("id", "_metadata.row_id").collect()
+    )

@@ -23,7 +23,8 @@ from tahoe.errors import (
     TableNotFoundError,
 )
 from tahoe.protocol import log_files
-from tahoe.protocol.actions import Add, CommitInfo, remove_of
+from tahoe.protocol.actions import Add, CommitInfo, Protocol, remove_of
+from tahoe.protocol.deletion_vector import inline_descriptor
 from tahoe.protocol.schema import LONG, STRING, Field, Struct
 from tahoe.protocol.stream_offset import BASE, StreamOffset
 from tahoe.protocol.stream_schema import SchemaRules
@@ -358,3 +359,21 @@ def test_the_version_of_a_file_is_known_while_a_batch_may_read_it() -> None:
     assert stream.version_of("p=a%20b/old") == 0
     stream.forget_initial()
     assert stream.version_of("p=a%20b/old") is None
+
+
+@pytest.mark.parametrize("has_vectors", [False, True])
+def test_an_initial_snapshot_has_the_features_of_the_stream_and_those_of_its_files(has_vectors: bool) -> None:
+    """A query is started again inside the initial snapshot of version 0, after row tracking was enabled and vectors were given up."""
+    vector = inline_descriptor([0]) if has_vectors else None
+    env = memory_env()
+    old = Protocol(
+        reader_version=3, writer_version=7, reader_features=frozenset({"deletionVectors"}), writer_features=frozenset({"deletionVectors"})
+    )
+    new = Protocol(reader_version=1, writer_version=7, writer_features=frozenset({"rowTracking", "domainMetadata"}))
+    put_commit(env, 0, [old, METADATA, add("a", stats='{"numRecords":2}', deletion_vector=vector), add("b")])
+    put_commit(env, 1, [new, replace(METADATA, configuration={"delta.enableRowTracking": "true"})])
+    stream = stream_of(Log(env))
+    end = StreamOffset(table_id="test", version=0, index=0, is_initial=True)
+    (portion,) = stream.portions(StreamOffset(table_id="test", version=0, is_initial=True), end)
+    assert portion.snapshot.row_tracking is not None
+    assert ("deletionVectors" in (portion.snapshot.protocol.reader_features or ())) == has_vectors

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tahoe.protocol.actions import Add, Metadata
+from tahoe.protocol.actions import Add, Metadata, Protocol
 from tahoe.table.log.live_files import LiveFiles, MemoryPart, to_table
 from tahoe.table.reading.snapshot import Snapshot
 
@@ -19,9 +19,7 @@ def table_of(files: Sequence[Add], like: Snapshot, version: int, metadata: Metad
         like: a version of the table that the files are from. It may have lost its support of deletion vectors since; the files may not.
         metadata: with an id of its own, because caches identify a table's version by id and version.
     """
-    protocol = like.protocol
-    if any(file.deletion_vector is not None for file in files) and _VECTORS not in (protocol.reader_features or ()):
-        protocol = replace(protocol, reader_version=3, reader_features=(protocol.reader_features or frozenset()) | {_VECTORS})
+    protocol = protocol_for_files(like.protocol, has_vectors=any(file.deletion_vector is not None for file in files))
     return Snapshot(
         log=like.log,
         version=version,
@@ -32,3 +30,10 @@ def table_of(files: Sequence[Add], like: Snapshot, version: int, metadata: Metad
         live=LiveFiles([MemoryPart(to_table(files))]),
         commit=None,
     )
+
+
+def protocol_for_files(protocol: Protocol, *, has_vectors: bool) -> Protocol:
+    """A protocol with which files of other versions can be read: it also has deletion vectors if they do."""
+    if not has_vectors or _VECTORS in (protocol.reader_features or ()):
+        return protocol
+    return replace(protocol, reader_version=3, reader_features=(protocol.reader_features or frozenset()) | {_VECTORS})

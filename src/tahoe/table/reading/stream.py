@@ -31,7 +31,7 @@ from tahoe.protocol.actions import Action, Add
 from tahoe.protocol.stream_offset import AFTER_SCHEMA_CHANGE, BASE, SCHEMA_CHANGE, StreamOffset
 from tahoe.protocol.stream_schema import SchemaRules
 from tahoe.table.arrow.chunks import one_array, taken
-from tahoe.table.reading.file_tables import table_of
+from tahoe.table.reading.file_tables import protocol_for_files, table_of
 from tahoe.table.reading.schema_tracking import SchemaTracker
 from tahoe.table.reading.snapshot import Snapshot, load_snapshot
 from tahoe.table.reading.stream_commits import Commit, Following, StreamCommit, StreamCommits, appended, excluding
@@ -273,8 +273,8 @@ class Stream(ABC, Generic[Commit]):
         return self._initial_files
 
     def _as_read(self, snapshot: Snapshot) -> Snapshot:
-        """A version with the stream's schema."""
-        protocol = self.snapshot.protocol if self.schema.is_tracked else snapshot.protocol
+        """A version with the stream's schema and features: row tracking may have been enabled since, and the batches have one schema."""
+        protocol = protocol_for_files(self.snapshot.protocol, has_vectors=snapshot.has_deletion_vectors)
         return replace(snapshot, metadata=self.snapshot.metadata, protocol=protocol)
 
     def _loaded(self, version: int) -> Snapshot:
