@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -30,6 +32,7 @@ from tahoe.errors import (
 )
 from tahoe.protocol.schema import INTEGER, LONG, STRING, TIMESTAMP, Field, Struct
 from tahoe.storage.env import Env
+from tahoe.storage.memory import Effect, Fault, FaultPlan, MemoryStore, Operation
 from tahoe.table.maintenance.convert import ConvertRequest, convert
 from tahoe.table.maintenance.convert_footers import in_threads
 from tahoe.table.maintenance.convert_sources import CatalogPartition
@@ -261,12 +264,9 @@ def test_a_partition_of_a_delta_table_is_refused() -> None:
     env = memory_env()
     base = tahoe.Table(env.store.url, env=env)
     base.append(ROWS, partition_by=["name"])
-    part = Env(**{**{name: getattr(env, name) for name in env.__slots__}, "store": env.store_at(f"{env.store.url}/name=a")})
+    part = replace(env, store=env.store_at(f"{env.store.url}/name=a"), store_at=lambda _: env.store)
     with pytest.raises(UnsupportedOperationError, match="partition of the Delta table"):
-        convert(
-            tahoe.Table(part.store.url, env=Env(**{**{n: getattr(part, n) for n in part.__slots__}, "store_at": lambda _: env.store})),
-            ConvertRequest(),
-        )
+        tahoe.Table(part.store.url, env=part).convert()
 
 
 def test_files_that_are_no_parquet_may_be_left_out_if_that_is_asked_for() -> None:
@@ -328,3 +328,19 @@ def test_of_two_conversions_at_once_one_wins() -> None:
 
     assert convert(table, ConvertRequest(), examiner=examiner).version is None
     assert (table.version, keys(table)) == (0, {"a"})
+
+
+@pytest.mark.parametrize("effect", [Effect.RAISE_BEFORE, Effect.RAISE_AFTER])
+@pytest.mark.parametrize("operation", list(Operation), ids=lambda operation: operation.name)
+def test_a_failing_storage_leaves_no_table_or_the_whole_one(operation: Operation, effect: Effect) -> None:
+    for nth in range(1, 5):
+        plan = FaultPlan()
+        env = memory_env(faults=plan)
+        table = folder({"p=1/a": ROWS, "p=2/b": ROWS}, env)
+        plan.add(Fault(effect=effect, operation=operation, nth=nth, times=100))
+        with suppress(DeltaError, OSError):
+            table.convert(partitions("p"))
+        survivor = tahoe.Table(env.store.url, env=replace(env, store=MemoryStore(env.store.url)))
+        survivor.convert(partitions("p"))
+        assert (survivor.version, keys(survivor)) == (0, {"p=1/a", "p=2/b"})
+        assert survivor.to_arrow().num_rows == 6
