@@ -11,6 +11,7 @@ from tahoe.protocol.partitions import (
     canonical_key,
     decode_path,
     encode_path,
+    encode_url,
     format_partition_value,
     parse_partition_value,
     partition_folder,
@@ -133,6 +134,14 @@ PATHS = [
     ("it's (1)+~,;$&=!*", "it's%20(1)+~,;$&=!*"),
     ("a:b/c:d", "a%3Ab/c:d"),
 ]
+
+
+def test_an_absolute_url_is_spelled_as_hadoop_prints_it():
+    """The reference compares such texts when it writes deletion vectors."""
+    assert encode_url("file:///a b/c%20/p=1:2/f") == "file:/a%20b/c%2520/p=1:2/f"
+    assert encode_url("s3a://bucket/a b/f") == "s3a://bucket/a%20b/f"
+    for url in ("file:///a b/c%20/x#y", "s3://bucket/t/f"):
+        assert resolve_path(encode_url(url), "file:///elsewhere") == url
 
 
 @pytest.mark.parametrize(("path", "uri"), PATHS)

@@ -136,7 +136,10 @@ CALLBACKS = {"announce"}
 
 
 @pytest.mark.parametrize(("method", "argument"), ARGUMENTS, ids=lambda name: name)
-def test_nothing_but_our_own_errors_comes_out(env: Env, method: str, argument: str) -> None:
+def test_nothing_but_our_own_errors_comes_out(
+    env: Env, method: str, argument: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # a relative path is a location
     for value in WRONG:
         if callable(value) and argument in CALLBACKS:
             continue  # an error of the caller's own function reaches the caller

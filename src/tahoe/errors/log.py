@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 from urllib.parse import unquote
 
@@ -100,8 +101,17 @@ class DataFileMissingError(DeltaDataError):
     def __new__(cls, **parameters: Any) -> DataFileMissingError:
         """The error of a shallow clone for a file outside the table's folder."""
         file, table = unquote(str(parameters.get("file"))), str(parameters.get("table"))
-        is_elsewhere = ("://" in file or file.startswith("/")) and not file.startswith(f"{table}/")
+        is_absolute = file.startswith("/") or _SCHEME.match(file) is not None
+        is_elsewhere = is_absolute and not _without_scheme(file).startswith(f"{_without_scheme(table)}/")
         return super().__new__(ClonedFileMissingError if cls is DataFileMissingError and is_elsewhere else cls)
+
+
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
+
+
+def _without_scheme(url: str) -> str:
+    """A url for comparison: `file:/t`, `file:///t` and `/t` are one folder, and so are `s3://b/t` and `s3a://b/t`."""
+    return url[url.index(":") + 1 :].lstrip("/") if _SCHEME.match(url) else url.lstrip("/")
 
 
 class ClonedFileMissingError(DataFileMissingError):

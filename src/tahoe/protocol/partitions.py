@@ -347,9 +347,13 @@ def encode_path(relative: str) -> str:
 
 
 def encode_url(url: str) -> str:
-    """The URI of an absolute, unescaped url, for a path in the log."""
+    """The URI of an absolute, unescaped url, for a path in the log: spelled as Hadoop's Path prints it, `file:/x` for `file:///x`, because
+    the reference compares such texts."""
     found = _SCHEME.match(url)
-    return encode_path(url) if found is None else url[: found.end()] + encode_path(url[found.end() :])
+    if found is None:
+        return encode_path(url)
+    authority = f"//{found[2]}" if found[2] else ""
+    return f"{found[1]}:{authority}{encode_path(url[found.end() :])}"
 
 
 def _is_kept(character: str) -> bool:
