@@ -39,6 +39,10 @@ def main(master: str, folder: str) -> None:
     deletion_vectors.BROADCAST_BYTES_MAX = 0
     deletion_vectors._kept = deletion_vectors.Recent(1)
     found["marked, vectors loaded by executors"] = answer()
+    stream = spark.readStream.format("delta").load(path).where("p = 0").selectExpr("id", "_metadata.row_index AS i").writeStream
+    stream = stream.format("delta").option("checkpointLocation", f"{folder}/checkpoint").trigger(availableNow=True)
+    stream.start(f"{folder}/sink").awaitTermination()
+    found["streamed"] = [int(value) for value in spark.read.format("delta").load(f"{folder}/sink").selectExpr("count(i)", "sum(id)").head()]
     found["arrow"] = [tahoe.Table(path).to_arrow(filter="p = 0").num_rows]
     print("FOUND " + json.dumps(found))
     spark.stop()

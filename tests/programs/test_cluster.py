@@ -90,3 +90,4 @@ def test_a_cluster_writes_reads_and_applies_vectors(cluster: str, tmp_path: Path
     assert 505 - 101 <= count < 505
     assert found["marked"] == found["marked, vectors loaded by executors"]
     assert found["marked"][0] == count
+    assert found["streamed"] == found["marked"][:2]
