@@ -22,7 +22,7 @@ from tahoe.errors import (
     PartitionedByIdentityError,
 )
 from tahoe.protocol.actions import Metadata, Protocol
-from tahoe.protocol.column_mapping import column_id
+from tahoe.protocol.column_mapping import column_id, physical_name
 from tahoe.protocol.column_metadata import (
     CURRENT_DEFAULT,
     EXISTS_DEFAULT,
@@ -205,16 +205,24 @@ def _with_high_water_mark(column: Field, identity: Identity) -> Field:
 
 def with_marks_of(schema: Struct, other: Struct) -> Struct:
     """The schema of a version with the high-water marks raised to those that the same identity columns have in another version."""
-    marks = {_key(f): f.metadata.get(IDENTITY_HIGH_WATER_MARK) for f in other}
     identity = dict(identity_columns(schema))
-    known = ((f.name, marks.get(_key(f))) for f in schema if f.name in identity)
+    known = ((f.name, _mark_in(other, f)) for f in schema if f.name in identity)
     return with_high_water_marks(schema, {name: mark for name, mark in known if mark is not None})
 
 
-def _key(column: Field) -> object:
-    """What identifies a column in several versions of a table: its id, else its name."""
+def _mark_in(other: Struct, column: Field) -> int | None:
+    """The high-water mark of a column in another version.
+
+    Ids identify columns if both versions have them. Otherwise it is the name in data files, which stays when a table gets column mapping.
+    """
     number = column_id(column)
-    return column.name.lower() if number is None else number
+    for candidate in other:
+        known = column_id(candidate)
+        same = physical_name(candidate).lower() == physical_name(column).lower() if None in (number, known) else number == known
+        if same:
+            mark: int | None = candidate.metadata.get(IDENTITY_HIGH_WATER_MARK)
+            return mark
+    return None
 
 
 def moved_high_water_marks(before: Metadata, after: Metadata) -> tuple[str, ...]:

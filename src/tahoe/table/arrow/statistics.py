@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import UTC
 from threading import Lock
 from typing import Any, TypeAlias
 
@@ -18,6 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.json as pj
 
 from tahoe.protocol.json_text import load_json
+from tahoe.protocol.partitions import from_days, from_micros
 from tahoe.protocol.schema import DataType, Decimal, Primitive, Struct
 from tahoe.protocol.stats import Statistics, encode_statistics
 from tahoe.table.arrow.chunks import one_array, taken_table
@@ -282,20 +284,42 @@ def _struct(leaves: Mapping[Path, pa.Array], mask: pa.Array | None = None) -> pa
 def texts_of_parsed(parsed: pa.ChunkedArray, schema: Struct) -> pa.ChunkedArray:
     """JSON texts for `stats_parsed`, for checkpoints without JSON statistics; null where `stats_parsed` is null.
 
+    A bound that does not fit its column's type is left out: the type may be another one since the checkpoint.
+
     Args:
         schema: with physical names.
     """
-    return pa.chunked_array([pa.array([None if row is None else _text(row, schema) for row in parsed.to_pylist()], pa.string())])
+    wanted: dict[Path, pa.DataType] = {("numRecords",): pa.int64(), ("tightBounds",): pa.bool_()}
+    for path, field in schema.leaves():
+        bound = bound_type(field.type)
+        wanted |= {("nullCount", *path): pa.int64(), **({} if bound is None else {(name, *path): bound for name in _BOUNDS})}
+    columns = {path: _values(parsed, path, kind) for path, kind in wanted.items()}
+    rows = zip(parsed.is_null().to_pylist(), *columns.values(), strict=True)
+    texts = [None if is_null else _text(dict(zip(columns, values, strict=True)), schema) for is_null, *values in rows]
+    return pa.chunked_array([pa.array(texts, pa.string())])
 
 
-def _text(row: Mapping[str, Any], schema: Struct) -> str:
+def _values(parsed: pa.ChunkedArray, path: Path, kind: pa.DataType) -> list[Any]:
+    """One statistic of all files, dates and timestamps as in footers; None where it is missing or does not fit its type."""
+    column: pa.ChunkedArray | None = parsed
+    for name in path:
+        has = column is not None and pa.types.is_struct(column.type) and column.type.get_field_index(name) >= 0
+        column = child(column, name) if has else None
+    found = _conform(column, kind, len(parsed))
+    if pa.types.is_date(kind):
+        return [None if days is None else from_days(days) for days in found.cast(pa.int32()).to_pylist()]
+    if pa.types.is_timestamp(kind):
+        return [None if micros is None else from_micros(micros, kind.tz and UTC) for micros in found.cast(pa.int64()).to_pylist()]
+    return list(found.to_pylist())
+
+
+def _text(row: Mapping[Path, Any], schema: Struct) -> str:
     def values(field: str) -> dict[Path, Any]:
-        found = {path: _dig(row.get(field), path) for path, _ in schema.leaves()}
-        return {path: value for path, value in found.items() if value is not None}
+        return {path[1:]: value for path, value in row.items() if path[0] == field and value is not None}
 
     statistics = Statistics(
-        num_records=row.get("numRecords"),
-        tight_bounds=row.get("tightBounds") is not False,
+        num_records=row[("numRecords",)],
+        tight_bounds=row[("tightBounds",)] is not False,
         min_values=values("minValues"),
         max_values=values("maxValues"),
         null_count=values("nullCount"),

@@ -97,8 +97,8 @@ def manifests_after_commit(log: Log, base: Snapshot | None, version: int, metada
     if not SYMLINK_MANIFESTS.get(metadata.configuration):
         return
     try:
-        was_on = base is not None and SYMLINK_MANIFESTS.get(base.properties)
-        changed = _folders(metadata.partition_columns, files) if was_on else None
+        was_kept = base is not None and SYMLINK_MANIFESTS.get(base.properties) and base.partition_columns == metadata.partition_columns
+        changed = _folders(metadata.partition_columns, files) if was_kept else None
         if changed is None or changed:
             _write_until_newest(load_snapshot(log) if base is None else refresh(base), changed)
     except (ManifestsWithVectorsError, ManifestsWithColumnMappingError):

@@ -146,10 +146,22 @@ class FileDifference:
     _mine: pa.ChunkedArray
     _wanted: pa.ChunkedArray
 
-    def without_row_ids(self, before: Snapshot) -> Positions:
-        """The positions, among the wanted files, of kept files that have no base row id. `before` is the table."""
-        lacks = _mask(before.live.column("base_row_id").is_null())
-        return np.flatnonzero(_mask(is_in(self._wanted, taken(self._mine, self.kept[lacks[self.kept]]))))
+    def with_other_row_ids(self, before: LiveFiles, after: LiveFiles) -> Positions:
+        """The positions, among the wanted files, of kept files that have no base row id, or another one than the one that is wanted.
+
+        They have another one if the table's row ids were dropped, and begun anew. `before` and `after` are what was compared.
+        """
+        had, wanted = before.column("base_row_id"), after.column("base_row_id")
+        lacks = self.kept[_mask(had.is_null())[self.kept]]
+        found = is_in(self._wanted, taken(self._mine, lacks))
+        if wanted.null_count < len(wanted):
+            other = pc.invert(is_in(_joined(self._wanted, wanted), _joined(self._mine, had)))
+            found = pc.or_(found, pc.and_(pc.and_(wanted.is_valid(), other), is_in(self._wanted, self._mine)))
+        return np.flatnonzero(_mask(found))
+
+
+def _joined(keys: pa.ChunkedArray, ids: pa.ChunkedArray) -> pa.ChunkedArray:
+    return pc.binary_join_element_wise(keys, pc.fill_null(ids.cast(pa.string()), ""), "\0")
 
 
 def file_difference(log: Log, before: LiveFiles, after: LiveFiles) -> FileDifference:

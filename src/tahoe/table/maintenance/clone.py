@@ -6,7 +6,7 @@ assigned anew: those that rewritten rows have in the source's files are in colum
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import Literal
@@ -31,7 +31,7 @@ from tahoe.protocol.properties import ENABLE_DELETION_VECTORS, PROTECTED_CHECKPO
 from tahoe.protocol.row_tracking import MATERIALISED, assigns_row_ids, with_materialised_columns
 from tahoe.table.commit.draft import OperationInfo
 from tahoe.table.log.live_files import LiveFiles, MemoryPart, to_table
-from tahoe.table.maintenance.adopt import Adoption, FileDifference, adopt, check_partitions_in_files, entries_at, file_difference
+from tahoe.table.maintenance.adopt import Adoption, adopt, check_partitions_in_files, entries_at, file_difference
 from tahoe.table.maintenance.clone_files import DeepFiles, ShallowFiles
 from tahoe.table.maintenance.clone_place import check_place
 from tahoe.table.maintenance.missing_files import missing_files, shown
@@ -187,7 +187,8 @@ class _Cloning:
             difference = file_difference(newest.log, newest.live, after)
             removed = list(entries_at(newest, difference.removed))
             added = [wanted[number] for number in difference.added]
-            restated = self._restated(newest, difference, wanted) if assigns_row_ids(protocol, metadata) else []
+            unnumbered = difference.with_other_row_ids(newest.live, after) if assigns_row_ids(protocol, metadata) else ()
+            restated = [replace(wanted[number], data_change=False) for number in unnumbered]
         if newest is not None:
             check_writable(newest.protocol, newest.metadata, table=newest.url, removes_data=bool(removed))
         copied = self._files.copy(added, newest)
@@ -214,10 +215,6 @@ class _Cloning:
             raise ReplacedTableMissingError(table=self.target.url)
         if newest is not None and self.request.mode == "create":
             raise TableExistsError(table=self.target.url)
-
-    def _restated(self, newest: Snapshot, difference: FileDifference, wanted: Sequence[Add]) -> list[Add]:
-        """The entries of files that stay, but have no row ids yet."""
-        return [replace(wanted[number], data_change=False) for number in difference.without_row_ids(newest)]
 
     def _info(self) -> OperationInfo:
         return OperationInfo(

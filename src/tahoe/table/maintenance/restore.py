@@ -290,6 +290,6 @@ def _domains(restored: Snapshot, newest: Snapshot) -> dict[str, DomainMetadata]:
 
 
 def _given_ids(restored: Snapshot, newest: Snapshot, difference: FileDifference) -> Iterator[Add]:
-    """The entries of files that stay, but have no row ids now: with those that they had in the restored version, if any."""
-    for add in entries_at(restored, difference.without_row_ids(newest)):
+    """The entries of files that stay, but have no row ids now, or other ones: with those that they had in the restored version, if any."""
+    for add in entries_at(restored, difference.with_other_row_ids(newest.live, restored.live)):
         yield replace(add, data_change=False)
