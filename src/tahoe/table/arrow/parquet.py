@@ -204,7 +204,7 @@ def leaves(path: str, values: pa.Array) -> Iterator[tuple[str, pa.Array]]:
     elif pa.types.is_map(kind):
         yield from leaves(f"{path}.key_value.key", values.keys)
         yield from leaves(f"{path}.key_value.value", values.items)
-    elif pa.types.is_list(kind) or pa.types.is_large_list(kind):
+    elif pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
         yield from leaves(f"{path}.list.element", values.values)
     else:
         yield path, values

@@ -25,10 +25,10 @@ from tahoe.table.arrow.parquet import child, open_parquet
 from tahoe.table.arrow.types import arrow_type
 from tahoe.table.reading.rows import FIELD_ID, DataFile, live_pieces
 from tahoe.table.reading.snapshot import Snapshot
-from tahoe.table.writing.footers import BOUND_VALUES, WRITER_THAT_BOUNDS_NAN, IndexedColumn, footer_statistics, leaf_positions
+from tahoe.table.writing.footers import BOUND_VALUES, IndexedColumn, bounds_nan, footer_statistics, leaf_positions
 
 # Writers that do not shorten texts in a footer. Others shorten them to 64 bytes.
-_WRITERS_OF_WHOLE_TEXTS = (WRITER_THAT_BOUNDS_NAN, "parquet-cpp")
+_WRITERS_OF_WHOLE_TEXTS = ("parquet-mr", "parquet-cpp")
 _TEXT_EXACT_BYTES = 64
 
 
@@ -187,10 +187,9 @@ def _has_values_of(kind: pa.DataType, wanted: pa.DataType) -> bool:
 
 def _is_uncertain(footer: pq.FileMetaData, found: Statistics, path: tuple[str, ...], kind: Any) -> bool:
     """Whether bounds of the footer may not be those of the rows."""
-    writer = str(footer.created_by)
     if kind in (FLOAT, DOUBLE):
-        return not writer.startswith(WRITER_THAT_BOUNDS_NAN)
-    if kind == STRING and not writer.startswith(_WRITERS_OF_WHOLE_TEXTS):
+        return not bounds_nan(footer)
+    if kind == STRING and not str(footer.created_by).startswith(_WRITERS_OF_WHOLE_TEXTS):
         texts = (bounds.get(path) for bounds in (found.min_values, found.max_values))
         return any(text is not None and len(text.encode()) >= _TEXT_EXACT_BYTES for text in texts)
     return False
@@ -201,7 +200,7 @@ def _lacks_bounds(footer: pq.FileMetaData, found: Statistics, column: IndexedCol
     path = column.physical
     if not has_bounds(column.type) or path in found.min_values or found.null_count.get(path) == footer.num_rows:
         return False
-    is_nan_at_an_end = column.type in (FLOAT, DOUBLE) and str(footer.created_by).startswith(WRITER_THAT_BOUNDS_NAN)
+    is_nan_at_an_end = column.type in (FLOAT, DOUBLE) and bounds_nan(footer)
     return not (is_nan_at_an_end and path in leaf_positions(footer.schema.to_arrow_schema()))
 
 

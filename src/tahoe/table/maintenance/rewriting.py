@@ -25,7 +25,7 @@ from tahoe.table.reading.rows import DataFile, data_files, live_pieces, tracked_
 from tahoe.table.reading.scan import Scan
 from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.writing.arrow_writer import as_stored, columns_with_nan, new_key, parquet_writer, plain_value, serialised
-from tahoe.table.writing.footers import WRITER_THAT_BOUNDS_NAN, read_statistics
+from tahoe.table.writing.footers import bounds_nan, read_statistics
 from tahoe.table.writing.write_plan import WritePlan
 from tahoe.table.writing.write_request import WrittenFile
 
@@ -234,7 +234,7 @@ def _file_with_nan(work: Rewrite, file: DataFile, fields: Sequence[Field]) -> se
         for number in range(footer.num_columns)
         if footer.schema.column(number).physical_type in ("FLOAT", "DOUBLE")
     ]
-    if str(footer.created_by).startswith(WRITER_THAT_BOUNDS_NAN) and all(_is_bounded(column) for column in columns):
+    if bounds_nan(footer) and all(_is_bounded(column) for column in columns):
         return set()
     pieces = live_pieces(work.snapshot, file, fields)
     return {path for piece in pieces for path in columns_with_nan(as_stored(work.plan, piece))}

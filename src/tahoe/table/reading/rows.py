@@ -353,7 +353,7 @@ def conform(values: pa.Array, data_type: DataType, match: Match) -> pa.Array:
                 children.append(pa.nulls(len(values), arrow_type(field.type)) if child is None else conform(child, field.type, match))
             return _struct(children, wanted, values)
         case Array():
-            values = _unsliced(values)
+            values = _unsliced(values.cast(pa.list_(values.type.value_type)) if pa.types.is_fixed_size_list(values.type) else values)
             elements = conform(values.values, data_type.element, match)
             return pa.ListArray.from_arrays(values.offsets, elements, type=wanted, mask=values.is_null())
         case Map():

@@ -7,6 +7,7 @@ bounds of a column with a NaN, and everything inside arrays and maps.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -30,8 +31,9 @@ from tahoe.table.arrow.file_columns import julian_before
 
 Path: TypeAlias = tuple[str, ...]
 
-# In footers of this writer, NaN is the largest value: a column whose bounds are numbers has no NaN.
-WRITER_THAT_BOUNDS_NAN = "parquet-mr"
+# In footers of this writer, NaN is the largest value: a column whose bounds are numbers has no NaN. Before 1.10, which Spark has since
+# version 2.4, it left NaN out of the bounds, as other writers do.
+_WRITER_THAT_BOUNDS_NAN = re.compile(r"parquet-mr version (?:1\.[1-9]\d|[2-9])")
 
 # Footers are small, so most of the time is spent waiting for the storage.
 _THREADS_MAX = 16
@@ -203,6 +205,11 @@ BOUND_VALUES: Mapping[DataType, Callable[[Any], Any]] = {
     TIMESTAMP: lambda micros: from_micros(micros, UTC),
     TIMESTAMP_NTZ: lambda micros: from_micros(micros, None),
 }
+
+
+def bounds_nan(footer: pq.FileMetaData) -> bool:
+    """Whether the footer's writer counts NaN among the bounds, so that a column whose bounds are numbers has no NaN."""
+    return _WRITER_THAT_BOUNDS_NAN.match(str(footer.created_by)) is not None
 
 
 def leaf_positions(schema: pa.Schema) -> dict[Path, int]:
