@@ -13,6 +13,7 @@ import pytest
 import tahoe
 from tahoe.errors import (
     AppendOnlyTableError,
+    DeltaConcurrentModificationException,
     InvalidTimeTravelError,
     MetadataChangedException,
     RestoreFilesMissingError,
@@ -28,7 +29,7 @@ from tahoe.protocol.column_changes import NewColumn
 from tahoe.protocol.schema import LONG, Field
 from tahoe.storage.env import Env, Watch
 from tahoe.table.log import deletion_vectors
-from tahoe.table.maintenance import missing_files
+from tahoe.table.maintenance import adopt, missing_files
 from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.verify.check import check_table
 from tests.table.builders import memory_env
@@ -293,6 +294,16 @@ def test_the_version_equals_the_restored_one_whoever_commits_first(rival: Any, p
     assert (now.schema, ids(table)) == (then.schema, [0, 1, 2, 3])
     assert int(table.history(1)[0]["operationMetrics"]["numRemovedFiles"]) == report.removed_files
     assert findings(table) == []
+
+
+def test_others_who_are_always_first_end_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(adopt, "PLANS_MAX", 3)
+    table = made()
+    table.append(numbers(4))
+    version = table.version or 0
+    with pytest.raises(DeltaConcurrentModificationException):
+        racing(table, *[lambda t: t.append(numbers(6))] * 4).restore(0)
+    assert table.version == version + 3
 
 
 def test_a_table_that_was_replaced_meanwhile_is_left_alone() -> None:

@@ -30,6 +30,9 @@ from tahoe.table.reading.scan import Scan
 from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.reading.table_reader import TableReader
 
+# So often are files adopted anew behind other writers, who may commit faster than a large table is planned.
+PLANS_MAX = 100
+
 Positions: TypeAlias = npt.NDArray[np.integer[Any]]
 
 
@@ -88,10 +91,10 @@ def adopt(table: TableReader, plan: Callable[[Snapshot | None], Adoption | None]
 
     Raises:
         what `plan` raises.
-        DeltaConcurrentModificationException: the table was dropped or recreated.
+        DeltaConcurrentModificationException: the table was dropped or recreated, or other writers were first `PLANS_MAX` times.
         CommitOutcomeUnknownError: the storage did not tell whether the commit was written.
     """
-    while True:
+    for left in reversed(range(PLANS_MAX)):
         newest = table.snapshot_if_exists()
         planned = plan(newest)
         if planned is None:
@@ -100,8 +103,9 @@ def adopt(table: TableReader, plan: Callable[[Snapshot | None], Adoption | None]
             with planned.draft(table.log, newest) as draft:
                 return draft.commit(planned.info)
         except DeltaConcurrentModificationException:
-            if _version(table.snapshot_if_exists()) == _version(newest):
+            if not left or _version(table.snapshot_if_exists()) == _version(newest):
                 raise
+    raise AssertionError("the last attempt has raised its error")
 
 
 def _version(snapshot: Snapshot | None) -> int | None:
