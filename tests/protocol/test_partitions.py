@@ -62,7 +62,8 @@ def test_null_and_the_empty_text_are_null_for_every_type(text, data_type):
 
 @pytest.mark.parametrize(
     ("text", "data_type"),
-    [("x", INTEGER), ("200", BYTE), ("1.5", LONG), ("1000", Decimal(3, 0)), ("2021-13-01", DATE), ("25:00", TIMESTAMP), ("yes", BOOLEAN)],
+    [("x", INTEGER), ("200", BYTE), ("1.5", LONG), ("1000", Decimal(3, 0)), ("2021-13-01", DATE), ("25:00", TIMESTAMP), ("yes", BOOLEAN)]
+    + [(text, kind) for text in ("1_0", "\u0661") for kind in (INTEGER, LONG, FLOAT, DOUBLE, Decimal(5, 2))],
 )
 def test_a_text_that_is_no_value_is_refused_and_not_read_as_null(text, data_type):
     with pytest.raises(InvalidPartitionValueError, match=text):

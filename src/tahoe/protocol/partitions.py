@@ -114,11 +114,16 @@ def _refuse(text: str) -> Any:
     raise ValueError(text)
 
 
+def _number_text(text: str) -> str:
+    """The text of a number, without spaces around it. Python also takes digits of other scripts, and underscores between digits."""
+    return text.strip() if text.isascii() and "_" not in text else _refuse(text)
+
+
 def _integer_parser(bits: int) -> Callable[[str, tzinfo], int]:
     limit = 1 << (bits - 1)
 
     def parse(text: str, _: tzinfo) -> int:
-        value = int(text)
+        value = int(_number_text(text))
         return value if -limit <= value < limit else _refuse(text)
 
     return parse
@@ -130,7 +135,7 @@ def parse_decimal(text: str, data_type: Decimal) -> PyDecimal:
     Raises:
         ValueError, InvalidOperation: not a number, or too large for the type.
     """
-    return _quantized(PyDecimal(text.strip()), data_type)
+    return _quantized(PyDecimal(_number_text(text)), data_type)
 
 
 def _quantized(value: PyDecimal, data_type: Decimal) -> PyDecimal:
@@ -301,8 +306,8 @@ _PARSERS: Mapping[str, Callable[[str, tzinfo], Any]] = {
     **{name: _integer_parser(bits) for name, bits in INTEGER_BITS.items()},
     "string": lambda text, _: text,
     "boolean": lambda text, _: parse_boolean(text),
-    "float": lambda text, _: single_precision(float(text)),
-    "double": lambda text, _: float(text),
+    "float": lambda text, _: single_precision(float(_number_text(text))),
+    "double": lambda text, _: float(_number_text(text)),
     "binary": lambda text, _: _parse_binary(text),
     "date": lambda text, _: parse_date(text),
     "timestamp": parse_timestamp,
