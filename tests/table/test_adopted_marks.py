@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 import tahoe
+from tahoe.errors import ManifestPropertyError
 from tahoe.protocol.actions import Metadata, Protocol, remove_of
 from tahoe.protocol.column_changes import ColumnChange
 from tahoe.protocol.partitions import decode_path, partition_folder
@@ -141,3 +142,24 @@ def test_manifests_of_other_partition_columns_do_not_stay(before: list[str], aft
     folders = {partition_folder(before, entry.partition_values) for entry in table.snapshot().live.adds()}
     root = "_symlink_format_manifest"
     assert {info.key for info in env.store.walk(root)} == {f"{root}/{folder}/manifest".replace("//", "/") for folder in folders}
+
+
+def test_the_property_is_judged_by_the_files_that_the_commit_leaves() -> None:
+    """A clone would have files with vectors; a restored version has none, whatever the newest version has."""
+    env, url = memory_env(), "memory://clone-with-vectors"
+    vectors, manifests = {"delta.enableDeletionVectors": "true"}, {"delta.compatibility.symlinkFormatManifest.enabled": "true"}
+    table = tahoe.Table(env.store.url, env=env)
+    table.append(numbers(1, 2, 3), properties=manifests)
+    set_properties(table, dict.fromkeys(manifests, "false") | vectors)
+    with table.transaction() as changes:
+        changes.delete("id = 1")
+    set_properties(table, dict.fromkeys(vectors, "false"))
+    target = replace(env, store=env.store_at(url))
+    with pytest.raises(ManifestPropertyError, match="deletion vectors"):
+        table.clone(url, shallow=True, properties=manifests, env=target)
+    assert not tahoe.Table(url, env=target).exists()
+    with pytest.raises(ManifestPropertyError, match="deletion vectors"):
+        set_properties(table, manifests)
+    table.restore(0)
+    assert env.store.get("_symlink_format_manifest/manifest").decode().count("\n") == 1
+    assert findings(table) == []

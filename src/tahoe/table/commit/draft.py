@@ -172,7 +172,9 @@ class Draft:
         if self.is_recorded:
             self.discard()
             return None
-        check_manifests_before_commit(self.base, self.protocol, self.metadata, table=self.log.url)
+        check_manifests_before_commit(
+            self.base, self.protocol, self.metadata, adds=self.adds, removed=self.removed_files, table=self.log.url
+        )
         watch = _PutWatch(self.log.env.watch)
         try:
             transaction = self._transaction(info, replace(self.log, env=replace(self.log.env, watch=watch)))

@@ -8,7 +8,7 @@ Of several writers, the last one that writes a manifest looks at the log again a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Container, Iterable, Iterator, Mapping, Set
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import accumulate
@@ -62,8 +62,14 @@ def generate_manifests(log: Log) -> ManifestReport:
     return _write_until_newest(load_snapshot(log), None)
 
 
-def check_manifests_before_commit(base: Snapshot | None, protocol: Protocol, metadata: Metadata, *, table: str) -> None:
+def check_manifests_before_commit(
+    base: Snapshot | None, protocol: Protocol, metadata: Metadata, *, adds: Iterable[Add], removed: Container[str], table: str
+) -> None:
     """Refuse a commit after which the table keeps manifests that their readers would misunderstand.
+
+    Args:
+        adds: the files that the commit adds.
+        removed: the canonical paths of the files that it removes.
 
     Raises:
         ManifestPropertyError: the table has deletion vectors or column mapping.
@@ -74,12 +80,21 @@ def check_manifests_before_commit(base: Snapshot | None, protocol: Protocol, met
     if name is not None:
         detail = f"readers of manifests do not know the feature {name}, which the table uses"
         remedy = f"Use either manifests or {name}: they exclude each other."
-    elif base is not None and not SYMLINK_MANIFESTS.get(base.properties) and _has_vectors(base):
+    elif not (base is not None and SYMLINK_MANIFESTS.get(base.properties)) and _will_have_vectors(base, adds, removed):
         detail = "files of the table have deletion vectors, which readers of manifests do not know"
         remedy = "Remove them first, with REORG TABLE ... APPLY (PURGE)."
     else:
         return
     raise ManifestPropertyError(property=SYMLINK_MANIFESTS.name, table=table, value="true", detail=detail, remedy=remedy)
+
+
+def _will_have_vectors(base: Snapshot | None, adds: Iterable[Add], removed: Container[str]) -> bool:
+    if any(add.deletion_vector is not None for add in adds):
+        return True
+    if base is None:
+        return False
+    paths = base.live.column("path").filter(base.live.column("deletion_vector").is_valid())
+    return any(base.log.canonical(path) not in removed for path in paths.to_pylist())
 
 
 def manifests_after_commit(log: Log, base: Snapshot | None, version: int, metadata: Metadata, files: Iterable[Add | Remove]) -> None:
