@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import io
 import math
+from decimal import Decimal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import tahoe
+from tahoe.protocol.schema import LONG
+from tahoe.protocol.schema import Decimal as DeltaDecimal
 from tahoe.protocol.stats import parse_statistics
 from tahoe.table.verify.check import check_table
 from tests.table.builders import memory_env
@@ -58,4 +61,18 @@ def test_lists_of_a_fixed_size_are_read_as_arrays() -> None:
     assert table.to_arrow()["v"].to_pylist() == rows["v"].to_pylist()
     table.optimize()
     assert table.to_arrow(filter="id > 1")["v"].to_pylist() == [None, [3, None]]
+    assert list(check_table(table.log)) == []
+
+
+def test_longs_without_a_sign_are_decimals_as_in_spark() -> None:
+    rows = pa.table({"u": pa.array([2**64 - 1, None, 0], pa.uint64()), "id": [1, 2, 3]})
+    table = converted(written_by("parquet-cpp", rows))
+    expected = [Decimal(2**64 - 1), None, Decimal(0)]
+    assert [field.type for field in table.schema] == [DeltaDecimal(20, 0), LONG]
+    assert table.to_arrow()["u"].to_pylist() == expected
+    assert table.to_arrow(filter="u > 18446744073709551614").num_rows == 1
+    table.compute_statistics()
+    table.append(pa.table({"u": [Decimal(1)], "id": [4]}))
+    table.optimize()
+    assert table.to_arrow(filter="id < 4")["u"].to_pylist() == expected
     assert list(check_table(table.log)) == []

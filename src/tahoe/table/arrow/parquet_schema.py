@@ -22,6 +22,9 @@ SPARK_SCHEMA = b"org.apache.spark.sql.parquet.row.metadata"
 
 _TIMESTAMP = pa.timestamp("us", "UTC")
 
+# The type that holds all longs without a sign.
+_UNSIGNED_LONG = pa.decimal128(20, 0)
+
 
 def schema_of_footer(footer: pq.FileMetaData, *, table: str) -> Struct:
     """The schema of a file, with all columns nullable. Of the columns' metadata only comments are kept.
@@ -67,4 +70,6 @@ def _as_read(kind: pa.DataType, leaves: Iterator[Any], path: tuple[str, ...], ta
         raise UnsupportedDataTypeError(table=table, column=".".join(path), type="timestamp in nanoseconds, which Spark does not read")
     if pa.types.is_float16(kind):
         raise UnsupportedDataTypeError(table=table, column=".".join(path), type="float of 16 bits, which Spark does not read")
+    if pa.types.is_uint64(kind):
+        return _UNSIGNED_LONG
     return pa.binary() if pa.types.is_fixed_size_binary(kind) else kind
