@@ -252,10 +252,13 @@ def test_another_type_needs_a_new_checkpoint() -> None:
         stream_of(renamed(Struct((Field(name="id", type=STRING),))), 0).next_end(AFTER, Limit())
 
 
-def test_a_table_that_was_dropped_and_made_again_is_not_read_on() -> None:
+@pytest.mark.parametrize("has_seen_a_commit", [True, False])
+def test_a_table_that_was_dropped_and_made_again_is_not_read_on(has_seen_a_commit: bool) -> None:
     log = history_of([[1], [1]])
     stream = stream_of(log)
-    end = stream.next_end(AFTER, Limit())
+    end = stream.next_end(AFTER, Limit()) if has_seen_a_commit else StreamOffset(table_id="test", version=2)
+    if not has_seen_a_commit:
+        assert stream.next_end(end, Limit()) == end
     for info in list(log.env.store.list_from(log_files.LOG_FOLDER)):
         log.env.store.delete(info.key)
     with pytest.raises(TableNotFoundError):

@@ -129,6 +129,7 @@ class StreamCommits(Generic[Commit]):
         if not _is_whole(files, version):
             files = _commits(log, version)  # a listing may show a commit that was put while it ran, without the one before it
         self._check_same_table(files, version)
+        self._last = files[-1] if files else self._last
         files = [file for file in files if file.version >= version]
         if not _is_whole(files, version):
             first = next(file.version for number, file in enumerate(files) if file.version != version + number)
@@ -137,7 +138,7 @@ class StreamCommits(Generic[Commit]):
                 raise StreamCommitsMissingError(table=log.url, startVersion=wanted, earliestVersion=first)
             _logger.warning("%s: the stream goes on at version %s, because commit %s is no longer in the log", log.url, first, wanted)
         if files:
-            self._last, self.newest = files[-1], max(self.newest, files[-1].version)
+            self.newest = max(self.newest, files[-1].version)
         return files
 
     def _check_same_table(self, files: Sequence[LogFile], version: int) -> None:
