@@ -195,6 +195,8 @@ def test_names_that_do_not_exist_are_told(spark):
         ("DESCRIBE HISTORY t LIMIT 1 +", 28),
         ("VACUUM t RETAIN 3", 17),
         ("OPTIMIZE t WHERE a = ZORDER BY b", 20),
+        ("RESTORE t TO VERSION AS OF 1 FOO", 29),
+        ("OPTIMIZE t WHERE a = 1 AS b", 26),
     ],
 )
 def test_a_mistake_points_at_its_place(spark, text, place):

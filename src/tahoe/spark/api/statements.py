@@ -41,7 +41,7 @@ from tahoe.spark.ddl.catalog import name_parts, path_in, path_of
 from tahoe.spark.jvm.failures import for_user
 from tahoe.spark.jvm.gateway import JVM_ERRORS, Gateway, JavaObject
 from tahoe.spark.jvm.plans import java_column
-from tahoe.spark.jvm.statement_plans import bound, explained, output_of, parse_error, rows_of, substituted
+from tahoe.spark.jvm.statement_plans import bound, explained, is_alias, output_of, parse_error, rows_of, substituted
 from tahoe.spark.jvm.table_cache import open_table
 from tahoe.spark.jvm.time_travel import session_moment
 from tahoe.spark.jvm.values import Value, values
@@ -118,12 +118,17 @@ def _expression(beneath: JavaObject, text: str, expression: Expression) -> JavaO
     """Parse an expression with Spark. The preceding text is replaced by blanks, so that Spark's errors have positions in the statement."""
     blanks = re.sub(r"[^\n]", " ", text[: expression.start])
     try:
-        return beneath.parseExpression(blanks + expression.text)
+        parsed = beneath.parseExpression(blanks + expression.text)
     except JVM_ERRORS as error:
         java = parse_error(error)
         if java is None:
             raise
         raise for_user(StatementSyntaxError.at(text, *_place(java, expression), "an expression")) from None
+    if is_alias(parsed):  # Spark takes a word behind an expression for its alias, which would pass unnoticed
+        word = expression.text.split()[-1]
+        place = expression.start + expression.text.rindex(word)
+        raise for_user(StatementSyntaxError.at(text, place, word, "the end of the expression, which has no alias here"))
+    return parsed
 
 
 def _place(error: JavaObject, expression: Expression) -> tuple[int, str]:

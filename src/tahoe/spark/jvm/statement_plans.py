@@ -29,6 +29,11 @@ def parse_error(error: BaseException) -> JavaObject | None:
     return java if java is not None and kind_of(java) == "ParseException" else None
 
 
+def is_alias(expression: JavaObject) -> bool:
+    """Whether a parsed expression ends with a name for itself, as `1 AS one`."""
+    return str(expression.getClass().getSimpleName()) in ("Alias", "MultiAlias")
+
+
 def parameters_of(gateway: Gateway, args: Mapping[str, Any] | Sequence[Any] | None) -> JavaObject | None:
     """The arguments of a query as a `ParameterContext` for Spark's parser; None without arguments."""
     if not args:
