@@ -108,6 +108,26 @@ def test_refusals_are_the_references(spark, source, tmp_path):
     assert not spark.catalog.tableExists("cloned")
 
 
+def test_a_target_that_is_a_view_or_in_another_catalog_is_refused(spark, source, table_name):
+    """It was made in the session's catalog, over a table of the same name."""
+    for name in (f"other.default.{table_name}", f"spark_catalog.a.b.{table_name}"):
+        for start in ("CREATE", "CREATE OR REPLACE", "REPLACE"):
+            assert refusal(spark, f"{start} TABLE {name} SHALLOW CLONE delta.`{source}`") == "DELTA_UNSUPPORTED_OPERATION"
+        with pytest.raises(AnalysisException, match="in another catalog"):
+            tahoe.DeltaTable.create(spark).tableName(name).addColumn("id", "int").execute()
+    assert not spark.catalog.tableExists(table_name)
+    spark.sql("CREATE VIEW a_view AS SELECT 1 AS id")
+    for start in ("CREATE", "CREATE OR REPLACE"):
+        assert refusal(spark, f"{start} TABLE a_view SHALLOW CLONE delta.`{source}`") == "DELTA_UNSUPPORTED_OPERATION"
+    spark.sql("DROP VIEW a_view")
+
+
+def test_if_not_exists_leaves_a_table_at_a_path(spark, source, tmp_path):
+    text = f"CREATE TABLE IF NOT EXISTS delta.`{tmp_path}/target` SHALLOW CLONE delta.`{source}`"
+    assert [spark.sql(text).count(), spark.sql(text + " VERSION AS OF 0").count()] == [1, 0]
+    assert loaded(spark, f"{tmp_path}/target") == [0, 2, 3]
+
+
 def test_session_defaults_are_not_mixed_in(spark, source, tmp_path):
     name = "spark.databricks.delta.properties.defaults.enableChangeDataFeed"
     spark.conf.set(name, "true")

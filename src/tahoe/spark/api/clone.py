@@ -48,7 +48,7 @@ class CloneCommand:
         location: of the files of a named target; None lets the catalog choose it.
         source_name: the name of the source; None if it was given by its path.
         mode: see `CloneRequest`.
-        if_not_exists: do nothing if the catalog has the name.
+        if_not_exists: do nothing if the catalog has the name, or if there is a table at the path of a target without a name.
     """
 
     source: Table
@@ -79,9 +79,9 @@ def _cloned(gateway: Gateway, command: CloneCommand) -> CloneReport | None:
     """Clone, and add the target's name to the catalog. Returns None if the table exists and need not be made."""
     new = _target(gateway, command)
     place = place_of(gateway, new)
-    if _is_done(command, new, place):
-        return None
     table = open_table(gateway.spark, place.url)
+    if _is_done(command, new, place, table):
+        return None
     request = CloneRequest(
         is_shallow=command.is_shallow,
         version=command.version,
@@ -111,14 +111,16 @@ def _target(gateway: Gateway, command: CloneCommand) -> NewTable:
     return NewTable(name=name, location=command.location if path is None else path)
 
 
-def _is_done(command: CloneCommand, new: NewTable, place: Place) -> bool:
-    """Whether the catalog has the name, and that is enough.
+def _is_done(command: CloneCommand, new: NewTable, place: Place, table: Table) -> bool:
+    """Whether the catalog has the name, or the path without a name a table, and that is enough.
 
     Raises:
         TableExistsError, ReplacedTableMissingError: the catalog has the name, or does not, in contrast to the command.
     """
     if new.name is not None and not place.is_known and command.mode == "replace":
         raise ReplacedTableMissingError(table=command.target)
+    if new.name is None and command.if_not_exists:
+        return table.exists()
     if not place.is_known or command.mode != "create":
         return False
     if not command.if_not_exists:

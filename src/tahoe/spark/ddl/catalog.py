@@ -90,7 +90,7 @@ def name_not_found(gateway: Gateway, name: str) -> TableNameNotFoundError:
     """The error for a name that the catalog does not have, with the nearest names of its database."""
     catalog = session_catalog(gateway)
     parts, near = name_parts(gateway, name), list[str]()
-    names = _in_session_catalog(parts) or parts
+    names = in_session_catalog(gateway, parts) or parts
     database = names[-2] if len(names) == 2 else catalog.getCurrentDatabase()
     with suppress(*JVM_ERRORS):  # there may be no such database, or it does not list its tables: that must not hide the error
         known = [str(found.table()) for found in gateway.items(catalog.listTables(database).iterator())]
@@ -115,26 +115,25 @@ def qualified_name(spark: SparkSession, name: str) -> list[str]:
 def catalog_table(gateway: Gateway, parts: list[str]) -> JavaObject | None:
     """The `CatalogTable` of a table or view in the session's catalog; None if the catalog does not have the name."""
     catalog = session_catalog(gateway)
-    names = _in_session_catalog(parts)
+    names = in_session_catalog(gateway, parts)
     if names is None:
         return None
     name = table_identifier(gateway, names[-1], names[-2] if len(names) > 1 else None)
     return catalog.getTableMetadata(name) if catalog.tableExists(name) else None
 
 
-def _in_session_catalog(parts: list[str]) -> list[str] | None:
+def in_session_catalog(gateway: Gateway, parts: list[str]) -> list[str] | None:
     """The parts of a name without the session catalog; None if the name is in another catalog."""
-    names = parts[1:] if len(parts) == 3 and parts[0].lower() == SESSION_CATALOG else parts
-    return names if len(names) <= 2 else None
+    if len(parts) == 3 and parts[0].lower() == SESSION_CATALOG:
+        return parts[1:]
+    current = str(gateway.session.sessionState().catalogManager().currentCatalog().name())
+    return parts if len(parts) <= 2 and current == SESSION_CATALOG else None
 
 
 def names_delta_table(gateway: Gateway, parts: list[str]) -> bool:
     """Whether a name in a statement is delta.`path`, or of a Delta table in the session's catalog."""
     if path_of(parts) is not None:
         return True
-    current = gateway.session.sessionState().catalogManager().currentCatalog().name()
-    if len(parts) < 3 and current != SESSION_CATALOG:
-        return False
     with suppress(*JVM_ERRORS):  # the table may be dropped meanwhile, or its database does not exist: Spark says so
         table = catalog_table(gateway, parts)
         return table is not None and not session_catalog(gateway).isTempView(gateway.seq(parts)) and is_delta(table)

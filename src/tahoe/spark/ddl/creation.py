@@ -31,7 +31,7 @@ from tahoe.protocol.features import WRITER_VERSION_FEATURES, supported_features
 from tahoe.protocol.properties import find_property
 from tahoe.protocol.schema import Struct, map_fields
 from tahoe.protocol.type_widening import TYPE_CHANGES
-from tahoe.spark.ddl.catalog import SESSION_CATALOG, name_parts, path_of
+from tahoe.spark.ddl.catalog import SESSION_CATALOG, in_session_catalog, name_parts, path_of
 from tahoe.spark.dml.write import create_as_select
 from tahoe.spark.jvm.catalog_entries import PROVIDER, is_delta, new_entry, session_catalog, table_identifier
 from tahoe.spark.jvm.gateway import Gateway, JavaObject, engine_of
@@ -171,12 +171,19 @@ def condition_of(constraint: AddConstraint, *, table: str) -> str:
 def named_or_path(gateway: Gateway, name: str) -> tuple[JavaObject | None, str | None]:
     """Resolve a user's name of a table to a `TableIdentifier` of the session's catalog, or to the location in delta.`path`; the other
     value is None.
+
+    Raises:
+        UnsupportedOperationError: the name is in another catalog.
     """
     parts = name_parts(gateway, name)
     path = path_of(parts)
     if path is not None:
         return None, path
-    names = parts[1:] if len(parts) == 3 and parts[0].lower() == SESSION_CATALOG else parts
+    names = in_session_catalog(gateway, parts)
+    if names is None:
+        detail = f"tahoe enters the names of Delta tables only into {SESSION_CATALOG}"
+        remedy = f"Give a name of three parts that begins with {SESSION_CATALOG}, or delta.`/path`."
+        raise UnsupportedOperationError(operation="Making a table in another catalog", table=name, detail=detail, remedy=remedy)
     given = table_identifier(gateway, names[-1], names[-2] if len(names) > 1 else None)
     return session_catalog(gateway).qualifyIdentifier(given), None
 
@@ -253,22 +260,23 @@ def place_of(gateway: Gateway, new: NewTable) -> Place:
     catalog = session_catalog(gateway)
     given = None if new.location is None else qualified(gateway, new.location)
     if catalog.tableExists(new.name):
-        known = catalog.getTableMetadata(new.name)
-        url = url_of_uri(gateway, known.location())
-        _check_replaceable(known, url, given)
+        url = _replaceable(gateway, catalog.getTableMetadata(new.name), given)
         return Place(url, is_external=given is not None, is_known=True)
     if given is not None:
         return Place(given, is_external=True, is_known=False)
     return Place(url_of_uri(gateway, catalog.defaultTablePath(new.name)), is_external=False, is_known=False)
 
 
-def _check_replaceable(known: JavaObject, url: str, given: str | None) -> None:
+def _replaceable(gateway: Gateway, known: JavaObject, given: str | None) -> str:
+    """The location of a table in the catalog."""
     name = known.identifier().unquotedString()
-    if not is_delta(known):
+    if not is_delta(known):  # a view has no location
         detail = f"{name} exists and is not a Delta table"
         raise UnsupportedOperationError(operation="REPLACE TABLE", table=name, detail=detail, remedy="Drop it first, or use another name.")
+    url = url_of_uri(gateway, known.location())
     if given is not None and given != url:
         raise InvalidOptionError(option="LOCATION", value=given, table=name, detail=f"the table is at {url}")
+    return url
 
 
 def _check_same(table: Table, new: NewTable) -> None:
