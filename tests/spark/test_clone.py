@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 import tahoe
 from tahoe import DeltaTable
-from tahoe.errors import PathIsNotEmptyError, TableExistsError
+from tahoe.errors import ClonedFileMissingError, DataFileMissingError, PathIsNotEmptyError, TableExistsError
 
 COLUMNS = [
     *("source_table_size", "source_num_of_files", "num_removed_files"),
@@ -120,6 +120,19 @@ def test_a_target_that_is_a_view_or_in_another_catalog_is_refused(spark, source,
     for start in ("CREATE", "CREATE OR REPLACE"):
         assert refusal(spark, f"{start} TABLE a_view SHALLOW CLONE delta.`{source}`") == "DELTA_UNSUPPORTED_OPERATION"
     spark.sql("DROP VIEW a_view")
+
+
+def test_a_file_that_is_gone_is_one_of_the_table_that_was_read(spark, source, tmp_path):
+    """The error was about the source, which had been read before, and in whose folder the file was."""
+    spark.sql(f"CREATE TABLE delta.`{tmp_path}/target` SHALLOW CLONE delta.`{source}`")
+    assert loaded(spark, source) == [0, 2, 3]
+    for file in Path(source).glob("*.parquet"):
+        file.unlink()
+    with pytest.raises(ClonedFileMissingError, match=f"{tmp_path}/target, version 0"):
+        loaded(spark, f"{tmp_path}/target")
+    with pytest.raises(DataFileMissingError, match=f"{source}: ") as raised:
+        loaded(spark, source)
+    assert not isinstance(raised.value, ClonedFileMissingError)
 
 
 def test_if_not_exists_leaves_a_table_at_a_path(spark, source, tmp_path):

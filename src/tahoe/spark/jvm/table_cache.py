@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import logging
+import posixpath
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
@@ -17,6 +18,7 @@ from datetime import tzinfo
 from functools import partial
 from typing import Generic, TypeVar
 
+import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
 from tahoe.errors import SessionNotEnabledError
@@ -66,6 +68,11 @@ class Recent(Generic[K, V]):
         """The keys, most recently used last."""
         with self._lock:
             return list(self._entries)
+
+    def values(self) -> list[V]:
+        """The values, most recently used last."""
+        with self._lock:
+            return list(self._entries.values())
 
     def put(self, key: K, value: V) -> V:
         with self._lock:
@@ -222,17 +229,28 @@ def snapshot_of(table: Table, version: int) -> Snapshot:
 
 
 def owner_of(file: str) -> tuple[str, int] | None:
-    """The url of the cached table whose folder contains a file, and the version that was read last; None if there is none.
+    """The url of the cached table that has a file, and the version that was read last; None if there is none.
 
-    Files that a stream reads belong to the versions that have added them, which its batches know.
+    Files that a stream reads belong to the versions that have added them, which its batches know. A shallow clone has files in the folder
+    of another table: of the versions that have the file, the one that was read last counts.
     """
     url = spelled(file)
     for held in list(_held.values()):
         version = held.version_of(file) if held.version_of and url.startswith(held.snapshot.url + "/") else None
         if version is not None:
             return held.snapshot.url, version
+    for snapshot in reversed(_snapshots.values()):
+        if _has(snapshot, file):
+            return snapshot.url, snapshot.version
     read = {table: version for table, version, _ in _snapshots.kept() if url.startswith(table + "/")}
     return max(read.items(), key=lambda entry: len(entry[0])) if read else None
+
+
+def _has(snapshot: Snapshot, file: str) -> bool:
+    """Whether a file is one of a version."""
+    paths, canonical = snapshot.live.column("path"), snapshot.log.canonical
+    same_name = paths.filter(pc.match_substring(paths, posixpath.basename(file)))
+    return canonical(file) in map(canonical, same_name.to_pylist())
 
 
 def scan_of(snapshot: Snapshot, predicate: Predicate, within: str | None = None) -> Scan:
