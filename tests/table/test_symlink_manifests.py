@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,21 @@ def test_the_format_is_that_of_hadoop(tmp_path: Path) -> None:
     found = (tmp_path / "a b" / ROOT / "p=x%2Fy z" / "manifest").read_text()
     assert found == f"file:{tmp_path}/a b/p=x%2Fy z/{name}\n"
     assert Path(found.strip().removeprefix("file:")).exists()
+
+
+def test_timestamps_are_spelled_as_hive_reads_them() -> None:
+    env = memory_env()
+    table = tahoe.Table(env.store.url, env=env)
+    moments = [dt.datetime(2026, 1, 31, 12, tzinfo=dt.UTC), dt.datetime(2026, 1, 31, 12, 0, 0, 500_000, tzinfo=dt.UTC), None]
+    data = pa.table({"id": [1, 2, 3], "at": pa.array(moments, pa.timestamp("us", "UTC"))})
+    table.append(data, partition_by=["at"], properties=ON)
+    folders = {f"at=2026-01-31 12%3A00%3A00{fraction}" for fraction in ("", ".5")} | {"at=__HIVE_DEFAULT_PARTITION__"}
+    assert manifests(table).keys() == {f"{ROOT}/{folder}/manifest" for folder in folders}
+    table.append(data.slice(0, 1))
+    assert sorted(map(len, manifests(table).values())) == [1, 1, 2]
+    with table.transaction() as change:
+        change.remove([add.path for add in table.snapshot().live.adds() if add.partition_values["at"] is not None])
+    assert manifests(table).keys() == {f"{ROOT}/at=__HIVE_DEFAULT_PARTITION__/manifest"}
 
 
 def test_a_table_without_files_has_an_empty_manifest_and_a_partitioned_one_has_none() -> None:

@@ -331,6 +331,11 @@ def partition_folder(columns: Iterable[str], values: Mapping[str, str | None]) -
     return "/".join(f"{_escape_folder(name)}={_escape_folder(values[name] or HIVE_NULL)}" for name in columns)
 
 
+def timestamp_in_folder(text: str) -> str:
+    """A timestamp of `partitionValues` as Hive spells it in the names of folders, in UTC. Without a time zone it is spelled so already."""
+    return _timestamp_text(to_micros(parse_timestamp(text, UTC)), " ", always_fraction=False) if has_zone(text) else text
+
+
 def _escape_folder(name: str) -> str:
     return "".join(f"%{ord(c):02X}" if c in _FOLDER_ESCAPED else c for c in name)
 

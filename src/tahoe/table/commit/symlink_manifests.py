@@ -8,7 +8,7 @@ Of several writers, the last one that writes a manifest looks at the log again a
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Set
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import accumulate
@@ -22,8 +22,9 @@ from tahoe.errors import (
 )
 from tahoe.protocol.actions import Add, Metadata, Protocol, Remove
 from tahoe.protocol.features import active_features
-from tahoe.protocol.partitions import partition_folder, resolve_path
+from tahoe.protocol.partitions import partition_folder, resolve_path, timestamp_in_folder
 from tahoe.protocol.properties import SYMLINK_MANIFESTS
+from tahoe.protocol.schema import TIMESTAMP
 from tahoe.storage.env import PARALLEL_REQUESTS, Store, deepest_first
 from tahoe.table.arrow.parquet import LOCAL_SCHEME
 from tahoe.table.log.delta_log import Log
@@ -113,7 +114,7 @@ def manifests_after_commit(log: Log, base: Snapshot | None, version: int, metada
         return
     try:
         was_kept = base is not None and SYMLINK_MANIFESTS.get(base.properties) and base.partition_columns == metadata.partition_columns
-        changed = _folders(metadata.partition_columns, files) if was_kept else None
+        changed = _folders(metadata, files) if was_kept else None
         if changed is None or changed:
             _write_until_newest(load_snapshot(log) if base is None else refresh(base), changed)
     except (ManifestsWithVectorsError, ManifestsWithColumnMappingError):
@@ -171,18 +172,30 @@ def _changed_between(before: Snapshot, after: Snapshot) -> Set[str] | None:
     if before.metadata.partition_columns != after.metadata.partition_columns:
         return None
     commits = (before.log.read_version(version) for version in range(before.version + 1, after.version + 1))
-    return _folders(after.partition_columns, (a for actions in commits for a in actions if isinstance(a, Add | Remove)))
+    return _folders(after.metadata, (a for actions in commits for a in actions if isinstance(a, Add | Remove)))
 
 
-def _folders(columns: Iterable[str], files: Iterable[Add | Remove]) -> Set[str] | None:
+def _folders(metadata: Metadata, files: Iterable[Add | Remove]) -> Set[str] | None:
     """The folders of the partitions of some files; None if the partition of a file is not known."""
-    names, found = tuple(columns), set[str]()
+    folder_of, found = _folder_of(metadata), set[str]()
     for file in files:
         values = file.partition_values
-        if values is None or any(name not in values for name in names):
+        if values is None or any(name not in values for name in metadata.partition_columns):
             return None
-        found.add(partition_folder(names, values))
+        found.add(folder_of(values))
     return found
+
+
+def _folder_of(metadata: Metadata) -> Callable[[Mapping[str, str | None]], str]:
+    """A function from the values of a partition to its folder, as Hive finds it."""
+    columns = metadata.partition_columns
+    timestamps = [field.name for field in metadata.schema if field.type == TIMESTAMP and field.name in columns]
+
+    def folder(values: Mapping[str, str | None]) -> str:
+        spelled = {name: timestamp_in_folder(text) for name in timestamps if (text := values[name])}
+        return partition_folder(columns, {**values, **spelled})
+
+    return folder
 
 
 def _write_all(snapshot: Snapshot) -> ManifestReport:
@@ -200,7 +213,7 @@ def _write_some(snapshot: Snapshot, folders: Set[str]) -> ManifestReport:
 
 def _contents(snapshot: Snapshot, folders: Set[str] | None) -> Iterator[tuple[str, bytes]]:
     """Keys and contents of the manifests of some partitions, or of all. A table without partitions always has one."""
-    columns = snapshot.partition_columns
+    columns, folder_of = snapshot.partition_columns, _folder_of(snapshot.metadata)
     paths: dict[str, list[str]] = {"": []} if not columns and (folders is None or "" in folders) else {}
     known: dict[tuple[tuple[str, str | None], ...], str] = {}
     values = snapshot.live.column("partition_values").to_pylist() if columns else [()] * len(snapshot.live)
@@ -208,7 +221,7 @@ def _contents(snapshot: Snapshot, folders: Set[str] | None) -> Iterator[tuple[st
         pairs = tuple(partition or ())
         folder = known.get(pairs)
         if folder is None:
-            folder = known[pairs] = partition_folder(columns, dict(pairs))
+            folder = known[pairs] = folder_of(dict(pairs))
         if folders is None or folder in folders:
             paths.setdefault(folder, []).append(path)
     for folder, found in paths.items():
