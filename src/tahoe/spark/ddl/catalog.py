@@ -90,12 +90,13 @@ def name_not_found(gateway: Gateway, name: str) -> TableNameNotFoundError:
     """The error for a name that the catalog does not have, with the nearest names of its database."""
     catalog = session_catalog(gateway)
     parts, near = name_parts(gateway, name), list[str]()
-    names = in_session_catalog(gateway, parts) or parts
+    inside = in_session_catalog(gateway, parts)
+    names, having = inside or parts, SESSION_CATALOG if inside is None else "it"
     database = names[-2] if len(names) == 2 else catalog.getCurrentDatabase()
     with suppress(*JVM_ERRORS):  # there may be no such database, or it does not list its tables: that must not hide the error
         known = [str(found.table()) for found in gateway.items(catalog.listTables(database).iterator())]
         near = difflib.get_close_matches(names[-1].lower(), known, n=_SHOWN_NAMES_MAX, cutoff=0.6)
-    return TableNameNotFoundError(table=name, near=f"; it has {', '.join(near)}" if near else "")
+    return TableNameNotFoundError(table=name, near=f"; {having} has {', '.join(near)}" if near else "")
 
 
 def name_parts(gateway: Gateway, name: str) -> list[str]:
