@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pyarrow as pa
@@ -65,6 +66,11 @@ class Writer(threading.Thread):
         self.join()
 
 
+def commits(folder: Path) -> int:
+    """How many batches the streams have committed."""
+    return sum(len(list((folder / name / "_delta_log").glob("*.json"))) for name in NAMES)
+
+
 def test_streams_of_a_driver_that_is_killed_are_exactly_once(tmp_path: Path) -> None:
     chance = random.Random(int(os.environ.get("TAHOE_SEED", "1")))
     writer = Writer(tmp_path / "source", tmp_path / "other")
@@ -75,8 +81,10 @@ def test_streams_of_a_driver_that_is_killed_are_exactly_once(tmp_path: Path) -> 
         )
         assert driver.stdout is not None
         assert any(line.strip() == "started" for line in driver.stdout), "the driver has ended"
-        with_batches = chance.uniform(0, 6)
-        threading.Event().wait(with_batches)
+        wanted = commits(tmp_path) + chance.randrange(8)
+        while commits(tmp_path) < wanted and driver.poll() is None:
+            time.sleep(0.02)
+        time.sleep(chance.uniform(0, 1.5))
         assert driver.poll() is None, "a query has failed"
         os.killpg(driver.pid, signal.SIGKILL)
         driver.wait()

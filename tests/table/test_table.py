@@ -329,6 +329,12 @@ def test_a_folder_with_other_files_is_not_taken_over(table):
     assert table.append(ROWS) == 0
 
 
+def test_a_write_that_can_be_tried_again_goes_on_beside_the_files_of_a_writer_that_was_killed(table):
+    table.env.store.put("part-00000.parquet", b"x")
+    assert table.append(ROWS, txn=("stream", 0)) == 0
+    assert table.to_arrow() == ROWS
+
+
 @pytest.mark.parametrize("storage", ["disk", "memory"])
 def test_a_file_is_no_table_and_not_made_one(table, tmp_path, storage):
     if storage == "disk":

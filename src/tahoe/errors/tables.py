@@ -49,7 +49,10 @@ class PathIsNotEmptyError(DeltaAnalysisError):
     condition = "DELTA_PATH_EXISTS"
     sqlstate = "42K04"
     what = "{table} is not empty and contains no Delta table."
-    todo = "Write to an empty folder, or convert the existing files to a Delta table first."
+    todo = (
+        "Write to an empty folder, or convert the existing files to a Delta table first (CONVERT TO DELTA). If a writer that was killed "
+        "has left them, delete them; streams, and writes with txnAppId and txnVersion, go on as they are."
+    )
 
 
 class PathOutsideTableError(DeltaAnalysisError):

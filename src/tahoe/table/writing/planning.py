@@ -68,7 +68,7 @@ def plan_write(table: TableReader, request: WriteRequest) -> WritePlan | None:
 
 
 def _plan_new(table: TableReader, request: WriteRequest) -> WritePlan:
-    if request.mode != "overwrite":
+    if request.mode != "overwrite" and request.txn is None:  # with txn it may be tried again after its driver was killed
         _check_folder_is_free(table)
     protocol, metadata = new_table(table, request)
     return WritePlan(
