@@ -81,8 +81,8 @@ def test_streams_of_a_driver_that_is_killed_are_exactly_once(tmp_path: Path) -> 
         )
         assert driver.stdout is not None
         assert any(line.strip() == "started" for line in driver.stdout), "the driver has ended"
-        wanted = commits(tmp_path) + chance.randrange(8)
-        while commits(tmp_path) < wanted and driver.poll() is None:
+        wanted, latest = commits(tmp_path) + chance.randrange(8), time.monotonic() + 120
+        while commits(tmp_path) < wanted and driver.poll() is None and time.monotonic() < latest:
             time.sleep(0.02)
         time.sleep(chance.uniform(0, 1.5))
         assert driver.poll() is None, "a query has failed"

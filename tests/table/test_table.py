@@ -347,6 +347,8 @@ def test_a_file_is_no_table_and_not_made_one(table, tmp_path, storage):
         file.snapshot()
     with pytest.raises(PathIsFileError):
         file.append(ROWS)
+    with pytest.raises(PathIsFileError):
+        file.append(ROWS, txn=("stream", 0))
 
 
 def test_a_write_that_was_recorded_is_not_done_twice(table):

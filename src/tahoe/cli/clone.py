@@ -9,7 +9,7 @@ import typer
 from rich.filesize import decimal as size_text
 
 from tahoe.cli.app import AsJson, Location, Options, Version, errors_as_messages, open_table, setting
-from tahoe.cli.output import fact_grid, open_console, print_json, print_progress
+from tahoe.cli.output import print_facts, print_json, print_progress
 from tahoe.table.maintenance.clone import CloneReport
 
 Target = Annotated[str, typer.Argument(metavar="TARGET", help="Path or URL of the clone.")]
@@ -49,10 +49,7 @@ def clone(
     if as_json:
         print_json(asdict(report))
         return
-    grid = fact_grid()
-    for name, value in _facts(report).items():
-        grid.add_row(name, value)
-    open_console().print(grid)
+    print_facts(_facts(report))
 
 
 def _facts(report: CloneReport) -> dict[str, str]:

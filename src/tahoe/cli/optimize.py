@@ -9,7 +9,7 @@ import typer
 from rich.filesize import decimal as size_text
 
 from tahoe.cli.app import AsJson, Location, Options, errors_as_messages, open_table
-from tahoe.cli.output import fact_grid, open_console, print_json, print_progress
+from tahoe.cli.output import print_facts, print_json, print_progress
 from tahoe.errors import InvalidOptionError
 from tahoe.protocol.properties import parse_size
 from tahoe.table.maintenance.optimize import OptimizeReport
@@ -53,10 +53,7 @@ def optimize(
     if as_json:
         print_json({"table": table.url, "dry_run": dry_run, **_report_json(report)})
         return
-    grid = fact_grid()
-    for name, value in _facts(report, dry_run=dry_run).items():
-        grid.add_row(name, value)
-    open_console().print(grid)
+    print_facts(_facts(report, dry_run=dry_run))
 
 
 def _size(text: str | None, table: str) -> int | None:

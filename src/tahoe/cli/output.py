@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import IO, Any
 
 from rich.cells import cell_len
@@ -48,6 +48,13 @@ def fact_grid() -> RichTable:
     grid.add_column(style="bold", no_wrap=True)
     grid.add_column(overflow="fold")
     return grid
+
+
+def print_facts(facts: Mapping[str, str]) -> None:
+    grid = fact_grid()
+    for name, value in facts.items():
+        grid.add_row(name, value)
+    open_console().print(grid)
 
 
 def print_table(headings: Sequence[str], rows: Iterable[Sequence[Any]], *, right: Sequence[str] = (), more: int = 0) -> None:

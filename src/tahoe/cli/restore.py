@@ -9,7 +9,7 @@ import typer
 from rich.filesize import decimal as size_text
 
 from tahoe.cli.app import AsJson, Location, Options, errors_as_messages, open_table
-from tahoe.cli.output import fact_grid, open_console, print_json
+from tahoe.cli.output import print_facts, print_json
 from tahoe.table.maintenance.restore import RestoreReport
 
 Version = Annotated[int | None, typer.Option("--version", help="The version to restore.")]
@@ -39,10 +39,7 @@ def restore(
     if as_json:
         print_json(asdict(report))
         return
-    grid = fact_grid()
-    for name, value in _facts(report).items():
-        grid.add_row(name, value)
-    open_console().print(grid)
+    print_facts(_facts(report))
 
 
 def _facts(report: RestoreReport) -> dict[str, str]:

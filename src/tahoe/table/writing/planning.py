@@ -68,8 +68,8 @@ def plan_write(table: TableReader, request: WriteRequest) -> WritePlan | None:
 
 
 def _plan_new(table: TableReader, request: WriteRequest) -> WritePlan:
-    if request.mode != "overwrite" and request.txn is None:  # with txn it may be tried again after its driver was killed
-        _check_folder_is_free(table)
+    if request.mode != "overwrite":
+        _check_folder_is_free(table, has_left_overs=request.txn is not None)
     protocol, metadata = new_table(table, request)
     return WritePlan(
         table=table,
@@ -97,10 +97,16 @@ def _properties(table: TableReader, request: WriteRequest) -> dict[str, str]:
     return {**normalise(request.default_properties, table=table.url), **normalise(request.properties, table=table.url), **asked}
 
 
-def _check_folder_is_free(table: TableReader) -> None:
-    """Refuse a folder that contains files of another format: after the write their rows would seem to be lost."""
+def _check_folder_is_free(table: TableReader, *, has_left_overs: bool) -> None:
+    """Refuse a folder that contains files of another format: after the write their rows would seem to be lost.
+
+    Args:
+        has_left_overs: whether the write may have been tried before by a driver that was killed, so that its files are in the folder.
+    """
     if table.log.is_file():
         raise PathIsFileError(table=table.url)
+    if has_left_overs:
+        return
     for info in table.env.store.walk():
         if not any(part.startswith(("_", ".")) for part in info.key.split("/")):
             raise PathIsNotEmptyError(table=table.url)
