@@ -79,6 +79,19 @@ def test_history_is_newest_first(path: str) -> None:
     assert "WRITE" in run("history", path).stdout
 
 
+def test_inspect_prints_what_the_table_tells_of_itself(path: str) -> None:
+    rows = run_json("inspect", "sizes", path)
+    assert [(row["version"], row["num_files"], row["num_records"]) for row in rows] == [(0, 2, 3), (1, 4, 6)]
+    assert len(run_json("inspect", "sizes", path, "--version", "0")) == 1
+    partitions = run("inspect", "partitions", path).stdout
+    assert re.search(r"day .* num files .* size .* num records", partitions)
+    assert re.search(r"2026-01-02 .* 2 .* (bytes|kB) ", partitions)
+    assert "base row id" not in run("inspect", "files", path).stdout  # no file has one
+    refused = run("inspect", "everything", path)
+    assert (refused.exit_code, "expected one of files, partitions" in refused.stderr) == (2, True)
+    assert "DELTA_TIMESTAMP_OUT_OF_RANGE" in run("inspect", "files", path, "--timestamp", "2001-01-01").stderr
+
+
 @pytest.fixture
 def fed(path: str) -> str:
     """The same table with a change feed from version 2 on."""

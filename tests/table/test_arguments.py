@@ -26,6 +26,7 @@ from tahoe.protocol.column_changes import ColumnChange, NewColumn
 from tahoe.protocol.predicate import Column, IsNull
 from tahoe.protocol.schema import STRING, Field
 from tahoe.storage import Env
+from tahoe.table.inspection.inspector import Inspector
 from tahoe.table.reading.scan import Scan
 from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.table import Table
@@ -89,7 +90,7 @@ INSIDE = {"Snapshot.after"}
 
 def methods() -> Iterator[tuple[str, str]]:
     """Every argument of every public method: `Table.append`, `data`."""
-    for owner in (Table, Snapshot, Scan, TransactionBuilder):
+    for owner in (Table, Snapshot, Scan, Inspector, TransactionBuilder):
         for name, method in inspect.getmembers(owner, inspect.isfunction):
             called = f"{owner.__name__}.{name}"
             if called not in INSIDE and (not name.startswith("_") or called == "Table.__init__"):
@@ -106,6 +107,7 @@ def call(env: Env, method: str, arguments: dict[str, Any]) -> Any:
         "Table": lambda: table,
         "Snapshot": table.snapshot,
         "Scan": lambda: table.snapshot().scan(),
+        "Inspector": lambda: table.inspect,
         "TransactionBuilder": table.transaction,
     }[owner]
     return getattr(subject(), name)(**given)

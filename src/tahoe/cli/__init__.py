@@ -1,4 +1,4 @@
-"""The command line: `tahoe COMMAND PATH`, with the commands show, history, files, schema, changes, check, repair, restore, clone,
+"""The command line: `tahoe COMMAND PATH`, with the commands show, history, files, inspect, schema, changes, check, repair, restore, clone,
 optimize, analyze, vacuum, convert and generate.
 
 It calls the table ring and prints; it decides nothing.
@@ -16,6 +16,7 @@ from tahoe.cli.convert import convert
 from tahoe.cli.files import files
 from tahoe.cli.generate import generate
 from tahoe.cli.history import history
+from tahoe.cli.inspect import inspect
 from tahoe.cli.optimize import optimize
 from tahoe.cli.repair import repair
 from tahoe.cli.restore import restore
@@ -27,6 +28,7 @@ for _command in (
     show,
     history,
     files,
+    inspect,
     schema,
     changes,
     check,

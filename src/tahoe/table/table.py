@@ -15,6 +15,7 @@ from tahoe.protocol.properties import TARGET_FILE_SIZE, parse_column_list
 from tahoe.table.arguments import CALL, COUNT, FLAG, HOURS, LONG, NAMES, ROWS, SHARE, TEXT, TEXTS, TXN, VECTORS, ArrowStream, takes
 from tahoe.table.commit.checkpoint_writer import write_checkpoint
 from tahoe.table.commit.post_commit_hooks import clean_log, compact_log
+from tahoe.table.inspection.inspector import Inspector
 from tahoe.table.maintenance.auto_compaction import auto_compacted
 from tahoe.table.maintenance.clustering import OrderRequest
 from tahoe.table.maintenance.compaction import GIB, CompactionSettings
@@ -47,6 +48,11 @@ class Table(TableLifecycle):
         time_zone: of timestamps without a time zone, in filters, constraints, and partition values of early writers.
         env: the outside world, for tests and other hosts; made from location and options if None.
     """
+
+    @property
+    def inspect(self) -> Inspector:
+        """Looks into the table: `table.inspect.files()`, `.partitions()`, `.history()`, ... each answer an Arrow table."""
+        return Inspector(self)
 
     @takes(operation=TEXT, txn=TXN, user_metadata=TEXT, engine=TEXT)
     def transaction(

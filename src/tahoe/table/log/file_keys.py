@@ -19,10 +19,10 @@ def canonical_paths(paths: pa.ChunkedArray, log: Log) -> pa.ChunkedArray:
     odd = pc.match_substring_regex(paths, AMBIGUOUS)
     if not pc.any(odd).as_py():
         return paths
-    return replaced(paths, odd, lambda path: _spelled(path, log))
+    return replaced(paths, odd, lambda path: spelled(path, log))
 
 
-def _spelled(path: str, log: Log) -> str:
+def spelled(path: str, log: Log) -> str:
     """The canonical spelling of a path; the path itself if the spelling is not valid text."""
     spelling = log.canonical(path)
     return spelling if is_text(spelling) else path
