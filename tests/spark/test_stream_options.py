@@ -6,7 +6,7 @@ import warnings
 
 import pytest
 
-from tahoe.errors import DeltaError, InvalidOptionError, UnsupportedOperationError
+from tahoe.errors import DeltaError, InvalidOptionError
 from tahoe.spark.jvm.option_names import Place, unknown_options
 from tahoe.spark.streams.options import parse_source_options
 
@@ -58,7 +58,6 @@ CONFLICTS: list[tuple[dict[str, str], type[DeltaError], str]] = [
         InvalidOptionError,
         "schemaLocation cannot be /b.*schemaTrackingLocation is /a",
     ),
-    ({"withEventTimeOrder": "true"}, UnsupportedOperationError, r"withEventTimeOrder.*/t.*trigger\(once=True\)"),
     ({"withEventTimeOrder": "yes"}, InvalidOptionError, "withEventTimeOrder cannot be yes"),
 ]
 

@@ -40,7 +40,7 @@
     │   ├── ManifestModeError, ManifestsWithVectorsError, ManifestsWithColumnMappingError
     │   ├── StreamOffsetFormatError, StreamOffsetVersionError, OtherTableInStreamError, StreamSourceDeleteError,
     │   │   StreamSourceChangeError, StreamCommitsMissingError, StreamTrailingCommitError, StreamStartGoneError,
-    │   │   StreamOptionsConflictError, StreamOutputModeError, StreamVoidColumnError
+    │   │   StreamOrderChangedError, StreamOptionsConflictError, StreamOutputModeError, StreamVoidColumnError
     │   ├── StreamSchemaChangedError, StreamSchemaUntrackedError, StreamStartUncheckedError, StreamSchemaMismatchError; below the first
     │   │   StreamStartSchemaChangedError
     │   ├── StreamSchemaEvolvedError, SchemaChangeNotAcknowledgedError, SchemaLocationOutsideError, SchemaLocationConflictError,

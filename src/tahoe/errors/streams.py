@@ -16,7 +16,7 @@ class StreamOffsetFormatError(DeltaAnalysisError):
 class StreamOffsetVersionError(DeltaAnalysisError):
     condition = "DELTA_INVALID_SOURCE_VERSION"
     sqlstate = "XXKDS"
-    what = "The checkpoint of the stream that reads {table} has an offset of format {version}; formats 1 and {newest} are known."
+    what = "The checkpoint of the stream that reads {table} has an offset of format {version}; formats 1 to {newest} are known."
     todo = "Continue the query with the software that wrote the checkpoint, or begin with a new checkpoint."
 
 
@@ -68,6 +68,16 @@ class StreamStartGoneError(DeltaAnalysisError):
     sqlstate = "42K03"
     what = "The stream is still reading the rows that {table} had in version {version}, but that version can no longer be loaded: {reason}"
     todo = "Begin with a new checkpoint, and read faster than delta.logRetentionDuration, or raise it."
+
+
+class StreamOrderChangedError(DeltaAnalysisError):
+    condition = "DELTA_STREAMING_INITIAL_ORDER_CHANGED"
+    sqlstate = "0A000"
+    what = (
+        "The stream has begun to read the rows that {table} had in version {version} in the order {begun}, and cannot go on in the order "
+        "{asked}: it would lose rows, or read them twice."
+    )
+    todo = "Start it with the withEventTimeOrder and the watermark that it had, until these rows are read; or begin with a new checkpoint."
 
 
 class StreamOptionsConflictError(DeltaAnalysisError):

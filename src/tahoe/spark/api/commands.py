@@ -34,7 +34,7 @@ from tahoe.spark.jvm.write_commands import (
     writes_delta,
 )
 from tahoe.spark.reading import planning
-from tahoe.spark.streams import triggers
+from tahoe.spark.streams import source, triggers
 from tahoe.storage.background import finish_background
 
 _SHOW_TABLES = "ShowTablesCommand"
@@ -83,6 +83,7 @@ def instead_of(gateway: Gateway, name: str, plan: JavaObject) -> JavaObject | No
         return _command(gateway, "SHOW TABLE EXTENDED", plan)
     if name == START:
         triggers.check(gateway, plan)
+        source.check(gateway, plan)
     guard.check(gateway, name, plan)
     if name.startswith("Drop"):
         finish_background()  # post-commit hooks of earlier commits must not write into the folder while Spark deletes it

@@ -121,10 +121,10 @@ class Source:
 
     @_answering
     def streamSource(  # noqa: N802  Java's name
-        self, session: JavaObject, options: JavaObject, given: JavaObject, checkpoint: str, analysed: str | None
+        self, session: JavaObject, options: JavaObject, given: JavaObject, checkpoint: str, analysed: str | None, query: str
     ) -> JavaObject:
         gateway = Gateway.of(session)
-        return source.opened(gateway, gateway.texts(options), given, checkpoint, analysed)
+        return source.opened(gateway, gateway.texts(options), given, source.Query(checkpoint, analysed, query))
 
     @_answering
     def streamUntilNow(self, number: str) -> None:  # noqa: N802  Java's name

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from tahoe.errors import InvalidOptionError, StreamOptionsConflictError, StreamTimeTravelError, UnsupportedOperationError
+from tahoe.errors import InvalidOptionError, StreamOptionsConflictError, StreamTimeTravelError
 from tahoe.protocol.properties import parse_size
 from tahoe.protocol.schema_acknowledgement import ACKNOWLEDGING, ALWAYS
 from tahoe.spark.jvm.option_names import Place, warn_of_unknown
@@ -18,20 +18,13 @@ Value = TypeVar("Value")
 
 LATEST = "latest"
 
+EVENT_TIME_ORDER = "withEventTimeOrder"
+
 # Without any limit, a batch has so many files.
 FILES_DEFAULT = 1000
 
 _ACKNOWLEDGED = "it must be always, or the version of a change"
 _TIME_TRAVEL = ("versionAsOf", "timestampAsOf")
-
-_NO_ORDER = (
-    "the rows that the table has when the query begins are read in the order in which their files were written, so a watermark may drop "
-    "some of them as late"
-)
-_ONE_BATCH = (
-    "Read them in one batch, in which no row is late: start the query with trigger(once=True) the first time. Or give the watermark a "
-    "longer delay."
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +39,7 @@ class SourceOptions:
         exclude: files whose paths match are not read.
         schema_location: where the stream tracks its schema; None if it does not.
         tracking_id: distinguishes streams of one table in one query.
+        event_time_order: whether a watermark decides in which order the rows of the initial snapshot are read; None to ask the session.
         acknowledged: which changes of a tracked schema the user accepts: options of `protocol.schema_acknowledgement` and their values.
     """
 
@@ -58,6 +52,7 @@ class SourceOptions:
     following: Following = field(default_factory=Following)
     schema_location: str | None = None
     tracking_id: str | None = None
+    event_time_order: bool | None = None
     acknowledged: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     @property
@@ -75,7 +70,6 @@ def parse_source_options(options: Mapping[str, str], *, table: str) -> SourceOpt
         InvalidOptionError: an option has an invalid value.
         StreamOptionsConflictError: two starts are given.
         StreamTimeTravelError: the options ask for a version.
-        UnsupportedOperationError: the options ask for the event-time order.
     """
     given = _Options({name.lower(): value for name, value in options.items()}, table)
     feed = is_asked_for(given.values, table)
@@ -85,8 +79,6 @@ def parse_source_options(options: Mapping[str, str], *, table: str) -> SourceOpt
     version, timestamp = given.text(START_VERSION), given.text(START_TIMESTAMP)
     if version is not None and timestamp is not None:
         raise StreamOptionsConflictError(table=table, version=version, timestamp=timestamp)
-    if given.flag("withEventTimeOrder"):
-        raise UnsupportedOperationError(operation="The option withEventTimeOrder", table=table, detail=_NO_ORDER, remedy=_ONE_BATCH)
     files = given.value("maxFilesPerTrigger", _positive, "it must be a positive integer")
     size = given.value("maxBytesPerTrigger", parse_size, "it must be a size configuration such as '10g'")
     return SourceOptions(
@@ -104,6 +96,7 @@ def parse_source_options(options: Mapping[str, str], *, table: str) -> SourceOpt
         ),
         schema_location=_schema_location(given),
         tracking_id=given.text("streamingSourceTrackingId"),
+        event_time_order=given.flag(EVENT_TIME_ORDER) if given.text(EVENT_TIME_ORDER) is not None else None,
         acknowledged={name: value for name in ACKNOWLEDGING if (value := given.value(name, _acknowledged, _ACKNOWLEDGED))},
     )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from typing import Any
 
@@ -27,14 +27,17 @@ from tahoe.protocol.stream_offset import StreamOffset, parse_offset
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
 from tahoe.spark.jvm.hadoop_store import qualified
 from tahoe.spark.jvm.plans import dataset, frame_of
+from tahoe.spark.jvm.streaming_plans import plan_of, sources_of
 from tahoe.spark.jvm.table_cache import hold, key_of, open_table, release, within_text
 from tahoe.spark.jvm.time_travel import session_moment, target_of_options
 from tahoe.spark.jvm.types import visible_schema
 from tahoe.spark.reading.change_feed import CLIPS
 from tahoe.spark.reading.scan import relation_of
+from tahoe.spark.streams.event_time_order import event_time, is_wanted
 from tahoe.spark.streams.options import LATEST, SourceOptions, parse_source_options
 from tahoe.spark.streams.schema import as_analysed, rules_of, told
 from tahoe.spark.streams.schema_tracking import as_tracked, started
+from tahoe.spark.writing.store_assignment import predicate_column
 from tahoe.storage.env import Store
 from tahoe.table.reading.change_feed import check_recorded, feed_schema
 from tahoe.table.reading.feed_stream import FeedStream
@@ -99,20 +102,49 @@ def _snapshot(gateway: Gateway, options: Mapping[str, str]) -> Snapshot:
     return open_table(gateway.spark, path, options).snapshot()
 
 
-def opened(gateway: Gateway, options: Mapping[str, str], given: JavaObject, checkpoint: str, analysed: str | None) -> JavaObject:
+def check(gateway: Gateway, plan: JavaObject) -> None:
+    """Refuse the start of a query.
+
+    Args:
+        plan: see `streaming_plans.START`.
+
+    Raises:
+        UnsupportedOperationError: see `event_time`.
+    """
+    for options in sources_of(gateway, plan):
+        asked = parse_source_options(options, table=options["path"])
+        if is_wanted(gateway, asked, table=options["path"]):
+            event_time(gateway, as_tracked(gateway, _snapshot(gateway, options), asked), plan, options)
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """The query of a source.
+
+    Attributes:
+        checkpoint: the folder of the source in the query's checkpoint.
+        analysed: what `schema` has answered for the query's DataFrame; None if it is not known.
+        id: the query's id.
+    """
+
+    checkpoint: str
+    analysed: str | None
+    id: str
+
+
+def opened(gateway: Gateway, options: Mapping[str, str], given: JavaObject, query: Query) -> JavaObject:
     """The `delta.StreamSource` of a query.
 
     Args:
         given: the options as Spark passed them, which relations must keep.
-        checkpoint: the folder of the source in the query's checkpoint.
-        analysed: what `schema` has answered for the query's DataFrame; None if it is not known.
     """
+    checkpoint = query.checkpoint
     newest = _snapshot(gateway, options)
     asked = parse_source_options(options, table=newest.url)
     columns_of, rules = partial(_columns, feed=asked.feed), rules_of(gateway.settings(), table=newest.url)
     log = started(gateway, newest, asked, checkpoint, rules)
     tracked = None if log is None or log.current is None else with_tracked(newest, log.current)
-    snapshot = as_analysed(tracked or newest, analysed, columns_of, is_fixed=tracked is not None)
+    snapshot = as_analysed(tracked or newest, query.analysed, columns_of, is_fixed=tracked is not None)
     start = StreamStart(
         version=_first_version(gateway, newest, asked, checkpoint),
         is_given=asked.has_start,
@@ -121,6 +153,8 @@ def opened(gateway: Gateway, options: Mapping[str, str], given: JavaObject, chec
         rules=rules,
         tracker=None if log is None or rules.reads_moved_columns else SchemaTracker(log, snapshot, newest, checkpoint),
     )
+    if is_wanted(gateway, asked, table=newest.url):
+        start = replace(start, event_time=event_time(gateway, snapshot, plan_of(gateway, query.id), options))
     number = str(next(_numbers))
     stream = (FeedStream if asked.feed else TableStream)(snapshot, start, newest)
     _sources[number] = _Source(gateway=gateway, key=key_of(newest.url, options), given=given, stream=stream)
@@ -206,7 +240,8 @@ class _Source:
         names.append(name := hold(portion.snapshot, marked=portion.marked, version_of=self.stream.version_of))
         within = within_text(name, None if portion.numbers is None else portion.numbers.tolist())
         relation = relation_of(self.gateway, portion.snapshot, self.given, pinned=True, within=within, key=self.key)
-        return frame_of(self.gateway.java_class("delta.Rows").streamed(relation), self.gateway.spark)
+        frame = frame_of(self.gateway.java_class("delta.Rows").streamed(relation), self.gateway.spark)
+        return frame if portion.rows is None else frame.where(predicate_column(portion.rows.predicate(), portion.snapshot.schema))
 
     def release(self, kept: int) -> None:
         """Release the snapshots of all but the last batches."""

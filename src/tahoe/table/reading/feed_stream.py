@@ -22,6 +22,7 @@ from tahoe.protocol.stream_offset import BASE, StreamOffset
 from tahoe.table.arrow.chunks import taken
 from tahoe.table.log.delta_log import Log
 from tahoe.table.reading.change_feed import PART_NAMES, ChangeFeed, CommitChanges, FeedRange, changes_in, check_recorded
+from tahoe.table.reading.event_time import TimeRange
 from tahoe.table.reading.history import file_times
 from tahoe.table.reading.snapshot import Snapshot, load_snapshot
 from tahoe.table.reading.stream import Limit, Portion, Span, Stream, StreamStart, following
@@ -80,6 +81,10 @@ class _Batch:
     has_begun: bool = False
 
     @property
+    def is_limited(self) -> bool:
+        return self.limit.files is not None or self.limit.bytes is not None
+
+    @property
     def is_full(self) -> bool:
         return any(left is not None and left <= 0 for left in (self.limit.files, self.limit.bytes))
 
@@ -97,8 +102,7 @@ class _Batch:
             kept = marked if count == len(sizes) else [index for index in marked if index < indexes[count]]
             self.has_begun |= bool(marked)
         else:
-            is_limited = self.limit.files is not None or self.limit.bytes is not None
-            kept = indexes.tolist() if commit.unit == "changes" and is_limited else marked
+            kept = indexes.tolist() if commit.unit == "changes" and self.is_limited else marked
             if kept and not self._takes(len(kept), int(sizes.sum())):
                 kept = []
         return kept[-1] if kept else None
@@ -143,7 +147,7 @@ class FeedStream(Stream[FeedCommit]):
         batch, end = _Batch(limit, last), after
         if after.is_initial:
             yield (end := self._end_in_initial(after, batch))
-            if end.is_initial or batch.is_full:
+            if end.is_initial or batch.is_full or (self._start.event_time is not None and batch.is_limited):
                 return
         for commit in self.commits.since(end.version):
             if last is not None and (commit.version, BASE) > last.place:
@@ -157,6 +161,9 @@ class FeedStream(Stream[FeedCommit]):
                 return  # before a change of the schema, too
 
     def _end_in_initial(self, after: StreamOffset, batch: _Batch) -> StreamOffset:
+        if self._start.event_time is not None:
+            batch.has_begun = True
+            return self._end_in_order(after, batch.limit)
         initial, first = self._initial(after.version), following(after.index)
         indexes = np.arange(first, len(initial.numbers))
         if self._start.exclude is not None:
@@ -177,9 +184,16 @@ class FeedStream(Stream[FeedCommit]):
     # --- which rows a batch reads
 
     def portions(self, start: StreamOffset | None, end: StreamOffset) -> list[Portion]:
-        feed = self._feed(list(self._changes(self._span(start, end))), end)
+        span = self._span(start, end)
+        inserted, changes = list(self._inserted(span)), list(self._changes(span))
+        if span.times is None:
+            return self._portions([*inserted, *changes], end)
+        return [*self._portions(inserted, end, span.times), *self._portions(changes, end)]
+
+    def _portions(self, commits: Sequence[CommitChanges], end: StreamOffset, rows: TimeRange | None = None) -> list[Portion]:
+        feed = self._feed(commits, end)
         parts = ((name, feed.part(name)) for name in PART_NAMES)
-        return [Portion(part, marked=name == "remarked") for name, part in parts if len(part.live)]
+        return [Portion(part, marked=name == "remarked", rows=rows) for name, part in parts if len(part.live)]
 
     def nothing(self, end: StreamOffset) -> Portion:
         return Portion(self._feed([], end).part(PART_NAMES[0]))
@@ -189,15 +203,17 @@ class FeedStream(Stream[FeedCommit]):
         first = commits[0].version if commits else version
         return ChangeFeed(self.snapshot, FeedRange(first, version, self.snapshot.version), tuple(commits))
 
-    def _changes(self, span: Span[FeedCommit]) -> Iterator[CommitChanges]:
-        log = self.snapshot.log
+    def _inserted(self, span: Span[FeedCommit]) -> Iterator[CommitChanges]:
+        """The rows of the initial snapshot."""
         if span.initial is not None and len(span.initial[1]):
             snapshot, numbers = span.initial
             inserts = tuple(Whole("insert", file) for file in snapshot.scan().within(numbers.tolist()).adds())
-            yield CommitChanges(snapshot.version, _time_ms(log, snapshot.version), inserts)
+            yield CommitChanges(snapshot.version, _time_ms(self.snapshot.log, snapshot.version), inserts)
+
+    def _changes(self, span: Span[FeedCommit]) -> Iterator[CommitChanges]:
         commits = [(commit, [file for file in commit.files[part] if self._reads(file.path)]) for commit, part in span.commits]
         untimed = next((commit.version for commit, files in commits if files and commit.in_commit_ms is None), None)
-        times = {} if untimed is None else file_times(log, untimed)
+        times = {} if untimed is None else file_times(self.snapshot.log, untimed)
         for commit, files in commits:
             if files:
                 time_ms = times.get(commit.version) if commit.in_commit_ms is None else commit.in_commit_ms

@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 from tahoe._cached import cached_property
 from tahoe.errors import (
     ChangesNotRecordedError,
+    StreamOrderChangedError,
     StreamSchemaChangedError,
     StreamSchemaUntrackedError,
     StreamStartGoneError,
@@ -28,9 +29,11 @@ from tahoe.errors import (
     VersionNotFoundError,
 )
 from tahoe.protocol.actions import Action, Add
-from tahoe.protocol.stream_offset import AFTER_SCHEMA_CHANGE, BASE, SCHEMA_CHANGE, StreamOffset
+from tahoe.protocol.names import dotted
+from tahoe.protocol.stream_offset import AFTER_SCHEMA_CHANGE, BASE, SCHEMA_CHANGE, EventTime, StreamOffset
 from tahoe.protocol.stream_schema import SchemaRules
 from tahoe.table.arrow.chunks import one_array, taken
+from tahoe.table.reading.event_time import EventTimes, TimeRange, files_with
 from tahoe.table.reading.file_tables import protocol_for_files, table_of
 from tahoe.table.reading.schema_tracking import SchemaTracker
 from tahoe.table.reading.snapshot import Snapshot, load_snapshot
@@ -49,6 +52,7 @@ class StreamStart:
         exclude: files whose paths match are not read.
         rules: which changes of the schema the stream may pass.
         tracker: of a stream that tracks its schema.
+        event_time: the path of the column in whose order the rows of the initial snapshot are read; None for the order of files.
     """
 
     version: Callable[[], int | None] = lambda: None
@@ -57,6 +61,7 @@ class StreamStart:
     following: Following = field(default_factory=Following)
     rules: SchemaRules = field(default_factory=SchemaRules)
     tracker: SchemaTracker | None = None
+    event_time: tuple[str, ...] | None = None
 
 
 @dataclass(slots=True)
@@ -82,11 +87,16 @@ class Limit:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Initial:
-    """The files of an initial snapshot: their positions in the snapshot, and sizes, in the order of their indexes."""
+    """The files of an initial snapshot: their positions in the snapshot, and sizes, in the order of their indexes.
+
+    Attributes:
+        times: of a stream that reads them in the order of event time.
+    """
 
     snapshot: Snapshot
     numbers: npt.NDArray[np.int64]
     sizes: npt.NDArray[np.int64]
+    times: EventTimes | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -96,10 +106,12 @@ class Span(Generic[Commit]):
     Attributes:
         initial: the initial snapshot, and the positions of its files that are to be read; None if the stream has read it.
         commits: each with the indexes of its files.
+        times: the rows of these files that are to be read; None for all.
     """
 
     initial: tuple[Snapshot, npt.NDArray[np.int64]] | None
     commits: list[tuple[Commit, slice]]
+    times: TimeRange | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -109,11 +121,13 @@ class Portion:
     Attributes:
         numbers: their positions in the snapshot; None for all.
         marked: whether the rows to read are those that deletion vectors mark, instead of all others.
+        rows: of these files; None for all.
     """
 
     snapshot: Snapshot
     numbers: npt.NDArray[np.int64] | None = None
     marked: bool = False
+    rows: TimeRange | None = None
 
 
 class Stream(ABC, Generic[Commit]):
@@ -164,6 +178,7 @@ class Stream(ABC, Generic[Commit]):
             return replace(after, index=AFTER_SCHEMA_CHANGE)  # Spark then tells that the batch before the change is processed
         if last is not None and after.place >= last.place:
             return after
+        self._check_order(after)
         self._check_start(after)
         end = after
         try:
@@ -200,6 +215,40 @@ class Stream(ABC, Generic[Commit]):
         self.schema.begin(after.version, None if end is None else end.version - (end.index == BASE))
         self._is_checked = True
 
+    # --- the order of event time
+
+    def _check_order(self, offset: StreamOffset) -> None:
+        """Check that the initial snapshot is read on in the order in which it was begun.
+
+        Raises:
+            StreamOrderChangedError: the order has changed.
+        """
+        if not offset.is_initial or (offset.index == BASE and offset.event_time is None):
+            return
+        begun, asked = None if offset.event_time is None else offset.event_time.column, self._start.event_time
+        if begun != asked:
+            orders = ["of their files" if column is None else f"of the times in {dotted(column)}" for column in (begun, asked)]
+            raise StreamOrderChangedError(table=self.snapshot.url, version=offset.version, begun=orders[0], asked=orders[1])
+
+    def _end_in_order(self, after: StreamOffset, limit: Limit) -> StreamOffset:
+        """The end of a batch in an initial snapshot that is read in the order of event time."""
+        times, column = self._initial(after.version).times, self._start.event_time
+        assert times is not None
+        assert column is not None
+        end_us = times.end(None if after.event_time is None else after.event_time.before_us, limit.files, limit.bytes)
+        if end_us is None:
+            return StreamOffset(table_id=after.table_id, version=after.version + 1)
+        return replace(after, event_time=EventTime(column=column, before_us=end_us))
+
+    def _times(self, begin: StreamOffset, end: StreamOffset) -> TimeRange | None:
+        """The rows of the initial snapshot between two offsets; None if it is read in the order of its files."""
+        bounds = begin.event_time, end.event_time
+        known = next((bound for bound in bounds if bound is not None), None)
+        if known is None:
+            return None
+        begin_us, end_us = (None if bound is None else bound.before_us for bound in bounds)
+        return TimeRange(column=known.column, begin_us=begin_us, end_us=end_us)
+
     # --- which files a batch reads
 
     @abstractmethod
@@ -220,23 +269,32 @@ class Stream(ABC, Generic[Commit]):
 
     def _span(self, start: StreamOffset | None, end: StreamOffset) -> Span[Commit]:
         begin = self._begin_of(end) if start is None else start
+        for offset in (begin, end):
+            self._check_order(offset)
         self._check_start(begin, end)
         version, index = begin.place
         if not begin.is_initial:
             return Span(None, self._committed(version, index, end))
         is_inside = end.is_initial and end.version == version
-        initial = self._initial_portion(version, following(index), end.index + 1 if is_inside else None)
-        return Span(initial, [] if is_inside else self._committed(version + 1, BASE, end))
+        times = self._times(begin, end)
+        stop = end.index + 1 if is_inside and times is None else None
+        initial = self._initial_portion(version, following(index), stop, times)
+        return Span(initial, [] if is_inside else self._committed(version + 1, BASE, end), times)
 
     def _begin_of(self, end: StreamOffset) -> StreamOffset:
         """Where the first batch began, whose end is known from an earlier run of the query."""
         if self._first_version is not None:
             return self._begin()
-        return replace(end, version=end.version if end.is_initial else end.version - 1, index=BASE, is_initial=True)
+        return replace(end, version=end.version if end.is_initial else end.version - 1, index=BASE, is_initial=True, event_time=None)
 
-    def _initial_portion(self, version: int, first: int, stop: int | None) -> tuple[Snapshot, npt.NDArray[np.int64]]:
+    def _initial_portion(
+        self, version: int, first: int, stop: int | None, times: TimeRange | None
+    ) -> tuple[Snapshot, npt.NDArray[np.int64]]:
         initial = self._initial(version)
         numbers = initial.numbers[first:stop]
+        if times is not None:
+            chosen = files_with(initial.snapshot, times)
+            numbers = numbers if chosen is None else chosen
         if self._start.exclude is not None:
             paths = taken(initial.snapshot.live.column("path"), numbers).to_pylist()
             numbers = numbers[[self._reads(path) for path in paths]]
@@ -269,7 +327,8 @@ class Stream(ABC, Generic[Commit]):
             order = np.asarray(pc.sort_indices(pa.table(columns), sort_keys=[(name, "ascending") for name in columns])).astype(np.int64)
             sizes = np.asarray(one_array(snapshot.live.column("size_bytes"))).astype(np.int64)[order]
             read = snapshot if version == self.snapshot.version else self._as_read(snapshot)
-            self._initial_files = _Initial(read, order, sizes)
+            times = None if self._start.event_time is None else EventTimes(read, self._start.event_time)
+            self._initial_files = _Initial(read, order, sizes, times)
         return self._initial_files
 
     def _as_read(self, snapshot: Snapshot) -> Snapshot:
@@ -300,10 +359,13 @@ class Stream(ABC, Generic[Commit]):
         """The files and bytes that are known and not read yet: of the initial snapshot, and of the commits that were looked at."""
         if after is None:
             return len(self.snapshot.live), self.snapshot.live.size_bytes
-        sizes = [self.commits.sizes_after(after)]
-        if after.is_initial and self._initial_files is not None:
-            sizes.append(self._initial_files.sizes[following(after.index) :])
-        return sum(map(len, sizes)), int(sum(found.sum() for found in sizes))
+        sizes, initial = self.commits.sizes_after(after), self._initial_files if after.is_initial else None
+        if initial is not None and after.event_time is not None and initial.times is not None:
+            files, size = initial.times.left(after.event_time.before_us)
+        else:
+            found = np.empty(0, np.int64) if initial is None else initial.sizes[following(after.index) :]
+            files, size = len(found), int(found.sum())
+        return files + len(sizes), size + int(sizes.sum())
 
 
 class TableStream(Stream[StreamCommit[Add]]):
@@ -313,7 +375,12 @@ class TableStream(Stream[StreamCommit[Add]]):
         super().__init__(snapshot, start, partial(appended, following=start.following, table=snapshot.url), newest)
 
     def _ends(self, after: StreamOffset, limit: Limit, last: StreamOffset | None) -> Iterator[StreamOffset]:
-        if after.is_initial:
+        if after.is_initial and self._start.event_time is not None:
+            is_limited = limit.files is not None or limit.bytes is not None
+            yield (after := self._end_in_order(after, limit))
+            if after.is_initial or is_limited:
+                return
+        elif after.is_initial:
             left = self._initial(after.version).sizes[following(after.index) :]
             count = limit.take(left)
             if count < len(left):
@@ -338,7 +405,7 @@ class TableStream(Stream[StreamCommit[Add]]):
         found = []
         if span.initial is not None and len(span.initial[1]):
             snapshot, numbers = span.initial
-            found.append(Portion(snapshot, None if len(numbers) == len(snapshot.live) else numbers))
+            found.append(Portion(snapshot, None if len(numbers) == len(snapshot.live) else numbers, rows=span.times))
         files = [file for commit, part in span.commits for file in commit.files[part] if self._reads(file.path)]
         return [*found, Portion(self._table_of(files, end))] if files else found
 

@@ -6,6 +6,7 @@ import java.util.Set;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.SQLContext;
 import org.apache.spark.sql.SaveMode;
+import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.util.CaseInsensitiveMap;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.SupportsV1OverwriteWithSaveAsTable;
@@ -64,8 +65,9 @@ public class DefaultSource
 
   public Source createSource(
       SQLContext context, String checkpoint, Option schema, String provider, scala.collection.immutable.Map options) {
-    Map written = asWritten(options);
-    return (Source) Ask.answer(Ask.python.streamSource(context.sparkSession(), written, options, checkpoint, Analysed.of(options)));
+    SparkSession session = context.sparkSession();
+    String query = session.sparkContext().getLocalProperty(StreamSink.QUERY);
+    return (Source) Ask.answer(Ask.python.streamSource(session, asWritten(options), options, checkpoint, Analysed.of(options), query));
   }
 
   public Sink createSink(SQLContext context, scala.collection.immutable.Map options, Seq partitions, OutputMode mode) {

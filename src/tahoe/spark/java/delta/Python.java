@@ -105,9 +105,11 @@ public interface Python {
   /**
    * {@code streams.source.opened}: a {@link StreamSource} for the options of a reader. {@code given} are the same options as the map that
    * Spark passed. {@code checkpoint}: the folder of the source in the query's checkpoint. {@code analysed}: the answer of
-   * {@link #streamSchema} for the query's DataFrame, or null. The methods below name the source by its id.
+   * {@link #streamSchema} for the query's DataFrame, or null. {@code query}: the id of the query. The methods below name the source by its
+   * id.
    */
-  Object streamSource(SparkSession session, Map options, scala.collection.immutable.Map given, String checkpoint, String analysed);
+  Object streamSource(
+      SparkSession session, Map options, scala.collection.immutable.Map given, String checkpoint, String analysed, String query);
 
   /** {@code streams.source}: the stream ends at the newest version that exists when {@link #streamEnd} is called next. */
   Object streamUntilNow(String id);

@@ -7,6 +7,9 @@ import org.apache.spark.sql.execution.streaming.Sink;
 
 /** A Delta table as the sink of one query. Each batch is one commit, which records the query and the batch. Python: {@code streams.sink}. */
 public class StreamSink implements Sink {
+  /** The property of a query's thread with the id of the query. */
+  static final String QUERY = "sql.streaming.queryId";
+
   private final SparkSession session;
   private final Map options;
   private final String partitions;
@@ -21,7 +24,7 @@ public class StreamSink implements Sink {
   }
 
   public void addBatch(long batch, Dataset rows) {
-    String query = session.sparkContext().getLocalProperty("sql.streaming.queryId");
+    String query = session.sparkContext().getLocalProperty(QUERY);
     Ask.answer(Ask.python.streamWrite(rows.sparkSession(), options, partitions, mode, query, batch, rows));
   }
 
