@@ -98,3 +98,45 @@ def test_a_tracked_schema_follows_a_wider_type(spark: SparkSession, path: str, t
     alter(spark, sinks[0], "SET TBLPROPERTIES ('delta.enableTypeWidening' = 'true')")
     run(spark.readStream.format("delta").load(path), sinks[0])
     assert rows(spark, sinks[0])[-1] == (1 << 40, "a b")
+
+
+def test_a_table_that_is_restored_cloned_over_and_made_again(spark: SparkSession, table_name: str, tmp_path: Path) -> None:
+    """A running query is told by the error's class what has become of its table; past a change it goes on with what is appended."""
+    sink = str(tmp_path / "sink")
+
+    def made_again() -> None:
+        spark.sql(f"DROP TABLE IF EXISTS {table_name}")
+        spark.range(3).coalesce(1).write.format("delta").saveAsTable(table_name)
+
+    def started(**options: str) -> Any:
+        writer = spark.readStream.options(**options).table(table_name).writeStream.format("delta")
+        query = writer.option("checkpointLocation", f"{sink}-checkpoint").start(sink)
+        query.processAllAvailable()
+        return query
+
+    made_again()
+    other = f"delta.`{tmp_path}/other`"
+    spark.sql(f"CREATE TABLE {other} SHALLOW CLONE {table_name}")
+    spark.sql(f"DELETE FROM {other} WHERE id = 0")
+    spark.sql(f"INSERT INTO {table_name} VALUES (10)")
+    for statement, options, error in (
+        (f"RESTORE TABLE {table_name} TO VERSION AS OF 0", {}, "DELTA_SOURCE_IGNORE_DELETE.*Version 2"),
+        (
+            f"CREATE OR REPLACE TABLE {table_name} SHALLOW CLONE {other}",
+            {"ignoreDeletes": "true"},
+            "DELTA_SOURCE_TABLE_IGNORE_CHANGES.*Version 3.*CLONE",
+        ),
+    ):
+        query = started(**options)
+        spark.sql(statement)
+        with pytest.raises(StreamingQueryException, match=error):
+            query.processAllAvailable()
+    query = started(skipChangeCommits="true")
+    spark.sql(f"INSERT INTO {table_name} VALUES (20)")
+    query.processAllAvailable()
+    made_again()
+    with pytest.raises(StreamingQueryException, match=r"DIFFERENT_DELTA_TABLE_READ_BY_STREAMING_SOURCE|DELTA_TABLE_NOT_FOUND"):
+        query.processAllAvailable()
+    with pytest.raises(StreamingQueryException, match="DIFFERENT_DELTA_TABLE_READ_BY_STREAMING_SOURCE"):
+        started()
+    assert sorted(row.id for row in spark.read.format("delta").load(sink).collect()) == [0, 1, 2, 10, 20]

@@ -128,13 +128,13 @@ class FeedStream(Stream[FeedCommit]):
     def _check_start(self, after: StreamOffset, end: StreamOffset | None = None) -> None:
         """Also check that changes are recorded where the stream begins. `changed` checks later versions."""
         if not self._is_checked:
-            self._check_recorded(min(after.version, self._newest.version))
+            self._check_recorded(min(after.version, self._newest.version), is_initial=after.is_initial)
         super()._check_start(after, end)
 
-    def _check_recorded(self, version: int) -> None:
-        newest = self._newest
+    def _check_recorded(self, version: int, *, is_initial: bool) -> None:
+        newest, load = self._newest, self._loaded if is_initial else partial(load_snapshot, self._newest.log)
         try:
-            here = newest if version == newest.version else load_snapshot(newest.log, version)
+            here = newest if version == newest.version else load(version)
         except DeltaError:
             if not self._start.following.loses_data:
                 raise

@@ -37,7 +37,7 @@ from tahoe.table.reading.event_time import EventTimes, TimeRange, files_with
 from tahoe.table.reading.file_tables import protocol_for_files, table_of
 from tahoe.table.reading.schema_tracking import SchemaTracker
 from tahoe.table.reading.snapshot import Snapshot, load_snapshot
-from tahoe.table.reading.stream_commits import Commit, Following, StreamCommit, StreamCommits, appended, excluding
+from tahoe.table.reading.stream_commits import Commit, Following, StreamCommit, StreamCommits, appended, check_same_table, excluding
 from tahoe.table.reading.stream_schema import StreamSchema
 
 
@@ -144,8 +144,8 @@ class Stream(ABC, Generic[Commit]):
     ) -> None:
         self.snapshot = snapshot
         self.schema = StreamSchema(snapshot, start.rules, newest or snapshot, has_start=start.is_given, tracker=start.tracker)
-        self.commits = StreamCommits(snapshot, content, self.schema, loses_data=start.following.loses_data)
         self._newest = newest or snapshot
+        self.commits = StreamCommits(snapshot, content, self.schema, loses_data=start.following.loses_data, last=self._newest.commit)
         self._start = start
         self._reads = excluding(start.exclude)
         self._initial_files: _Initial | None = None
@@ -338,9 +338,11 @@ class Stream(ABC, Generic[Commit]):
 
     def _loaded(self, version: int) -> Snapshot:
         try:
-            return load_snapshot(self.snapshot.log, version)
+            found = load_snapshot(self.snapshot.log, version)
         except (VersionNotFoundError, FileNotFoundError) as error:
             raise StreamStartGoneError(table=self.snapshot.url, version=version, reason=str(error)) from error
+        check_same_table(self.snapshot, found)
+        return found
 
     def forget_initial(self) -> None:
         """Release the memory of the initial snapshot, which the stream has read."""

@@ -83,10 +83,17 @@ class StreamCommits(Generic[Commit]):
         content: what the stream reads of a commit.
         schema: is told of the schema changes among them.
         loses_data: go on if commits are no longer in the log.
+        last: the newest commit when the query was started.
     """
 
     def __init__(
-        self, snapshot: Snapshot, content: Callable[[int, Sequence[Action]], Commit], schema: StreamSchema, *, loses_data: bool
+        self,
+        snapshot: Snapshot,
+        content: Callable[[int, Sequence[Action]], Commit],
+        schema: StreamSchema,
+        *,
+        loses_data: bool,
+        last: LogFile | None = None,
     ) -> None:
         self.newest = snapshot.version
         self._snapshot = snapshot
@@ -95,7 +102,7 @@ class StreamCommits(Generic[Commit]):
         self._loses_data = loses_data
         self._kept: OrderedDict[tuple[int, tuple[int, str]], Commit] = OrderedDict()
         self._kept_files = 0
-        self._last: LogFile | None = None
+        self._last = last
         self._changing: set[int] = set()
         self.barrier: int | None = None
 
@@ -154,11 +161,9 @@ class StreamCommits(Generic[Commit]):
         now = next((file for file in files if file.version == last.version), None)
         if now is not None and now.identity == last.identity:
             return
-        if now is None and files:
+        if now is None and files and files[0].version > last.version:
             return  # metadata cleanup has deleted it, and newer ones follow
-        current = load_snapshot(self._snapshot.log).metadata.id
-        if current != self._snapshot.metadata.id:
-            raise OtherTableInStreamError(table=self._snapshot.url, oldTableId=self._snapshot.metadata.id, newTableId=current)
+        check_same_table(self._snapshot, load_snapshot(self._snapshot.log))
         self._last = now
 
     def _read(self, file: LogFile) -> Commit:
@@ -200,6 +205,15 @@ class StreamCommits(Generic[Commit]):
             elif commit.version == offset.version and not offset.is_initial:
                 found.append(commit.sizes[max(offset.index + 1, 0) :])
         return np.concatenate(found)
+
+
+def check_same_table(before: Snapshot, now: Snapshot) -> None:
+    """
+    Raises:
+        OtherTableInStreamError: the versions are of two tables, one of which has taken the other's place.
+    """
+    if now.metadata.id != before.metadata.id:
+        raise OtherTableInStreamError(table=before.url, oldTableId=before.metadata.id, newTableId=now.metadata.id)
 
 
 def _commits(log: Log, version: int) -> list[LogFile]:
