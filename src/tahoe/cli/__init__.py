@@ -1,5 +1,5 @@
-"""The command line: `tahoe COMMAND PATH`, with the commands show, history, files, inspect, schema, changes, check, repair, restore, clone,
-optimize, analyze, vacuum, convert and generate.
+"""The command line: `tahoe COMMAND PATH`, with the commands show, history, files, inspect, report, schema, changes, check, repair, restore,
+clone, optimize, analyze, vacuum, convert and generate.
 
 It calls the table ring and prints; it decides nothing.
 
@@ -19,6 +19,7 @@ from tahoe.cli.history import history
 from tahoe.cli.inspect import inspect
 from tahoe.cli.optimize import optimize
 from tahoe.cli.repair import repair
+from tahoe.cli.report import report
 from tahoe.cli.restore import restore
 from tahoe.cli.schema import schema
 from tahoe.cli.show import show
@@ -29,6 +30,7 @@ for _command in (
     history,
     files,
     inspect,
+    report,
     schema,
     changes,
     check,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import IO, Any
@@ -14,6 +13,7 @@ from rich.markup import escape
 from rich.table import Table as RichTable
 
 from tahoe.cli.values import json_value
+from tahoe.protocol.names import visible
 
 # People do not read longer tables; --json prints all rows.
 ROWS_SHOWN_MAX = 100
@@ -27,10 +27,6 @@ _PLAIN_WIDTH = 1_000_000
 _READABLE_WIDTH = 12
 
 
-# Control characters, line ends, marks of text direction, and surrogates: characters that could steer the terminal.
-_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-
-
 def open_console(file: IO[str] | None = None) -> Console:
     """A console for standard output or a file. Output to a pipe has practically unlimited width, so that no line is broken."""
     file = sys.stdout if file is None else file
@@ -39,7 +35,7 @@ def open_console(file: IO[str] | None = None) -> Console:
 
 def printable(text: str, *, lines: bool = False) -> str:
     """Text from a table, safe for a terminal: markup is escaped, and characters that could steer the terminal are printed as escapes."""
-    return escape(_UNPRINTABLE.sub(lambda found: found[0] if lines and found[0] == "\n" else ascii(found[0])[1:-1], text))
+    return escape(visible(text, lines=lines))
 
 
 def fact_grid() -> RichTable:

@@ -112,6 +112,10 @@ def checksum_name(version: int) -> str:
     return f"{version:020d}.crc"
 
 
+def checksum_key(version: int) -> str:
+    return f"{LOG_FOLDER}/{checksum_name(version)}"
+
+
 def classic_checkpoint_name(version: int) -> str:
     return f"{version:020d}.checkpoint.parquet"
 

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
+
+# Control characters, line ends, marks of text direction, and surrogates: characters that could steer a terminal or hide other text.
+_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def quoted(name: str) -> str:
     """A name in backticks, as SQL takes it whatever it holds: without them `true` would be a constant."""
     return "`" + name.replace("`", "``") + "`"
+
+
+def literal(value: str) -> str:
+    """A string as SQL takes it."""
+    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def sql_path(path: Sequence[str]) -> str:
@@ -26,3 +35,12 @@ def unused_name(name: str, names: Iterable[str]) -> str:
 def dotted(path: Sequence[str]) -> str:
     """A path for users: names with characters other than letters, digits and _ are quoted."""
     return ".".join(name if name.replace("_", "a").isalnum() else quoted(name) for name in path)
+
+
+def visible(text: str, *, lines: bool = False) -> str:
+    """Text from a table as it can be shown: characters that could steer a terminal or hide other text are escapes.
+
+    Args:
+        lines: leave line ends as they are.
+    """
+    return _UNPRINTABLE.sub(lambda found: found[0] if lines and found[0] == "\n" else ascii(found[0])[1:-1], text)

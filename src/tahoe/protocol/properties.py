@@ -364,6 +364,18 @@ def find_property(name: str) -> Property[Any] | None:
     return _BY_FOLDED_NAME.get(name.lower())
 
 
+def settable(properties: Mapping[str, str]) -> dict[str, str]:
+    """The properties of a table that a user can set on another one: without those that writers maintain, and without unknown ones of
+    Delta, among them CHECK constraints.
+    """
+    return {name: value for name, value in properties.items() if _is_settable(name)}
+
+
+def _is_settable(name: str) -> bool:
+    found = find_property(name)
+    return not name.lower().startswith((PREFIX, _OWN_PREFIX)) if found is None else not found.is_internal
+
+
 def normalise(properties: Mapping[str, str], *, table: str) -> dict[str, str]:
     """The user's properties as the table stores them: `delta.*` and `tahoe.*` names in their defined spelling, and values checked.
 

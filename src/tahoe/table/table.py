@@ -7,22 +7,24 @@ table.version, table.schema, table.to_arrow(columns=["carrier"], filter="month =
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 
 from tahoe.errors import InvalidArgumentError
-from tahoe.protocol.properties import TARGET_FILE_SIZE, parse_column_list
-from tahoe.table.arguments import CALL, COUNT, FLAG, HOURS, LONG, NAMES, ROWS, SHARE, TEXT, TEXTS, TXN, VECTORS, ArrowStream, takes
+from tahoe.protocol.properties import parse_column_list
+from tahoe.table.arguments import CALL, COUNT, FLAG, HOURS, LONG, NAMES, ROWS, SHARE, TEXT, TEXTS, TXN, VECTORS, VERSION, ArrowStream, takes
 from tahoe.table.commit.checkpoint_writer import write_checkpoint
 from tahoe.table.commit.post_commit_hooks import clean_log, compact_log
 from tahoe.table.inspection.inspector import Inspector
 from tahoe.table.maintenance.auto_compaction import auto_compacted
 from tahoe.table.maintenance.clustering import OrderRequest
-from tahoe.table.maintenance.compaction import GIB, CompactionSettings
+from tahoe.table.maintenance.compaction import CompactionSettings
 from tahoe.table.maintenance.lifecycle import TableLifecycle
 from tahoe.table.maintenance.optimize import OptimizeReport, OptimizeRequest, optimize
 from tahoe.table.maintenance.statistics import AnalyzeReport, AnalyzeRequest, compute_statistics
 from tahoe.table.maintenance.vacuum import VacuumReport, VacuumRequest, vacuum
+from tahoe.table.report.report import TableReport, report
 from tahoe.table.verify.file_repairs import UnreadableVectors
 from tahoe.table.verify.repair import RepairReport, RepairRequest, repair
 from tahoe.table.writing.arrow_writer import schema_of_rows, write_arrow
@@ -53,6 +55,15 @@ class Table(TableLifecycle):
     def inspect(self) -> Inspector:
         """Looks into the table: `table.inspect.files()`, `.partitions()`, `.history()`, ... each answer an Arrow table."""
         return Inspector(self)
+
+    @takes(version=VERSION)
+    def report(self, version: int | None = None) -> TableReport:
+        """A page about a version, with advice: `table.report().save("t.html")`. Of large tables it looks at samples, and says so.
+
+        Raises:
+            as `snapshot`
+        """
+        return report(self, version)
 
     @takes(operation=TEXT, txn=TXN, user_metadata=TEXT, engine=TEXT)
     def transaction(
@@ -181,9 +192,10 @@ class Table(TableLifecycle):
             DeltaConcurrentModificationException: other writers changed all parts of the table that were to be rewritten.
             UnsupportedOperationError: only Spark can read a file, for example one with shredded variants.
         """
-        target = TARGET_FILE_SIZE.get(self.snapshot().properties, table=self.url) if max_file_bytes is None else max_file_bytes
-        target = target or GIB
-        settings = CompactionSettings(max_file_bytes=target, min_file_bytes=min_file_bytes or target, max_deleted_share=max_deleted_share)
+        sizes = CompactionSettings.of_table(
+            self.snapshot().properties, table=self.url, max_file_bytes=max_file_bytes, min_file_bytes=min_file_bytes
+        )
+        settings = replace(sizes, max_deleted_share=max_deleted_share)
         predicates, order = () if filter is None else (filter,), OrderRequest(zorder_by=self._paths(z_order_by), is_full=full)
         request = OptimizeRequest(filter=filter, settings=settings, predicates=predicates, user_metadata=user_metadata, order=order)
         return optimize(self, request, dry_run=dry_run, progress=progress)

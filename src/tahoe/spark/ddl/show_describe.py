@@ -13,7 +13,7 @@ from typing import Any
 from tahoe.protocol.column_metadata import CURRENT_DEFAULT, GENERATION_EXPRESSION
 from tahoe.protocol.column_values import identity_columns
 from tahoe.protocol.feature_upgrade import MIN_READER_VERSION, MIN_WRITER_VERSION, properties_for
-from tahoe.protocol.names import quoted
+from tahoe.protocol.names import literal, quoted
 from tahoe.protocol.schema import Field
 from tahoe.spark.ddl.catalog import SESSION_CATALOG
 from tahoe.spark.ddl.creation import made_with
@@ -96,18 +96,13 @@ def create_statement(gateway: Gateway, target: JavaObject) -> str:
     if snapshot.clustering_columns:
         parts.append(f"CLUSTER BY ({', '.join('.'.join(map(quoted, path)) for path in snapshot.clustering_columns)})")
     if is_named and not is_managed(entry):
-        parts.append(f"LOCATION {text(snapshot.url)}")
+        parts.append(f"LOCATION {literal(snapshot.url)}")
     if snapshot.metadata.description is not None:
-        parts.append(f"COMMENT {text(snapshot.metadata.description)}")
+        parts.append(f"COMMENT {literal(snapshot.metadata.description)}")
     kept = sorted(made_with(snapshot).items())
     if kept:
-        parts.append("TBLPROPERTIES (\n  " + ",\n  ".join(f"{text(key)} = {text(value)}" for key, value in kept) + ")")
+        parts.append("TBLPROPERTIES (\n  " + ",\n  ".join(f"{literal(key)} = {literal(value)}" for key, value in kept) + ")")
     return "\n".join(parts) + "\n"
-
-
-def text(value: str) -> str:
-    """An SQL string literal."""
-    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def _columns(gateway: Gateway, snapshot: Snapshot) -> Iterator[str]:
@@ -131,4 +126,4 @@ def _column(column: Field, data_type: str, identity: Mapping[str, Any]) -> Itera
     elif CURRENT_DEFAULT in column.metadata:
         yield f"DEFAULT {column.metadata[CURRENT_DEFAULT]}"
     if column.metadata.get("comment"):
-        yield f"COMMENT {text(str(column.metadata['comment']))}"
+        yield f"COMMENT {literal(str(column.metadata['comment']))}"

@@ -305,12 +305,16 @@ def _values(parsed: pa.ChunkedArray, path: Path, kind: pa.DataType) -> list[Any]
     for name in path:
         has = column is not None and pa.types.is_struct(column.type) and column.type.get_field_index(name) >= 0
         column = child(column, name) if has else None
-    found = _conform(column, kind, len(parsed))
-    if pa.types.is_date(kind):
-        return [None if days is None else from_days(days) for days in found.cast(pa.int32()).to_pylist()]
-    if pa.types.is_timestamp(kind):
-        return [None if micros is None else from_micros(micros, kind.tz and UTC) for micros in found.cast(pa.int64()).to_pylist()]
-    return list(found.to_pylist())
+    return python_values(_conform(column, kind, len(parsed)))
+
+
+def python_values(bounds: pa.ChunkedArray) -> list[Any]:
+    """Bounds as values of Python. A date or a time that Python's calendar does not include is its number of days or microseconds."""
+    if pa.types.is_date(bounds.type):
+        return [None if days is None else from_days(days) for days in bounds.cast(pa.int32()).to_pylist()]
+    if pa.types.is_timestamp(bounds.type):
+        return [None if micros is None else from_micros(micros, bounds.type.tz and UTC) for micros in bounds.cast(pa.int64()).to_pylist()]
+    return list(bounds.to_pylist())
 
 
 def _text(row: Mapping[Path, Any], schema: Struct) -> str:

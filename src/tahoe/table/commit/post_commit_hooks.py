@@ -96,7 +96,7 @@ def _snapshot_after(log: Log, base: Snapshot | None, commit: LogFile, actions: S
 
 def write_version_checksum(snapshot: Snapshot, info: CommitInfo) -> None:
     """Write the checksum of a version, unless it has one."""
-    key = f"{log_files.LOG_FOLDER}/{log_files.checksum_name(snapshot.version)}"
+    key = log_files.checksum_key(snapshot.version)
     content = encode_version_checksum(checksum_of(snapshot, info))
     if is_current(snapshot):
         snapshot.log.env.store.put_if_absent(key, content)

@@ -105,6 +105,7 @@ class MemoryPart(Part):
 
     def __init__(self, table: pa.Table) -> None:
         self.table = table
+        self._statistics = StatisticsCache()
 
     @property
     def num_rows(self) -> int:
@@ -115,7 +116,8 @@ class MemoryPart(Part):
         return self.table.column(name)
 
     def statistics(self, request: StatisticsRequest) -> pa.Table:
-        return parse_statistics(self.table.column("stats"), request)
+        """Recent answers are cached: most queries of a table use the same few columns."""
+        return self._statistics.answer(request, lambda missing: parse_statistics(self.table.column("stats"), missing))
 
     def batches(self) -> Iterator[pa.Table]:
         for start in range(0, self.num_rows, BATCH_ROWS):
@@ -358,7 +360,7 @@ class LiveFiles:
             inside = rows[slice(*np.searchsorted(rows, [start, start + part.num_rows]))] - start
             taken.append(part.take(pa.array(inside, pa.int64())))
             start += part.num_rows
-        return LiveFiles(taken)
+        return LiveFiles(taken, self._find_again)
 
     def lacks_texts(self) -> bool:
         """Whether a file has its statistics only in typed columns of a checkpoint."""

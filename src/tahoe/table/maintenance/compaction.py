@@ -6,7 +6,7 @@ a fraction of a second for 100,000 files.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tahoe.protocol.column_mapping import stored_name
+from tahoe.protocol.properties import TARGET_FILE_SIZE
 from tahoe.protocol.schema import TIMESTAMP
 from tahoe.table.arrow.chunks import one_array, taken
 from tahoe.table.arrow.statistics import StatisticsRequest
@@ -42,6 +43,14 @@ class CompactionSettings:
     min_file_bytes: int = GIB
     max_deleted_share: float = 0.05
     batch_bytes: int | None = None
+
+    @classmethod
+    def of_table(
+        cls, properties: Mapping[str, str], *, table: str, max_file_bytes: int | None = None, min_file_bytes: int | None = None
+    ) -> CompactionSettings:
+        """The settings for a table; sizes that are None follow from its properties."""
+        target = (TARGET_FILE_SIZE.get(properties, table=table) if max_file_bytes is None else max_file_bytes) or GIB
+        return cls(max_file_bytes=target, min_file_bytes=min_file_bytes or target)
 
     def is_worn(self, deleted_share: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
         """Whether files have too many deleted rows. True for NaN: the share is unknown."""

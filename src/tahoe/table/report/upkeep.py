@@ -1,0 +1,84 @@
+"""What OPTIMIZE and VACUUM would do to a table now. Nothing is changed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from itertools import islice, repeat
+
+import numpy as np
+import pyarrow as pa
+
+from tahoe.errors import DeltaError
+from tahoe.protocol.features import check_writable
+from tahoe.protocol.properties import DELETED_FILE_RETENTION
+from tahoe.table.maintenance.clustering import OrderRequest, order_of, plan_cubes
+from tahoe.table.maintenance.compaction import Bin, CompactionSettings, plan_bins, reasons
+from tahoe.table.maintenance.vacuum import VacuumRequest, vacuum
+from tahoe.table.reading.history import timeline, version_before
+from tahoe.table.reading.scan import Scan
+from tahoe.table.reading.snapshot import Snapshot
+from tahoe.table.reading.table_reader import TableReader
+from tahoe.table.report.figures import Compaction, Unneeded, Upkeep
+
+# To list more files would take longer than all the rest of a report: some seconds on an object store.
+LISTED_FILES_MAX = 100_000
+
+# VACUUM reads the commits within the retention.
+COMMITS_MAX = 10_000
+
+# To plan cubes, the tags of all files are looked at one by one.
+CLUSTERED_FILES_MAX = 100_000
+
+
+def upkeep(table: TableReader, snapshot: Snapshot) -> Upkeep:
+    """What maintenance would do, as far as that is known soon.
+
+    Args:
+        snapshot: the newest version.
+    """
+    try:
+        check_writable(snapshot.protocol, snapshot.metadata, table=snapshot.url)
+    except DeltaError as error:
+        return Upkeep(compaction=str(error), unneeded=str(error))
+    return Upkeep(compaction=_compaction(snapshot), unneeded=_unneeded(table, snapshot))
+
+
+def _compaction(snapshot: Snapshot) -> Compaction | str:
+    settings = CompactionSettings.of_table(snapshot.properties, table=snapshot.url)
+    scan, order = snapshot.scan(), order_of(snapshot, OrderRequest(), ())
+    bins: Sequence[Bin]
+    if order is None:
+        bins = plan_bins(scan, settings)
+    elif len(snapshot.live) > CLUSTERED_FILES_MAX:
+        return f"The table is clustered and has more than {CLUSTERED_FILES_MAX:,} files: a dry run of OPTIMIZE tells what it would do."
+    else:
+        bins = plan_cubes(scan, order, settings, repeat("cube"))
+    numbers = np.sort(np.concatenate([np.empty(0, np.uint64), *(np.array(found.numbers, np.uint64) for found in bins)]))
+    chosen = Scan(snapshot, None, pa.array(numbers), scan)
+    small, worn = reasons(chosen, settings)
+    return Compaction(
+        files=chosen.kept_files,
+        size_bytes=chosen.size_bytes,
+        new_files=sum(getattr(found, "files", 1) for found in bins),
+        small_files=small,
+        worn_files=worn,
+        target_bytes=settings.max_file_bytes,
+        order=() if order is None else tuple(order.names),
+    )
+
+
+def _unneeded(table: TableReader, snapshot: Snapshot) -> Unneeded | str:
+    retention = DELETED_FILE_RETENTION.get(snapshot.properties, table=snapshot.url)
+    tells = "VACUUM with DRY RUN tells what it would delete."
+    before = version_before(snapshot, table.env.clock_ms() - retention // timedelta(milliseconds=1))
+    commits = sum(commit.version > (-1 if before is None else before) for commit in timeline(snapshot).commits)
+    if commits > COMMITS_MAX:
+        return f"The retention has {commits:,} commits, more than a report reads. {tells}"
+    if next(islice(table.env.store.walk(), LISTED_FILES_MAX, None), None) is not None:
+        return f"The table's folder has more than {LISTED_FILES_MAX:,} files, more than a report lists. {tells}"
+    try:
+        found = vacuum(table, VacuumRequest(dry_run=True))
+    except DeltaError as error:
+        return str(error)
+    return Unneeded(files=len(found.files), size_bytes=found.size_bytes, retention_hours=retention / timedelta(hours=1))

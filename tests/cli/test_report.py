@@ -1,0 +1,65 @@
+"""`tahoe report`: the file that it writes, and where it does not."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from click.testing import Result
+from typer.testing import CliRunner
+
+import tahoe
+from tahoe import cli
+
+
+@pytest.fixture
+def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A table of twelve small files, and a working directory beside it."""
+    table = tahoe.Table(str(tmp_path / "t"))
+    for number in range(12):
+        table.append(pa.table({"id": [number]}))
+    monkeypatch.chdir(tmp_path)
+    return str(tmp_path / "t")
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(cli.app, ["report", *arguments], catch_exceptions=False)
+
+
+def test_it_writes_the_page_and_prints_what_to_do(path: str, tmp_path: Path) -> None:
+    done = run(path)
+    assert done.exit_code == 0
+    assert (tmp_path / "t-report.html").read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+    assert "Combine small files" in done.stdout
+    assert f"tahoe optimize {path}" in done.stdout
+    assert "t-report.html has the report" in done.stdout.splitlines()[-1]
+
+
+def test_it_writes_where_it_is_told(path: str, tmp_path: Path) -> None:
+    assert run(path, "--output", "page.html", "--version", "3").exit_code == 0
+    assert "Version 3 of" in (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert run(path, "--output", "-").stdout.startswith("<!DOCTYPE html>")
+
+
+def test_programs_get_the_figures(path: str, tmp_path: Path) -> None:
+    found = json.loads(run(path, "--json").stdout)
+    assert (found["files"], found["rows"]["count"], found["commits"]["operations"]) == (12, 12, {"WRITE": 12})
+    assert found["advice"][0]["command"] == f"tahoe optimize {path}"
+    assert list(tmp_path.glob("*.html")) == []
+
+
+@pytest.mark.parametrize(("output", "told"), [("no/page.html", "there is no folder"), (".", "it is a folder"), ("t/page.html", "VACUUM")])
+def test_a_place_that_is_wrong_is_refused_before_the_table_is_read(path: str, tmp_path: Path, output: str, told: str) -> None:
+    (Path(path) / "_delta_log" / f"{0:020}.json").write_text("damaged")
+    done = run(path, "--output", output)
+    assert done.exit_code == 2
+    assert told in done.stderr
+    assert list(tmp_path.glob("**/*.html")) == []
+
+
+def test_the_default_place_is_not_in_the_table_either(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(path)
+    assert run(".").exit_code == 2
+    assert run(".", "--output", "../page.html").exit_code == 0
