@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,9 @@ from typer.testing import CliRunner
 
 from tahoe import DeltaTable, Table, cli
 from tahoe.errors import DeltaError, InvalidOptionError, StreamOptionsConflictError, StreamOutputModeError, StreamTimeTravelError
+from tahoe.spark.dml import write
 from tahoe.table.verify.check import check
+from tahoe.table.writing.planning import plan_write
 
 pytestmark = pytest.mark.every_spark
 
@@ -126,6 +129,33 @@ def test_a_batch_that_is_tried_again_does_nothing(spark: SparkSession, source: s
     run(stream, sink)
     assert ids(spark, sink) == list(range(40))
     assert Table(sink).version == 0
+
+
+def test_queries_that_make_one_table_at_once_all_go_on(
+    spark: SparkSession, source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And a write beside them. Each has planned to make the table before one of them has."""
+    sink, planned = str(tmp_path / "sink"), threading.Barrier(3, timeout=60)
+
+    def planning(table: Any, request: Any) -> Any:
+        plan = plan_write(table, request)
+        if plan is not None and plan.snapshot is None:
+            planned.wait()
+        return plan
+
+    monkeypatch.setattr(write, "plan_write", planning)
+    stream = spark.readStream.format("delta").load(source)
+    writers = [stream.writeStream.format("delta").option("checkpointLocation", str(tmp_path / name)) for name in "ab"]
+    queries = [writer.trigger(availableNow=True).start(sink) for writer in writers]
+    spark.read.format("delta").load(source).write.format("delta").mode("append").save(sink)
+    for query in queries:
+        query.awaitTermination()
+    assert ids(spark, sink) == sorted([*range(40)] * 3)
+    assert sorted(row.operation for row in DeltaTable.forPath(spark, sink).history().collect()) == [
+        "STREAMING UPDATE",
+        "STREAMING UPDATE",
+        "WRITE",
+    ]
 
 
 def test_a_sink_grows_and_is_partitioned(spark: SparkSession, source: str, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import tahoe
-from tahoe.errors import ConcurrentTransactionException
+from tahoe.errors import ConcurrentTransactionException, ProtocolChangedException
 from tahoe.protocol.schema import LONG, Field, Struct
 from tahoe.storage.env import Env
 from tahoe.storage.memory import MemoryStore
@@ -59,6 +59,28 @@ def test_two_drivers_that_write_one_batch_write_it_once(mode: Mode, number: int)
     assert versions == [number, None]
     assert ids(env) == ([1, 2, 7, 8] if number and mode == "append" else [7, 8])
     assert files(env) == before + 1
+
+
+@pytest.mark.parametrize("mode", ["append", "overwrite"])
+def test_of_queries_that_make_one_table_the_others_may_write_into_it(mode: Mode) -> None:
+    """The conflict tells that there was no table. Later conflicts do not: a change of the protocol is not passed over."""
+    env = memory_env()
+    plans = [plan_write(tahoe.Table(env.store.url, env=env), request(0, mode, query)) for query in ("first", "second")]
+    written = [(plan, write_files(plan, rows(number))) for number, plan in enumerate(plans) if plan is not None]
+    assert commit_files(*written[0], 1) == 0
+    with pytest.raises(ProtocolChangedException) as caught:
+        commit_files(*written[1], 1)
+    assert (caught.value.makes_table, files(env)) == (True, 1)
+    assert put(env, 0, 1, query="second") == 1
+    assert ids(env) == [0, 1]
+    plan = plan_write(tahoe.Table(env.store.url, env=env), request(1, mode, "first"))
+    assert plan is not None
+    found = write_files(plan, rows(3))
+    with tahoe.Table(env.store.url, env=env).transaction() as changes:
+        changes.set_properties({"delta.enableDeletionVectors": "true"})
+    with pytest.raises(ProtocolChangedException) as later:
+        commit_files(plan, found, 1)
+    assert not later.value.makes_table
 
 
 def test_a_driver_that_is_ahead_of_another_fails_and_leaves_no_files() -> None:

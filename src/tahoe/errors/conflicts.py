@@ -10,10 +10,12 @@ class DeltaConcurrentModificationException(DeltaError):
 
     Attributes:
         may_rerun: whether running the same command again, on the newest version, has the effect that the caller meant.
+        makes_table: whether this commit was to make the table, which did not exist when it was planned.
         paths: the canonical paths of all files that both commits remove, if that is the conflict.
     """
 
     may_rerun: bool = True
+    makes_table: bool = False
     paths: frozenset[str] = frozenset()
 
     condition = "DELTA_CONCURRENT_MODIFICATION"

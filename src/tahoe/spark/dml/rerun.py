@@ -2,7 +2,7 @@
 
 The command then reads the newest version, as if it had been executed later. It is not run again after a change of the schema or the
 protocol, if the outcome of its commit is unknown, or if its source or a subquery reads the table too: these may be cached rows of the old
-version.
+version. A write that only loses the race to make its table goes into the table that the other writer has made.
 """
 
 from __future__ import annotations
@@ -11,7 +11,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeVar
 
-from tahoe.errors import ConcurrentAppendException, ConcurrentDeleteDeleteException, ConcurrentDeleteReadException, InvalidOptionError
+from tahoe.errors import (
+    ConcurrentAppendException,
+    ConcurrentDeleteDeleteException,
+    ConcurrentDeleteReadException,
+    DeltaConcurrentModificationException,
+    InvalidOptionError,
+)
 from tahoe.protocol.properties import CONFLICT_RETRIES
 from tahoe.spark.dml.row_changes import Target
 from tahoe.spark.jvm.gateway import Gateway
@@ -48,6 +54,20 @@ def with_retries(target: Target, command: Callable[[Target], Result]) -> Result:
             env = target.table.env
             env.sleep(env.random() * _PAUSE_SECONDS * 2**target.retries)
             target = replace(target, retries=target.retries + 1)
+
+
+def behind_new_table(write: Callable[[], Result]) -> Result:
+    """Run a write; and once more if it was about to make its table, and another writer was faster. It then writes into that table.
+
+    Raises:
+        DeltaError: see `write`. The table that the other writer has made may not fit.
+    """
+    try:
+        return write()
+    except DeltaConcurrentModificationException as error:
+        if not error.makes_table:
+            raise
+    return write()
 
 
 def _allowed(target: Target) -> int:

@@ -17,7 +17,7 @@ from tahoe.protocol.column_values import column_values
 from tahoe.protocol.evolution import widening_of
 from tahoe.protocol.schema import Struct
 from tahoe.spark.dml.replace import Matching, replace_rows
-from tahoe.spark.dml.rerun import with_retries
+from tahoe.spark.dml.rerun import behind_new_table, with_retries
 from tahoe.spark.dml.row_changes import Target
 from tahoe.spark.jvm.gateway import engine_of
 from tahoe.spark.jvm.option_names import Place
@@ -59,8 +59,12 @@ def save(spark: SparkSession, mode: str, options: Mapping[str, str], dataframe: 
     path = next((value for name, value in options.items() if name.lower() == "path"), None)
     if path is None:
         raise InvalidOptionError(option="path", value="missing", table="missing", detail="writing a Delta table requires a path")
+    return behind_new_table(lambda: _save(spark, path, _MODES[mode.lower()], options, dataframe))
+
+
+def _save(spark: SparkSession, path: str, meant: Mode, options: Mapping[str, str], dataframe: DataFrame) -> int | None:
     table = open_table(spark, path, options)
-    parsed, meant = write_options(spark, options, table), _MODES[mode.lower()]
+    parsed = write_options(spark, options, table)
     like = _columns_of(table, parsed, dataframe, overwrite=meant == "overwrite")
     request = _request(spark, table, meant, parsed, dataframe, like=like)
     return _plan_and_write(table, request, parsed, dataframe, Matching.of(parsed))
@@ -90,11 +94,16 @@ class Batch:
 def write_batch(spark: SparkSession, path: str, batch: Batch) -> int | None:
     """Write a batch of a stream as one commit, unless the table has recorded it already.
 
-    Its rows are evaluated once: clustering on write would sample them, and so run the query's stateful operators again.
+    Its rows are evaluated once, unless another commit is in conflict: clustering on write would sample them, and so run the query's
+    stateful operators again.
 
     Returns, Raises:
         as `save`.
     """
+    return behind_new_table(lambda: _write_batch(spark, path, batch))
+
+
+def _write_batch(spark: SparkSession, path: str, batch: Batch) -> int | None:
     table = open_table(spark, path, batch.options)
     parsed = replace(
         write_options(spark, batch.options, table, Place.WRITE_STREAM), txn=(batch.query, batch.number), dynamic_partitions=False

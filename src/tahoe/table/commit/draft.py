@@ -187,6 +187,7 @@ class Draft:
             # An error that is not a DeltaError may occur after the commit, when readers already need the files.
             if isinstance(error, DeltaConcurrentModificationException):
                 error.may_rerun = self.reads is not EVERYTHING  # what else it read may be cached rows of the old version
+                error.makes_table = self.base is None
             self._may_be_put = isinstance(error, CommitOutcomeUnknownError) or (watch.has_put and not isinstance(error, DeltaError))
             self.discard()
             raise
