@@ -13,7 +13,14 @@ from pyspark.sql import DataFrame, SparkSession
 from typer.testing import CliRunner
 
 from tahoe import DeltaTable, Table, cli
-from tahoe.errors import DeltaError, InvalidOptionError, StreamOptionsConflictError, StreamOutputModeError, StreamTimeTravelError
+from tahoe.errors import (
+    DeltaError,
+    InvalidOptionError,
+    InvalidTimeTravelError,
+    StreamOptionsConflictError,
+    StreamOutputModeError,
+    StreamTimeTravelError,
+)
 from tahoe.spark.dml import write
 from tahoe.table.verify.check import check
 from tahoe.table.writing.planning import plan_write
@@ -192,6 +199,7 @@ WRONG: list[tuple[dict[str, str], type[DeltaError], str]] = [
     ({"ignoreDeletes": "yes"}, InvalidOptionError, "true or false"),
     ({"excludeRegex": "("}, InvalidOptionError, "regular expression"),
     ({"startingVersion": "0", "startingTimestamp": "2020-01-01"}, StreamOptionsConflictError, "two starts"),
+    ({"startingTimestamp": "soon"}, InvalidTimeTravelError, "soon"),
     ({"versionAsOf": "0"}, StreamTimeTravelError, "startingVersion"),
 ]
 

@@ -76,7 +76,7 @@ def install() -> None:
         if ours is None or isinstance(
             converted, StreamingQueryException
         ):  # programs that run streams catch Spark's class, which names ours
-            converted = _with_note_of_schema(_with_note_of_sql(_of_the_users(converted), exception))
+            converted = _with_note_of_refusal(_with_note_of_sql(_of_the_users(converted), exception))
             return _with_note_of_file(converted, ours)
         return _with_note_of_cause(ours)
 
@@ -127,14 +127,22 @@ def _with_note_of_sql(converted: Any, exception: JavaObject) -> Any:
     return converted
 
 
-# Spark's text for a schema that a user gives for our data source, whose class it names.
-_GIVEN_SCHEMA = "DefaultSource source does not support user-specified schema"
+# What Spark refuses before it asks us, by a part of its text that names one of our classes, and what a user can do.
+_NOTES = {
+    "DefaultSource source does not support user-specified schema": (
+        "A Delta table is read with the schema in its log. Leave out schema(...), and cast columns afterwards."
+    ),
+    "delta.StreamSink is not in the sink allowlist for Real-Time Mode": (
+        "A Delta table is written in whole commits, so a real-time trigger is not supported on it, whatever the setting. Use "
+        'trigger(processingTime="0 seconds") for a batch as soon as there are rows.'
+    ),
+}
 
 
-def _with_note_of_schema(converted: Any) -> Any:
-    """Add a note if Spark refused a schema for a reader."""
-    if _GIVEN_SCHEMA in str(converted):
-        converted.add_note("A Delta table is read with the schema in its log. Leave out schema(...), and cast columns afterwards.")
+def _with_note_of_refusal(converted: Any) -> Any:
+    """Add a note to a refusal of Spark's that says too little."""
+    for text in (text for text in _NOTES if text in str(converted)):
+        converted.add_note(_NOTES[text])
     return converted
 
 

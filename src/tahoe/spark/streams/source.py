@@ -60,10 +60,12 @@ def schema(gateway: Gateway, options: Mapping[str, str]) -> str:
     Raises:
         TableNotFoundError, NotADeltaTableError: there is no table.
         InvalidOptionError, StreamOptionsConflictError, StreamTimeTravelError: an option is invalid, or is not one of streams.
+        InvalidTimeTravelError: startingTimestamp is not a timestamp.
         ChangesNotRecordedError: the options ask for the change data feed, which the newest version does not record.
     """
     snapshot = _snapshot(gateway, options)
     asked = parse_source_options(options, table=snapshot.url)
+    _start_ms(gateway, asked, table=snapshot.url)
     if asked.feed:
         asked_versions = snapshot.version, snapshot.version
         check_recorded(snapshot.protocol, snapshot.properties, snapshot.version, asked_versions, table=snapshot.url)
@@ -170,11 +172,10 @@ def _first_version(gateway: Gateway, snapshot: Snapshot, asked: SourceOptions, c
         VersionNotFoundError, TimestampOutOfRangeError, InvalidTimeTravelError: there is no such version or time.
     """
     clips = str(gateway.spark.conf.get(CLIPS, "false")).lower() == "true"
-    moment_of = session_moment(gateway)
+    moment_ms = _start_ms(gateway, asked, table=snapshot.url)
 
     def resolved() -> int | None:
-        if asked.start_timestamp is not None:
-            moment_ms = parse_timestamp(moment_of(asked.start_timestamp, snapshot.url), table=snapshot.url)
+        if moment_ms is not None:
             version = version_from(snapshot, moment_ms)
             if version > snapshot.version and not clips:
                 version_at(snapshot, moment_ms)  # raises an error with the range of commit times
@@ -187,6 +188,16 @@ def _first_version(gateway: Gateway, snapshot: Snapshot, asked: SourceOptions, c
         return _kept_in(snapshot.log.env.store_at(qualified(gateway, checkpoint)), snapshot.version + 1)
 
     return resolved
+
+
+def _start_ms(gateway: Gateway, asked: SourceOptions, *, table: str) -> int | None:
+    """The time at which a stream starts; None if the user has given none.
+
+    Raises:
+        InvalidTimeTravelError: it is not a timestamp.
+    """
+    given = asked.start_timestamp
+    return None if given is None else parse_timestamp(session_moment(gateway)(given, table), table=table)
 
 
 def _kept_in(store: Store, version: int) -> int:
