@@ -42,12 +42,12 @@ def single(folder: Path) -> tahoe.Table:
     return table
 
 
-@pytest.fixture(params=[eventful, empty, single], ids=lambda build: build.__name__)
-def table(request: pytest.FixtureRequest, tmp_path: Path) -> tahoe.Table:
-    return request.param(tmp_path)
+@pytest.fixture(scope="module", params=[eventful, empty, single], ids=lambda build: build.__name__)
+def table(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tahoe.Table:
+    return request.param(tmp_path_factory.mktemp("tables"))
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def report(table: tahoe.Table) -> TableReport:
     return table.report()
 
@@ -106,11 +106,11 @@ def test_nothing_in_the_table_is_more_than_text(page: Page) -> None:
 @pytest.mark.parametrize("screen", [PHONE, DESK], ids=["phone", "desk"])
 def test_the_page_fits_the_screen(page: Page, screen: dict[str, int]) -> None:
     page.set_viewport_size(screen)
-    wide = (
-        "elements => elements.filter(e => e.getBoundingClientRect().right > innerWidth + 1 && !e.closest('.scroll')).map(e => e.outerHTML)"
-    )
+    wide = "all => all.filter(e => e.getBoundingClientRect().right > innerWidth + 1 && !e.closest('.scroll')).map(e => e.outerHTML)"
     assert page.locator("main *, header *").evaluate_all(wide) == []
     assert page.evaluate("document.documentElement.scrollWidth") <= screen["width"]
+    overflowing = "boxes => boxes.filter(box => box.scrollWidth > box.clientWidth).map(box => box.outerHTML)"
+    assert page.locator("figure, .advice, dl.facts div").evaluate_all(overflowing) == []
 
 
 def test_pictures_and_tables_have_names(page: Page) -> None:

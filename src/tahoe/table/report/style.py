@@ -54,7 +54,6 @@ tbody th { font-weight: 400; }
 .half { width: 22%; min-width: 4rem; }
 .meter { display: grid; grid-template-columns: 4.5rem minmax(4rem, 1fr); gap: 0 .75rem; align-items: center; }
 .meter span { text-align: right; white-space: nowrap; }
-@media (max-width: 40rem) { .extra { display: none; } .meter { grid-template-columns: 1fr; } .meter span { text-align: left; } }
 .name { overflow-wrap: anywhere; min-width: 7rem; }
 .tag { font-size: .75rem; border: 1px solid var(--edge); border-radius: .75rem; padding: 0 .4rem; color: var(--soft); white-space: nowrap; }
 svg { display: block; }
@@ -72,6 +71,17 @@ details { margin-top: .5rem; font-size: .9rem; }
 summary { cursor: pointer; color: var(--accent); }
 footer { margin: 2rem auto; padding-top: .75rem; border-top: 1px solid var(--edge); font-size: .875rem; }
 :focus-visible { outline: 2px solid var(--accent); outline-offset: 2px; }
+@media (max-width: 40rem) {
+  .extra { display: none; }
+  .meter { grid-template-columns: 1fr; }
+  .meter span { text-align: left; }
+  dl.facts { grid-template-columns: repeat(auto-fit, minmax(8.5rem, 1fr)); }
+  figure, .advice { padding: .75rem; }
+  th, td { padding: .2rem .25rem; }
+  .wide, .half { width: 25%; min-width: 2.5rem; }
+  .name { min-width: 5rem; }
+  .range { white-space: normal; }
+}
 @media print {
   body { background: #fff; font-size: 10.5pt; }
   * { -webkit-print-color-adjust: exact; print-color-adjust: exact; }

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from itertools import islice, repeat
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +21,8 @@ from tahoe.table.reading.scan import Scan
 from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.reading.table_reader import TableReader
 from tahoe.table.report.figures import Compaction, Unneeded, Upkeep
+
+T = TypeVar("T")
 
 # To list more files would take longer than all the rest of a report: some seconds on an object store.
 LISTED_FILES_MAX = 100_000
@@ -37,11 +40,16 @@ def upkeep(table: TableReader, snapshot: Snapshot) -> Upkeep:
     Args:
         snapshot: the newest version.
     """
-    try:
-        check_writable(snapshot.protocol, snapshot.metadata, table=snapshot.url)
-    except DeltaError as error:
-        return Upkeep(compaction=str(error), unneeded=str(error))
-    return Upkeep(compaction=_compaction(snapshot), unneeded=_unneeded(table, snapshot))
+
+    def or_reason(plan: Callable[[], T]) -> T | str:
+        """A plan, or why there is none: the table has a feature that tahoe cannot write, or a property with an invalid value, ..."""
+        try:
+            check_writable(snapshot.protocol, snapshot.metadata, table=snapshot.url)
+            return plan()
+        except DeltaError as error:
+            return str(error)
+
+    return Upkeep(compaction=or_reason(lambda: _compaction(snapshot)), unneeded=or_reason(lambda: _unneeded(table, snapshot)))
 
 
 def _compaction(snapshot: Snapshot) -> Compaction | str:
@@ -75,10 +83,8 @@ def _unneeded(table: TableReader, snapshot: Snapshot) -> Unneeded | str:
     commits = sum(commit.version > (-1 if before is None else before) for commit in timeline(snapshot).commits)
     if commits > COMMITS_MAX:
         return f"The retention has {commits:,} commits, more than a report reads. {tells}"
-    if next(islice(table.env.store.walk(), LISTED_FILES_MAX, None), None) is not None:
-        return f"The table's folder has more than {LISTED_FILES_MAX:,} files, more than a report lists. {tells}"
-    try:
-        found = vacuum(table, VacuumRequest(dry_run=True))
-    except DeltaError as error:
-        return str(error)
+    is_large = len(snapshot.live) > LISTED_FILES_MAX
+    if is_large or next(islice(table.env.store.walk(), LISTED_FILES_MAX, None), None) is not None:
+        return f"There are more than {LISTED_FILES_MAX:,} files, more than a report lists. {tells}"
+    found = vacuum(table, VacuumRequest(dry_run=True))
     return Unneeded(files=len(found.files), size_bytes=found.size_bytes, retention_hours=retention / timedelta(hours=1))
