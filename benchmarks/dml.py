@@ -275,7 +275,7 @@ def delete_by_keys() -> list[Comparison]:
 
 
 def _a_key_of_each_file(base: Base) -> list[int]:
-    bounds = tahoe.Table(str(base.plain)).files().to_pylist()
+    bounds = tahoe.Table(str(base.plain)).files(columns=["stats"]).to_pylist()
     return sorted({_least_key(file["stats"]) for file in bounds})
 
 

@@ -36,7 +36,7 @@ def save(spark: SparkSession, path: str, *, by: str = "", **options: str) -> Non
 
 def first_ids(path: str) -> list[int]:
     """The lowest id of each file, in the order of their paths."""
-    files = sorted(tahoe.Table(path).files().to_pylist(), key=lambda file: file["path"])
+    files = sorted(tahoe.Table(path).files(columns=["path", "stats"]).to_pylist(), key=lambda file: file["path"])
     return [max(v for v in json.loads(file["stats"])["minValues"].values() if isinstance(v, int)) for file in files]
 
 

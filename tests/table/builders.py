@@ -16,7 +16,7 @@ from tahoe.protocol.schema import LONG, Field, Struct
 from tahoe.storage.env import Env
 from tahoe.storage.memory import FaultPlan, MemoryStore
 from tahoe.table.log.delta_log import Log
-from tahoe.table.log.live_files import DELETION_VECTOR
+from tahoe.table.log.file_parts import DELETION_VECTOR
 
 SCHEMA = Struct((Field(name="id", type=LONG),))
 PROTOCOL = Protocol(reader_version=1, writer_version=2)

@@ -81,7 +81,7 @@ def test_a_compaction_carries_over_what_others_have_deleted() -> None:
 
     report = beside(table, rivals)
     assert (report.bins_dropped, ids(table)) == (0, [1, 2, 5])
-    (file,) = table.files().to_pylist()
+    (file,) = table.files(columns=["num_records", "deleted_records", "stats"]).to_pylist()
     assert (file["num_records"], file["deleted_records"]) == (7, 4)
     assert '"tightBounds":false' in file["stats"]
     actions = file_actions(table, report.version or 0)

@@ -109,7 +109,7 @@ def test_tombstones_pass_from_checkpoint_to_checkpoint(log: Log) -> None:
 
 def test_sidecars_are_of_a_bounded_size(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checkpoint_writer, "SIDECAR_FILES_MAX", 10)
-    monkeypatch.setattr("tahoe.table.log.live_files.BATCH_ROWS", 4)
+    monkeypatch.setattr("tahoe.table.log.file_parts.BATCH_ROWS", 4)
     env = memory_env()
     metadata = Metadata(id="test", schema_string=METADATA.schema_string, configuration={"delta.checkpointPolicy": "v2"})
     put_commit(env, 0, [V2, metadata, *(add(f"f{n}") for n in range(33))])
@@ -222,7 +222,7 @@ def test_the_hint_goes_forward_only(log: Log) -> None:
 @pytest.mark.parametrize("nth", range(1, 7))
 def test_a_crash_between_any_two_writes_leaves_a_readable_table(nth: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checkpoint_writer, "SIDECAR_FILES_MAX", 1)
-    monkeypatch.setattr("tahoe.table.log.live_files.BATCH_ROWS", 1)
+    monkeypatch.setattr("tahoe.table.log.file_parts.BATCH_ROWS", 1)
     writes = 5  # three sidecars, the checkpoint, the hint
     env = memory_env(faults=FaultPlan(Fault(effect=Effect.RAISE_BEFORE, operation=Operation.PUT, nth=nth, times=99)))
     metadata = Metadata(id="test", schema_string=METADATA.schema_string, configuration={"delta.checkpointPolicy": "v2"})

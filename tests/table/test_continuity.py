@@ -604,7 +604,7 @@ def test_a_log_that_is_cleaned_while_it_is_read_is_read_again(is_open):
 
 
 def stats_of(snapshot: Snapshot) -> list[str]:
-    return snapshot.files().column("stats").to_pylist()
+    return snapshot.files(columns=["stats"]).column("stats").to_pylist()
 
 
 def checkpointed(**properties: str) -> Table:
@@ -665,7 +665,7 @@ def reverse(table: Table, version: int) -> None:
 
 def test_a_checkpoint_that_was_replaced_is_not_read_by_the_footer_of_the_one_before():
     table = checkpointed()
-    by_path = {row["path"]: row["stats"] for row in another(table).files().to_pylist()}
+    by_path = {row["path"]: row["stats"] for row in another(table).files(columns=["path", "stats"]).to_pylist()}
     snapshot = table.snapshot()
     paths = snapshot.live.column("path").to_pylist()
     reverse(table, INTERVAL)

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import datetime as dt
 import inspect
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 
-from tahoe.errors import InvalidTimeTravelError, TableNotFoundError, VersionNotFoundError
+from tahoe.errors import DataFileMissingError, InvalidTimeTravelError, TableNotFoundError, VersionNotFoundError
 from tahoe.protocol import log_files
+from tahoe.protocol.actions import Protocol
+from tahoe.protocol.features import supported_features
+from tahoe.protocol.properties import find_property
 from tahoe.table.inspection.inspector import INSPECTIONS, Inspector
 from tahoe.table.table import Table
 from tests.golden import tables as golden
-from tests.table.builders import add, make_log, memory_env
+from tests.table.builders import METADATA, add, make_log, memory_env, put_commit
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "inspect.md").read_text(encoding="utf-8")
 DAYS = [dt.date(2026, 1, 2), dt.date(2026, 1, 1), None]
@@ -89,6 +96,118 @@ def test_rows_are_not_known_where_a_file_has_no_statistics() -> None:
     assert table.inspect.sizes().column("num_records").to_pylist() == [None]
 
 
+def test_statistics_are_typed_and_nested_like_the_columns() -> None:
+    env = memory_env()
+    made = Table(env.store.url, env=env)
+    rows = [{"a": {"x": 1, "y": None}, "b": [1], "day": DAYS[0]}, {"a": {"x": 5, "y": "s"}, "b": [2], "day": DAYS[0]}]
+    schema = pa.schema([("a", pa.struct([("x", pa.int16()), ("y", pa.string())])), ("b", pa.list_(pa.int64())), ("day", pa.date32())])
+    made.append(pa.Table.from_pylist(rows, schema), partition_by=["day"], properties={**VECTORS, "delta.columnMapping.mode": "name"})
+    (row,) = made.inspect.statistics().to_pylist()
+    assert (row["num_records"], row["has_tight_bounds"], row["null_count"]["a"]) == (2, True, {"x": 0, "y": 1})
+    assert (row["min_values"], row["max_values"]) == ({"a": {"x": 1, "y": "s"}}, {"a": {"x": 5, "y": "s"}})
+    with made.transaction() as changes:
+        changes.mark_deleted(made.inspect.files().column("path")[0].as_py(), [0])
+    assert made.inspect.statistics().column("has_tight_bounds").to_pylist() == [False]
+    with made.transaction() as changes:
+        changes.delete("true")
+    assert made.inspect.statistics().schema == made.inspect.statistics(0).schema
+
+
+def test_statistics_of_a_table_without_any_have_the_files() -> None:
+    env = memory_env()
+    made = Table(env.store.url, env=env)
+    made.append(ROWS, properties={"delta.dataSkippingNumIndexedCols": "0"})
+    assert made.inspect.statistics().select(["num_records", "min_values"]).to_pylist() == [{"num_records": 6, "min_values": {}}]
+
+
+def test_vectors_are_told_with_their_places(tmp_path: Path) -> None:
+    """A small vector is in the log, and a larger one in a file."""
+    large = Table(str(tmp_path / "t"))
+    large.append(pa.table({"id": range(5000), "part": [n % 2 for n in range(5000)]}), partition_by=["part"], properties=VECTORS)
+    few, many = large.inspect.files().column("path").to_pylist()
+    with large.transaction() as changes:
+        changes.mark_deleted(few, [1])
+        changes.mark_deleted(many, range(0, 2500, 7))
+    found = {row["storage_type"]: row for row in large.inspect.vectors().to_pylist()}
+    assert {kind: row["deleted_records"] for kind, row in found.items()} == {"i": 1, "u": 358}
+    assert all(row["num_records"] == 2500 and row["size_bytes"] > 0 for row in found.values())
+    assert (found["i"]["url"], found["i"]["offset"]) == (None, None)
+    assert found["u"]["offset"] == 1
+    assert Path(found["u"]["url"].removeprefix("file://")).stat().st_size > found["u"]["size_bytes"]
+    assert large.inspect.vectors(0).num_rows == 0
+
+
+def test_row_groups_are_those_of_the_footers(tmp_path: Path) -> None:
+    made = Table(str(tmp_path / "t"))
+    made.append(pa.table({"id": range(10)}))
+    pq.write_table(pa.table({"id": range(7)}), tmp_path / "t" / "more.parquet", row_group_size=3, compression="snappy")
+    put_commit(made.env, 1, [add("more.parquet", data_change=True)])
+    rows = {name: list(group) for name, group in groupby(made.inspect.row_groups().to_pylist(), lambda row: row["path"])}
+    several, (single,) = rows.pop("more.parquet"), *rows.values()
+    assert [(row["row_group"], row["first_row"], row["num_rows"]) for row in several] == [(0, 0, 3), (1, 3, 3), (2, 6, 1)]
+    assert (single["num_rows"], single["compression"], several[0]["compression"]) == (10, "ZSTD", "SNAPPY")
+    assert "parquet-cpp" in single["written_by"]
+    assert 0 < single["size_bytes"] < made.inspect.files(0).column("size_bytes")[0].as_py()
+
+
+def test_a_file_that_is_gone_is_named(table: Table) -> None:
+    (path, *_) = table.inspect.files().column("path").to_pylist()
+    table.env.store.delete(path)
+    with pytest.raises(DataFileMissingError, match=path):
+        table.inspect.row_groups()
+    assert table.inspect.files().num_rows == 6  # of what is in the log alone
+
+
+def test_properties_begin_with_those_that_are_set() -> None:
+    env = memory_env()
+    made = Table(env.store.url, env=env)
+    made.append(ROWS, properties={"mine": "x", "delta.logRetentionDuration": "interval 3 days", "delta.enableChangeDataFeed": "true"})
+    rows = made.inspect.properties().to_pylist()
+    feed, kept, mine, *others = rows
+    assert tuple(feed.values()) == ("delta.enableChangeDataFeed", "true", "false", "changeDataFeed")
+    assert tuple(kept.values()) == ("delta.logRetentionDuration", "interval 3 days", "interval 30 days", None)
+    assert tuple(mine.values()) == ("mine", "x", None, None)
+    assert {row["value"] for row in others} == {None}
+    defaults = {row["name"]: row["default"] for row in others}
+    assert (defaults["delta.checkpointInterval"], defaults["delta.deletedFileRetentionDuration"]) == ("10", "interval 7 days")
+    assert "delta.columnMapping.maxColumnId" not in defaults  # users cannot set it
+
+
+def test_every_default_is_a_value_that_the_table_could_store(table: Table) -> None:
+    for row in table.inspect.properties().to_pylist():
+        known = find_property(row["name"])
+        if row["default"] is not None:
+            assert known is not None
+            assert known.read(row["default"]) == known.default
+
+
+def test_features_are_told_with_their_use(table: Table) -> None:
+    rows = {row["name"]: row for row in table.inspect.features().to_pylist()}
+    assert rows.keys() == supported_features(table.protocol)
+    assert (rows["deletionVectors"]["is_active"], rows["deletionVectors"]["is_for_readers"]) == (True, True)
+    assert (rows["appendOnly"]["is_active"], rows["appendOnly"]["is_for_readers"]) == (False, False)
+
+
+def test_a_feature_that_is_implied_or_unknown_is_told_too() -> None:
+    rows = make_log([[]])
+    implied = Table(rows.url, env=rows.env).inspect.features().to_pylist()
+    assert [(row["name"], row["is_listed"]) for row in implied] == [("appendOnly", False), ("invariants", False)]
+    env = memory_env()
+    protocol = Protocol(reader_version=1, writer_version=7, writer_features=frozenset(["future"]))
+    put_commit(env, 0, [protocol, METADATA])
+    (unknown,) = Table(env.store.url, env=env).inspect.features().to_pylist()
+    assert tuple(unknown.values()) == ("future", True, False, None, None, None)
+
+
+def test_txns_and_domains_are_told_by_name(table: Table) -> None:
+    with table.transaction(txn=("b", 4)) as changes:
+        changes.set_txn("a", 7)
+        changes.set_domain("mine", '{"x":1}')
+    assert [(row["app_id"], row["version"]) for row in table.inspect.txns().to_pylist()] == [("a", 7), ("b", 4)]
+    assert table.inspect.domains().to_pylist() == [{"domain": "mine", "configuration": '{"x":1}', "is_system": False}]
+    assert table.inspect.txns(0).num_rows == table.inspect.domains(0).num_rows == 0
+
+
 def test_a_table_without_partitions_is_one_and_without_files_is_none() -> None:
     env = memory_env()
     plain = Table(env.store.url, env=env)
@@ -145,8 +264,18 @@ def test_sizes_begin_at_a_newer_version_if_a_cleanup_deletes_commits_meanwhile(t
 
 
 @pytest.mark.golden
-@pytest.mark.parametrize("name", INSPECTIONS)
+@pytest.mark.parametrize("name", golden.names_with_expected_rows() or ["none"])
 def test_tables_of_other_writers_are_told_of(name: str) -> None:
     golden.require_folder()
-    tables = [Table(golden.path(of), time_zone=golden.ZONES.get(of, "UTC")) for of in golden.names_with_expected_rows()]
-    assert sum(getattr(table.inspect, name)().num_rows for table in tables)
+    table = Table(golden.path(name), time_zone=golden.ZONES.get(name, "UTC"))
+    told = {what: getattr(table.inspect, what)() for what in INSPECTIONS}
+    live, files = table.snapshot().live, told["files"]
+    assert files.num_rows == len(live)
+    assert live.size_bytes == (pc.sum(files.column("size_bytes")).as_py() or 0) == told["sizes"].column("size_bytes")[-1].as_py()
+    assert len(live) == (pc.sum(told["partitions"].column("num_files")).as_py() or 0)
+    assert told["vectors"].num_rows == np.count_nonzero(files.column("deleted_records"))
+    assert told["history"].column("version")[0].as_py() == told["sizes"].column("version")[-1].as_py() == table.version
+    in_groups = told["row_groups"].group_by("path").aggregate([("num_rows", "sum")])
+    rows = dict(zip(in_groups.column("path").to_pylist(), in_groups.column("num_rows_sum").to_pylist(), strict=True))
+    known = zip(files.column("path").to_pylist(), files.column("num_records").to_pylist(), strict=True)
+    assert all(count in (None, rows.get(path, 0)) for path, count in known)

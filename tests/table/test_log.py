@@ -28,7 +28,7 @@ from tahoe.protocol.log_files import commit_key
 from tahoe.storage.memory import Operation
 from tahoe.table.commit.checkpoint_writer import write_checkpoint
 from tahoe.table.log.delta_log import Log
-from tahoe.table.log.live_files import DELETION_VECTOR
+from tahoe.table.log.file_parts import DELETION_VECTOR
 from tahoe.table.reading.snapshot import load_snapshot, refresh
 from tahoe.table.verify.findings import Kind
 from tahoe.table.verify.log import check_log

@@ -85,8 +85,18 @@ def test_mapped_columns_have_physical_names_in_files_and_statistics(table):
     (field,) = [f for f in table.schema if f.name == "id"]
     physical = field.metadata["delta.columnMapping.physicalName"]
     assert physical.startswith("col-")
-    assert all(physical in text for text in table.files().column("stats").to_pylist())
+    assert all(physical in text for text in table.files(columns=["stats"]).column("stats").to_pylist())
     assert rows(table.to_arrow(filter="id >= 3")) == rows(ROWS.slice(2))
+
+
+def test_files_are_listed_with_the_columns_that_are_asked_for(table):
+    table.append(ROWS, partition_by=["p"])
+    listed = table.files()
+    assert "stats" not in listed.column_names  # large, and rarely wanted
+    assert table.files(columns=["num_records", "path"]).equals(listed.select(["num_records", "path"]))
+    assert table.files("p = 'a'", ["stats"]).equals(table.snapshot().scan("p = 'a'").listing(["stats"]))
+    with pytest.raises(ColumnNotFoundError, match="base_row_id"):
+        table.files(columns=["size"])
 
 
 @pytest.mark.parametrize("column", ["s", "l", "i", "h", "b", "f", "d", "dec", "bool", "day", "ts", "ntz"])

@@ -27,7 +27,7 @@ from tahoe.table.commit.checkpoint_writer import write_checkpoint
 from tahoe.table.commit.post_commit_hooks import checksum_of, clean_log, compact_log
 from tahoe.table.commit.transaction import Transaction
 from tahoe.table.log.delta_log import Log
-from tahoe.table.log.live_files import CheckpointPart
+from tahoe.table.log.file_parts import CheckpointPart
 from tahoe.table.reading.snapshot import Snapshot, load_snapshot
 from tahoe.table.verify.log import check_log
 from tests.table.builders import METADATA, PROTOCOL, add, make_log, memory_env, put_commit

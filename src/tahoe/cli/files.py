@@ -40,7 +40,7 @@ def files(path: Location, where: Where = None, version: Version = None, as_json:
 
 def _file_rows(scan: Scan, limit: int | None) -> list[dict[str, Any]]:
     """The files that skipping keeps, each with the bounds of the columns in the filter."""
-    rows: list[dict[str, Any]] = plain_rows(scan.listing().drop_columns(["stats"]).slice(0, limit))
+    rows: list[dict[str, Any]] = plain_rows(scan.listing().slice(0, limit))
     columns = _predicate_columns(scan)
     if not columns:
         return rows

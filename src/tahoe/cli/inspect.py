@@ -34,7 +34,7 @@ def inspect(
         return
     shown = _flattened(found.slice(0, ROWS_SHOWN_MAX))
     rows = plain_rows(shown)
-    names = [name for name in shown.column_names if any(row[name] not in (None, {}, []) for row in rows)]
+    names = [name for name in shown.column_names if not rows or any(row[name] not in (None, {}, []) for row in rows)]
     headings = [name.removeprefix(_OF_PARTITION).replace("size_bytes", "size").replace("_", " ") for name in names]
     right = [heading for heading, name in zip(headings, names, strict=True) if pa.types.is_integer(shown.schema.field(name).type)]
     cells = [[_text(name, row[name]) for name in names] for row in rows]

@@ -28,7 +28,7 @@ from tahoe.protocol.predicate import Predicate
 from tahoe.protocol.schema import Struct
 from tahoe.protocol.time_zones import zone_of
 from tahoe.storage.env import Env
-from tahoe.table.log.live_files import COLUMNS
+from tahoe.table.log.file_parts import COLUMNS
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 

@@ -27,7 +27,8 @@ from tahoe.spark.writing.write_options import MODE, SETTINGS, WriteOptions, pars
 from tahoe.storage.background import finish_background
 from tahoe.table.arrow.chunks import taken_table
 from tahoe.table.commit.continuity import gone
-from tahoe.table.log.live_files import COLUMNS, LiveFiles, MemoryPart
+from tahoe.table.log.file_parts import COLUMNS, MemoryPart
+from tahoe.table.log.live_files import LiveFiles
 from tahoe.table.maintenance.auto_compaction import auto_compacted
 from tahoe.table.reading.change_feed import PART_NAMES, ChangeFeed, plan_feed
 from tahoe.table.reading.rows import read_rows

@@ -1,22 +1,30 @@
-"""Table-valued functions: table_changes('name', start [, end]) and table_changes_by_path('path', start [, end]).
+"""Table-valued functions: table_changes('name', start [, end]), table_changes_by_path('path', start [, end]), delta_files('name' [, at]).
 
-Start and end are versions, or times as strings, dates or timestamps. The rows are those of the option readChangeFeed.
+Start, end and at are versions, or times as strings, dates or timestamps. The rows of changes are those of the option readChangeFeed. There
+is a function for each inspection of a table: delta_files, delta_history, ...
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from pyspark.sql import DataFrame
 from pyspark.sql.types import IntegralType, StringType
 
-from tahoe.errors import ChangeBoundaryNullError, InvalidOptionError
-from tahoe.spark.ddl.catalog import path_in
+from tahoe.errors import ChangeBoundaryNullError, InvalidOptionError, InvalidTimeTravelError
+from tahoe.spark.ddl.catalog import location_of, path_in
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
+from tahoe.spark.jvm.local_rows import local_rows
+from tahoe.spark.jvm.table_cache import open_table
+from tahoe.spark.jvm.time_travel import MomentOf, Target, session_moment, target_of_path
 from tahoe.spark.jvm.values import Value, values
 from tahoe.spark.reading.change_feed import ENABLED_OPTIONS, END_TIMESTAMP, END_VERSION, START_TIMESTAMP, START_VERSION
+from tahoe.table.inspection.inspector import INSPECTIONS
 
-TABLE_CHANGES, TABLE_CHANGES_BY_PATH = FUNCTIONS = ("table_changes", "table_changes_by_path")
+TABLE_CHANGES, TABLE_CHANGES_BY_PATH = CHANGES = ("table_changes", "table_changes_by_path")
+INSPECTED = {f"delta_{name}": inspection for name, inspection in INSPECTIONS.items()}
+FUNCTIONS = (*CHANGES, *INSPECTED)
 
 _BOUNDARIES = (("start", START_VERSION, START_TIMESTAMP), ("end", END_VERSION, END_TIMESTAMP))
 _PATH = re.compile(r"/|[a-z][a-z0-9+.-]*:/", re.IGNORECASE)  # no name begins like this
@@ -24,28 +32,60 @@ _TIMES = ("timestamp", "timestamp_ntz", "date")
 
 
 def rows_of(gateway: Gateway, function: str, arguments: JavaObject) -> DataFrame:
-    """The rows of a table's change data feed.
+    """The rows of a function.
 
     Args:
         arguments: resolved expressions.
 
     Raises:
-        InvalidOptionError, ChangeBoundaryNullError: the arguments are invalid.
-        DeltaAnalysisError: the table has no change data for the range.
+        InvalidOptionError, ChangeBoundaryNullError, InvalidTimeTravelError: the arguments are invalid.
+        DeltaAnalysisError: there is no such table, or it does not have the versions; or no change data for them.
     """
     given = list(gateway.items(arguments.iterator()))
-    if len(given) not in (2, 3):
-        raise _invalid(f"number of arguments of {function}", str(len(given)), "it must be 2 or 3: a table, a start, and an optional end")
-    table, *boundaries = values(gateway, [_readable(gateway, expression) for expression in given])
+    counts, expected = _ARGUMENTS[function in INSPECTED]
+    if len(given) not in counts:
+        raise _invalid(f"number of arguments of {function}", str(len(given)), f"it must be {expected}")
+    table, *times = values(gateway, [_readable(gateway, expression) for expression in given])
     if not isinstance(table.type, StringType) or table.value is None:
         raise _invalid(f"table of {function}", str(table.value), "it must be the name or path of a table, as a string")
+    if function in INSPECTED:
+        return _inspected(gateway, function, table.value, times)
+    return _changes(gateway, function, table.value, times)
+
+
+_ARGUMENTS = {False: ((2, 3), "2 or 3: a table, a start, and an optional end"), True: ((1, 2), "1 or 2: a table, and a version or a time")}
+
+
+def _changes(gateway: Gateway, function: str, table: str, boundaries: Sequence[Value]) -> DataFrame:
+    """The change data feed of a table."""
     options = {ENABLED_OPTIONS[0]: "true"}
     for value, names in zip(boundaries, _BOUNDARIES, strict=False):
-        options[_option(function, table.value, value, *names)] = str(value.value)
+        options[_option(function, table, value, *names)] = str(value.value)
     reader = gateway.spark.read.format("delta").options(**options)
-    is_path = function == TABLE_CHANGES_BY_PATH or _PATH.match(table.value) is not None
-    path = table.value if is_path else path_in(table.value)
-    return reader.table(table.value) if path is None else reader.load(path)
+    is_path = function == TABLE_CHANGES_BY_PATH or _PATH.match(table) is not None
+    path = table if is_path else path_in(table)
+    return reader.table(table) if path is None else reader.load(path)
+
+
+def _inspected(gateway: Gateway, function: str, table: str, at: Sequence[Value]) -> DataFrame:
+    """What an inspection tells of a table, in the version that was the newest when the query was analysed, or in another one."""
+    moment_of = session_moment(gateway)
+    path = table if _PATH.match(table) else path_in(table)
+    target = Target(location=location_of(gateway.spark, table)) if path is None else target_of_path(moment_of, path)
+    for value in at:
+        if target.is_pinned:
+            raise InvalidTimeTravelError(table=table, detail=f"the path {path} and {value.value} cannot be combined")
+        target = _at(function, target.location, value, moment_of)
+    return local_rows(gateway.spark, INSPECTED[function].of(target.snapshot(open_table(gateway.spark, target.location))))
+
+
+def _at(function: str, location: str, at: Value, moment_of: MomentOf) -> Target:
+    """The target of a version or a time."""
+    if isinstance(at.type, IntegralType) and at.value is not None:
+        return Target(location=location, version=at.value)
+    if isinstance(at.type, StringType) and at.value is not None:
+        return Target(location=location, timestamp=moment_of(at.value, location))
+    raise _invalid(f"version of {function}", str(at.value), "it must be a version, or a time as a string, a date or a timestamp")
 
 
 def _readable(gateway: Gateway, expression: JavaObject) -> JavaObject:

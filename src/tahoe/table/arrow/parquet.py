@@ -5,8 +5,9 @@ from __future__ import annotations
 import errno
 import os
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
 import pyarrow as pa
@@ -71,6 +72,23 @@ def in_parallel(work: Callable[[Item], Result], items: Iterable[Item]) -> list[R
         return [work(item) for item in todo]
     with ThreadPoolExecutor(os.cpu_count(), initializer=_enter_pool) as pool:
         return list(pool.map(work, todo))
+
+
+def in_turn(work: Callable[[Item], Result], items: Iterable[Item], threads: int | None = None) -> Iterator[Result]:
+    """The results in order, computed in threads while the next items are read; only a few items are in memory at a time.
+
+    Args:
+        threads: as many as there are cores if None.
+    """
+    workers = threads or os.cpu_count() or 1
+    waiting = deque[Future[Result]]()
+    with ThreadPoolExecutor(workers, initializer=_enter_pool) as pool:
+        for item in items:
+            waiting.append(pool.submit(work, item))
+            if len(waiting) > 2 * workers:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
 
 
 def _enter_pool() -> None:
@@ -160,17 +178,26 @@ class NestedColumns:
     def _has(self, name: str) -> bool:
         return any(leaf == name or leaf.startswith(name + ".") for leaf in self._leaves)
 
-    def map_row_groups(self, path: tuple[str, ...], work: Callable[[int, pa.ChunkedArray], Result]) -> list[Result]:
-        """Apply `work` to each row group of one field, in parallel; an empty list if the file does not have the field.
+    def map_batches(self, path: tuple[str, ...], work: Callable[[int, pa.ChunkedArray], Result], rows: int) -> list[Result]:
+        """Apply `work` to one field in batches of at most `rows` rows, on all cores; an empty list if the file does not have the field.
 
         Args:
-            work: takes the position of the row group's first row, and the field.
+            work: takes the position of the batch's first row, and the field.
         """
         if ".".join(path) not in self._leaves:
             return []
-        sizes = [self._metadata.row_group(group).num_rows for group in range(self._metadata.num_row_groups)]
-        starts = [sum(sizes[:group]) for group in range(len(sizes))]
-        return in_parallel(lambda group: work(starts[group], self._read_one((group, path))), range(len(sizes)))
+        groups = range(self._metadata.num_row_groups)
+        if len(groups) >= (os.cpu_count() or 1) or self.num_rows <= rows:  # every core reads row groups of its own
+            found = in_parallel(lambda group: [work(*batch) for batch in self._batches(path, rows, group)], groups)
+            return [result for results in found for result in results]
+        return list(in_turn(lambda batch: work(*batch), (batch for group in groups for batch in self._batches(path, rows, group))))
+
+    def _batches(self, path: tuple[str, ...], rows: int, group: int) -> Iterator[tuple[int, pa.ChunkedArray]]:
+        """One field of a row group in batches, each with the position of its first row in the file."""
+        start = sum(self._metadata.row_group(before).num_rows for before in range(group))
+        for batch in self._open().iter_batches(rows, row_groups=[group], columns=[".".join(path)], use_threads=False):
+            yield start, _inside_of(pa.chunked_array([batch.column(0)]), path)
+            start += len(batch)
 
     def _read_one(self, task: tuple[int, tuple[str, ...]]) -> pa.ChunkedArray:
         group, path = task

@@ -135,6 +135,25 @@ def parse_statistics(texts: pa.ChunkedArray, request: StatisticsRequest) -> pa.T
     return pa.concat_tables(in_parallel(lambda texts: _parse_slice(texts, request), slices))
 
 
+# A text as all common writers begin it. Strings inside have their quotes escaped, so nothing else can look like this.
+_COUNTED = r'^\{"numRecords":(?P<records>0|[1-9][0-9]{0,17})[,}]'
+
+
+def record_counts(texts: pa.ChunkedArray) -> pa.ChunkedArray:
+    """`numRecords` of JSON statistics; null for null texts. Much faster than `parse_statistics`, because most texts begin with it."""
+    return pa.chunked_array([_record_counts(chunk) for chunk in texts.chunks], pa.int64())
+
+
+def _record_counts(texts: pa.StringArray) -> pa.Int64Array:
+    found = pc.struct_field(pc.extract_regex(texts, _COUNTED), "records").cast(pa.int64())
+    counts = pc.if_else(pc.ends_with(texts, "}"), found, None)
+    others = pc.and_(counts.is_null(), texts.is_valid())
+    if not pc.any(others).as_py():
+        return counts
+    parsed = parse_statistics(pa.chunked_array([texts.filter(others)]), StatisticsRequest({}))
+    return pc.replace_with_mask(counts, others, one_array(parsed.column("num_records")))
+
+
 def _parse_slice(texts: pa.StringArray, request: StatisticsRequest) -> pa.Table:
     """Parse all texts at once. If one of them does not fit, parse each text alone; values that do not fit become null."""
     lines = texts
@@ -261,7 +280,7 @@ def parsed_statistics(texts: pa.ChunkedArray, columns: Mapping[Path, DataType]) 
                 leaves[(field, *path)] = _narrowed(flat[column_name(name, path)], arrow_type(kind))
     leaves |= {("nullCount", *path): flat[column_name("null_count", path)] for path in columns}
     arrays = {path: one_array(values) for path, values in leaves.items()}
-    return pa.chunked_array([_struct(arrays, one_array(pc.is_null(texts)))])
+    return pa.chunked_array([nested_array(arrays, one_array(pc.is_null(texts)))])
 
 
 def _narrowed(values: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
@@ -272,12 +291,12 @@ def _narrowed(values: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
     return pc.if_else(fits, values, None).cast(kind)
 
 
-def _struct(leaves: Mapping[Path, pa.Array], mask: pa.Array | None = None) -> pa.StructArray:
+def nested_array(leaves: Mapping[Path, pa.Array], mask: pa.Array | None = None) -> pa.StructArray:
     """Arrays at paths as one nested array."""
     groups: dict[str, dict[Path, pa.Array]] = {}
     for path, values in leaves.items():
         groups.setdefault(path[0], {})[path[1:]] = values
-    arrays = [inner[()] if () in inner else _struct(inner) for inner in groups.values()]
+    arrays = [inner[()] if () in inner else nested_array(inner) for inner in groups.values()]
     return pa.StructArray.from_arrays(arrays, names=list(groups), mask=mask)
 
 
@@ -349,6 +368,12 @@ def read_parsed_statistics(columns: NestedColumns, request: StatisticsRequest) -
         return None
     schema = table_schema(request)
     return pa.table([_conform(found[f.name], f.type, columns.num_rows) for f in schema], schema=schema)
+
+
+def read_parsed_counts(columns: NestedColumns) -> pa.ChunkedArray | None:
+    """`numRecords` of the checkpoint's `stats_parsed` for all rows of the file; None if it is missing."""
+    (found,) = columns.read([("add", "stats_parsed", "numRecords")])
+    return None if found is None else _conform(found, pa.int64(), columns.num_rows)
 
 
 def _conform(column: pa.ChunkedArray | None, kind: pa.DataType, rows: int) -> pa.ChunkedArray:

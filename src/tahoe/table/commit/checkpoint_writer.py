@@ -36,7 +36,8 @@ from tahoe.table.arrow.types import arrow_type
 from tahoe.table.log.checkpoint import TOMBSTONE, read_checkpoint, read_tombstones, tombstones
 from tahoe.table.log.commit_fingerprint import TAG, encode_fingerprint, fingerprint_of
 from tahoe.table.log.delta_log import Log
-from tahoe.table.log.live_files import COLUMNS, STATS_PARSED, TEXT_MAP, MemoryPart, without
+from tahoe.table.log.file_parts import COLUMNS, STATS_PARSED, TEXT_MAP, MemoryPart
+from tahoe.table.log.live_files import without
 from tahoe.table.reading.scan import typed_partition_values
 from tahoe.table.reading.snapshot import Snapshot, is_current
 

@@ -1,16 +1,23 @@
-"""The data files of a version, and its partitions.
+"""The data files of a version, its partitions, deletion vectors and statistics.
 
-Protocol: "Add File and Remove File", "Partition Value Serialization".
+Protocol: "Add File and Remove File", "Partition Value Serialization", "Deletion Vectors", "Per-file Statistics".
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tahoe.table.arrow.chunks import one_array, sorted_table
+from tahoe.protocol.actions import DeletionVectorDescriptor
+from tahoe.protocol.deletion_vector import INLINE, vector_location
+from tahoe.table.arrow.chunks import one_array, sorted_table, taken
+from tahoe.table.arrow.statistics import StatisticsRequest, column_name, nested_array
 from tahoe.table.inspection.inspection import TEXTS, TIME, Column, Inspection
+from tahoe.table.log.file_parts import DELETION_VECTOR
 from tahoe.table.reading.snapshot import Snapshot
+from tahoe.table.writing.footers import IndexedColumn, indexed_columns
 
 _PARTITION = Column(
     name="partition_values", type="struct of the partition columns", meaning="the partition's values, typed, by logical name"
@@ -81,4 +88,86 @@ PARTITIONS = Inspection(
         Column(name="modification_time", type=TIME, meaning="when the newest of these files was written"),
     ),
     read=_partitions,
+)
+
+
+def _vectors(snapshot: Snapshot) -> dict[str, pa.Array | pa.ChunkedArray]:
+    vectors = snapshot.live.column("deletion_vector")
+    rows = pc.indices_nonzero(vectors.is_valid())
+    fields = {name: one_array(pc.struct_field(taken(vectors, rows), name)) for name in DELETION_VECTOR.names}
+    return {
+        "path": taken(snapshot.live.column("path"), rows),
+        "storage_type": fields["storageType"],
+        "url": _vector_urls(snapshot, fields["storageType"], fields["pathOrInlineDv"]),
+        "offset": fields["offset"].cast(pa.int64()),
+        "size_bytes": fields["sizeInBytes"].cast(pa.int64()),
+        "deleted_records": fields["cardinality"],
+        "num_records": taken(snapshot.live.num_records, rows),
+    }
+
+
+def _vector_urls(snapshot: Snapshot, kinds: pa.StringArray, paths: pa.StringArray) -> pa.StringArray:
+    """Where vectors are, null for those in the log. Many of them share a file, whose url is computed once."""
+    stored = pc.if_else(pc.equal(kinds, INLINE), None, pc.binary_join_element_wise(kinds, paths, "")).dictionary_encode()
+    named = (
+        DeletionVectorDescriptor(storage_type=text[0], path_or_inline=text[1:], size_bytes=0, cardinality=0)
+        for text in stored.dictionary.to_pylist()
+    )
+    urls = [None if (place := vector_location(vector, snapshot.url)) is None else place[0] for vector in named]
+    return pa.array(urls, pa.string()).take(stored.indices)
+
+
+VECTORS = Inspection(
+    name="vectors",
+    rows="a data file with a deletion vector",
+    columns=(
+        Column(name="path", type=pa.string(), meaning="data file, as in the log"),
+        Column(name="storage_type", type=pa.string(), meaning="`u`: in a file of the table; `p`: in a file elsewhere; `i`: in the log"),
+        Column(name="url", type=pa.string(), meaning="file with the vector, absolute and unescaped; null if it is in the log"),
+        Column(name="offset", type=pa.int64(), meaning="position of the vector in that file, in bytes; null if it is in the log"),
+        Column(name="size_bytes", type=pa.int64(), meaning="size of the vector in bytes"),
+        Column(name="deleted_records", type=pa.int64(), meaning="rows that it deletes"),
+        _NUM_RECORDS,
+    ),
+    read=_vectors,
+)
+
+
+def _statistics(snapshot: Snapshot) -> dict[str, pa.ChunkedArray]:
+    columns = indexed_columns(snapshot.metadata, snapshot.column_mapping_mode, snapshot.clustering_columns)
+    known = snapshot.live.statistics(StatisticsRequest({column.physical: column.type for column in columns}))
+    return {
+        "path": snapshot.live.column("path"),
+        "num_records": known.column("num_records"),
+        "has_tight_bounds": pc.fill_null(known.column("tight_bounds"), True),
+        **{
+            field: _nested(known, kind, columns)
+            for field, kind in (("null_count", "null_count"), ("min_values", "min"), ("max_values", "max"))
+        },
+    }
+
+
+def _nested(known: pa.Table, kind: str, columns: Sequence[IndexedColumn]) -> pa.ChunkedArray:
+    """One statistic of all columns that have it, as structs like the rows of the table."""
+    names = {column.logical: name for column in columns if (name := column_name(kind, column.physical)) in known.column_names}
+    if not names:
+        return pa.chunked_array([pa.array([{}] * known.num_rows, pa.struct([]))])
+    batches = known.select(list(names.values())).to_batches() or [pa.RecordBatch.from_pylist([], schema=known.schema)]
+    return pa.chunked_array([nested_array({path: batch.column(name) for path, name in names.items()}) for batch in batches])
+
+
+_OF_COLUMNS = "struct of the columns with statistics"
+
+STATISTICS = Inspection(
+    name="statistics",
+    rows="a data file",
+    columns=(
+        Column(name="path", type=pa.string(), meaning="as in the log"),
+        _NUM_RECORDS,
+        Column(name="has_tight_bounds", type=pa.bool_(), meaning="false if bounds may be wider than the rows, because rows were deleted"),
+        Column(name="null_count", type=_OF_COLUMNS, meaning="nulls in each column; null if they were not counted"),
+        Column(name="min_values", type=_OF_COLUMNS, meaning="lower bound of each column, typed; long strings are cut; null if not known"),
+        Column(name="max_values", type=_OF_COLUMNS, meaning="upper bound of each column, typed; long strings are cut; null if not known"),
+    ),
+    read=_statistics,
 )

@@ -8,13 +8,17 @@ from datetime import date
 import pyarrow as pa
 
 from tahoe.table.arguments import TIMESTAMP, VERSION, takes
-from tahoe.table.inspection.files import FILES, PARTITIONS
+from tahoe.table.inspection.configuration import DOMAINS, FEATURES, PROPERTIES, TXNS
+from tahoe.table.inspection.files import FILES, PARTITIONS, STATISTICS, VECTORS
 from tahoe.table.inspection.inspection import Inspection
+from tahoe.table.inspection.row_groups import ROW_GROUPS
 from tahoe.table.inspection.versions import HISTORY, SIZES
 from tahoe.table.reading.table_reader import TableReader
 
 # By name, as documentation and help list them.
-INSPECTIONS: Mapping[str, Inspection] = {found.name: found for found in (FILES, PARTITIONS, HISTORY, SIZES)}
+INSPECTIONS: Mapping[str, Inspection] = {
+    found.name: found for found in (FILES, PARTITIONS, STATISTICS, VECTORS, ROW_GROUPS, HISTORY, SIZES, PROPERTIES, FEATURES, TXNS, DOMAINS)
+}
 
 
 class Inspector:
@@ -49,6 +53,25 @@ class Inspector:
         return self._look(PARTITIONS, version, timestamp)
 
     @takes(version=VERSION, timestamp=TIMESTAMP)
+    def statistics(self, version: int | None = None, timestamp: str | date | None = None) -> pa.Table:
+        """The statistics of the data files: for each column the number of nulls, and typed bounds."""
+        return self._look(STATISTICS, version, timestamp)
+
+    @takes(version=VERSION, timestamp=TIMESTAMP)
+    def vectors(self, version: int | None = None, timestamp: str | date | None = None) -> pa.Table:
+        """The data files with a deletion vector, and where these are."""
+        return self._look(VECTORS, version, timestamp)
+
+    @takes(version=VERSION, timestamp=TIMESTAMP)
+    def row_groups(self, version: int | None = None, timestamp: str | date | None = None) -> pa.Table:
+        """The row groups of the data files. Reads all footers.
+
+        Raises:
+            DataFileMissingError, InvalidDataFileError: a file does not exist, or is no Parquet file.
+        """
+        return self._look(ROW_GROUPS, version, timestamp)
+
+    @takes(version=VERSION, timestamp=TIMESTAMP)
     def history(self, version: int | None = None, timestamp: str | date | None = None) -> pa.Table:
         """The commits up to the version, newest first."""
         return self._look(HISTORY, version, timestamp)
@@ -57,6 +80,26 @@ class Inspector:
     def sizes(self, version: int | None = None, timestamp: str | date | None = None) -> pa.Table:
         """The size of each version up to this one that can be read, oldest first."""
         return self._look(SIZES, version, timestamp)
+
+    @takes(version=VERSION, timestamp=TIMESTAMP)
+    def properties(self, version: int | None = None, timestamp: str | date | None = None) -> pa.Table:
+        """The table properties: those that the table sets, and then the others with their defaults."""
+        return self._look(PROPERTIES, version, timestamp)
+
+    @takes(version=VERSION, timestamp=TIMESTAMP)
+    def features(self, version: int | None = None, timestamp: str | date | None = None) -> pa.Table:
+        """The table features that the table supports, and which of them it uses."""
+        return self._look(FEATURES, version, timestamp)
+
+    @takes(version=VERSION, timestamp=TIMESTAMP)
+    def txns(self, version: int | None = None, timestamp: str | date | None = None) -> pa.Table:
+        """The applications that number their writes, such as streaming queries, with the last number of each."""
+        return self._look(TXNS, version, timestamp)
+
+    @takes(version=VERSION, timestamp=TIMESTAMP)
+    def domains(self, version: int | None = None, timestamp: str | date | None = None) -> pa.Table:
+        """The metadata domains."""
+        return self._look(DOMAINS, version, timestamp)
 
     def _look(self, inspection: Inspection, version: int | None, timestamp: str | date | None) -> pa.Table:
         return inspection.of(self._table.snapshot(version, timestamp))

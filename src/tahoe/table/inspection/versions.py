@@ -21,7 +21,7 @@ from tahoe.protocol.actions import Add, Remove
 from tahoe.protocol.log_files import Kind, LogFile, readable_versions
 from tahoe.protocol.replay import file_key
 from tahoe.table.arrow.chunks import is_in, taken
-from tahoe.table.arrow.statistics import StatisticsRequest, parse_statistics
+from tahoe.table.arrow.statistics import record_counts
 from tahoe.table.inspection.inspection import TEXTS, TIME, Column, Inspection, from_rows
 from tahoe.table.log.deletion_vectors import LOADERS
 from tahoe.table.log.delta_log import Log
@@ -173,7 +173,7 @@ def _events(log: Log, file: LogFile) -> pa.Table:
         "key": [f"{path}\0{vector or ''}" for path, vector in keys],
         "is_add": [add is not None for add in adds],
         "size_bytes": [0 if add is None else add.size_bytes for add in adds],
-        "num_records": parse_statistics(texts, StatisticsRequest({})).column("num_records"),
+        "num_records": record_counts(texts),
         "deleted_records": [0 if vector is None else vector.cardinality for vector in vectors],
     }
     return pa.table(columns, schema=_EVENTS)
@@ -188,7 +188,7 @@ def _listed(snapshot: Snapshot) -> pa.Table:
         "key": file_keys(live, snapshot.log),
         "is_add": pa.repeat(pa.scalar(True), len(live)),
         "size_bytes": live.column("size_bytes"),
-        "num_records": live.statistics(StatisticsRequest({})).column("num_records"),
+        "num_records": live.num_records,
         "deleted_records": pc.fill_null(cardinality, 0),
     }
     return pa.table(columns, schema=_EVENTS)
@@ -215,7 +215,8 @@ def _changes(events: pa.Table, first: int, versions: int) -> Sequence[npt.NDArra
     Args:
         events: those of the first version are the files that it has.
     """
-    keys = np.asarray(pc.dictionary_encode(events.column("key")).combine_chunks().indices)
+    encoded = events.column("key").dictionary_encode()  # all chunks have the same dictionary
+    keys = np.concatenate([np.empty(0, np.int32), *(np.asarray(chunk.indices) for chunk in encoded.chunks)])
     order = np.argsort(keys, kind="stable")  # by file, and for each file in the order of the log
     keys, after = keys[order], _counted(events)[order]
     version = np.asarray(events.column("version"))[order] - first

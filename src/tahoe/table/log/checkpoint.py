@@ -33,7 +33,8 @@ from tahoe.table.arrow.chunks import one_array
 from tahoe.table.arrow.parquet import IN_ONE_GO_ROWS_MAX, UNREADABLE, NestedColumns, open_parquet
 from tahoe.table.log.commit_fingerprint import TAG, CommitFingerprint, has_commit, parse_fingerprint
 from tahoe.table.log.delta_log import Log
-from tahoe.table.log.live_files import BATCH_ROWS, DELETION_VECTOR, TEXT_MAP, CheckpointPart, MemoryPart, Part, cast_column, to_table
+from tahoe.table.log.file_parts import BATCH_ROWS, DELETION_VECTOR, TEXT_MAP, CheckpointPart, MemoryPart, Part, cast_column
+from tahoe.table.log.live_files import to_table
 
 # The fields of a `remove` that a checkpoint keeps.
 TOMBSTONE = pa.struct(

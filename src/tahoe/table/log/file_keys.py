@@ -11,7 +11,8 @@ import pyarrow.compute as pc
 from tahoe.protocol.json_text import is_text
 from tahoe.table.arrow.chunks import replaced
 from tahoe.table.log.delta_log import Log
-from tahoe.table.log.live_files import AMBIGUOUS, LiveFiles
+from tahoe.table.log.file_parts import AMBIGUOUS
+from tahoe.table.log.live_files import LiveFiles
 
 
 def canonical_paths(paths: pa.ChunkedArray, log: Log) -> pa.ChunkedArray:

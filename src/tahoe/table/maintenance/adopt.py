@@ -25,7 +25,8 @@ from tahoe.table.arrow.statistics import texts_of_parsed
 from tahoe.table.commit.draft import Draft, OperationInfo
 from tahoe.table.log.delta_log import Log
 from tahoe.table.log.file_keys import file_keys
-from tahoe.table.log.live_files import COLUMNS, STATS_PARSED, LiveFiles, to_adds
+from tahoe.table.log.file_parts import COLUMNS, STATS_PARSED
+from tahoe.table.log.live_files import LiveFiles, to_adds
 from tahoe.table.reading.scan import Scan
 from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.reading.table_reader import TableReader

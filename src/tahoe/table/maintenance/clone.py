@@ -30,7 +30,8 @@ from tahoe.protocol.partitions import canonical_key
 from tahoe.protocol.properties import ENABLE_DELETION_VECTORS, PROTECTED_CHECKPOINTS_BEFORE, normalise
 from tahoe.protocol.row_tracking import MATERIALISED, assigns_row_ids, with_materialised_columns
 from tahoe.table.commit.draft import OperationInfo
-from tahoe.table.log.live_files import LiveFiles, MemoryPart, to_table
+from tahoe.table.log.file_parts import MemoryPart
+from tahoe.table.log.live_files import LiveFiles, to_table
 from tahoe.table.maintenance.adopt import Adoption, adopt, check_partitions_in_files, entries_at, file_difference
 from tahoe.table.maintenance.clone_files import DeepFiles, ShallowFiles
 from tahoe.table.maintenance.clone_place import check_place

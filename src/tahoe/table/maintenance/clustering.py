@@ -38,7 +38,6 @@ from tahoe.protocol.names import dotted, quoted
 from tahoe.protocol.schema import BINARY, BOOLEAN
 from tahoe.protocol.stats import has_bounds, statistics_columns
 from tahoe.table.arrow.chunks import one_array, taken
-from tahoe.table.arrow.statistics import StatisticsRequest
 from tahoe.table.maintenance.compaction import Bin, CompactionSettings, by_partition, live_sizes
 from tahoe.table.reading.scan import Scan
 from tahoe.table.reading.snapshot import Snapshot
@@ -215,7 +214,7 @@ def plan_cubes(scan: Scan, order: Order, settings: CompactionSettings, cubes: It
 
 def _rows(scan: Scan) -> npt.NDArray[np.float64]:
     """The number of rows in each file, estimated where there are no statistics."""
-    records = scan.snapshot.live.statistics(StatisticsRequest({})).column("num_records")
+    records = scan.snapshot.live.num_records
     known = one_array(records if scan.rows is None else taken(records, scan.rows)).cast(pa.float64()).to_numpy(zero_copy_only=False)
     return np.where(np.isnan(known), np.asarray(one_array(scan.column("size_bytes"))) / _ROW_BYTES, known)
 

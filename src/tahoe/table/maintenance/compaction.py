@@ -18,7 +18,6 @@ from tahoe.protocol.column_mapping import stored_name
 from tahoe.protocol.properties import TARGET_FILE_SIZE
 from tahoe.protocol.schema import TIMESTAMP
 from tahoe.table.arrow.chunks import one_array, taken
-from tahoe.table.arrow.statistics import StatisticsRequest
 from tahoe.table.reading.scan import Scan, zoneless_texts
 
 GIB = 1 << 30
@@ -107,7 +106,7 @@ def live_sizes(scan: Scan) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float6
     if vectors.null_count < len(vectors):
         marked = np.flatnonzero(np.asarray(one_array(pc.is_valid(vectors))))
         positions = marked if scan.rows is None else np.asarray(scan.rows)[marked]
-        records = taken(scan.snapshot.live.statistics(StatisticsRequest({})).column("num_records"), positions)
+        records = taken(scan.snapshot.live.num_records, positions)
         deleted = one_array(pc.struct_field(taken(vectors, marked), "cardinality")).to_numpy(zero_copy_only=False)
         total = one_array(records).cast(pa.float64()).to_numpy(zero_copy_only=False)
         share[marked] = np.divide(deleted, total, out=np.ones(len(marked)), where=total != 0)

@@ -18,7 +18,8 @@ from tahoe.protocol.deletion_vector import ABSOLUTE, INLINE, vector_location
 from tahoe.protocol.json_text import is_text
 from tahoe.protocol.partitions import canonical_key
 from tahoe.table.arrow.chunks import is_in
-from tahoe.table.log.live_files import AMBIGUOUS, LiveFiles
+from tahoe.table.log.file_parts import AMBIGUOUS
+from tahoe.table.log.live_files import LiveFiles
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

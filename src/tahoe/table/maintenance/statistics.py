@@ -35,7 +35,8 @@ from tahoe.table.arrow.chunks import one_array
 from tahoe.table.arrow.statistics import StatisticsRequest, column_name
 from tahoe.table.commit.continuity import check_same_table
 from tahoe.table.commit.draft import Draft, OperationInfo
-from tahoe.table.log.live_files import LiveFiles, MemoryPart, to_table
+from tahoe.table.log.file_parts import MemoryPart
+from tahoe.table.log.live_files import LiveFiles, to_table
 from tahoe.table.maintenance.file_statistics import Measurement, has_statistics, measure_footer, measure_rows
 from tahoe.table.reading.rows import data_files
 from tahoe.table.reading.scan import Scan
@@ -201,7 +202,7 @@ def _chosen(scan: Scan, columns: Sequence[IndexedColumn], request: AnalyzeReques
 
 
 def _without_all(scan: Scan) -> npt.NDArray[np.bool_]:
-    return _mask(pc.is_null(scan.snapshot.live.statistics(StatisticsRequest({})).column("num_records")))
+    return _mask(pc.is_null(scan.snapshot.live.num_records))
 
 
 def _incomplete(scan: Scan, columns: Sequence[IndexedColumn]) -> npt.NDArray[np.bool_]:

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tahoe.protocol.actions import Add, Metadata, Protocol
-from tahoe.table.log.live_files import LiveFiles, MemoryPart, to_table
+from tahoe.table.log.file_parts import MemoryPart
+from tahoe.table.log.live_files import LiveFiles, to_table
 from tahoe.table.reading.snapshot import Snapshot
 
 _VECTORS = "deletionVectors"

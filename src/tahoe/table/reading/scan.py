@@ -6,7 +6,7 @@ is true. All processing is columnar; the result is an Arrow table.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import tzinfo
 from functools import partial
@@ -17,17 +17,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tahoe._cached import cached_property
-from tahoe.errors import InvalidActionError
+from tahoe.errors import ColumnNotFoundError, InvalidActionError
 from tahoe.protocol.actions import Add
 from tahoe.protocol.column_mapping import stored_name
 from tahoe.protocol.partitions import has_zone, parse_partition_value, resolve_path
 from tahoe.protocol.predicate import Predicate
 from tahoe.protocol.schema import DataType, Field
-from tahoe.table.arguments import FILE_COLUMN, POSITIONS, takes
+from tahoe.table.arguments import FILE_COLUMN, NAMES, POSITIONS, takes
 from tahoe.table.arrow.chunks import replaced, taken
-from tahoe.table.arrow.statistics import StatisticsRequest
 from tahoe.table.arrow.types import arrow_type
-from tahoe.table.log.live_files import AMBIGUOUS, COLUMNS, to_adds
+from tahoe.table.log.file_parts import AMBIGUOUS, COLUMNS
+from tahoe.table.log.live_files import to_adds
 from tahoe.table.reading.skipping import keep
 from tahoe.table.reading.snapshot_state import SnapshotState
 
@@ -73,9 +73,8 @@ class Scan:
 
     @takes(name=FILE_COLUMN)
     def column(self, name: str) -> pa.ChunkedArray:
-        """A column of `tahoe.table.log.live_files.COLUMNS` for the selected files."""
-        column = self.snapshot.live.column(name)
-        return column if self.rows is None else taken(column, self.rows)
+        """A column of `tahoe.table.log.file_parts.COLUMNS` for the selected files."""
+        return self._selected(self.snapshot.live.column(name))
 
     def adds(self) -> Iterator[Add]:
         """The selected files as actions, for callers that need few of them."""
@@ -127,31 +126,47 @@ class Scan:
         rows = zip(*(column.chunks for column in columns), strict=True)  # one chunk of every column, for each chunk of the texts
         return pa.chunked_array([pa.StructArray.from_arrays(list(chunks), fields=list(kind)) for chunks in rows], type=kind)
 
-    def listing(self) -> pa.Table:
+    @takes(columns=NAMES)
+    def listing(self, columns: Sequence[str] | None = None) -> pa.Table:
         """The selected files as a table for users.
 
         Columns: `path` as in the log, `url`, `size_bytes`, `modification_time`, `partition_values` (a struct, typed), `num_records` (rows
         in the file, from its statistics), `deleted_records` (rows that its deletion vector deletes), `base_row_id` and
-        `default_row_commit_version` (null without row tracking), `stats` (JSON text).
+        `default_row_commit_version` (null without row tracking), and only if asked for `stats` (JSON text).
+
+        Args:
+            columns: names, in the wanted order; all but `stats` if None.
+
+        Raises:
+            ColumnNotFoundError: there is no such column.
         """
-        statistics = self.snapshot.live.statistics(StatisticsRequest({}))
-        num_records = statistics.column("num_records")
+        wanted = [name for name in _LISTED if name != "stats"] if columns is None else columns
+        for name in wanted:
+            if name not in _LISTED:
+                raise ColumnNotFoundError(table=self.url, column=name, columns=", ".join(_LISTED))
+        return pa.table({name: _LISTED[name](self) for name in wanted})
+
+    def _selected(self, column: pa.ChunkedArray) -> pa.ChunkedArray:
+        """A column of all files, for the selected files."""
+        return column if self.rows is None else taken(column, self.rows)
+
+    def _deleted_records(self) -> pa.ChunkedArray:
         vectors = self.column("deletion_vector")
-        cardinality = pa.chunked_array([pc.struct_field(chunk, "cardinality") for chunk in vectors.chunks], pa.int64())
-        return pa.table(
-            {
-                "path": self.column("path"),
-                "url": self.urls,
-                "size_bytes": self.column("size_bytes"),
-                "modification_time": self.column("modification_time_ms").cast(pa.timestamp("ms", "UTC")),
-                "partition_values": self.partition,
-                "num_records": num_records if self.rows is None else taken(num_records, self.rows),
-                "deleted_records": pc.fill_null(cardinality, 0),
-                "base_row_id": self.column("base_row_id"),
-                "default_row_commit_version": self.column("default_row_commit_version"),
-                "stats": self.column("stats"),
-            }
-        )
+        return pc.fill_null(pa.chunked_array([pc.struct_field(chunk, "cardinality") for chunk in vectors.chunks], pa.int64()), 0)
+
+
+_LISTED: Mapping[str, Callable[[Scan], pa.ChunkedArray]] = {
+    "path": lambda scan: scan.column("path"),
+    "url": lambda scan: scan.urls,
+    "size_bytes": lambda scan: scan.column("size_bytes"),
+    "modification_time": lambda scan: scan.column("modification_time_ms").cast(pa.timestamp("ms", "UTC")),
+    "partition_values": lambda scan: scan.partition,
+    "num_records": lambda scan: scan._selected(scan.snapshot.live.num_records),
+    "deleted_records": lambda scan: scan._deleted_records(),
+    "base_row_id": lambda scan: scan.column("base_row_id"),
+    "default_row_commit_version": lambda scan: scan.column("default_row_commit_version"),
+    "stats": lambda scan: scan.column("stats"),
+}
 
 
 def _partition_field(snapshot: SnapshotState, name: str) -> Field:

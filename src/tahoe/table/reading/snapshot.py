@@ -36,7 +36,8 @@ from tahoe.table.arguments import FILTER, NAMES, takes
 from tahoe.table.arrow.chunks import one_array, sorted_table
 from tahoe.table.log.checkpoint import read_checkpoint
 from tahoe.table.log.delta_log import Log
-from tahoe.table.log.live_files import GONE, LiveFiles, MemoryPart, Part, ReorderedPart, to_table
+from tahoe.table.log.file_parts import GONE, MemoryPart, Part
+from tahoe.table.log.live_files import LiveFiles, ReorderedPart, to_table
 from tahoe.table.reading.rows import read_rows
 from tahoe.table.reading.scan import Scan, plan_scan
 from tahoe.table.reading.snapshot_state import SnapshotState
@@ -62,10 +63,10 @@ class Snapshot(SnapshotState):
             filter = parse_predicate(filter, self.schema, table=self.url, zone=self.log.zone)
         return self.everything if filter is None else plan_scan(filter, self.everything)
 
-    @takes(filter=FILTER)
-    def files(self, filter: str | Predicate | None = None) -> pa.Table:
+    @takes(filter=FILTER, columns=NAMES)
+    def files(self, filter: str | Predicate | None = None, columns: Sequence[str] | None = None) -> pa.Table:
         """The live files that may contain rows for which the filter is true; see `Scan.listing` for the columns."""
-        return self.scan(filter).listing()
+        return self.scan(filter).listing(columns)
 
     @takes(columns=NAMES, filter=FILTER)
     def to_arrow(self, columns: Sequence[str] | None = None, filter: str | Predicate | None = None) -> pa.Table:

@@ -132,10 +132,10 @@ class TableReader:
         """See `Snapshot.scan`."""
         return self.snapshot().scan(filter)
 
-    @takes(filter=FILTER)
-    def files(self, filter: str | Predicate | None = None) -> pa.Table:
+    @takes(filter=FILTER, columns=NAMES)
+    def files(self, filter: str | Predicate | None = None, columns: Sequence[str] | None = None) -> pa.Table:
         """See `Snapshot.files`."""
-        return self.snapshot().files(filter)
+        return self.snapshot().files(filter, columns)
 
     @takes(columns=NAMES, filter=FILTER)
     def to_arrow(self, columns: Sequence[str] | None = None, filter: str | Predicate | None = None) -> pa.Table:

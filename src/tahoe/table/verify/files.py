@@ -29,7 +29,6 @@ from tahoe.protocol.stats import Statistics, parse_statistics
 from tahoe.storage.env import FileInfo, byte_order, is_temporary
 from tahoe.table.arrow.chunks import one_array, sorted_table
 from tahoe.table.arrow.parquet import open_parquet
-from tahoe.table.arrow.statistics import StatisticsRequest
 from tahoe.table.arrow.types import arrow_type
 from tahoe.table.log.deletion_vectors import load_deletion_vector
 from tahoe.table.log.file_keys import canonical_paths
@@ -130,7 +129,7 @@ def _check_row_ids(snapshot: Snapshot) -> Iterator[Finding]:
     """Protocol, "Row Tracking": if it is enabled, every file has row ids. They do not overlap and do not exceed the high-water mark."""
     if enabled_row_tracking(snapshot.protocol, snapshot.properties) is None:
         return
-    first, rows = snapshot.live.column("base_row_id"), snapshot.live.statistics(StatisticsRequest({})).column("num_records")
+    first, rows = snapshot.live.column("base_row_id"), snapshot.live.num_records
     for path in snapshot.live.column("path").filter(pc.is_null(first)).to_pylist():
         yield finding(
             Kind.WRONG_ROW_IDS, file=path, version=snapshot.version, detail="it has no base row id, but the table has row tracking"

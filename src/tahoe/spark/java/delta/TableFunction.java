@@ -12,7 +12,7 @@ import scala.collection.immutable.Seq;
 import scala.runtime.AbstractFunction1;
 
 /**
- * A function in Spark's registry of table functions, such as table_changes. Spark calls it with resolved arguments, and puts the returned
+ * A function in Spark's registry of table functions, such as table_changes or delta_files. Spark calls it with resolved arguments, and puts the returned
  * plan in its place. It is Java because the registry holds Scala functions. Python: {@code table_functions.rows_of}.
  */
 public class TableFunction extends AbstractFunction1 {

@@ -1,0 +1,310 @@
+"""Parts of the live files of a snapshot, as columns: files that commits added, and files of a checkpoint.
+
+Protocol: "Add File and Remove File", "Checkpoint Schema". A checkpoint's columns are read when they are needed. How parts are
+reconciled is known in `tahoe.table.log.live_files`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tahoe._cached import cached_property
+from tahoe.errors import CorruptCheckpointError
+from tahoe.storage.env import FileReplacedError
+from tahoe.table.arrow.chunks import taken, taken_table
+from tahoe.table.arrow.parquet import UNREADABLE, NestedColumns
+from tahoe.table.arrow.statistics import (
+    StatisticsCache,
+    StatisticsRequest,
+    no_statistics,
+    parse_statistics,
+    read_parsed_counts,
+    read_parsed_statistics,
+    record_counts,
+)
+
+Answer = TypeVar("Answer")
+
+# The errors of a part whose file was deleted or replaced since the version was loaded.
+GONE = (FileNotFoundError, FileReplacedError)
+
+DELETION_VECTOR = pa.struct(
+    [
+        ("storageType", pa.string()),
+        ("pathOrInlineDv", pa.string()),
+        ("offset", pa.int32()),
+        ("sizeInBytes", pa.int32()),
+        ("cardinality", pa.int64()),
+    ]
+)
+TEXT_MAP = pa.map_(pa.string(), pa.string())
+
+# Our column, its type, and the field of `add` that it comes from.
+COLUMNS: Mapping[str, tuple[pa.DataType, str, str]] = {
+    "path": (pa.string(), "path", "path"),
+    "size_bytes": (pa.int64(), "size", "size_bytes"),
+    "modification_time_ms": (pa.int64(), "modificationTime", "modification_time_ms"),
+    "partition_values": (TEXT_MAP, "partitionValues", "partition_values"),
+    "deletion_vector": (DELETION_VECTOR, "deletionVector", "deletion_vector"),
+    "stats": (pa.string(), "stats", "stats"),
+    "tags": (TEXT_MAP, "tags", "tags"),
+    "base_row_id": (pa.int64(), "baseRowId", "base_row_id"),
+    "default_row_commit_version": (pa.int64(), "defaultRowCommitVersion", "default_row_commit_version"),
+    "clustering_provider": (pa.string(), "clusteringProvider", "clustering_provider"),
+}
+SCHEMA = pa.schema([(name, kind) for name, (kind, _, _) in COLUMNS.items()])
+
+# The number of files in a batch, if all columns of the files are read.
+BATCH_ROWS = 25_000
+
+# The field of a checkpoint's `add` with statistics as typed columns.
+STATS_PARSED = "stats_parsed"
+
+# A path with an escape, or an absolute path, can be spelled in several ways.
+AMBIGUOUS = r"^/|^[A-Za-z][A-Za-z0-9+.-]*:|%|(^|/)\.\.?(/|$)|//"
+
+
+class Part(ABC):
+    """Some of the live files."""
+
+    @property
+    @abstractmethod
+    def num_rows(self) -> int: ...
+
+    @abstractmethod
+    def column(self, name: str) -> pa.ChunkedArray:
+        """One column of `COLUMNS`."""
+
+    @abstractmethod
+    def statistics(self, request: StatisticsRequest) -> pa.Table:
+        """Typed statistics, one row per file; null if a file has none."""
+
+    @abstractmethod
+    def num_records(self) -> pa.ChunkedArray:
+        """The number of rows in each file, deleted ones included, by its statistics; null if they do not tell."""
+
+    @abstractmethod
+    def batches(self) -> Iterator[pa.Table]:
+        """All of `COLUMNS`, and `stats_parsed` if a checkpoint has it, in batches; nothing is cached."""
+
+    @abstractmethod
+    def take(self, rows: pa.Array) -> Part:
+        """The part reduced to some of its rows, by position."""
+
+    @cached_property
+    def ambiguous(self) -> pa.ChunkedArray:
+        """Which paths can be spelled in several ways. Cached, because each replay asks for it."""
+        return pc.match_substring_regex(self.column("path"), AMBIGUOUS)
+
+
+class MemoryPart(Part):
+    """Files that commits added."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self.table = table
+        self._statistics = StatisticsCache()
+
+    @property
+    def num_rows(self) -> int:
+        rows: int = self.table.num_rows
+        return rows
+
+    def column(self, name: str) -> pa.ChunkedArray:
+        return self.table.column(name)
+
+    def statistics(self, request: StatisticsRequest) -> pa.Table:
+        """Recent answers are cached: most queries of a table use the same few columns."""
+        return self._statistics.answer(request, lambda missing: parse_statistics(self.table.column("stats"), missing))
+
+    def num_records(self) -> pa.ChunkedArray:
+        return record_counts(self.table.column("stats"))
+
+    def batches(self) -> Iterator[pa.Table]:
+        for start in range(0, self.num_rows, BATCH_ROWS):
+            yield self.table.slice(start, BATCH_ROWS)
+
+    def take(self, rows: pa.Array) -> MemoryPart:
+        return MemoryPart(taken_table(self.table, rows))
+
+
+class CheckpointPart(Part):
+    """Files in a Parquet checkpoint or sidecar. Each column is read once, at first use."""
+
+    def __init__(self, columns: NestedColumns, rows: pa.Array | None = None) -> None:
+        self._columns = columns
+        self._rows = rows  # positions in the file; None until `load` has found the rows with an add
+        self._read: dict[str, pa.ChunkedArray] = {}
+        self._statistics = StatisticsCache()
+        self._num_records: pa.ChunkedArray | None = None
+
+    @property
+    def num_rows(self) -> int:
+        return len(self.column("path"))
+
+    def column(self, name: str) -> pa.ChunkedArray:
+        if name not in self._read:
+            self.load([name])
+        return self._read[name]
+
+    def check_types(self) -> None:
+        """Check by the footer alone that every column can be cast to its type.
+
+        Raises:
+            the errors of Arrow: the file is missing or broken, or a column has another type.
+        """
+        for kind, field, _ in COLUMNS.values():
+            found = self._columns.type_of(("add", field))
+            if found is not None:
+                cast_column(pa.chunked_array([], found), kind)
+
+    def load(self, names: Sequence[str]) -> None:
+        """Read columns in parallel. The first call also finds the rows with an add.
+
+        Raises:
+            FileNotFoundError, FileReplacedError: the file was deleted or replaced.
+            CorruptCheckpointError: it is broken.
+        """
+        try:
+            self._read_columns(names)
+        except GONE:
+            raise
+        except UNREADABLE as error:
+            raise CorruptCheckpointError(table=self._columns.url, file=self._columns.key, detail=str(error)) from error
+
+    def _read_columns(self, names: Sequence[str]) -> None:
+        wanted = list(dict.fromkeys([*names, "path"] if self._rows is None else names))
+        read = {}
+        for name, found in zip(wanted, self._columns.read([("add", COLUMNS[n][1]) for n in wanted]), strict=True):
+            read[name] = pa.chunked_array([pa.nulls(self._columns.num_rows, COLUMNS[name][0])]) if found is None else found
+        if self._rows is None:
+            there = pc.is_valid(read["path"])
+            if "size_bytes" in read and pc.any(pc.and_not(pc.is_valid(read["size_bytes"]), there)).as_py():
+                raise ValueError("a file has a size but no path")
+            self._rows = pc.indices_nonzero(there)
+        # several threads use a snapshot, so they must see only complete results
+        self._read.update({name: self._live(cast_column(column, COLUMNS[name][0])) for name, column in read.items()})
+
+    def _live(self, column: pa.ChunkedArray) -> pa.ChunkedArray:
+        """Select the rows of this part from a column with all rows of the file."""
+        return _selected(column, np.asarray(self._rows))
+
+    def statistics(self, request: StatisticsRequest) -> pa.Table:
+        """Recent answers are cached: most queries of a table use the same few columns."""
+        return self._statistics.answer(request, self._read_statistics)
+
+    def num_records(self) -> pa.ChunkedArray:
+        if self._num_records is None:
+            self._num_records = self._unless_unreadable(self._read_counts, lambda: pa.chunked_array([pa.nulls(self.num_rows, pa.int64())]))
+        return self._num_records
+
+    def _read_counts(self) -> pa.ChunkedArray:
+        parsed = read_parsed_counts(self._columns)
+        if parsed is not None:
+            return self._live(parsed)
+        return joined_columns(self._map_texts(record_counts), pa.int64())
+
+    def _read_statistics(self, request: StatisticsRequest) -> pa.Table:
+        return self._unless_unreadable(lambda: self._typed_statistics(request), lambda: no_statistics(self.num_rows, request))
+
+    def _unless_unreadable(self, read: Callable[[], Answer], none: Callable[[], Answer]) -> Answer:
+        """Read statistics. If they cannot be read, no file has any: this costs time but never correctness."""
+        try:
+            return read()
+        except GONE:
+            raise
+        except UNREADABLE:
+            return none()
+
+    def _typed_statistics(self, request: StatisticsRequest) -> pa.Table:
+        parsed = read_parsed_statistics(self._columns, request)
+        if parsed is not None:
+            return pa.table([self._live(column) for column in parsed.columns], schema=parsed.schema)
+        return pa.concat_tables([no_statistics(0, request), *self._map_texts(lambda texts: parse_statistics(texts, request))])
+
+    def _map_texts(self, parse: Callable[[pa.ChunkedArray], Answer]) -> list[Answer]:
+        """Parse the JSON statistics batch by batch without keeping the texts, which are the bulk of a checkpoint."""
+        self.column("path")
+        if not self._columns.has(("add", "stats")):
+            return [parse(pa.chunked_array([pa.nulls(self.num_rows, pa.string())]))]
+        rows = np.asarray(self._rows)
+
+        def parse_batch(start: int, texts: pa.ChunkedArray) -> Answer:
+            inside = rows[slice(*np.searchsorted(rows, [start, start + len(texts)]))] - start
+            return parse(_selected(cast_column(texts, pa.string()), inside))
+
+        return self._columns.map_batches(("add", "stats"), parse_batch, BATCH_ROWS)
+
+    def batches(self) -> Iterator[pa.Table]:
+        self.column("path")
+        rows = np.asarray(self._rows)
+        start = 0
+        try:
+            for batch in self._columns.batches("add", [*(name for _, name, _ in COLUMNS.values()), STATS_PARSED], BATCH_ROWS):
+                inside = rows[slice(*np.searchsorted(rows, [start, start + len(batch)]))] - start
+                start += len(batch)
+                yield _batch_table(batch, inside)
+        except GONE:
+            raise
+        except UNREADABLE as error:
+            raise CorruptCheckpointError(table=self._columns.url, file=self._columns.key, detail=str(error)) from error
+
+    def take(self, rows: pa.Array) -> CheckpointPart:
+        self.column("path")
+        assert self._rows is not None
+        smaller = CheckpointPart(self._columns, self._rows.take(rows))
+        smaller._read = {name: taken(column, rows) for name, column in dict(self._read).items()}  # other threads may add columns
+        smaller._statistics = self._statistics.take(rows)
+        smaller._num_records = None if self._num_records is None else taken(self._num_records, rows)
+        return smaller
+
+
+def _batch_table(adds: pa.StructArray, rows: npt.NDArray[np.integer[Any]]) -> pa.Table:
+    """Some rows of the struct `add`, as columns."""
+    there = {field.name: pa.chunked_array([values]) for field, values in zip(adds.type, adds.flatten(), strict=True)}
+    columns = {}
+    for name, (kind, field, _) in COLUMNS.items():
+        columns[name] = _selected(cast_column(there[field], kind), rows) if field in there else pa.nulls(len(rows), kind)
+    if STATS_PARSED in there:
+        columns[STATS_PARSED] = _selected(there[STATS_PARSED], rows)
+    return pa.table(columns)
+
+
+def _selected(column: pa.ChunkedArray, rows: npt.NDArray[np.integer[Any]]) -> pa.ChunkedArray:
+    """Some rows of a column, by sorted positions. Files are mostly contiguous in a checkpoint; then nothing is copied."""
+    if len(rows) and rows[-1] - rows[0] == len(rows) - 1:
+        return column.slice(int(rows[0]), len(rows))
+    return taken(column, rows)
+
+
+def cast_column(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+    """Cast a field of a checkpoint's action to its type, whatever type its writer chose: Arrow cannot select rows of every type."""
+    if kind == DELETION_VECTOR:
+        return _conform_vectors(column)
+    if column.type == kind:
+        return column
+    if pa.types.is_map(kind) and not pa.types.is_map(column.type):  # a checkpoint of a table without partitions may have an empty group
+        return pa.chunked_array([pa.nulls(len(column), kind)], type=kind)
+    return column.cast(kind)
+
+
+def _conform_vectors(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Add struct fields that some writers leave out. A descriptor without a storage type becomes null."""
+    if column.type == DELETION_VECTOR and pc.struct_field(column, "storageType").null_count == column.null_count:
+        return column
+    chunks = []
+    for chunk in column.chunks:
+        fields = {field.name: values for field, values in zip(chunk.type, chunk.flatten(), strict=True)}
+        columns = [fields[f.name].cast(f.type) if f.name in fields else pa.nulls(len(chunk), f.type) for f in DELETION_VECTOR]
+        chunks.append(pa.StructArray.from_arrays(columns, fields=list(DELETION_VECTOR), mask=pc.is_null(columns[0])))
+    return pa.chunked_array(chunks, type=DELETION_VECTOR)
+
+
+def joined_columns(columns: Iterable[pa.ChunkedArray], kind: pa.DataType) -> pa.ChunkedArray:
+    return pa.chunked_array([chunk for column in columns for chunk in column.chunks], type=kind)
