@@ -18,6 +18,7 @@ QUESTIONS = (
     "scan",
     "load",
     "open_million",
+    "list_files",
     "point_query",
     "tpch",
     "append",

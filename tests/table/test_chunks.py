@@ -15,7 +15,7 @@ import tahoe
 from tahoe.protocol.actions import Remove
 from tahoe.table.arrow import chunks, statistics
 from tahoe.table.arrow.chunks import one_array, replaced, sorted_table, taken
-from tahoe.table.log import checkpoint, live_files
+from tahoe.table.log import checkpoint, file_parts
 from tahoe.table.log.file_parts import COLUMNS, MemoryPart
 from tahoe.table.log.live_files import LiveFiles, to_table
 from tahoe.table.verify.check import check_table
@@ -77,7 +77,7 @@ def test_lists_scans_and_checks_put_no_texts_of_all_files_together(monkeypatch):
     monkeypatch.setattr(chunks, "_PIECE_ROWS", 2)
     monkeypatch.setattr(chunks, "_SORTED_ROWS", 4)
     monkeypatch.setattr(statistics, "_SLICE_ROWS", 2)
-    monkeypatch.setattr(live_files, "BATCH_ROWS", 1)
+    monkeypatch.setattr(file_parts, "BATCH_ROWS", 1)
     monkeypatch.setattr(checkpoint, "BATCH_ROWS", 1)
     env = memory_env()
     table = tahoe.Table("memory://given", env=env)
@@ -89,6 +89,14 @@ def test_lists_scans_and_checks_put_no_texts_of_all_files_together(monkeypatch):
     assert fresh.files("p = '50% of it' AND t >= 'some text 3'").num_rows == 2
     assert fresh.to_arrow(filter=f"p = '{'p' * 100}4'").num_rows == 2
     assert list(check_table(fresh.log)) == []
+    with fresh.transaction() as changes:
+        changes.set_properties({"delta.enableDeletionVectors": "true"})
+        for path in fresh.files().column("path").to_pylist():
+            changes.mark_deleted(path, [0])
+    assert {name: getattr(fresh.inspect, name)().num_rows for name in ("files", "statistics", "vectors", "partitions", "sizes")} == {
+        **dict.fromkeys(("files", "statistics", "vectors"), 10),
+        **dict.fromkeys(("partitions", "sizes"), 6),
+    }
     assert len(make_log([[add("a")]]).list_files()) == 1
 
 

@@ -15,7 +15,6 @@ from tahoe.protocol.deletion_vector import INLINE, vector_location
 from tahoe.table.arrow.chunks import one_array, sorted_table, taken
 from tahoe.table.arrow.statistics import StatisticsRequest, column_name, nested_array
 from tahoe.table.inspection.inspection import TEXTS, TIME, Column, Inspection
-from tahoe.table.log.file_parts import DELETION_VECTOR
 from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.writing.footers import IndexedColumn, indexed_columns
 
@@ -91,30 +90,33 @@ PARTITIONS = Inspection(
 )
 
 
-def _vectors(snapshot: Snapshot) -> dict[str, pa.Array | pa.ChunkedArray]:
+def _vectors(snapshot: Snapshot) -> dict[str, pa.ChunkedArray]:
     vectors = snapshot.live.column("deletion_vector")
     rows = pc.indices_nonzero(vectors.is_valid())
-    fields = {name: one_array(pc.struct_field(taken(vectors, rows), name)) for name in DELETION_VECTOR.names}
+    marked = taken(vectors, rows)
     return {
         "path": taken(snapshot.live.column("path"), rows),
-        "storage_type": fields["storageType"],
-        "url": _vector_urls(snapshot, fields["storageType"], fields["pathOrInlineDv"]),
-        "offset": fields["offset"].cast(pa.int64()),
-        "size_bytes": fields["sizeInBytes"].cast(pa.int64()),
-        "deleted_records": fields["cardinality"],
+        "storage_type": pc.struct_field(marked, "storageType"),
+        "url": pa.chunked_array([_vector_urls(snapshot, chunk) for chunk in marked.chunks], pa.string()),
+        "offset": pc.struct_field(marked, "offset").cast(pa.int64()),
+        "size_bytes": pc.struct_field(marked, "sizeInBytes").cast(pa.int64()),
+        "deleted_records": pc.struct_field(marked, "cardinality"),
         "num_records": taken(snapshot.live.num_records, rows),
     }
 
 
-def _vector_urls(snapshot: Snapshot, kinds: pa.StringArray, paths: pa.StringArray) -> pa.StringArray:
+def _vector_urls(snapshot: Snapshot, vectors: pa.StructArray) -> pa.StringArray:
     """Where vectors are, null for those in the log. Many of them share a file, whose url is computed once."""
+    kinds, paths = (pc.struct_field(vectors, name) for name in ("storageType", "pathOrInlineDv"))
     stored = pc.if_else(pc.equal(kinds, INLINE), None, pc.binary_join_element_wise(kinds, paths, "")).dictionary_encode()
-    named = (
-        DeletionVectorDescriptor(storage_type=text[0], path_or_inline=text[1:], size_bytes=0, cardinality=0)
-        for text in stored.dictionary.to_pylist()
-    )
-    urls = [None if (place := vector_location(vector, snapshot.url)) is None else place[0] for vector in named]
+    urls = [_vector_url(snapshot, text[0], text[1:]) for text in stored.dictionary.to_pylist()]
     return pa.array(urls, pa.string()).take(stored.indices)
+
+
+def _vector_url(snapshot: Snapshot, storage_type: str, path: str) -> str | None:
+    vector = DeletionVectorDescriptor(storage_type=storage_type, path_or_inline=path, size_bytes=0, cardinality=0)
+    location = vector_location(vector, snapshot.url)
+    return None if location is None else location[0]
 
 
 VECTORS = Inspection(
