@@ -184,8 +184,9 @@ def rows_of(table: tahoe.Table, version: int) -> list[tuple[Any, ...]]:
     return sorted((row["p"], row["v"]) for row in table.snapshot(version).to_arrow().to_pylist())
 
 
-def steps() -> st.SearchStrategy[list[tuple[str, int]]]:
+def steps(*more: str) -> st.SearchStrategy[list[tuple[str, int]]]:
     names = [
+        *more,
         "append",
         "delete",
         "overwrite",

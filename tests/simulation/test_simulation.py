@@ -47,7 +47,7 @@ def test_a_seed_is_one_life() -> None:
     [
         (transaction, "find_conflict", lambda *_, **__: None, (), 0),
         (transaction, "put_commit", lambda env, version, data: (env.store.put_if_absent(_key(version), data), Committed())[1], (), 0),
-        (transaction, "check_follows", lambda *_, **__: None, (), 70),
+        (transaction, "check_follows", lambda *_, **__: None, (), 264),
         (checkpoint, "has_commit", lambda *_: True, RECREATED, 116),
     ],
     ids=["no conflict check", "every put has won", "no look at the version before", "every checkpoint belongs to the table"],
@@ -57,7 +57,7 @@ def test_what_is_broken_is_seen(
 ) -> None:
     """`first` is a seed that has seen it, so that few lives are needed as long as they stay the same."""
     monkeypatch.setattr(target, attribute, mutant)
-    seeds = [*range(first, 200), *range(first)]
+    seeds = [*range(first, 300), *range(first)]
     found = next((life for life in (live(seed, also=also) for seed in seeds) if life.violations), None)
     assert found is not None, "the simulation is blind to this"
     print(f"seen with seed {found.seed}: {found.violations[0]}")

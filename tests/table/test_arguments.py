@@ -58,6 +58,8 @@ NEEDED: dict[str, dict[str, Any]] = {
     "Table.append": {"data": ROWS},
     "Table.changes": {"start_version": 0},
     "Table.clone": {"target": "memory://clone"},
+    "Table.tag": {"name": "a"},
+    "Table.untag": {"name": "a", "if_exists": True},
     "Table.drop_feature": {"feature": "changeDataFeed"},
     "Table.compact_logs": {"starting_version": 0, "ending_version": 1},
     "Scan.within": {"numbers": [0]},
@@ -182,9 +184,9 @@ def test_a_text_is_no_list_of_names(env: Env) -> None:
     assert made(env).to_arrow(iter(["n"])).column_names == ["n"]
 
 
-@pytest.mark.parametrize("version", ["0", True, 1.0])
-def test_a_version_is_a_whole_number(env: Env, version: Any) -> None:
-    with pytest.raises(InvalidTimeTravelError, match=r"version cannot be .*: it must be an integer\. Give either a version"):
+@pytest.mark.parametrize("version", [True, 1.0, b"0"])
+def test_a_version_is_a_whole_number_or_a_tag(env: Env, version: Any) -> None:
+    with pytest.raises(InvalidTimeTravelError, match=r"version cannot be .*: it must be an integer or the name of a tag\. Give"):
         made(env).snapshot(version)
     assert made(env).snapshot(np.int64(0)).version == 0  # type: ignore[arg-type]
 

@@ -75,7 +75,7 @@ def test_a_version_that_is_not_there_is_refused(table: Table, name: str) -> None
     with pytest.raises(InvalidTimeTravelError, match="both"):
         look(0, "2026-01-01")
     with pytest.raises(InvalidTimeTravelError, match="it must be an integer"):
-        look("0")
+        look(0.5)
     with pytest.raises(TableNotFoundError):
         getattr(Table("memory://nowhere", env=memory_env()).inspect, name)()
 

@@ -1,5 +1,5 @@
-"""The command line: `tahoe COMMAND PATH`, with the commands show, history, files, inspect, report, schema, changes, check, repair, restore,
-clone, optimize, analyze, vacuum, convert and generate.
+"""The command line: `tahoe COMMAND PATH`, with the commands show, history, tags, files, inspect, report, schema, changes, check, repair,
+tag, untag, restore, clone, optimize, analyze, vacuum, convert and generate.
 
 It calls the table ring and prints; it decides nothing.
 
@@ -23,11 +23,13 @@ from tahoe.cli.report import report
 from tahoe.cli.restore import restore
 from tahoe.cli.schema import schema
 from tahoe.cli.show import show
+from tahoe.cli.tags import tag, tags, untag
 from tahoe.cli.vacuum import vacuum
 
 for _command in (
     show,
     history,
+    tags,
     files,
     inspect,
     report,
@@ -35,6 +37,8 @@ for _command in (
     changes,
     check,
     repair,
+    tag,
+    untag,
     restore,
     clone,
     optimize,

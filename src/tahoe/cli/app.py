@@ -27,7 +27,7 @@ _PATH_HELP = "Path or URL of the table: /data/t, s3://bucket/t, abfss://containe
 Location = Annotated[str, typer.Argument(metavar="PATH", help=_PATH_HELP)]
 
 
-Version = Annotated[int | None, typer.Option("--version", help="Version of the table; default: the newest.")]
+Version = Annotated[str | None, typer.Option("--version", help="Version of the table, or the name of a tag; default: the newest.")]
 
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]

@@ -19,7 +19,8 @@ def check(path: Location, version: Version = None, as_json: AsJson = False, opti
     """
     counts = dict.fromkeys(Severity, 0)
     with errors_as_messages():
-        for found in check_table(open_table(path, option).log, version):
+        table = open_table(path, option)
+        for found in check_table(table.log, None if version is None else table.snapshot(version).version):
             counts[found.severity] += 1
             if as_json:
                 print_json(_finding_json(found), indent=None)

@@ -12,7 +12,7 @@ from tahoe.cli.app import AsJson, Location, Options, errors_as_messages, open_ta
 from tahoe.cli.output import print_facts, print_json
 from tahoe.table.maintenance.restore import RestoreReport
 
-Version = Annotated[int | None, typer.Option("--version", help="The version to restore.")]
+Version = Annotated[str | None, typer.Option("--version", help="The version to restore, or its tag.")]
 Timestamp = Annotated[
     str | None, typer.Option("--timestamp", metavar="TIME", help="Restore the newest version at that time, such as '2026-01-31 12:00:00'.")
 ]

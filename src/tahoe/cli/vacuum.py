@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -54,6 +55,11 @@ def _print_report(report: VacuumReport) -> None:
         console.print(f"[bold red]not deleted[/] {printable(key)}: {printable(error)}")
     counts = f"{counted(len(report.files), 'file')} ({size_text(report.size_bytes)}) and {counted(len(report.folders), 'folder')}"
     since = moment(datetime.fromtimestamp(report.cutoff_ms / 1000, UTC))
+    for hold in report.holds:
+        held = f"{counted(hold.files, 'file')} ({size_text(hold.size_bytes)})"
+        console.print(f"held back by the tag [bold]{printable(hold.tag)}[/] of version {hold.version}: {held}")
+    if len(report.holds) > 1:
+        console.print(f"held back by tags: {counted(report.held_files, 'file')} ({size_text(report.held_bytes)})")
     console.print(f"[bold]{counts} {'would be deleted' if report.is_dry_run else 'deleted'}[/]; what versions since {since} need is kept")
 
 
@@ -66,5 +72,8 @@ def _report_json(report: VacuumReport) -> dict[str, Any]:
         "files": list(report.files),
         "folders": list(report.folders),
         "size_bytes": report.size_bytes,
+        "held_by_tags": [asdict(hold) for hold in report.holds],
+        "held_files": report.held_files,
+        "held_bytes": report.held_bytes,
         "failed": dict(report.failed),
     }

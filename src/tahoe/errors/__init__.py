@@ -5,7 +5,9 @@
     │   ├── TableNotFoundError, NotADeltaTableError, TableExistsError, PathIsNotEmptyError, PathOutsideTableError; below the first
     │   │   TableNameNotFoundError, ReplacedTableMissingError, below the second NameOfAnotherKindError, PathIsFileError
     │   ├── VersionNotFoundError, TimestampOutOfRangeError, InvalidTimeTravelError, SchemaChangedError, TableReplacedError; below the first
-    │   │   two RestoreVersionError, RestoreTimestampTooEarlyError, RestoreTimestampTooLateError; RestoreRetentionError
+    │   │   two RestoreVersionError, RestoreTimestampTooEarlyError, RestoreTimestampTooLateError; RestoreRetentionError; below the third
+    │   │   TagNotFoundError
+    │   ├── InvalidTagNameError, TagExistsError, TagExpiryError, TagRetentionError, TagFilesMissingError
     │   ├── ChangeBoundaryNullError, ChangeStartMissingError, ChangeBoundaryTwiceError, ChangeStartTooLateError,
     │   │   InvalidChangeRangeError, ChangesNotRecordedError,
     │   │   IncompatibleChangesError; below it IncompatibleChangeDataError
@@ -66,6 +68,7 @@
     ├── FilesChangedError             files cannot be converted, because other programs keep changing them
     ├── PostCommitHookFailedError     a version is committed, but what follows a commit failed
     ├── RestoreFilesMissingError      files of the version to restore are gone
+    ├── TagLostError                  the version of a tag can no longer be read
     ├── DeltaStorageError             a storage request failed
     │   ├── StorageUnavailableError; below it StorageRefusedError with AtomicCreateUnsupportedError, ConditionalCreateIgnoredError,
     │   │   ForkedProcessError, CommitEntryError, CommitTableMissingError, PackageMissingError
@@ -102,6 +105,7 @@ from tahoe.errors.stream_schema import *
 from tahoe.errors.streams import *
 from tahoe.errors.table_changes import *
 from tahoe.errors.tables import *
+from tahoe.errors.tags import *
 
 __all__ = sorted(name for name, value in list(globals().items()) if isinstance(value, type) and issubclass(value, DeltaError))
 

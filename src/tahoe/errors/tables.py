@@ -80,7 +80,7 @@ class InvalidTimeTravelError(DeltaAnalysisError):
     condition = "DELTA_INVALID_TIME_TRAVEL"
     sqlstate = "42000"
     what = "Invalid time travel on {table}: {detail}."
-    todo = 'Give either a version (a non-negative integer) or a timestamp ("2026-01-31" or "2026-01-31 12:00:00").'
+    todo = 'Give either a version (a non-negative integer, or the name of a tag) or a timestamp ("2026-01-31" or "2026-01-31 12:00:00").'
 
 
 class SchemaChangedError(DeltaAnalysisError):

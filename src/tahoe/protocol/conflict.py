@@ -31,6 +31,7 @@ from tahoe.errors import (
 from tahoe.protocol import clustering, properties
 from tahoe.protocol.actions import Action, Add, CommitInfo, DomainMetadata, FileAction, Metadata, Protocol, Remove, Txn
 from tahoe.protocol.column_values import without_high_water_marks
+from tahoe.protocol.features import supported_features
 
 RowIndexes: TypeAlias = BitMap64
 """Rows of one file, by their row index."""
@@ -92,6 +93,7 @@ class Intent:
         app_ids: the applications whose `txn` versions it depends on.
         domains: the metadata domains that it changes.
         metadata: the table's metadata at planning time; None if it changes metadata or protocol itself, or creates the table.
+        protocol: the same for the table's protocol.
         minted: the identity columns whose high-water marks it raises by generating values.
         added: the files that it adds. They must have statistics of the clustering columns at commit time.
     """
@@ -105,6 +107,7 @@ class Intent:
     app_ids: Set[str] = field(default_factory=frozenset)
     domains: Set[str] = field(default_factory=frozenset)
     metadata: Metadata | None = None
+    protocol: Protocol | None = None
     minted: tuple[str, ...] = ()
     added: tuple[Add, ...] = ()
     isolation: Isolation = Isolation.SERIALIZABLE
@@ -159,7 +162,7 @@ def find_conflict(
 def _table_reasons(mine: Intent, winner: Winner) -> Iterator[Reason]:
     for action in winner.actions:
         match action:
-            case Protocol():
+            case Protocol() if mine.protocol is None or not _makes_no_rule(mine.protocol, action):
                 yield ProtocolChangedException, "it changed the table's protocol"
             case Metadata() if changed := _what_matters(mine, action):
                 yield MetadataChangedException, f"it changed {changed}"
@@ -246,6 +249,17 @@ def _reads(mine: Intent, file: FileAction) -> Reads | None:
     if mine.isolation is Isolation.SNAPSHOT or mine.reads is None or not mine.reads.may_be_in(file):
         return None
     return mine.reads
+
+
+# Features that say nothing about what commits contain that do not use them.
+_WITHOUT_RULES = frozenset({"domainMetadata"})
+
+
+def _makes_no_rule(before: Protocol, after: Protocol) -> bool:
+    """Whether a change of the protocol leaves everything legal that was planned before it."""
+    had, has = supported_features(before), supported_features(after)
+    same_readers = (before.reader_version, before.reader_features) == (after.reader_version, after.reader_features)
+    return same_readers and had <= has and has - had <= _WITHOUT_RULES
 
 
 # Properties whose change does not affect writes that were planned before it.

@@ -3,8 +3,7 @@
     parse("describe history flights limit 3")   ->   Parsed(DescribeHistory(table=Name(parts=("flights",)), limit=Expression("3", ...)))
 
 Other statements return None. Text that starts like a Delta statement but does not parse raises `StatementSyntaxError`. The grammar is the
-reference's (`DeltaSqlBase.g4`), plus ADD FEATURE, ANALYZE ... COMPUTE DELTA STATISTICS
-and FSCK REPAIR TABLE.
+reference's (`DeltaSqlBase.g4`), plus ADD FEATURE, ANALYZE ... COMPUTE DELTA STATISTICS, FSCK REPAIR TABLE, and the statements about tags.
 """
 
 from __future__ import annotations
@@ -21,9 +20,11 @@ from tahoe.sql.statements import (
     Clone,
     ComputeStatistics,
     ConvertToDelta,
+    CreateTag,
     DescribeDetail,
     DescribeHistory,
     DropFeature,
+    DropTag,
     ExplainMode,
     Expression,
     Fsck,
@@ -35,6 +36,7 @@ from tahoe.sql.statements import (
     ReorgPurge,
     ReorgUpgradeUniform,
     Restore,
+    ShowTags,
     Statement,
     SyncIdentity,
     Vacuum,
@@ -94,7 +96,7 @@ def statement_in_script(text: str) -> Expression | None:
 
 _FIRST_WORDS = (
     *("DESCRIBE", "DESC", "VACUUM", "OPTIMIZE", "ANALYZE", "FSCK", "GENERATE", "CONVERT"),
-    *("RESTORE", "REORG", "ALTER", "CREATE", "REPLACE"),
+    *("RESTORE", "REORG", "ALTER", "CREATE", "REPLACE", "SHOW"),
 )
 
 _EXPLAIN_MODES: Mapping[str, ExplainMode] = {
@@ -235,7 +237,7 @@ class _Parser(TokenParser):
         return None
 
     def ends_as_of(self) -> bool:
-        return self.sees("TBLPROPERTIES") or self.sees("LOCATION")
+        return self.sees("TBLPROPERTIES|LOCATION|EXPIRES")
 
     def clone_header(self) -> tuple[bool, bool, bool, Name] | None:
         """CREATE or REPLACE TABLE up to the target: whether it creates, replaces, has IF NOT EXISTS, and the target. None otherwise."""
@@ -308,6 +310,30 @@ class _Parser(TokenParser):
         table = self.altered()
         self.place += 2
         return AddFeature(table=table, feature=self.feature())
+
+    def create_tag(self) -> CreateTag:
+        table = self.altered()
+        self.place += 1
+        replaces = self.takes("OR", "REPLACE")
+        self.require("TAG")
+        tag = self.tag()
+        as_of = self.as_of() or AsOf()
+        expires = self.expression("a timestamp") if self.takes("EXPIRES") else None
+        return CreateTag(table=table, tag=tag, replaces=replaces, as_of=as_of, expires=expires)
+
+    def drop_tag(self) -> DropTag:
+        table = self.altered()
+        self.place += 2
+        if_exists = self.takes("IF", "EXISTS")
+        return DropTag(table=table, tag=self.tag(), if_exists=if_exists)
+
+    def show_tags(self) -> ShowTags:
+        self.place += 2
+        self.takes("FROM|IN")
+        return ShowTags(table=self.name())
+
+    def tag(self) -> str:
+        return self.next().value if self.token.kind == "text" else self.identifier("the name of a tag, in quotes")
 
     def sync_identity(self) -> SyncIdentity:
         table = self.altered()
@@ -398,6 +424,10 @@ def _syncs(parser: _Parser) -> bool:
     return parser.sees("SYNC")
 
 
+def _creates_tag(parser: _Parser) -> bool:
+    return parser.sees("CREATE", "TAG") or parser.sees("CREATE", "OR", "REPLACE", "TAG")
+
+
 def _clones(parser: _Parser) -> bool:
     place = parser.place
     try:
@@ -422,5 +452,8 @@ _HEADS = (
     _Head(_alters(_begins("DROP", "FEATURE")), _Parser.drop_feature),
     _Head(_alters(_begins("ADD", "FEATURE")), _Parser.add_feature),
     _Head(_alters(_syncs), _Parser.sync_identity),
+    _Head(_alters(_creates_tag), _Parser.create_tag),
+    _Head(_alters(_begins("DROP", "TAG")), _Parser.drop_tag),
+    _Head(_begins("SHOW", "TAGS"), _Parser.show_tags),
     _Head(_clones, _Parser.clone),
 )

@@ -30,7 +30,7 @@ class Name:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AsOf:
-    """Time travel: either a version number or a timestamp."""
+    """Time travel: either a version, which may be the name of a tag, or a timestamp."""
 
     version: Expression | None = None
     timestamp: Expression | None = None
@@ -139,6 +139,33 @@ class Clone:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CreateTag:
+    """ALTER TABLE table CREATE [OR REPLACE] TAG name [as of] [EXPIRES timestamp]"""
+
+    table: Name
+    tag: str
+    replaces: bool = False
+    as_of: AsOf = AsOf()
+    expires: Expression | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DropTag:
+    """ALTER TABLE table DROP TAG [IF EXISTS] name"""
+
+    table: Name
+    tag: str
+    if_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShowTags:
+    """SHOW TAGS [FROM | IN] table"""
+
+    table: Name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DropFeature:
     """ALTER TABLE table DROP FEATURE feature [TRUNCATE HISTORY]"""
 
@@ -190,6 +217,9 @@ Statement: TypeAlias = (
     | ConvertToDelta
     | Restore
     | Clone
+    | CreateTag
+    | DropTag
+    | ShowTags
     | DropFeature
     | AddFeature
     | SyncIdentity

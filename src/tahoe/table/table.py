@@ -13,7 +13,23 @@ import pyarrow as pa
 
 from tahoe.errors import InvalidArgumentError
 from tahoe.protocol.properties import parse_column_list
-from tahoe.table.arguments import CALL, COUNT, FLAG, HOURS, LONG, NAMES, ROWS, SHARE, TEXT, TEXTS, TXN, VECTORS, VERSION, ArrowStream, takes
+from tahoe.table.arguments import (
+    CALL,
+    COUNT,
+    FLAG,
+    HOURS,
+    LONG,
+    NAMES,
+    ROWS,
+    SHARE,
+    TEXT,
+    TEXTS,
+    TXN,
+    VECTORS,
+    VERSION_OR_TAG,
+    ArrowStream,
+    takes,
+)
 from tahoe.table.commit.checkpoint_writer import write_checkpoint
 from tahoe.table.commit.post_commit_hooks import clean_log, compact_log
 from tahoe.table.inspection.inspector import Inspector
@@ -56,8 +72,8 @@ class Table(TableLifecycle):
         """Looks into the table: `table.inspect.files()`, `.partitions()`, `.history()`, ... each answer an Arrow table."""
         return Inspector(self)
 
-    @takes(version=VERSION)
-    def report(self, version: int | None = None) -> TableReport:
+    @takes(version=VERSION_OR_TAG)
+    def report(self, version: int | str | None = None) -> TableReport:
         """A page about a version, with advice: `table.report().save("t.html")`. Of large tables it looks at samples, and says so.
 
         Raises:

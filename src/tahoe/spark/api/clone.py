@@ -57,7 +57,7 @@ class CloneCommand:
     mode: Literal["create", "replace", "create or replace"]
     location: str | None = None
     source_name: str | None = None
-    version: int | None = None
+    version: int | str | None = None
     timestamp: datetime | None = None
     if_not_exists: bool = False
     properties: Mapping[str, str] = field(default_factory=dict)

@@ -71,7 +71,7 @@ class DeltaSource(ds.DataSource):
         path = self.options.get("path")
         if not path:
             raise InvalidOptionError(option="path", value="missing", table="the table", detail="reading a Delta table requires one path")
-        return target_of_options(iso_moment(self.zone), path, dict(self.options))
+        return target_of_options(iso_moment(self.zone), lambda location: self._table(location).exists(), path, dict(self.options))
 
     def _table(self, location: str) -> Table:
         credentials = {name: value for name, value in self.options.items() if name.startswith("fs.")}

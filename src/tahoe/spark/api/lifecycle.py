@@ -10,6 +10,7 @@ from typing import Any, Self
 
 from pyspark.sql import DataFrame
 
+from tahoe.protocol.tags import can_be_tag
 from tahoe.spark.api.clone import CloneCommand, is_path, run_clone
 from tahoe.spark.api.merge_builder import raising_for_user, run_for_user
 from tahoe.spark.api.restore import run_restore
@@ -23,23 +24,26 @@ class DeltaTableLifecycle:
 
     _handle: TableHandle
 
-    def restoreToVersion(self, version: int) -> DataFrame:
+    def restoreToVersion(self, version: int | str) -> DataFrame:
         """Make a new version that equals an earlier one: its files, deleted rows, schema, properties and clustering columns.
 
         Row ids, identity values and column ids that were assigned since then are not assigned again. The protocol is not lowered.
+
+        Args:
+            version: a version, or the name of a tag.
 
         Returns:
             one row: `table_size_after_restore`, `num_of_files_after_restore`, `num_removed_files`, `num_restored_files`,
             `removed_files_size`, `restored_files_size`. No row if it is the newest version: then nothing is done.
 
         Raises:
-            ValueError: the version is not an int.
+            ValueError: the version is neither an int nor the name of a tag.
             RestoreVersionError: the log does not have the version.
             RestoreRetentionError: it is older than `delta.deletedFileRetentionDuration`, and
                 `spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration` is not false.
             RestoreFilesMissingError: files of the version are gone, and `spark.sql.files.ignoreMissingFiles` is not true.
         """
-        verify(version, int, "version", "an int")
+        _verify_version(version)
         return run_restore(self._handle.spark, self._handle.table, version, None)
 
     def restoreToTimestamp(self, timestamp: str) -> DataFrame:
@@ -96,16 +100,16 @@ class DeltaTableLifecycle:
         return self._cloned(target, isShallow, replace, properties)
 
     def cloneAtVersion(
-        self, version: int, target: str, isShallow: bool = False, replace: bool = False, properties: dict[str, str] | None = None
+        self, version: int | str, target: str, isShallow: bool = False, replace: bool = False, properties: dict[str, str] | None = None
     ) -> Self:
-        """Clone a version of the table, as `clone` does.
+        """Clone a version of the table, or that of a tag, as `clone` does.
 
         Raises:
             ValueError: an argument has the wrong type.
             VersionNotFoundError: the log does not have the version.
             as `clone`
         """
-        verify(version, int, "version", "an int")
+        _verify_version(version)
         return self._cloned(target, isShallow, replace, properties, version=version)
 
     def cloneAtTimestamp(
@@ -132,7 +136,7 @@ class DeltaTableLifecycle:
         replace: bool,
         properties: dict[str, str] | None,
         *,
-        version: int | None = None,
+        version: int | str | None = None,
         timestamp: datetime | None = None,
     ) -> Self:
         _verify_clone(target, is_shallow, replace, properties)
@@ -156,6 +160,12 @@ def verify(value: object, kind: type, name: str, wanted: str) -> None:
     """Check an argument's type, with the reference's error message."""
     if not isinstance(value, kind):
         raise ValueError(f"{name} needs to be {wanted} but got '{type(value)}'.")
+
+
+def _verify_version(version: object) -> None:
+    """Check that it is a version or the name of a tag. As in the reference, the digits of a version are not one."""
+    if not (isinstance(version, str) and can_be_tag(version)):
+        verify(version, int, "version", "an int")
 
 
 def _verify_clone(target: object, is_shallow: object, replace: object, properties: Mapping[str, str] | None) -> None:

@@ -31,11 +31,12 @@ RESTORED = StructType(
     ]
 )
 
-_RETENTION = SETTING + "vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration"
+# Whether versions that VACUUM may be deleting are refused.
+RETENTION = SETTING + "vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration"
 _IGNORES_MISSING = "spark.sql.files.ignoreMissingFiles"
 
 
-def run_restore(spark: SparkSession, table: Table, version: int | None, timestamp: datetime | None) -> DataFrame:
+def run_restore(spark: SparkSession, table: Table, version: int | str | None, timestamp: datetime | None) -> DataFrame:
     """Restore a table by the settings of a session; see `tahoe.table.maintenance.restore`. Raises errors as users of Spark expect them."""
 
     def run() -> RestoreReport:
@@ -43,7 +44,7 @@ def run_restore(spark: SparkSession, table: Table, version: int | None, timestam
             version=version,
             timestamp=timestamp,
             ignore_missing_files=flag(spark, _IGNORES_MISSING, table.url) is True,
-            retention_check=flag(spark, _RETENTION, table.url) is not False,
+            retention_check=flag(spark, RETENTION, table.url) is not False,
             user_metadata=write_options(spark, {}, table).user_metadata,
             engine=engine_of(spark),
         )

@@ -36,6 +36,7 @@ from tahoe.spark.api.optimize_builder import compacted, reorganised
 from tahoe.spark.api.repair import REPAIRS, run_repair
 from tahoe.spark.api.restore import RESTORED, run_restore
 from tahoe.spark.api.table_handle import TableHandle
+from tahoe.spark.api.tags import TAGS, run_create_tag, run_drop_tag, shown_tags
 from tahoe.spark.api.vacuum import PATH, paths_frame, run_vacuum
 from tahoe.spark.ddl.catalog import name_parts, path_in, path_of
 from tahoe.spark.jvm.failures import for_user
@@ -208,21 +209,29 @@ class Given:
             raise InvalidOptionError(option=what, value=expression.text, table="the statement", detail="it is a number, and not null")
         return float(found.value)
 
-    def as_of(self, asked: AsOf, table: str) -> tuple[int | None, datetime | None]:
-        """The version or the timestamp of a time travel; a timestamp without a zone is in the session's time zone.
+    def as_of(self, asked: AsOf, table: str) -> tuple[int | str | None, datetime | None]:
+        """The version (or its tag) or the timestamp of a time travel; a timestamp without a zone is in the session's time zone.
 
         Raises:
-            InvalidOptionError: the version is not a non-negative integer.
+            InvalidOptionError: the version is neither a non-negative integer nor a string.
             InvalidTimeTravelError: the timestamp is null or not a timestamp.
         """
         if asked.version is not None:
-            return self.count(asked.version, "VERSION AS OF"), None
-        if asked.timestamp is None:
-            return None, None
-        found = self.values[asked.timestamp]
+            is_text = isinstance(self.values[asked.version].type, StringType)
+            return (self.text if is_text else self.count)(asked.version, "VERSION AS OF"), None
+        return None, None if asked.timestamp is None else self.moment(asked.timestamp, table)
+
+    def moment(self, expression: Expression, table: str) -> datetime:
+        """The value of a timestamp expression; without a zone it is in the session's time zone.
+
+        Raises:
+            InvalidTimeTravelError: it is null or not a timestamp.
+        """
+        found = self.values[expression]
         if isinstance(found.type, TimestampType) and found.value is not None:
-            return None, found.value.astimezone(UTC)  # PySpark returns it in the time zone of this process
-        return None, session_moment(self.gateway)(str(found.value), table)
+            moment: datetime = found.value.astimezone(UTC)  # PySpark returns it in the time zone of this process
+            return moment
+        return session_moment(self.gateway)(str(found.value), table)
 
 
 def perform(gateway: Gateway, text: str, resolved: JavaObject, condition: JavaObject | None) -> JavaObject:
@@ -381,6 +390,29 @@ def _cloned_table(name: Name, given: Given) -> TableHandle:
         raise for_user(CloneUnsupportedSourceError(table=given.name(name), format=error.parameters["kind"])) from None
 
 
+def _create_tag(statement: statements.CreateTag, given: Given) -> None:
+    table = given.table(statement.table)._handle.table
+    version, timestamp = given.as_of(statement.as_of, table.url)
+    run_create_tag(
+        given.gateway.spark,
+        table,
+        statement.tag,
+        version=version,
+        timestamp=timestamp,
+        expires=None if statement.expires is None else given.moment(statement.expires, table.url),
+        replace=statement.replaces,
+    )
+
+
+def _drop_tag(statement: statements.DropTag, given: Given) -> None:
+    table = given.table(statement.table)._handle.table
+    run_drop_tag(given.gateway.spark, table, statement.tag, if_exists=statement.if_exists)
+
+
+def _show_tags(statement: statements.ShowTags, given: Given) -> DataFrame:
+    return shown_tags(given.gateway.spark, given.table(statement.table)._handle.table)
+
+
 def _generate(statement: statements.Generate, given: Given) -> None:
     given.table(statement.table).generate(statement.mode)
 
@@ -421,6 +453,9 @@ _HOW: Mapping[type[Any], _How] = {
     statements.ConvertToDelta: _How("CONVERT TO DELTA", NOTHING, _convert),
     statements.Restore: _How("RESTORE", RESTORED, _restore),
     statements.Clone: _How("CLONE", CLONED, _clone),
+    statements.CreateTag: _How("CREATE TAG", NOTHING, _create_tag),
+    statements.DropTag: _How("DROP TAG", NOTHING, _drop_tag),
+    statements.ShowTags: _How("SHOW TAGS", TAGS, _show_tags),
     statements.ReorgUpgradeUniform: _How("REORG UPGRADE UNIFORM", NOTHING, _later),
 }
 

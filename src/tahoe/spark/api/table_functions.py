@@ -16,7 +16,7 @@ from tahoe.errors import ChangeBoundaryNullError, InvalidOptionError, InvalidTim
 from tahoe.spark.ddl.catalog import location_of, path_in
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
 from tahoe.spark.jvm.local_rows import local_rows
-from tahoe.spark.jvm.table_cache import open_table
+from tahoe.spark.jvm.table_cache import open_table, table_finder
 from tahoe.spark.jvm.time_travel import MomentOf, Target, session_moment, target_of_path
 from tahoe.spark.jvm.values import Value, values
 from tahoe.spark.reading.change_feed import ENABLED_OPTIONS, END_TIMESTAMP, END_VERSION, START_TIMESTAMP, START_VERSION
@@ -71,7 +71,9 @@ def _inspected(gateway: Gateway, function: str, table: str, at: Sequence[Value])
     """What an inspection tells of a table, in the version that was the newest when the query was analysed, or in another one."""
     moment_of = session_moment(gateway)
     path = table if _PATH.match(table) else path_in(table)
-    target = Target(location=location_of(gateway.spark, table)) if path is None else target_of_path(moment_of, path)
+    target = (
+        Target(location=location_of(gateway.spark, table)) if path is None else target_of_path(moment_of, table_finder(gateway.spark), path)
+    )
     for value in at:
         if target.is_pinned:
             raise InvalidTimeTravelError(table=table, detail=f"the path {path} and {value.value} cannot be combined")

@@ -17,7 +17,7 @@ from tahoe.errors import NameOfAnotherKindError, TableNameNotFoundError
 from tahoe.spark.jvm.catalog_entries import is_delta, is_delta_provider, session_catalog, table_identifier
 from tahoe.spark.jvm.gateway import JVM_ERRORS, Gateway, JavaObject
 from tahoe.spark.jvm.hadoop_store import url_of_uri
-from tahoe.spark.jvm.table_cache import metadata_identity, open_table, remember
+from tahoe.spark.jvm.table_cache import metadata_identity, open_table, remember, table_finder
 from tahoe.spark.jvm.time_travel import session_moment, target_of_catalog, target_of_path
 from tahoe.spark.jvm.types import visible_schema
 
@@ -32,7 +32,7 @@ def entry(gateway: Gateway, location: str, at: str) -> JavaObject:
     Raises:
         TableNotFoundError, NotADeltaTableError: there is no Delta table. If this returned nothing instead, Spark would look for files.
     """
-    target = target_of_catalog(session_moment(gateway), location, at)
+    target = target_of_catalog(session_moment(gateway), table_finder(gateway.spark), location, at)
     snapshot = remember(target.snapshot(open_table(gateway.spark, target.location)))
     return gateway.java_class("delta.Entry")(
         snapshot.url,
@@ -40,14 +40,15 @@ def entry(gateway: Gateway, location: str, at: str) -> JavaObject:
         "\0".join(snapshot.partition_columns),
         snapshot.version,
         metadata_identity(snapshot),
-        target.is_pinned,
+        "" if not target.is_pinned else target.version if isinstance(target.version, str) else str(snapshot.version),
         ANALYZED_VERSION,
     )
 
 
 def path_exists(gateway: Gateway, path: str) -> bool:
     """Whether there is a Delta table at the path of delta.`path`."""
-    return open_table(gateway.spark, target_of_path(session_moment(gateway), path).location).exists()
+    has_table = table_finder(gateway.spark)
+    return has_table(target_of_path(session_moment(gateway), has_table, path).location)
 
 
 # An error shows at most this many names.

@@ -128,6 +128,11 @@ def open_table(spark: SparkSession, location: str, options: Mapping[str, str] | 
     return table
 
 
+def table_finder(spark: SparkSession, options: Mapping[str, str] | None = None) -> Callable[[str], bool]:
+    """A function that tells whether there is a table at a location; `options` are those of a reader."""
+    return lambda location: open_table(spark, location, options).exists()
+
+
 def _of_storage(options: Mapping[str, str] | None) -> dict[str, str]:
     return {name: value for name, value in (options or {}).items() if name.startswith(("fs.", "dfs."))}
 

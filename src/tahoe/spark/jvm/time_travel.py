@@ -1,6 +1,7 @@
-"""Parses time travel: the version or timestamp in a reader's options, in a path's suffix, or from a catalog.
+"""Parses time travel: the version, tag or timestamp in a reader's options, in a path's suffix, or from a catalog.
 
-The suffixes are the reference's: `path@v3` and `path@20260131120000000`. A timestamp without a zone is in the session's time zone.
+The suffixes are the reference's, `path@v3` and `path@20260131120000000`, and `path@tag`. If there is a table in a folder of that name,
+it is meant. A timestamp without a zone is in the session's time zone.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from functools import partial
 from typing import TypeAlias
 
 from tahoe.errors import InvalidTimeTravelError
+from tahoe.protocol.tags import NAME, version_or_tag
 from tahoe.protocol.time_zones import zone_asked_for
 from tahoe.spark.jvm.gateway import Gateway
 from tahoe.table.reading.snapshot import Snapshot
@@ -22,6 +24,8 @@ VERSION_OPTION = "versionAsOf"
 TIMESTAMP_OPTION = "timestampAsOf"
 
 _SUFFIX = re.compile(r"(?P<path>.+)@(?:[vV](?P<version>\d+)|(?P<moment>\d{17}))")
+_TAGGED = re.compile(rf"(?P<path>(?:.*/)?[^/@]+)@(?P<tag>{NAME})")
+_AUTHORITY = re.compile(r"[^:/]+://[^/]*")  # abfss://container@account is no path with a tag
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -29,12 +33,16 @@ MomentOf: TypeAlias = Callable[[str, str], datetime]
 """Parses a timestamp (first argument) for the table at a path (second argument). Raises InvalidTimeTravelError."""
 
 
+HasTable: TypeAlias = Callable[[str], bool]
+"""Whether there is a table at a path."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """A table's location, and the requested version or timestamp. If both are None, the newest version is requested."""
+    """A table's location, and the requested version (or its tag) or timestamp. If both are None, the newest version is requested."""
 
     location: str
-    version: int | None = None
+    version: int | str | None = None
     timestamp: datetime | None = None
 
     @property
@@ -45,7 +53,7 @@ class Target:
         return table.snapshot(self.version, self.timestamp)
 
 
-def target_of_options(moment_of: MomentOf, path: str, options: Mapping[str, str]) -> Target:
+def target_of_options(moment_of: MomentOf, has_table: HasTable, path: str, options: Mapping[str, str]) -> Target:
     """The target of a reader's path and options.
 
     Raises:
@@ -54,22 +62,22 @@ def target_of_options(moment_of: MomentOf, path: str, options: Mapping[str, str]
     by_name = {name.lower(): value for name, value in options.items()}
     version, timestamp = by_name.get(VERSION_OPTION.lower()), by_name.get(TIMESTAMP_OPTION.lower())
     given = [f"{name} {value}" for name, value in ((VERSION_OPTION, version), (TIMESTAMP_OPTION, timestamp)) if value is not None]
-    target = target_of_path(moment_of, path)
+    target = target_of_path(moment_of, has_table, path)
     if len(given) + target.is_pinned > 1:
         asked = " and ".join([*given, *([f"the path {path}"] if target.is_pinned else [])])
         raise InvalidTimeTravelError(table=target.location, detail=f"{asked} cannot be combined")
     if version is not None:
-        return Target(location=path, version=_version(version, path))
+        return Target(location=path, version=version_or_tag(version, table=path))
     if timestamp is not None:
         return Target(location=path, timestamp=moment_of(timestamp, path))
     return target
 
 
-def target_of_path(moment_of: MomentOf, path: str) -> Target:
-    """The target of a path, which may end with a version or timestamp suffix."""
+def target_of_path(moment_of: MomentOf, has_table: HasTable, path: str) -> Target:
+    """The target of a path, which may end with a suffix: a version, a timestamp or a tag."""
     found = _SUFFIX.fullmatch(path)
     if found is None:
-        return Target(location=path)
+        return _tagged(has_table, path)
     if found["version"] is not None:
         return Target(location=found["path"], version=int(found["version"]))
     digits = found["moment"]
@@ -77,27 +85,33 @@ def target_of_path(moment_of: MomentOf, path: str) -> Target:
     return Target(location=found["path"], timestamp=moment_of(text, path))
 
 
-def target_of_catalog(moment_of: MomentOf, path: str, at: str) -> Target:
+def _tagged(has_table: HasTable, path: str) -> Target:
+    found = _TAGGED.fullmatch(path)
+    if found is None or _AUTHORITY.fullmatch(found["path"]) or has_table(path) or not has_table(found["path"]):
+        return Target(location=path)
+    return Target(location=found["path"], version=found["tag"])
+
+
+def target_of_catalog(moment_of: MomentOf, has_table: HasTable, path: str, at: str) -> Target:
     """The target of a catalog lookup.
 
     Args:
-        at: `version 3`, `timestamp 1700000000000000` (microseconds), or empty.
+        at: `version 3` or `version 2026-q3`, `timestamp 1700000000000000` (microseconds), `newest` for a table that is written, or empty.
+
+    Raises:
+        InvalidTimeTravelError: two versions are asked for, or one is written.
     """
-    target = target_of_path(moment_of, path)
+    target = target_of_path(moment_of, has_table, path)
     kind, _, value = at.partition(" ")
-    if not kind:
+    if kind == "newest" and target.is_pinned:
+        raise InvalidTimeTravelError(table=target.location, detail=f"{path} names a version, and only the table itself can be written")
+    if not kind or kind == "newest":
         return target
     if target.is_pinned:
         raise InvalidTimeTravelError(table=target.location, detail=f"the path {path} and {kind} {value} cannot be combined")
     if kind == "version":
-        return Target(location=path, version=_version(value, path))
+        return Target(location=path, version=version_or_tag(value, table=path))
     return Target(location=path, timestamp=_EPOCH + timedelta(microseconds=int(value)))
-
-
-def _version(text: str, path: str) -> int:
-    if not re.fullmatch(r"\s*\d+\s*", text):
-        raise InvalidTimeTravelError(table=path, detail=f"{text!r} is not a version")
-    return int(text)
 
 
 def session_moment(gateway: Gateway) -> MomentOf:

@@ -23,7 +23,17 @@ from tahoe.errors import InvalidOptionError, UnsupportedOperationError
 from tahoe.protocol.predicate import Predicate
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
 from tahoe.spark.jvm.plans import dataset
-from tahoe.spark.jvm.table_cache import feed_of, key_of, metadata_identity, open_table, opened, remember, remember_feed, scan_of
+from tahoe.spark.jvm.table_cache import (
+    feed_of,
+    key_of,
+    metadata_identity,
+    open_table,
+    opened,
+    remember,
+    remember_feed,
+    scan_of,
+    table_finder,
+)
 from tahoe.spark.jvm.time_travel import MomentOf, Target, session_moment, target_of_options
 from tahoe.spark.jvm.types import visible_schema
 from tahoe.spark.reading.deletion_vectors import marked_rows, unmarked_rows
@@ -101,7 +111,7 @@ def relation(gateway: Gateway, path: str, options: Mapping[str, str], given: Jav
         DeltaAnalysisError: see `plan_feed`; or the options also ask for time travel.
     """
     moment_of = session_moment(gateway)
-    target = target_of_options(moment_of, path, options)
+    target = target_of_options(moment_of, table_finder(gateway.spark, options), path, options)
     check_not_pinned(target)
     asked = asked_range({name.lower(): value for name, value in options.items()}, moment_of, path)
     newest = remember(open_table(gateway.spark, target.location, options).snapshot())

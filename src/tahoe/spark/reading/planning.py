@@ -24,6 +24,7 @@ from tahoe.spark.jvm.table_cache import (
     remember,
     scan_of,
     snapshot_of,
+    table_finder,
 )
 from tahoe.spark.jvm.time_travel import session_moment, target_of_options
 from tahoe.spark.jvm.types import visible_schema
@@ -54,7 +55,7 @@ def relation(gateway: Gateway, options: Mapping[str, str], given: JavaObject) ->
     warn_of_unknown(options, Place.READ, table=path)
     if change_feed.is_asked_for(by_name, path):
         return change_feed.relation(gateway, path, options, given)
-    target = target_of_options(session_moment(gateway), path, options)
+    target = target_of_options(session_moment(gateway), table_finder(gateway.spark, options), path, options)
     snapshot = remember(target.snapshot(open_table(gateway.spark, target.location, options)))
     return relation_of(gateway, snapshot, given, pinned=target.is_pinned, key=key_of(snapshot.url, options))
 

@@ -28,7 +28,7 @@ from tahoe.spark.jvm.gateway import Gateway, JavaObject
 from tahoe.spark.jvm.hadoop_store import qualified
 from tahoe.spark.jvm.plans import dataset, frame_of
 from tahoe.spark.jvm.streaming_plans import plan_of, sources_of
-from tahoe.spark.jvm.table_cache import hold, key_of, open_table, release, within_text
+from tahoe.spark.jvm.table_cache import hold, key_of, open_table, release, table_finder, within_text
 from tahoe.spark.jvm.time_travel import session_moment, target_of_options
 from tahoe.spark.jvm.types import visible_schema
 from tahoe.spark.reading.change_feed import CLIPS
@@ -98,7 +98,7 @@ def _snapshot(gateway: Gateway, options: Mapping[str, str]) -> Snapshot:
     path = next((value for name, value in options.items() if name.lower() == "path"), None)
     if not path:
         raise InvalidOptionError(option="path", value="missing", table="the reader", detail="reading a Delta table requires one path")
-    target = target_of_options(session_moment(gateway), path, options)
+    target = target_of_options(session_moment(gateway), table_finder(gateway.spark, options), path, options)
     if target.is_pinned:
         raise StreamTimeTravelError(table=target.location)
     return open_table(gateway.spark, path, options).snapshot()

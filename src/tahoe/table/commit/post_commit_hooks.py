@@ -26,8 +26,9 @@ from tahoe.table.log.checkpoint import read_checkpoint, read_few, sidecar_key
 from tahoe.table.log.delta_log import Log
 from tahoe.table.log.live_files import LiveFiles
 from tahoe.table.reading.history import timeline
-from tahoe.table.reading.snapshot import Snapshot, is_current, load_snapshot
+from tahoe.table.reading.snapshot import Snapshot, is_current, load_snapshot, refresh
 from tahoe.table.reading.snapshot_state import in_commit_timestamps_enabled
+from tahoe.table.reading.tags import oldest_held
 
 _logger = logging.getLogger("tahoe")
 
@@ -186,7 +187,11 @@ def _reconciled(log: Log, commits: Iterable[Iterable[Action]]) -> list[Action]:
 def clean_log(snapshot: Snapshot, retention: timedelta | None = None) -> list[str]:
     """Delete the commits and checkpoints past `delta.logRetentionDuration`, and sidecars that no checkpoint refers to.
 
-    Every version from the last one before the cutoff on stays readable. If no checkpoint can be kept for it, nothing is deleted.
+    Every version from the last one before the cutoff on stays readable, and every version from the oldest one on that a tag holds. If no
+    checkpoint can be kept for it, nothing is deleted.
+
+    The tags are read after the cutoff was chosen. So a tag that is not seen here is newer than the cutoff's clock, and if its version was
+    within the retention at that time, it is not deleted.
 
     Args:
         retention: the minimum age of an expired version. None uses the table's retention, with the cutoff moved back to midnight (UTC).
@@ -194,8 +199,13 @@ def clean_log(snapshot: Snapshot, retention: timedelta | None = None) -> list[st
     Returns:
         the keys of the files that were deleted.
     """
-    log = snapshot.log
-    kept, expired = _expired(snapshot, _cutoff_ms(snapshot, retention))
+    log, now_ms = snapshot.log, snapshot.log.env.clock_ms()
+    cutoff_ms = _cutoff_ms(snapshot, retention, now_ms)
+    newest = refresh(snapshot)
+    if newest.metadata.id != snapshot.metadata.id:
+        return []  # the table was dropped and recreated
+    snapshot = newest
+    kept, expired = _expired(snapshot, cutoff_ms, now_ms)
     staged: list[str] = []
     if kept is not None and expired:
         read_checkpoint(log, kept)  # all later versions will depend on it
@@ -218,15 +228,14 @@ def delete_if_same(log: Log, file: LogFile | FileInfo) -> str | None:
     return file.key
 
 
-def _cutoff_ms(snapshot: Snapshot, retention: timedelta | None) -> int:
-    now_ms = snapshot.log.env.clock_ms()
+def _cutoff_ms(snapshot: Snapshot, retention: timedelta | None, now_ms: int) -> int:
     if retention is not None:
         return now_ms - int(retention.total_seconds() * 1000)
     of_table = properties.LOG_RETENTION.get(snapshot.properties, table=snapshot.url)
     return _midnight(now_ms - int(of_table.total_seconds() * 1000))
 
 
-def _expired(snapshot: Snapshot, cutoff_ms: int) -> tuple[Checkpoint | None, list[LogFile]]:
+def _expired(snapshot: Snapshot, cutoff_ms: int, now_ms: int) -> tuple[Checkpoint | None, list[LogFile]]:
     """The checkpoint to keep, and the expired files."""
     log = snapshot.log
     line = timeline(snapshot)
@@ -234,7 +243,9 @@ def _expired(snapshot: Snapshot, cutoff_ms: int) -> tuple[Checkpoint | None, lis
     if before == 0:
         return None, []
     protected = setting(properties.PROTECTED_CHECKPOINTS_BEFORE, snapshot.protocol, snapshot.properties, table=log.url)
-    return log_files.expired_files(log.list_files(), line.commits[before - 1].version, protected_before=protected)
+    files, oldest = log.list_files(), line.commits[before - 1].version
+    held = oldest_held(snapshot, files, now_ms)
+    return log_files.expired_files(files, oldest if held is None else min(oldest, held), protected_before=protected)
 
 
 def _midnight(time_ms: int) -> int:

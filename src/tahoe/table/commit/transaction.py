@@ -175,12 +175,14 @@ class Transaction:
     @cached_property
     def _whole_intent(self) -> Intent:
         """The intent, completed with what follows from the actions."""
+        is_of_base = self.base is not None and not any(isinstance(a, Metadata | Protocol) for a in self.actions)
         return replace(
             self.intent,
             isolation=self.isolation,
             row_deletions={path: deletion.rows for path, deletion in self.deletions.items()},
             domains=frozenset(a.domain for a in self.actions if isinstance(a, DomainMetadata)),
-            metadata=None if self.base is None or any(isinstance(a, Metadata | Protocol) for a in self.actions) else self.base.metadata,
+            metadata=self.base.metadata if self.base is not None and is_of_base else None,
+            protocol=self.base.protocol if self.base is not None and is_of_base else None,
             added=tuple(a for a in self.actions if isinstance(a, Add)),
             minted=() if self.base is None else moved_high_water_marks(self.base.metadata, self._found(Metadata)),
         )

@@ -1,4 +1,5 @@
-"""What a version says of itself, apart from its files: properties, features, application transactions and domains.
+"""What a version says of itself, apart from its files: properties, features, application transactions, domains
+and tags.
 
 Protocol: "Table Properties", "Table Features", "Transaction Identifiers", "Domain Metadata".
 """
@@ -13,6 +14,7 @@ import pyarrow as pa
 from tahoe.protocol.features import active_features, feature_named, supported_features
 from tahoe.protocol.properties import PROPERTIES as KNOWN
 from tahoe.protocol.properties import FeatureProperty, find_property
+from tahoe.protocol.tags import tags_of
 from tahoe.table.inspection.inspection import TIME, Column, Inspection, from_rows
 from tahoe.table.reading.snapshot import Snapshot
 
@@ -111,3 +113,19 @@ def _domains(snapshot: Snapshot) -> dict[str, pa.Array]:
 
 
 DOMAINS = Inspection(name="domains", rows="a metadata domain", columns=_DOMAINS, read=_domains)
+
+_TAGS = (
+    Column(name="name", type=pa.string(), meaning="name of the version"),
+    Column(name="version", type=pa.int64(), meaning="version of the table that has the name"),
+    Column(name="created", type=TIME, meaning="when the tag was made"),
+    Column(name="expires", type=TIME, meaning="end of life, from which on it holds nothing back; null if it has none"),
+)
+
+
+def _tags(snapshot: Snapshot) -> dict[str, pa.Array]:
+    found = tags_of(snapshot.domains)
+    rows = [{"name": tag.name, "version": tag.version, "created": tag.created_ms, "expires": tag.expires_ms} for tag in found]
+    return from_rows(rows, _TAGS)
+
+
+TAGS = Inspection(name="tags", rows="a tag, which is the name of a version", columns=_TAGS, read=_tags)

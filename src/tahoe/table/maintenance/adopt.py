@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +33,8 @@ from tahoe.table.reading.table_reader import TableReader
 
 # So often are files adopted anew behind other writers, who may commit faster than a large table is planned.
 PLANS_MAX = 100
+
+Result = TypeVar("Result")
 
 Positions: TypeAlias = npt.NDArray[np.integer[Any]]
 
@@ -95,14 +97,36 @@ def adopt(table: TableReader, plan: Callable[[Snapshot | None], Adoption | None]
         DeltaConcurrentModificationException: the table was dropped or recreated, or other writers were first `PLANS_MAX` times.
         CommitOutcomeUnknownError: the storage did not tell whether the commit was written.
     """
+
+    def attempt(newest: Snapshot | None) -> Callable[[], int | None]:
+        planned = plan(newest)
+        return lambda: None if planned is None else _committed(planned, table.log, newest)
+
+    return planned_anew(table, attempt)
+
+
+def _committed(planned: Adoption, log: Log, newest: Snapshot | None) -> int | None:
+    with planned.draft(log, newest) as draft:
+        return draft.commit(planned.info)
+
+
+def planned_anew(table: TableReader, plan: Callable[[Snapshot | None], Callable[[], Result]]) -> Result:
+    """Plan a commit on the newest version, and make it; behind a commit of another writer that conflicts, plan it anew.
+
+    Args:
+        plan: checks and plans on the newest version of the table, None if there is no table, and returns what makes the commit. It may be
+            called several times.
+
+    Raises:
+        what `plan` raises.
+        DeltaConcurrentModificationException: the table was dropped or recreated, or other writers were first `PLANS_MAX` times.
+        CommitOutcomeUnknownError: the storage did not tell whether the commit was written.
+    """
     for left in reversed(range(PLANS_MAX)):
         newest = table.snapshot_if_exists()
-        planned = plan(newest)
-        if planned is None:
-            return None
+        commit = plan(newest)
         try:
-            with planned.draft(table.log, newest) as draft:
-                return draft.commit(planned.info)
+            return commit()
         except DeltaConcurrentModificationException:
             if not left or _version(table.snapshot_if_exists()) == _version(newest):
                 raise

@@ -35,7 +35,7 @@ from tahoe.table.log.live_files import LiveFiles, to_table
 from tahoe.table.maintenance.adopt import Adoption, adopt, check_partitions_in_files, entries_at, file_difference
 from tahoe.table.maintenance.clone_files import DeepFiles, ShallowFiles
 from tahoe.table.maintenance.clone_place import check_place
-from tahoe.table.maintenance.missing_files import missing_files, shown
+from tahoe.table.maintenance.missing_files import missing_since, shown
 from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.reading.table_reader import TableReader
 
@@ -48,7 +48,7 @@ class CloneRequest:
 
     Attributes:
         is_shallow: whether the clone reads the source's files instead of copies.
-        version, timestamp: of the source; the newest version if both are None.
+        version, timestamp: of the source; the newest version if both are None. A version may be the name of a tag.
         mode: whether the target must not exist, must exist, or may exist. A table that exists gets exactly the files of the source.
         properties: override those of the source.
         source_name: how the history names the source; its path if None.
@@ -57,7 +57,7 @@ class CloneRequest:
     """
 
     is_shallow: bool
-    version: int | None = None
+    version: int | str | None = None
     timestamp: str | date | None = None
     mode: Literal["create", "replace", "create or replace"] = "create"
     properties: Mapping[str, str] = field(default_factory=dict)
@@ -109,7 +109,8 @@ def clone(source: TableReader, target: TableReader, request: CloneRequest) -> Cl
     A deep clone that was interrupted leaves copies, which another attempt uses. A second deep clone copies only what has changed.
 
     Raises:
-        TableNotFoundError, VersionNotFoundError, TimestampOutOfRangeError: the source does not have the version.
+        TableNotFoundError, VersionNotFoundError, TagNotFoundError, TagLostError, TimestampOutOfRangeError: the source does not have the
+            version.
         CloneFilesMissingError: files of the version are gone.
         TableExistsError, ReplacedTableMissingError: the target exists, or does not exist, in contrast to `mode`.
         PathIsNotEmptyError, PathIsFileError, CloneNestedError: the target's folder has other files, or is inside another table, or has
@@ -148,10 +149,7 @@ def _report(source: Snapshot, target: TableReader) -> CloneReport:
 
 def _check_files(source: Snapshot, newest: Snapshot) -> None:
     """Check that the files exist that the newest version no longer has: VACUUM may have deleted them."""
-    if source.version == newest.version:
-        return
-    left = file_difference(source.log, newest.live, source.live).added
-    missing = missing_files(source.log, list(entries_at(source, left)))
+    missing = missing_since(source, newest)
     if missing:
         raise CloneFilesMissingError(table=source.url, version=source.version, count=len(missing), files=shown(missing))
 

@@ -1,4 +1,4 @@
-"""The methods of `Table` that are about a whole table: RESTORE, CLONE, CONVERT TO DELTA, and manifests for other engines."""
+"""The methods of `Table` that are about a whole table: RESTORE, CLONE, CONVERT TO DELTA, tags, and manifests for other engines."""
 
 from __future__ import annotations
 
@@ -10,24 +10,26 @@ import pyarrow as pa
 
 from tahoe.errors import ManifestModeError
 from tahoe.protocol.schema import Struct
+from tahoe.protocol.tags import Tag, tags_of
 from tahoe.storage import system_env
 from tahoe.storage.env import Env
-from tahoe.table.arguments import CALL, FLAG, LOCATION, OUTSIDE, SCHEMA, TEXT, TEXTS, TIMESTAMP, VERSION, takes
+from tahoe.table.arguments import CALL, FLAG, LOCATION, OUTSIDE, SCHEMA, TEXT, TEXTS, TIMESTAMP, VERSION_OR_TAG, takes
 from tahoe.table.arrow.types import delta_schema
 from tahoe.table.commit.symlink_manifests import MODE, ManifestReport, generate_manifests
 from tahoe.table.maintenance.clone import CloneReport, CloneRequest, clone
 from tahoe.table.maintenance.convert import ConvertReport, ConvertRequest, convert
 from tahoe.table.maintenance.restore import RestoreReport, RestoreRequest, restore
+from tahoe.table.maintenance.tags import TagReport, TagRequest, create_tag, drop_tag
 from tahoe.table.reading.table_reader import TableReader
 
 
 class TableLifecycle(TableReader):
-    """A table that can be restored, cloned and converted."""
+    """A table that can be restored, cloned and converted, and whose versions can have names."""
 
-    @takes(version=VERSION, timestamp=TIMESTAMP, ignore_missing_files=FLAG, retention_check=FLAG, user_metadata=TEXT)
+    @takes(version=VERSION_OR_TAG, timestamp=TIMESTAMP, ignore_missing_files=FLAG, retention_check=FLAG, user_metadata=TEXT)
     def restore(
         self,
-        version: int | None = None,
+        version: int | str | None = None,
         timestamp: str | date | None = None,
         *,
         ignore_missing_files: bool = False,
@@ -41,14 +43,15 @@ class TableLifecycle(TableReader):
         them commits first, its changes are undone as well.
 
         Args:
-            version, timestamp: exactly one of them; the newest version not after the timestamp.
+            version, timestamp: exactly one of them: a version or the name of a tag, or the newest version not after the timestamp.
             ignore_missing_files: restore also a version of which files are gone.
             retention_check: refuse a version that is older than `delta.deletedFileRetentionDuration`.
             user_metadata: for the table's history.
 
         Raises:
             RestoreVersionError, RestoreTimestampTooEarlyError, RestoreTimestampTooLateError: the log does not have such a version.
-            RestoreRetentionError: the version is too old.
+            TagNotFoundError, TagLostError: the table has no such tag, or its version can no longer be read.
+            RestoreRetentionError: the version is too old, and no tag holds it.
             RestoreFilesMissingError: files of the version are gone.
             AppendOnlyTableError: the table is append-only, and files would be removed.
         """
@@ -64,7 +67,7 @@ class TableLifecycle(TableReader):
     @takes(
         target=LOCATION,
         shallow=FLAG,
-        version=VERSION,
+        version=VERSION_OR_TAG,
         timestamp=TIMESTAMP,
         replace=FLAG,
         properties=TEXTS,
@@ -78,7 +81,7 @@ class TableLifecycle(TableReader):
         target: str | os.PathLike[str],
         *,
         shallow: bool = False,
-        version: int | None = None,
+        version: int | str | None = None,
         timestamp: str | date | None = None,
         replace: bool = False,
         properties: Mapping[str, str] | None = None,
@@ -96,7 +99,7 @@ class TableLifecycle(TableReader):
         Args:
             target: path or url of the clone.
             shallow: copy no data files.
-            version, timestamp: clone an earlier version of this table.
+            version, timestamp: clone an earlier version of this table, which may be named by its tag.
             replace: the target may be a table, which then gets the rows of this one and keeps its history.
             properties: of the clone, in addition to those of this table or instead of them.
             storage_options: credentials and settings of the target's storage.
@@ -142,6 +145,72 @@ class TableLifecycle(TableReader):
         columns = partition_schema if partition_schema is not None else Struct(())
         partition = columns if isinstance(columns, Struct) else delta_schema(columns, table=self.url)
         return convert(self, ConvertRequest(partition_schema=partition, statistics=statistics, user_metadata=user_metadata))
+
+    @takes(
+        name=TEXT, version=VERSION_OR_TAG, timestamp=TIMESTAMP, expires=TIMESTAMP, replace=FLAG, retention_check=FLAG, user_metadata=TEXT
+    )
+    def tag(
+        self,
+        name: str,
+        version: int | str | None = None,
+        timestamp: str | date | None = None,
+        *,
+        expires: str | date | None = None,
+        replace: bool = False,
+        retention_check: bool = True,
+        user_metadata: str | None = None,
+    ) -> TagReport:
+        """Give a version a name, under which it can be read, restored and cloned. VACUUM and log cleanup keep what it needs.
+
+        Those of other writers do not: they do not know tags. Clients need not know tags to use the table. The first tag adds the writer
+        feature `domainMetadata`.
+
+        Args:
+            name: up to 128 letters, digits, `_`, `-` and `.`; not only digits, and not digits behind a `v`.
+            version, timestamp: a version or another tag of it, or the newest version not after the timestamp; the newest version if both
+                are None.
+            expires: the end of life of the tag, from which on it holds nothing back. The name stays. Without a zone in UTC.
+            replace: the name may be taken: it then means this version.
+            retention_check: refuse a version that VACUUM or log cleanup may be deleting: one that is older than
+                `delta.deletedFileRetentionDuration` or `delta.logRetentionDuration`, and that no other tag holds.
+            user_metadata: for the table's history.
+
+        Raises:
+            InvalidTagNameError, TagExpiryError: the name or the end of life cannot be used.
+            TagExistsError: the name is taken.
+            VersionNotFoundError, TimestampOutOfRangeError, TagNotFoundError: there is no such version.
+            TagRetentionError, TagFilesMissingError: the version has expired, or its files are gone.
+        """
+        request = TagRequest(
+            name=name,
+            version=version,
+            timestamp=timestamp,
+            expires=expires,
+            replace=replace,
+            retention_check=retention_check,
+            user_metadata=user_metadata,
+        )
+        return create_tag(self, request)
+
+    @takes(name=TEXT, if_exists=FLAG, user_metadata=TEXT)
+    def untag(self, name: str, *, if_exists: bool = False, user_metadata: str | None = None) -> int | None:
+        """Drop a tag. The version stays until log cleanup and VACUUM delete it, as any other.
+
+        Returns:
+            the version that was committed; None if there is no such tag.
+
+        Raises:
+            TagNotFoundError: there is no such tag, and `if_exists` is false.
+        """
+        return drop_tag(self, name, if_exists=if_exists, user_metadata=user_metadata)
+
+    def tags(self) -> list[Tag]:
+        """The tags, oldest version first: their `name`, `version`, `created`, and `expires` if they have an end of life.
+
+        Raises:
+            InvalidActionError: another program has written a malformed tag. Drop it with `untag`.
+        """
+        return tags_of(self.snapshot().domains)
 
     @takes(mode=TEXT)
     def generate(self, mode: str = MODE) -> ManifestReport:

@@ -12,6 +12,8 @@ from tahoe.protocol.actions import Add
 from tahoe.protocol.deletion_vector import vector_location
 from tahoe.protocol.partitions import resolve_path
 from tahoe.table.log.delta_log import Log
+from tahoe.table.maintenance.adopt import entries_at, file_difference
+from tahoe.table.reading.snapshot import Snapshot
 
 # A listing tells of a thousand files by one request, but also of those that are not asked about.
 _LOOKS_MAX = 1000
@@ -36,6 +38,13 @@ def missing_files(log: Log, entries: Sequence[Add]) -> list[str]:
         if location is not None:
             named[location[0]] = location[0]
     return sorted(named[url] for url in missing_urls(log, named))
+
+
+def missing_since(old: Snapshot, newest: Snapshot) -> list[str]:
+    """As `missing_files`, for the files of an old version that the newest one no longer has, so that VACUUM may have deleted them."""
+    if old.version == newest.version:
+        return []
+    return missing_files(old.log, list(entries_at(old, file_difference(old.log, newest.live, old.live).added)))
 
 
 def shown(paths: Sequence[str]) -> str:

@@ -91,6 +91,11 @@ class Keys:
         return found
 
 
+def with_keys(known: Keys, keys: pa.ChunkedArray) -> Keys:
+    """These files and others, by their keys."""
+    return Keys(keys=[*known.keys, keys], names=known.names)
+
+
 def keys_of(named: Iterable[NamedFiles], table_url: str) -> Keys:
     """The keys of files that actions name, in every spelling that may be meant.
 

@@ -38,6 +38,7 @@ from tahoe.table.maintenance.missing_files import missing_files, shown
 from tahoe.table.reading.history import newest_is_before, parse_timestamp, version_at
 from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.reading.table_reader import TableReader
+from tahoe.table.reading.tags import holding_tags
 
 RESTORE = "RESTORE"
 
@@ -49,13 +50,13 @@ class RestoreRequest:
     """Which version is restored.
 
     Attributes:
-        version, timestamp: exactly one of them; the version at a timestamp is the newest one not after it.
+        version, timestamp: exactly one of them; a version may be the name of a tag; that at a timestamp is the newest one not after it.
         ignore_missing_files: restore also a version of which data files or deletion vectors are gone. Queries then fail at these files.
         retention_check: refuse a version that is older than the retention of removed files, because VACUUM may be deleting its files.
         engine: the program that hosts tahoe, for the history.
     """
 
-    version: int | None = None
+    version: int | str | None = None
     timestamp: str | date | None = None
     ignore_missing_files: bool = False
     retention_check: bool = True
@@ -106,7 +107,8 @@ def restore(table: TableReader, request: RestoreRequest) -> RestoreReport:
     Raises:
         InvalidTimeTravelError: not exactly one of version and timestamp was given, or the timestamp is invalid.
         RestoreVersionError, RestoreTimestampTooEarlyError, RestoreTimestampTooLateError: the log does not have such a version.
-        RestoreRetentionError: the version is older than the retention of removed files.
+        TagNotFoundError, TagLostError: the table has no such tag, or its version can no longer be read.
+        RestoreRetentionError: the version is older than the retention of removed files, and no tag holds it.
         RestoreFilesMissingError: files of the version are gone.
         AppendOnlyTableError: files would be removed from an append-only table.
         DeltaProtocolError: the table needs a writer feature that tahoe does not support.
@@ -115,10 +117,10 @@ def restore(table: TableReader, request: RestoreRequest) -> RestoreReport:
     table = table.keeping_commits()
     newest = table.snapshot()
     version, moment_ms = _wanted_version(newest, request)
-    if version == newest.version:
-        files = {"files": len(newest.live), "size_bytes": newest.live.size_bytes}
-        return RestoreReport(table=table.url, version=None, restored_version=version, **files)
     restored = _snapshot_at(table, newest, version)
+    if restored.version == newest.version:
+        files = {"files": len(newest.live), "size_bytes": newest.live.size_bytes}
+        return RestoreReport(table=table.url, version=None, restored_version=newest.version, **files)
     if request.retention_check:
         _check_retention(restored, newest)
     work = _Restoration(table=table, request=request, first=newest, restored=restored, moment_ms=moment_ms)
@@ -129,8 +131,8 @@ def restore(table: TableReader, request: RestoreRequest) -> RestoreReport:
 # --- which version
 
 
-def _wanted_version(newest: Snapshot, request: RestoreRequest) -> tuple[int, int | None]:
-    """The version to restore, and the requested time."""
+def _wanted_version(newest: Snapshot, request: RestoreRequest) -> tuple[int | str, int | None]:
+    """The version to restore, or its tag, and the requested time."""
     if (request.version is None) == (request.timestamp is None):
         given = "neither a version nor a timestamp was" if request.version is None else "both a version and a timestamp were"
         raise InvalidTimeTravelError(table=newest.url, detail=f"{given} given")
@@ -151,7 +153,7 @@ def _wanted_version(newest: Snapshot, request: RestoreRequest) -> tuple[int, int
         ) from None
 
 
-def _snapshot_at(table: TableReader, newest: Snapshot, version: int) -> Snapshot:
+def _snapshot_at(table: TableReader, newest: Snapshot, version: int | str) -> Snapshot:
     try:
         return table.snapshot(version)
     except VersionNotFoundError as error:
@@ -161,6 +163,8 @@ def _snapshot_at(table: TableReader, newest: Snapshot, version: int) -> Snapshot
 
 def _check_retention(restored: Snapshot, newest: Snapshot) -> None:
     retention = DELETED_FILE_RETENTION.get(newest.properties, table=newest.url)
+    if any(tag.version == restored.version for tag in holding_tags(newest, newest.log.env.clock_ms())):
+        return  # VACUUM keeps its files
     if restored.timestamp_ms < newest.log.env.clock_ms() - retention / timedelta(milliseconds=1):
         hours = f"{retention / timedelta(hours=1):g}"
         raise RestoreRetentionError(table=newest.url, version=restored.version, deletedFileRetention=hours)
@@ -244,7 +248,7 @@ class _Restoration:
         moment = None if self.moment_ms is None else self._moment_text(self.moment_ms)
         return OperationInfo(
             operation=RESTORE,
-            parameters={"version": self.request.version, "timestamp": moment},
+            parameters={"version": None if self.request.version is None else self.restored.version, "timestamp": moment},
             metrics=self.report.metrics,
             user_metadata=self.request.user_metadata,
             engine=self.request.engine,

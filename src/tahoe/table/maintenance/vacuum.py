@@ -1,14 +1,16 @@
 """VACUUM: deletes the files in a table's folder that no version within the retention needs.
 
 The folder is listed before the newest version is read, so that a file that is committed meanwhile is known to be needed. Whether files may
-be deleted, and after which retention, is decided on the version before the listing and on the one after it. Nothing else is locked or
-remembered: a run that is interrupted has deleted some of the files, and the next run deletes the others.
+be deleted, and after which retention, is decided on the version before the listing and on the one after it. Tags are read after the cutoff
+was chosen, and again before each batch of files is deleted. So a tag that a run does not see is newer than its clock, and if the version of
+the tag was within the retention when it was made, its files are not deleted. Nothing else is locked or remembered: a run that is
+interrupted has deleted some of the files, and the next run deletes the others.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -31,18 +33,23 @@ from tahoe.protocol.column_mapping import stored_name
 from tahoe.protocol.features import check_writable
 from tahoe.protocol.log_files import LOG_FOLDER
 from tahoe.protocol.properties import DELETED_FILE_RETENTION
+from tahoe.protocol.tags import Tag
 from tahoe.storage.locations import split_url
+from tahoe.table.arrow.chunks import is_in
 from tahoe.table.commit.continuity import check_same_table
 from tahoe.table.commit.draft import Draft, OperationInfo
 from tahoe.table.log.delta_log import Log
 from tahoe.table.log.kept_commits import KeptCommits
 from tahoe.table.maintenance.dead_files import DeadFiles, Listing, Territory, dead_files, folders_above, listing_of, nested_tables
+from tahoe.table.maintenance.held_files import HeldFiles, LateTags, TagHold, held_files
 from tahoe.table.maintenance.inventory import inventory_listing
 from tahoe.table.maintenance.lite import record_vacuumed_version, removed_files, vacuumed_version
+from tahoe.table.maintenance.named_files import with_keys
 from tahoe.table.maintenance.retention import protected_files
 from tahoe.table.reading.history import version_before
 from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.reading.table_reader import TableReader
+from tahoe.table.reading.tags import holding_tags
 
 _logger = logging.getLogger("tahoe")
 
@@ -97,6 +104,8 @@ class VacuumReport:
         cutoff_ms: files that no version has needed since this time were deleted, in milliseconds since 1970.
         files, folders: what was deleted, as unescaped paths relative to the table. Paths of a LITE run may have been gone before.
         size_bytes: of the files.
+        holds: what tags hold back, by tag: files that would have been deleted, and that their versions need.
+        held_files, held_bytes: of all tags together; a file that several tags need counts once.
         failed: why files were not deleted, by path. The next run tries again.
     """
 
@@ -107,6 +116,9 @@ class VacuumReport:
     files: tuple[str, ...]
     folders: tuple[str, ...] = ()
     size_bytes: int = 0
+    holds: tuple[TagHold, ...] = ()
+    held_files: int = 0
+    held_bytes: int = 0
     failed: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -125,6 +137,7 @@ def vacuum(table: TableReader, request: VacuumRequest) -> VacuumReport:
         InvalidInventoryError, InvalidOptionError: the inventory has other columns, or was given to a LITE run.
         DeltaProtocolError: the table may not be written by this version of tahoe.
         MetadataChangedException: the table was replaced, or its retention raised, before files were deleted.
+        TagLostError: the version of a tag can no longer be read, so it is unknown what it needs; nothing was deleted.
         DeltaError: the table cannot be read or listed, or VACUUM START cannot be committed; nothing was deleted.
     """
     now_ms, table = table.env.clock_ms(), TableReader.knowing(replace(table.log, kept=KeptCommits()), None)
@@ -139,7 +152,14 @@ def vacuum(table: TableReader, request: VacuumRequest) -> VacuumReport:
     of_table_ms = max(before_ms, _of_table_ms(newest, request, given_ms))
     cutoff_ms = max(now_ms - (of_table_ms if given_ms is None else given_ms), 0)
     run = _Run(
-        table=table, request=request, listing=listing, snapshot=newest, given_ms=given_ms, of_table_ms=of_table_ms, cutoff_ms=cutoff_ms
+        table=table,
+        request=request,
+        listing=listing,
+        snapshot=newest,
+        tags=holding_tags(newest, now_ms),
+        given_ms=given_ms,
+        of_table_ms=of_table_ms,
+        cutoff_ms=cutoff_ms,
     )
     return run.dry() if request.dry_run else run.run()
 
@@ -202,6 +222,7 @@ class _Run:
     Attributes:
         listing: what was in the folder; None for a LITE run.
         snapshot: the newest version after the listing.
+        tags: the tags of that version that have not reached their end of life.
         given_ms: the retention that was asked for; None if that of the table applies.
         of_table_ms: the retention of the table: the longer one, if it changed during the listing.
     """
@@ -210,20 +231,22 @@ class _Run:
     request: VacuumRequest
     listing: Listing | None
     snapshot: Snapshot
+    tags: Sequence[Tag]
     given_ms: int | None
     of_table_ms: int
     cutoff_ms: int
 
     def dry(self) -> VacuumReport:
-        _, dead = self._found()
-        return self._report(dead, tuple(dead.folders), {})
+        _, dead, held = self._found()
+        return self._report(dead, held, tuple(dead.folders), {})
 
     def run(self) -> VacuumReport:
-        before, dead = self._found()
+        before, dead, held = self._found()
         self._check_again()
-        self._record_start(dead)
+        self._record_start(dead, held)
+        late = LateTags(known=set(self.tags), dead=dead.files)
         try:
-            failed = self._delete(dead)
+            failed = self._delete(dead, late)
             deleted = [key for key in dead.files["key"].to_pylist() if key not in failed]
             emptied = folders_above(deleted, Territory()) if self.request.lite else dead.folders
             folders = tuple(self.table.env.store.remove_folders(emptied))
@@ -231,16 +254,16 @@ class _Run:
             with suppress(Exception):
                 self._record("VACUUM END", {"status": "FAILED"}, {})
             raise
-        report = self._report(dead, folders, failed)
+        report = replace(self._report(dead, held, folders, failed), failed={key: failed[key] for key in failed if key not in late.spared})
         self._record_end(report, dead)
         if before is not None and self.request.inventory is None and not failed:
-            self._record_version(before)
+            self._record_version(before if held.oldest is None else min(before, held.oldest))
         return report
 
     # --- what to delete
 
-    def _found(self) -> tuple[int | None, DeadFiles]:
-        """The newest version before the cutoff, if the log has one, and what no version since then needs."""
+    def _found(self) -> tuple[int | None, DeadFiles, HeldFiles]:
+        """The newest version before the cutoff, if the log has one, what no version since then needs, and what of it tags hold back."""
         listing, snapshot = self.listing, self.snapshot
         before = version_before(snapshot, self.cutoff_ms)
         before = None if before is None else min(before, snapshot.version)
@@ -248,13 +271,19 @@ class _Run:
         territory = _territory(snapshot)
         if listing is None:
             files = removed_files(snapshot, before, protected, territory)
-            shown = self._without_tables(territory, files).shown(files["key"])
-            return before, DeadFiles(files=files.filter(shown), checksums=[], folders=[], folders_seen=1)
+            files = files.filter(self._without_tables(territory, files).shown(files["key"]))
+            held = held_files(snapshot, self.tags, files)
+            left = files.filter(pc.invert(is_in(files["key"], held.files["key"])))
+            return before, DeadFiles(files=left, checksums=[], folders=[], folders_seen=1), held
         territory = replace(territory, tables=nested_tables(listing))
         dead = dead_files(listing, protected, territory, self.cutoff_ms)
         if self.request.inventory is not None:  # it need not contain the logs
-            dead = dead_files(listing, protected, self._without_tables(territory, dead.files), self.cutoff_ms)
-        return before, dead
+            territory = self._without_tables(territory, dead.files)
+            dead = dead_files(listing, protected, territory, self.cutoff_ms)
+        held = held_files(snapshot, self.tags, dead.files)
+        if held.holds:
+            dead = dead_files(listing, with_keys(protected, held.files["key"]), territory, self.cutoff_ms)
+        return before, dead, held
 
     def _without_tables(self, territory: Territory, files: pa.Table) -> Territory:
         """The territory without the folders above some of its files that have a `_delta_log` of their own: one request for each folder."""
@@ -288,24 +317,29 @@ class _Run:
 
     # --- deleting
 
-    def _delete(self, dead: DeadFiles) -> dict[str, str]:
-        """Delete the files; returns the errors of those that were not deleted."""
+    def _delete(self, dead: DeadFiles, late: LateTags) -> dict[str, str]:
+        """Delete the files; returns the errors of those that were not deleted, because of tags that were made meanwhile among them."""
         store, url = self.table.env.store, self.table.url
         keys: list[str] = dead.files["key"].to_pylist()
         failed: dict[str, str] = {}
         for start in range(0, len(keys), BATCH_FILES):
-            failed |= {key: str(error) for key, error in store.delete_many(keys[start : start + BATCH_FILES]).items()}
+            late.look(self._newest(), self.table.env.clock_ms(), keys[:start])
+            batch = keys[start : start + BATCH_FILES]
+            failed |= {key: "a tag that was made meanwhile holds it" for key in batch if key in late.spared}
+            failed |= {key: str(error) for key, error in store.delete_many([key for key in batch if key not in failed]).items()}
             done = min(start + BATCH_FILES, len(keys))
             _logger.info("%s: VACUUM has dealt with %s of %s files", url, done, len(keys))
             if self.request.progress is not None:
                 self.request.progress(done, len(keys))
         kept = {_checksum_of(key) for key in failed}
         store.delete_many([key for key in dead.checksums if key not in kept])
+        with suppress(DeltaError):  # the files are deleted, and the user needs the report
+            late.look(self.table.snapshot(), self.table.env.clock_ms(), [key for key in keys if key not in failed])
         for key, error in failed.items():
             _logger.warning("%s: VACUUM could not delete %s: %s", url, key, error)
         return failed
 
-    def _report(self, dead: DeadFiles, folders: tuple[str, ...], failed: Mapping[str, str]) -> VacuumReport:
+    def _report(self, dead: DeadFiles, held: HeldFiles, folders: tuple[str, ...], failed: Mapping[str, str]) -> VacuumReport:
         files = dead.files
         if failed:
             files = files.filter(pc.invert(pc.is_in(files["key"], value_set=pa.array(list(failed), pa.string()))))
@@ -317,17 +351,21 @@ class _Run:
             files=tuple(files["key"].to_pylist()),
             folders=folders,
             size_bytes=pc.sum(files["size_bytes"]).as_py() or 0,
+            holds=held.holds,
+            held_files=len(held.files),
+            held_bytes=held.size_bytes,
             failed=failed,
         )
 
     # --- the history
 
-    def _record_start(self, dead: DeadFiles) -> None:
+    def _record_start(self, dead: DeadFiles, held: HeldFiles) -> None:
         given = {} if self.given_ms is None else {"specifiedRetentionMillis": self.given_ms}
         parameters = {"retentionCheckEnabled": self.request.retention_check, "defaultRetentionMillis": self.of_table_ms, **given}
         size_bytes = pc.sum(dead.files["size_bytes"]).as_py() or 0
         metrics = {"numFilesToDelete": len(dead.files) + len(dead.folders), "sizeOfDataToDelete": size_bytes}
-        self._record("VACUUM START", parameters, metrics)
+        by_tags = {"numFilesHeldByTags": len(held.files), "sizeOfDataHeldByTags": held.size_bytes} if held.holds else {}
+        self._record("VACUUM START", parameters, metrics | by_tags)
 
     def _record_end(self, report: VacuumReport, dead: DeadFiles) -> None:
         """Record the end. If that fails, the files are deleted all the same, and the user needs the report."""

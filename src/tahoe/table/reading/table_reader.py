@@ -17,13 +17,14 @@ from tahoe.protocol.schema import Struct
 from tahoe.protocol.time_zones import zone_of
 from tahoe.storage import system_env
 from tahoe.storage.env import Env
-from tahoe.table.arguments import COUNT, FILTER, LOCATION, NAMES, OUTSIDE, TEXTS, TIMESTAMP, VERSION, ZONE, takes
+from tahoe.table.arguments import COUNT, FILTER, LOCATION, NAMES, OUTSIDE, TEXTS, TIMESTAMP, VERSION, VERSION_OR_TAG, ZONE, takes
 from tahoe.table.log.delta_log import Log
 from tahoe.table.log.kept_commits import KeptCommits
 from tahoe.table.reading.change_feed import AskedRange, plan_feed
 from tahoe.table.reading.history import history, parse_timestamp, version_at
 from tahoe.table.reading.scan import Scan
 from tahoe.table.reading.snapshot import Snapshot, is_current, load_snapshot, refresh
+from tahoe.table.reading.tags import snapshot_asked
 
 
 class TableReader:
@@ -72,13 +73,18 @@ class TableReader:
         """Whether there is a Delta table here."""
         return self.log.exists()
 
-    @takes(version=VERSION, timestamp=TIMESTAMP)
-    def snapshot(self, version: int | None = None, timestamp: str | date | None = None) -> Snapshot:
+    @takes(version=VERSION_OR_TAG, timestamp=TIMESTAMP)
+    def snapshot(self, version: int | str | None = None, timestamp: str | date | None = None) -> Snapshot:
         """The table at a version, at the newest version not after a timestamp, or at the newest version.
+
+        Args:
+            version: a version, or the name of a tag.
 
         Raises:
             TableNotFoundError, NotADeltaTableError: there is no table.
             VersionNotFoundError, TimestampOutOfRangeError: outside the range of versions, which the error names.
+            TagNotFoundError: the table has no such tag.
+            TagLostError: the version of the tag can no longer be read.
             InvalidTimeTravelError: both a version and a timestamp were given, or the timestamp is invalid.
             DeltaLogError, DeltaProtocolError: the log cannot be read.
         """
@@ -89,6 +95,8 @@ class TableReader:
             version = version_at(self._refreshed(), moment_ms)
         if version is None:
             return self._refreshed()
+        if isinstance(version, str):
+            return snapshot_asked(self._refreshed(), version)
         known = self._newest
         return known if known is not None and known.version == version and is_current(known) else load_snapshot(self.log, version)
 

@@ -27,7 +27,7 @@ PARTITIONS_MAX = 12
 _SHARES = (0, 1, 5, 10, 25, 50, 75, 100)
 
 
-def measure(table: TableReader, version: int | None = None) -> Figures:
+def measure(table: TableReader, version: int | str | None = None) -> Figures:
     """The figures of a version, of the newest one if None.
 
     Raises:

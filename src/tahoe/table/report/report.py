@@ -48,6 +48,6 @@ class TableReport:
         return f'<iframe srcdoc="{escape(self.html)}" style="width: 100%; height: 80vh; border: 0" title="Report of a table"></iframe>'
 
 
-def report(table: TableReader, version: int | None = None) -> TableReport:
+def report(table: TableReader, version: int | str | None = None) -> TableReport:
     """The report of a version, of the newest one if None. See `measure` for errors."""
     return TableReport(figures=measure(table, version))

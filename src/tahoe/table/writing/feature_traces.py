@@ -14,9 +14,11 @@ from tahoe.protocol.feature_drop import uses_of
 from tahoe.protocol.features import Feature, setting
 from tahoe.protocol.log_files import Kind, LogFile, readable_versions
 from tahoe.protocol.properties import DROP_FEATURE_RETENTION, PROTECTED_CHECKPOINTS_BEFORE
+from tahoe.protocol.tags import PREFIX
 from tahoe.storage.env import Store
 from tahoe.table.log.checkpoint import read_few
 from tahoe.table.reading.snapshot import Snapshot, load_snapshot
+from tahoe.table.reading.tags import holding_tags, shown_names
 
 _VECTORS, _V2_CHECKPOINTS, _DOMAINS, _PROTECTION = "deletionVectors", "v2Checkpoint", "domainMetadata", "checkpointProtection"
 
@@ -44,14 +46,16 @@ def check_given_up(feature: Feature, snapshot: Snapshot, *, truncate_history: bo
 
 
 def check_files(feature: Feature, snapshot: Snapshot) -> None:
-    """Refuse to drop a feature that the table's data files use.
+    """Refuse to drop a feature that the table's data files or tags use.
 
     Raises:
-        FeatureInUseError: there are such files.
+        FeatureInUseError: there are such files or tags.
     """
     detail = ""
     if feature.name == _VECTORS and snapshot.live.has_deletion_vectors:
         detail, remedy = "files of the table have deletion vectors", "Rewrite them first: REORG TABLE ... APPLY (PURGE)."
+    elif feature.name == _DOMAINS and (names := shown_names(snapshot.domains)):
+        detail, remedy = f"the table has the tags {names}", "Drop them first: ALTER TABLE ... DROP TAG."
     elif feature.name == clustering.FEATURE and snapshot.clustering_columns:
         detail, remedy = "the table is clustered", "Disable clustering first: ALTER TABLE ... CLUSTER BY NONE."
     if detail:
@@ -78,10 +82,12 @@ def check_history_matters(feature: Feature, *, truncate_history: bool, table: st
 
 
 def wait_for(snapshot: Snapshot) -> str:
-    """The next step for a user whose history is too recent to be truncated."""
+    """The next step for a user whose history is too recent to be truncated, or held by tags."""
     hours = DROP_FEATURE_RETENTION.get(snapshot.properties, table=snapshot.url).total_seconds() / 3600
     name = DROP_FEATURE_RETENTION.name
-    return f"Retry after {hours:g} hours ({name}), or leave out TRUNCATE HISTORY if possible."
+    held = [tag.name for tag in holding_tags(snapshot, snapshot.log.env.clock_ms())]
+    drop = f"Drop the tags {shown_names(map(PREFIX.__add__, held))}, which hold earlier versions. " if held else ""
+    return f"{drop}Retry after {hours:g} hours ({name}), or leave out TRUNCATE HISTORY if possible."
 
 
 def domains_of(feature: Feature, snapshot: Snapshot) -> Iterable[DomainMetadata]:

@@ -20,6 +20,7 @@ from tahoe.protocol.feature_drop import droppable_feature
 from tahoe.protocol.features import check_writable, keeps_partitions_in_files
 from tahoe.protocol.predicate import Column, Comparison, Literal, Predicate
 from tahoe.protocol.table_configuration import TableConfiguration
+from tahoe.protocol.tags import is_tag
 from tahoe.table.arguments import FLAG, LONG, NAMES, TEXT, TEXTS, or_none, takes
 from tahoe.table.reading.constraints import check_rows
 from tahoe.table.reading.rows import read_file
@@ -179,14 +180,16 @@ class TableEdits(OpenTransaction):
 
     @takes(domain=TEXT, configuration=or_none(TEXT))
     def set_domain(self, domain: str, configuration: str | None) -> None:
-        """Set the text of a metadata domain, or remove the domain with None. Domains of features (`delta.*`) are refused.
+        """Set the text of a metadata domain, or remove the domain with None. Domains of features (`delta.*`) and of tags are refused.
 
         Raises:
-            InvalidOptionError: the domain belongs to a feature, or the domain to remove does not exist.
+            InvalidOptionError: the domain belongs to a feature or is a tag, or the domain to remove does not exist.
         """
         self._check_open()
         if domain.lower().startswith(_SYSTEM_DOMAINS):
             raise self._invalid("domain", domain, "domains that start with delta. belong to table features")
+        if is_tag(domain):
+            raise self._invalid("domain", domain, "it is a tag, which is made and dropped with Table.tag and Table.untag")
         known = self._draft.domains.get(domain) or self.snapshot.domains.get(domain)
         if configuration is None and (known is None or known.removed):
             raise self._invalid("domain", domain, "the table has no such domain")

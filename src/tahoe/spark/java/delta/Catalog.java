@@ -74,7 +74,7 @@ public class Catalog implements StagingTableCatalog, SupportsNamespaces {
   public Table loadTable(Identifier table, Set privileges) throws NoSuchTableException {
     if (!isPath(table)) return names().loadTable(inDatabase(table), privileges);
     if (!SessionCatalog.isForQuery() && !tableExists(table)) throw new NoSuchTableException(table);
-    return SessionCatalog.writable(load(table, ""));
+    return SessionCatalog.writable(load(table, "newest"));
   }
 
   public boolean tableExists(Identifier table) {

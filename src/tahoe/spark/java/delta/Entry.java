@@ -40,24 +40,24 @@ public class Entry {
   private final Seq partitions;
   private final long version;
   private final String metadata;
-  private final boolean pinned;
+  private final String asked;
   private final String analyzed;
 
   /**
    * @param schema as JSON
    * @param partitions the names of the partition columns, separated by NUL
    * @param metadata identifies schema, partitioning and column mapping ({@code table_cache.metadata_identity})
-   * @param pinned whether the user asked for this version
+   * @param asked the version or the tag that the user asked for, by a timestamp too; empty for the newest version
    * @param analyzed the property of a catalog's table that holds the version for which its statistics were computed
    */
-  public Entry(String url, String schema, String partitions, long version, String metadata, boolean pinned, String analyzed) {
+  public Entry(String url, String schema, String partitions, long version, String metadata, String asked, String analyzed) {
     this.url = url;
     this.schema = (StructType) DataType.fromJson(schema);
     List names = partitions.isEmpty() ? Collections.emptyList() : Arrays.asList(partitions.split("\u0000"));
     this.partitions = CollectionConverters.asScala(names).toSeq();
     this.version = version;
     this.metadata = metadata;
-    this.pinned = pinned;
+    this.asked = asked;
     this.analyzed = analyzed;
   }
 
@@ -66,7 +66,7 @@ public class Entry {
 
   /** The table for delta.`path`. */
   Table ofPath(String path) {
-    TableIdentifier name = new TableIdentifier(path, Option.apply(Names.DELTA), Option.apply(pinned ? pinnedCatalog() : CATALOG));
+    TableIdentifier name = new TableIdentifier(path, Option.apply(Names.DELTA), Option.apply(isPinned() ? pinnedCatalog() : CATALOG));
     HashMap storage = new HashMap();
     storage.put("locationUri", Option.apply(new Path(url).toUri()));
     storage.put("properties", options(CatalogStorageFormat.empty()));
@@ -82,7 +82,7 @@ public class Entry {
     fields.put("schema", schema);
     fields.put("partitionColumnNames", partitions);
     fields.put("tracksPartitionsInCatalog", Boolean.FALSE);
-    if (pinned) {
+    if (isPinned()) {
       fields.put("storage", Cases.changed(table.storage(), Collections.singletonMap("properties", options(table.storage()))));
       Object catalog = Option.apply(pinnedCatalog());
       fields.put("identifier", Cases.changed(table.identifier(), Collections.singletonMap("catalog", catalog)));
@@ -93,12 +93,14 @@ public class Entry {
     return new V1Table((CatalogTable) Cases.changed(table, fields));
   }
 
+  private boolean isPinned() { return !asked.isEmpty(); }
+
   /** A catalog name for a pinned version. Spark caches relations by full name, and users do not see the catalog's part of it. */
   private String pinnedCatalog() { return CATALOG + "@v" + version; }
 
-  /** The options of the relation. Time travel, by timestamp too, is the option versionAsOf. */
+  /** The options of the relation. Time travel, by timestamp too, is the option versionAsOf. Spark wants it as a reader has given it. */
   private Map options(CatalogStorageFormat storage) {
-    return pinned ? (Map) storage.properties().updated("versionAsOf", Long.toString(version)) : storage.properties();
+    return isPinned() ? (Map) storage.properties().updated("versionAsOf", asked) : storage.properties();
   }
 
   /**

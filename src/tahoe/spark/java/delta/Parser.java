@@ -101,12 +101,12 @@ public class Parser implements InvocationHandler {
       }
     }
     if (ALWAYS.contains(first)) return true;
-    if (first.equals("ALTER")) return has(text, "FEATURE") || has(text, "SYNC");
+    if (first.equals("ALTER")) return has(text, "FEATURE") || has(text, "SYNC") || has(text, "TAG");
     if (first.equals("ANALYZE")) return has(text, "DELTA");
     if (first.equals("CREATE") || first.equals("REPLACE")) return has(text, "CLONE");
-    if (!first.equals("DESCRIBE") && !first.equals("DESC")) return false;
     String second = wordAt(text, after(text, at + first.length()));
-    return second.equals("HISTORY") || second.equals("DETAIL");
+    if (first.equals("SHOW")) return second.equals("TAGS");
+    return (first.equals("DESCRIBE") || first.equals("DESC")) && (second.equals("HISTORY") || second.equals("DETAIL"));
   }
 
   private static boolean has(String text, String word) { return text.toUpperCase(Locale.ROOT).contains(word); }

@@ -58,8 +58,8 @@ public interface Python {
   Object physical(String table, String schema);
 
   /**
-   * {@code ddl.catalog.entry}: the {@link Entry} of a table. {@code at} is "version 3", "timestamp 1700000000000000" (in microseconds), or
-   * empty for the newest version.
+   * {@code ddl.catalog.entry}: the {@link Entry} of a table. {@code at} is "version 3", "timestamp 1700000000000000" (in microseconds),
+   * "newest" if the table is to be written, or empty for the newest version.
    */
   Object entry(SparkSession session, String location, String at);
 

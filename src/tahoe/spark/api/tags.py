@@ -1,0 +1,73 @@
+"""Tags in a Spark session: CREATE TAG, DROP TAG and SHOW TAGS."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
+
+from tahoe.spark.api.history_detail import described
+from tahoe.spark.api.merge_builder import run_for_user
+from tahoe.spark.api.restore import RETENTION
+from tahoe.spark.api.settings import flag
+from tahoe.spark.jvm.gateway import engine_of
+from tahoe.spark.writing.write_inputs import write_options
+from tahoe.table.maintenance.tags import TagRequest, create_tag, drop_tag
+from tahoe.table.table import Table
+
+# The result of SHOW TAGS, oldest version first.
+TAGS = StructType(
+    [
+        StructField("name", StringType()),
+        StructField("version", LongType()),
+        StructField("created", TimestampType()),
+        StructField("expires", TimestampType()),
+    ]
+)
+
+
+def run_create_tag(
+    spark: SparkSession,
+    table: Table,
+    name: str,
+    *,
+    version: int | str | None = None,
+    timestamp: datetime | None = None,
+    expires: datetime | None = None,
+    replace: bool = False,
+) -> None:
+    """Make a tag by the settings of a session; see `tahoe.table.maintenance.tags`. Raises errors as users of Spark expect them."""
+
+    def run() -> None:
+        request = TagRequest(
+            name=name,
+            version=version,
+            timestamp=timestamp,
+            expires=expires,
+            replace=replace,
+            retention_check=flag(spark, RETENTION, table.url) is not False,
+            user_metadata=write_options(spark, {}, table).user_metadata,
+            engine=engine_of(spark),
+        )
+        create_tag(table, request)
+
+    run_for_user(spark, run)
+
+
+def run_drop_tag(spark: SparkSession, table: Table, name: str, *, if_exists: bool) -> None:
+    """Drop a tag."""
+
+    def run() -> None:
+        user_metadata = write_options(spark, {}, table).user_metadata
+        drop_tag(table, name, if_exists=if_exists, user_metadata=user_metadata, engine=engine_of(spark))
+
+    run_for_user(spark, run)
+
+
+def shown_tags(spark: SparkSession, table: Table) -> DataFrame:
+    """The tags of a table."""
+    tags = run_for_user(spark, table.tags)
+    return described(
+        spark, [{"name": tag.name, "version": tag.version, "created": tag.created, "expires": tag.expires} for tag in tags], TAGS
+    )
