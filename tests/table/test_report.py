@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from tahoe.errors import CommitGoneError
 from tahoe.protocol import log_files
 from tahoe.protocol.actions import CommitInfo, Metadata
 from tahoe.protocol.properties import DELETED_FILE_RETENTION
@@ -160,6 +161,17 @@ def test_of_a_long_log_some_commits_are_read_and_stand_for_all(monkeypatch: pyte
     assert 20 <= len(growth) <= 21
     assert growth[-1].version == 59
     assert "20 of 60 commits were read" in report.html
+
+
+def test_growth_is_that_of_checksums_if_metadata_cleanup_deletes_the_first_versions_meanwhile(
+    table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gone(_: object) -> None:
+        raise CommitGoneError(table=table.url, version=0, detail="it was deleted")
+
+    whole = table.report().figures.growth
+    monkeypatch.setattr(commit_figures, "_from_commits", gone)
+    assert table.report().figures.growth == whole
 
 
 def test_rare_operations_are_counted_together_over_time_but_not_in_total() -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
-from tahoe.errors import CommitGoneError
+from tahoe.errors import CommitGoneError, VersionNotFoundError
 from tahoe.protocol import log_files
 from tahoe.protocol.log_files import LogFile
 from tahoe.protocol.version_checksum import parse_version_checksum
@@ -122,7 +123,8 @@ def _periods(commits: Sequence[_Read]) -> list[Period]:
 def _growth(snapshot: Snapshot, commits: Sequence[LogFile], read: Sequence[_Read]) -> list[VersionSize]:
     is_short = len(commits) <= COMMITS_MAX and sum(commit.size_bytes for commit in commits) <= COMMIT_BYTES_MAX
     if is_short and len(snapshot.live) <= FILES_MAX:
-        return _from_commits(snapshot)
+        with suppress(VersionNotFoundError, CommitGoneError):  # metadata cleanup deletes the first versions meanwhile
+            return _from_commits(snapshot)
     return _from_checksums(snapshot, read)
 
 
