@@ -7,6 +7,7 @@ import itertools
 import json
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import example, given, settings
@@ -16,6 +17,7 @@ from tahoe.protocol.schema import LONG, STRING
 from tahoe.table.arrow import statistics
 from tahoe.table.arrow.parquet import NestedColumns
 from tahoe.table.arrow.statistics import StatisticsCache, StatisticsRequest, parse_statistics, record_counts
+from tahoe.table.log.file_parts import AMBIGUOUS, MemoryPart
 from tests.table.builders import memory_env
 
 TEXTS = pa.chunked_array(
@@ -90,7 +92,20 @@ FIELDS = st.dictionaries(
 )
 ANY_TEXT = st.one_of(
     st.none(),
-    st.sampled_from(["", "x", "[]", "5", '{"numRecords" : 6 }', '"{\\"numRecords\\":1,}"', '{"numRecords":1', '{"numRecords":01}']),
+    st.sampled_from(
+        [
+            "",
+            "x",
+            "[]",
+            "5",
+            '{"numRecords" : 6 }',
+            '"{\\"numRecords\\":1,}"',
+            '{"numRecords":1',
+            '{"numRecords":01}',
+            '{"numRecords":00}',
+            '{"numRecords":}',
+        ]
+    ),
     st.builds(lambda fields, compact: json.dumps(fields, separators=(",", ":") if compact else None), FIELDS, st.booleans()),
 )
 
@@ -99,5 +114,13 @@ ANY_TEXT = st.one_of(
 @example(['{"numRecords":3,"minValues":{}}', None, '{"minValues":{"numRecords":7},"numRecords":4}'])
 @settings(deadline=None)
 def test_rows_are_counted_as_the_parser_of_all_statistics_does(texts):
-    column = pa.chunked_array([texts], pa.string())
+    column = pa.chunked_array([texts, pa.array(["{", *texts], pa.string()).slice(1)], pa.string())
     assert record_counts(column).to_pylist() == parse_statistics(column, NONE).column("num_records").to_pylist()
+
+
+@given(st.lists(st.text("a/.%:", max_size=5), max_size=3), st.integers(0, 2))
+@example(["a:b", "a/b"], 0)
+def test_paths_with_several_spellings_are_found_as_by_their_pattern(paths, start):
+    column = pa.array(paths, pa.string()).slice(start)
+    part = MemoryPart(pa.table({"path": column}))
+    assert part.ambiguous.to_pylist() == pc.match_substring_regex(column, AMBIGUOUS).to_pylist()

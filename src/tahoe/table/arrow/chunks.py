@@ -41,6 +41,14 @@ def _is_fixed(kind: pa.DataType) -> bool:
     return bool(pa.types.is_primitive(kind) or pa.types.is_decimal(kind))
 
 
+def text_bytes(texts: pa.StringArray) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint8]]:
+    """Where each text begins, and the bytes of all texts one after the other, without a copy. The last place is the end."""
+    _, offsets, data = texts.buffers()
+    places = np.frombuffer(offsets, np.int32)[texts.offset : texts.offset + len(texts) + 1] if offsets else np.zeros(1, np.int32)
+    content = np.frombuffer(data, np.uint8) if data else np.zeros(0, np.uint8)
+    return places - places[0], content[places[0] : places[-1]]
+
+
 def taken(column: pa.ChunkedArray, rows: pa.Array | npt.NDArray[np.integer]) -> pa.ChunkedArray:
     """Some rows of a column, by ascending positions, chunk by chunk."""
     if column.num_chunks == 1:

@@ -22,7 +22,7 @@ from tahoe.protocol.json_text import load_json
 from tahoe.protocol.partitions import from_days, from_micros
 from tahoe.protocol.schema import DataType, Decimal, Primitive, Struct
 from tahoe.protocol.stats import Statistics, encode_statistics
-from tahoe.table.arrow.chunks import one_array, taken_table
+from tahoe.table.arrow.chunks import one_array, taken_table, text_bytes
 from tahoe.table.arrow.parquet import NestedColumns, child, in_parallel
 from tahoe.table.arrow.types import arrow_type
 
@@ -135,8 +135,8 @@ def parse_statistics(texts: pa.ChunkedArray, request: StatisticsRequest) -> pa.T
     return pa.concat_tables(in_parallel(lambda texts: _parse_slice(texts, request), slices))
 
 
-# A text as all common writers begin it. Strings inside have their quotes escaped, so nothing else can look like this.
-_COUNTED = r'^\{"numRecords":(?P<records>0|[1-9][0-9]{0,17})[,}]'
+# How all common writers begin a text. Strings inside have their quotes escaped, so nothing else can look like this.
+_COUNTED = '{"numRecords":'
 
 
 def record_counts(texts: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -145,13 +145,35 @@ def record_counts(texts: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _record_counts(texts: pa.StringArray) -> pa.Int64Array:
-    found = pc.struct_field(pc.extract_regex(texts, _COUNTED), "records").cast(pa.int64())
-    counts = pc.if_else(pc.ends_with(texts, "}"), found, None)
+    counts = _leading_counts(texts)
     others = pc.and_(counts.is_null(), texts.is_valid())
     if not pc.any(others).as_py():
         return counts
     parsed = parse_statistics(pa.chunked_array([texts.filter(others)]), StatisticsRequest({}))
     return pc.replace_with_mask(counts, others, one_array(parsed.column("num_records")))
+
+
+def _leading_counts(texts: pa.StringArray) -> pa.Int64Array:
+    """`numRecords` of the texts that begin with it; null for others. One digit of all texts is read at a time."""
+    begins = pc.and_(pc.starts_with(texts, _COUNTED), pc.ends_with(texts, "}"))  # the end stops every row of digits
+    rows = np.flatnonzero(pc.fill_null(begins, False))
+    starts, data = text_bytes(texts)
+    first = starts[rows] + len(_COUNTED)
+    position, numbers = first.copy(), np.zeros(len(rows), np.int64)
+    for _ in range(_DIGITS_MAX):
+        digits = data[position] - ord("0")  # unsigned, so that other characters are large numbers
+        is_digit = digits < 10
+        numbers = np.where(is_digit, 10 * numbers + digits, numbers)
+        position += is_digit
+    is_number = (position > first) & np.isin(data[position], [ord(","), ord("}")])
+    is_number &= (data[first] != ord("0")) | (position == first + 1)
+    found, is_unknown = np.zeros(len(texts), np.int64), np.ones(len(texts), bool)
+    found[rows], is_unknown[rows] = numbers, ~is_number
+    return pa.array(found, mask=is_unknown)
+
+
+# Numbers with more digits are left to the parser.
+_DIGITS_MAX = 12
 
 
 def _parse_slice(texts: pa.StringArray, request: StatisticsRequest) -> pa.Table:
@@ -162,7 +184,7 @@ def _parse_slice(texts: pa.StringArray, request: StatisticsRequest) -> pa.Table:
     try:
         if not pc.all(pc.and_(pc.starts_with(lines, "{"), pc.ends_with(lines, "}"))).as_py():
             raise pa.ArrowInvalid("a text is not a JSON object")
-        parsed = _read_json(_text_bytes(lines), pa.schema(_json_fields(request)))
+        parsed = _read_json(pa.py_buffer(text_bytes(lines)[1]), pa.schema(_json_fields(request)))
         if parsed.num_rows != len(texts):
             raise pa.ArrowInvalid("a text contains more than one JSON object")
         return _typed(parsed, request)
@@ -171,16 +193,8 @@ def _parse_slice(texts: pa.StringArray, request: StatisticsRequest) -> pa.Table:
         return pa.Table.from_pylist(rows, schema=table_schema(request))
 
 
-def _text_bytes(texts: pa.StringArray) -> pa.Buffer:
-    """The texts concatenated, as they are in the Arrow array: JSON objects need no separator."""
-    _, offsets, data = texts.buffers()
-    ends = np.frombuffer(offsets, dtype=np.int32)
-    start, end = int(ends[texts.offset]), int(ends[texts.offset + len(texts)])
-    return data.slice(start, end - start)
-
-
 def _read_json(data: pa.Buffer, schema: pa.Schema) -> pa.Table:
-    """JSON objects as rows, in one block, so that no object is split."""
+    """JSON objects as rows, in one block, so that no object is split. They need no separator."""
     return pj.read_json(
         pa.BufferReader(data),
         read_options=pj.ReadOptions(block_size=data.size + 1, use_threads=False),

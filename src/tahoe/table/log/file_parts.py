@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from tahoe._cached import cached_property
 from tahoe.errors import CorruptCheckpointError
 from tahoe.storage.env import FileReplacedError
-from tahoe.table.arrow.chunks import taken, taken_table
+from tahoe.table.arrow.chunks import taken, taken_table, text_bytes
 from tahoe.table.arrow.parquet import UNREADABLE, NestedColumns
 from tahoe.table.arrow.statistics import (
     StatisticsCache,
@@ -101,7 +101,7 @@ class Part(ABC):
     @cached_property
     def ambiguous(self) -> pa.ChunkedArray:
         """Which paths can be spelled in several ways. Cached, because each replay asks for it."""
-        return pc.match_substring_regex(self.column("path"), AMBIGUOUS)
+        return pa.chunked_array([_ambiguous(chunk) for chunk in self.column("path").chunks], pa.bool_())
 
 
 class MemoryPart(Part):
@@ -236,7 +236,7 @@ class CheckpointPart(Part):
         rows = np.asarray(self._rows)
 
         def parse_batch(start: int, texts: pa.ChunkedArray) -> Answer:
-            inside = rows[slice(*np.searchsorted(rows, [start, start + len(texts)]))] - start
+            inside = _within(rows, start, start + len(texts))
             return parse(_selected(cast_column(texts, pa.string()), inside))
 
         return self._columns.map_batches(("add", "stats"), parse_batch, BATCH_ROWS)
@@ -247,7 +247,7 @@ class CheckpointPart(Part):
         start = 0
         try:
             for batch in self._columns.batches("add", [*(name for _, name, _ in COLUMNS.values()), STATS_PARSED], BATCH_ROWS):
-                inside = rows[slice(*np.searchsorted(rows, [start, start + len(batch)]))] - start
+                inside = _within(rows, start, start + len(batch))
                 start += len(batch)
                 yield _batch_table(batch, inside)
         except GONE:
@@ -265,6 +265,16 @@ class CheckpointPart(Part):
         return smaller
 
 
+def _ambiguous(paths: pa.StringArray) -> pa.BooleanArray:
+    """Which paths match `AMBIGUOUS`. Mostly none does, which is seen in their bytes in a quarter of the time."""
+    starts, data = text_bytes(paths)
+    behind_slashes = data[np.flatnonzero(data[:-1] == ord("/")) + 1]
+    first = np.concatenate([behind_slashes, data[starts[:-1][np.diff(starts) > 0]]])
+    if any(np.any(found) for found in (data == ord("%"), data == ord(":"), first == ord("/"), first == ord("."))):
+        return pc.match_substring_regex(paths, AMBIGUOUS)
+    return pa.array(np.zeros(len(paths), bool))
+
+
 def _batch_table(adds: pa.StructArray, rows: npt.NDArray[np.integer[Any]]) -> pa.Table:
     """Some rows of the struct `add`, as columns."""
     there = {field.name: pa.chunked_array([values]) for field, values in zip(adds.type, adds.flatten(), strict=True)}
@@ -274,6 +284,11 @@ def _batch_table(adds: pa.StructArray, rows: npt.NDArray[np.integer[Any]]) -> pa
     if STATS_PARSED in there:
         columns[STATS_PARSED] = _selected(there[STATS_PARSED], rows)
     return pa.table(columns)
+
+
+def _within(rows: npt.NDArray[np.integer[Any]], start: int, end: int) -> npt.NDArray[np.integer[Any]]:
+    """The rows of a range, counted from its start."""
+    return rows[slice(*np.searchsorted(rows, np.array([start, end], rows.dtype)))] - start  # of another type, all rows would be converted
 
 
 def _selected(column: pa.ChunkedArray, rows: npt.NDArray[np.integer[Any]]) -> pa.ChunkedArray:

@@ -190,7 +190,7 @@ def resolve_urls(paths: pa.ChunkedArray, odd: pa.ChunkedArray, table_url: str) -
         paths,
         odd,
         lambda path: resolve_path(path, table_url),
-        others=lambda piece: pc.binary_join_element_wise(table_url, piece, "/"),
+        others=lambda piece: pc.binary_replace_slice(piece.view(pa.binary()), 0, 0, f"{table_url}/").view(pa.string()),
     )
 
 
