@@ -281,6 +281,19 @@ def test_what_vacuum_would_free_is_what_it_frees(table: Table) -> None:
     assert unneeded.files >= 10
 
 
+def test_what_tags_hold_back_is_told(table: Table) -> None:
+    table.tag("kept", version=2)
+    table.optimize()
+    with table.transaction() as changes:
+        changes.set_properties({DELETED_FILE_RETENTION.name: "interval 0 seconds"})
+    report = table.report()
+    assert report.figures.upkeep is not None
+    unneeded = report.figures.upkeep.unneeded
+    assert isinstance(unneeded, Unneeded)
+    assert unneeded.held_files == 6
+    assert "Tags hold back 6 files" in report.html
+
+
 def test_what_a_clustered_table_would_do_is_planned_by_its_columns() -> None:
     table = made()
     table.append(pa.table({"n": [1], "m": [1]}))
@@ -370,7 +383,7 @@ def test_vacuum_is_worth_a_word_from_a_hundredth_of_the_table_on(figures: Figure
     assert figures.upkeep is not None
     much, little = (replace(figures.upkeep, unneeded=Unneeded(files=7, size_bytes=size, retention_hours=168)) for size in (10**11, 10**9))
     (found, *_) = advice(replace(figures, upkeep=much))
-    assert "delete 7 files and free 100.0 GB, 10\u00a0% of the table's size. No version of the last 7 days" in found.reason
+    assert "delete 7 files and free 100.0 GB, 10\u00a0% of the table's size. No version of the last 7 days and no tagged" in found.reason
     assert "VACUUM" not in str(advice(replace(figures, upkeep=little)))
 
 

@@ -129,7 +129,8 @@ def _vacuum(figures: Figures, table: _Names) -> Iterator[Advice]:
     yield Advice(
         title="Delete files that nothing needs",
         reason=f"VACUUM would delete {counted(found.files, 'file')} and free {size_text(found.size_bytes)}{compared}. No version of the"
-        f" last {_hours(found.retention_hours)} needs them; older versions, and shallow clones of them, can no longer be read afterwards.",
+        f" last {_hours(found.retention_hours)} and no tagged one needs them. Other older versions, and shallow clones of them, can no"
+        " longer be read afterwards.",
         sql=f"VACUUM {table.sql}",
         command=table.command("vacuum"),
     )

@@ -168,11 +168,14 @@ class Unneeded:
 
     Attributes:
         retention_hours: after which a file that no version needs is deleted.
+        held_files, held_bytes: what it would delete too, if tagged versions did not need it.
     """
 
     files: int
     size_bytes: int
     retention_hours: float
+    held_files: int = 0
+    held_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

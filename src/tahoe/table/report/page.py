@@ -415,10 +415,12 @@ def _upkeep_texts(upkeep: Upkeep) -> Iterable[tuple[str, str]]:
         case reason:
             yield "OPTIMIZE", f"was not planned. {reason}"
     match upkeep.unneeded:
-        case Unneeded(files=0):
-            yield "VACUUM", "would delete nothing."
         case Unneeded() as unneeded:
-            yield "VACUUM", f"would delete {counted(unneeded.files, 'file')} ({size_text(unneeded.size_bytes)})."
+            done = f"{counted(unneeded.files, 'file')} ({size_text(unneeded.size_bytes)})" if unneeded.files else "nothing"
+            held = (
+                f" Tags hold back {counted(unneeded.held_files, 'file')} ({size_text(unneeded.held_bytes)})." if unneeded.held_files else ""
+            )
+            yield "VACUUM", f"would delete {done}.{held}"
         case reason:
             yield "VACUUM", f"was not planned. {reason}"
 

@@ -87,4 +87,10 @@ def _unneeded(table: TableReader, snapshot: Snapshot) -> Unneeded | str:
     if is_large or next(islice(table.env.store.walk(), LISTED_FILES_MAX, None), None) is not None:
         return f"There are more than {LISTED_FILES_MAX:,} files, more than a report lists. {tells}"
     found = vacuum(table, VacuumRequest(dry_run=True))
-    return Unneeded(files=len(found.files), size_bytes=found.size_bytes, retention_hours=retention / timedelta(hours=1))
+    return Unneeded(
+        files=len(found.files),
+        size_bytes=found.size_bytes,
+        retention_hours=retention / timedelta(hours=1),
+        held_files=found.held_files,
+        held_bytes=found.held_bytes,
+    )
