@@ -50,7 +50,8 @@ def test_the_figures_are_those_of_the_table(table: Table) -> None:
     assert (figures.version, figures.files, figures.size_bytes) == (5, 10, sum(listing["size_bytes"].to_pylist()))
     assert (figures.rows.count, figures.rows.deleted, figures.rows.files_with_deleted) == (table.to_arrow().num_rows, 1, 1)
     assert figures.rows.deleted_share == 0.01
-    assert [(bar.low, bar.high) for bar in figures.rows.deleted_shares.bars if bar.count] == [(10, 25)]
+    assert [(bar.low, bar.high) for bar in figures.rows.deleted_shares.bars if bar.count] == [(1000, 2500)]
+    assert "10 to 25\u00a0%" in table.report().html
     assert (figures.file_sizes.count, figures.file_rows.count, figures.file_rows.median) == (10, 10, 10)
     assert figures.file_sizes.largest == max(listing["size_bytes"].to_pylist())
     assert (figures.files_without_statistics, figures.files_with_wide_bounds) == (0, 1)

@@ -63,4 +63,5 @@ def _print_advice(made: TableReport, file: Path) -> None:
     for found in made.advice:
         console.print(f"[bold]{found.title}[/]: {printable(found.reason)}")
         console.print(f"  {printable(found.command or found.sql)}\n")
-    console.print(f"[bold]{printable(str(file))}[/] has the report{'' if made.advice else ', which finds nothing to do'}")
+    result = ", which finds nothing to do" if made.figures.upkeep is not None and not made.advice else ""
+    console.print(f"[bold]{printable(str(file))}[/] has the report{result}")

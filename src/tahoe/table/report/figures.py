@@ -16,7 +16,8 @@ class Rows:
         count: rows that a query sees; None if some files have no number of rows.
         deleted: rows that deletion vectors delete.
         files_with_deleted: files with a deletion vector.
-        deleted_shares: how many files have which share of deleted rows, in percent: files without a deletion vector are not counted.
+        deleted_shares: how many files have which share of deleted rows, in hundredths of a percent: files without a deletion vector are not
+            counted.
     """
 
     count: int | None

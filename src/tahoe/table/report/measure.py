@@ -23,8 +23,8 @@ from tahoe.table.report.upkeep import upkeep
 # Of more partitions, a page shows the largest ones.
 PARTITIONS_MAX = 12
 
-# The limits of shares of deleted rows, in percent.
-_SHARES = (0, 1, 5, 10, 25, 50, 75, 100)
+# The limits of shares of deleted rows, in hundredths of a percent.
+_SHARES = (0, 100, 500, 1000, 2500, 5000, 7500, 10_000)
 
 
 def measure(table: TableReader, version: int | str | None = None) -> Figures:
@@ -77,13 +77,13 @@ def _rows(snapshot: Snapshot, records: pa.ChunkedArray) -> Rows:
     cardinality = one_array(pc.struct_field(vectors.take(marked), "cardinality"))
     total = records.take(marked)
     deleted, known = _known(pa.chunked_array([cardinality])), np.asarray(pc.fill_null(one_array(total), 0))
-    percent = np.minimum(np.ceil(100 * deleted / np.maximum(known, 1)), 100).astype(np.int64)[known > 0]
+    shares = np.minimum(deleted / np.maximum(known, 1) * 10_000, 10_000).astype(np.int64)[known > 0]
     count = None if records.null_count else (pc.sum(records).as_py() or 0) - int(deleted.sum())
     return Rows(
         count=count,
         deleted=int(deleted.sum()),
         files_with_deleted=len(marked),
-        deleted_shares=histogram(percent, unknown=len(marked) - len(percent), limits=_SHARES),
+        deleted_shares=histogram(shares, unknown=len(marked) - len(shares), limits=_SHARES),
     )
 
 

@@ -166,7 +166,12 @@ def _deleted_rows(figures: Figures) -> Markup | None:
         f"{wide if figures.files_with_wide_bounds else ''}"
     )
     shares = _histogram(
-        rows.deleted_shares, "Deleted rows in files with a deletion vector", "deleted", "files", _percent_range, lambda n: f"{n}\u00a0%"
+        rows.deleted_shares,
+        "Deleted rows in files with a deletion vector",
+        "deleted",
+        "files",
+        _share_range,
+        lambda share: percent(share / 10_000),
     )
     return joined(element("p", text), element("div", shares, class_="grid"))
 
@@ -249,8 +254,9 @@ def _count_range(found: Bar) -> str:
     return f"{found.low:,}" if found.high == found.low + 1 else f"{found.low:,} to {found.high - 1:,}"
 
 
-def _percent_range(found: Bar) -> str:
-    return f"{found.low} to {found.high}\u00a0%"
+def _share_range(found: Bar) -> str:
+    """Of shares in hundredths of a percent."""
+    return f"{found.low // 100} to {found.high // 100}\u00a0%"
 
 
 def _number(value: int) -> str:
