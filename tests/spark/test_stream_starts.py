@@ -118,6 +118,18 @@ def test_metadata_columns_with_state(spark: SparkSession, source: str, tmp_path:
     assert sorted(found.collect()) == sorted(spark.read.format("delta").load(source).groupBy("_metadata.file_name").count().collect())
 
 
+def test_metadata_columns_on_both_sides_of_a_join(spark: SparkSession, source: str, tmp_path: Path) -> None:
+    """Of a stream and a table; a change data feed has no such column, and leaves that of the table alone."""
+    static = spark.read.format("delta").load(source).alias("b")
+    stream = spark.readStream.format("delta").load(source).alias("a")
+    joined = stream.join(static, F.expr("a.id = b.id")).selectExpr("a._metadata.row_id as a", "b._metadata.row_id as b")
+    run(joined, str(tmp_path / "sink"))
+    assert sorted(spark.read.format("delta").load(str(tmp_path / "sink")).collect()) == [(i, i) for i in range(40)]
+    spark.sql(f"ALTER TABLE delta.`{source}` SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')")
+    feed = spark.readStream.format("delta").option("readChangeFeed", "true").load(source).alias("a")
+    assert feed.join(static, F.expr("a.id = b.id")).select("b._metadata.row_id").columns == ["row_id"]
+
+
 def test_metadata_columns_that_a_stream_does_not_have(spark: SparkSession, path: str) -> None:
     spark.range(3).write.format("delta").option("delta.enableChangeDataFeed", "true").save(path)
     with pytest.raises(UnsupportedOperationError, match=rf"The column _metadata in a stream of the change data feed .*{path}"):

@@ -115,9 +115,11 @@ class Source:
         return source.schema(gateway, gateway.texts(options))
 
     @_answering
-    def streamRelation(self, session: JavaObject, options: JavaObject, given: JavaObject) -> JavaObject:  # noqa: N802  Java's name
+    def streamRelation(  # noqa: N802  Java's name
+        self, session: JavaObject, options: JavaObject, given: JavaObject, alone: bool
+    ) -> JavaObject | None:
         gateway = Gateway.of(session)
-        return source.described(gateway, gateway.texts(options), given)
+        return source.described(gateway, gateway.texts(options), given, is_alone=alone)
 
     @_answering
     def streamSource(  # noqa: N802  Java's name

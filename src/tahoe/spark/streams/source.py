@@ -72,22 +72,24 @@ def schema(gateway: Gateway, options: Mapping[str, str]) -> str:
     return told(snapshot, _columns(as_tracked(gateway, snapshot, asked), feed=asked.feed))
 
 
-def described(gateway: Gateway, options: Mapping[str, str], given: JavaObject) -> JavaObject:
-    """The relation of the table of a stream, whose `_metadata` is that of the stream's batches.
+def described(gateway: Gateway, options: Mapping[str, str], given: JavaObject, *, is_alone: bool) -> JavaObject | None:
+    """The relation of the table of a stream, whose `_metadata` is that of the stream's batches; None if the stream has no such column.
 
     Args:
         given: the options as Spark passed them.
+        is_alone: whether the query reads nothing else: then the column that it names can only be that of the stream.
 
     Raises:
-        UnsupportedOperationError: the stream reads the change data feed.
+        UnsupportedOperationError: the stream reads the change data feed, alone.
         DeltaError: see `schema`.
     """
     snapshot = _snapshot(gateway, options)
-    if parse_source_options(options, table=snapshot.url).feed:
+    is_feed = parse_source_options(options, table=snapshot.url).feed
+    if is_feed and is_alone:
         detail = "its rows come from files of several kinds, which are not those of the table"
         remedy = "Select the columns of the table and of the feed, or read the table without readChangeFeed."
         raise UnsupportedOperationError(operation=_FEED_METADATA, table=snapshot.url, detail=detail, remedy=remedy)
-    return relation_of(gateway, snapshot, given, pinned=False, key=key_of(snapshot.url, options))
+    return None if is_feed else relation_of(gateway, snapshot, given, pinned=False, key=key_of(snapshot.url, options))
 
 
 def _columns(snapshot: Snapshot, *, feed: bool) -> Struct:

@@ -99,8 +99,11 @@ public interface Python {
   /** {@code streams.source.schema}: the version and, on a second line, the schema of a table that is read as a stream, as JSON. */
   Object streamSchema(SparkSession session, Map options);
 
-  /** {@code streams.source.described}: the {@link Relation} of a table that is read as a stream, for its {@code _metadata}. */
-  Object streamRelation(SparkSession session, Map options, scala.collection.immutable.Map given);
+  /**
+   * {@code streams.source.described}: the {@link Relation} of a table that is read as a stream, for its {@code _metadata}; null if it has
+   * none. {@code alone}: whether the query reads nothing else.
+   */
+  Object streamRelation(SparkSession session, Map options, scala.collection.immutable.Map given, boolean alone);
 
   /**
    * {@code streams.source.opened}: a {@link StreamSource} for the options of a reader. {@code given} are the same options as the map that
