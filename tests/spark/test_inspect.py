@@ -61,6 +61,9 @@ def test_a_version_or_a_time_may_be_given(spark, told):
     for at in ("0", f"'{first:%Y-%m-%d %H:%M:%S.%f}'", f"TIMESTAMP'{first:%Y-%m-%d %H:%M:%S.%f}'"):
         assert spark.sql(f"SELECT * FROM delta_history('{table}', {at})").count() == 1, at
     assert spark.sql(f"SELECT * FROM delta_history('{path}@v1')").count() == 2
+    tahoe.Table(path).tag("first-of-all", 0)
+    assert spark.sql(f"SELECT * FROM delta_history('{table}', 'first-of-all')").count() == 1
+    assert spark.sql(f"SELECT name, version FROM delta_tags('{table}')").collect() == [("first-of-all", 0)]
 
 
 def test_a_view_sees_the_newest_version(spark, told):
@@ -83,7 +86,8 @@ def test_what_is_not_there_is_told(spark, told):
     for call, text in (
         (f"delta_files('{table}', 7)", "DELTA_VERSION_NOT_FOUND.*versions 0 to 2"),
         (f"delta_files('{table}', '2001-01-01')", "DELTA_TIMESTAMP_OUT_OF_RANGE"),
-        (f"delta_files('{table}', 'soon')", "DELTA_INVALID_TIME_TRAVEL.*'soon' is not a timestamp"),
+        (f"delta_files('{table}', 'no tag')", "DELTA_INVALID_TIME_TRAVEL.*'no tag' is not a timestamp"),
+        (f"delta_files('{table}', 'soon')", "DELTA_TAG_NOT_FOUND.*soon"),
         (f"delta_files('{path}@v1', 1)", "DELTA_INVALID_TIME_TRAVEL.*cannot be combined"),
         ("delta_files('no_such_table')", "TABLE_OR_VIEW_NOT_FOUND.*no_such_table"),
         ("delta_files('/no/such/path')", "/no/such/path"),

@@ -1,7 +1,7 @@
 """Table-valued functions: table_changes('name', start [, end]), table_changes_by_path('path', start [, end]), delta_files('name' [, at]).
 
-Start, end and at are versions, or times as strings, dates or timestamps. The rows of changes are those of the option readChangeFeed. There
-is a function for each inspection of a table: delta_files, delta_history, ...
+Start, end and at are versions, or times as strings, dates or timestamps; at may also be a tag. The rows of changes are those of the
+option readChangeFeed. There is a function for each inspection of a table: delta_files, delta_history, ...
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import IntegralType, StringType
 
 from tahoe.errors import ChangeBoundaryNullError, InvalidOptionError, InvalidTimeTravelError
+from tahoe.protocol.tags import can_be_tag
 from tahoe.spark.ddl.catalog import location_of, path_in
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
 from tahoe.spark.jvm.local_rows import local_rows
@@ -53,7 +54,10 @@ def rows_of(gateway: Gateway, function: str, arguments: JavaObject) -> DataFrame
     return _changes(gateway, function, table.value, times)
 
 
-_ARGUMENTS = {False: ((2, 3), "2 or 3: a table, a start, and an optional end"), True: ((1, 2), "1 or 2: a table, and a version or a time")}
+_ARGUMENTS = {
+    False: ((2, 3), "2 or 3: a table, a start, and an optional end"),
+    True: ((1, 2), "1 or 2: a table, and a version, a time or a tag"),
+}
 
 
 def _changes(gateway: Gateway, function: str, table: str, boundaries: Sequence[Value]) -> DataFrame:
@@ -69,25 +73,30 @@ def _changes(gateway: Gateway, function: str, table: str, boundaries: Sequence[V
 
 def _inspected(gateway: Gateway, function: str, table: str, at: Sequence[Value]) -> DataFrame:
     """What an inspection tells of a table, in the version that was the newest when the query was analysed, or in another one."""
-    moment_of = session_moment(gateway)
+    moment_of, spark = session_moment(gateway), gateway.spark
     path = table if _PATH.match(table) else path_in(table)
-    target = (
-        Target(location=location_of(gateway.spark, table)) if path is None else target_of_path(moment_of, table_finder(gateway.spark), path)
-    )
+    target = Target(location=location_of(spark, table)) if path is None else target_of_path(moment_of, table_finder(spark), path)
     for value in at:
         if target.is_pinned:
             raise InvalidTimeTravelError(table=table, detail=f"the path {path} and {value.value} cannot be combined")
         target = _at(function, target.location, value, moment_of)
-    return local_rows(gateway.spark, INSPECTED[function].of(target.snapshot(open_table(gateway.spark, target.location))))
+    return local_rows(spark, INSPECTED[function].of(target.snapshot(open_table(spark, target.location))))
 
 
 def _at(function: str, location: str, at: Value, moment_of: MomentOf) -> Target:
-    """The target of a version or a time."""
+    """The target of a version, a time or a tag."""
     if isinstance(at.type, IntegralType) and at.value is not None:
         return Target(location=location, version=at.value)
-    if isinstance(at.type, StringType) and at.value is not None:
+    if not isinstance(at.type, StringType) or at.value is None:
+        raise _invalid(
+            f"version of {function}", str(at.value), "it must be a version, the name of a tag, a time as a string, or a timestamp"
+        )
+    try:
         return Target(location=location, timestamp=moment_of(at.value, location))
-    raise _invalid(f"version of {function}", str(at.value), "it must be a version, or a time as a string, a date or a timestamp")
+    except InvalidTimeTravelError:
+        if not can_be_tag(at.value):
+            raise
+        return Target(location=location, version=at.value)
 
 
 def _readable(gateway: Gateway, expression: JavaObject) -> JavaObject:

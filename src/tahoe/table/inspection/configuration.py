@@ -1,5 +1,4 @@
-"""What a version says of itself, apart from its files: properties, features, application transactions, domains
-and tags.
+"""What a version says of itself, apart from its files: properties, features, application transactions, domains, tags.
 
 Protocol: "Table Properties", "Table Features", "Transaction Identifiers", "Domain Metadata".
 """
