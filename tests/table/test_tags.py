@@ -16,6 +16,8 @@ import tahoe
 from tahoe.errors import (
     ConcurrentTransactionException,
     DeltaError,
+    FeatureDropWaitsError,
+    FeatureInHistoryError,
     FeatureInUseError,
     InvalidActionError,
     InvalidArgumentError,
@@ -226,6 +228,22 @@ def test_the_feature_of_tags_cannot_be_dropped_while_there_are_any(world: World)
     world.table.untag("a")
     world.table.drop_feature("domainMetadata")
     assert "domainMetadata" not in (world.table.protocol.writer_features or ())
+
+
+def test_history_that_a_tag_holds_is_not_truncated() -> None:
+    world = World(properties={"delta.checkpointPolicy": "v2", "delta.checkpointInterval": "2"})
+    for number in range(4):
+        world.put(number)
+    world.table.tag("a", 1)
+    with pytest.raises(FeatureDropWaitsError, match="Drop the tags a, which hold earlier versions"):
+        world.table.drop_feature("v2Checkpoint", truncate_history=True)
+    world.wait(25)
+    with pytest.raises(FeatureInHistoryError, match="Drop the tags a, which hold earlier versions"):
+        world.table.drop_feature("v2Checkpoint", truncate_history=True)
+    assert world.ids("a") == [1]
+    world.table.untag("a")
+    world.table.drop_feature("v2Checkpoint", truncate_history=True)
+    assert "v2Checkpoint" not in (world.table.protocol.writer_features or ())
 
 
 # --- what tags hold
@@ -509,6 +527,16 @@ def test_vacuum_and_cleanup_at_any_call_of_a_tag_keep_it_or_it_is_refused(in_bet
     for world in Interleavings(in_between.copy, lambda world: world.env).of(tag, act):
         check_tags(world)
     assert (True in made) == (version > 0)
+
+
+def test_cleanup_knows_a_tag_that_is_newer_than_its_snapshot(in_between: World) -> None:
+    """A writer cleans up behind its own commit, which may be long ago."""
+    world = in_between.copy()
+    before = world.table.snapshot()
+    world.table.tag("a", 1)
+    world.wait(3)
+    clean_log(before, timedelta(hours=2))
+    check_tags(world)
 
 
 def test_a_tag_that_is_moved_and_cannot_be_held_is_moved_back(in_between: World) -> None:

@@ -238,7 +238,7 @@ class Table(TableLifecycle):
         log_history: bool | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> VacuumReport:
-        """Delete the files that no version within the retention needs, and the folders that this leaves empty.
+        """Delete the files that no version within the retention and none with a tag needs, and the folders that this leaves empty.
 
         Args:
             retention_hours: how long a file is kept after the last version that needs it; None for the table property
@@ -251,13 +251,14 @@ class Table(TableLifecycle):
             progress: called with the number of files that were dealt with, and the number of all.
 
         Returns:
-            what was deleted, and what could not be deleted.
+            what was deleted, what could not be deleted, and what tags hold back.
 
         Raises:
             VacuumRetentionNegativeError, VacuumRetentionTooShortError: the retention is too short.
             CannotVacuumLiteError: the log has lost commits that removed files.
             InvalidInventoryError: the inventory has other columns.
             VacuumPartitionError: this is a partition of a table.
+            TagLostError: the version of a tag can no longer be read, so it is unknown what it needs. Nothing was deleted.
         """
         request = VacuumRequest(
             retention_hours=retention_hours,
@@ -348,7 +349,9 @@ class Table(TableLifecycle):
         compact_log(self.log, starting_version, ending_version)
 
     def cleanup_metadata(self) -> int:
-        """Delete the commits and checkpoints past `delta.logRetentionDuration`. Automatic checkpoints do this by themselves.
+        """Delete the commits and checkpoints past `delta.logRetentionDuration`, up to the oldest version that a tag holds.
+
+        Automatic checkpoints do this by themselves.
 
         Returns:
             the number of deleted files.
