@@ -11,10 +11,10 @@ from tahoe.cli.app import AsJson, Location, Options, errors_as_messages, open_ta
 from tahoe.cli.output import ROWS_SHOWN_MAX, print_json, print_table
 from tahoe.cli.values import cell, plain_rows
 
-From = Annotated[int, typer.Option("--from", metavar="VERSION", help="First version.")]
+From = Annotated[str, typer.Option("--from", metavar="VERSION", help="First version, or its tag.")]
 
 
-To = Annotated[int | None, typer.Option("--to", metavar="VERSION", help="Last version; default: the newest.")]
+To = Annotated[str | None, typer.Option("--to", metavar="VERSION", help="Last version, or its tag; default: the newest.")]
 
 
 RowsWhere = Annotated[str | None, typer.Option("--where", metavar="SQL", help="Only rows that match this condition.")]

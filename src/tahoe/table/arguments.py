@@ -315,8 +315,7 @@ POSITIONS = Rule(expected="a list of non-negative integers", clean=_list_of(_cou
 NAMES = Rule(expected="a list of names", clean=_list_of(_text), remedy='For a single name, pass ["name"].')
 TEXTS = Rule(expected="a dictionary of strings", clean=_texts, remedy='Pass numbers and booleans as strings: {"name": "true"}.')
 TXN = Rule(expected="an application id (a string) and a version (an integer)", clean=_txn, remedy='Pass ("application", 7).')
-VERSION = Rule(expected="an integer", clean=_whole, remedy="", refused=_no_time)
-VERSION_OR_TAG = Rule(expected="an integer or the name of a tag", clean=_version, remedy="", refused=_no_time)
+VERSION = Rule(expected="an integer or the name of a tag", clean=_version, remedy="", refused=_no_time)
 TIMESTAMP = Rule(expected="a string or a datetime", clean=_instance_of(str, date, datetime), remedy="", refused=_no_time)
 FILTER = Rule(
     expected="an SQL condition over the table's columns",

@@ -26,7 +26,7 @@ from tahoe.table.arguments import (
     TEXTS,
     TXN,
     VECTORS,
-    VERSION_OR_TAG,
+    VERSION,
     ArrowStream,
     takes,
 )
@@ -72,7 +72,7 @@ class Table(TableLifecycle):
         """Looks into the table: `table.inspect.files()`, `.partitions()`, `.history()`, ... each answer an Arrow table."""
         return Inspector(self)
 
-    @takes(version=VERSION_OR_TAG)
+    @takes(version=VERSION)
     def report(self, version: int | str | None = None) -> TableReport:
         """A page about a version, with advice: `table.report().save("t.html")`. Of large tables it looks at samples, and says so.
 

@@ -13,7 +13,7 @@ from tahoe.protocol.schema import Struct
 from tahoe.protocol.tags import Tag, tags_of
 from tahoe.storage import system_env
 from tahoe.storage.env import Env
-from tahoe.table.arguments import CALL, FLAG, LOCATION, OUTSIDE, SCHEMA, TEXT, TEXTS, TIMESTAMP, VERSION_OR_TAG, takes
+from tahoe.table.arguments import CALL, FLAG, LOCATION, OUTSIDE, SCHEMA, TEXT, TEXTS, TIMESTAMP, VERSION, takes
 from tahoe.table.arrow.types import delta_schema
 from tahoe.table.commit.symlink_manifests import MODE, ManifestReport, generate_manifests
 from tahoe.table.maintenance.clone import CloneReport, CloneRequest, clone
@@ -26,7 +26,7 @@ from tahoe.table.reading.table_reader import TableReader
 class TableLifecycle(TableReader):
     """A table that can be restored, cloned and converted, and whose versions can have names."""
 
-    @takes(version=VERSION_OR_TAG, timestamp=TIMESTAMP, ignore_missing_files=FLAG, retention_check=FLAG, user_metadata=TEXT)
+    @takes(version=VERSION, timestamp=TIMESTAMP, ignore_missing_files=FLAG, retention_check=FLAG, user_metadata=TEXT)
     def restore(
         self,
         version: int | str | None = None,
@@ -67,7 +67,7 @@ class TableLifecycle(TableReader):
     @takes(
         target=LOCATION,
         shallow=FLAG,
-        version=VERSION_OR_TAG,
+        version=VERSION,
         timestamp=TIMESTAMP,
         replace=FLAG,
         properties=TEXTS,
@@ -146,9 +146,7 @@ class TableLifecycle(TableReader):
         partition = columns if isinstance(columns, Struct) else delta_schema(columns, table=self.url)
         return convert(self, ConvertRequest(partition_schema=partition, statistics=statistics, user_metadata=user_metadata))
 
-    @takes(
-        name=TEXT, version=VERSION_OR_TAG, timestamp=TIMESTAMP, expires=TIMESTAMP, replace=FLAG, retention_check=FLAG, user_metadata=TEXT
-    )
+    @takes(name=TEXT, version=VERSION, timestamp=TIMESTAMP, expires=TIMESTAMP, replace=FLAG, retention_check=FLAG, user_metadata=TEXT)
     def tag(
         self,
         name: str,

@@ -62,6 +62,7 @@ from tahoe.table.reading.file_tables import table_of
 from tahoe.table.reading.history import Timeline, newest_is_before, parse_timestamp, timeline, version_at, version_from
 from tahoe.table.reading.rows import read_rows
 from tahoe.table.reading.snapshot import Snapshot, load_snapshot
+from tahoe.table.reading.tags import version_named
 
 SchemaMode: TypeAlias = Literal["endVersion", "latest", "legacy"]
 """Whose schema the feed of a table with column mapping has: that of the last version of the range, or of the newest version (`legacy` is
@@ -85,8 +86,8 @@ PART_NAMES: tuple[PartName, ...] = ("recorded", "whole", "remarked")
 class AskedRange:
     """The range that a user asks for. Boundaries are inclusive. A missing end is the newest version when the feed is planned."""
 
-    start_version: int | None = None
-    end_version: int | None = None
+    start_version: int | str | None = None
+    end_version: int | str | None = None
     start_timestamp: str | date | None = None
     end_timestamp: str | date | None = None
 
@@ -297,14 +298,11 @@ def _snapshot(known: Snapshot, version: int) -> Snapshot:
 
 def _resolved(newest: Snapshot, asked: AskedRange, *, clip: bool) -> tuple[int, int] | None:
     """The first and the last version; None if the range is empty."""
-    url = newest.url
-    for boundary, version, timestamp in (
-        ("starting", asked.start_version, asked.start_timestamp),
-        ("ending", asked.end_version, asked.end_timestamp),
-    ):
+    url, start, end = newest.url, version_named(newest, asked.start_version), version_named(newest, asked.end_version)
+    for boundary, version, timestamp in (("starting", start, asked.start_timestamp), ("ending", end, asked.end_timestamp)):
         if version is not None and timestamp is not None:
             raise ChangeBoundaryTwiceError(table=url, boundary=boundary, version=version, timestamp=timestamp)
-    start, start_ms = asked.start_version, _moment(asked.start_timestamp, url)
+    start_ms = _moment(asked.start_timestamp, url)
     if start is None:
         if start_ms is None:
             raise ChangeStartMissingError(table=url)
@@ -315,7 +313,7 @@ def _resolved(newest: Snapshot, asked: AskedRange, *, clip: bool) -> tuple[int, 
         if clip:
             return None
         raise ChangeStartTooLateError(table=url, start=start, latest=newest.version)
-    end, end_ms = asked.end_version, _moment(asked.end_timestamp, url)
+    end_ms = _moment(asked.end_timestamp, url)
     if end_ms is not None:
         is_late = clip and newest_is_before(newest, end_ms)
         end = newest.version if is_late else version_at(newest, end_ms)

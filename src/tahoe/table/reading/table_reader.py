@@ -17,7 +17,7 @@ from tahoe.protocol.schema import Struct
 from tahoe.protocol.time_zones import zone_of
 from tahoe.storage import system_env
 from tahoe.storage.env import Env
-from tahoe.table.arguments import COUNT, FILTER, LOCATION, NAMES, OUTSIDE, TEXTS, TIMESTAMP, VERSION, VERSION_OR_TAG, ZONE, takes
+from tahoe.table.arguments import COUNT, FILTER, LOCATION, NAMES, OUTSIDE, TEXTS, TIMESTAMP, VERSION, ZONE, takes
 from tahoe.table.log.delta_log import Log
 from tahoe.table.log.kept_commits import KeptCommits
 from tahoe.table.reading.change_feed import AskedRange, plan_feed
@@ -73,7 +73,7 @@ class TableReader:
         """Whether there is a Delta table here."""
         return self.log.exists()
 
-    @takes(version=VERSION_OR_TAG, timestamp=TIMESTAMP)
+    @takes(version=VERSION, timestamp=TIMESTAMP)
     def snapshot(self, version: int | str | None = None, timestamp: str | date | None = None) -> Snapshot:
         """The table at a version, at the newest version not after a timestamp, or at the newest version.
 
@@ -156,12 +156,19 @@ class TableReader:
         commits = history(self.snapshot(), limit)
         return [{**c.info.fields, "version": c.version, "timestamp": datetime.fromtimestamp(c.timestamp_ms / 1000, UTC)} for c in commits]
 
-    @takes(start_version=VERSION, end_version=VERSION, start_timestamp=TIMESTAMP, end_timestamp=TIMESTAMP, columns=NAMES, filter=FILTER)
+    @takes(
+        start_version=VERSION,
+        end_version=VERSION,
+        start_timestamp=TIMESTAMP,
+        end_timestamp=TIMESTAMP,
+        columns=NAMES,
+        filter=FILTER,
+    )
     def changes(
         self,
         *,
-        start_version: int | None = None,
-        end_version: int | None = None,
+        start_version: int | str | None = None,
+        end_version: int | str | None = None,
         start_timestamp: str | date | None = None,
         end_timestamp: str | date | None = None,
         columns: Sequence[str] | None = None,
@@ -174,7 +181,7 @@ class TableReader:
 
         Args:
             start_version, start_timestamp: the first version, or a time: the first version committed at or after it. One of the two is
-                required.
+                required. A version may be the name of a tag.
             end_version, end_timestamp: the last version, or a time: the last version committed at or before it. The newest if None.
             columns: names, in the wanted order; all columns of the table, then `_change_type` (`insert`, `update_preimage`,
                 `update_postimage` or `delete`), `_commit_version` and `_commit_timestamp`, if None.

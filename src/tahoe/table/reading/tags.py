@@ -31,6 +31,16 @@ def snapshot_asked(newest: Snapshot, asked: str) -> Snapshot:
     return newest if meant == newest.version else load_snapshot(newest.log, meant)
 
 
+def version_named(newest: Snapshot, asked: int | str | None) -> int | None:
+    """A version, given as itself, as its digits, or as a tag; None for None.
+
+    Raises:
+        TagNotFoundError, InvalidTimeTravelError, InvalidActionError: as `snapshot_asked`
+    """
+    meant = version_or_tag(asked, table=newest.url) if isinstance(asked, str) else asked
+    return tag_named(newest, meant).version if isinstance(meant, str) else meant
+
+
 def tag_named(newest: Snapshot, name: str) -> Tag:
     """The tag of a name.
 
