@@ -19,6 +19,7 @@ from tahoe.errors import (
 )
 from tahoe.protocol.actions import Add, CommitInfo, DeletionVectorDescriptor, DomainMetadata, Metadata, Protocol, Remove, Txn
 from tahoe.protocol.conflict import EVERYTHING, FilesRead, Intent, Isolation, Winner, find_conflict
+from tahoe.protocol.feature_upgrade import upgrade
 
 ADD = Add(path="new", size_bytes=1, modification_time_ms=1, partition_values={"p": "1"})
 MOVED = Add(path="new", size_bytes=1, modification_time_ms=1, data_change=False)
@@ -72,6 +73,29 @@ def test_a_winner_that_matters_is_named(intent, action, kind):
     assert type(found) is kind
     assert isinstance(found, DeltaConcurrentModificationException)
     assert "version 7: MERGE at 1970-01-01T00:00:00+00:00" in str(found)
+
+
+LEGACY = Protocol(reader_version=1, writer_version=2)
+WITH_DOMAINS = upgrade(LEGACY, {"domainMetadata"})
+
+
+@pytest.mark.parametrize(
+    ("mine", "after", "matters"),
+    [
+        (LEGACY, WITH_DOMAINS, False),
+        (LEGACY, LEGACY, False),
+        (upgrade(LEGACY, {"deletionVectors"}), upgrade(LEGACY, {"deletionVectors", "domainMetadata"}), False),
+        (None, WITH_DOMAINS, True),
+        (WITH_DOMAINS, LEGACY, True),
+        (LEGACY, upgrade(LEGACY, {"changeDataFeed"}), True),
+        (LEGACY, upgrade(LEGACY, {"rowTracking"}), True),
+        (LEGACY, upgrade(LEGACY, {"deletionVectors"}), True),
+        (LEGACY, replace(WITH_DOMAINS, reader_version=2), True),
+    ],
+)
+def test_only_the_feature_of_domains_makes_no_rule_for_what_was_planned_before_it(mine, after, matters):
+    found = conflict(Intent(protocol=mine), after)
+    assert type(found) is (ProtocolChangedException if matters else type(None))
 
 
 def clustered_by(*columns, removed=False):
