@@ -153,11 +153,11 @@ def _compaction(
 ) -> tuple[list[Action], dict[str, RowDeletion], Intent] | None:
     if len(files) < 2:
         return None
-    removes = [replace(remove_of(a, 1), data_change=False) for a in files.values()]
+    removes = [remove_of(a, 1).replace(data_change=False) for a in files.values()]
     rows = [row for a in _in_bin(files.values()) for row in _rows_of(base, a)]
     keys = sorted({row[0] for row in rows}) if partitioned else [""]
     parts = [_file(f"{name}-{key}", [row for row in rows if key in ("", row[0])], partitioned=partitioned) for key in keys]
-    adds = [replace(part, data_change=False) for part in parts]
+    adds = [part.replace(data_change=False) for part in parts]
     return [*removes, *adds], {}, Intent(reads=EVERYTHING, removed_paths=frozenset(files))
 
 

@@ -168,7 +168,7 @@ def keeping_row_ids(self: Transaction, winner: Winner) -> Transaction:
 
 
 def without_vector(add: Add, now_ms: int, **_: Any) -> Remove:
-    return replace(remove_of(add, now_ms, data_change=False), deletion_vector=None)
+    return remove_of(add, now_ms, data_change=False).replace(deletion_vector=None)
 
 
 def in_order_of_paths(moved: MovedRows, canonical: Callable[[str], str]) -> Any:
@@ -176,7 +176,7 @@ def in_order_of_paths(moved: MovedRows, canonical: Callable[[str], str]) -> Any:
 
 
 def changing_data(*arguments: Any) -> Add:
-    return replace(with_vector(*arguments), data_change=True)
+    return with_vector(*arguments).replace(data_change=True)
 
 
 def old_stamps(self: Transaction) -> int:

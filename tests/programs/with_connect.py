@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 import warnings
-from dataclasses import replace
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -73,7 +72,7 @@ def main(folder: str) -> None:
     f = Fed(system_env(fed), metadata(Struct((Field(name="id", type=LONG),))))
     file = f.add("f", {"id": [1, 2, 3]})
     f.commit(file)
-    f.commit(gone(file), replace(file, deletion_vector=inline_descriptor([1])))
+    f.commit(gone(file), file.replace(deletion_vector=inline_descriptor([1])))
     f.commit(f.cdc("_change_data/c", {"id": [3, 4], "_change_type": ["update_preimage", "update_postimage"]}))
     feed = spark.read.format("delta").option("readChangeFeed", "true").option("startingVersion", "1").load(fed)
     found["feed"] = sorted([row.id, row["_change_type"], row["_commit_version"]] for row in feed.collect())

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
 from datetime import UTC
 
 import pyarrow as pa
@@ -207,6 +206,6 @@ def test_a_schema_that_is_none_is_an_error_of_the_log(schema):
 def test_a_field_that_is_there_twice_is_an_error_of_the_log():
     field = {"name": "c", "type": "long", "nullable": True, "metadata": {}}
     log = make_log([])
-    put_commit(log.env, 0, [PROTOCOL, replace(METADATA, schema_string=json.dumps({"type": "struct", "fields": [field, field]}))])
+    put_commit(log.env, 0, [PROTOCOL, METADATA.replace(schema_string=json.dumps({"type": "struct", "fields": [field, field]}))])
     with pytest.raises(DuplicateColumnsError, match="duplicate columns: c;"):
         load_snapshot(log)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -93,7 +92,7 @@ def test_statistics_are_those_of_a_fresh_write(given_table: Any, damaged_text: s
             changes.delete(f"key in ({', '.join(map(str, sorted(deleted)))})")
     elif not damaged_text or "1000" not in damaged_text:  # a wrong row count is not missing
         for version in damaged & set(range(len(files))):
-            rewrite(table.env, version, lambda a: replace(a, stats=damaged_text) if isinstance(a, Add) else a)
+            rewrite(table.env, version, lambda a: a.replace(stats=damaged_text) if isinstance(a, Add) else a)
     table = tahoe.Table(table.url, env=table.env)
     before = sorted(map(repr, table.to_arrow().to_pylist()))
     table.compute_statistics()

@@ -2,7 +2,6 @@
 
 import json
 import re
-from dataclasses import replace
 
 import pytest
 from pyroaring import BitMap64
@@ -104,7 +103,7 @@ def clustered_by(*columns, removed=False):
 
 def adding(**counts):
     stats = json.dumps({"numRecords": 2, "nullCount": counts})
-    return Intent(added=(ADD, replace(ADD, stats=stats))) if not counts else Intent(added=(replace(ADD, stats=stats),))
+    return Intent(added=(ADD, ADD.replace(stats=stats))) if not counts else Intent(added=(ADD.replace(stats=stats),))
 
 
 @pytest.mark.parametrize(

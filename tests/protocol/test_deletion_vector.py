@@ -1,7 +1,5 @@
 """Deletion vectors: a wrong one brings deleted rows back, or loses rows."""
 
-from dataclasses import replace
-
 import pytest
 
 from tahoe.errors import DeletionVectorError
@@ -42,18 +40,18 @@ def test_a_relative_vector_is_below_the_table_in_the_folder_of_its_prefix():
         4,
         48,
     )
-    bare = replace(ON_DISK, path_or_inline="^-aqEH.-t@S}K{vb[*k^")
+    bare = ON_DISK.replace(path_or_inline="^-aqEH.-t@S}K{vb[*k^")
     assert vector_location(bare, "/t") == ("/t/deletion_vector_d2c639aa-8816-431a-aaf6-d3fe2512ff61.bin", 4, 48)
 
 
 def test_an_absolute_vector_is_where_it_says():
     assert vector_location(ABSOLUTE, "file:///elsewhere") == (ABSOLUTE.path_or_inline, 4, 48)
-    escaped = replace(ABSOLUTE, path_or_inline="file:/a%20b/v.bin")
+    escaped = ABSOLUTE.replace(path_or_inline="file:/a%20b/v.bin")
     assert vector_location(escaped, "file:///t") == ("file:///a b/v.bin", 4, 48)
 
 
 def test_an_offset_left_out_is_the_first_vector_of_the_file():
-    assert vector_location(replace(ABSOLUTE, offset=None), "s3://mytable") == (ABSOLUTE.path_or_inline, 1, 48)
+    assert vector_location(ABSOLUTE.replace(offset=None), "s3://mytable") == (ABSOLUTE.path_or_inline, 1, 48)
 
 
 def test_the_inline_example_holds_the_rows_that_the_protocol_names():
@@ -116,7 +114,7 @@ def test_a_damaged_stored_vector_is_refused_with_what_differs(data, size, cardin
 )
 def test_a_damaged_inline_vector_is_refused_with_what_differs(change, said):
     with pytest.raises(DeletionVectorError, match=said):
-        decode_inline(replace(INLINE, **change), table="t", file="f")
+        decode_inline(INLINE.replace(**change), table="t", file="f")
 
 
 @pytest.mark.parametrize(
@@ -135,7 +133,7 @@ def test_a_row_index_beyond_javas_is_refused():
 @pytest.mark.parametrize("change", [{"storage_type": "x"}, {"path_or_inline": "short"}, {"path_or_inline": "~" * 20}])
 def test_a_descriptor_without_meaning_is_refused(change):
     with pytest.raises(DeletionVectorError):
-        vector_location(replace(ON_DISK, **change), "/t")
+        vector_location(ON_DISK.replace(**change), "/t")
 
 
 def test_z85_is_the_one_of_its_rfc():

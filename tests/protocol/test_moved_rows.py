@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -46,9 +45,9 @@ def test_a_row_that_was_not_copied_has_no_place(row: int) -> None:
     [
         pytest.param([*REMOVES, ADD], id="nothing recorded"),
         pytest.param([info({"new": [{"path": "a", "first": 0, "count": 4}]}), *REMOVES, ADD], id="another number of rows"),
-        pytest.param([info(to_json(MOVED)), *REMOVES, replace(ADD, path="other")], id="another file"),
-        pytest.param([info(to_json(MOVED)), *REMOVES, replace(ADD, stats=None)], id="no number of rows"),
-        pytest.param([info(to_json(MOVED)), *REMOVES, replace(ADD, data_change=True)], id="an add changes rows"),
+        pytest.param([info(to_json(MOVED)), *REMOVES, ADD.replace(path="other")], id="another file"),
+        pytest.param([info(to_json(MOVED)), *REMOVES, ADD.replace(stats=None)], id="no number of rows"),
+        pytest.param([info(to_json(MOVED)), *REMOVES, ADD.replace(data_change=True)], id="an add changes rows"),
         pytest.param([info(to_json(MOVED)), Remove(path="a"), REMOVES[1], ADD], id="a remove changes rows"),
         pytest.param(
             [info({"new": [{"path": "a", "first": 0, "count": 3}, {"path": "a", "first": 2, "count": 2}]}), *REMOVES, ADD],

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -43,7 +42,7 @@ def mark(path: str, rows: Mapping[int, Iterable[int]], *, stored: bool = False, 
         add = adds[position]
         stats = json.dumps({**json.loads(add.stats or "{}"), "tightBounds": tight is not None, **(tight or {})})
         actions.append(Remove(path=add.path, data_change=True, deletion_timestamp_ms=1, deletion_vector=add.deletion_vector))
-        actions.append(replace(add, deletion_vector=vector, stats=stats, data_change=True))
+        actions.append(add.replace(deletion_vector=vector, stats=stats, data_change=True))
     return commit(path, *actions)
 
 
@@ -80,13 +79,13 @@ def track(path: str, kept: Mapping[int, Sequence[tuple[int | None, int | None]]]
     names = {"materializedRowIdColumnName": KEPT_ID, "materializedRowCommitVersionColumnName": KEPT_VERSION}
     properties = {"delta.enableRowTracking": "true", **{f"delta.rowTracking.{name}": value for name, value in names.items()}}
     actions: list[Action] = [_with_features(snapshot.protocol, set(), {"rowTracking", "domainMetadata"})]
-    actions.append(replace(snapshot.metadata, configuration={**snapshot.metadata.configuration, **properties}))
+    actions.append(snapshot.metadata.replace(configuration={**snapshot.metadata.configuration, **properties}))
     for position, add in enumerate(adds_of(snapshot)):
         file = add if position not in (kept or {}) else _with_kept(path, add, (kept or {})[position])
         if file.path != add.path:
             actions.append(Remove(path=add.path, data_change=False, deletion_timestamp_ms=1, deletion_vector=add.deletion_vector))
         base = {} if position in without else {"base_row_id": 1000 * (position + 1), "default_row_commit_version": 10 + position}
-        actions.append(replace(file, **base, data_change=False))
+        actions.append(file.replace(**base, data_change=False))
     return commit(path, *actions)
 
 
@@ -97,13 +96,13 @@ def _with_kept(path: str, add: Add, kept: Sequence[tuple[int | None, int | None]
         rows = rows.append_column(name, pa.array(values, pa.int64()))
     copy = str(Path(add.path).with_suffix(".kept.parquet"))
     pq.write_table(rows, Path(path, copy), row_group_size=3)
-    return replace(add, path=copy, size_bytes=Path(path, copy).stat().st_size)
+    return add.replace(path=copy, size_bytes=Path(path, copy).stat().st_size)
 
 
 def change_schema(path: str, schema: Struct, **metadata: object) -> int:
     """Another writer's ALTER TABLE."""
     current = tahoe.Table(path).snapshot().metadata
-    return commit(path, replace(current, schema_string=schema.to_json(), **metadata))
+    return commit(path, current.replace(schema_string=schema.to_json(), **metadata))
 
 
 def adds_of(snapshot: Snapshot) -> list[Add]:

@@ -49,17 +49,17 @@ def make(path: str, mode: str = "none") -> Fed:
     one, two = f.add("part=1/one", people(*range(ROWS)), part="1"), f.add("part=2/two", people(*range(ROWS, 2 * ROWS)), part="2")
     stats = '{"numRecords":%d,"minValues":{"%s":%d},"maxValues":{"%s":%d},"nullCount":{"%s":0}}'
     column = "id" if mode == "none" else "col-id"
-    one = replace(one, stats=stats % (ROWS, column, 0, column, ROWS - 1, column))
-    two = replace(two, stats=stats % (ROWS, column, ROWS, column, 2 * ROWS - 1, column))
+    one = one.replace(stats=stats % (ROWS, column, 0, column, ROWS - 1, column))
+    two = two.replace(stats=stats % (ROWS, column, ROWS, column, 2 * ROWS - 1, column))
     f.commit(one, two)
-    first, second = (replace(one, deletion_vector=inline_descriptor(rows)) for rows in ([0, 70, 199], [70, 71]))
+    first, second = (one.replace(deletion_vector=inline_descriptor(rows)) for rows in ([0, 70, 199], [70, 71]))
     f.commit(gone(one), first)
     f.commit(gone(first), second)
     images = {**people(5, 5), "_change_type": ["update_preimage", "update_postimage"]}
     f.commit(f.cdc("_change_data/part=1/c", images, part="1"), gone(two, data_change=True), f.add("part=2/x", people(1000), part="2"))
     three = f.add("part=3/three", people(*range(500, 510)), part="3", vector=[1, 2])
     f.commit(gone(second), three)
-    f.commit(gone(three, data_change=False), replace(f.add("part=3/four", people(*range(8)), part="3"), data_change=False))
+    f.commit(gone(three, data_change=False), f.add("part=3/four", people(*range(8)), part="3").replace(data_change=False))
     f.commit(f.add("part=__HIVE_DEFAULT_PARTITION__/none", people(9000), part=None))
     return f
 
@@ -310,7 +310,7 @@ def test_the_schema_of_a_mapped_table_goes_by_the_setting(spark, path):
     f = Fed(system_env(path), metadata(Struct((ID, NAME)), mode="name"))
     f.commit(f.add("f", {"id": [1], "name": ["n"]}))
     fields = [replace(field, name="first") if field.name == "name" else field for field in f.metadata.schema]
-    f.commit(replace(f.metadata, schema_string=Struct(tuple(fields)).to_json()))
+    f.commit(f.metadata.replace(schema_string=Struct(tuple(fields)).to_json()))
     assert load(spark, f, startingVersion=0, endingVersion=1).columns[:2] == ["id", "name"]
     name = "spark.databricks.delta.changeDataFeed.defaultSchemaModeForColumnMappingTable"
     try:

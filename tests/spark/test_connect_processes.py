@@ -6,7 +6,6 @@ import multiprocessing
 import pickle
 import shutil
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from multiprocessing.pool import Pool
 from pathlib import Path
 
@@ -93,10 +92,10 @@ def test_a_table_in_the_place_of_another_is_read_for_itself(table: tahoe.Table, 
 def test_a_feed_in_the_place_of_another_is_read_for_itself(tmp_path: Path, elsewhere: Pool) -> None:
     path = tmp_path / "fed"
     for first in (1, 10):
-        fed = Fed(system_env(str(path)), replace(metadata(Struct((Field(name="id", type=LONG),))), id=f"fed {first}"))
+        fed = Fed(system_env(str(path)), metadata(Struct((Field(name="id", type=LONG),))).replace(id=f"fed {first}"))
         file = fed.add(f"f{first}", {"id": [first, first + 1, first + 2]})
         fed.commit(file)
-        fed.commit(gone(file), replace(file, deletion_vector=inline_descriptor([1])))
+        fed.commit(gone(file), file.replace(deletion_vector=inline_descriptor([1])))
         fed.commit(fed.cdc(f"_change_data/c{first}", {"id": [first], "_change_type": ["delete"]}))
         found = elsewhere.apply(read, (planned(str(path), FEED),)).select(["id", "_change_type", "_commit_version"])
         inserted = [(first + n, "insert", 1) for n in range(3)]

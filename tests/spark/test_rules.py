@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -87,7 +86,7 @@ def test_switches_without_their_features_say_nothing(spark: SparkSession, path: 
     switches = ("delta.enableDeletionVectors", "delta.enableChangeDataFeed", "delta.enableRowTracking", "delta.enableInCommitTimestamps")
     metadata = Metadata(id="t", schema_string=schema.to_json(), configuration=dict.fromkeys(switches, "true"))
     plain = Protocol(reader_version=1, writer_version=2)
-    protocol = plain if writer == "legacy" else replace(plain, writer_version=7, writer_features=frozenset())
+    protocol = plain if writer == "legacy" else plain.replace(writer_version=7, writer_features=frozenset())
     log = Path(path, "_delta_log")
     log.mkdir(parents=True)
     (log / f"{0:020}.json").write_bytes(encode_commit([protocol, metadata]))

@@ -28,7 +28,7 @@ def rewrite(env: Env, version: int, change: Callable[[Action], Action | None]) -
 
 def with_statistics(env: Env, version: int, text: str | None, where: Callable[[Add], bool] = lambda _: True) -> None:
     """Replace the statistics in a commit."""
-    rewrite(env, version, lambda a: replace(a, stats=text) if isinstance(a, Add) and where(a) else a)
+    rewrite(env, version, lambda a: a.replace(stats=text) if isinstance(a, Add) and where(a) else a)
 
 
 class Killed(BaseException):

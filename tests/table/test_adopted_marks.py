@@ -133,9 +133,9 @@ def test_manifests_of_other_partition_columns_do_not_stay(before: list[str], aft
     adds = list(replaced.snapshot().live.adds())
     for entry in adds:
         env.store.put(f"new/{decode_path(entry.path)}", other.store.get(decode_path(entry.path)))
-    metadata = replace(table.snapshot().metadata, partition_columns=tuple(after))
+    metadata = table.snapshot().metadata.replace(partition_columns=tuple(after))
     removes = [remove_of(entry, 1) for entry in table.snapshot().live.adds()]
-    put_commit(env, 1, [metadata, *removes, *(replace(entry, path=f"new/{entry.path}") for entry in adds)])
+    put_commit(env, 1, [metadata, *removes, *(entry.replace(path=f"new/{entry.path}") for entry in adds)])
     table = tahoe.Table(env.store.url, env=env)
     table.generate()
     table.restore(0)

@@ -24,8 +24,7 @@ from tests.table.builders import METADATA, PROTOCOL, add, memory_env, put_commit
 ON = {"delta.autoOptimize.autoCompact": "true"}
 SMALL = AutoCompaction(min_files=3, max_file_bytes=100)
 
-PARTITIONED = replace(
-    METADATA,
+PARTITIONED = METADATA.replace(
     schema_string=Struct((Field(name="id", type=LONG), Field(name="p", type=INTEGER))).to_json(),
     partition_columns=("p",),
 )

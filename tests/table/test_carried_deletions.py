@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -200,7 +199,7 @@ def test_rows_that_have_lost_their_ids_are_not_followed() -> None:
     with pytest.raises(ConcurrentDeleteDeleteException), table.transaction() as changes:
         changes.delete("id = 1")
         (version, adds) = (table.version or 0) + 1, list(table.snapshot().live.adds())
-        copies = [replace(a, path=f"copy-{number}", base_row_id=100 * number + 100, data_change=False) for number, a in enumerate(adds)]
+        copies = [a.replace(path=f"copy-{number}", base_row_id=100 * number + 100, data_change=False) for number, a in enumerate(adds)]
         for a, copy in zip(adds, copies, strict=True):
             table.env.store.put(copy.path, table.env.store.get(a.path))
         info = CommitInfo({"tags": {"delta.rowTracking.preserved": "true"}})
@@ -214,7 +213,7 @@ def test_removes_have_the_row_ids_that_a_winner_gave_to_their_files() -> None:
 
     def backfill() -> None:
         adds = [
-            replace(a, base_row_id=10 * n, default_row_commit_version=2, data_change=False)
+            a.replace(base_row_id=10 * n, default_row_commit_version=2, data_change=False)
             for n, a in enumerate(table.snapshot().live.adds())
         ]
         put_commit(table.env, (table.version or 0) + 1, [CommitInfo({}), *adds])

@@ -84,7 +84,7 @@ def test_vectors_are_compared():
     f = fed()
     file = f.add("f", people(0, 1, 2, 3, 4))
     f.commit(file)
-    one, two = replace(file, deletion_vector=inline_descriptor([1])), replace(file, deletion_vector=inline_descriptor([1, 3]))
+    one, two = file.replace(deletion_vector=inline_descriptor([1])), file.replace(deletion_vector=inline_descriptor([1, 3]))
     f.commit(gone(file), one)
     f.commit(gone(one), two)
     f.commit(gone(two), one)  # RESTORE
@@ -106,7 +106,7 @@ def test_a_vector_that_marks_nothing_new_changes_nothing():
     f = fed()
     file = f.add("f", people(0, 1), vector=[1])
     f.commit(file)
-    f.commit(gone(file), replace(file, deletion_vector=replace(inline_descriptor([1]), storage_type="i", offset=0)))
+    f.commit(gone(file), file.replace(deletion_vector=inline_descriptor([1]).replace(storage_type="i", offset=0)))
     assert rows(f.table, start_version=2) == []
 
 
@@ -115,7 +115,7 @@ def test_partitions_and_column_mapping(mode):
     f = fed(Struct((ID, NAME, PART)), by=["part"], mode=mode)
     file = f.add("part=1/f", people(0, 1, 2), part="1")
     f.commit(file)
-    f.commit(gone(file), replace(file, deletion_vector=inline_descriptor([0])))
+    f.commit(gone(file), file.replace(deletion_vector=inline_descriptor([0])))
     f.commit(f.cdc("_change_data/part=2/c", {**people(7), "_change_type": ["update_postimage"]}, part="2"))
     f.commit(f.add("part=__HIVE_DEFAULT_PARTITION__/a b", people(9), part=None))
     columns = ("id", "name", "part", "_change_type", "_commit_version")
@@ -131,7 +131,7 @@ def test_a_commit_that_only_rearranges_changes_nothing():
     f = fed()
     file = f.add("f", people(0))
     f.commit(file)
-    f.commit(gone(file, data_change=False), replace(f.add("g", people(0)), data_change=False))
+    f.commit(gone(file, data_change=False), f.add("g", people(0)).replace(data_change=False))
     assert rows(f.table, start_version=2) == []
 
 
@@ -182,7 +182,7 @@ def test_filters_on_every_column(condition, kept):
     f = fed()
     file = f.add("f", people(0, 1))
     f.commit(file)
-    f.commit(gone(file), replace(file, deletion_vector=inline_descriptor([1])), f.add("g", people(5)))
+    f.commit(gone(file), file.replace(deletion_vector=inline_descriptor([1])), f.add("g", people(5)))
     f.commit(f.cdc("_change_data/c", {**people(9), "_change_type": ["update_preimage"]}))
     assert rows(f.table, start_version=2, filter=condition) == kept
 
@@ -190,7 +190,7 @@ def test_filters_on_every_column(condition, kept):
 def test_statistics_leave_files_out():
     f = fed()
     stats = '{"numRecords":1,"minValues":{"id":1},"maxValues":{"id":1},"nullCount":{"id":0}}'
-    f.commit(replace(f.add("f", people(1)), stats=stats), f.add("g", people(7)))
+    f.commit(f.add("f", people(1)).replace(stats=stats), f.add("g", people(7)))
     store = f.env.store
     assert isinstance(store, MemoryStore)
     before = store.calls[Operation.OPEN] + store.calls[Operation.GET_RANGE]
@@ -204,7 +204,7 @@ def test_statistics_of_the_rows_that_are_left_say_nothing_of_those_that_went():
     file = f.add("f", people(1, 2))
     f.commit(file)
     tight = '{"numRecords":2,"tightBounds":true,"minValues":{"id":2},"maxValues":{"id":2},"nullCount":{"id":0}}'
-    f.commit(gone(file), replace(file, deletion_vector=inline_descriptor([0]), stats=tight))
+    f.commit(gone(file), file.replace(deletion_vector=inline_descriptor([0]), stats=tight))
     assert rows(f.table, start_version=2, filter="id = 1") == [(1, "delete", 2)]
 
 
@@ -377,7 +377,7 @@ def test_a_schema_that_does_not_fit_is_told_with_its_version():
 
 def renamed(f: Fed) -> None:
     fields = [replace(field, name="first") if field.name == "name" else field for field in f.metadata.schema]
-    f.commit(replace(f.metadata, schema_string=Struct(tuple(fields)).to_json()))
+    f.commit(f.metadata.replace(schema_string=Struct(tuple(fields)).to_json()))
 
 
 def test_a_feed_with_column_mapping_has_the_schema_of_its_end():

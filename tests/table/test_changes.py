@@ -709,7 +709,7 @@ def test_a_remove_that_does_not_tell_its_partition_may_be_of_any(with_vector):
     (live,) = table.snapshot().live.adds()
     with pytest.raises(ConcurrentDeleteReadException), table.transaction() as changes:
         changes.append(rows(changes.to_arrow(filter="p = 'a' and id > 3").num_rows, p="b"))
-        marked = replace(live, deletion_vector=inline_descriptor([5]))
+        marked = live.replace(deletion_vector=inline_descriptor([5]))
         put_commit(table.env, 1, [CommitInfo({}), Remove(path=live.path), *([marked] if with_vector else [])])
 
 

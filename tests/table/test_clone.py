@@ -172,7 +172,7 @@ def test_row_ids_are_given_anew_under_other_names(tmp_path: Path, shallow: bool)
 def test_row_ids_where_the_source_has_no_statistics(tmp_path: Path) -> None:
     """The reference refuses this: it does not read the footers."""
     source = made(tmp_path, {"delta.dataSkippingNumIndexedCols": "0"})
-    actions = [replace(add, stats=None) for add in source.snapshot().live.adds()]
+    actions = [add.replace(stats=None) for add in source.snapshot().live.adds()]
     snapshot = source.snapshot()
     with Draft(log=source.log, base=snapshot, protocol=snapshot.protocol, metadata=snapshot.metadata, data_change=False) as draft:
         draft.restate(actions)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pyarrow as pa
 import pytest
@@ -77,7 +76,7 @@ def with_lost_vector() -> tahoe.Table:
     vector = DeletionVectorDescriptor(
         storage_type=RELATIVE, path_or_inline="ab^-aqEH.-t@S}K{vb[*k^", offset=1, size_bytes=36, cardinality=1
     )
-    marked = replace(entry, deletion_vector=vector, stats=str(entry.stats)[:-1] + ',"tightBounds":false}', data_change=True)
+    marked = entry.replace(deletion_vector=vector, stats=str(entry.stats)[:-1] + ',"tightBounds":false}', data_change=True)
     put_commit(table.env, table.version + 1, [Remove(path=entry.path, deletion_timestamp_ms=1, data_change=True), marked])
     return table
 

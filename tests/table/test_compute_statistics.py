@@ -6,7 +6,6 @@ import datetime as dt
 import io
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -194,7 +193,7 @@ def test_the_commit_changes_no_data_and_tells_the_history() -> None:
     (before,) = table.snapshot().live.adds()
     table.compute_statistics(user_metadata="nightly")
     (after,) = table.snapshot().live.adds()
-    assert replace(after, stats=None) == replace(before, stats=None)
+    assert after.replace(stats=None) == before.replace(stats=None)
     files = [a for a in table.log.read_version(1) if isinstance(a, Add | Remove)]
     assert [(type(a), a.data_change) for a in files] == [(Add, False)]
     entry = table.history(1)[0]
@@ -289,7 +288,7 @@ def restating(table: tahoe.Table, change: Callable[[Add], Add]) -> None:
 def test_what_a_winner_adds_to_an_entry_is_not_lost() -> None:
     """A base row id that is given after the entry was read must not disappear with the entry's new statistics."""
     table = two_wide_files()
-    report = beside(table, lambda: restating(table, lambda a: replace(a, tags={"k": "v"})))
+    report = beside(table, lambda: restating(table, lambda a: a.replace(tags={"k": "v"})))
     assert report.files_dropped == 2
     assert [add.tags for add in table.snapshot().live.adds()] == [{"k": "v"}] * 2
 
@@ -303,7 +302,7 @@ def test_the_conflict_check_sees_it_too(monkeypatch: pytest.MonkeyPatch) -> None
         nonlocal rivals
         if info.operation == "COMPUTE STATS" and not rivals:
             rivals += 1
-            restating(table, lambda a: replace(a, tags={"k": "v"}))
+            restating(table, lambda a: a.replace(tags={"k": "v"}))
         return put(draft, info)
 
     monkeypatch.setattr(Draft, "commit", late)
@@ -359,7 +358,7 @@ def test_killed_at_any_call_it_leaves_a_whole_table() -> None:
 def test_a_hundred_thousand_files_are_chosen_by_columns() -> None:
     schema = Struct((Field(name="id", type=LONG), Field(name="s", type=STRING)))
     whole = '{"numRecords":1,"minValues":{"id":1,"s":"a"},"maxValues":{"id":1,"s":"a"},"nullCount":{"id":0,"s":0}}'
-    files: list[Action] = [replace(METADATA, schema_string=schema.to_json()), *(add(f"f{i}", stats=whole) for i in range(2000))]
+    files: list[Action] = [METADATA.replace(schema_string=schema.to_json()), *(add(f"f{i}", stats=whole) for i in range(2000))]
     log = make_log([[], files])
     report = tahoe.Table(log.url, env=log.env).compute_statistics()
     assert report == AnalyzeReport(files_considered=2000)
@@ -402,6 +401,6 @@ def test_check_compares_tight_bounds_with_the_live_rows() -> None:
         changes.delete("id = 1")
     table.compute_statistics()
     assert list(check_table(table.log)) == []
-    rewrite(table.env, 2, lambda a: replace(a, stats=str(a.stats).replace('"id":2', '"id":3')) if isinstance(a, Add) else a)
+    rewrite(table.env, 2, lambda a: a.replace(stats=str(a.stats).replace('"id":2', '"id":3')) if isinstance(a, Add) else a)
     (found,) = check_table(table.log)
     assert found.detail == "the log says that id is at least 3, but the file contains 2"

@@ -44,14 +44,14 @@ LIMITS = st.builds(Limit, st.none() | st.integers(1, 5), st.none() | st.integers
 def committed(kind: str, sizes: Sequence[int], names: Iterator[int]) -> list[Action]:
     files = [add(f"{'odd' if size % 2 else 'f'}{next(names):03}", size_bytes=size, modification_time_ms=-size) for size in sizes]
     gone_too = [remove_of(file, 1, data_change=True) for file in files]
-    marked = [replace(file, deletion_vector=inline_descriptor([0])) for file in files]
+    marked = [file.replace(deletion_vector=inline_descriptor([0])) for file in files]
     match kind:
         case "removes":
             return [*gone_too]
         case "both":
             return [*files[::2], *gone_too[1::2]]
         case "vectors":
-            more = [replace(file, deletion_vector=inline_descriptor([0, 1])) for file in marked]
+            more = [file.replace(deletion_vector=inline_descriptor([0, 1])) for file in marked]
             pairs = zip(gone_too, marked, strict=True)
             return [a for number, pair in enumerate(pairs) for a in (pair if number % 2 else (gone(marked[number]), more[number]))]
         case "cdc":
@@ -59,7 +59,7 @@ def committed(kind: str, sizes: Sequence[int], names: Iterator[int]) -> list[Act
         case "merge":
             return [MERGE, *files, *(() if len(files) % 2 else (gone(marked[0]),) if marked else ())][: len(files) + 1]
         case "moved":
-            return [replace(file, data_change=False) for file in files]
+            return [file.replace(data_change=False) for file in files]
     return [*files]
 
 
@@ -268,7 +268,7 @@ def test_the_rows_are_those_of_the_feed() -> None:
     fed = Fed(memory_env(), metadata(Struct((Field(name="id", type=LONG), Field(name="part", type=STRING))), by=["part"]))
     one, two = fed.add("one", {"id": [1, 2, 3]}, part="a"), fed.add("two", {"id": [4]}, part="b")
     fed.commit(one, two)
-    marked = replace(one, deletion_vector=inline_descriptor([0]))
+    marked = one.replace(deletion_vector=inline_descriptor([0]))
     fed.commit(gone(one), marked)
     fed.commit(fed.cdc("_change_data/c", {"id": [4, 5], "_change_type": ["update_preimage", "update_postimage"]}, part="b"))
     fed.commit(gone(marked), gone(two))
@@ -301,7 +301,7 @@ def test_in_commit_timestamps_are_taken_before_the_time_of_the_file() -> None:
 
 
 def disabled(given: Metadata) -> Metadata:
-    return replace(given, configuration={**given.configuration, "delta.enableChangeDataFeed": "false"})
+    return given.replace(configuration={**given.configuration, "delta.enableChangeDataFeed": "false"})
 
 
 def test_versions_without_a_feed_are_refused() -> None:

@@ -96,9 +96,9 @@ def test_a_table_that_gets_them_later_says_since_when(table: tahoe.Table, clocks
 def test_since_when_is_told_anew_behind_a_winner(table: tahoe.Table, clocks: Clocks) -> None:
     table.append(ROWS)
     base = table.snapshot()
-    enabled = replace(base.metadata, configuration=ENABLE)
+    enabled = base.metadata.replace(configuration=ENABLE)
     features = frozenset({"inCommitTimestamp", "appendOnly", "invariants"})
-    protocol = replace(base.protocol, writer_version=7, writer_features=features)
+    protocol = base.protocol.replace(writer_version=7, writer_features=features)
     mine = Transaction(log=table.log, base=base, actions=[protocol, enabled], operation="SET TBLPROPERTIES")
     clocks.storage_ms += 500
     table.append(ROWS)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 import pyarrow as pa
 import pytest
@@ -88,7 +87,7 @@ def recreate_over_the_same_files(table: tahoe.Table) -> None:
     before = again(table).snapshot()
     for info in list(store.list_from("_delta_log")):
         store.delete(info.key)
-    metadata = replace(before.metadata, id="11111111-1111-4111-8111-111111111111")
+    metadata = before.metadata.replace(id="11111111-1111-4111-8111-111111111111")
     for version in range(before.version + 1):
         actions = [before.protocol, metadata, *before.live.adds()] if version == 0 else []
         assert store.put_if_absent(f"_delta_log/{version:020d}.json", encode_commit(actions))
@@ -147,7 +146,7 @@ def require(table: tahoe.Table, feature: str = FUTURE) -> None:
     """Another writer adds a writer feature that tahoe does not know."""
     before = again(table).snapshot()
     features = frozenset({*(before.protocol.writer_features or ()), feature})
-    protocol = replace(before.protocol, reader_version=3, writer_version=7, reader_features=frozenset(), writer_features=features)
+    protocol = before.protocol.replace(reader_version=3, writer_version=7, reader_features=frozenset(), writer_features=features)
     put_commit(table.env, before.version + 1, [protocol])
 
 

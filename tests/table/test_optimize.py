@@ -233,7 +233,7 @@ def test_files_without_their_partition_columns_are_not_added_once_the_table_need
     def rival() -> None:
         feature, before = "materializePartitionColumns", table.snapshot()
         protocol = Protocol(reader_version=1, writer_version=7, writer_features=frozenset({feature}))
-        metadata = replace(before.metadata, configuration={"delta.enableMaterializePartitionColumnsFeature": "true"})
+        metadata = before.metadata.replace(configuration={"delta.enableMaterializePartitionColumnsFeature": "true"})
         put_commit(table.env, before.version + 1, [protocol, metadata])
 
     with pytest.raises(DeltaConcurrentModificationException):

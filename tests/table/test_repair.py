@@ -175,7 +175,7 @@ def test_a_file_outside_the_table_counts_like_any_other() -> None:
     there, gone = "memory://elsewhere/there.parquet", "memory://elsewhere/gone.parquet"
     data = table.env.store.get(entries(table)[0].path)
     elsewhere.put("there.parquet", data)
-    put_commit(table.env, 3, [replace(entries(table)[0], path=path, data_change=True) for path in (there, gone)])
+    put_commit(table.env, 3, [entries(table)[0].replace(path=path, data_change=True) for path in (there, gone)])
     assert again(table).repair().removed_files == (gone,)
     assert ids(table) == [0, 0, 1, 1, 2, 3, 4, 5]
 
@@ -302,7 +302,7 @@ def with_stored_vectors(*numbers: int) -> tuple[tahoe.Table, list[str]]:
         stats = str(entry.stats)[:-1] + ',"tightBounds":false}'
         actions = [
             Remove(path=entry.path, deletion_timestamp_ms=1, data_change=True),
-            replace(entry, deletion_vector=vector, stats=stats, data_change=True),
+            entry.replace(deletion_vector=vector, stats=stats, data_change=True),
         ]
         put_commit(table.env, again(table).version + 1, actions)
     return table, keys
@@ -371,7 +371,7 @@ def with_two_entries(table: tahoe.Table, *vectors: DeletionVectorDescriptor | No
     """Give the first file several entries, as no writer may."""
     first = entries(table)[0]
     for vector in vectors:
-        put_commit(table.env, again(table).version + 1, [replace(first, deletion_vector=vector, data_change=True)])
+        put_commit(table.env, again(table).version + 1, [first.replace(deletion_vector=vector, data_change=True)])
 
 
 def vector_of(*rows: int) -> DeletionVectorDescriptor:
@@ -392,7 +392,7 @@ def test_of_two_entries_that_delete_the_same_rows_one_is_enough() -> None:
     put_commit(table.env, 3, [Remove(path=first.path, deletion_timestamp_ms=1, data_change=True)])
     (stored,), _ = _stored(table.log, [0])
     for number, vector in enumerate((vector_of(0), stored)):
-        put_commit(table.env, 4 + number, [replace(first, deletion_vector=vector, data_change=True)])
+        put_commit(table.env, 4 + number, [first.replace(deletion_vector=vector, data_change=True)])
     assert ids(table) == [1, 1, 2, 3, 4, 5]
     report = again(table).repair()
     assert [r.action for r in report.repairs] == [Action.REMOVE_DUPLICATE]
@@ -448,7 +448,7 @@ def test_a_wrong_compacted_log_is_deleted_and_files_are_judged_without_it() -> N
     table = made()
     name = log_files.compacted_name(0, 2)
     actions = [a for version in range(3) for a in table.log.read_version(version)]
-    stranger = replace(entries(table)[0], path="stranger.parquet")
+    stranger = entries(table)[0].replace(path="stranger.parquet")
     state = replay([actions], table.log.canonical)
     table.env.store.put(f"{LOG}/{name}", encode_commit([*state_actions(state), stranger]))
     for version in range(3):
@@ -551,7 +551,7 @@ def test_every_kind_has_a_decision_or_a_reason() -> None:
 
 def test_a_broken_row_count_of_a_row_tracked_file_is_not_made_worse() -> None:
     table = made(properties={"delta.enableRowTracking": "true"})
-    rewrite(table.env, 1, lambda a: replace(a, stats='{"numRecords":5}') if isinstance(a, Add) else a)
+    rewrite(table.env, 1, lambda a: a.replace(stats='{"numRecords":5}') if isinstance(a, Add) else a)
     before = [(entry.base_row_id, entry.default_row_commit_version) for entry in entries(table)]
     report = again(table).repair(verify_all_files=True)
     assert Action.COMPUTE_STATISTICS in [r.action for r in report.repairs]

@@ -233,7 +233,7 @@ def test_a_batch_is_not_read_if_the_log_ends_before_it() -> None:
 
 def renamed(schema: Struct) -> Log:
     log = make_log([[add("a")]])
-    put_commit(log.env, 1, [replace(METADATA, schema_string=schema.to_json()), add("b")])
+    put_commit(log.env, 1, [METADATA.replace(schema_string=schema.to_json()), add("b")])
     return log
 
 
@@ -263,7 +263,7 @@ def test_a_table_that_was_dropped_and_made_again_is_not_read_on(has_seen_a_commi
         log.env.store.delete(info.key)
     with pytest.raises(TableNotFoundError):
         stream.next_end(end, Limit())
-    put_commit(log.env, 0, [PROTOCOL, replace(METADATA, id="new"), add("z")])
+    put_commit(log.env, 0, [PROTOCOL, METADATA.replace(id="new"), add("z")])
     with pytest.raises(OtherTableInStreamError, match="new"):
         stream.next_end(end, Limit())
 
@@ -304,7 +304,7 @@ def widened(*, added: int) -> tuple[Log, Snapshot]:
     """Commits of one file each; one of them also adds a column. Returns the log and the version before."""
     log = make_log([[add("f0")], [add("f1")], [add("f2")], [add("f3")]][: added + 1])
     before = load_snapshot(log)
-    put_commit(log.env, added + 1, [replace(METADATA, schema_string=WIDER.to_json()), add("wide")])
+    put_commit(log.env, added + 1, [METADATA.replace(schema_string=WIDER.to_json()), add("wide")])
     return log, before
 
 
@@ -337,9 +337,9 @@ def test_a_stream_may_start_in_the_commit_that_changed_the_schema() -> None:
 
 
 def test_the_start_of_a_stream_with_mapped_columns_must_be_known() -> None:
-    metadata = replace(METADATA, configuration={"delta.columnMapping.mode": "name"})
+    metadata = METADATA.replace(configuration={"delta.columnMapping.mode": "name"})
     env = memory_env()
-    put_commit(env, 0, [replace(PROTOCOL, reader_version=2, writer_version=5), metadata, add("a")])
+    put_commit(env, 0, [PROTOCOL.replace(reader_version=2, writer_version=5), metadata, add("a")])
     for version in (1, 2, 3):
         put_commit(env, version, [add(f"f{version}")])
     stream = stream_of(log := make_log([], env), following=Following(loses_data=True))
@@ -374,7 +374,7 @@ def test_an_initial_snapshot_has_the_features_of_the_stream_and_those_of_its_fil
     )
     new = Protocol(reader_version=1, writer_version=7, writer_features=frozenset({"rowTracking", "domainMetadata"}))
     put_commit(env, 0, [old, METADATA, add("a", stats='{"numRecords":2}', deletion_vector=vector), add("b")])
-    put_commit(env, 1, [new, replace(METADATA, configuration={"delta.enableRowTracking": "true"})])
+    put_commit(env, 1, [new, METADATA.replace(configuration={"delta.enableRowTracking": "true"})])
     stream = stream_of(Log(env))
     end = StreamOffset(table_id="test", version=0, index=0, is_initial=True)
     (portion,) = stream.portions(StreamOffset(table_id="test", version=0, is_initial=True), end)

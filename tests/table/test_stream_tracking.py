@@ -130,9 +130,9 @@ def test_what_is_there_ends_at_the_change_and_the_query_fails_there() -> None:
 def test_a_change_data_feed_stops_at_the_same_places() -> None:
     env = memory_env()
     recorded = {"delta.columnMapping.mode": "name", "delta.enableChangeDataFeed": "true"}
-    put_commit(env, 0, [PROTOCOL, replace(named(a="x"), configuration=recorded), add("f0")])
+    put_commit(env, 0, [PROTOCOL, named(a="x").replace(configuration=recorded), add("f0")])
     put_commit(env, 1, [add("f1")])
-    put_commit(env, 2, [replace(named(b="x"), configuration=recorded), add("f2")])
+    put_commit(env, 2, [named(b="x").replace(configuration=recorded), add("f2")])
     newest = load_snapshot(Log(env))
     before = load_snapshot(Log(env), 1)
     stream = FeedStream(before, StreamStart(version=lambda: 0, tracker=SchemaTracker(schema_log(env), before, newest, SOURCE)), newest)
@@ -151,7 +151,7 @@ def test_another_table_in_the_place_is_no_change_of_the_schema() -> None:
     stream = started(env, 3)
     end = stream.first_end(Limit())
     assert end is not None
-    put_commit(env, 4, [replace(named(b="x"), id="other")])
+    put_commit(env, 4, [named(b="x").replace(id="other")])
     with pytest.raises(OtherTableInStreamError):
         stream.next_end(end, Limit())
 
@@ -163,7 +163,7 @@ def test_changes_in_a_row_are_one() -> None:
     end = stream.first_end(Limit())
     put_commit(env, 1, [named(b="x")])
     put_commit(env, 2, [named(b="x", c="y")])
-    put_commit(env, 3, [replace(PROTOCOL, writer_version=6)])
+    put_commit(env, 3, [PROTOCOL.replace(writer_version=6)])
     put_commit(env, 4, [named(b="x", c="y", d="z"), add("f4")])
     assert end is not None
     assert stream.next_end(end, Limit()) == at(1, SCHEMA_CHANGE)
@@ -174,7 +174,7 @@ def test_changes_in_a_row_are_one() -> None:
     found, previous = schema_log(env).current, schema_log(env).previous()
     assert found is not None
     assert previous is not None
-    assert (found.schema.names, found.protocol, found.previous) == (("b", "c"), replace(PROTOCOL, writer_version=6), 0)
+    assert (found.schema.names, found.protocol, found.previous) == (("b", "c"), PROTOCOL.replace(writer_version=6), 0)
     assert previous.schema.names == ("a",)
     assert stream.next_end(at(1, AFTER_SCHEMA_CHANGE), Limit()) == at(4, SCHEMA_CHANGE)
 
@@ -187,8 +187,8 @@ def test_new_files_and_properties_of_writers_are_no_change() -> None:
     assert stream.first_end(Limit()) == StreamOffset(table_id="test", version=1)
     column = metadata.schema.fields[0]
     marked = Struct((replace(column, metadata={**column.metadata, "delta.identity.highWaterMark": 7}),))
-    put_commit(env, 1, [replace(metadata, schema_string=marked.to_json(), configuration={**metadata.configuration, "mine": "1"})])
-    put_commit(env, 2, [replace(metadata, configuration={**metadata.configuration, "delta.appendOnly": "true"})])
+    put_commit(env, 1, [metadata.replace(schema_string=marked.to_json(), configuration={**metadata.configuration, "mine": "1"})])
+    put_commit(env, 2, [metadata.replace(configuration={**metadata.configuration, "delta.appendOnly": "true"})])
     assert stream.next_end(at(1, -100), Limit()) == at(2, SCHEMA_CHANGE)
 
 

@@ -81,7 +81,7 @@ def test_a_write_that_read_or_removed_is_not_blind():
     [
         ([add("b")], Intent(reads=EVERYTHING), ConcurrentAppendException),
         ([Remove(path="a")], Intent(reads=EVERYTHING), ConcurrentDeleteReadException),
-        ([replace(METADATA, configuration={"delta.appendOnly": "true"})], Intent(), MetadataChangedException),
+        ([METADATA.replace(configuration={"delta.appendOnly": "true"})], Intent(), MetadataChangedException),
         ([Txn(app_id="app", version=4)], Intent(app_ids={"app"}), ConcurrentTransactionException),
     ],
 )
@@ -94,7 +94,7 @@ def test_a_winner_that_matters_stops_the_commit_and_nothing_is_written(winner, i
 
 
 def test_every_winner_is_checked_not_only_the_last():
-    log = make_log([[add("a")], [replace(METADATA, partition_columns=("id",))], [add("b")]])
+    log = make_log([[add("a")], [METADATA.replace(partition_columns=("id",))], [add("b")]])
     with pytest.raises(MetadataChangedException):
         append(log, "mine").commit()
 
@@ -116,7 +116,7 @@ def test_a_commit_whose_answer_was_lost_is_made_once():
 
 def test_a_winner_that_the_listing_does_not_show_yet_is_checked_all_the_same():
     env = memory_env(faults=FaultPlan(Fault(effect=Effect.HIDE, operation=Operation.LIST, key="*001.json")))
-    log = make_log([[add("a")], [replace(METADATA, partition_columns=("id",))]], env)
+    log = make_log([[add("a")], [METADATA.replace(partition_columns=("id",))]], env)
     with pytest.raises(MetadataChangedException):
         append(log, "mine").commit()
 
@@ -131,7 +131,7 @@ def test_a_comment_of_another_writer_does_not_stop_a_write():
     log = make_log([[add("a")]])
     mine = Transaction(log=log, base=load_snapshot(log), actions=[Remove(path="a"), add("b")], operation="WRITE", intent=OVERWRITE)
     put_commit(
-        log.env, 1, [replace(METADATA, description="why", configuration={"delta.logRetentionDuration": "interval 9 days", "mine": "1"})]
+        log.env, 1, [METADATA.replace(description="why", configuration={"delta.logRetentionDuration": "interval 9 days", "mine": "1"})]
     )
     assert mine.commit() == 2
     assert load_snapshot(log).metadata.description == "why"
@@ -139,8 +139,8 @@ def test_a_comment_of_another_writer_does_not_stop_a_write():
 
 def test_two_changes_of_metadata_conflict():
     log = make_log([[add("a")]])
-    mine = Transaction(log=log, base=load_snapshot(log), actions=[replace(METADATA, name="mine")], operation="SET TBLPROPERTIES")
-    put_commit(log.env, 1, [replace(METADATA, description="theirs")])
+    mine = Transaction(log=log, base=load_snapshot(log), actions=[METADATA.replace(name="mine")], operation="SET TBLPROPERTIES")
+    put_commit(log.env, 1, [METADATA.replace(description="theirs")])
     with pytest.raises(MetadataChangedException, match="which this write changes too"):
         mine.commit()
 
@@ -168,7 +168,7 @@ OVERWRITE = Intent(reads=EVERYTHING, removed_paths={"a"})
 @pytest.mark.parametrize(("level", "conflicts"), [("Serializable", True), ("WriteSerializable", False)])
 def test_the_isolation_level_says_whether_blind_appends_matter(level, conflicts):
     log = make_log([[]])
-    put_commit(log.env, 1, [replace(METADATA, configuration={"delta.isolationLevel": level}), add("a")])
+    put_commit(log.env, 1, [METADATA.replace(configuration={"delta.isolationLevel": level}), add("a")])
     base = load_snapshot(log)
     mine = Transaction(log=log, base=base, actions=[Remove(path="a"), add("b")], operation="WRITE", intent=OVERWRITE)
     assert Transaction(log=log, base=base, actions=[add("theirs")], operation="WRITE").commit() == 2
@@ -183,7 +183,7 @@ def test_the_isolation_level_says_whether_blind_appends_matter(level, conflicts)
 
 def test_under_write_serializable_an_append_that_read_the_table_still_matters():
     log = make_log([[]])
-    put_commit(log.env, 1, [replace(METADATA, configuration={"delta.isolationLevel": "WriteSerializable"}), add("a")])
+    put_commit(log.env, 1, [METADATA.replace(configuration={"delta.isolationLevel": "WriteSerializable"}), add("a")])
     base = load_snapshot(log)
     theirs = Transaction(log=log, base=base, actions=[add("theirs")], operation="WRITE", intent=Intent(reads=EVERYTHING))
     theirs.commit()
@@ -263,10 +263,10 @@ def test_an_append_that_was_sent_twice_at_once_is_there_once(monkeypatch):
 
 def test_under_write_serializable_a_change_of_schema_does_not_go_behind_an_append_of_the_old_one():
     log = make_log([[]])
-    level = replace(METADATA, configuration={"delta.isolationLevel": "WriteSerializable"})
+    level = METADATA.replace(configuration={"delta.isolationLevel": "WriteSerializable"})
     put_commit(log.env, 1, [level, add("a")])
     base = load_snapshot(log)
-    actions = [replace(level, schema_string='{"type":"struct","fields":[]}'), Remove(path="a")]
+    actions = [level.replace(schema_string='{"type":"struct","fields":[]}'), Remove(path="a")]
     mine = Transaction(log=log, base=base, actions=actions, operation="CREATE OR REPLACE TABLE", intent=OVERWRITE)
     Transaction(log=log, base=base, actions=[add("theirs")], operation="WRITE").commit()
     with pytest.raises(ConcurrentAppendException):

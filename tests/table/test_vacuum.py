@@ -242,7 +242,7 @@ def test_files_that_are_not_committed_yet_stay(world: Clock) -> None:
 
 def test_a_file_that_was_removed_and_added_again_stays(world: Clock) -> None:
     file = next(iter(world.table.snapshot(0).live.adds()))
-    put_commit(world.env, 2, [replace(file, data_change=True)])
+    put_commit(world.env, 2, [file.replace(data_change=True)])
     world.wait(1000)
     for lite in (True, False):
         assert world.table.vacuum(lite=lite).files == ()
@@ -257,7 +257,7 @@ def test_a_file_that_is_added_again_while_the_folder_is_listed_stays(world: Cloc
 
     def tree_and_commit() -> Tree:
         found = listed()
-        put_commit(world.env, 2, [replace(file, data_change=True)])
+        put_commit(world.env, 2, [file.replace(data_change=True)])
         return found
 
     world.store.tree = tree_and_commit  # type: ignore[method-assign]

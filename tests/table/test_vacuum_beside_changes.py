@@ -43,8 +43,8 @@ class World:
     def require(self) -> None:
         """Another writer adds a writer feature that tahoe does not know."""
         before = self.table.snapshot()
-        protocol = replace(
-            before.protocol, reader_version=3, writer_version=7, reader_features=frozenset(), writer_features=frozenset({"fromTheFuture"})
+        protocol = before.protocol.replace(
+            reader_version=3, writer_version=7, reader_features=frozenset(), writer_features=frozenset({"fromTheFuture"})
         )
         put_commit(self.env, before.version + 1, [protocol])
 
@@ -58,8 +58,8 @@ class World:
         for info in list(self.env.store.list_from("_delta_log")):
             self.env.store.delete(info.key)
         file = next(iter(before.live.adds()))
-        metadata = replace(before.metadata, id="11111111-1111-4111-8111-111111111111")
-        data = encode_commit([before.protocol, metadata, file, replace(file, path="stray.parquet")])
+        metadata = before.metadata.replace(id="11111111-1111-4111-8111-111111111111")
+        data = encode_commit([before.protocol, metadata, file, file.replace(path="stray.parquet")])
         assert self.env.store.put_if_absent(commit_key(0), data)
 
 

@@ -38,8 +38,8 @@ def test_a_table_below_the_table_keeps_its_files_though_a_clone_has_removed_them
     inner = tahoe.Table(tmp_path / folder)
     inner.append(pa.table({"_p": [1], "id": [1]}))
     cloned = inner.snapshot()
-    adds = [replace(file, path=f"{inner.url}/{file.path}", partition_values={"_p": "1"}) for file in inner.scan().adds()]
-    metadata = replace(cloned.metadata, id="clone", partition_columns=("_p",))
+    adds = [file.replace(path=f"{inner.url}/{file.path}", partition_values={"_p": "1"}) for file in inner.scan().adds()]
+    metadata = cloned.metadata.replace(id="clone", partition_columns=("_p",))
     outer = tahoe.Table(tmp_path)
     put_commit(outer.env, 0, [CommitInfo({"timestamp": 1, "operation": "CLONE"}), cloned.protocol, metadata, *adds])
     outer.append(pa.table({"_p": [1], "id": [2]}))

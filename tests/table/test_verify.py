@@ -77,7 +77,7 @@ def rewrite(env: Env, version: int, change: Callable[[Action], Action | None]) -
 
 
 def change_adds(**fields: object) -> Callable[[Action], Action]:
-    return lambda a: dataclasses.replace(a, **fields) if isinstance(a, Add) else a
+    return lambda a: a.replace(**fields) if isinstance(a, Add) else a
 
 
 def parquet(rows: int = 3) -> bytes:
@@ -253,7 +253,7 @@ def stored(**fields: object) -> DeletionVectorDescriptor:
 @pytest.mark.parametrize(
     ("vector", "says"),
     [
-        (dataclasses.replace(inline_descriptor([0, 2]), cardinality=5), "its cardinality is 5 in the log"),
+        (inline_descriptor([0, 2]).replace(cardinality=5), "its cardinality is 5 in the log"),
         (inline_descriptor([0, 3]), "row 3"),
         (stored(path_or_inline="memory://no-vectors/v.bin"), "missing"),
         (stored(storage_type="i", path_or_inline="~~~~~"), "decoded"),
@@ -295,7 +295,7 @@ def test_row_ids_that_are_missing_or_given_twice_are_found(env: Env, ids: list[i
     for _ in range(2):
         table.append(ROWS, properties={"delta.enableRowTracking": "true"})
     files = sorted(table.snapshot().live.adds(), key=lambda a: a.base_row_id or 0)
-    again = [dataclasses.replace(a, base_row_id=number, data_change=False) for a, number in zip(files, ids, strict=True)]
+    again = [a.replace(base_row_id=number, data_change=False) for a, number in zip(files, ids, strict=True)]
     put_commit(
         env, 2, [CommitInfo({}), DomainMetadata(domain="delta.rowTracking", configuration=f'{{"rowIdHighWaterMark":{mark}}}'), *again]
     )
@@ -357,7 +357,7 @@ def test_in_commit_timestamps_must_rise(env: Env, times: list[int | None], wrong
     """Time travel looks for a version by halving, which goes astray where times do not rise."""
     features = frozenset({"inCommitTimestamp"})
     protocol = Protocol(reader_version=1, writer_version=7, writer_features=features)
-    metadata = dataclasses.replace(METADATA, configuration={"delta.enableInCommitTimestamps": "true"})
+    metadata = METADATA.replace(configuration={"delta.enableInCommitTimestamps": "true"})
     for version, time in enumerate(times):
         info = CommitInfo({} if time is None else {"inCommitTimestamp": time})
         put_commit(env, version, [info, *([protocol, metadata] if version == 0 else [])])
@@ -409,7 +409,7 @@ def without_last_add(actions: list[Action]) -> list[Action]:
 
 
 def changed(kind: type[Action], **fields: object) -> Callable[[list[Action]], list[Action]]:
-    return lambda actions: [dataclasses.replace(a, **fields) if isinstance(a, kind) else a for a in actions]
+    return lambda actions: [a.replace(**fields) if isinstance(a, kind) else a for a in actions]
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -108,12 +107,12 @@ def test_a_table_of_nothing_but_void_takes_no_rows(table):
 
 
 def test_a_table_whose_files_are_not_parquet_is_neither_read_nor_written(table):
-    metadata = replace(METADATA, format=Format(provider="csv"))
+    metadata = METADATA.replace(format=Format(provider="csv"))
     put_commit(table.env, 0, [PROTOCOL, metadata])
     for use in (table.to_arrow, lambda: table.append(pa.table({"id": [1]})), table.history):
         with pytest.raises(UnsupportedFileFormatError, match="csv"):
             use()
-    put_commit(table.env, 1, [replace(METADATA, format=Format(provider="PARQUET"))])
+    put_commit(table.env, 1, [METADATA.replace(format=Format(provider="PARQUET"))])
     table.append(pa.table({"id": [1]}))
     assert table.to_arrow().num_rows == 1
 

@@ -2,67 +2,119 @@
 
 Protocol: "Actions". Readers ignore unknown actions and fields, as "Protocol Evolution" requires. A missing required field or a value of
 the wrong type makes the log invalid. Encoding leaves out fields that are None.
+
+The types of the fields say what the log may hold, and msgspec reads and writes them, many times faster than the standard library. What
+writers are allowed besides, such as a number in a map of strings, is converted on a second, slower path.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import MISSING, dataclass, field, fields
-from typing import Any, TypeAlias
+from typing import Annotated, Any, Self, TypeAlias, TypeVar
+
+import msgspec
 
 from tahoe._cached import cached_property
 from tahoe.errors import InvalidActionError, InvalidLogFileError
 from tahoe.protocol.json_text import dump_json, is_text, load_json
 from tahoe.protocol.schema import Struct, parse_schema
 
+_LONG_MAX = (1 << 63) - 1
+
+Long: TypeAlias = Annotated[int, msgspec.Meta(ge=-_LONG_MAX - 1, le=_LONG_MAX)]
+Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=_LONG_MAX)]
+SmallCount: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=(1 << 31) - 1)]
+
+Value = TypeVar("Value")
+
+
+def _written(default: Value) -> Value:
+    """A default that is encoded; those that are None are left out."""
+    found: Value = msgspec.field(default_factory=lambda: default)
+    return found
+
+
+def _no_entries() -> dict[str, Any]:
+    return {}
+
+
+def _written_map() -> dict[str, Any]:
+    """An empty map as a default that is encoded. If its factory were `dict` itself, msgspec would leave it out."""
+    found: dict[str, Any] = msgspec.field(default_factory=_no_entries)
+    return found
+
+
+def _named(**names: str) -> Callable[[str], str]:
+    """The names of fields in the log: these, and for others the camel case without the unit of a time."""
+
+    def name(field: str) -> str:
+        first, *others = field.removesuffix("_ms").split("_")
+        return names.get(field) or first + "".join(map(str.capitalize, others))
+
+    return name
+
+
+class _Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename=_named()):
+    """A JSON object of the log."""
+
+    def replace(self, **changes: Any) -> Self:
+        """A copy with other values of some fields."""
+        return msgspec.structs.replace(self, **changes)
+
+
+class _FileRecord(_Record, frozen=True, kw_only=True, gc=False, rename=_named(size_bytes="size")):
+    path: str
+
+    def __hash__(self) -> int:
+        return hash(self.path)  # a map has no hash
+
+
 # The end of the year 9999.
 _TIMESTAMP_MS_MAX = 253_402_300_799_999
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Protocol:
+class Protocol(_Record, frozen=True, kw_only=True, rename=_named(reader_version="minReaderVersion", writer_version="minWriterVersion")):
     """Protocol: "Protocol Evolution". The features are None for versions without feature lists."""
 
-    reader_version: int
-    writer_version: int
+    reader_version: Long
+    writer_version: Long
     reader_features: frozenset[str] | None = None
     writer_features: frozenset[str] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Format:
-    provider: str = "parquet"
-    options: Mapping[str, str] = field(default_factory=dict, hash=False)
+class Format(_Record, frozen=True, kw_only=True):
+    provider: str = _written("parquet")
+    options: Mapping[str, str] = _written_map()
 
 
-@dataclass(frozen=True, kw_only=True)
-class Metadata:
+class Metadata(_Record, frozen=True, kw_only=True, dict=True):
     """Protocol: "Change Metadata". `configuration` holds the table properties. Early writers omitted the schema of an empty table."""
 
     id: str
-    schema_string: str = Struct().to_json()
-    partition_columns: tuple[str, ...] = ()
-    configuration: Mapping[str, str] = field(default_factory=dict, hash=False)
+    schema_string: str = _written(Struct().to_json())
+    partition_columns: tuple[str, ...] = _written(())
+    configuration: Mapping[str, str] = _written_map()
     name: str | None = None
     description: str | None = None
-    created_time_ms: int | None = None
-    format: Format = Format()
+    created_time_ms: Long | None = None
+    format: Format = _written(Format())
 
     @cached_property
     def schema(self) -> Struct:
         return parse_schema(self.schema_string)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeletionVectorDescriptor:
+class DeletionVectorDescriptor(
+    _Record, frozen=True, kw_only=True, gc=False, rename=_named(path_or_inline="pathOrInlineDv", size_bytes="sizeInBytes")
+):
     """Protocol: "Deletion Vector Descriptor Schema"."""
 
     storage_type: str
     path_or_inline: str
-    size_bytes: int
-    cardinality: int
-    offset: int | None = None
+    size_bytes: SmallCount
+    cardinality: Count
+    offset: SmallCount | None = None
 
     @property
     def unique_id(self) -> str:
@@ -71,74 +123,65 @@ class DeletionVectorDescriptor:
         return base if self.offset is None else f"{base}@{self.offset}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Add:
+class Add(_FileRecord, frozen=True, kw_only=True):
     """Protocol: "Add File and Remove File". `path` is the URI in the log, relative to the table or absolute; `stats` is JSON text."""
 
-    path: str
-    partition_values: Mapping[str, str | None] = field(default_factory=dict, hash=False)
-    size_bytes: int
-    modification_time_ms: int
-    data_change: bool = True
+    partition_values: Mapping[str, str | None] = _written_map()
+    size_bytes: Count
+    modification_time_ms: Long
+    data_change: bool = _written(True)
     stats: str | None = None
-    tags: Mapping[str, str | None] | None = field(default=None, hash=False)
+    tags: Mapping[str, str | None] | None = None
     deletion_vector: DeletionVectorDescriptor | None = None
-    base_row_id: int | None = None
-    default_row_commit_version: int | None = None
+    base_row_id: Long | None = None
+    default_row_commit_version: Long | None = None
     clustering_provider: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Remove:
+class Remove(_FileRecord, frozen=True, kw_only=True):
     """Protocol: "Add File and Remove File". A tombstone."""
 
-    path: str
-    data_change: bool = True
-    deletion_timestamp_ms: int | None = None
+    data_change: bool = _written(True)
+    deletion_timestamp_ms: Long | None = None
     extended_file_metadata: bool | None = None
-    partition_values: Mapping[str, str | None] | None = field(default=None, hash=False)
-    size_bytes: int | None = None
+    partition_values: Mapping[str, str | None] | None = None
+    size_bytes: Long | None = None
     stats: str | None = None
-    tags: Mapping[str, str | None] | None = field(default=None, hash=False)
+    tags: Mapping[str, str | None] | None = None
     deletion_vector: DeletionVectorDescriptor | None = None
-    base_row_id: int | None = None
-    default_row_commit_version: int | None = None
+    base_row_id: Long | None = None
+    default_row_commit_version: Long | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cdc:
+class Cdc(_FileRecord, frozen=True, kw_only=True):
     """Protocol: "Add CDC File"."""
 
-    path: str
-    partition_values: Mapping[str, str | None] = field(default_factory=dict, hash=False)
-    size_bytes: int
-    data_change: bool = False
-    tags: Mapping[str, str | None] | None = field(default=None, hash=False)
+    partition_values: Mapping[str, str | None] = _written_map()
+    size_bytes: Count
+    data_change: bool = _written(False)
+    tags: Mapping[str, str | None] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Txn:
+class Txn(_Record, frozen=True, kw_only=True):
     """Protocol: "Transaction Identifiers"."""
 
     app_id: str
-    version: int
-    last_updated_ms: int | None = None
+    version: Long
+    last_updated_ms: Long | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DomainMetadata:
+class DomainMetadata(_Record, frozen=True, kw_only=True):
     """Protocol: "Domain Metadata"."""
 
     domain: str
     configuration: str
-    removed: bool = False
+    removed: bool = _written(False)
 
 
-@dataclass(frozen=True, slots=True)
-class CommitInfo:
+class CommitInfo(msgspec.Struct, frozen=True):
     """Protocol: "Commit Provenance Information": arbitrary JSON, of which tahoe reads a few fields."""
 
-    fields: Mapping[str, Any] = field(hash=False)
+    fields: Mapping[str, Any]
 
     @property
     def in_commit_timestamp_ms(self) -> int | None:
@@ -156,22 +199,20 @@ class CommitInfo:
         return self.fields.get("isBlindAppend") is True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sidecar:
+class Sidecar(_Record, frozen=True, kw_only=True, rename=_named(size_bytes="sizeInBytes")):
     """Protocol: "Sidecar File Information". Only in checkpoints."""
 
     path: str
-    size_bytes: int
-    modification_time_ms: int
-    tags: Mapping[str, str | None] | None = field(default=None, hash=False)
+    size_bytes: Long
+    modification_time_ms: Long
+    tags: Mapping[str, str | None] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckpointMetadata:
+class CheckpointMetadata(_Record, frozen=True, kw_only=True):
     """Protocol: "Checkpoint Metadata". Only in checkpoints."""
 
-    version: int
-    tags: Mapping[str, str | None] | None = field(default=None, hash=False)
+    version: Long
+    tags: Mapping[str, str | None] | None = None
 
 
 Action: TypeAlias = Protocol | Metadata | Add | Remove | Cdc | Txn | DomainMetadata | CommitInfo | Sidecar | CheckpointMetadata
@@ -213,188 +254,26 @@ def remove_of(add: Add, now_ms: int, *, data_change: bool = True) -> Remove:
     )
 
 
-# --- what values a field accepts, from JSON or from a checkpoint's columns
+# --- the JSON encoding
 
-_LONG_MAX = (1 << 63) - 1
-_INT_MAX = (1 << 31) - 1
-
-
-def _text(value: Any) -> str:
-    if is_text(value):
-        return value
-    raise ValueError("expected a string")
-
-
-def _statistics(value: Any) -> str | None:
-    """Statistics are optional: invalid ones are ignored, which costs data skipping but never correctness."""
-    return value if is_text(value) else None
-
-
-def _boolean(value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise ValueError("expected true or false")  # noqa: TRY004 - the log is invalid, not a call
-    return value
-
-
-def _number(least: int, most: int) -> Callable[[Any], int]:
-    def read(value: Any) -> int:
-        number = int(value) if isinstance(value, float) and value.is_integer() else value
-        if type(number) is int and least <= number <= most:
-            return number
-        raise ValueError(f"expected an integer from {least} to {most}")
-
-    return read
-
-
-_long = _number(-_LONG_MAX - 1, _LONG_MAX)
-_count = _number(0, _LONG_MAX)
-_small_count = _number(0, _INT_MAX)
-
-
-def _texts(value: Any) -> tuple[str, ...]:
-    if not isinstance(value, list | tuple):
-        raise ValueError("expected a list of strings")  # noqa: TRY004
-    return tuple(map(_text, value))
-
-
-def _names(value: Any) -> frozenset[str]:
-    return frozenset(_texts(value))
-
-
-def _optional_texts(value: Any) -> dict[str, str | None]:
-    """A map with string or null values. Numbers and booleans are converted to strings, as in the reference's reader."""
-    if not isinstance(value, dict):
-        raise ValueError("expected a map of strings")  # noqa: TRY004
-    return {_text(key): None if item is None else _text(_as_text(item)) for key, item in value.items()}
-
-
-def _text_map(value: Any) -> dict[str, str]:
-    return {key: item for key, item in _optional_texts(value).items() if item is not None}
-
-
-def _as_text(value: Any) -> Any:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return str(value) if isinstance(value, int) else value
-
-
-# --- the JSON encoding, as a table: an action's name, its class, and its fields as JSON key, attribute and value reader
-
-_Shape: TypeAlias = Mapping[str, tuple[str, Callable[[Any], Any]]]
-
-
-def _struct(kind: type[Any], shape: _Shape) -> Callable[[Any], Any]:
-    return lambda body: _decode(kind, shape, body)
-
-
-_VECTOR: _Shape = {
-    "storageType": ("storage_type", _text),
-    "pathOrInlineDv": ("path_or_inline", _text),
-    "offset": ("offset", _small_count),
-    "sizeInBytes": ("size_bytes", _small_count),
-    "cardinality": ("cardinality", _count),
+KINDS: Mapping[str, type[Any]] = {
+    "add": Add,
+    "remove": Remove,
+    "metaData": Metadata,
+    "txn": Txn,
+    "protocol": Protocol,
+    "cdc": Cdc,
+    "sidecar": Sidecar,
+    "checkpointMetadata": CheckpointMetadata,
+    "domainMetadata": DomainMetadata,
 }
-_FORMAT: _Shape = {"provider": ("provider", _text), "options": ("options", _text_map)}
+"""The actions by their names in the log. Of several actions in one line, which no writer puts there, the first here counts."""
 
-
-def decode_deletion_vector(body: Mapping[str, Any] | None) -> DeletionVectorDescriptor | None:
-    """A descriptor; None for a struct whose fields are all null, which is how Parquet readers represent a missing one.
-
-    Raises:
-        ValueError: it is not a valid descriptor.
-    """
-    if body is None or (isinstance(body, dict) and body.get("storageType") is None):
-        return None
-    vector: DeletionVectorDescriptor = _decode(DeletionVectorDescriptor, _VECTOR, body)
-    return vector
-
-
-def encode_deletion_vector(vector: DeletionVectorDescriptor) -> dict[str, Any]:
-    return _encode(_VECTOR, vector)
-
-
-_SHAPES: Mapping[str, tuple[type[Any], _Shape]] = {
-    "add": (
-        Add,
-        {
-            "path": ("path", _text),
-            "partitionValues": ("partition_values", _optional_texts),
-            "size": ("size_bytes", _count),
-            "modificationTime": ("modification_time_ms", _long),
-            "dataChange": ("data_change", _boolean),
-            "stats": ("stats", _statistics),
-            "tags": ("tags", _optional_texts),
-            "deletionVector": ("deletion_vector", decode_deletion_vector),
-            "baseRowId": ("base_row_id", _long),
-            "defaultRowCommitVersion": ("default_row_commit_version", _long),
-            "clusteringProvider": ("clustering_provider", _text),
-        },
-    ),
-    "remove": (
-        Remove,
-        {
-            "path": ("path", _text),
-            "deletionTimestamp": ("deletion_timestamp_ms", _long),
-            "dataChange": ("data_change", _boolean),
-            "extendedFileMetadata": ("extended_file_metadata", _boolean),
-            "partitionValues": ("partition_values", _optional_texts),
-            "size": ("size_bytes", _long),
-            "stats": ("stats", _statistics),
-            "tags": ("tags", _optional_texts),
-            "deletionVector": ("deletion_vector", decode_deletion_vector),
-            "baseRowId": ("base_row_id", _long),
-            "defaultRowCommitVersion": ("default_row_commit_version", _long),
-        },
-    ),
-    "metaData": (
-        Metadata,
-        {
-            "id": ("id", _text),
-            "name": ("name", _text),
-            "description": ("description", _text),
-            "format": ("format", _struct(Format, _FORMAT)),
-            "schemaString": ("schema_string", _text),
-            "partitionColumns": ("partition_columns", _texts),
-            "configuration": ("configuration", _text_map),
-            "createdTime": ("created_time_ms", _long),
-        },
-    ),
-    "protocol": (
-        Protocol,
-        {
-            "minReaderVersion": ("reader_version", _long),
-            "minWriterVersion": ("writer_version", _long),
-            "readerFeatures": ("reader_features", _names),
-            "writerFeatures": ("writer_features", _names),
-        },
-    ),
-    "txn": (Txn, {"appId": ("app_id", _text), "version": ("version", _long), "lastUpdated": ("last_updated_ms", _long)}),
-    "domainMetadata": (
-        DomainMetadata,
-        {"domain": ("domain", _text), "configuration": ("configuration", _text), "removed": ("removed", _boolean)},
-    ),
-    "cdc": (
-        Cdc,
-        {
-            "path": ("path", _text),
-            "partitionValues": ("partition_values", _optional_texts),
-            "size": ("size_bytes", _count),
-            "dataChange": ("data_change", _boolean),
-            "tags": ("tags", _optional_texts),
-        },
-    ),
-    "sidecar": (
-        Sidecar,
-        {
-            "path": ("path", _text),
-            "sizeInBytes": ("size_bytes", _long),
-            "modificationTime": ("modification_time_ms", _long),
-            "tags": ("tags", _optional_texts),
-        },
-    ),
-    "checkpointMetadata": (CheckpointMetadata, {"version": ("version", _long), "tags": ("tags", _optional_texts)}),
-}
-_NAMES = {kind: name for name, (kind, _) in _SHAPES.items()}
+_NAMES = {kind: name for name, kind in KINDS.items()}
+_LINE: msgspec.json.Decoder[Any] = msgspec.json.Decoder(
+    msgspec.defstruct("Line", [(name, kind | None, None) for name, kind in KINDS.items()])
+)
+_ENCODER = msgspec.json.Encoder(order="deterministic", enc_hook=dict)
 
 
 def decode_commit(data: bytes, *, table: str, file: str) -> Iterator[Action]:
@@ -407,11 +286,20 @@ def decode_commit(data: bytes, *, table: str, file: str) -> Iterator[Action]:
         if not line.strip():
             continue
         try:
-            action = decode_action(load_json(line))
+            action = _decode_line(line)
         except ValueError as error:
             raise InvalidLogFileError(table=table, file=file, line=number, detail=_why(error, line)) from error
         if action is not None:
             yield action
+
+
+def _decode_line(line: bytes) -> Action | None:
+    try:
+        found = _LINE.decode(line)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return decode_action(load_json(line))
+    action: Action | None = found.add or found.remove or next(filter(None, msgspec.structs.astuple(found)), None)
+    return decode_action(load_json(line)) if action is None else action
 
 
 def _why(error: Exception, line: bytes) -> str:
@@ -429,52 +317,76 @@ def decode_action(value: Mapping[str, Any]) -> Action | None:
     """
     if not isinstance(value, dict):
         raise ValueError("expected a JSON object")  # noqa: TRY004 - the log is invalid, not a call
-    for name, body in value.items():
-        if body is None:
-            continue
-        if name == "commitInfo":
-            if not isinstance(body, dict):
-                raise ValueError("commitInfo: expected a JSON object")
-            return CommitInfo(dict(body))
-        if name in _SHAPES:
-            kind, shape = _SHAPES[name]
-            action: Action = _decode(kind, shape, body)
+    for name, kind in KINDS.items():
+        if value.get(name) is not None:
+            action: Action = _convert(kind, value[name], name)
             return action
-    return None
+    if value.get("commitInfo") is None:
+        return None
+    if not isinstance(value["commitInfo"], dict):
+        raise ValueError("commitInfo: expected a JSON object")  # noqa: TRY004
+    return CommitInfo(value["commitInfo"])
 
 
-def _decode(kind: type[Any], shape: _Shape, body: Any) -> Any:
+def decode_deletion_vector(body: Mapping[str, Any] | None) -> DeletionVectorDescriptor | None:
+    """A descriptor; None for a struct whose fields are all null, which is how Parquet readers represent a missing one.
+
+    Raises:
+        ValueError: it is not a valid descriptor.
+    """
+    if body is None or (isinstance(body, dict) and body.get("storageType") is None):
+        return None
+    vector: DeletionVectorDescriptor = _convert(DeletionVectorDescriptor, body, "deletionVector")
+    return vector
+
+
+def _convert(kind: type[Any], body: Any, name: str) -> Any:
+    """The action of a JSON object or of a checkpoint's row, in which null is the same as a missing field."""
     if not isinstance(body, dict):
-        raise ValueError(f"{kind.__name__}: expected a JSON object")  # noqa: TRY004
-    given: dict[str, Any] = {}
-    key = ""
+        raise ValueError(f"{name}: expected a JSON object")  # noqa: TRY004
+    known = kind.__struct_encode_fields__
+    given = {key: _LENIENT.get(key, _plain)(body[key]) for key in known if body.get(key) is not None}
     try:
-        for key, found in body.items():
-            if found is not None and key in shape:
-                attribute, read = shape[key]
-                given[attribute] = read(found)
-    except ValueError as error:
-        raise ValueError(f"{key} of {kind.__name__}: {error}") from None
-    if not _REQUIRED[kind] <= given.keys():
-        missing = [key for key, (attribute, _) in shape.items() if attribute in _REQUIRED[kind] and attribute not in given]
-        raise ValueError(f"{kind.__name__} lacks the required field {', '.join(missing)}")
-    return kind(**given)
+        return msgspec.convert(given, kind)
+    except msgspec.ValidationError as error:
+        raise ValueError(f"{name}: {error}") from None
 
 
-_TO_JSON: Mapping[str, Callable[[Any], Any]] = {
-    "reader_features": sorted,
-    "writer_features": sorted,
-    "partition_columns": list,
-    "format": lambda value: _encode(_FORMAT, value),
-    "deletion_vector": encode_deletion_vector,
-    "partition_values": dict,
-    "configuration": lambda value: value if isinstance(value, str) else dict(value),  # a string in domainMetadata, a map in metaData
-    "options": dict,
-    "tags": dict,
-}
-_REQUIRED: Mapping[type[Any], frozenset[str]] = {
-    kind: frozenset(f.name for f in fields(kind) if f.default is MISSING and f.default_factory is MISSING)
-    for kind in (*_NAMES, DeletionVectorDescriptor, Format)
+def _plain(value: Any) -> Any:
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    if isinstance(value, str) and not is_text(value):
+        raise ValueError(f"expected a string of Unicode characters, found {value!r}")
+    return value
+
+
+def _text_map(value: Any) -> Any:
+    """A map with string or null values. Numbers and booleans are converted to strings, as in the reference's reader."""
+    return {_plain(key): _as_text(item) for key, item in value.items()} if isinstance(value, dict) else _plain(value)
+
+
+def _as_text(value: Any) -> Any:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value) if isinstance(value, int) else _plain(value)
+
+
+def _without_nulls(value: Any) -> Any:
+    found = _text_map(value)
+    return {key: item for key, item in found.items() if item is not None} if isinstance(found, dict) else found
+
+
+_LENIENT: Mapping[str, Callable[[Any], Any]] = {
+    "partitionValues": _text_map,
+    "tags": _text_map,
+    "configuration": _without_nulls,  # a map of metaData; the text of a domain is not changed
+    "options": _without_nulls,
+    "format": lambda value: _convert(Format, value, "format"),
+    "deletionVector": decode_deletion_vector,
+    # Statistics are optional: invalid ones are ignored, which costs data skipping but never correctness.
+    "stats": lambda value: value if is_text(value) else None,
 }
 
 
@@ -484,17 +396,18 @@ def encode_commit(actions: Iterable[Action]) -> bytes:
 
 
 def encode_action(action: Action) -> bytes:
-    return dump_json(action_to_json(action)).encode()
+    if isinstance(action, CommitInfo):
+        return dump_json(action_to_json(action)).encode()
+    return b'{"%b":%b}' % (_NAMES[type(action)].encode(), _ENCODER.encode(action))
 
 
 def action_to_json(action: Action) -> dict[str, Any]:
     """The JSON object of one line: the action's name and its fields, without those that are None."""
     if isinstance(action, CommitInfo):
         return {"commitInfo": dict(action.fields)}
-    name = _NAMES[type(action)]
-    return {name: _encode(_SHAPES[name][1], action)}
+    return {_NAMES[type(action)]: msgspec.to_builtins(action, order="deterministic", enc_hook=dict)}
 
 
-def _encode(shape: _Shape, value: Any) -> dict[str, Any]:
-    found = ((key, attribute, getattr(value, attribute)) for key, (attribute, _) in shape.items())
-    return {key: _TO_JSON[attribute](item) if attribute in _TO_JSON else item for key, attribute, item in found if item is not None}
+def encode_deletion_vector(vector: DeletionVectorDescriptor) -> dict[str, Any]:
+    found: dict[str, Any] = msgspec.to_builtins(vector)
+    return found

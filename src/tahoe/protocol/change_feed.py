@@ -7,7 +7,7 @@ are not read here.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from tahoe.protocol.actions import Action, Add, Cdc, CommitInfo, DeletionVectorDescriptor, FileAction, Metadata, Remove
@@ -89,7 +89,7 @@ def _remarked(add: Add, remove: Remove) -> Iterator[Remarked]:
     before, after = remove.deletion_vector, add.deletion_vector
     if after is not None:
         values = add.partition_values if remove.partition_values is None else remove.partition_values
-        yield Remarked("delete", replace(remove, partition_values=values, size_bytes=add.size_bytes), after, before)
+        yield Remarked("delete", remove.replace(partition_values=values, size_bytes=add.size_bytes), after, before)
     if before is not None:
         yield Remarked("insert", add, before, after)
 

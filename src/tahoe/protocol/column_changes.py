@@ -253,7 +253,7 @@ def rename_column(current: TableConfiguration, path: Path, name: str) -> TableCo
     partitions = renamed.metadata.partition_columns
     if not parent:
         partitions = tuple(name if column == field.name else column for column in partitions)
-    return replace(renamed, metadata=replace(renamed.metadata, schema_string=schema.to_json(), partition_columns=partitions))
+    return replace(renamed, metadata=renamed.metadata.replace(schema_string=schema.to_json(), partition_columns=partitions))
 
 
 def drop_columns(current: TableConfiguration, paths: Iterable[Path], *, if_exists: bool = False) -> TableConfiguration:
@@ -290,7 +290,7 @@ def _dropped(current: TableConfiguration, spelled: Path, field: Field) -> TableC
         raise _refusal(DropLastFieldError, current, spelled, detail, remedy)
     schema = _with_fields(current, parent, lambda _: rest)
     left = _moved_names(current, spelled, None)
-    return replace(left, metadata=replace(left.metadata, schema_string=schema.to_json()))
+    return replace(left, metadata=left.metadata.replace(schema_string=schema.to_json()))
 
 
 def _moved_names(current: TableConfiguration, path: Path, to: Path | None) -> TableConfiguration:
@@ -309,7 +309,7 @@ def _moved_names(current: TableConfiguration, path: Path, to: Path | None) -> Ta
     if tuple(kept) == listed:
         return current
     configuration = {**current.properties, STATS_COLUMNS.name: ",".join(dotted(column) for column in kept)}
-    return replace(current, metadata=replace(current.metadata, configuration=configuration))
+    return replace(current, metadata=current.metadata.replace(configuration=configuration))
 
 
 # --- changing
@@ -350,7 +350,7 @@ def _in_collection(current: TableConfiguration, change: ColumnChange, spelled: P
         return (with_type_changes(f, before.type) if f.name == spelled[holder - 1] else f for f in fields)
 
     assert isinstance(schema, Struct)
-    moved = replace(current, metadata=replace(current.metadata, schema_string=schema.to_json()))
+    moved = replace(current, metadata=current.metadata.replace(schema_string=schema.to_json()))
     return _with_fields(moved, spelled[: holder - 1], record)
 
 
@@ -463,7 +463,7 @@ def _with_schema(current: TableConfiguration, schema: Struct, new_name: Callable
         schema, highest = assign_mapping(schema, mode, lambda _: f"col-{new_name()}", highest_id(configuration, table=current.table))
         configuration[MAX_COLUMN_ID] = str(highest)
     protocol = upgrade_for(current.protocol, schema, configuration, table=current.table)
-    metadata = replace(current.metadata, schema_string=schema.to_json(), configuration=configuration)
+    metadata = current.metadata.replace(schema_string=schema.to_json(), configuration=configuration)
     return replace(current, protocol=protocol, metadata=metadata)
 
 

@@ -152,8 +152,7 @@ def upgrade(protocol: Protocol, needed: Iterable[str]) -> Protocol:
     reader = max([protocol.reader_version, *(reader_version_for(f) for f in features)])
     raised = _to_versions(protocol, reader, WRITER_VERSION_FEATURES)
     named_for_readers = {name for name in missing if FEATURES_BY_NAME[name].is_reader_feature}
-    return replace(
-        raised,
+    return raised.replace(
         writer_features=(raised.writer_features or frozenset()) | missing,
         reader_features=None if raised.reader_features is None else raised.reader_features | named_for_readers,
     )

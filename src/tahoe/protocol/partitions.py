@@ -389,6 +389,8 @@ def resolve_path(add_path: str, table_url: str) -> str:
         PathOutsideTableError: a relative path points outside the table's folder.
         InvalidPathError: the unescaped path is not valid UTF-8 or contains a null character.
     """
+    if is_canonical(add_path):
+        return f"{table_url}/{add_path}"
     scheme, authority, path = _absolute(add_path, table_url)
     if "\0" in path or not is_text(path):
         raise InvalidPathError(table=table_url, path=add_path, detail="it contains a null character" if "\0" in path else "it is not UTF-8")

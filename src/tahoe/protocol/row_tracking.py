@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from tahoe.errors import InvalidPropertyError
 from tahoe.protocol import features, properties
@@ -100,7 +100,7 @@ def with_row_ids(actions: Iterable[Action], assigned: int, version: int, num_rec
     highest = max([assigned, *marks])
     for action in given:
         if isinstance(action, Add) and action.base_row_id is None:
-            done.append(replace(action, base_row_id=highest + 1, default_row_commit_version=version))
+            done.append(action.replace(base_row_id=highest + 1, default_row_commit_version=version))
             highest += num_records(action)
         elif not (isinstance(action, DomainMetadata) and action.domain == DOMAIN):
             done.append(action)

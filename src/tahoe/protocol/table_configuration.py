@@ -98,18 +98,18 @@ class TableConfiguration:
         return self._remapped(self.protocol, configuration)._described(description)
 
     def _described(self, description: str | None) -> TableConfiguration:
-        return replace(self, metadata=replace(self.metadata, description=description))
+        return replace(self, metadata=self.metadata.replace(description=description))
 
     def _remapped(self, protocol: Protocol, configuration: Mapping[str, str]) -> TableConfiguration:
         """Replace the properties. If that enables column mapping, columns keep their names in existing files as physical names."""
         before, after = self.column_mapping_mode, mapping_mode(protocol, configuration)
-        metadata = replace(self.metadata, configuration=dict(configuration))
+        metadata = self.metadata.replace(configuration=dict(configuration))
         if before != after:
             if (before, after) != ("none", "name"):
                 raise self._invalid(MODE, configuration.get(MODE, "none"), f"the table's files were written with mode {before}")
             used = highest_id(configuration, table=self.table)
             schema, highest = assign_mapping(without_mapping(self.schema), after, lambda field: field.name, used)
-            metadata = replace(metadata, schema_string=schema.to_json(), configuration={**configuration, MAX_COLUMN_ID: str(highest)})
+            metadata = metadata.replace(schema_string=schema.to_json(), configuration={**configuration, MAX_COLUMN_ID: str(highest)})
         return replace(self, protocol=protocol, metadata=metadata)
 
     def _invalid(self, name: str, value: str, detail: str) -> InvalidPropertyError:
@@ -129,7 +129,7 @@ class TableConfiguration:
         if is_before or identity.moved_to(value) == identity:
             return self
         schema = with_high_water_marks(self.schema, {name: value})
-        return replace(self, metadata=replace(self.metadata, schema_string=schema.to_json()))
+        return replace(self, metadata=self.metadata.replace(schema_string=schema.to_json()))
 
     # --- constraints
 
@@ -144,7 +144,7 @@ class TableConfiguration:
             raise ConstraintExistsError(table=self.table, constraint=name, expression=self.properties[known])
         configuration = {**self.properties, CONSTRAINT + name: expression}
         protocol = upgrade_for(self.protocol, self.schema, configuration, table=self.table)
-        return replace(self, protocol=protocol, metadata=replace(self.metadata, configuration=configuration))
+        return replace(self, protocol=protocol, metadata=self.metadata.replace(configuration=configuration))
 
     def without_constraint(self, name: str, *, if_exists: bool = False) -> TableConfiguration:
         """Drop a CHECK constraint. The protocol does not change.
@@ -156,7 +156,7 @@ class TableConfiguration:
         if stored is None and not if_exists:
             raise ConstraintNotFoundError(table=self.table, constraint=name, constraints=", ".join(self._constraints) or "none")
         configuration = {key: value for key, value in self.properties.items() if key != stored}
-        return replace(self, metadata=replace(self.metadata, configuration=configuration))
+        return replace(self, metadata=self.metadata.replace(configuration=configuration))
 
     @property
     def _constraints(self) -> list[str]:
@@ -202,7 +202,7 @@ class TableConfiguration:
         if protected_before is not None:
             protocol = upgrade(protocol, ["checkpointProtection"])
             configuration[PROTECTED_CHECKPOINTS_BEFORE.name] = str(protected_before)
-        return replace(self, protocol=protocol, metadata=replace(self.metadata, configuration=configuration))
+        return replace(self, protocol=protocol, metadata=self.metadata.replace(configuration=configuration))
 
     # --- the schema
 
@@ -230,7 +230,7 @@ class TableConfiguration:
             configuration[MAX_COLUMN_ID] = str(highest)
         protocol = upgrade_for(self.protocol, evolved, configuration, table=self.table)
         return replace(
-            self, protocol=protocol, metadata=replace(self.metadata, schema_string=evolved.to_json(), configuration=configuration)
+            self, protocol=protocol, metadata=self.metadata.replace(schema_string=evolved.to_json(), configuration=configuration)
         )
 
     def _evolved(self, known: Struct, given: Struct, path: tuple[str, ...]) -> Struct:

@@ -63,7 +63,7 @@ class TrackedSchema:
         """The table's metadata with this schema."""
         names = _schema(self.partition_schema_json, self.source_path).names
         configuration = newest.configuration if self.configuration is None else self.configuration
-        return replace(newest, schema_string=self.schema_json, partition_columns=names, configuration=configuration)
+        return newest.replace(schema_string=self.schema_json, partition_columns=names, configuration=configuration)
 
     def to_bytes(self) -> bytes:
         """The content of the entry's file."""

@@ -67,7 +67,7 @@ def _clear_column_mapping(target: Target) -> bool:
     snapshot = target.table.snapshot()
     before, schema = snapshot.metadata, without_mapping(snapshot.schema)
     configuration = {key: value for key, value in before.configuration.items() if key not in (MODE, MAX_COLUMN_ID)}
-    after = replace(before, schema_string=schema.to_json(), configuration=configuration)
+    after = before.replace(schema_string=schema.to_json(), configuration=configuration)
     if after == before:
         return False
     if snapshot.clustering_columns:
@@ -84,7 +84,7 @@ def _clear_type_widening(target: Target) -> bool:
     changed = {path[0] for path, _, _ in recorded_changes(snapshot.schema)}
     schema = map_fields(snapshot.schema, lambda f: replace(f, metadata={k: v for k, v in f.metadata.items() if k != TYPE_CHANGES}))
     configuration = {key: value for key, value in snapshot.properties.items() if key != ENABLE_TYPE_WIDENING.name}
-    after = replace(snapshot.metadata, schema_string=schema.to_json(), configuration=configuration)
+    after = snapshot.metadata.replace(schema_string=schema.to_json(), configuration=configuration)
     if after == snapshot.metadata:
         return False
     _write_again(target, snapshot, after, _of_other_types(snapshot, changed) if changed else [], REORG)

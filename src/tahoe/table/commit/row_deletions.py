@@ -69,7 +69,7 @@ def write_deletions(log: Log, deletions: Iterable[RowDeletion], version: int) ->
 
 def _with_vector(deletion: RowDeletion, vector: DeletionVectorDescriptor, total: int) -> Add:
     stats = wide_bounds(deletion.file.stats, total)
-    return replace(deletion.file, deletion_vector=vector, stats=stats, data_change=not deletion.is_new)
+    return deletion.file.replace(deletion_vector=vector, stats=stats, data_change=not deletion.is_new)
 
 
 def num_records(log: Log, file: Add, version: int) -> int:
@@ -106,7 +106,7 @@ def with_row_ids_of(actions: Sequence[Action], winner: Iterable[Action], canonic
 def _with_ids(remove: Remove, add: Add | None) -> Remove:
     if add is None:
         return remove
-    return replace(remove, base_row_id=add.base_row_id, default_row_commit_version=add.default_row_commit_version)
+    return remove.replace(base_row_id=add.base_row_id, default_row_commit_version=add.default_row_commit_version)
 
 
 def rebased(deletions: Mapping[str, RowDeletion], actions: Iterable[Action], canonical: Callable[[str], str]) -> Mapping[str, RowDeletion]:

@@ -350,16 +350,16 @@ class Transaction:
 def _with_enablement(metadata: Metadata, base: Snapshot | None, version: int, stamp_ms: int) -> Metadata:
     configuration = _without_enablement(metadata).configuration
     if base is None:
-        return replace(metadata, configuration=configuration)
+        return metadata.replace(configuration=configuration)
     if in_commit_timestamps_enabled(base.protocol, base.metadata):
         since = {name: base.properties[name] for name in ENABLEMENT if name in base.properties}
     else:
         since = dict(zip(ENABLEMENT, (str(version), str(stamp_ms)), strict=True))
-    return replace(metadata, configuration={**configuration, **since})
+    return metadata.replace(configuration={**configuration, **since})
 
 
 def _without_enablement(metadata: Metadata) -> Metadata:
-    return replace(metadata, configuration={name: value for name, value in metadata.configuration.items() if name not in ENABLEMENT})
+    return metadata.replace(configuration={name: value for name, value in metadata.configuration.items() if name not in ENABLEMENT})
 
 
 def _parameter(value: Any) -> str | None:

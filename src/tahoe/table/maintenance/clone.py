@@ -303,5 +303,5 @@ def _domains(source: Snapshot, newest: Snapshot | None) -> dict[str, DomainMetad
     before = None if newest is None else newest.domains.get(clustering.DOMAIN)
     after = source.domains.get(clustering.DOMAIN)
     if after is None and before is not None:
-        after = replace(before, removed=True)
+        after = before.replace(removed=True)
     return {} if after is None or after == before else {clustering.DOMAIN: after}

@@ -12,7 +12,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from uuid import UUID
 
 import numpy as np
@@ -53,8 +53,7 @@ class CloneFiles(ABC):
 
     def _entry(self, add: Add) -> Add:
         vector = add.deletion_vector
-        return replace(
-            add,
+        return add.replace(
             path=self._path(add),
             deletion_vector=vector if vector is None or vector.storage_type == INLINE else self._vector(vector),
             base_row_id=None,
@@ -101,7 +100,7 @@ class ShallowFiles(CloneFiles):
         return encode_url(resolve_path(add.path, self._source.url))
 
     def _vector(self, vector: DeletionVectorDescriptor) -> DeletionVectorDescriptor:
-        return replace(vector, storage_type=ABSOLUTE, path_or_inline=encode_url(self._vector_url(vector)))
+        return vector.replace(storage_type=ABSOLUTE, path_or_inline=encode_url(self._vector_url(vector)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,7 +140,7 @@ class DeepFiles(CloneFiles):
         url = self._vector_url(vector)
         name = UUID(bytes=hashlib.sha256(url.encode("utf-8", "surrogatepass")).digest()[:16]).bytes
         self._origins[vector_file_path("", name)] = url
-        return replace(vector, storage_type=RELATIVE, path_or_inline=z85_encode(name))
+        return vector.replace(storage_type=RELATIVE, path_or_inline=z85_encode(name))
 
     def is_left_over(self, key: str) -> bool:
         name = key.rpartition("/")[2]

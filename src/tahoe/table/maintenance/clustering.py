@@ -111,8 +111,8 @@ class CubeBin(Bin):
         """A new file of the cube, with the tags by which the next OPTIMIZE knows it."""
         names = self.order.names
         if self.order.is_clustered:
-            return replace(add, tags=cube_tags(self.cube, names), clustering_provider=PROVIDER)
-        return replace(add, tags=zorder_tags(self.cube, names, self.target_bytes))
+            return add.replace(tags=cube_tags(self.cube, names), clustering_provider=PROVIDER)
+        return add.replace(tags=zorder_tags(self.cube, names, self.target_bytes))
 
 
 def order_of(snapshot: Snapshot, request: OrderRequest, predicates: Sequence[str]) -> Order | None:

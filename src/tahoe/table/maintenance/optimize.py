@@ -148,7 +148,7 @@ class _Done:
         texts = self.removed[0].partition_values
         adds = [plan.add(file) for file in self.written]
         adds = [
-            replace(add, partition_values={name: texts.get(name) or text for name, text in add.partition_values.items()}) for add in adds
+            add.replace(partition_values={name: texts.get(name) or text for name, text in add.partition_values.items()}) for add in adds
         ]
         return [self.bin.tagged(add) for add in adds] if isinstance(self.bin, CubeBin) else adds
 

@@ -198,7 +198,7 @@ class _Restoration:
         check_same_table(self.first, newest)
         difference = file_difference(newest.log, newest.live, restored.live)
         protocol, metadata = self._configuration(newest, removes_data=bool(len(difference.removed)))
-        added = [replace(add, data_change=True) for add in entries_at(restored, difference.added)]
+        added = [add.replace(data_change=True) for add in entries_at(restored, difference.added)]
         removed = list(entries_at(newest, difference.removed))
         self._check_files(added)
         self.report = RestoreReport(
@@ -265,7 +265,7 @@ def _metadata(restored: Snapshot, newest: Snapshot, protocol: Protocol) -> Metad
     schema = with_marks_of(restored.schema, newest.schema)
     configuration = {**restored.properties, **_highest(restored, newest, protocol)}
     text = restored.metadata.schema_string if schema == restored.schema else schema.to_json()
-    return replace(restored.metadata, schema_string=text, configuration=configuration)
+    return restored.metadata.replace(schema_string=text, configuration=configuration)
 
 
 def _highest(restored: Snapshot, newest: Snapshot, protocol: Protocol) -> Mapping[str, str]:
@@ -296,4 +296,4 @@ def _domains(restored: Snapshot, newest: Snapshot) -> dict[str, DomainMetadata]:
 def _given_ids(restored: Snapshot, newest: Snapshot, difference: FileDifference) -> Iterator[Add]:
     """The entries of files that stay, but have no row ids now, or other ones: with those that they had in the restored version, if any."""
     for add in entries_at(restored, difference.with_other_row_ids(newest.live, restored.live)):
-        yield replace(add, data_change=False)
+        yield add.replace(data_change=False)

@@ -173,7 +173,7 @@ def with_statistics(snapshot: Snapshot, adds: Sequence[Add]) -> list[Add]:
     for reason in [*unread.values(), *([] if failure is None else [str(failure)])]:
         _logger.warning("%s: statistics could not be computed: %s", snapshot.url, reason)
     found = {entry.before.path: entry.after.stats for entry in measured}
-    return [replace(add, stats=found.get(add.path, add.stats)) for add in adds]
+    return [add.replace(stats=found.get(add.path, add.stats)) for add in adds]
 
 
 def _check_writable(table: TableReader, snapshot: Snapshot) -> None:
@@ -264,7 +264,7 @@ def _sorted_out(
         else:
             text = encode_statistics(result, schema, prefix_length=prefix_length)
             if text != add.stats:
-                restated.append(_Restated(before=add, after=replace(add, stats=text)))
+                restated.append(_Restated(before=add, after=add.replace(stats=text)))
     return restated, unread, failure
 
 
@@ -335,5 +335,5 @@ def _unchanged(found: Sequence[_Restated], before: Snapshot, newest: Snapshot) -
         raise MetadataChangedException(table=newest.url, winner=f"version {newest.version} or an earlier one", detail=detail)
     places = pc.index_in(pa.array([entry.before.path for entry in found], pa.string()), value_set=newest.live.column("path"))
     there = Scan(newest, None, pa.array(sorted(places.drop_null().to_pylist()), pa.uint64()))
-    live = {add.path: replace(add, stats=None) for add in there.adds()}
-    return [entry for entry in found if live.get(entry.before.path) == replace(entry.before, stats=None)]
+    live = {add.path: add.replace(stats=None) for add in there.adds()}
+    return [entry for entry in found if live.get(entry.before.path) == entry.before.replace(stats=None)]

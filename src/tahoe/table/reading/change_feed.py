@@ -200,8 +200,7 @@ class ChangeFeed:
     @cached_property
     def _whole(self) -> Snapshot:
         files = [
-            replace(
-                _file(commit, change.file.path, change.file.partition_values, change.file.size_bytes, kind=change.kind),
+            _file(commit, change.file.path, change.file.partition_values, change.file.size_bytes, kind=change.kind).replace(
                 deletion_vector=change.file.deletion_vector,
                 stats=change.file.stats,
             )
@@ -221,8 +220,7 @@ class ChangeFeed:
     def _table(self, name: PartName, files: Sequence[Add]) -> Snapshot:
         metadata, here = self.snapshot.metadata, self.range
         constants = [f.name for f in FIELDS if name != "recorded" or f.name != CHANGE_TYPE]
-        named = replace(
-            metadata,
+        named = metadata.replace(
             id=f"{metadata.id}/changes/{here.start}/{here.end}/{name}",
             schema_string=self.schema.to_json(),
             partition_columns=(*metadata.partition_columns, *constants),
@@ -248,7 +246,7 @@ def _remarked_file(log: Log, commit: CommitChanges, change: Remarked) -> Add | N
             return None
         vector = inline_descriptor(rows)
     file = _file(commit, change.file.path, change.file.partition_values, change.file.size_bytes, kind=change.kind)
-    return replace(file, deletion_vector=vector, stats=change.file.stats)
+    return file.replace(deletion_vector=vector, stats=change.file.stats)
 
 
 # --- planning
@@ -381,7 +379,7 @@ def changes_in(read: Snapshot, version: int, actions: Sequence[Action]) -> tuple
             if add is None:
                 detail = f"it removes {change.file.path}, which is not in the previous version"
                 raise InvalidCommitError(table=log.url, file=commit_name(version), detail=detail)
-            change = replace(change, file=replace(change.file, partition_values=add.partition_values, size_bytes=add.size_bytes))
+            change = replace(change, file=change.file.replace(partition_values=add.partition_values, size_bytes=add.size_bytes))
         completed.append(change)
     return tuple(completed)
 

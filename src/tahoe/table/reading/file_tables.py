@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from tahoe.protocol.actions import Add, Metadata, Protocol
 from tahoe.table.log.file_parts import MemoryPart
@@ -37,4 +36,4 @@ def protocol_for_files(protocol: Protocol, *, has_vectors: bool) -> Protocol:
     """A protocol with which files of other versions can be read: it also has deletion vectors if they do."""
     if not has_vectors or _VECTORS in (protocol.reader_features or ()):
         return protocol
-    return replace(protocol, reader_version=3, reader_features=(protocol.reader_features or frozenset()) | {_VECTORS})
+    return protocol.replace(reader_version=3, reader_features=(protocol.reader_features or frozenset()) | {_VECTORS})

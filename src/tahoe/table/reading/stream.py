@@ -415,7 +415,7 @@ class TableStream(Stream[StreamCommit[Add]]):
         return Portion(self._table_of([], end))
 
     def _table_of(self, files: list[Add], end: StreamOffset) -> Snapshot:
-        metadata = replace(self.snapshot.metadata, id=f"{self.table_id}/stream/{end.version}/{end.index}")
+        metadata = self.snapshot.metadata.replace(id=f"{self.table_id}/stream/{end.version}/{end.index}")
         return table_of(files, self.snapshot, max(end.version - (end.index < 0), 0), metadata)
 
 

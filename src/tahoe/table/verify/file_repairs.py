@@ -219,7 +219,7 @@ def _commit_batch(table: TableReader, checked: Snapshot, changes: Sequence[Chang
 
 def _restored(newest: Snapshot, entries: Sequence[Add]) -> list[Add]:
     """The entries without their deletion vectors. Tight statistics would hide the restored rows, so they are computed again."""
-    bare = [replace(entry, deletion_vector=None, stats=None, data_change=True) for entry in entries]
+    bare = [entry.replace(deletion_vector=None, stats=None, data_change=True) for entry in entries]
     return with_statistics(newest, bare) if bare else []
 
 

@@ -195,7 +195,7 @@ class OpenTransaction:
         if not self._begins(assigns_row_ids) and (after or not before):
             return []
         live = (add for add in self.snapshot.live.adds() if (add.base_row_id is None) == after)
-        bare = (replace(add, base_row_id=None, default_row_commit_version=None, data_change=False) for add in live)
+        bare = (add.replace(base_row_id=None, default_row_commit_version=None, data_change=False) for add in live)
         return [add for add in bare if self._canonical(add.path) not in self._draft.removed_files]
 
     def _begins(self, rule: Callable[[Protocol, Metadata], bool]) -> bool:

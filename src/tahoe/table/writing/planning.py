@@ -391,7 +391,7 @@ def _plan_replaced(table: TableReader, request: WriteRequest, snapshot: Snapshot
         request=replace(request, mode="overwrite", overwrite_schema=True),
         snapshot=snapshot,
         protocol=protocol,
-        metadata=replace(metadata, description=request.comment),
+        metadata=metadata.replace(description=request.comment),
         replace_where=None,
         clustering=_new_clustering(table, request, protocol, metadata),
     )

@@ -7,7 +7,6 @@ table's rows or files.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from tahoe.errors import (
@@ -153,7 +152,7 @@ class TableEdits(OpenTransaction):
         protects = found.is_reader_feature and not truncate_history
         changed = self._configuration.without_feature(found, protected_before=self.snapshot.version + 1 if protects else None)
         self._draft.is_alone = True
-        self._draft.domains |= {domain.domain: replace(domain, removed=True) for domain in domains_of(found, self.snapshot)}
+        self._draft.domains |= {domain.domain: domain.replace(removed=True) for domain in domains_of(found, self.snapshot)}
         self._define(changed, "DROP FEATURE", {"featureName": feature, "truncateHistory": truncate_history})
 
     def _define(self, changed: TableConfiguration, operation: str, parameters: Mapping[str, Any]) -> None:

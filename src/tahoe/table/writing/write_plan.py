@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from tahoe.errors import ReplaceWhereMismatchError, UnsupportedDataTypeError
@@ -161,7 +161,7 @@ class WritePlan:
         A new table may be clustered. A replaced schema may lack the clustering columns, or have them under other physical names.
         """
         before = None if self.snapshot is None else self.snapshot.domains.get(clustering.DOMAIN)
-        after = self.clustering if self.clustering is not None or before is None else replace(before, removed=True)
+        after = self.clustering if self.clustering is not None or before is None else before.replace(removed=True)
         return {} if after is None or after == before else {clustering.DOMAIN: after}
 
     def add(self, file: WrittenFile) -> Add:
@@ -256,7 +256,7 @@ def with_minted(metadata: Metadata, files: Iterable[WrittenFile]) -> Metadata:
     schema = metadata.schema
     for file in files:
         schema = with_high_water_marks(schema, file.minted)
-    return metadata if schema == metadata.schema else replace(metadata, schema_string=schema.to_json())
+    return metadata if schema == metadata.schema else metadata.replace(schema_string=schema.to_json())
 
 
 def is_about(predicate: Predicate, columns: Iterable[str]) -> bool:
