@@ -54,13 +54,13 @@ def log_of(files: Sequence[File], *, is_partitioned: bool = False) -> Log:
     """A table with these files in version 0. A partitioned one has one row in each file."""
     env = memory_env()
     schema = Struct((Field(name="t", type=TIMESTAMP),))
-    metadata = replace(METADATA, schema_string=schema.to_json(), partition_columns=("t",) if is_partitioned else (), configuration=FEED)
+    metadata = METADATA.replace(schema_string=schema.to_json(), partition_columns=("t",) if is_partitioned else (), configuration=FEED)
     adds = []
     for number, file in enumerate(files):
         values = {"t": None if file.minutes[0] is None else _text(file.minutes[0])} if is_partitioned else {}
         stats = None if is_partitioned else file.stats()
         adds.append(add(f"f{number:03}", size_bytes=100, modification_time_ms=-number, stats=stats, partition_values=values))
-    put_commit(env, 0, [replace(PROTOCOL, writer_version=4), metadata, *adds])
+    put_commit(env, 0, [PROTOCOL.replace(writer_version=4), metadata, *adds])
     return Log(env)
 
 

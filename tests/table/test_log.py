@@ -67,7 +67,7 @@ def test_a_broken_line_is_named_with_its_file_and_number():
 def test_an_action_without_a_required_field_is_named():
     log = make_log([[add("a")]])
     log.env.store.put(commit_key(1), b'{"add":{"path":"b"}}')
-    with pytest.raises(InvalidLogFileError, match="lacks the required field size, modificationTime"):
+    with pytest.raises(InvalidLogFileError, match="add: Object missing required field `size`"):
         load_snapshot(log)
 
 

@@ -221,7 +221,7 @@ def test_a_log_of_which_the_beginning_is_gone_says_so(table: Table) -> None:
 def test_a_log_with_any_times_and_sizes_has_a_page() -> None:
     """A wrong writer leaves the last time of the calendar, sizes that no file has, and operations that are no text."""
     metadata = Metadata(id="t", schema_string=METADATA.schema_string, configuration={"delta.enableInCommitTimestamps": "true"})
-    protocol = replace(PROTOCOL, writer_version=7, writer_features=frozenset({"inCommitTimestamp"}))
+    protocol = PROTOCOL.replace(writer_version=7, writer_features=frozenset({"inCommitTimestamp"}))
     env = memory_env()
     put_commit(env, 0, [CommitInfo({"inCommitTimestamp": 1, "operation": "<b>"}), protocol, metadata, add("f", size_bytes=2**62)])
     put_commit(env, 1, [CommitInfo({"inCommitTimestamp": 253_402_300_799_999, "operation": ["x"]}), add("g", size_bytes=0)])
@@ -320,7 +320,7 @@ def test_what_would_take_too_long_is_left_out_with_the_reason(table: Table, monk
 
 
 def test_a_table_that_tahoe_cannot_write_has_a_report_with_the_reason() -> None:
-    protocol = replace(PROTOCOL, writer_version=7, writer_features=frozenset({"fromTheFuture"}))
+    protocol = PROTOCOL.replace(writer_version=7, writer_features=frozenset({"fromTheFuture"}))
     log = make_log([[], [protocol, add("f")]])
     report = Table(log.url, env=log.env).report()
     assert report.figures.upkeep is not None

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from decimal import ROUND_HALF_UP, Context, InvalidOperation
 from decimal import Decimal as PyDecimal
+from functools import lru_cache
 from typing import Any
 from urllib.parse import unquote
 
@@ -435,6 +436,7 @@ def _absolute(add_path: str, table_url: str) -> tuple[str | None, str, str]:
     return None, "", _normal(decode_path(add_path))
 
 
+@lru_cache(maxsize=16)
 def _split(table_url: str) -> tuple[str, str, str]:
     """Scheme, authority and path of a table's unescaped url; without a scheme it is a local path."""
     found = _SCHEME.match(table_url)
@@ -454,6 +456,8 @@ def _normal(path: str) -> str:
     In a relative path, leading `..` segments remain.
     """
     rooted = path.startswith("/")
+    if is_canonical(path.removeprefix("/")):
+        return path.removeprefix("/")
     segments: list[str] = []
     for segment in path.split("/"):
         if segment in ("", ".") or (segment == ".." and rooted and not segments):

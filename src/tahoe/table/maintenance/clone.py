@@ -187,7 +187,7 @@ class _Cloning:
             removed = list(entries_at(newest, difference.removed))
             added = [wanted[number] for number in difference.added]
             unnumbered = difference.with_other_row_ids(newest.live, after) if assigns_row_ids(protocol, metadata) else ()
-            restated = [replace(wanted[number], data_change=False) for number in unnumbered]
+            restated = [wanted[number].replace(data_change=False) for number in unnumbered]
         if newest is not None:
             check_writable(newest.protocol, newest.metadata, table=newest.url, removes_data=bool(removed))
         copied = self._files.copy(added, newest)

@@ -6,7 +6,7 @@ Protocol: "Clustered Table". Nothing is read but the snapshot's columns.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -231,7 +231,7 @@ def _files_to_cluster(
     adds: Sequence[Add], files: npt.NDArray[np.int64], is_worn: npt.NDArray[np.bool_], order: Order, _: CompactionSettings
 ) -> npt.NDArray[np.int64]:
     """The files that become a new cube. Files with many deleted rows leave their cubes."""
-    candidates = [replace(adds[n], tags=None, clustering_provider=None) if is_worn[n] else adds[n] for n in files]
+    candidates = [adds[n].replace(tags=None, clustering_provider=None) if is_worn[n] else adds[n] for n in files]
     places = {id(add): n for add, n in zip(candidates, files.tolist(), strict=True)}
     asked = order.request
     chosen = files_to_cluster(candidates, order.names, full=asked.is_full, closed_bytes=asked.closed_bytes)
