@@ -329,7 +329,7 @@ def test_a_table_that_tahoe_cannot_write_has_a_report_with_the_reason() -> None:
 
 
 def test_a_property_with_an_invalid_value_is_the_reason_for_a_figure_that_is_missing() -> None:
-    metadata = replace(METADATA, configuration={"delta.targetFileSize": "large", "delta.deletedFileRetentionDuration": "long"})
+    metadata = METADATA.replace(configuration={"delta.targetFileSize": "large", "delta.deletedFileRetentionDuration": "long"})
     log = make_log([[], [metadata, add("f")]])
     found = Table(log.url, env=log.env).report().figures.upkeep
     assert found is not None

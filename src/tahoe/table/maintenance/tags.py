@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
@@ -222,7 +222,7 @@ class _Tagging:
             mine = self.tag.domain
             if newest is None or newest.domains.get(mine.domain) != mine:
                 return lambda: None
-            draft = _draft(newest, self.before or replace(mine, removed=True))
+            draft = _draft(newest, self.before or mine.replace(removed=True))
             return lambda: self._committed(draft, DROP, {"tag": self.tag.name, "version": self.tag.version})
 
         try:
@@ -263,7 +263,7 @@ def drop_tag(
             if if_exists:
                 return lambda: None
             raise TagNotFoundError(table=newest.url, tag=name, known=shown_names(newest.domains) or "none")
-        draft = _draft(newest, replace(domain, removed=True))
+        draft = _draft(newest, domain.replace(removed=True))
         return lambda: _commit(draft, DROP, {"tag": name}, user_metadata, engine)
 
     return planned_anew(table, plan)
