@@ -89,7 +89,7 @@ WITH_DOMAINS = upgrade(LEGACY, {"domainMetadata"})
         (LEGACY, upgrade(LEGACY, {"changeDataFeed"}), True),
         (LEGACY, upgrade(LEGACY, {"rowTracking"}), True),
         (LEGACY, upgrade(LEGACY, {"deletionVectors"}), True),
-        (LEGACY, replace(WITH_DOMAINS, reader_version=2), True),
+        (LEGACY, WITH_DOMAINS.replace(reader_version=2), True),
     ],
 )
 def test_only_the_feature_of_domains_makes_no_rule_for_what_was_planned_before_it(mine, after, matters):
