@@ -307,3 +307,20 @@ def test_log_file_names(version, end, part, parts, uuid, json_form):
         found = log_files.parse_name(name)
         assert found is not None
         assert (found.kind, found.version, found.end_version, found.part, found.parts) == (kind, version, last, number, count)
+
+
+class _Text(str):
+    pass
+
+
+class _Number(int):
+    pass
+
+
+def test_values_of_subclasses_are_encoded_as_what_they_are():
+    """NumPy's strings and enums of strings are such classes."""
+    add = Add(path=_Text("p"), partition_values={_Text("a"): _Text("")}, size_bytes=_Number(1), modification_time_ms=2)
+    assert list(decode_commit(encode_commit([add]), table="t", file="f")) == [add]
+    assert '"a":""' in encode_action(add).decode()
+    with pytest.raises(TypeError, match="no place in an action"):
+        encode_action(Add(path="p", size_bytes=object(), modification_time_ms=2))

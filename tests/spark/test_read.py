@@ -6,6 +6,7 @@ import datetime as dt
 import os
 import shutil
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -460,7 +461,7 @@ def test_a_void_column_is_null_at_every_depth(spark, path):
     schema = tahoe.Table(path).schema
     struct = schema.find("s")
     deeper = Struct((*struct.type.fields, Field(name="nothing", type=VOID)))
-    change_schema(path, Struct((schema.find("id"), struct.replace(type=deeper), Field(name="v", type=VOID))))
+    change_schema(path, Struct((schema.find("id"), replace(struct, type=deeper), Field(name="v", type=VOID))))
     frame = load(spark, path)
     assert frame.schema["v"].dataType.simpleString() == "void"
     assert frame.collect() == [Row(id=1, s=Row(a=1, nothing=None), v=None)]

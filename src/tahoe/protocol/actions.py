@@ -269,11 +269,23 @@ KINDS: Mapping[str, type[Any]] = {
 }
 """The actions by their names in the log. Of several actions in one line, which no writer puts there, the first here counts."""
 
+
+def _encodable(value: Any) -> Any:
+    """A value of a class that msgspec does not know, as one that it knows."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, int):
+        return int(value)
+    raise TypeError(f"{value!r} has no place in an action")
+
+
 _NAMES = {kind: name for name, kind in KINDS.items()}
 _LINE: msgspec.json.Decoder[Any] = msgspec.json.Decoder(
     msgspec.defstruct("Line", [(name, kind | None, None) for name, kind in KINDS.items()])
 )
-_ENCODER = msgspec.json.Encoder(order="deterministic", enc_hook=dict)
+_ENCODER = msgspec.json.Encoder(order="deterministic", enc_hook=_encodable)
 
 
 def decode_commit(data: bytes, *, table: str, file: str) -> Iterator[Action]:
@@ -405,7 +417,7 @@ def action_to_json(action: Action) -> dict[str, Any]:
     """The JSON object of one line: the action's name and its fields, without those that are None."""
     if isinstance(action, CommitInfo):
         return {"commitInfo": dict(action.fields)}
-    return {_NAMES[type(action)]: msgspec.to_builtins(action, order="deterministic", enc_hook=dict)}
+    return {_NAMES[type(action)]: msgspec.to_builtins(action, order="deterministic", enc_hook=_encodable)}
 
 
 def encode_deletion_vector(vector: DeletionVectorDescriptor) -> dict[str, Any]:

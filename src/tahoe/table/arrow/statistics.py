@@ -92,6 +92,10 @@ class StatisticsCache:
         self._kept: dict[Path, pa.Table] = dict(kept or {})
         self._lock = Lock()
 
+    def __reduce__(self) -> tuple[type[StatisticsCache], tuple[()]]:
+        """In another process, such as a worker of an executor, the cache is empty."""
+        return StatisticsCache, ()
+
     def answer(self, request: StatisticsRequest, read: Callable[[StatisticsRequest], pa.Table]) -> pa.Table:
         """The statistics; only columns that are not cached are read."""
         with self._lock:
