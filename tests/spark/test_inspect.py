@@ -95,3 +95,9 @@ def test_what_is_not_there_is_told(spark, told):
         with pytest.raises(AnalysisException) as raised:
             spark.sql(f"SELECT * FROM {call}")
         assert re.search(text, str(raised.value)), (call, str(raised.value))
+
+
+def test_a_table_without_files_has_rows_in_no_list_of_them(spark, table_name):
+    spark.sql(f"CREATE TABLE {table_name} (id INT) USING delta")
+    for name in ("files", "partitions", "statistics", "row_groups"):
+        assert spark.sql(f"SELECT * FROM delta_{name}('{table_name}')").collect() == []

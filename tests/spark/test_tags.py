@@ -90,6 +90,10 @@ WRONG = [
     ("SELECT * FROM delta.`{p}x@2026-q3`", TableNotFoundError),
     ("INSERT INTO delta.`{p}@2026-q3` VALUES (5)", InvalidTimeTravelError),
     ("DELETE FROM delta.`{p}@v0`", InvalidTimeTravelError),
+    ("TRUNCATE TABLE delta.`{p}@2026-q3`", InvalidTimeTravelError),
+    ("ALTER TABLE delta.`{p}@v0` ADD COLUMN x INT", InvalidTimeTravelError),
+    ("ALTER TABLE delta.`{p}@2026-q3` SET TBLPROPERTIES ('a' = 'b')", InvalidTimeTravelError),
+    ("COMMENT ON TABLE delta.`{p}@v0` IS 'x'", InvalidTimeTravelError),
     ("RESTORE {t} TO VERSION AS OF 'nothing'", TagNotFoundError),
 ]
 

@@ -42,6 +42,7 @@ from tahoe.spark.jvm.table_changes import (
     UpdateColumnType,
     table_change,
 )
+from tahoe.spark.jvm.time_travel import check_newest
 from tahoe.spark.jvm.types import delta_schema
 from tahoe.sql.predicates import columns_named
 from tahoe.table.reading.snapshot import Snapshot
@@ -99,6 +100,7 @@ def alter(gateway: Gateway, target: JavaObject, given: Iterable[JavaObject]) -> 
     Raises:
         DeltaAnalysisError: one of the changes is invalid; the table is not changed.
     """
+    check_newest(gateway, target)
     changes = [table_change(gateway, change) for change in given]
     changes = [change for change in changes if not _set_location(gateway, target, change)]
     if not changes:

@@ -17,6 +17,7 @@ from tahoe.spark.ddl.catalog import ANALYZED_VERSION
 from tahoe.spark.jvm.catalog_entries import analyze_columns, analyze_table, defined_table, session_catalog
 from tahoe.spark.jvm.gateway import Gateway, JavaObject, engine_of
 from tahoe.spark.jvm.table_cache import open_table
+from tahoe.spark.jvm.time_travel import check_newest
 from tahoe.table.table import Table
 from tahoe.table.writing import alter
 
@@ -34,6 +35,8 @@ def run(gateway: Gateway, name: str, plan: JavaObject) -> tuple[str, JavaObject]
     """Run a statement for which `altered` returns a table. Returns the table's url and the result rows."""
     target = altered(gateway, name, plan)
     assert target is not None
+    if name in _CHANGES:
+        check_newest(gateway, target)
     table = open_table(gateway.spark, target.url())
     rows = _STATEMENTS[name](gateway, target, table, plan)
     return table.url, gateway.seq(rows or [])
@@ -136,3 +139,6 @@ _STATEMENTS: Mapping[str, Callable[[Gateway, JavaObject, Table, JavaObject], lis
     "CommentOnTable": _comment,
     "TruncateTable": _truncate,
 }
+
+_CHANGES = frozenset({"AlterColumns", "TruncatePartition", "SetTableProperties", "UnsetTableProperties", "CommentOnTable", "TruncateTable"})
+"""The statements that change the table."""

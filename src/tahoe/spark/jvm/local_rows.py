@@ -17,6 +17,8 @@ _one_at_a_time = Lock()
 
 def local_rows(spark: SparkSession, rows: pa.Table, schema: StructType | None = None) -> DataFrame:
     """A DataFrame of Arrow rows. It needs no Spark job."""
+    if not rows.num_rows:
+        rows = rows.schema.empty_table()  # PySpark expects at least one chunk in each column
     try:
         return spark.createDataFrame(rows, schema)
     except ValueError:

@@ -16,7 +16,7 @@ from typing import TypeAlias
 from tahoe.errors import InvalidTimeTravelError
 from tahoe.protocol.tags import NAME, version_or_tag
 from tahoe.protocol.time_zones import zone_asked_for
-from tahoe.spark.jvm.gateway import Gateway
+from tahoe.spark.jvm.gateway import Gateway, JavaObject
 from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.table import Table
 
@@ -104,7 +104,7 @@ def target_of_catalog(moment_of: MomentOf, has_table: HasTable, path: str, at: s
     target = target_of_path(moment_of, has_table, path)
     kind, _, value = at.partition(" ")
     if kind == "newest" and target.is_pinned:
-        raise InvalidTimeTravelError(table=target.location, detail=f"{path} names a version, and only the table itself can be written")
+        raise _only_the_newest(target.location, path)
     if not kind or kind == "newest":
         return target
     if target.is_pinned:
@@ -112,6 +112,23 @@ def target_of_catalog(moment_of: MomentOf, has_table: HasTable, path: str, at: s
     if kind == "version":
         return Target(location=path, version=version_or_tag(value, table=path))
     return Target(location=path, timestamp=_EPOCH + timedelta(microseconds=int(value)))
+
+
+def check_newest(gateway: Gateway, target: JavaObject) -> None:
+    """Refuse to change a version of a table.
+
+    Args:
+        target: a `delta.DefinedTable`.
+
+    Raises:
+        InvalidTimeTravelError: the statement names a version, as in delta.`path@v3`.
+    """
+    if VERSION_OPTION in gateway.dict(target.v1Table().storage().properties()):
+        raise _only_the_newest(target.url(), target.v1Table().identifier().table())
+
+
+def _only_the_newest(url: str, path: str) -> InvalidTimeTravelError:
+    return InvalidTimeTravelError(table=url, detail=f"{path} names a version, and only the table itself can be written")
 
 
 def session_moment(gateway: Gateway) -> MomentOf:
@@ -125,7 +142,10 @@ def _session_timestamp(gateway: Gateway, text: str, path: str) -> datetime:
     micros = times.stringToTimestamp(gateway.jvm.org.apache.spark.unsafe.types.UTF8String.fromString(text), zone)
     if micros.isEmpty():
         raise InvalidTimeTravelError(table=path, detail=f"{text!r} is not a timestamp")
-    return _EPOCH + timedelta(microseconds=micros.get())
+    try:
+        return _EPOCH + timedelta(microseconds=micros.get())
+    except OverflowError as error:
+        raise InvalidTimeTravelError(table=path, detail=f"{text!r} is not between the years 1 and 9999") from error
 
 
 def iso_moment(zone: str) -> MomentOf:
