@@ -140,5 +140,5 @@ _STATEMENTS: Mapping[str, Callable[[Gateway, JavaObject, Table, JavaObject], lis
     "TruncateTable": _truncate,
 }
 
-_CHANGES = frozenset({"AlterColumns", "TruncatePartition", "SetTableProperties", "UnsetTableProperties", "CommentOnTable", "TruncateTable"})
-"""The statements that change the table."""
+_CHANGES = frozenset({"TruncatePartition", "SetTableProperties", "UnsetTableProperties", "CommentOnTable", "TruncateTable"})
+"""The statements that change the table, but for changes of columns, which `alter_table.alter` checks."""

@@ -111,7 +111,7 @@ def target_of_catalog(moment_of: MomentOf, has_table: HasTable, path: str, at: s
         raise InvalidTimeTravelError(table=target.location, detail=f"the path {path} and {kind} {value} cannot be combined")
     if kind == "version":
         return Target(location=path, version=version_or_tag(value, table=path))
-    return Target(location=path, timestamp=_EPOCH + timedelta(microseconds=int(value)))
+    return Target(location=path, timestamp=_moment(int(value), value, path))
 
 
 def check_newest(gateway: Gateway, target: JavaObject) -> None:
@@ -142,8 +142,12 @@ def _session_timestamp(gateway: Gateway, text: str, path: str) -> datetime:
     micros = times.stringToTimestamp(gateway.jvm.org.apache.spark.unsafe.types.UTF8String.fromString(text), zone)
     if micros.isEmpty():
         raise InvalidTimeTravelError(table=path, detail=f"{text!r} is not a timestamp")
+    return _moment(micros.get(), text, path)
+
+
+def _moment(micros: int, text: str, path: str) -> datetime:
     try:
-        return _EPOCH + timedelta(microseconds=micros.get())
+        return _EPOCH + timedelta(microseconds=micros)
     except OverflowError as error:
         raise InvalidTimeTravelError(table=path, detail=f"{text!r} is not between the years 1 and 9999") from error
 
