@@ -5,8 +5,10 @@ from decimal import Decimal as PyDecimal
 from zoneinfo import ZoneInfo
 
 import pytest
+from hypothesis import assume, example, given
+from hypothesis import strategies as st
 
-from tahoe.errors import InvalidPartitionValueError, PathOutsideTableError, UnsupportedOperationError
+from tahoe.errors import DeltaError, InvalidPartitionValueError, PathOutsideTableError, UnsupportedOperationError
 from tahoe.protocol.partitions import (
     canonical_key,
     decode_path,
@@ -207,3 +209,24 @@ def test_different_files_have_different_keys():
 def test_a_plain_relative_path_is_its_own_key():
     # The columnar replay relies on it.
     assert canonical_key("a=1/part-0.parquet", TABLE) == "a=1/part-0.parquet"
+
+
+PIECES = ["ab", "..", ".", "%", "%2", "%2e", "%2F", "%FF", "file:", "s3:", "s3a:", "bucket", "t", "x:y", "ü", "_", "b c", "", "\0"]
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=6), st.sampled_from([TABLE, "file:///warehouse/t", "/a/t"]))
+@example(["s3:", "", "bucket", "warehouse", "t"], TABLE)
+@example(["..", "a"], TABLE)
+def test_the_spelling_of_a_name_does_not_change_its_folder(pieces, table):
+    # A name without escapes is appended to what is known of its folder.
+    assume(pieces not in (["s3:", ""], ["s3a:", ""]))  # there the name is a bucket
+    plain, escaped = ("/".join([*pieces, name]) for name in ("x", "%78"))
+    assert canonical_key(plain, table) == canonical_key(escaped, table)
+    assert _resolved(plain, table) == _resolved(escaped, table)
+
+
+def _resolved(path, table):
+    try:
+        return resolve_path(path, table)
+    except DeltaError as error:
+        return type(error), str(error).replace("%78", "x")

@@ -392,6 +392,12 @@ def resolve_path(add_path: str, table_url: str) -> str:
     """
     if is_canonical(add_path):
         return f"{table_url}/{add_path}"
+    folder, name = _split_name(add_path)
+    resolved = _resolved_folder(folder, table_url) if name else None
+    return _resolve(add_path, table_url) if resolved is None else resolved + name
+
+
+def _resolve(add_path: str, table_url: str) -> str:
     scheme, authority, path = _absolute(add_path, table_url)
     if "\0" in path or not is_text(path):
         raise InvalidPathError(table=table_url, path=add_path, detail="it contains a null character" if "\0" in path else "it is not UTF-8")
@@ -413,8 +419,13 @@ def is_canonical(add_path: str) -> bool:
 
 def canonical_key(add_path: str, table_url: str) -> str:
     """The canonical spelling of a file's path: unescaped and relative to the table, or an absolute url for a file elsewhere."""
-    if _CANONICAL.fullmatch(add_path):
+    if is_canonical(add_path):
         return add_path
+    folder, name = _split_name(add_path)
+    return _folder_key(folder, table_url) + name if name else _key(add_path, table_url)
+
+
+def _key(add_path: str, table_url: str) -> str:
     scheme, authority, path = _absolute(add_path, table_url)
     if scheme is None:
         return path
@@ -423,6 +434,31 @@ def canonical_key(add_path: str, table_url: str) -> str:
     if (scheme, authority) == (_SAME_SCHEME.get(home_scheme, home_scheme), home_authority) and path.startswith(home + "/"):
         return path[len(home) + 1 :]
     return f"{scheme}://{authority}{path}"
+
+
+# The files of a shallow clone have absolute paths, and are in few folders.
+_FOLDERS_KEPT = 4096
+
+
+def _split_name(add_path: str) -> tuple[str, str]:
+    """The folder of a path and the name in it; the name is empty unless it can be appended to any spelling of the folder."""
+    folder, _, name = add_path.rpartition("/")
+    return folder, name if folder and not folder.endswith("/") and is_canonical(name) else ""
+
+
+@lru_cache(_FOLDERS_KEPT)
+def _resolved_folder(folder: str, table_url: str) -> str | None:
+    """`resolve_path` of every name in a folder, without the name; None if it raises."""
+    try:
+        return _resolve(f"{folder}/_", table_url)[:-1]
+    except (PathOutsideTableError, InvalidPathError):
+        return None
+
+
+@lru_cache(_FOLDERS_KEPT)
+def _folder_key(folder: str, table_url: str) -> str:
+    """`canonical_key` of every name in a folder, without the name."""
+    return _key(f"{folder}/_", table_url)[:-1]
 
 
 def _absolute(add_path: str, table_url: str) -> tuple[str | None, str, str]:
