@@ -66,6 +66,55 @@ def test_a_version_or_a_time_may_be_given(spark, told):
     assert spark.sql(f"SELECT name, version FROM delta_tags('{table}')").collect() == [("first-of-all", 0)]
 
 
+def test_answers_can_be_saved_as_tables(spark, table_name, path):
+    spark.sql(f"CREATE TABLE {table_name} USING delta AS SELECT 1 AS id")
+    spark.sql(f"CREATE TABLE delta.`{path}` USING delta AS SELECT * FROM delta_files('{table_name}')")
+    assert spark.table(f"delta.`{path}`").head().num_records == 1
+
+
+@pytest.mark.parametrize(
+    ("call", "rows"),
+    [
+        ("delta_history(table_str => '{t}')", 3),
+        ("delta_history('{t}', at => 1)", 2),
+        ("delta_history(at => 0, table_str => '{t}')", 1),
+        ("delta_history('{t}', '1')", 2),
+        ("delta_history((SELECT '{t}'))", 3),
+    ],
+)
+def test_arguments_may_be_named(spark, told, call, rows):
+    assert spark.sql(f"SELECT * FROM {call.format(t=told[0])}").count() == rows
+
+
+@pytest.mark.parametrize("arguments", ["table_str => '{t}', start => 1, end => 1", "'{t}', end => 1, start => 1"])
+def test_arguments_of_changes_may_be_named(spark, table_name, arguments):
+    spark.sql(f"CREATE TABLE {table_name} (id INT) USING delta TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')")
+    for _ in range(2):
+        spark.sql(f"INSERT INTO {table_name} VALUES (1)")
+    assert spark.sql(f"SELECT * FROM table_changes({arguments.format(t=table_name)})").count() == 1
+
+
+@pytest.mark.parametrize("seen", ["delta_files('told')", "table_changes('told', 0)", "delta_files('spark_catalog.' || 'told_at.told')"])
+def test_a_view_asks_for_the_table_of_its_own_database(spark, seen):
+    spark.sql("CREATE DATABASE told_at")
+    try:
+        for database, rows in (("told_at", 2), ("default", 1)):
+            spark.sql(f"USE {database}")
+            spark.sql("CREATE TABLE told (id INT) USING delta TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')")
+            for _ in range(rows):
+                spark.sql("INSERT INTO told VALUES (1)")
+        spark.sql("USE told_at")
+        spark.sql(f"CREATE VIEW seen AS SELECT count(*) AS n FROM {seen}")
+        spark.sql("USE default")
+        assert spark.sql("SELECT n FROM told_at.seen").head().n == 2
+        spark.sql("DROP TABLE default.told")
+        assert spark.sql("SELECT n FROM told_at.seen").head().n == 2
+    finally:
+        spark.sql("USE default")
+        spark.sql("DROP TABLE IF EXISTS default.told")
+        spark.sql("DROP DATABASE told_at CASCADE")
+
+
 def test_a_view_sees_the_newest_version(spark, told):
     table, _ = told
     spark.sql(f"CREATE TEMP VIEW seen AS SELECT max(version) AS newest FROM delta_history('{table}')")
@@ -75,10 +124,32 @@ def test_a_view_sees_the_newest_version(spark, told):
     spark.sql("DROP VIEW seen")
 
 
-@pytest.mark.parametrize("arguments", ["", "'{t}', 1, 2", "'{t}', NULL", "'{t}', 1.5", "NULL", "1", "'{t}', true"])
+WRONG = [
+    "",
+    "'{t}', 1, 2",
+    "'{t}', NULL",
+    "'{t}', 1.5",
+    "NULL",
+    "1",
+    "'{t}', true",
+    "t => '{t}'",
+    "at => 1",
+    "'{t}', table_str => '{t}'",
+    "table_str => '{t}', 1",
+    "TABLE({t})",
+]
+
+
+@pytest.mark.parametrize("arguments", WRONG)
 def test_other_arguments_are_refused(spark, told, arguments):
     with pytest.raises(IllegalArgumentException, match=r"DELTA_ILLEGAL_OPTION.*delta_files"):
         spark.sql(f"SELECT * FROM delta_files({arguments.format(t=told[0])})")
+
+
+def test_arguments_that_depend_on_rows_are_refused(spark, told):
+    for argument in ("n.name", "n.name || ''", "table_str => n.name"):
+        with pytest.raises(IllegalArgumentException, match=r"table_str of delta_files.*it must be a constant"):
+            spark.sql(f"SELECT * FROM VALUES ('{told[0]}') n(name), LATERAL delta_files({argument})").collect()
 
 
 def test_what_is_not_there_is_told(spark, told):

@@ -201,8 +201,9 @@ class Source:
         return statements.explain(Gateway.of(session), text, values, condition)
 
     @_answering
-    def rowsOf(self, session: JavaObject, function: str, arguments: JavaObject) -> JavaObject:  # noqa: N802  Java's name
-        return dataset(table_functions.rows_of(Gateway.of(session), function, arguments))
+    def rowsOf(self, session: JavaObject, function: str, home: str, arguments: JavaObject) -> JavaObject:  # noqa: N802  Java's name
+        within = tuple(home.split("\0")) if home else ()
+        return dataset(table_functions.rows_of(Gateway.of(session), function, within, arguments))
 
     class Java:
         implements: ClassVar = ["delta.Python"]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
@@ -44,7 +44,7 @@ from tahoe.spark.jvm.gateway import JVM_ERRORS, Gateway, JavaObject
 from tahoe.spark.jvm.plans import java_column
 from tahoe.spark.jvm.statement_plans import bound, explained, is_alias, output_of, parse_error, rows_of, substituted
 from tahoe.spark.jvm.table_cache import open_table
-from tahoe.spark.jvm.time_travel import session_moment
+from tahoe.spark.jvm.time_travel import moment_of_micros, session_moment
 from tahoe.spark.jvm.values import Value, values
 from tahoe.spark.layout.optimize import Optimize
 from tahoe.spark.layout.optimize import explain as explain_optimize
@@ -225,12 +225,11 @@ class Given:
         """The value of a timestamp expression; without a zone it is in the session's time zone.
 
         Raises:
-            InvalidTimeTravelError: it is null or not a timestamp.
+            InvalidTimeTravelError: it is null, not a timestamp, or outside the calendar.
         """
         found = self.values[expression]
         if isinstance(found.type, TimestampType) and found.value is not None:
-            moment: datetime = found.value.astimezone(UTC)  # PySpark returns it in the time zone of this process
-            return moment
+            return moment_of_micros(found.value, expression.text, table)
         return session_moment(self.gateway)(str(found.value), table)
 
 

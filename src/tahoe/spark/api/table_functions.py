@@ -1,7 +1,8 @@
 """Table-valued functions: table_changes('name', start [, end]), table_changes_by_path('path', start [, end]), delta_files('name' [, at]).
 
-Start, end and at are versions, or times as strings, dates or timestamps; at may also be a tag. The rows of changes are those of the
-option readChangeFeed. There is a function for each inspection of a table: delta_files, delta_history, ...
+Start, end and at are versions, or times as strings, dates or timestamps; at may also be a tag. Arguments may be named, as in
+table_changes(table_str => 't', start => 1). The rows of changes are those of the option readChangeFeed. There is a function for each
+inspection of a table: delta_files, delta_history, ...
 """
 
 from __future__ import annotations
@@ -14,12 +15,13 @@ from pyspark.sql.types import IntegralType, StringType
 
 from tahoe.errors import ChangeBoundaryNullError, InvalidOptionError, InvalidTimeTravelError
 from tahoe.protocol.tags import can_be_tag
-from tahoe.spark.ddl.catalog import location_of, path_in
+from tahoe.spark.ddl.catalog import location_of, name_within, path_in
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
 from tahoe.spark.jvm.local_rows import local_rows
+from tahoe.spark.jvm.plans import kind_of
 from tahoe.spark.jvm.table_cache import open_table, table_finder
 from tahoe.spark.jvm.time_travel import MomentOf, Target, session_moment, target_of_path
-from tahoe.spark.jvm.values import Value, values
+from tahoe.spark.jvm.values import Value, depends_on_rows, values
 from tahoe.spark.reading.change_feed import ENABLED_OPTIONS, END_TIMESTAMP, END_VERSION, START_TIMESTAMP, START_VERSION
 from tahoe.table.inspection.inspector import INSPECTIONS
 
@@ -32,41 +34,66 @@ _PATH = re.compile(r"/|[a-z][a-z0-9+.-]*:/", re.IGNORECASE)  # no name begins li
 _TIMES = ("timestamp", "timestamp_ntz", "date")
 
 
-def rows_of(gateway: Gateway, function: str, arguments: JavaObject) -> DataFrame:
+def rows_of(gateway: Gateway, function: str, within: Sequence[str], arguments: JavaObject) -> DataFrame:
     """The rows of a function.
 
     Args:
+        within: the catalog and database of the view that calls the function; empty outside of a view.
         arguments: resolved expressions.
 
     Raises:
         InvalidOptionError, ChangeBoundaryNullError, InvalidTimeTravelError: the arguments are invalid.
         DeltaAnalysisError: there is no such table, or it does not have the versions; or no change data for them.
     """
-    given = list(gateway.items(arguments.iterator()))
-    counts, expected = _ARGUMENTS[function in INSPECTED]
-    if len(given) not in counts:
-        raise _invalid(f"number of arguments of {function}", str(len(given)), f"it must be {expected}")
-    table, *times = values(gateway, [_readable(gateway, expression) for expression in given])
+    given = _in_order(function, list(gateway.items(arguments.iterator())))
+    for name, expression in given.items():
+        if depends_on_rows(gateway, expression):  # as in LATERAL: the function is evaluated when the query is analysed
+            detail = "it must be a constant, and cannot depend on rows"
+            raise _invalid(f"argument {name} of {function}", str(expression.sql()), detail)
+    table, *times = values(gateway, [_readable(gateway, expression) for expression in given.values()])
     if not isinstance(table.type, StringType) or table.value is None:
         raise _invalid(f"table of {function}", str(table.value), "it must be the name or path of a table, as a string")
+    is_path = function == TABLE_CHANGES_BY_PATH or _PATH.match(table.value) is not None
+    name = table.value if is_path else name_within(gateway, table.value, within)
     if function in INSPECTED:
-        return _inspected(gateway, function, table.value, times)
-    return _changes(gateway, function, table.value, times)
+        return _inspected(gateway, function, name, times)
+    return _changes(gateway, function, name, times, is_path=is_path)
 
 
-_ARGUMENTS = {
-    False: ((2, 3), "2 or 3: a table, a start, and an optional end"),
-    True: ((1, 2), "1 or 2: a table, and a version, a time or a tag"),
+# The parameters of a function by whether it is an inspection, how many of them it needs, and what they are. The names are those of
+# Databricks' table_changes.
+_PARAMETERS = {
+    False: (("table_str", "start", "end"), 2, "2 or 3: a table, a start, and an optional end"),
+    True: (("table_str", "at"), 1, "1 or 2: a table, and a version, a time or a tag"),
 }
 
 
-def _changes(gateway: Gateway, function: str, table: str, boundaries: Sequence[Value]) -> DataFrame:
+def _in_order(function: str, given: Sequence[JavaObject]) -> dict[str, JavaObject]:
+    """The arguments by the names of their parameters, in the order of the parameters."""
+    names, needed, expected = _PARAMETERS[function in INSPECTED]
+    if not needed <= len(given) <= len(names):
+        raise _invalid(f"number of arguments of {function}", str(len(given)), f"it must be {expected}")
+    found, is_named = dict[str, JavaObject](), False
+    for position, expression in zip(names, given, strict=False):
+        named = kind_of(expression) == "NamedArgumentExpression"
+        name = str(expression.key()).lower() if named else position
+        if name not in names:
+            raise _invalid(f"name of an argument of {function}", name, f"its parameters are {', '.join(names)}")
+        if name in found or (is_named and not named):
+            raise _invalid(f"arguments of {function}", name, "each is given once, and those with names come last")
+        found[name], is_named = expression.value() if named else expression, named
+    missing = next((name for name in names[:needed] if name not in found), None)
+    if missing is not None:
+        raise _invalid(f"argument {missing} of {function}", "missing", f"the number of arguments must be {expected}")
+    return {name: found[name] for name in names if name in found}
+
+
+def _changes(gateway: Gateway, function: str, table: str, boundaries: Sequence[Value], *, is_path: bool) -> DataFrame:
     """The change data feed of a table."""
     options = {ENABLED_OPTIONS[0]: "true"}
     for value, names in zip(boundaries, _BOUNDARIES, strict=False):
         options[_option(function, table, value, *names)] = str(value.value)
     reader = gateway.spark.read.format("delta").options(**options)
-    is_path = function == TABLE_CHANGES_BY_PATH or _PATH.match(table) is not None
     path = table if is_path else path_in(table)
     return reader.table(table) if path is None else reader.load(path)
 
@@ -87,6 +114,8 @@ def _at(function: str, location: str, at: Value, moment_of: MomentOf) -> Target:
     """The target of a version, a time or a tag."""
     if isinstance(at.type, IntegralType) and at.value is not None:
         return Target(location=location, version=at.value)
+    if isinstance(at.type, StringType) and at.value is not None and at.value.isdecimal():  # a string that VERSION AS OF takes for a version
+        return Target(location=location, version=int(at.value))
     if not isinstance(at.type, StringType) or at.value is None:
         raise _invalid(
             f"version of {function}", str(at.value), "it must be a version, the name of a tag, a time as a string, or a timestamp"

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pyspark.sql import SparkSession
 
 from tahoe.errors import NameOfAnotherKindError, TableNameNotFoundError
+from tahoe.protocol.names import quoted
 from tahoe.spark.jvm.catalog_entries import is_delta, is_delta_provider, session_catalog, table_identifier
 from tahoe.spark.jvm.gateway import JVM_ERRORS, Gateway, JavaObject
 from tahoe.spark.jvm.hadoop_store import url_of_uri
@@ -103,6 +104,22 @@ def name_not_found(gateway: Gateway, name: str) -> TableNameNotFoundError:
 def name_parts(gateway: Gateway, name: str) -> list[str]:
     """The parts of a name, as the session's parser reads it."""
     return [str(part) for part in gateway.items(gateway.session.sessionState().sqlParser().parseMultipartIdentifier(name).iterator())]
+
+
+def name_within(gateway: Gateway, name: str, within: Sequence[str]) -> str:
+    """A name as a view understands it, by the rules of Spark.
+
+    Args:
+        within: the catalog and database in which the view was made; empty outside of a view.
+    """
+    parts = name_parts(gateway, name)
+    if not within or path_of(parts) is not None:
+        return name
+    if len(parts) == 1:
+        parts = [*within, *parts]
+    elif not gateway.session.sessionState().catalogManager().isCatalogRegistered(parts[0]):
+        parts = [within[0], *parts]
+    return ".".join(map(quoted, parts))
 
 
 def qualified_name(spark: SparkSession, name: str) -> list[str]:

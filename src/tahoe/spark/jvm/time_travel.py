@@ -1,7 +1,8 @@
 """Parses time travel: the version, tag or timestamp in a reader's options, in a path's suffix, or from a catalog.
 
 The suffixes are the reference's, `path@v3` and `path@20260131120000000`, and `path@tag`. If there is a table in a folder of that name,
-it is meant. A timestamp without a zone is in the session's time zone.
+it is meant. No write makes such a table beside the one whose version the path names. A timestamp without a zone is in the session's time
+zone.
 """
 
 from __future__ import annotations
@@ -75,9 +76,11 @@ def target_of_options(moment_of: MomentOf, has_table: HasTable, path: str, optio
 
 def target_of_path(moment_of: MomentOf, has_table: HasTable, path: str) -> Target:
     """The target of a path, which may end with a suffix: a version, a timestamp or a tag."""
-    found = _SUFFIX.fullmatch(path)
+    found = _suffixed(has_table, path)
     if found is None:
-        return _tagged(has_table, path)
+        return Target(location=path)
+    if found.re is _TAGGED:
+        return Target(location=found["path"], version=found["tag"])
     if found["version"] is not None:
         return Target(location=found["path"], version=int(found["version"]))
     digits = found["moment"]
@@ -85,11 +88,23 @@ def target_of_path(moment_of: MomentOf, has_table: HasTable, path: str) -> Targe
     return Target(location=found["path"], timestamp=moment_of(text, path))
 
 
-def _tagged(has_table: HasTable, path: str) -> Target:
-    found = _TAGGED.fullmatch(path)
-    if found is None or _AUTHORITY.fullmatch(found["path"]) or has_table(path) or not has_table(found["path"]):
-        return Target(location=path)
-    return Target(location=found["path"], version=found["tag"])
+def _suffixed(has_table: HasTable, path: str) -> re.Match[str] | None:
+    """The parts of a path that names a version of a table. A name like that of a tag is one only behind the path of a table."""
+    found = _SUFFIX.fullmatch(path) or _TAGGED.fullmatch(path)
+    if found is None or _AUTHORITY.fullmatch(found["path"]) or has_table(path):
+        return None
+    return found if found.re is _SUFFIX or has_table(found["path"]) else None
+
+
+def check_names_no_version(has_table: HasTable, path: str) -> None:
+    """Refuse the path of a table that is to be written or made if it names a version of another table.
+
+    Raises:
+        InvalidTimeTravelError
+    """
+    found = _suffixed(has_table, path)
+    if found is not None and has_table(found["path"]):
+        raise _only_the_newest(found["path"], path)
 
 
 def target_of_catalog(moment_of: MomentOf, has_table: HasTable, path: str, at: str) -> Target:
@@ -111,7 +126,7 @@ def target_of_catalog(moment_of: MomentOf, has_table: HasTable, path: str, at: s
         raise InvalidTimeTravelError(table=target.location, detail=f"the path {path} and {kind} {value} cannot be combined")
     if kind == "version":
         return Target(location=path, version=version_or_tag(value, table=path))
-    return Target(location=path, timestamp=_moment(int(value), value, path))
+    return Target(location=path, timestamp=moment_of_micros(int(value), value, path))
 
 
 def check_newest(gateway: Gateway, target: JavaObject) -> None:
@@ -142,10 +157,11 @@ def _session_timestamp(gateway: Gateway, text: str, path: str) -> datetime:
     micros = times.stringToTimestamp(gateway.jvm.org.apache.spark.unsafe.types.UTF8String.fromString(text), zone)
     if micros.isEmpty():
         raise InvalidTimeTravelError(table=path, detail=f"{text!r} is not a timestamp")
-    return _moment(micros.get(), text, path)
+    return moment_of_micros(micros.get(), text, path)
 
 
-def _moment(micros: int, text: str, path: str) -> datetime:
+def moment_of_micros(micros: int, text: str, path: str) -> datetime:
+    """The time so many microseconds after the epoch; errors call it by its text. Raises InvalidTimeTravelError: no datetime can be it."""
     try:
         return _EPOCH + timedelta(microseconds=micros)
     except OverflowError as error:

@@ -6,16 +6,24 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from pyspark.sql.types import DataType, LongType, StringType
+from pyspark.sql import Column
+from pyspark.sql import functions as F  # noqa: N812  the usual name in PySpark code
+from pyspark.sql.types import DataType, DateType, LongType, StringType, TimestampNTZType, TimestampType
 
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
+from tahoe.spark.jvm.plans import kind_of
 
+_TIMES: dict[str, DataType] = {"timestamp": TimestampType(), "timestamp_ntz": TimestampNTZType(), "date": DateType()}
 _SIMPLE = {"int": LongType(), "bigint": LongType(), "smallint": LongType(), "tinyint": LongType(), "string": StringType()}
 
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """The value of an expression, and its type."""
+    """The value of an expression, and its type.
+
+    A timestamp is a number of microseconds since the epoch, and a date or a timestamp without time zone is a text: Spark has years that
+    Python's calendar does not have.
+    """
 
     value: Any
     type: DataType
@@ -28,10 +36,24 @@ def values(gateway: Gateway, expressions: Iterable[JavaObject]) -> list[Value]:
     if len(known) == len(given):
         return known
     one_row = gateway.dataframe_of_plan(gateway.java_class("org.apache.spark.sql.catalyst.plans.logical.OneRowRelation")())
-    rows = one_row.select([gateway.column(e).alias(f"v{n}") for n, e in enumerate(given)])
+    times = [_TIMES.get(str(e.dataType().catalogString())) for e in given]
+    columns = [_plain(gateway.column(e), time) for e, time in zip(given, times, strict=True)]
+    rows = one_row.select([column.alias(f"v{n}") for n, column in enumerate(columns)])
     found = rows.head()
     assert found is not None  # there is one row
-    return [Value(value, field.dataType) for value, field in zip(found, rows.schema.fields, strict=True)]
+    return [Value(v, time or field.dataType) for v, time, field in zip(found, times, rows.schema.fields, strict=True)]
+
+
+def depends_on_rows(gateway: Gateway, expression: JavaObject) -> bool:
+    """Whether an argument of a table function has other values for other rows, of a table in its query or of one outside of it."""
+    is_outer = gateway.java_class("org.apache.spark.sql.catalyst.expressions.SubExprUtils").containsOuter(expression)
+    return bool(is_outer or not expression.references().isEmpty() or kind_of(expression) == "FunctionTableSubqueryArgumentExpression")
+
+
+def _plain(column: Column, time: DataType | None) -> Column:
+    if isinstance(time, TimestampType):
+        return F.unix_micros(column)
+    return column if time is None else column.cast("string")
 
 
 def _literal(expression: JavaObject) -> Value | None:

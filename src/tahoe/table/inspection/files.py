@@ -19,7 +19,9 @@ from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.writing.footers import IndexedColumn, indexed_columns
 
 _PARTITION = Column(
-    name="partition_values", type="struct of the partition columns", meaning="the partition's values, typed, by logical name"
+    name="partition_values",
+    type="struct of the partition columns",
+    meaning="the partition's values, typed, by logical name; no column if the table has no partitions",
 )
 _NUM_RECORDS = Column(name="num_records", type=pa.int64(), meaning="rows in the file, deleted ones included; null if it has no statistics")
 _DELETED = Column(name="deleted_records", type=pa.int64(), meaning="rows that the file's deletion vector deletes")
@@ -158,7 +160,7 @@ def _nested(known: pa.Table, kind: str, columns: Sequence[IndexedColumn]) -> pa.
     return pa.chunked_array([nested_array({path: batch.column(name) for path, name in names.items()}) for batch in batches])
 
 
-_OF_COLUMNS = "struct of the columns with statistics"
+_OF_COLUMNS = "struct of the columns with statistics"  # no column if none has any
 
 STATISTICS = Inspection(
     name="statistics",

@@ -45,12 +45,11 @@ class Inspection:
     read: Callable[[Snapshot], Mapping[str, Any]] = field(repr=False)
 
     def of(self, snapshot: Snapshot) -> pa.Table:
-        """Look into one version of a table."""
+        """Look into one version of a table. Structs without fields are left out: no format of files has them."""
         found = self.read(snapshot)
-        columns = {column.name: found[column.name] for column in self.columns}
-        types = {column.name: column.type for column in self.columns}
-        fields = [pa.field(name, columns[name].type if isinstance(kind, str) else kind) for name, kind in types.items()]
-        return pa.table(columns, schema=pa.schema(fields))
+        types = {c.name: found[c.name].type if isinstance(c.type, str) else c.type for c in self.columns}
+        fields = [pa.field(name, kind) for name, kind in types.items() if not pa.types.is_struct(kind) or kind.num_fields]
+        return pa.table({field.name: found[field.name] for field in fields}, schema=pa.schema(fields))
 
 
 def from_rows(rows: Sequence[Mapping[str, Any]], columns: Sequence[Column]) -> dict[str, pa.Array]:

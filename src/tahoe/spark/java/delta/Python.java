@@ -91,7 +91,7 @@ public interface Python {
   Object explain(SparkSession session, String text, Seq values, Object condition);
 
   /** {@code api.table_functions.rows_of}: the rows of a {@link TableFunction}, a Dataset. */
-  Object rowsOf(SparkSession session, String function, Seq arguments);
+  Object rowsOf(SparkSession session, String function, String home, Seq arguments);
 
   /** {@code api.commands.save}: runs {@code DataFrameWriter.save}. Returns the relation of the table after the write. */
   Object save(SparkSession session, String mode, Map options, scala.collection.immutable.Map given, Dataset data);

@@ -2,6 +2,7 @@ package delta;
 
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.FunctionIdentifier;
+import org.apache.spark.sql.catalyst.analysis.AnalysisContext;
 import org.apache.spark.sql.catalyst.expressions.ExpressionInfo;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.classic.Dataset;
@@ -13,7 +14,8 @@ import scala.runtime.AbstractFunction1;
 
 /**
  * A function in Spark's registry of table functions, such as table_changes or delta_files. Spark calls it with resolved arguments, and puts the returned
- * plan in its place. It is Java because the registry holds Scala functions. Python: {@code table_functions.rows_of}.
+ * plan in its place. Inside a view it passes the catalog and database in which the view was made. It is Java because the registry holds
+ * Scala functions. Python: {@code table_functions.rows_of}.
  */
 public class TableFunction extends AbstractFunction1 {
   private final String name;
@@ -21,7 +23,8 @@ public class TableFunction extends AbstractFunction1 {
   public TableFunction(String name) { this.name = name; }
 
   public Object apply(Object arguments) {
-    Dataset rows = (Dataset) Ask.answer(Ask.python.rowsOf(SparkSession.active(), name, (Seq) arguments));
+    String home = AnalysisContext.get().catalogAndNamespace().mkString("\u0000");
+    Dataset rows = (Dataset) Ask.answer(Ask.python.rowsOf(SparkSession.active(), name, home, (Seq) arguments));
     return rows.queryExecution().analyzed();
   }
 
