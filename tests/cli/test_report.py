@@ -59,6 +59,14 @@ def test_a_place_that_is_wrong_is_refused_before_the_table_is_read(path: str, tm
     assert list(tmp_path.glob("**/*.html")) == []
 
 
+@pytest.mark.parametrize("output", ["t/page.html", "link/page.html", "page.html"])
+def test_links_do_not_hide_the_tables_folder(path: str, tmp_path: Path, output: str) -> None:
+    (tmp_path / "link").symlink_to(path)
+    (tmp_path / "page.html").symlink_to(tmp_path / "t" / "linked.html")
+    assert run(str(tmp_path / "link"), "--output", output).exit_code == 2
+    assert list(Path(path).glob("*.html")) == []
+
+
 def test_the_default_place_is_not_in_the_table_either(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(path)
     assert run(".").exit_code == 2

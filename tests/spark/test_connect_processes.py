@@ -14,7 +14,7 @@ import pyspark.sql.datasource as ds
 import pytest
 
 import tahoe
-from tahoe.errors import DataFileMissingError, MetadataChangedException
+from tahoe.errors import DataFileMissingError, InvalidTimeTravelError, MetadataChangedException
 from tahoe.protocol.deletion_vector import inline_descriptor
 from tahoe.protocol.schema import LONG, Field, Struct
 from tahoe.spark.api.connect import DeltaSource, _Reader
@@ -130,3 +130,10 @@ def test_rows_for_a_table_are_not_committed_to_another_in_its_place(table: tahoe
         writer.commit([written])
     writer.abort([written])
     assert ids(tahoe.Table(url).to_arrow()) == [10, 20, 30]
+
+
+def test_a_write_to_a_version_of_a_table_is_refused(tmp_path: Path) -> None:
+    """It would write to the newest version, which the path does not name."""
+    append(tahoe.Table(tmp_path / "t"), 1)
+    with pytest.raises(InvalidTimeTravelError, match="only the table itself can be written"):
+        DeltaSource({"path": f"{tmp_path}/t@v0"}).writer(spark_schema(Struct((Field(name="id", type=LONG),))), overwrite=False)

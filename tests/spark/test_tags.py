@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
+import pyarrow as pa
 import pytest
 from pyspark.errors import AnalysisException
 
@@ -82,6 +83,10 @@ WRONG = [
     ("ALTER TABLE {t} CREATE TAG x VERSION AS OF 'nothing'", TagNotFoundError),
     ("ALTER TABLE {t} CREATE TAG x EXPIRES '2001-01-01'", TagExpiryError),
     ("ALTER TABLE {t} CREATE TAG x EXPIRES 'soon'", InvalidTimeTravelError),
+    ("ALTER TABLE {t} CREATE TAG x EXPIRES '+10000-01-01'", InvalidTimeTravelError),
+    ("ALTER TABLE {t} CREATE TAG x EXPIRES TIMESTAMP'+10000-01-01'", InvalidTimeTravelError),
+    ("ALTER TABLE {t} CREATE TAG x EXPIRES DATE'+10000-01-01' + INTERVAL 1 DAY", InvalidTimeTravelError),
+    ("ALTER TABLE {t} CREATE TAG x EXPIRES current_timestamp() + INTERVAL 9999 YEARS", InvalidTimeTravelError),
     ("ALTER TABLE {t} DROP TAG nothing", TagNotFoundError),
     ("SELECT * FROM {t} VERSION AS OF 'nothing'", TagNotFoundError),
     ("SELECT * FROM {t} VERSION AS OF 'v0'", InvalidTimeTravelError),
@@ -94,6 +99,9 @@ WRONG = [
     ("ALTER TABLE delta.`{p}@v0` ADD COLUMN x INT", InvalidTimeTravelError),
     ("ALTER TABLE delta.`{p}@2026-q3` SET TBLPROPERTIES ('a' = 'b')", InvalidTimeTravelError),
     ("COMMENT ON TABLE delta.`{p}@v0` IS 'x'", InvalidTimeTravelError),
+    ("CREATE TABLE named (id INT) USING delta LOCATION '{p}@v7'", InvalidTimeTravelError),
+    ("CREATE TABLE named USING delta LOCATION '{p}@20240102115959999' AS SELECT 1", InvalidTimeTravelError),
+    ("CREATE TABLE delta.`{p}@other` SHALLOW CLONE {t}", InvalidTimeTravelError),
     ("RESTORE {t} TO VERSION AS OF 'nothing'", TagNotFoundError),
 ]
 
@@ -106,8 +114,28 @@ def test_what_is_wrong_is_told_and_changes_nothing(spark, path, table, statement
     assert tahoe.Table(path).version == 2
 
 
+@pytest.mark.parametrize("name", ["2026-q3", "v0", "V99", "20240102115959999", "other"])
+@pytest.mark.usefixtures("table")
+def test_a_write_makes_no_table_under_the_name_of_a_version(spark, path, tmp_path, name):
+    stream = spark.readStream.format("delta").load(path).writeStream.format("delta").option("checkpointLocation", str(tmp_path / "c"))
+    for write in (spark.range(1).write.format("delta").mode("append").save, stream.start):
+        with pytest.raises(InvalidTimeTravelError, match=f"@{name} names a version, and only the table itself can be written"):
+            write(f"{path}@{name}")
+    assert not list(tmp_path.glob("*@*"))
+
+
+@pytest.mark.parametrize("name", ["2026-q3", "v0", "20240102115959999"])
+def test_a_folder_with_such_a_name_beside_no_table_is_a_table(spark, tmp_path, name):
+    path = f"{tmp_path}/alone@{name}"
+    spark.range(7).write.format("delta").save(path)
+    spark.range(2).write.format("delta").mode("append").save(path)
+    assert spark.read.format("delta").load(path).count() == spark.table(f"delta.`{path}`").count() == 9
+    tahoe.Table(f"{tmp_path}/alone").append(pa.table({"id": [1]}))
+    assert spark.read.format("delta").load(path).count() == spark.sql(f"SELECT * FROM delta_history('{path}')").count() + 7 == 9
+
+
 def test_a_folder_with_such_a_name_is_meant_by_it(spark, path, table):
-    spark.range(7).write.format("delta").save(f"{path}@2026-q3")
+    tahoe.Table(f"{path}@2026-q3").append(pa.table({"id": range(7)}))
     assert spark.read.format("delta").load(f"{path}@2026-q3").count() == 7
     assert spark.table(f"delta.`{path}@2026-q3`").count() == 7
     spark.sql(f"INSERT INTO delta.`{path}@2026-q3` VALUES (7)")

@@ -51,7 +51,7 @@ def _file(output: str | None, table: str) -> Path:
     detail = None
     if file.is_dir() or not file.parent.is_dir():
         detail = "it is a folder" if file.is_dir() else f"there is no folder {file.parent}"
-    elif f"file://{file.parent.resolve()}/".startswith(f"{table}/"):
+    elif file.resolve().is_relative_to(Path(table.removeprefix("file://")).resolve()):
         detail = "it would be in the table's own folder, where VACUUM deletes what is not part of the table"
     if detail is not None:
         raise InvalidOptionError(option="--output", value=str(file), table=table, detail=detail)

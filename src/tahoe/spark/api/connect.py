@@ -20,7 +20,7 @@ from pyspark.sql.types import StructType
 from tahoe._version import VERSION
 from tahoe.errors import InvalidOptionError, OperationNotYetSupportedError, UnsupportedOperationError
 from tahoe.protocol import predicate as p
-from tahoe.spark.jvm.time_travel import Target, iso_moment, target_of_options
+from tahoe.spark.jvm.time_travel import Target, check_names_no_version, iso_moment, target_of_options
 from tahoe.spark.jvm.types import delta_schema, spark_schema
 from tahoe.spark.reading.change_feed import asked_range, check_not_pinned, is_asked_for
 from tahoe.spark.writing.write_options import MODE, SETTINGS, WriteOptions, parse_options
@@ -67,11 +67,17 @@ class DeltaSource(ds.DataSource):
     def name(cls) -> str:
         return "delta"
 
-    def _target(self) -> Target:
+    def _path(self) -> str:
         path = self.options.get("path")
         if not path:
-            raise InvalidOptionError(option="path", value="missing", table="the table", detail="reading a Delta table requires one path")
-        return target_of_options(iso_moment(self.zone), lambda location: self._table(location).exists(), path, dict(self.options))
+            raise InvalidOptionError(option="path", value="missing", table="the table", detail="a Delta table requires one path")
+        return str(path)
+
+    def _target(self) -> Target:
+        return target_of_options(iso_moment(self.zone), self._exists, self._path(), dict(self.options))
+
+    def _exists(self, location: str) -> bool:
+        return self._table(location).exists()
 
     def _table(self, location: str) -> Table:
         credentials = {name: value for name, value in self.options.items() if name.startswith("fs.")}
@@ -99,7 +105,8 @@ class DeltaSource(ds.DataSource):
         return _Reader({"rows": target.snapshot(table)})
 
     def writer(self, schema: StructType, overwrite: bool) -> ds.DataSourceWriter:
-        table = self._table(self._target().location)
+        check_names_no_version(self._exists, self._path())
+        table = self._table(self._path())
         options = parse_options(dict(self.options), json.loads(self.options.get(SETTINGS, "{}")), table=table.url)
         _check_options(options, table.url)
         names = self.options.get("partitionBy")

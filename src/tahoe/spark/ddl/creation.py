@@ -36,8 +36,9 @@ from tahoe.spark.dml.write import create_as_select
 from tahoe.spark.jvm.catalog_entries import PROVIDER, is_delta, new_entry, session_catalog, table_identifier
 from tahoe.spark.jvm.gateway import Gateway, JavaObject, engine_of
 from tahoe.spark.jvm.hadoop_store import qualified, url_of_uri
-from tahoe.spark.jvm.table_cache import open_table
+from tahoe.spark.jvm.table_cache import open_table, table_finder
 from tahoe.spark.jvm.table_changes import AddConstraint
+from tahoe.spark.jvm.time_travel import check_names_no_version
 from tahoe.spark.jvm.types import delta_schema
 from tahoe.spark.writing.column_rules import check_expressions
 from tahoe.spark.writing.write_options import parse_options
@@ -253,7 +254,13 @@ class Place:
 
 
 def place_of(gateway: Gateway, new: NewTable) -> Place:
-    """Where a table is or will be: its location in the catalog, else the statement's location, else the catalog's default."""
+    """Where a table is or will be: its location in the catalog, else the statement's location, else the catalog's default.
+
+    Raises:
+        InvalidTimeTravelError: the location names a version of a table, as in `path@v3`.
+    """
+    if new.location is not None:
+        check_names_no_version(table_finder(gateway.spark), new.location)
     if new.name is None:
         assert new.location is not None
         return Place(qualified(gateway, new.location), is_external=True, is_known=False)

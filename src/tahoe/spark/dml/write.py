@@ -21,7 +21,8 @@ from tahoe.spark.dml.rerun import behind_new_table, with_retries
 from tahoe.spark.dml.row_changes import Target
 from tahoe.spark.jvm.gateway import engine_of
 from tahoe.spark.jvm.option_names import Place
-from tahoe.spark.jvm.table_cache import open_table
+from tahoe.spark.jvm.table_cache import open_table, table_finder
+from tahoe.spark.jvm.time_travel import check_names_no_version
 from tahoe.spark.jvm.types import spark_schema
 from tahoe.spark.writing.assignment_by_position import named_by_position, named_inside
 from tahoe.spark.writing.data_writer import failures_told, rows_for_files, write_rows
@@ -53,12 +54,14 @@ def save(spark: SparkSession, mode: str, options: Mapping[str, str], dataframe: 
 
     Raises:
         DeltaAnalysisError: before any work, if the data or the options do not fit the table.
+        InvalidTimeTravelError: the path names a version, as in `path@v3`.
         WriteFailedError: the job failed. Nothing was committed, and the files that it had written were deleted.
         DeltaConcurrentModificationException: a concurrent commit conflicts.
     """
     path = next((value for name, value in options.items() if name.lower() == "path"), None)
     if path is None:
         raise InvalidOptionError(option="path", value="missing", table="missing", detail="writing a Delta table requires a path")
+    check_names_no_version(table_finder(spark, options), path)
     return behind_new_table(lambda: _save(spark, path, _MODES[mode.lower()], options, dataframe))
 
 

@@ -14,7 +14,8 @@ from tahoe.spark.dml.write import Batch, write_batch
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
 from tahoe.spark.jvm.option_names import Place
 from tahoe.spark.jvm.plans import batch_rows, frame_of
-from tahoe.spark.jvm.table_cache import open_table
+from tahoe.spark.jvm.table_cache import open_table, table_finder
+from tahoe.spark.jvm.time_travel import check_names_no_version
 from tahoe.spark.writing.foreign_types import holds
 from tahoe.spark.writing.write_inputs import write_options
 from tahoe.spark.writing.write_options import WriteOptions
@@ -31,8 +32,10 @@ def check(gateway: Gateway, options: Mapping[str, str], mode: str) -> None:
     Raises:
         StreamOutputModeError: the mode is not one of Delta tables.
         InvalidOptionError: an option is missing, invalid, or not one of streams.
+        InvalidTimeTravelError: the path names a version, as in `path@v3`.
         NotADeltaTableError: the folder has files, but not of a Delta table.
     """
+    check_names_no_version(table_finder(gateway.spark, options), _path(options))
     table = open_table(gateway.spark, _path(options), options)
     if mode not in _MODES:
         raise StreamOutputModeError(table=table.url, mode=mode)
