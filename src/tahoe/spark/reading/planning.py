@@ -39,11 +39,12 @@ from tahoe.table.reading.snapshot import Snapshot
 # --- analysis
 
 
-def relation(gateway: Gateway, options: Mapping[str, str], given: JavaObject) -> JavaObject:
+def relation(gateway: Gateway, options: Mapping[str, str], given: JavaObject, *, warns: bool = True) -> JavaObject:
     """The relation for `spark.read.format("delta").options(...).load(path)`, and for a catalog's table.
 
     Args:
         given: the options as Spark passed them, which the relation must keep.
+        warns: whether to warn about options that have no effect on a read.
 
     Raises:
         TableNotFoundError, NotADeltaTableError, VersionNotFoundError, ...: the table or version does not exist.
@@ -52,7 +53,8 @@ def relation(gateway: Gateway, options: Mapping[str, str], given: JavaObject) ->
     path = by_name.get("path")
     if not path:
         raise InvalidOptionError(option="path", value="missing", table="the reader", detail="reading a Delta table requires one path")
-    warn_of_unknown(options, Place.READ, table=path)
+    if warns:
+        warn_of_unknown(options, Place.READ, table=path)
     if change_feed.is_asked_for(by_name, path):
         return change_feed.relation(gateway, path, options, given)
     target = target_of_options(session_moment(gateway), table_finder(gateway.spark, options), path, options)
