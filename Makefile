@@ -19,7 +19,7 @@ help: ## list the targets
 demo: java .venv/installed ## run the main features on a year of flights (about a minute)
 	.venv/bin/python demo/flights.py
 
-test: java .venv/installed ## run every test that needs no other environment, those that start Spark with one of their cases (a quarter of an hour)
+test: java .venv/installed ## run every test that needs no other environment, with a sample of the cases (ten minutes on two cores)
 	TAHOE_EVERY=$${TAHOE_EVERY:-1000} TAHOE_DML_CASES=$${TAHOE_DML_CASES:-80} TAHOE_LIVES=$${TAHOE_LIVES:-12} .venv/bin/python -m pytest --hypothesis-profile=sample $(PYTEST_XDIST) --ignore=tests/interop --ignore=tests/programs --ignore=tests/hadoop $(TESTS)
 
 spark: java .venv/installed ## run every case of the tests that start Spark, among them a thousand random DELETE, UPDATE and MERGE statements (half an hour)
@@ -62,8 +62,8 @@ sim: java .venv/installed ## simulate ten thousand runs on a failing storage (ha
 processes: java .venv/installed ## test eight processes on one table, on disk and on S3, with kill -9 (a quarter of an hour)
 	TAHOE_PROCESSES=all .venv/bin/python -m pytest tests/processes -s
 
-killed-streams: java .venv/installed .venv/classes.jsa ## kill the drivers of streams two hundred times, and compare their tables (an hour; SEED=2 for other moments)
-	TAHOE_KILLS=$(or $(KILLS),200) TAHOE_SEED=$(or $(SEED),1) .venv/bin/python -m pytest tests/programs/test_killed_stream.py -s
+killed-streams: java .venv/installed ## kill the driver of six streams two hundred times, and compare their tables (two hours)
+	TAHOE_KILLS=200 .venv/bin/python -m pytest tests/programs/test_killed_stream.py -s
 
 long-stream: java .venv/installed ## follow a commit a second for two hours, and fail if the memory of the driver or of Python grows (MINUTES=10 for less)
 	TAHOE_LONG_STREAM=$$((60 * $(or $(MINUTES),120))) .venv/bin/python -m pytest tests/programs/test_long_stream.py -s

@@ -7,9 +7,12 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tests import sample
 
 # Machines are shared: how long an example takes says nothing. The slow proofs run with more examples by `--hypothesis-profile=thorough`.
 _patient = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
@@ -28,42 +31,70 @@ if _ARCHIVE.exists():
 os.environ.setdefault("SPARK_SUBMIT_OPTS", _OPTIONS)
 
 
-# The folders whose tests start Spark.
-SPARK = ("tests/spark/", "tests/interop/", "tests/programs/")
+# The folders whose tests start programs: Spark, a browser, processes that commit.
+SAMPLED = ("tests/spark/", "tests/interop/", "tests/programs/", "tests/browser/", "tests/processes/", "tests/exploration/")
+
+# How many cases of the sampled folders were selected, and how many there are.
+_selected = [0, 0]
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Select cases of the tests that start Spark.
+    """Select cases of the tests that start programs.
 
     With TAHOE_EVERY=3, each of these tests runs with a third of its cases, beginning with the first. TAHOE_TURN=1 begins with the second,
     and TAHOE_TURN=2 with the third. A test that has fewer cases runs with one of them. Tests marked `every_case` run with all.
     """
-    every, turn = int(os.environ.get("TAHOE_EVERY", "1")), int(os.environ.get("TAHOE_TURN", "0"))
     tests: dict[str, list[pytest.Item]] = {}
     for item in items:
         tests.setdefault(item.nodeid.partition("[")[0], []).append(item)
     left_out: set[pytest.Item] = set()
     for name, cases in tests.items():
-        if name.startswith(SPARK) and not cases[0].get_closest_marker("every_case"):
-            left_out |= set(cases) - set(cases[turn % min(every, len(cases)) :: every])
+        if name.startswith(SAMPLED):
+            is_whole = cases[0].get_closest_marker("every_case")
+            chosen = cases if is_whole else cases[sample.TURN % min(sample.EVERY, len(cases)) :: sample.EVERY]
+            left_out |= set(cases) - set(chosen)
+            _selected[:] = _selected[0] + len(chosen), _selected[1] + len(cases)
     if left_out:
         config.hook.pytest_deselected(items=[item for item in items if item in left_out])
         items[:] = [item for item in items if item not in left_out]
+    if hasattr(config, "workeroutput"):  # a process of pytest-xdist: only these collect the tests
+        config.workeroutput["selected"] = _selected
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Every process has selected the same."""
+    _selected[:] = getattr(node, "workeroutput", {}).get("selected", _selected)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """Note the cases inside a test."""
+    sample.counted[:] = 0, 0
+    yield
+    if sample.counted[1]:
+        item.user_properties.append(("cases", tuple(sample.counted)))
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Iterator[None]:
-    """How long each folder's tests took, summed over the processes that share them."""
+    """How long each folder's tests took, summed over the processes that share them, and how many of the cases ran."""
     yield
     seconds: Counter[str] = Counter()
     counts: Counter[str] = Counter()
+    inside = [0, 0]
     for reports in list(terminalreporter.stats.values()):
         for report in reports:
             if isinstance(report, pytest.TestReport):
                 folder = report.nodeid.partition("::")[0].rpartition("/")[0]
                 seconds[folder] += report.duration
                 counts[folder] += report.when == "call"
+                cases = dict(report.user_properties).get("cases", (0, 0)) if report.when == "call" else (0, 0)
+                inside = [total + number for total, number in zip(inside, cases, strict=True)]
     if len(seconds) > 1:
         terminalreporter.section("time per folder")
         for folder, total in seconds.most_common():
             terminalreporter.line(f"{folder:<20} {counts[folder]:>6} tests {total:>8.0f} s")
+    for what, (ran, of) in {"of tests that start programs": _selected, "inside tests": inside}.items():
+        if of:
+            terminalreporter.line(f"cases {what}: {ran:,} of {of:,}")

@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import tahoe
+from tests.sample import IS_SHORT
 
 
 @pytest.fixture(scope="session")
@@ -27,6 +28,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.python.sql.dataFrameDebugging.enabled", "false")  # asks the JVM four times for each function of a column
         .config("spark.sql.warehouse.dir", str(home / "warehouse"))
         .config("spark.driver.extraJavaOptions", "-Dderby.system.home=" + str(home))
         .config("spark.tahoe.conflictRetries", "0")  # tests of conflicts expect the exception; tests/spark/test_rerun.py sets it
@@ -34,16 +36,11 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("ERROR")
+    if IS_SHORT:  # what is generated for a few rows is compiled longer than it runs; elsewhere it is tested
+        session.conf.set("spark.sql.codegen.wholeStage", "false")
+        session.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
     yield tahoe.enable(session)
     session.stop()
-
-
-@pytest.fixture
-def scans(spark: SparkSession) -> Iterator[None]:
-    """Queries read files, also if the log would answer them."""
-    spark.conf.set("spark.databricks.delta.optimizeMetadataQuery.enabled", "false")
-    yield
-    spark.conf.unset("spark.databricks.delta.optimizeMetadataQuery.enabled")
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """Every writer on every layout: after each, the rows are the model's, the table is sound, and its feed and row ids tell what happened.
 
-No sample of the cases leaves a layout out.
+No sample of the cases leaves a layout out. In `make test` each layout meets a quarter of the writers, and each writer two of the layouts;
+elsewhere each layout meets all of them.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 import tahoe
 from tahoe.table.verify.check import check
 from tahoe.tables import DeltaTable
+from tests import sample
 
 VECTORS = {"delta.enableDeletionVectors": "true"}
 TRACKING = {"delta.enableRowTracking": "true"}
@@ -105,7 +107,7 @@ def replace_using(t: Given) -> None:
 
 def transaction(t: Given) -> None:
     with tahoe.Table(t.path).transaction() as changes:
-        assert changes.delete("id = 5") == 1
+        assert changes.delete("id = 5") == sum(row[0] == 5 for row in t.rows)
         changes.append(pa.table({"id": [40, 41], "part": ["a", "b"], "name": ["forty", None]}))
     t.keep(lambda row: row[0] != 5, (40, "a", "forty"), (41, "b", None))
 
@@ -172,7 +174,7 @@ def test_every_writer_meets_every_layout(spark: SparkSession, path: str, layout:
     columns = pa.schema([("id", pa.int64()), ("part", pa.string()), ("name", pa.string())])
     first = [dict(zip(columns.names, row, strict=True)) for row in t.rows]
     table.append(pa.Table.from_pylist(first, columns), partition_by=partition_by or None, properties=properties)
-    for writer in WRITERS:
+    for writer in sample.part(WRITERS, 4, first=list(LAYOUTS).index(layout)):
         before, version, ids = list(t.rows), table.version, row_ids(t) if layout in ("row tracking", "everything") else {}
         writer(t)
         found = [(row.id, row.part, row.name) for row in spark.read.format("delta").load(path).collect()]

@@ -311,7 +311,8 @@ def with_stored_vectors(*numbers: int) -> tuple[tahoe.Table, list[str]]:
 def _stored(log: Any, rows: Sequence[int]) -> tuple[list[DeletionVectorDescriptor], list[str]]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("tahoe.table.log.deletion_vectors.INLINE_BYTES_MAX", 0)
-        return write_vectors(log, [BitMap64(rows)])
+        keys: list[str] = []
+        return write_vectors(log, [BitMap64(rows)], keys), keys
 
 
 @pytest.mark.parametrize("is_deep", [False, True])

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pyarrow as pa
 import pytest
-from pyroaring import BitMap64
 
 import tahoe
 from tahoe.errors import (
@@ -23,7 +22,6 @@ from tahoe.protocol.actions import CommitInfo, DomainMetadata, Remove, Txn
 from tahoe.protocol.conflict import EVERYTHING, Intent
 from tahoe.storage.env import Watch
 from tahoe.storage.memory import Effect, Fault, FaultPlan, Operation
-from tahoe.table.commit.row_deletions import RowDeletion
 from tahoe.table.commit.transaction import Transaction
 from tahoe.table.reading.snapshot import load_snapshot
 from tahoe.table.writing import arrow_writer, planning
@@ -310,12 +308,3 @@ def test_a_commit_is_asked_about_again_when_it_goes_behind_a_winner():
     log, watch = watched(log, 2)
     assert append(log, "mine").commit() == 2
     assert watch.made == [2]
-
-
-def test_a_commit_that_is_not_wanted_leaves_no_vectors_behind():
-    log, _ = watched(make_log([[add("a", stats='{"numRecords":10}')]]), 0)
-    deletions = {"a": RowDeletion(file=add("a", stats='{"numRecords":10}'), rows=BitMap64([1]))}
-    transaction = Transaction(log=log, base=load_snapshot(log), actions=[], deletions=deletions, operation="DELETE")
-    with pytest.raises(CommandCancelledError):
-        transaction.commit()
-    assert [file.key for file in log.env.store.walk() if not file.key.startswith("_delta_log")] == []

@@ -211,6 +211,9 @@ class Watch:
             DeltaError: the commit must not be written, for example because it was cancelled.
         """
 
+    def lost(self) -> None:
+        """Called after an attempt that certainly wrote nothing, because another writer has the version. It must not raise."""
+
     def committed(self, url: str, version: int) -> None:
         """Called after a version of a table was committed. It must not raise."""
 

@@ -118,7 +118,7 @@ def _show_partitions(gateway: Gateway, target: JavaObject, table: Table, plan: J
         raise NotPartitionedError(table=table.url)
     spec = plan.pattern()
     names = list(gateway.items(spec.get().names().iterator())) if spec.isDefined() else []
-    given = gateway.array(gateway.jvm.java.lang.String, names)
+    given = gateway.array(gateway.java_class("java.lang.String"), names)
     return list(gateway.items(target.partitions(given, spec.get().ident() if spec.isDefined() else None).iterator()))
 
 

@@ -41,7 +41,7 @@ def table_identifier(gateway: Gateway, name: str, database: str | None) -> JavaO
 
 def identifier(gateway: Gateway, namespace: Sequence[str], name: str) -> JavaObject:
     """A V2 catalog's `Identifier`."""
-    names = gateway.array(gateway.jvm.java.lang.String, namespace)
+    names = gateway.array(gateway.java_class("java.lang.String"), namespace)
     return gateway.java_class("org.apache.spark.sql.connector.catalog.Identifier").of(names, name)
 
 

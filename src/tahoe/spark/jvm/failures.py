@@ -15,6 +15,7 @@ from collections import OrderedDict
 from typing import Any
 
 import pyspark.errors
+from py4j.java_gateway import JavaClass
 from pyspark.errors import ParseException, StreamingQueryException
 from pyspark.errors.exceptions import captured
 
@@ -54,11 +55,12 @@ def to_java(jvm: JavaObject, error: BaseException) -> JavaObject:
         _kept[number] = error
         while len(_kept) > KEPT_MAX:
             _kept.popitem(last=False)
+    exception = JavaClass(JAVA_CLASS, jvm._gateway_client)
     if isinstance(error, DeltaError):
         parameters = {name: str(value) for name, value in error.parameters.items()}
-        return jvm.delta.PythonError(str(error), number, error.condition, error.sqlstate, parameters)
+        return exception(str(error), number, error.condition, error.sqlstate, parameters)
     text = "".join(traceback.format_exception(error))
-    return jvm.delta.PythonError(f"{type(error).__name__}: {error}\n{text}", number, None, None, {})
+    return exception(f"{type(error).__name__}: {error}\n{text}", number, None, None, {})
 
 
 # --- Java to Python

@@ -23,6 +23,9 @@ from tahoe.spark.jvm.failures import to_java
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
 from tahoe.spark.jvm.redistribution import LayOut, Redistribution, laid_out, redistributed
 
+_DATASOURCES = "org.apache.spark.sql.execution.datasources."
+_STREAMING = "org.apache.spark.sql.execution.streaming."
+
 # Spark's Parquet writer truncates bounds in footers to this many bytes. Without the limit, it writes no bounds for longer text.
 BOUND_BYTES_MAX = 1024
 
@@ -37,15 +40,11 @@ _SESSION_SETTINGS: Mapping[str, str] = {
     "spark.sql.variant.writeShredding.enabled": "false",
     "spark.sql.variant.inferShreddingSchema": "false",
     "spark.sql.parquet.variant.annotateLogicalType.enabled": "false",
-    # keeps the manifest in one file, regardless of the session's setting for streams
+    # the manifest is one file, regardless of the session's settings for streams. It needs no atomic rename, for which Hadoop starts four
+    # processes on a local disk
     "spark.sql.streaming.fileSink.log.compactInterval": "10",
+    "spark.sql.streaming.checkpointFileManagerClass": f"{_STREAMING}checkpointing.FileSystemBasedCheckpointFileManager",
 }
-
-# Settings for the checkpoints of the session's streams, which must not apply to the manifest.
-_NOT_FOR_FILES = ("spark.sql.streaming.checkpointFileManagerClass",)
-
-_DATASOURCES = "org.apache.spark.sql.execution.datasources."
-_STREAMING = "org.apache.spark.sql.execution.streaming."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,8 +169,6 @@ def _session_for_files(gateway: Gateway) -> JavaObject:
     settings = session.sessionState().conf()
     for name, value in _SESSION_SETTINGS.items():
         settings.setConfString(name, value)
-    for name in _NOT_FOR_FILES:
-        settings.unsetConf(name)
     return session
 
 

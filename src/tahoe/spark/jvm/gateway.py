@@ -65,7 +65,7 @@ class Gateway:
             raise NoGatewayError(session=f"{type(spark).__module__}.{type(spark).__name__} has none")
         self.spark = spark
         self.jvm: JavaObject = jvm
-        """The JVM by package names: `gateway.jvm.java.util.ArrayList()`."""
+        """The view of the JVM that PySpark has. For classes by their names there is `java_class`."""
         self.session: JavaObject = session
         """The `org.apache.spark.sql.classic.SparkSession`."""
         self.java: JavaObject = spark.sparkContext._gateway
@@ -86,16 +86,15 @@ class Gateway:
     def active(cls) -> Gateway:
         """The gateway of the JVM thread's active session, whose query is being planned."""
         context = pyspark.SparkContext._active_spark_context
-        if context is None:
+        if context is None or context._gateway is None:
             raise NoGatewayError(session=_STOPPED)
-        jvm: JavaObject = context._jvm
-        return cls.of(jvm.org.apache.spark.sql.classic.SparkSession.active())
+        return cls.of(JavaClass("org.apache.spark.sql.classic.SparkSession", context._gateway._gateway_client).active())
 
     # --- values into the JVM
 
     def seq(self, items: Iterable[Any]) -> JavaObject:
         """A Scala immutable `Seq`."""
-        return self.jvm.PythonUtils.toSeq(self.list(items))
+        return self._python_utils.toSeq(self.list(items))
 
     def list(self, items: Iterable[Any]) -> JavaObject:
         """A Java `ArrayList`."""
@@ -105,7 +104,7 @@ class Gateway:
         return array
 
     def array(self, of: JavaObject, items: Iterable[Any]) -> JavaObject:
-        """A Java array of a class: `gateway.array(gateway.jvm.java.lang.Object, values)`."""
+        """A Java array of a class: `gateway.array(gateway.java_class("java.lang.Object"), values)`."""
         values = list(items)
         array = self.java.new_array(of, len(values))
         for position, value in enumerate(values):
@@ -114,18 +113,22 @@ class Gateway:
 
     def option(self, value: Any) -> JavaObject:
         """A Scala `Option`: `Some(value)`, or Scala's `None` for None."""
-        return self.jvm.scala.Option.apply(value)
+        return self.java_class("scala.Option").apply(value)
 
     def java_map(self, values: Mapping[str, Any]) -> JavaObject:
         """A Java `HashMap`."""
-        result = self.jvm.java.util.HashMap()
+        result = self.java_class("java.util.HashMap")()
         for key, value in values.items():
             result.put(key, value)
         return result
 
     def scala_map(self, values: Mapping[str, Any]) -> JavaObject:
         """A Scala immutable `Map`."""
-        return self.jvm.PythonUtils.toScalaMap(self.java_map(values))
+        return self._python_utils.toScalaMap(self.java_map(values))
+
+    @property
+    def _python_utils(self) -> JavaObject:
+        return self.java_class("org.apache.spark.api.python.PythonUtils")
 
     def struct(self, schema: StructType) -> JavaObject:
         """A PySpark schema as Spark's `StructType`."""
@@ -137,7 +140,7 @@ class Gateway:
 
     def row(self, *values: Any) -> JavaObject:
         """A Java `Row`."""
-        return self.java_class("org.apache.spark.sql.RowFactory").create(self.array(self.jvm.java.lang.Object, values))
+        return self.java_class("org.apache.spark.sql.RowFactory").create(self.array(self.java_class("java.lang.Object"), values))
 
     # --- values out of the JVM
 
@@ -215,7 +218,10 @@ class Gateway:
     # --- classes
 
     def java_class(self, name: str) -> JavaObject:
-        """A class by its full name, for its constructors and static members. A path through `jvm` would call the JVM for each part."""
+        """A class by its full name, for its constructors and static members.
+
+        A path through `jvm` would call the JVM for each part, which looks in all JARs for classes of these names in each imported package.
+        """
         return JavaClass(name, self.java._gateway_client)
 
     @property
@@ -225,8 +231,7 @@ class Gateway:
         Raises:
             NoGatewayError: the JVM was not started by Spark's launcher, and neither the thread's class loader nor a parent accepts folders.
         """
-        thread = self.jvm.java.lang.Thread.currentThread()
-        loader = thread.getContextClassLoader()
+        loader = self._thread_loader
         while loader is not None:
             if "org.apache.spark.util.MutableURLClassLoader" in class_names(loader):
                 return loader
@@ -235,8 +240,11 @@ class Gateway:
 
     def load_class(self, name: str) -> JavaObject:
         """A `java.lang.Class` by name, from the current thread's class loader."""
-        thread = self.jvm.java.lang.Thread.currentThread()
-        return self.jvm.java.lang.Class.forName(name, True, thread.getContextClassLoader())
+        return self.java_class("java.lang.Class").forName(name, True, self._thread_loader)
+
+    @property
+    def _thread_loader(self) -> JavaObject:
+        return self.java_class("java.lang.Thread").currentThread().getContextClassLoader()
 
     def has_class(self, name: str) -> bool:
         """Whether the driver's class path has a class of this name."""
@@ -253,32 +261,32 @@ class Gateway:
                 return
             target = tempfile.mkdtemp(prefix="tahoe-classes-")
             shutil.copytree(folder, target, ignore=shutil.ignore_patterns("*.java"), dirs_exist_ok=True)
-            compiler = self._compiler(target)
-            sources = [self.jvm.java.io.File(str(path)) for path in sorted(folder.rglob("*.java"))]
+            compiler, file = self._compiler(target), self.java_class("java.io.File")
+            sources = [file(str(path)) for path in sorted(folder.rglob("*.java"))]
             try:
-                compiler.compile(self.array(self.jvm.java.io.File, sources))
+                compiler.compile(self.array(file, sources))
             except Py4JJavaError as error:  # this version of Spark has moved or changed a class or method
                 shutil.rmtree(target, ignore_errors=True)
                 reason = str(error.java_exception.getMessage()).splitlines()[0]
                 raise UnsupportedSparkVersionError(version=self.spark.version, detail=f", whose classes differ ({reason})") from error
-            self.loader.addURL(self.jvm.java.io.File(target).toURI().toURL())
+            self.loader.addURL(file(target).toURI().toURL())
             self._delete_at_exit(target)
 
     def _compiler(self, target: str) -> JavaObject:
-        compiler = self.jvm.org.codehaus.janino.Compiler()
-        compiler.setIClassLoader(self.jvm.org.codehaus.janino.ClassLoaderIClassLoader(self.loader))
-        compiler.setDestinationDirectory(self.jvm.java.io.File(target), False)
-        compiler.setSourceCharset(self.jvm.java.nio.charset.StandardCharsets.UTF_8)
+        compiler = self.java_class("org.codehaus.janino.Compiler")()
+        compiler.setIClassLoader(self.java_class("org.codehaus.janino.ClassLoaderIClassLoader")(self.loader))
+        compiler.setDestinationDirectory(self.java_class("java.io.File")(target), False)
+        compiler.setSourceCharset(self.java_class("java.nio.charset.StandardCharsets").UTF_8)
         compiler.setTargetVersion(8)  # for static methods of interfaces
         compiler.setDebugLines(True)
         compiler.setDebugSource(True)
         return compiler
 
     def _delete_at_exit(self, folder: str) -> None:
-        for place, folders, files in os.walk(folder):  # the JVM deletes in reverse order, so folders come before their contents
-            self.jvm.java.io.File(place).deleteOnExit()
-            for name in (*folders, *files):
-                self.jvm.java.io.File(os.path.join(place, name)).deleteOnExit()
+        file = self.java_class("java.io.File")
+        for place, _, files in os.walk(folder):  # the JVM deletes in reverse order, so folders come before their contents
+            for path in (place, *(os.path.join(place, name) for name in files)):
+                file(path).deleteOnExit()
 
     def set_static(self, class_name: str, field: str, value: JavaObject) -> None:
         """Set a static field of one of our classes."""
@@ -321,7 +329,7 @@ class Gateway:
         if self.has_class("org.apache.spark.sql.delta.sources.DeltaDataSource"):
             return self.load_class("org.apache.spark.sql.delta.sources.DeltaDataSource")
         register = "org.apache.spark.sql.sources.DataSourceRegister"
-        providers = self.jvm.java.util.ServiceLoader.load(self.load_class(register), self.loader)
+        providers = self.java_class("java.util.ServiceLoader").load(self.load_class(register), self.loader)
         for provider in self.items(providers.iterator()):
             if provider.shortName().lower() == name:
                 return provider.getClass()

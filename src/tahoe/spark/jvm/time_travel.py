@@ -154,7 +154,7 @@ def session_moment(gateway: Gateway) -> MomentOf:
 def _session_timestamp(gateway: Gateway, text: str, path: str) -> datetime:
     times = gateway.module("org.apache.spark.sql.catalyst.util.DateTimeUtils")
     zone = times.getZoneId(gateway.spark.conf.get("spark.sql.session.timeZone"))
-    micros = times.stringToTimestamp(gateway.jvm.org.apache.spark.unsafe.types.UTF8String.fromString(text), zone)
+    micros = times.stringToTimestamp(gateway.java_class("org.apache.spark.unsafe.types.UTF8String").fromString(text), zone)
     if micros.isEmpty():
         raise InvalidTimeTravelError(table=path, detail=f"{text!r} is not a timestamp")
     return moment_of_micros(micros.get(), text, path)

@@ -51,6 +51,10 @@ class _PutWatch(Watch):
         self._watch.before_put()
         self.has_put = True
 
+    def lost(self) -> None:
+        self.has_put = False
+        self._watch.lost()
+
     def committed(self, url: str, version: int) -> None:
         self._watch.committed(url, version)
 
@@ -178,6 +182,7 @@ class Draft:
         watch = _PutWatch(self.log.env.watch)
         try:
             transaction = self._transaction(info, replace(self.log, env=replace(self.log.env, watch=watch)))
+            self.on_discard(lambda: self.log.env.discard(transaction.vector_files))
             version = transaction.commit()
         except WriteAlreadyRecordedError as error:
             _logger.info("%s: nothing was written, because another writer was faster: %s", self.log.url, error)

@@ -34,23 +34,15 @@ class RowDeletion:
     is_new: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WrittenDeletions:
-    """Row deletions as actions: a remove for each file that is not new, and an add with the new vector if the file still has rows.
-
-    Attributes:
-        keys: the deletion vector files that were written.
-    """
-
-    actions: tuple[Action, ...] = ()
-    keys: tuple[str, ...] = ()
-
-
-def write_deletions(log: Log, deletions: Iterable[RowDeletion], version: int) -> WrittenDeletions:
+def write_deletions(log: Log, deletions: Iterable[RowDeletion], version: int, keys: list[str]) -> list[Action]:
     """Write the new deletion vectors of files.
 
     Args:
         version: the version that the files are read at, for errors.
+        keys: gets the deletion vector files, each before it is written.
+
+    Returns:
+        a remove for each file that is not new, and an add with the new vector if the file still has rows.
 
     Raises:
         DeletionVectorError, DataFileMissingError: a file or its present vector cannot be read.
@@ -61,10 +53,10 @@ def write_deletions(log: Log, deletions: Iterable[RowDeletion], version: int) ->
     rows = [deletion.rows | deleted for deletion, deleted in zip(wanted, before, strict=True)]
     totals = [num_records(log, deletion.file, version) for deletion in wanted]
     left = [number for number, (deleted, total) in enumerate(zip(rows, totals, strict=True)) if len(deleted) < total]
-    descriptors, keys = write_vectors(log, [rows[number] for number in left])
+    descriptors = write_vectors(log, [rows[number] for number in left], keys)
     again = [_with_vector(wanted[number], vector, totals[number]) for number, vector in zip(left, descriptors, strict=True)]
     removes = (remove_of(deletion.file, now_ms) for deletion in wanted if not deletion.is_new)
-    return WrittenDeletions(actions=(*removes, *again), keys=tuple(keys))
+    return [*removes, *again]
 
 
 def _with_vector(deletion: RowDeletion, vector: DeletionVectorDescriptor, total: int) -> Add:

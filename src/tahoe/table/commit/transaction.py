@@ -17,7 +17,6 @@ from tahoe.errors import (
     CommitAttemptsExceededError,
     CommitOutcomeUnknownError,
     ConcurrentDeleteDeleteException,
-    DeltaError,
     InvalidCommitError,
     MissingVersionError,
     WriteAlreadyRecordedError,
@@ -35,7 +34,7 @@ from tahoe.protocol.row_tracking import PRESERVED, assigns_row_ids, enabled_row_
 from tahoe.table.commit.carried_deletions import FileChanges, behind_compaction, behind_deletions
 from tahoe.table.commit.continuity import StandsElsewhere, check_base, check_follows, gone
 from tahoe.table.commit.post_commit_hooks import after_commit
-from tahoe.table.commit.row_deletions import RowDeletion, WrittenDeletions, num_records, rebased, with_row_ids_of, write_deletions
+from tahoe.table.commit.row_deletions import RowDeletion, num_records, rebased, with_row_ids_of, write_deletions
 from tahoe.table.log.committer import Committed, Lost, put_commit
 from tahoe.table.log.deletion_vectors import deleted_rows
 from tahoe.table.log.delta_log import Log
@@ -59,6 +58,8 @@ class Transaction:
         deletions: rows to delete through deletion vectors, by the canonical paths of their files.
         moved: what the added files consist of, if this is a compaction. The commit records it.
         carries: whether row deletions are carried over compactions, see `carried_deletions`.
+        vector_files: the keys of the deletion vector files that `commit` has written. If it raises, and it is certain that the version was
+            not written, the caller deletes them.
         copies: rows of added files that winners deleted from the removed files, by the canonical paths of the added files.
         operation, parameters, metrics, user_metadata, engine: for the table's history.
         txn_app_id: the application id of this write's `txn`. If a winner has recorded its version or a later one, nothing is committed.
@@ -76,6 +77,7 @@ class Transaction:
     moved: MovedRows = field(default_factory=dict)
     carries: bool = False
     copies: Mapping[str, RowDeletion] = field(default_factory=dict)
+    vector_files: list[str] = field(default_factory=list)
     intent: Intent = field(default_factory=Intent)
     parameters: Mapping[str, Any] = field(default_factory=dict)
     metrics: Mapping[str, int] = field(default_factory=dict)
@@ -105,39 +107,34 @@ class Transaction:
             CommitAttemptsExceededError: other writers won every attempt.
         """
         mine = replace(self, txn_id=self.log.env.new_id())
-        written = mine._write_deletions(self.read_version)
-        try:
-            for attempt in range(COMMIT_ATTEMPTS_MAX):
-                version = mine._next_version
-                check_base(self.log, self.base)
-                if mine._put(version, written):
-                    return version
-                # before the rebase: what wins meanwhile would win the next attempt as well
-                self.log.env.sleep(self.log.env.random() * min(_BACKOFF_SECONDS * 2 ** min(attempt, 10), _BACKOFF_SECONDS_MAX))
-                before, mine = mine, mine._rebased()
-                if mine.deletions is not before.deletions or mine.copies is not before.copies:
-                    self.log.env.discard(written.keys)
-                    written = mine._write_deletions(version)
-            raise CommitAttemptsExceededError(table=self.log.url, attempts=COMMIT_ATTEMPTS_MAX, version=version)
-        except CommitOutcomeUnknownError:
-            raise
-        except DeltaError:
-            self.log.env.discard(written.keys)
-            raise
+        deletions = mine._write_deletions(self.read_version)
+        for attempt in range(COMMIT_ATTEMPTS_MAX):
+            version = mine._next_version
+            check_base(self.log, self.base)
+            if mine._put(version, deletions):
+                return version
+            # before the rebase: what wins meanwhile would win the next attempt as well
+            self.log.env.sleep(self.log.env.random() * min(_BACKOFF_SECONDS * 2 ** min(attempt, 10), _BACKOFF_SECONDS_MAX))
+            before, mine = mine, mine._rebased()
+            if mine.deletions is not before.deletions or mine.copies is not before.copies:
+                self.log.env.discard(self.vector_files)
+                self.vector_files.clear()
+                deletions = mine._write_deletions(version)
+        raise CommitAttemptsExceededError(table=self.log.url, attempts=COMMIT_ATTEMPTS_MAX, version=version)
 
     @property
     def _next_version(self) -> int:
         return (self.read_version if self.last_winner is None else self.last_winner.version) + 1
 
-    def _write_deletions(self, version: int) -> WrittenDeletions:
-        return write_deletions(self.log, [*self.deletions.values(), *self.copies.values()], version)
+    def _write_deletions(self, version: int) -> list[Action]:
+        return write_deletions(self.log, [*self.deletions.values(), *self.copies.values()], version, self.vector_files)
 
-    def _put(self, version: int, written: WrittenDeletions) -> bool:
+    def _put(self, version: int, deletions: Sequence[Action]) -> bool:
         """Try to put a version; False if another writer has put it."""
         env = self.log.env
         with_vectors = {deletion.file.path for deletion in self.copies.values()}
         others = [a for a in self.actions if not (isinstance(a, Add) and a.path in with_vectors)]
-        actions = self._stamped(version, [*others, *written.actions])
+        actions = self._stamped(version, [*others, *deletions])
         check_commit(actions, self.log.canonical, table=self.log.url, file=log_files.commit_name(version))
         data = encode_commit(actions)
         env.watch.before_put()
@@ -148,6 +145,7 @@ class Transaction:
                 after_commit(self.log, self.base, version, actions, len(data))
                 return True
             case Lost():
+                env.watch.lost()
                 return False
             case unknown:
                 raise self._in_doubt(version, unknown.error) from unknown.error

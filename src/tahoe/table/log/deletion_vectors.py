@@ -84,21 +84,24 @@ def load_bitmap(log: Log, vector: DeletionVectorDescriptor, file: str) -> BitMap
     return decode_stored(data, vector, table=log.url, file=file)
 
 
-def write_vectors(log: Log, bitmaps: Sequence[BitMap64]) -> tuple[list[DeletionVectorDescriptor], list[str]]:
+def write_vectors(log: Log, bitmaps: Sequence[BitMap64], keys: list[str]) -> list[DeletionVectorDescriptor]:
     """Write vectors: small ones become part of their descriptors, all others share one new file.
 
+    Args:
+        keys: gets the key of the file before it is written, so that an interruption leaves none behind that nobody knows.
+
     Returns:
-        a descriptor for each vector, in order, and the keys of the files that were written.
+        a descriptor for each vector, in order.
     """
     encoded = [encode_bitmap(bitmap) for bitmap in bitmaps]
     large = [data for data in encoded if len(data) > INLINE_BYTES_MAX]
     content, offsets = encode_vector_file(large)
     name = uuid.UUID(log.env.new_id()).bytes if large else b""
     if large:
-        log.env.store.put(vector_file_path("", name), content)
+        keys.append(vector_file_path("", name))
+        log.env.store.put(keys[-1], content)
     places = iter(offsets)
-    descriptors = [
+    return [
         inline_descriptor(bitmap) if len(data) <= INLINE_BYTES_MAX else stored_descriptor("", name, next(places), data, len(bitmap))
         for bitmap, data in zip(bitmaps, encoded, strict=True)
     ]
-    return descriptors, [vector_file_path("", name)] if large else []

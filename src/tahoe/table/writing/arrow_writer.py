@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from tahoe.errors import DeltaError, MetadataChangedException, NoColumnsError, UnsupportedDataTypeError
+from tahoe.errors import MetadataChangedException, NoColumnsError, UnsupportedDataTypeError
 from tahoe.protocol.change_feed import CHANGE_DATA_FOLDER, CHANGE_TYPE
 from tahoe.protocol.column_mapping import column_id
 from tahoe.protocol.constraints import constraints_of
@@ -120,13 +120,15 @@ def _write(plan: WritePlan, rows: pa.Table, *, minted: Sequence[str] = (), folde
     """
     url, written = plan.url, list[WrittenFile]()
     try:
-        written.extend(_write_part(plan, part, folder) for part in _partitions(rows, plan) if part.rows.num_rows)
+        for part in _partitions(rows, plan):
+            if part.rows.num_rows:
+                _write_part(plan, part, folder, written)
         return written if folder else _with_statistics(plan, written, minted)
     except FileNotFoundError as error:
         delete_files(plan, written)
         winner, detail = "a file that was just written is gone", "the table was dropped or recreated since this write began"
         raise MetadataChangedException(table=url, winner=winner, detail=detail) from error
-    except (DeltaError, OSError, pa.ArrowException):
+    except BaseException:
         delete_files(plan, written)
         raise
 
@@ -182,14 +184,15 @@ def _indices(encoded: pa.ChunkedArray) -> pa.ChunkedArray:
     return pa.chunked_array([chunk.indices for chunk in encoded.chunks], type=encoded.type.index_type)
 
 
-def _write_part(plan: WritePlan, part: _Part, folder: str | None) -> WrittenFile:
+def _write_part(plan: WritePlan, part: _Part, folder: str | None, written: list[WrittenFile]) -> None:
+    """Write a part. Its file is among those written before it is put: an interruption may come between any two lines."""
     env = plan.table.env
     values = serialised(plan, part.values)
     plan.check_replaced(values)
     content = _parquet(plan, part.rows)
     key = new_key(plan, values, folder)
+    written.append(WrittenFile(key=key, size_bytes=len(content), modification_time_ms=env.clock_ms(), partition_values=values))
     env.store.put(key, content)
-    return WrittenFile(key=key, size_bytes=len(content), modification_time_ms=env.clock_ms(), partition_values=values)
 
 
 def new_key(plan: WritePlan, values: Mapping[str, str | None], folder: str | None = None) -> str:
