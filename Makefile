@@ -62,8 +62,8 @@ sim: java .venv/installed ## simulate ten thousand runs on a failing storage (ha
 processes: java .venv/installed ## test eight processes on one table, on disk and on S3, with kill -9 (a quarter of an hour)
 	TAHOE_PROCESSES=all .venv/bin/python -m pytest tests/processes -s
 
-killed-streams: java .venv/installed ## kill the driver of six streams two hundred times, and compare their tables (two hours)
-	TAHOE_KILLS=200 .venv/bin/python -m pytest tests/programs/test_killed_stream.py -s
+killed-streams: java .venv/installed .venv/classes.jsa ## kill the drivers of streams two hundred times, and compare their tables (an hour; SEED=2 for other moments)
+	TAHOE_KILLS=$(or $(KILLS),200) TAHOE_SEED=$(or $(SEED),1) .venv/bin/python -m pytest tests/programs/test_killed_stream.py -s
 
 long-stream: java .venv/installed ## follow a commit a second for two hours, and fail if the memory of the driver or of Python grows (MINUTES=10 for less)
 	TAHOE_LONG_STREAM=$$((60 * $(or $(MINUTES),120))) .venv/bin/python -m pytest tests/programs/test_long_stream.py -s

@@ -1,4 +1,6 @@
-"""A driver with streams over one table, which is killed: `python killed_stream.py FOLDER forever|now`.
+"""A driver with streams over one table, which is killed: `python killed_stream.py FOLDER forever|now FILES NAMES`.
+
+NAMES are the queries that it runs, separated by commas, and FILES is how many files each of their batches reads at most:
 
 - `copied`: the rows as they are;
 - `counted`: a count for each key, in complete mode;
@@ -8,13 +10,12 @@
 - `silver`: the table itself, by MERGE of its change data feed.
 
 All but the last skip the commits that change rows. The queries are started again when the table has new columns. With `now` they read what
-is there, and the program ends.
+is there, and the program ends. It prints a line when Spark is there, and when the queries have started.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 from pyspark.errors import StreamingQueryException
@@ -27,13 +28,20 @@ import tahoe
 WINDOW = 50
 
 
+# A program of seconds is over before compiled code has paid for its compilation.
+INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+
+
 def main() -> None:
-    folder, until = Path(sys.argv[1]), sys.argv[2]
+    folder, until, files, names = Path(sys.argv[1]), sys.argv[2], sys.argv[3], sys.argv[4].split(",")
     builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").config("spark.sql.shuffle.partitions", "2")
-    spark = builder.config("spark.log.level", "ERROR").getOrCreate()
-    tahoe.enable(spark)
+    spark = tahoe.enable(builder.config("spark.log.level", "ERROR").config(map=INTERPRETED).getOrCreate())
+    print("enabled", flush=True)
     while True:
-        start_all(spark, folder, until)
+        queries = queries_over(spark, folder, files)
+        for name in names:
+            trigger = {"availableNow": True} if until == "now" else {"processingTime": "0 seconds"}
+            queries[name].option("checkpointLocation", str(folder / f"{name}-checkpoint")).trigger(**trigger).start()
         print("started", flush=True)
         try:
             while spark.streams.active:
@@ -48,35 +56,29 @@ def main() -> None:
             spark.streams.resetTerminated()
 
 
-def start_all(spark: SparkSession, folder: Path, until: str) -> None:
-    files = "1000" if until == "now" else "3"
-    reader = spark.readStream.format("delta").option("maxFilesPerTrigger", files).option("startingVersion", "0")
-    source = str(folder / "source")
-    rows = reader.option("skipChangeCommits", "true").load(source)
-    changes = spark.readStream.format("delta").option("readChangeFeed", "true").option("startingVersion", "0").load(source)
-    other = spark.readStream.format("delta").load(str(folder / "other"))
+def queries_over(spark: SparkSession, folder: Path, files: str) -> dict[str, DataStreamWriter]:
+    """The queries by name, not started."""
+
+    def stream(table: str, **options: str) -> DataFrame:
+        return spark.readStream.format("delta").options(maxFilesPerTrigger=files, **options).load(str(folder / table))
+
+    rows = stream("source", startingVersion="0", skipChangeCommits="true")
+    changes, other = stream("source", startingVersion="0", readChangeFeed="true"), stream("other")
     at = F.timestamp_seconds("id").alias("at")
     windows = rows.select(at).withWatermark("at", "0 seconds").groupBy(F.window("at", f"{WINDOW} seconds")).count()
     windows = windows.select(F.col("window.start").cast("bigint").alias("first"), "count")
 
-    def start(name: str, frame: DataFrame, mode: str = "append", batch: Callable[[DataFrame, int], None] | None = None) -> None:
-        writer = frame.writeStream.outputMode(mode).option("checkpointLocation", str(folder / f"{name}-checkpoint"))
-        writer = writer.trigger(availableNow=True) if until == "now" else writer.trigger(processingTime="0 seconds")
-        if batch is None:
-            into_table(writer).start(str(folder / name))
-        else:
-            writer.foreachBatch(batch).start()
+    def into_table(name: str, frame: DataFrame, mode: str = "append") -> DataStreamWriter:
+        return frame.writeStream.format("delta").outputMode(mode).option("mergeSchema", "true").option("path", str(folder / name))
 
-    start("copied", rows)
-    start("counted", rows.groupBy("key").count(), "complete")
-    start("windows", windows)
-    start("joined", rows.select("id").join(other, "id"))
-    start("merged", rows, batch=lambda batch, _: merge_newest(batch, str(folder / "merged")))
-    start("silver", changes, batch=lambda batch, _: merge_changes(batch, str(folder / "silver")))
-
-
-def into_table(writer: DataStreamWriter) -> DataStreamWriter:
-    return writer.format("delta").option("mergeSchema", "true")
+    return {
+        "copied": into_table("copied", rows),
+        "counted": into_table("counted", rows.groupBy("key").count(), "complete"),
+        "windows": into_table("windows", windows),
+        "joined": into_table("joined", rows.select("id").join(other, "id")),
+        "merged": rows.writeStream.foreachBatch(lambda batch, _: merge_newest(batch, str(folder / "merged"))),
+        "silver": changes.writeStream.foreachBatch(lambda batch, _: merge_changes(batch, str(folder / "silver"))),
+    }
 
 
 def merge_newest(batch: DataFrame, target: str) -> None:

@@ -1,10 +1,11 @@
-"""Exactly once: the driver of six streams is killed at random moments, while others change their source.
+"""Exactly once: the drivers of streams are killed at random moments, while others change their source.
 
-`TAHOE_KILLS=200` kills it so often.
+`TAHOE_KILLS=200` kills so many (`make killed-streams`), and `TAHOE_SEED=2` chooses other moments.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
@@ -12,6 +13,8 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 
 import pyarrow as pa
@@ -21,18 +24,21 @@ from tahoe.table.verify.check import check
 
 PROGRAM = Path(__file__).with_name("killed_stream.py")
 KILLS = int(os.environ.get("TAHOE_KILLS", "2"))
+SEED = int(os.environ.get("TAHOE_SEED", "1"))
 KEYS = 7
 WINDOW = 50
 NAMES = ("copied", "counted", "windows", "joined", "merged", "silver")
+COLUMNS_MAX = 40
 
 
 class Writer(threading.Thread):
-    """Appends rows to a table until it is stopped. Now and then it deletes one, adds a column, and compacts the table."""
+    """Appends rows to a table while queries run. Now and then it deletes one, adds a column, and compacts the table."""
 
     def __init__(self, source: Path, other: Path) -> None:
         super().__init__(daemon=True)
         self.rows = 0
         self.error: BaseException | None = None
+        self.at_work = threading.Event()
         self._columns: list[str] = []
         self._table, self._other = tahoe.Table(str(source)), tahoe.Table(str(other))
         self._stopped = threading.Event()
@@ -50,49 +56,111 @@ class Writer(threading.Thread):
     def run(self) -> None:
         try:
             while not self._stopped.wait(0.3):
+                self.at_work.wait()
                 self.append()
                 if self.rows % 70 == 0:
                     with self._table.transaction() as changes:
                         changes.delete(f"id = {self.rows // 2}")
                 if self.rows % 200 == 0:
                     self._table.optimize()
-                if self.rows % 330 == 0 and len(self._columns) < 10:
+                if self.rows % 330 == 0 and len(self._columns) < COLUMNS_MAX:
                     self._columns.append(f"c{self.rows}")
         except BaseException as error:
             self.error = error
 
     def stop(self) -> None:
         self._stopped.set()
+        self.at_work.set()
         self.join()
 
 
-def commits(folder: Path) -> int:
+class Commits:
     """How many batches the streams have committed."""
-    return sum(len(list((folder / name / "_delta_log").glob("*.json"))) for name in NAMES)
+
+    def __init__(self, folder: Path) -> None:
+        self._logs = {folder / name / "_delta_log": 0 for name in NAMES}
+
+    def count(self) -> int:
+        for log, version in self._logs.items():
+            while log.joinpath(f"{version:020}.json").exists():
+                version += 1
+            self._logs[log] = version
+        return sum(self._logs.values())
 
 
-def test_streams_of_a_driver_that_is_killed_are_exactly_once(tmp_path: Path) -> None:
-    chance = random.Random(int(os.environ.get("TAHOE_SEED", "1")))
+def driver(folder: Path, until: str, files: int, names: list[str]) -> subprocess.Popen[str]:
+    """A driver that has Spark. It uses the classes that an earlier one has compiled, and, as it was killed, not deleted."""
+    temporary = folder / "temporary"
+    temporary.mkdir(exist_ok=True)
+    compiled = sorted(path.parent.parent for path in temporary.glob("tahoe-classes-*/delta/DefaultSource.class"))
+    environment = os.environ | {"TMPDIR": str(temporary), "SPARK_DIST_CLASSPATH": str(next(iter(compiled), ""))}
+    command = [sys.executable, str(PROGRAM), str(folder), until, str(files), ",".join(names)]
+    started = subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True, text=True, env=environment)
+    expect("enabled", started)
+    return started
+
+
+def expect(line: str, program: subprocess.Popen[str]) -> None:
+    """Wait until a program prints a line."""
+    assert program.stdout is not None
+    assert any(found.strip() == line for found in program.stdout), "the driver has ended"
+
+
+def kill_at_a_random_moment(program: subprocess.Popen[str], commits: Commits, chance: random.Random) -> None:
+    """While its queries start, just after a batch is committed, or somewhere in the next ones."""
+    if chance.random() < 0.2:
+        time.sleep(chance.uniform(0, 4))
+    else:
+        expect("started", program)
+        wanted, latest = commits.count() + chance.randrange(1, 5), time.monotonic() + 120
+        while commits.count() < wanted and program.poll() is None and time.monotonic() < latest:
+            time.sleep(0.005)
+        time.sleep(chance.choice((0, chance.uniform(0, 0.05), chance.uniform(0, 1.5))))
+    assert program.poll() is None, "a query has failed"
+    os.killpg(program.pid, signal.SIGKILL)
+    program.wait()
+
+
+def newest(folder: Path) -> int:
+    """The number of the newest file of a checkpoint's log; -1 if it has none."""
+    return max((int(file.name) for file in folder.glob("*") if file.name.isdigit()), default=-1)
+
+
+def where_it_died(folder: Path, name: str) -> str:
+    """What a query was about to do when its driver was killed."""
+    checkpoint = folder / f"{name}-checkpoint"
+    planned, noted = newest(checkpoint / "offsets"), newest(checkpoint / "commits")
+    if planned == noted:
+        return "between batches"
+    query = json.loads((checkpoint / "metadata").read_text().splitlines()[-1])["id"]
+    table = tahoe.Table(str(folder / name))
+    is_written = table.exists() and table.snapshot().txn_version(query) == planned
+    return "behind the commit, before Spark has noted it" if is_written else "in a batch"
+
+
+def test_streams_of_drivers_that_are_killed_are_exactly_once(tmp_path: Path) -> None:
+    chance, commits, deaths = random.Random(SEED), Commits(tmp_path), Counter[str]()
     writer = Writer(tmp_path / "source", tmp_path / "other")
     writer.start()
-    for _ in range(KILLS):
-        driver = subprocess.Popen(
-            [sys.executable, str(PROGRAM), str(tmp_path), "forever"], stdout=subprocess.PIPE, start_new_session=True, text=True
-        )
-        assert driver.stdout is not None
-        assert any(line.strip() == "started" for line in driver.stdout), "the driver has ended"
-        wanted, latest = commits(tmp_path) + chance.randrange(8), time.monotonic() + 120
-        while commits(tmp_path) < wanted and driver.poll() is None and time.monotonic() < latest:
-            time.sleep(0.02)
-        time.sleep(chance.uniform(0, 1.5))
-        assert driver.poll() is None, "a query has failed"
-        os.killpg(driver.pid, signal.SIGKILL)
-        driver.wait()
+    for number in range(KILLS):
+        names = chance.sample(NAMES, chance.choice((1, 2, 3, 6))) if number > 0 else list(NAMES)
+        program = driver(tmp_path, "forever", chance.choice((1, 3, 20, 1000)), names)
+        writer.at_work.set()
+        kill_at_a_random_moment(program, commits, chance)
+        writer.at_work.clear()
+        deaths.update(where_it_died(tmp_path, name) for name in names)
     writer.stop()
     assert writer.error is None
-    subprocess.run([sys.executable, str(PROGRAM), str(tmp_path), "now"], check=True, timeout=300)
-    ids = range(writer.rows)
-    found = {name: tahoe.Table(str(tmp_path / name)).to_arrow().to_pydict() for name in NAMES}
+    print(f"\nseed {SEED}: {KILLS} drivers killed at {commits.count()} batches, {writer.rows} rows; their queries were {dict(deaths)}")
+    program = driver(tmp_path, "now", 1000, list(NAMES))
+    assert program.wait(900) == 0
+    check_tables(tmp_path, writer.rows)
+
+
+def check_tables(folder: Path, rows: int) -> None:
+    """Each table is what a batch over the whole source would have made of it."""
+    ids = range(rows)
+    found: Mapping[str, Mapping[str, list[int]]] = {name: tahoe.Table(str(folder / name)).to_arrow().to_pydict() for name in NAMES}
     assert sorted(found["copied"]["id"]) == list(ids), "rows are lost, or there twice"
     assert sorted(found["joined"]["id"]) == list(ids)
     assert dict(zip(*found["counted"].values(), strict=True)) == {key: len(ids[key::KEYS]) for key in range(KEYS)}
@@ -100,7 +168,7 @@ def test_streams_of_a_driver_that_is_killed_are_exactly_once(tmp_path: Path) -> 
     assert windows == [(first, WINDOW) for first in ids[: len(windows) * WINDOW : WINDOW]]
     assert len(windows) >= len(ids) // WINDOW - 1, "the watermark has passed all but the last"
     assert dict(zip(found["merged"]["key"], found["merged"]["id"], strict=True)) == {key: ids[key::KEYS][-1] for key in range(KEYS)}
-    bronze = tahoe.Table(str(tmp_path / "source")).to_arrow(["id", "key"]).sort_by("id").to_pydict()
+    bronze = tahoe.Table(str(folder / "source")).to_arrow(["id", "key"]).sort_by("id").to_pydict()
     assert sorted(zip(*found["silver"].values(), strict=True)) == list(zip(*bronze.values(), strict=True))
     for name in ("source", *NAMES):
-        assert list(check(tahoe.Table(str(tmp_path / name)).snapshot())) == []
+        assert list(check(tahoe.Table(str(folder / name)).snapshot())) == []

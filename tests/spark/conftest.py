@@ -44,6 +44,14 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 
 @pytest.fixture
+def scans(spark: SparkSession) -> Iterator[None]:
+    """Queries read files, also if the log would answer them."""
+    spark.conf.set("spark.databricks.delta.optimizeMetadataQuery.enabled", "false")
+    yield
+    spark.conf.unset("spark.databricks.delta.optimizeMetadataQuery.enabled")
+
+
+@pytest.fixture
 def table_name(spark: SparkSession) -> Iterator[str]:
     """A name that no other test uses; what it names is dropped."""
     name = f"t_{next(_numbers)}"

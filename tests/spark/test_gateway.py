@@ -74,8 +74,10 @@ def test_a_loader_that_prefers_the_users_classes_takes_folders_too(gateway):
 
 
 @pytest.mark.every_case
-@pytest.mark.parametrize("caller", ["catalyst.analysis.RelationResolution"])
+@pytest.mark.parametrize(
+    "caller", ["catalyst.analysis.RelationResolution", "execution.datasources.v2.CreateTableExec", "classic.DataStreamWriter"]
+)
 def test_callers_that_our_catalog_looks_for_on_the_stack_are_classes_of_this_spark(gateway, caller):
-    """Else a query by name would get what a statement gets."""
+    """Else a query by name would get what a statement gets, and a stream into a new table might be refused."""
     assert gateway.has_class(f"org.apache.spark.sql.{caller}")
     assert f'isCalledBy(".{caller.rpartition(".")[2]}")' in (JAVA_SOURCES / "delta" / "SessionCatalog.java").read_text()

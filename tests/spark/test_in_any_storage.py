@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  PySpark's users know it by this name
 
 from tahoe import DeltaTable
 from tahoe.errors import TableNotFoundError, UnsupportedOperationError
@@ -139,14 +140,64 @@ def test_of_two_writers_each_version_has_one(spark: SparkSession, url: str) -> N
     assert [commit["version"] for commit in without_spark(spark, url).history()] == list(range(2 * commits, -1, -1))
 
 
+def run(frame: DataFrame, sink: str, mode: str = "append") -> None:
+    """Run a query over what is there, with a checkpoint beside its sink."""
+    writer = frame.writeStream.format("delta").option("checkpointLocation", f"{sink}-checkpoint").option("mergeSchema", "true")
+    writer.outputMode(mode).trigger(availableNow=True).start(sink).awaitTermination()
+
+
+def stream(spark: SparkSession, url: str, **options: Any) -> DataFrame:
+    return spark.readStream.format("delta").options(**options).load(url)
+
+
 def test_a_stream_follows_it_with_its_checkpoint_beside_it(spark: SparkSession, url: str) -> None:
+    """A batch that Spark has not noted is run again, and found in the sink. The place of `latest` is kept in the checkpoint."""
     append(spark.range(3), url)
+    sink, after = f"{url}-sink", f"{url}-after"
+    commits = table_cache.open_table(spark, url).env.store_at(f"{sink}-checkpoint/commits")
     for ids_wanted in (list(range(3)), [*range(3), *range(10, 12)]):
-        stream = spark.readStream.format("delta").load(url).writeStream.format("delta").option("checkpointLocation", f"{url}-checkpoint")
-        stream.trigger(availableNow=True).start(f"{url}-sink").awaitTermination()
-        assert ids(load(spark, f"{url}-sink")) == ids_wanted
+        run(stream(spark, url, maxFilesPerTrigger=1), sink)
+        assert ids(load(spark, sink)) == ids_wanted
+        run(stream(spark, url, startingVersion="latest"), after)
         append(spark.range(10, 12), url)
-    assert [row.operation for row in DeltaTable.forPath(spark, f"{url}-sink").history().collect()] == ["STREAMING UPDATE"] * 2
+    assert ids(load(spark, after)) == [10, 11]
+    version = without_spark(spark, sink).version
+    commits.delete(max((info.key for info in commits.list_from("") if info.key.isdigit()), key=int))
+    run(stream(spark, url), sink)
+    assert without_spark(spark, sink).version == version + 1
+    assert ids(load(spark, sink)) == [*range(3), *sorted([*range(10, 12)] * 2)]
+    assert {row.operation for row in DeltaTable.forPath(spark, sink).history().collect()} == {"STREAMING UPDATE"}
+
+
+def test_a_stream_keeps_its_state_there(spark: SparkSession, url: str) -> None:
+    append(spark.range(0, 6, 1, 2), url)
+    for rows in (6, 9):
+        run(stream(spark, url, maxFilesPerTrigger=1).groupBy(F.expr("id % 2 as part")).count(), f"{url}-counts", "complete")
+        assert sorted(row["count"] for row in load(spark, f"{url}-counts").collect()) == [rows // 2, rows - rows // 2]
+        append(spark.range(6, 9), url)
+
+
+def test_a_change_data_feed_with_a_tracked_schema_is_followed(spark: SparkSession, url: str) -> None:
+    """The log of the schema is in the checkpoint, and so in the same storage."""
+    properties = {"delta.enableChangeDataFeed": "true", "delta.columnMapping.mode": "name"}
+    spark.range(3).coalesce(1).write.format("delta").options(**properties).save(url)
+    sink = f"{url}-changes"
+
+    def follow(**options: str) -> None:
+        feed = stream(spark, url, readChangeFeed="true", schemaTrackingLocation=f"{sink}-checkpoint/schema", **options)
+        run(feed.withColumnsRenamed({feed.columns[0]: "id", "_change_type": "kind"}).select("id", "kind"), sink)
+
+    follow()
+    spark.sql(f"UPDATE delta.`{url}` SET id = 7 WHERE id = 2")
+    spark.sql(f"ALTER TABLE delta.`{url}` RENAME COLUMN id TO number")
+    spark.sql(f"DELETE FROM delta.`{url}` WHERE number = 7")
+    with pytest.raises(StreamingQueryException, match="DELTA_STREAMING_METADATA_EVOLUTION"):
+        follow()
+    with pytest.raises(StreamingQueryException, match="allowSourceColumnRename"):
+        follow()
+    follow(allowSourceColumnRename="always")
+    changes = [(2, "update_preimage"), (7, "update_postimage"), (7, "delete")]
+    assert sorted(load(spark, sink).collect()) == sorted([*((id, "insert") for id in range(3)), *changes])
 
 
 def test_sparks_own_writers_are_kept_out(spark: SparkSession, url: str) -> None:

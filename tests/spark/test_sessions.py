@@ -237,7 +237,7 @@ def test_an_error_of_ours_is_the_one_that_was_raised(spark, marked, monkeypatch)
 
     monkeypatch.setattr(planning, "plan", fail)
     with pytest.raises(TableNotFoundError) as caught:
-        spark.read.format("delta").load(marked).count()
+        spark.read.format("delta").load(marked).collect()
     assert caught.value.next_step == error.next_step
     assert caught.value.__notes__ == ["Caused by KeyError: 'why'"]
 
@@ -248,14 +248,14 @@ def test_an_error_in_our_code_shows_where_it_was(spark, marked, monkeypatch):
 
     monkeypatch.setattr(planning, "plan", fail)
     with pytest.raises(ZeroDivisionError) as caught:
-        spark.read.format("delta").load(marked).count()
+        spark.read.format("delta").load(marked).collect()
     assert any(entry.name == "fail" for entry in caught.traceback)
 
 
 def test_an_error_of_spark_inside_a_callback_stays_sparks(spark, marked, monkeypatch):
     monkeypatch.setattr(planning, "plan", lambda gateway, *_: gateway.spark.sql("SELECT nosuch"))
     with pytest.raises(Exception, match="UNRESOLVED_COLUMN"):
-        spark.read.format("delta").load(marked).count()
+        spark.read.format("delta").load(marked).collect()
 
 
 def test_sql_handlers_know_our_errors(spark, tmp_path):

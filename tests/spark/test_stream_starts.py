@@ -74,6 +74,8 @@ def test_no_option_of_the_catalog_or_of_spark_is_named(
     spark.sql(f"CREATE TABLE {table_name} (id LONG, x LONG) USING delta PARTITIONED BY (id) TBLPROPERTIES ('mine' = '1')")
     spark.range(3).selectExpr("id", "id as x").write.format("delta").mode("append").partitionBy("id").saveAsTable(table_name)
     spark.sql(f"INSERT INTO {table_name} VALUES (4, 4)")
+    writer = spark.range(0).selectExpr("id", "id as x").write.format("delta").mode("append").option("mergeSchema", "true")
+    writer.option("txnAppId", "mine").option("txnVersion", "1").save(str(tmp_path / "by_path"))
     stream = spark.readStream.table(table_name).writeStream.queryName("named").partitionBy("id")
     stream.option("checkpointLocation", str(tmp_path / "c")).trigger(availableNow=True).toTable(f"{table_name}_new").awaitTermination()
     assert spark.table(f"{table_name}_new").count() == 4

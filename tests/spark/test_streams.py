@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.errors import StreamingQueryException
+from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from typer.testing import CliRunner
 
@@ -20,10 +21,12 @@ from tahoe.errors import (
     StreamOptionsConflictError,
     StreamOutputModeError,
     StreamTimeTravelError,
+    TableExistsError,
 )
+from tahoe.spark.ddl import catalog, creation
 from tahoe.spark.dml import write
 from tahoe.table.verify.check import check
-from tahoe.table.writing.planning import plan_write
+from tahoe.table.writing.planning import create_table, plan_write
 
 pytestmark = pytest.mark.every_spark
 
@@ -163,6 +166,67 @@ def test_queries_that_make_one_table_at_once_all_go_on(
         "STREAMING UPDATE",
         "WRITE",
     ]
+
+
+def test_a_batch_function_that_dies_between_two_writes_is_idempotent(spark: SparkSession, source: str, tmp_path: Path) -> None:
+    """With txnAppId and txnVersion, the first write finds its batch when Spark runs the function again, and the second writes it."""
+    sinks, dies = [str(tmp_path / name) for name in "ab"], [True]
+
+    def write_both(batch: DataFrame, number: int) -> None:
+        for sink in sinks:
+            batch.write.format("delta").mode("append").option("txnAppId", "both").option("txnVersion", number).save(sink)
+            if number == 1 and dies:
+                raise ValueError(f"the function dies after {sink} {dies.pop()}")
+
+    stream = spark.readStream.format("delta").option("maxFilesPerTrigger", "1").load(source)
+    writer = stream.writeStream.foreachBatch(write_both).option("checkpointLocation", str(tmp_path / "c")).trigger(availableNow=True)
+    with pytest.raises(StreamingQueryException, match=rf"dies after {sinks[0]}"):
+        writer.start().awaitTermination()
+    assert [len(ids(spark, sink)) for sink in sinks] == [20, 10]
+    writer.start().awaitTermination()
+    assert [ids(spark, sink) for sink in sinks] == [list(range(40))] * 2
+
+
+def to_table(spark: SparkSession, source: str, name: str, checkpoint: Path) -> None:
+    writer = spark.readStream.format("delta").load(source).writeStream.format("delta").option("checkpointLocation", str(checkpoint))
+    writer.trigger(availableNow=True).toTable(name).awaitTermination()
+
+
+def test_queries_that_name_one_new_table_at_once_all_go_on(
+    spark: SparkSession, source: str, table_name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each has found no table and is about to make it. Spark's CREATE TABLE would refuse all but one."""
+    planned = threading.Barrier(3, timeout=60)
+
+    def creating(*given: Any, **named: Any) -> None:
+        planned.wait()
+        create_table(*given, **named)
+
+    def start(number: int) -> None:
+        spark._jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(spark._jsparkSession)  # Spark looks for names in it
+        to_table(spark, source, table_name, tmp_path / f"c{number}")
+
+    monkeypatch.setattr(creation, "create_table", creating)
+    with ThreadPoolExecutor(3) as threads:
+        list(threads.map(start, range(3)))
+    assert sorted(row.id for row in spark.table(table_name).select("id").collect()) == sorted([*range(40)] * 3)
+
+
+def test_a_table_that_appears_while_a_query_starts_is_its_sink(
+    spark: SparkSession, source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The query has looked for it before, and its CREATE TABLE looks again. Other statements that make the table are refused."""
+    sink = str(tmp_path / "sink")
+    to_table(spark, source, f"delta.`{sink}`", tmp_path / "c0")
+    answers = [False]
+    exists = catalog.path_exists
+    monkeypatch.setattr(catalog, "path_exists", lambda *given: answers.pop() if answers else exists(*given))
+    to_table(spark, source, f"delta.`{sink}`", tmp_path / "c1")
+    assert answers == []
+    assert ids(spark, sink) == sorted([*range(40)] * 2)
+    answers.append(False)
+    with pytest.raises((TableExistsError, AnalysisException), match="exists"):
+        spark.sql(f"CREATE TABLE delta.`{sink}` (id LONG) USING delta")
 
 
 def test_a_sink_grows_and_is_partitioned(spark: SparkSession, source: str, tmp_path: Path) -> None:

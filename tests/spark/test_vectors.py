@@ -19,7 +19,7 @@ from tahoe.spark.reading import deletion_vectors
 from tahoe.table.log import live_files
 from tests.spark.foreign import mark
 
-pytestmark = [pytest.mark.usefixtures("tables"), pytest.mark.every_spark]
+pytestmark = [pytest.mark.usefixtures("tables", "scans"), pytest.mark.every_spark]
 
 ROWS = 200
 

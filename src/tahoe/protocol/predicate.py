@@ -147,6 +147,45 @@ def rename(predicate: Predicate, column: Callable[[Column], Column]) -> Predicat
             return predicate
 
 
+# --- the rows for which a predicate is not true
+
+
+def untrue(predicate: Predicate) -> Predicate:
+    """A predicate that is true for exactly the rows for which this one is false or null, and false for all others.
+
+    An unknown part stays unknown.
+    """
+    return _two_valued(predicate, wanted=False)
+
+
+def _two_valued(predicate: Predicate, *, wanted: bool) -> Predicate:
+    """A predicate that is true for exactly the rows for which this one is null or `wanted`, and false for all others."""
+    match predicate:
+        case Not(part):
+            return _two_valued(part, wanted=not wanted)
+        case And(parts) | Or(parts):
+            inner = tuple(_two_valued(part, wanted=wanted) for part in parts)
+            return And(inner) if isinstance(predicate, And) is wanted else Or(inner)
+        case Constant(value):
+            return Constant(value is None or value is wanted)
+        case In(column, values) if values:
+            members = tuple(value for value in values if value is not None)
+            is_ever = bool(members) and (not wanted or len(members) == len(values))
+            return _null_or(column, In(column, members), wanted) if is_ever else TRUE
+        case Comparison("=" | "<" | "<=" | ">" | ">=", column, literal):
+            return TRUE if literal.value is None else _null_or(column, predicate, wanted)
+        case StartsWith(column):
+            return _null_or(column, predicate, wanted)
+        case Unknown():
+            return predicate
+        case _:  # `<=>`, IS NULL and IN an empty list are never null
+            return predicate if wanted else Not(predicate)
+
+
+def _null_or(column: Column, predicate: Predicate, wanted: bool) -> Predicate:
+    return Or((IsNull(column), predicate if wanted else Not(predicate)))
+
+
 # --- evaluation of one row
 
 

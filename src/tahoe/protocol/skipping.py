@@ -162,10 +162,11 @@ def _held_to_numbers(predicate: Predicate) -> Iterator[tuple[str, ...]]:
 
 def _is_inexact(fields: tuple[Field, ...]) -> bool:
     """Whether the column's bounds may follow another order, or were rounded for another type."""
-    return any(_has_collation(f) for f in fields) or _was_float(fields[-1])
+    return any(has_collation(f) for f in fields) or _was_float(fields[-1])
 
 
-def _has_collation(column: Field) -> bool:
+def has_collation(column: Field) -> bool:
+    """Whether strings in a column are compared by another collation than UTF8_BINARY."""
     collations = column.metadata.get("__COLLATIONS") or {}
     return any(str(name).rsplit(".", 1)[-1].upper() != _BINARY_COLLATION for name in collations.values())
 

@@ -167,7 +167,7 @@ def _matching(replaced: Replaced) -> Matching | None:
 def save(gateway: Gateway, mode: str, options: Mapping[str, str], given: JavaObject, data: JavaObject) -> JavaObject:
     """Run `df.write.format("delta").save(path)`. Returns the relation of the table after the write."""
     write.save(gateway.spark, mode, options, gateway.dataframe(data))
-    relation = planning.relation(gateway, options, given)
+    relation = planning.relation(gateway, options, given, warns=False)
     recache(gateway, relation.location().table())
     return relation
 

@@ -56,6 +56,14 @@ class Source:
         return planning.plan(Gateway.of(session), planning.Analysed(table, metadata, partitions, name, within), version, *query)
 
     @_answering
+    def answer(
+        self, session: JavaObject, table: str, metadata: str, partitions: str, name: str, version: int, options: JavaObject, *query: str
+    ) -> JavaObject:
+        gateway = Gateway.of(session)
+        analysed = planning.Analysed(table, metadata, partitions, name, None)
+        return planning.answer(gateway, analysed, version, gateway.texts(options), *query)
+
+    @_answering
     def changes(self, session: JavaObject, table: str, versions: str, name: str, *query: str) -> JavaObject:
         return change_feed.plan(Gateway.of(session), table, versions, name, *query)
 

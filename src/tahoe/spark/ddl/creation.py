@@ -87,9 +87,7 @@ def make_table(gateway: Gateway, new: NewTable, *, replaces: bool) -> None:
     table = open_table(gateway.spark, place.url)
     check_expressions(gateway.spark, new.schema, table=table.url)
     if not replaces and table.exists():
-        if new.name is None or _has_appeared(gateway, new, place):
-            raise TableExistsError(table=table.url)
-        _check_same(table, new)
+        _check_may_have_the_name(gateway, table, new, place)
     elif not new.schema.fields and place.is_external and not replaces:
         raise TableNotFoundError(table=table.url)
     else:
@@ -98,10 +96,10 @@ def make_table(gateway: Gateway, new: NewTable, *, replaces: bool) -> None:
         try:
             with no_new_folder_left(table.url):
                 create_table(table, replace(request, is_managed=not place.is_external), replace_existing=replaces)
-        except DeltaConcurrentModificationException as error:
+        except DeltaConcurrentModificationException:
             if replaces or not table.exists():
                 raise
-            raise TableExistsError(table=table.url) from error
+            _check_may_have_the_name(gateway, table, new, place)
     enter(gateway, new, place)
 
 
@@ -284,6 +282,18 @@ def _replaceable(gateway: Gateway, known: JavaObject, given: str | None) -> str:
     if given is not None and given != url:
         raise InvalidOptionError(option="LOCATION", value=given, table=name, detail=f"the table is at {url}")
     return url
+
+
+def _check_may_have_the_name(gateway: Gateway, table: Table, new: NewTable, place: Place) -> None:
+    """Refuse to give an existing table in the folder the name of a statement, unless the table is what the statement defines.
+
+    Raises:
+        TableExistsError: the statement gives no name, or another session has added the name since the statement began.
+        DeltaAnalysisError: the table is another one.
+    """
+    if new.name is None or _has_appeared(gateway, new, place):
+        raise TableExistsError(table=table.url)
+    _check_same(table, new)
 
 
 def _check_same(table: Table, new: NewTable) -> None:

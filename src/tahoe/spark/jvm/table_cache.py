@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
 from tahoe.errors import SessionNotEnabledError
+from tahoe.protocol.answers import Question
 from tahoe.protocol.predicate import TRUE, Predicate
 from tahoe.protocol.time_zones import zone_asked_for
 from tahoe.spark.jvm.cancellation import CommandWatch
@@ -31,6 +32,7 @@ from tahoe.storage import env_of, open_store
 from tahoe.storage.env import Store
 from tahoe.storage.locations import S3_SCHEMES, spelled, split_url
 from tahoe.storage.service_options import REFERENCE_PREFIXES
+from tahoe.table.reading.answers import left_of
 from tahoe.table.reading.change_feed import ChangeFeed, FeedRange, load_feed
 from tahoe.table.reading.scan import Scan
 from tahoe.table.reading.snapshot import Snapshot
@@ -97,7 +99,7 @@ _given: dict[str, Mapping[str, str]] = {}  # never forgotten: a plan without its
 # Each by the store that it was read with, and under None as it was read last.
 _snapshots: Recent[tuple[str, int, int | None], Snapshot] = Recent(2 * SNAPSHOTS_MAX)
 _feeds: Recent[tuple[str, str, FeedRange, int | None], ChangeFeed] = Recent(2 * FEEDS_MAX)
-_scans: Recent[tuple[str, str, str, int, Predicate, str | None, int], Scan] = Recent(SCANS_MAX)
+_scans: Recent[tuple[str, str, str, int, Predicate, str | None, Question | None, int], Scan] = Recent(SCANS_MAX)
 
 
 # --- tables
@@ -258,17 +260,19 @@ def _has(snapshot: Snapshot, file: str) -> bool:
     return canonical(file) in map(canonical, same_name.to_pylist())
 
 
-def scan_of(snapshot: Snapshot, predicate: Predicate, within: str | None = None) -> Scan:
+def scan_of(snapshot: Snapshot, predicate: Predicate, within: str | None = None, question: Question | None = None) -> Scan:
     """The files that may match a predicate. It is called when a query is planned, and again when it runs.
 
     Args:
         within: limits the files to certain numbers, from `within_text`; None for all files.
+        question: leaves out the files for which the log answers it.
     """
     identity, store = metadata_identity(snapshot), id(snapshot.log.env.store)
-    key = (snapshot.url, str(snapshot.log.zone), identity, snapshot.version, predicate, within, store)
+    key = (snapshot.url, str(snapshot.log.zone), identity, snapshot.version, predicate, within, question, store)
     known = _scans.get(key)
     if known is None or known.snapshot is not snapshot:  # a copy of the table may have taken its place, with other files in this version
-        known = _scans.put(key, _scan(snapshot, predicate, within))
+        found = _scan(snapshot, predicate, within) if question is None else left_of(question, scan_of(snapshot, predicate, within))
+        known = _scans.put(key, found)
     return known
 
 

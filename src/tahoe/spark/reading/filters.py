@@ -60,13 +60,29 @@ def predicate_of(filters: str) -> Predicate:
     return TRUE if not parts else parts[0] if len(parts) == 1 else And(parts)
 
 
+def column_of(nodes: list[Mapping[str, Any]]) -> tuple[str, ...] | None:
+    """The column or struct field that an expression in JSON is; None for any other expression."""
+    term = _read(nodes)
+    return term.path if isinstance(term, _Reference) else None
+
+
+def is_value(nodes: list[Mapping[str, Any]]) -> bool:
+    """Whether an expression in JSON is a constant other than null."""
+    term = _read(nodes)
+    return isinstance(term, _Constant) and term.text is not None
+
+
 def _parse(nodes: list[Mapping[str, Any]]) -> Predicate:
-    """The predicate of one expression. Nodes are read from the end, with their children on a stack, so depth is not limited."""
+    return _as_predicate(_read(nodes))
+
+
+def _read(nodes: list[Mapping[str, Any]]) -> _Term:
+    """The term of one expression. Nodes are read from the end, with their children on a stack, so depth is not limited."""
     stack: list[_Term] = []
     for node in reversed(nodes):
         children = [stack.pop() for _ in range(node["num-children"])]
         stack.append(_term(node, children))
-    return _as_predicate(stack.pop()) if len(stack) == 1 else Unknown("expression")
+    return stack.pop() if len(stack) == 1 else Unknown("expression")
 
 
 def _term(node: Mapping[str, Any], children: list[_Term]) -> _Term:

@@ -6,7 +6,7 @@ A relation that is not pinned to a version reads the newest version each time a 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tahoe.errors import InvalidOptionError, SchemaChangedError
 from tahoe.protocol.row_tracking import METADATA
@@ -28,22 +28,23 @@ from tahoe.spark.jvm.table_cache import (
 )
 from tahoe.spark.jvm.time_travel import session_moment, target_of_options
 from tahoe.spark.jvm.types import visible_schema
-from tahoe.spark.reading import change_feed
+from tahoe.spark.reading import answers, change_feed
 from tahoe.spark.reading.data_files import file_format
 from tahoe.spark.reading.deletion_vectors import marked_rows, unmarked_rows
 from tahoe.spark.reading.filters import predicate_of
 from tahoe.spark.reading.metadata_columns import Output, output_of
-from tahoe.spark.reading.scan import Reader, Selection, has_vectors, label_of, partition_schema, relation_of
+from tahoe.spark.reading.scan import Reader, has_vectors, label_of, message_of, partition_schema, relation_of
 from tahoe.table.reading.snapshot import Snapshot
 
 # --- analysis
 
 
-def relation(gateway: Gateway, options: Mapping[str, str], given: JavaObject) -> JavaObject:
+def relation(gateway: Gateway, options: Mapping[str, str], given: JavaObject, *, warns: bool = True) -> JavaObject:
     """The relation for `spark.read.format("delta").options(...).load(path)`, and for a catalog's table.
 
     Args:
         given: the options as Spark passed them, which the relation must keep.
+        warns: whether to warn about options that have no effect on a read.
 
     Raises:
         TableNotFoundError, NotADeltaTableError, VersionNotFoundError, ...: the table or version does not exist.
@@ -52,7 +53,8 @@ def relation(gateway: Gateway, options: Mapping[str, str], given: JavaObject) ->
     path = by_name.get("path")
     if not path:
         raise InvalidOptionError(option="path", value="missing", table="the reader", detail="reading a Delta table requires one path")
-    warn_of_unknown(options, Place.READ, table=path)
+    if warns:
+        warn_of_unknown(options, Place.READ, table=path)
     if change_feed.is_asked_for(by_name, path):
         return change_feed.relation(gateway, path, options, given)
     target = target_of_options(session_moment(gateway), table_finder(gateway.spark, options), path, options)
@@ -94,6 +96,34 @@ def plan(gateway: Gateway, analysed: Analysed, version: int, data: str, output: 
     Raises:
         SchemaChangedError: the newest version does not have the columns with which the query was analysed.
     """
+    return _planned(_reader(gateway, analysed, version, data, filters), output)
+
+
+def answer(
+    gateway: Gateway, analysed: Analysed, version: int, options: Mapping[str, str], data: str, output: str, filters: str, asked: str
+) -> JavaObject:
+    """Answer an aggregation over a table from its log, as far as the log decides it: a `delta.Answered`. Nothing is read for it.
+
+    Args:
+        options: of the relation.
+        data, output, filters: see `plan`. The filters are all that select the aggregated rows.
+        asked: the aggregation, as `delta.Question` describes it in JSON.
+
+    Raises:
+        SchemaChangedError: as for `plan`.
+    """
+    reader = _reader(gateway, analysed, version, data, filters)
+    answered = gateway.java_class("delta.Answered")
+    found = answers.answered(reader, asked) if answers.are_wanted(gateway, options) else None
+    if found is None:
+        return answered(reader.snapshot.version, None, "", "", False, "", None)
+    rest = replace(reader, question=found.question)
+    planned = _planned(rest, output) if found.left.kept_files else None
+    return answered(reader.snapshot.version, message_of(found.rows), *found.shape, found.label(reader.name), planned)
+
+
+def _reader(gateway: Gateway, analysed: Analysed, version: int, data: str, filters: str) -> Reader:
+    """Creates the scans of the version that a query reads."""
     table = opened(gateway.spark, analysed.table)
     if analysed.within is not None:
         snapshot = held_snapshot(analysed.within)
@@ -102,24 +132,25 @@ def plan(gateway: Gateway, analysed: Analysed, version: int, data: str, output: 
     identity = metadata_identity(snapshot)
     if identity != analysed.metadata:
         _check_fits(snapshot, data, analysed.partitions)
-    predicate = predicate_of(filters)
-    scan = scan_of(snapshot, predicate, analysed.within)
-    name = analysed.name or snapshot.url
-    planned = gateway.java_class("delta.Planned")
+    name, predicate = analysed.name or snapshot.url, predicate_of(filters)
+    return Reader(gateway, analysed.table, snapshot, name, identity, analysed.partitions, data, predicate, analysed.within)
+
+
+def _planned(reader: Reader, output: str) -> JavaObject:
+    snapshot, within = reader.snapshot, reader.within
+    scan = scan_of(snapshot, reader.predicate, within, reader.question)
+    planned = reader.gateway.java_class("delta.Planned")
     wanted = _output(snapshot, output)
     reads_vectors = has_vectors(scan)
     if not reads_vectors and not wanted.is_hidden:
-        selection = Selection("all", predicate, analysed.within).encode()
-        return planned(
-            snapshot.version, identity, selection, scan.size_bytes, label_of(name, scan, "all"), file_format(gateway, snapshot), None
-        )
-    reader = Reader(gateway, analysed.table, snapshot, name, identity, analysed.partitions, data, predicate, analysed.within)
+        label, form = label_of(reader.name, scan, "all"), file_format(reader.gateway, snapshot)
+        return planned(snapshot.version, reader.identity, reader.selection("all"), scan.size_bytes, label, form, None)
     if reads_vectors:
-        is_marked = analysed.within is not None and holds_marked(analysed.within)
+        is_marked = within is not None and holds_marked(within)
         rows = marked_rows(reader, scan, wanted) if is_marked else unmarked_rows(reader, scan, wanted)
     else:
         rows = reader.rows(scan, "all", scan.size_bytes, wanted)
-    return planned(snapshot.version, identity, "", 0, "", None, dataset(rows))
+    return planned(snapshot.version, reader.identity, "", 0, "", None, dataset(rows))
 
 
 def _output(snapshot: Snapshot, output: str) -> Output:

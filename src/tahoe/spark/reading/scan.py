@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
 from tahoe.errors import SessionNotEnabledError, TableReplacedError
+from tahoe.protocol.answers import Question
 from tahoe.protocol.predicate import TRUE, Predicate
 from tahoe.protocol.schema import Struct
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
@@ -134,12 +135,14 @@ class Selection:
         predicate: files without matching rows are skipped.
         within: limits the files, from `within_text`; None for all files.
         changes: the part of a change feed that is read instead of the table; or a whole feed that is not planned yet.
+        question: leaves out the files whose rows the log has answered this question for.
     """
 
     branch: Branch = "all"
     predicate: Predicate = TRUE
     within: str | None = None
     changes: FeedRange | FeedPart | None = None
+    question: Question | None = None
 
     def encode(self) -> str:
         """The selection as text. Equal selections have equal texts, so that Spark can reuse scans."""
@@ -174,6 +177,11 @@ class Reader:
     predicate: Predicate
     within: str | None = None
     changes: FeedPart | None = None
+    question: Question | None = None
+
+    def selection(self, branch: Branch) -> str:
+        """The encoded selection of a branch."""
+        return Selection(branch, self.predicate, self.within, self.changes, self.question).encode()
 
     def rows(self, scan: Scan, branch: Branch, size_bytes: int, output: Output) -> DataFrame:
         """All rows of a part of the files, with the query's output columns."""
@@ -191,10 +199,9 @@ class Reader:
             data: hidden columns that are in the files, or that Spark's reader generates.
         """
         gateway, snapshot = self.gateway, self.snapshot
-        selection = Selection(branch, self.predicate, self.within, self.changes).encode()
         label, form = label_of(self.name, scan, branch, is_feed=self.changes is not None), file_format(gateway, snapshot)
         relation = gateway.java_class("delta.Relation").of(
-            *(gateway.session, self.key, self.identity, snapshot.version, True, selection, None),
+            *(gateway.session, self.key, self.identity, snapshot.version, True, self.selection(branch), None),
             *(_with_fields(self.partitions, partitions), size_bytes, label, _with_fields(self.data, data), form),
             gateway.scala_map(given_with(self.key)),
         )
@@ -231,17 +238,14 @@ class Asked:
 
 
 def files_message(gateway: Gateway, asked: Asked, filters: str) -> bytes | str:
-    """The files of a scan as an Arrow stream: path, size, modification time, and the partition columns.
-
-    If the stream is too large for a message, returns the path of a temporary file with the stream, which the JVM deletes.
-    """
+    """The files of a scan as an Arrow stream (see `message_of`): path, size, modification time, and the partition columns."""
     listing = _listing(gateway, asked, predicate_of(filters))
     columns = [_hadoop_urls(gateway, listing["url"]), listing["size_bytes"], listing["modification_time_ms"]]
     for name in asked.columns:
         hidden = FILE_NUMBER if name == FILE_NUMBER else FILE_CONSTANTS.get(name)
         columns.append(_member(listing["partition"], name) if hidden is None else listing[hidden])
     # Java reads the columns by position, because a partition column may have any name.
-    return _message(pa.table(columns, names=[str(place) for place in range(len(columns))]))
+    return message_of(pa.table(columns, names=[str(place) for place in range(len(columns))]))
 
 
 def _member(structs: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
@@ -286,7 +290,7 @@ def _source(gateway: Gateway, asked: Asked, selection: Selection) -> Snapshot:
 
 def _selected(snapshot: Snapshot, selection: Selection, predicate: Predicate) -> pa.Table:
     """The planned files, without the files that the filters of the running query skip."""
-    planned = scan_of(snapshot, selection.predicate, selection.within).files
+    planned = scan_of(snapshot, selection.predicate, selection.within, selection.question).files
     if selection.branch == "unmarked":
         planned = unmarked_files(planned)
     elif selection.branch == "marked":
@@ -305,7 +309,8 @@ def _hadoop_urls(gateway: Gateway, urls: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.replace_substring_regex(urls, "^s3://", hadoop_url(gateway, "s3://"))
 
 
-def _message(table: pa.Table) -> bytes | str:
+def message_of(table: pa.Table) -> bytes | str:
+    """A table as an Arrow stream for the JVM. A large one is a temporary file, given by its path, which the JVM deletes."""
     if table.nbytes > MESSAGE_BYTES_MAX:
         with tempfile.NamedTemporaryFile(prefix="tahoe-files-", suffix=".arrow", delete=False) as out:
             _write_stream(table, out)

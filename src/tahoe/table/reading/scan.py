@@ -150,7 +150,14 @@ class Scan:
         """A column of all files, for the selected files."""
         return column if self.rows is None else taken(column, self.rows)
 
-    def _deleted_records(self) -> pa.ChunkedArray:
+    @property
+    def num_records(self) -> pa.ChunkedArray:
+        """How many rows each selected file has, deleted ones included; null if its statistics do not tell."""
+        return self._selected(self.snapshot.live.num_records)
+
+    @cached_property
+    def deleted_records(self) -> pa.ChunkedArray:
+        """How many rows of each selected file its deletion vector marks; 0 without a vector."""
         vectors = self.column("deletion_vector")
         return pc.fill_null(pa.chunked_array([pc.struct_field(chunk, "cardinality") for chunk in vectors.chunks], pa.int64()), 0)
 
@@ -161,8 +168,8 @@ _LISTED: Mapping[str, Callable[[Scan], pa.ChunkedArray]] = {
     "size_bytes": lambda scan: scan.column("size_bytes"),
     "modification_time": lambda scan: scan.column("modification_time_ms").cast(pa.timestamp("ms", "UTC")),
     "partition_values": lambda scan: scan.partition,
-    "num_records": lambda scan: scan._selected(scan.snapshot.live.num_records),
-    "deleted_records": lambda scan: scan._deleted_records(),
+    "num_records": lambda scan: scan.num_records,
+    "deleted_records": lambda scan: scan.deleted_records,
     "base_row_id": lambda scan: scan.column("base_row_id"),
     "default_row_commit_version": lambda scan: scan.column("default_row_commit_version"),
     "stats": lambda scan: scan.column("stats"),

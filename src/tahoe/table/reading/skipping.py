@@ -46,12 +46,12 @@ def keep(snapshot: SnapshotState, predicate: Predicate, partition: Callable[[], 
     test = skipping_test(predicate, snapshot.schema, snapshot.partition_columns, snapshot.column_mapping_mode)
     if test == KEEP:
         return None
-    request = StatisticsRequest(_types(snapshot, paths_in(test)))
+    request = StatisticsRequest(types_of(snapshot, paths_in(test)))
     statistics = snapshot.live.statistics(request) if request.columns else None
     return one_array(_Evaluator(len(snapshot.live), statistics, partition).test(test))
 
 
-def _types(snapshot: SnapshotState, paths: frozenset[Path]) -> dict[Path, DataType]:
+def types_of(snapshot: SnapshotState, paths: frozenset[Path]) -> dict[Path, DataType]:
     physical = physical_schema(snapshot.schema, snapshot.column_mapping_mode)
     return {path: _type_at(physical, path) for path in sorted(paths)}
 

@@ -79,7 +79,7 @@ public class Catalog implements StagingTableCatalog, SupportsNamespaces {
 
   public boolean tableExists(Identifier table) {
     if (!isPath(table)) return names().tableExists(inDatabase(table));
-    return ((Boolean) Ask.answer(Ask.python.exists(SparkSession.active(), table.name()))).booleanValue();
+    return !SessionCatalog.isForSink() && ((Boolean) Ask.answer(Ask.python.exists(SparkSession.active(), table.name()))).booleanValue();
   }
 
   private static Staged stage(String mode, Identifier table, Staged.Described described) {

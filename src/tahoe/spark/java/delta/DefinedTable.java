@@ -7,6 +7,7 @@ import java.util.Set;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.CatalystTypeConverters;
 import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.TableIdentifier;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
 import org.apache.spark.sql.connector.catalog.Column;
 import org.apache.spark.sql.connector.catalog.SupportsPartitionManagement;
@@ -37,8 +38,18 @@ public class DefinedTable implements SupportsPartitionManagement, V2TableWithV1F
   }
 
   public String url() { return url; }
-  /** The table's entry in the catalog, or one built for its path, with the schema from the log. Spark uses it for streaming writes. */
-  public CatalogTable v1Table() { return read.v1Table(); }
+
+  /**
+   * The table's entry in the catalog, or one built for its path, with the schema from the log. Spark uses it for streaming writes, and
+   * looks it up by its name after each batch: that of a path is in the catalog {@code delta}.
+   */
+  public CatalogTable v1Table() {
+    CatalogTable entry = read.v1Table();
+    TableIdentifier name = entry.identifier();
+    if (!name.database().contains(Names.DELTA) || !Names.isPath(new String[0], name.table())) return entry;
+    return (CatalogTable) Cases.changed(entry, Collections.singletonMap("identifier", new TableIdentifier(name.table(), name.database())));
+  }
+
   public String name() { return read.name(); }
   public StructType schema() { return read.schema(); }
   public Column[] columns() { return read.columns(); }

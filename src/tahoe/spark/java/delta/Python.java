@@ -36,6 +36,17 @@ public interface Python {
       String output, String condition);
 
   /**
+   * {@code reading.planning.answer}: what the log says of an aggregation over a table, an {@link Answered}. The other arguments are those of
+   * {@link #plan}.
+   *
+   * @param options of the relation
+   * @param asked the aggregation, from {@link Question#json}
+   */
+  Object answer(
+      SparkSession session, String key, String metadata, String partitions, String name, long version, Map options, String data,
+      String output, String condition, String asked);
+
+  /**
    * {@code reading.change_feed.plan}: how one query reads a change data feed, a {@link Planned} with rows. {@code range} is that of
    * {@link Changes}; the other arguments are those of {@link #plan}.
    */

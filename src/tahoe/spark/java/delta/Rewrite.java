@@ -11,6 +11,7 @@ import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
+import org.apache.spark.sql.catalyst.plans.logical.Subquery;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.catalyst.trees.TreePattern$;
@@ -27,7 +28,7 @@ import scala.runtime.AbstractPartialFunction;
 /**
  * The last user-provided rule of the optimizer. It plans each read of a Delta table: Python chooses a version and files, or a plan for the
  * rows, and the query's attributes stay the same. It also passes every command to Python, which may replace or refuse it before it runs.
- * Python: {@code planning.plan}, {@code change_feed.plan}, {@code commands.instead_of}.
+ * Python: {@code planning.plan}, {@code planning.answer}, {@code change_feed.plan}, {@code commands.instead_of}.
  */
 public class Rewrite extends Rule {
   private final SparkSession session;
@@ -43,7 +44,7 @@ public class Rewrite extends Rule {
       Object instead = Ask.answer(Ask.python.command(session, plan.getClass().getSimpleName(), plan));
       if (instead != null) return (LogicalPlan) instead;
     }
-    if (readsOurs(plan)) plan = rewrite(plan, plan.outputSet());
+    if (readsOurs(plan)) plan = rewrite(plan, plan.outputSet(), plan instanceof Subquery);
     return plan.transformAllExpressions(new Subqueries());
   }
 
@@ -60,9 +61,18 @@ public class Rewrite extends Rule {
     return files != null && !files.planned();
   }
 
-  /** A plan with its reads planned. {@code above} are the attributes of the node that the plan above it uses. */
-  private LogicalPlan rewrite(LogicalPlan node, AttributeSet above) {
+  /**
+   * A plan with its reads planned.
+   *
+   * @param above the attributes of the node that the plan above it uses
+   * @param inner whether the plan is a subquery, which Spark optimizes before the query. Aggregations that the log may answer are left as
+   *     they are until the query itself is optimized: it may be a command, which must see what it reads.
+   */
+  private LogicalPlan rewrite(LogicalPlan node, AttributeSet above, boolean inner) {
     if (isOurs(node)) return read((LogicalRelation) node, null, above);
+    Question question = Question.of(node);
+    LogicalPlan answered = question == null ? null : inner ? node : answered(question);
+    if (answered != null) return answered;
     AttributeSet used = above.$plus$plus(node.references());
     if (node instanceof Filter && isOurs(((Filter) node).child()))
       return read((LogicalRelation) ((Filter) node).child(), ((Filter) node).condition(), used);
@@ -70,9 +80,25 @@ public class Rewrite extends Rule {
     ArrayList rewritten = new ArrayList();
     for (Iterator children = node.children().iterator(); children.hasNext(); ) {
       LogicalPlan child = (LogicalPlan) children.next();  // a Union or a command uses all output without referring to it
-      rewritten.add(rewrite(child, narrows ? node.references() : node instanceof Filter ? used : child.outputSet()));
+      rewritten.add(rewrite(child, narrows ? node.references() : node instanceof Filter ? used : child.outputSet(), inner));
     }
     return (LogicalPlan) node.withNewChildren(CollectionConverters.asScala(rewritten).toSeq());
+  }
+
+  /** What takes the place of an aggregation that Python answers from the log, at least in part; null if it does not. */
+  private LogicalPlan answered(Question question) {
+    LogicalRelation leaf = withoutUnused(question.leaf(), question.used());
+    Files files = Files.of(leaf);
+    HadoopFsRelation relation = (HadoopFsRelation) leaf.relation();
+    checkOptions(relation.options(), files);
+    Answered found = (Answered) Ask.answer(Ask.python.answer(
+        session, files.key(), files.metadata(), files.partitionSchema().json(), name(leaf), Versions.seen(files),
+        CollectionConverters.asJava(relation.options()), relation.dataSchema().json(), leaf.schema().json(),
+        Files.json(question.conditions()), question.json()));
+    Versions.see(files, found.version());
+    if (!found.answers()) return null;
+    LogicalPlan rest = found.rest() == null ? null : planned(leaf, found.rest(), question.conditions(), question.used());
+    return question.answered(session, found, rest);
   }
 
   /** Plans one read. {@code condition} is that of the filter above it, or null. */
@@ -84,15 +110,26 @@ public class Rewrite extends Rule {
     ArrayList conditions = new ArrayList();
     if (condition != null) split(condition, conditions);
     // Spark may have pruned the relation's nested fields, and added _metadata to its output
-    String name = leaf.catalogTable().isEmpty() ? "" : ((CatalogTable) leaf.catalogTable().get()).identifier().unquotedString();
     Planned planned = (Planned) Ask.answer(files instanceof Changes
         ? Ask.python.changes(
-            session, files.key(), files.selection(), name, relation.dataSchema().json(), leaf.schema().json(), Files.json(conditions))
+            session, files.key(), files.selection(), name(leaf), relation.dataSchema().json(), leaf.schema().json(), Files.json(conditions))
         : Ask.python.plan(
-            session, files.key(), files.metadata(), files.partitionSchema().json(), name, files.within(), Versions.seen(files),
+            session, files.key(), files.metadata(), files.partitionSchema().json(), name(leaf), files.within(), Versions.seen(files),
             relation.dataSchema().json(), leaf.schema().json(), Files.json(conditions)));
     Versions.see(files, planned.version());
-    if (planned.rows() == null) return filtered(conditions, scan(leaf, relation, planned.files(files), planned.format()));
+    return planned(leaf, planned, conditions, used);
+  }
+
+  private static String name(LogicalRelation leaf) {
+    return leaf.catalogTable().isEmpty() ? "" : ((CatalogTable) leaf.catalogTable().get()).identifier().unquotedString();
+  }
+
+  /** The plan of one read, with its conditions applied. */
+  private LogicalPlan planned(LogicalRelation leaf, Planned planned, ArrayList conditions, AttributeSet used) {
+    if (planned.rows() == null) {
+      HadoopFsRelation relation = (HadoopFsRelation) leaf.relation();
+      return filtered(conditions, scan(leaf, relation, planned.files(Files.of(leaf)), planned.format()));
+    }
     // the optimizer cannot run on a part of a query that refers to a common table expression outside of it
     ArrayList inside = new ArrayList();
     ArrayList outside = new ArrayList();

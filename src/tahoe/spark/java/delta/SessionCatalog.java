@@ -57,6 +57,9 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
   /** Whether Spark loads the table for a query. Other statements ask for its definition, or whether it exists. */
   static boolean isForQuery() { return isCalledBy(".RelationResolution"); }
 
+  /** Whether a query of {@code toTable} is about to make its table, as it has found none. It writes into a table that it finds. */
+  static boolean isForSink() { return isCalledBy(".CreateTableExec") && isCalledBy(".DataStreamWriter"); }
+
   /** Spark passes the same arguments for queries, streams and other statements; only the call stack shows the difference. */
   private static boolean isCalledBy(String name) {
     StackTraceElement[] callers = Thread.currentThread().getStackTrace();
@@ -88,6 +91,9 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
     return isOurs(table) ? writable(at(table, "")) : table;
   }
 
+  /** A query whose table has appeared since it looked goes on as if it had come later; Spark would refuse it. */
+  public boolean tableExists(Identifier name) { return !isForSink() && super.tableExists(name); }
+
   public Table alterTable(Identifier name, TableChange[] changes) throws NoSuchTableException {
     Table table = super.loadTable(name);
     if (!isOurs(table)) {
@@ -114,7 +120,7 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
 
   private Table create(Identifier name, Staged.Described table) throws TableAlreadyExistsException, NoSuchNamespaceException {
     if (!isOurs(table.properties())) return foreign(name, table);
-    create(staged("create", name, table));
+    if (!isForSink() || !super.tableExists(name)) create(staged("create", name, table));
     try {
       return loadTable(name);
     } catch (NoSuchTableException error) {
@@ -128,7 +134,7 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
       staged.commitStagedChanges();
     } catch (PythonError error) {
       if (!"DELTA_TABLE_ALREADY_EXISTS".equals(error.getCondition())) throw error;
-      throw new TableAlreadyExistsException(staged.identifier());
+      if (!isForSink()) throw new TableAlreadyExistsException(staged.identifier());
     }
   }
 

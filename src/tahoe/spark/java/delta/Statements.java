@@ -11,6 +11,7 @@ import org.apache.spark.sql.catalyst.plans.logical.DeleteFromTable;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.MergeIntoTable;
 import org.apache.spark.sql.catalyst.plans.logical.UpdateTable;
+import org.apache.spark.sql.catalyst.plans.logical.V2WriteCommand;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.classic.Dataset$;
@@ -26,7 +27,8 @@ import scala.runtime.AbstractPartialFunction;
 
 /**
  * Post-hoc analyzer rule: replaces a resolved DELETE, UPDATE or MERGE on a Delta table with a {@link Command}. The optimizer would be too
- * late: by then the statement has no result columns, and its expressions are optimized. Python: {@code resolved_plans.instead_of}.
+ * late: by then the statement has no result columns, and its expressions are optimized. The subqueries of an INSERT that name its table
+ * become readable. Python: {@code resolved_plans.instead_of}.
  */
 public class Statements extends Rule {
   private final SparkSession session;
@@ -35,6 +37,7 @@ public class Statements extends Rule {
 
   public TreeNode apply(TreeNode tree) {
     LogicalPlan plan = (LogicalPlan) tree;
+    if (plan instanceof V2WriteCommand && plan.resolved()) return readable((V2WriteCommand) plan);
     if (!isOfRows(plan) || !plan.resolved()) return tree;
     Object command = Ask.answer(Ask.python.command(session, plan.getClass().getSimpleName(), readable(plan)));
     if (command == null) return tree;
@@ -81,6 +84,14 @@ public class Statements extends Rule {
     if (!(statement instanceof MergeIntoTable)) return statement;
     LogicalPlan source = (LogicalPlan) ((MergeIntoTable) statement).sourceTable().transformDownWithSubqueries(read);
     return (LogicalPlan) Cases.changed((Product) statement, Collections.singletonMap("sourceTable", source));
+  }
+
+  /** An INSERT into a Delta table with its subqueries reading tables as queries do. */
+  private LogicalPlan readable(V2WriteCommand insert) {
+    boolean isOurs = insert.table() instanceof DataSourceV2Relation && ((DataSourceV2Relation) insert.table()).table() instanceof WriteTable;
+    if (!isOurs) return (LogicalPlan) insert;
+    LogicalPlan query = (LogicalPlan) insert.query().transformDownWithSubqueries(new Read(session));
+    return query == insert.query() ? (LogicalPlan) insert : (LogicalPlan) insert.withNewQuery(query);
   }
 
   /** Partial function over expressions: applies {@link Read} to subqueries. */

@@ -1,0 +1,170 @@
+"""Answers aggregations of Spark's from the log: what of a query the log decides, and how its values come into the plan.
+
+An aggregation becomes one of values that Python has: one row for each combination of partition values that the query names, with the values
+of those aggregates that `tahoe.protocol.answers` knows how to combine. All other aggregates must not depend on how often a row occurs, nor
+on other columns than partition columns: Spark evaluates them over these rows.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import pyarrow as pa
+
+from tahoe.protocol.answers import Aggregate, PartitionOf, Question, is_plain, measure_of
+from tahoe.protocol.predicate import Predicate
+from tahoe.spark.jvm.gateway import Gateway
+from tahoe.spark.jvm.table_cache import scan_of
+from tahoe.spark.reading.filters import column_of, is_value, predicate_of
+from tahoe.spark.reading.scan import Reader
+from tahoe.table.reading.answers import answer
+from tahoe.table.reading.scan import Scan
+from tahoe.table.reading.snapshot import Snapshot
+
+# The reference's setting for the same.
+SETTING = "spark.databricks.delta.optimizeMetadataQuery.enabled"
+
+# With these, in a session or as an option of a reader, a scan may return fewer rows than the log has.
+_LENIENT = ("ignoreMissingFiles", "ignoreCorruptFiles")
+
+# More combinations of partition values are not answered, because they are rows in the plan, in the driver's memory.
+ROWS_MAX = 100_000
+
+# Functions of Spark's whose result does not depend on how often a value occurs.
+_REPEATABLE = frozenset({"Min", "Max"})
+
+_COMBINED: Mapping[str, Literal["count", "min", "max"]] = {"Count": "count", "Min": "min", "Max": "max"}
+
+
+def are_wanted(gateway: Gateway, options: Mapping[str, str]) -> bool:
+    """Whether the session, and the reader of a table with these options, allow answers from the log."""
+    settings = gateway.spark.conf
+    if str(settings.get(SETTING, "true")).strip().lower() == "false":
+        return False
+    given = {name.lower(): value for name, value in options.items()}
+    lenient = (given.get(name.lower()) or settings.get(f"spark.sql.files.{name}", "false") for name in _LENIENT)
+    return all(str(value).lower() != "true" for value in lenient)
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """The answer to an aggregation.
+
+    Attributes:
+        question: what the log was asked.
+        combined: for each aggregate of the query, whether the log gives its values; Spark evaluates the others over `rows`.
+        is_whole: whether `rows` are the result, without another aggregation.
+        rows: the partition values by which rows are grouped, and the values of the combined aggregates.
+        left: the files that must be read as well.
+    """
+
+    question: Question
+    combined: tuple[bool, ...]
+    is_whole: bool
+    rows: pa.Table
+    left: Scan
+    files: int
+
+    @property
+    def shape(self) -> tuple[str, str, bool]:
+        """The partition columns, and which aggregates are combined, as Java reads them; and `is_whole`."""
+        return "\0".join(self.question.keys), "".join(str(int(is_combined)) for is_combined in self.combined), self.is_whole
+
+    def label(self, name: str) -> str:
+        """The label of the rows in Spark's plans: `t v3 [12 files answered from the log, 2 of 30 read]`."""
+        found = f"{self.files:,} file{'' if self.files == 1 else 's'} answered from the log"
+        return f"{name} v{self.left.snapshot.version} [{found}, {self.left.kept_files:,} of {self.left.total_files:,} read]"
+
+
+def answered(reader: Reader, asked: str) -> Answered | None:
+    """Answer an aggregation from the log; None if it does not decide any part of it."""
+    understood = _understood(json.loads(asked), reader.predicate, reader.snapshot)
+    if understood is None:
+        return None
+    scan = scan_of(reader.snapshot, reader.predicate)
+    try:
+        found = answer(understood.question, scan)
+    except OverflowError:  # so much text that a scan is not slower
+        return None
+    if found.rows.num_rows > ROWS_MAX or (scan.kept_files and found.left.kept_files == scan.kept_files):
+        return None
+    files, is_whole = scan.kept_files - found.left.kept_files, understood.is_final and not found.left.kept_files
+    return Answered(understood.question, understood.combined, is_whole, found.rows, found.left, files)
+
+
+# --- what Spark asks
+
+
+@dataclass(frozen=True, slots=True)
+class _Understood:
+    """`is_final`: the answer for all files is the query's result."""
+
+    question: Question
+    combined: tuple[bool, ...]
+    is_final: bool
+
+
+def _understood(asked: Mapping[str, Any], condition: Predicate, snapshot: Snapshot) -> _Understood | None:
+    """What to ask the log; None if it cannot answer."""
+    functions, groups = asked["functions"], asked["groups"]
+    aggregates = _combinable(functions, snapshot, is_grouped=bool(groups))
+    others = [function for function, aggregate in zip(functions, aggregates, strict=True) if aggregate is None]
+    named = [list(_names(part, snapshot)) for part in (*groups, *others)]
+    if not all(map(_is_repeatable, others)) or not all(names and None not in names for names in named):
+        return None
+    keys = tuple(dict.fromkeys(name for names in named for name in names if name is not None))
+    known = tuple(aggregate for aggregate in aggregates if aggregate is not None)
+    if not known and not keys:
+        return None
+    is_final = not others and _are_plain_columns(groups, snapshot)
+    return _Understood(Question(known, keys, condition), tuple(aggregate is not None for aggregate in aggregates), is_final)
+
+
+def _combinable(functions: Sequence[Mapping[str, Any]], snapshot: Snapshot, *, is_grouped: bool) -> list[Aggregate | None]:
+    """The aggregates that the log can give, None for others. Rows by partition values leave those of partition columns to Spark."""
+    found = [_aggregate(function, snapshot) for function in functions]
+    if is_grouped or None in found:
+        return [None if aggregate is None or _is_of_partition(aggregate, snapshot) else aggregate for aggregate in found]
+    return found
+
+
+def _aggregate(function: Mapping[str, Any], snapshot: Snapshot) -> Aggregate | None:
+    kind = _COMBINED.get(function["name"])
+    if kind is None or (kind == "count" and function["distinct"]):
+        return None
+    arguments = [nodes for nodes in function["arguments"] if not (kind == "count" and is_value(nodes))]
+    columns = [column for nodes in arguments if (column := column_of(nodes)) is not None]
+    if len(columns) < len(arguments):
+        return None
+    aggregate = Aggregate(kind, tuple(columns), predicate_of(json.dumps(function["condition"])))
+    return None if _measure(aggregate, snapshot) is None else aggregate
+
+
+def _measure(aggregate: Aggregate, snapshot: Snapshot) -> Any:
+    return measure_of(aggregate, snapshot.schema, snapshot.partition_columns, snapshot.column_mapping_mode)
+
+
+def _is_of_partition(aggregate: Aggregate, snapshot: Snapshot) -> bool:
+    return isinstance(_measure(aggregate, snapshot), PartitionOf)
+
+
+def _is_repeatable(function: Mapping[str, Any]) -> bool:
+    return function["distinct"] or function["name"] in _REPEATABLE
+
+
+def _names(part: Mapping[str, Any], snapshot: Snapshot) -> Iterator[str | None]:
+    """The partition columns to which a part of the query refers, as the schema spells them; None for any other column."""
+    partitions: Collection[str] = {name.lower() for name in snapshot.partition_columns}
+    for nodes in part["references"]:
+        path = column_of(nodes)
+        field = None if path is None or len(path) > 1 else snapshot.schema.find(path[0])
+        yield field.name if field is not None and field.name.lower() in partitions else None
+
+
+def _are_plain_columns(groups: Sequence[Mapping[str, Any]], snapshot: Snapshot) -> bool:
+    """Whether all groups are partition columns that need no further grouping."""
+    fields = [None if (path := column_of(group["expression"])) is None else snapshot.schema.find(path[0]) for group in groups]
+    return all(field is not None and is_plain(field) for field in fields)

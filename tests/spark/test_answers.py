@@ -1,0 +1,315 @@
+"""Aggregations are answered from the log: with the results of a scan, without reading files, and without hiding what a write has read."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable, Iterator
+from datetime import date
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+import tahoe
+from tahoe.errors import ConcurrentAppendException
+from tahoe.spark.reading.answers import SETTING
+from tahoe.table.commit.draft import Draft
+from tests.spark.foreign import adds_of, commit, larger_files, mark
+
+pytestmark = pytest.mark.every_spark
+
+# Random queries over each table.
+QUERIES = 40
+
+
+@pytest.fixture
+def scanned(spark: SparkSession) -> Iterator[Callable[[Callable[[], object]], object]]:
+    """Runs a function with answers turned off."""
+
+    def run(function: Callable[[], object]) -> object:
+        spark.conf.set(SETTING, "false")
+        try:
+            return function()
+        finally:
+            spark.conf.unset(SETTING)
+
+    yield run
+    spark.conf.unset(SETTING)
+
+
+def explained(frame: DataFrame) -> str:
+    return frame._jdf.queryExecution().explainString(frame._sc._jvm.org.apache.spark.sql.execution.ExplainMode.fromString("formatted"))
+
+
+def without_files(path: str) -> None:
+    """Delete all data files, so that whatever reads one fails."""
+    for file in Path(path).rglob("*.parquet"):
+        if "_delta_log" not in file.parts:
+            file.unlink()
+
+
+def thirty_days(spark: SparkSession, path: str) -> None:
+    """Thirty files, each of ten rows with one id and another day for each; version 0."""
+    rows = spark.range(300).selectExpr("id", "date_add(date'2026-01-01', cast(id div 10 as int)) as day", "id % 3 as p")
+    rows.repartitionByRange(30, "day").sortWithinPartitions("id").write.format("delta").save(path)
+
+
+# --- the law
+
+
+def various(spark: SparkSession, path: str) -> str:
+    """A table with files of several writers: vectors, statistics that are missing, wide or in part absent; nulls and NaN."""
+    made = (
+        "cast(id as int) as i",
+        "if(id % 4 = 0, null, id * 1000) as l",
+        "if(id % 7 = 0, null, date_add(date'2026-01-01', cast(id % 9 as int))) as d",
+        "if(id % 5 = 0, null, concat('a long text to be cut after some letters ', id % 6)) as s",
+        "case id % 6 when 0 then double('NaN') when 1 then null when 2 then -0.0D else id / 2 end as f",
+        "timestamp_micros(id * 1001) as ts",
+        "cast(id / 3 as decimal(20, 3)) as dec",
+        "named_struct('n', if(id % 3 = 0, null, cast(id as short)), 'b', id % 2 = 0) as st",
+        "array(id) as arr",
+        "cast(null as int) as void_like",
+        "case id % 3 when 0 then 'x' when 1 then 'y' else null end as p",
+        "date_add(date'2026-02-01', cast(id % 2 as int)) as day",
+        "float(id % 2) - 0.0F as weight",
+    )
+    for start in (0, 40, 80):
+        rows = spark.range(start, start + 40, 1, 1).selectExpr(*made)
+        rows.write.format("delta").mode("append").partitionBy("p", "day", "weight").save(path)
+    big = larger_files(path, 5)
+    mark(path, {big[0]: [0, 2], big[3]: [1]})
+    mark(path, {big[5]: range(100)})
+    bare, counted = [add for add in adds_of(tahoe.Table(path).snapshot()) if add.deletion_vector is None][:2]
+    rows = json.loads(counted.stats)["numRecords"]
+    commit(path, bare.replace(stats=None, data_change=False), counted.replace(stats=json.dumps({"numRecords": rows}), data_change=False))
+    return path
+
+
+def mapped(spark: SparkSession, path: str) -> str:
+    various(spark, path)
+    spark.sql(f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')")
+    for before, after in (("i", "old"), ("l", "i"), ("p", "q")):
+        spark.sql(f"ALTER TABLE delta.`{path}` RENAME COLUMN {before} TO {after}")
+    for before, after in (("i", "l"), ("old", "i"), ("q", "p")):
+        spark.sql(f"ALTER TABLE delta.`{path}` RENAME COLUMN {before} TO {after}")
+    return path
+
+
+COLUMNS = ("i", "l", "d", "st.n", "day", "p", "weight", "void_like", "s", "f", "ts", "dec")
+FUNCTIONS = (
+    *("count(*)", "count(1)", "count(d, l)", *(f"count({column})" for column in ("i", "l", "s", "f", "st.n", "st", "arr", "p"))),
+    *(f"{end}({column})" for end in ("min", "max") for column in COLUMNS),
+    *("count(distinct p)", "count(distinct day)", "max(upper(p))", "max(day) - min(day)", "count(*) + max(i)"),
+    *("count(*) filter (where i < 50)", "min(l) filter (where p = 'x')", "max(i) filter (where d is null)"),
+    "count(l) filter (where day > '2026-02-01')",
+)
+CONDITIONS = (
+    *("true", "p = 'x'", "p <> 'x'", "p is null", "p <=> null", "day = '2026-02-01'", "weight = 0", "p = 'x' and i < 90"),
+    *(
+        "i < 45",
+        "i >= 40",
+        "i between 20 and 90",
+        "not (i > 100)",
+        "i in (1, 2, 3)",
+        "i > 1000",
+        "i % 2 = 0",
+        "i < 10 or day = '2026-02-02'",
+    ),
+    *(
+        "l is not null",
+        "l > 30000",
+        "d >= '2026-01-03'",
+        "s like 'a long%'",
+        "f < 20",
+        "f > 1",
+        "dec < 20",
+        "st.n > 30",
+        "void_like is null",
+    ),
+    "ts < timestamp_micros(60000)",
+)
+GROUPINGS = ("", "", "", "p", "day", "p, day", "weight", "year(day), p", "upper(p)", "i")
+
+
+def drawn(random: random.Random) -> str:
+    functions = random.sample(FUNCTIONS, random.choice((1, 1, 2, 3)))
+    if random.random() < 0.1:
+        functions.append("sum(i)")
+    grouping = random.choice(GROUPINGS)
+    columns = [*([grouping] if grouping else []), *(f"{function} as c{number}" for number, function in enumerate(functions))]
+    return f"select {', '.join(columns)} from answered where {random.choice(CONDITIONS)}" + (f" group by {grouping}" if grouping else "")
+
+
+@pytest.mark.every_case
+@pytest.mark.parametrize("make", [various, mapped])
+def test_results_are_those_of_a_scan(spark, path, scanned, make):
+    spark.read.format("delta").load(make(spark, path)).createOrReplaceTempView("answered")
+    chosen, answered = random.Random(make.__name__), 0
+
+    def result(query: str) -> tuple[object, list[str]]:
+        frame = spark.sql(query)
+        return frame.schema, sorted(map(repr, frame.collect()))
+
+    for _ in range(QUERIES):
+        query = drawn(chosen)
+        assert result(query) == scanned(lambda query=query: result(query)), query
+        answered += "answered from the log" in explained(spark.sql(query))
+    assert answered > QUERIES // 6
+
+
+# --- nothing is read
+
+
+def test_no_file_is_read_for_an_answer(spark, path, table_name):
+    thirty_days(spark, path)
+    spark.range(5).selectExpr("id + 1000 as id", "date'2027-01-01' as day", "id as p").write.format("delta").mode("append").save(path)
+    spark.sql(f"CREATE TABLE {table_name} USING delta LOCATION '{path}'")
+    without_files(path)
+    frame = spark.read.format("delta").load(path)
+    assert frame.count() == 305
+    assert spark.sql(f"SELECT count(*) c, min(id) a, max(day) b, count(p) FROM {table_name} VERSION AS OF 0").first() == (
+        *(300, 0, date(2026, 1, 30), 300),
+    )
+    assert spark.read.format("delta").load(f"{path}@v0").count() == 300
+    assert frame.where("day >= '2026-01-11' and day < '2026-01-21'").count() == 100
+    assert spark.sql(f"SELECT (SELECT max(id) FROM {table_name}) - (SELECT count(*) FROM delta.`{path}`)").first()[0] == 1004 - 305
+    assert spark.sql(f"SELECT count(*) FROM {table_name} WHERE id > 5000").first()[0] == 0
+    assert spark.sql(f"SELECT max(id) FROM {table_name} WHERE id > 5000").first()[0] is None
+    joined = f"SELECT x.id FROM range(400) x JOIN (SELECT count(*) AS c FROM {table_name}) ON x.id = c"
+    assert [row.id for row in spark.sql(joined).collect()] == [305]
+    assert [row.id for row in spark.sql(f"SELECT id FROM range(2000) WHERE id IN (SELECT max(id) FROM {table_name})").collect()] == [1004]
+
+
+def test_partitions_are_listed_without_reading(spark, path, scanned):
+    spark.range(20).selectExpr("id", "id % 3 as p", "id % 2 as q").write.format("delta").partitionBy("p", "q").save(path)
+    frame = spark.read.format("delta").load(path)
+    queries = [
+        lambda: frame.select("p").distinct(),
+        lambda: frame.groupBy("q", "p").count(),
+        lambda: frame.select("q", "p").where("p > 0").dropDuplicates(),
+        lambda: frame.groupBy("p").agg({"id": "max", "*": "count"}).where("p = 1"),
+        lambda: frame.where("p = 9").groupBy("p").count(),
+        lambda: frame.selectExpr("count(distinct q)", "count(*)"),
+    ]
+    wanted = [scanned(lambda query=query: sorted(query().collect())) for query in queries]
+    without_files(path)
+    assert [sorted(query().collect()) for query in queries] == wanted
+    assert wanted[4] == []
+
+
+def test_a_plan_tells_what_is_answered_and_what_is_read(spark, path):
+    thirty_days(spark, path)
+    frame = spark.read.format("delta").load(path)
+    assert f"file://{path} v0 [30 files answered from the log, 0 of 30 read]" in explained(frame.groupBy().count())
+    edges = explained(frame.where("id between 15 and 144").groupBy().count())
+    assert f"file://{path} v0 [12 files answered from the log, 2 of 30 read]" in edges
+    assert f"file://{path} v0 [2 of 30 files]" in edges
+    assert frame.where("id between 15 and 144").count() == 130
+
+
+# --- what is not answered
+
+
+def test_turned_off_and_lenient_reads_are_scans(spark, path, scanned):
+    thirty_days(spark, path)
+
+    def is_answered(**options: str) -> bool:
+        return "answered from the log" in explained(spark.read.format("delta").options(**options).load(path).groupBy().count())
+
+    assert is_answered()
+    assert not scanned(is_answered)
+    assert not is_answered(ignoreMissingFiles="true")
+    assert not is_answered(ignoreCorruptFiles="TRUE")
+    for name in ("spark.sql.files.ignoreMissingFiles", "spark.sql.files.ignoreCorruptFiles"):
+        spark.conf.set(name, "true")
+        try:
+            assert not is_answered()
+            assert is_answered(**{name.rpartition(".")[2]: "false"})
+        finally:
+            spark.conf.unset(name)
+
+
+def test_other_rows_than_those_of_the_files_are_scanned(spark, path):
+    thirty_days(spark, path)
+    spark.sql(f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')")
+    frame = spark.read.format("delta").load(path)
+    queries = [
+        frame.sample(0.5, seed=1).groupBy().count(),
+        frame.limit(7).groupBy().count(),
+        frame.where("_metadata.file_name like '%part-00001%'").groupBy().count(),
+        frame.where("rand(1) < 0.5").groupBy().count(),
+        frame.where(f"id > (select min(id) from delta.`{path}`)").groupBy().agg({"p": "sum"}),
+        frame.selectExpr("max(_metadata.row_index)"),
+        spark.read.format("delta").option("readChangeFeed", "true").option("startingVersion", 1).load(path).groupBy().count(),
+    ]
+    assert ["answered from the log" in explained(query) for query in queries] == [*[False] * 4, True, *[False] * 2]
+    assert queries[1].first()[0] == 7
+    assert queries[2].first()[0] == 10
+    assert queries[5].first()[0] == 9
+
+
+def test_a_cached_answer_is_of_its_version_until_a_commit(spark, path):
+    thirty_days(spark, path)
+    counts = spark.read.format("delta").load(path).groupBy().count().cache()
+    assert counts.first()[0] == 300
+    spark.range(1).selectExpr("id", "current_date() as day", "id as p").write.format("delta").mode("append").save(path)
+    assert counts.first()[0] == 301
+    counts.unpersist()
+
+
+# --- writes
+
+READS = {
+    "insert": "INSERT INTO {t} SELECT count(*) AS id FROM {t}",
+    "scalar subquery": "INSERT INTO {t} SELECT (SELECT max(id) FROM {t}) + 1 AS id",
+    "subquery in a condition": "INSERT INTO {t} SELECT id FROM range(9) WHERE id IN (SELECT min(id) FROM {t})",
+    "correlated subquery": "INSERT INTO {t} SELECT id FROM range(9) r WHERE EXISTS (SELECT max(id) FROM {t} s HAVING max(id) > 3)",
+    "join": "INSERT INTO {t} SELECT r.id FROM range(9) r JOIN (SELECT count(*) AS c FROM {t}) ON r.id < c",
+    "overwrite": "INSERT INTO {t} REPLACE WHERE id = 2 SELECT 2 + 0 * count(*) AS id FROM {t}",
+    "delete": "DELETE FROM {t} WHERE id = (SELECT max(id) FROM {t})",
+    "update": "UPDATE {t} SET id = (SELECT max(id) FROM {t}) + 1 WHERE id = 0",
+    "merge": "MERGE INTO {t} USING (SELECT max(id) AS id FROM {t}) s ON {t}.id = s.id + 1 WHEN NOT MATCHED THEN INSERT *",
+}
+
+
+@pytest.fixture
+def behind_a_rival(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], None]:
+    """Lets a rival commit once, before the next commit."""
+    commit_draft = Draft.commit
+
+    def meet(rival: Callable[[], object]) -> None:
+        def second(self: Draft, *arguments: object) -> object:
+            monkeypatch.setattr(Draft, "commit", commit_draft)
+            rival()
+            return commit_draft(self, *arguments)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(Draft, "commit", second)
+
+    return meet
+
+
+@pytest.mark.parametrize("statement", READS)
+def test_what_a_write_has_read_from_the_log_is_read(spark, path, table_name, behind_a_rival, statement):
+    spark.range(5).write.format("delta").save(path)
+    spark.sql(f"CREATE TABLE {table_name} USING delta LOCATION '{path}'")
+    behind_a_rival(lambda: tahoe.Table(path).append(spark.range(100, 101).toArrow()))
+    with pytest.raises(ConcurrentAppendException):
+        spark.sql(READS[statement].format(t=table_name))
+
+
+def test_what_a_dataframe_has_read_from_the_log_is_read(spark, path, behind_a_rival):
+    spark.range(5).write.format("delta").save(path)
+    rows = spark.read.format("delta").load(path).selectExpr("count(*) as id")
+    behind_a_rival(lambda: tahoe.Table(path).append(spark.range(100, 101).toArrow()))
+    with pytest.raises(ConcurrentAppendException):
+        rows.write.format("delta").mode("append").save(path)
+
+
+def test_a_write_that_reads_nothing_goes_on_behind_a_rival(spark, path, behind_a_rival):
+    # Without it, a test whose rival always wins would prove nothing.
+    spark.range(5).write.format("delta").save(path)
+    behind_a_rival(lambda: tahoe.Table(path).append(spark.range(100, 101).toArrow()))
+    spark.sql(f"INSERT INTO delta.`{path}` SELECT 7L AS id")
+    assert spark.read.format("delta").load(path).count() == 7
