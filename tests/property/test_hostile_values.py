@@ -19,9 +19,10 @@ from tahoe.protocol.clustering import DOMAIN, clustering_columns
 from tahoe.protocol.column_mapping import column_id, physical_schema
 from tahoe.protocol.constraints import constraints_of
 from tahoe.protocol.deletion_vector import MAGIC_NATIVE, MAGIC_PORTABLE, decode_bitmap, decode_inline, vector_location, z85_encode
+from tahoe.protocol.file_paths import canonical_key, resolve_path
 from tahoe.protocol.json_text import DEPTH_MAX
 from tahoe.protocol.last_checkpoint import parse_last_checkpoint
-from tahoe.protocol.partitions import canonical_key, parse_partition_value, resolve_path
+from tahoe.protocol.partitions import parse_partition_value
 from tahoe.protocol.properties import PROPERTIES
 from tahoe.protocol.row_tracking import high_water_mark
 from tahoe.protocol.schema import DATE, LONG, STRING, TIMESTAMP, TIMESTAMP_NTZ, Decimal, Field, Primitive, Struct, parse_schema

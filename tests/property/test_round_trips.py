@@ -29,15 +29,8 @@ from tahoe.protocol.actions import (
     encode_commit,
 )
 from tahoe.protocol.deletion_vector import decode_inline, inline_descriptor, z85_decode, z85_encode
-from tahoe.protocol.partitions import (
-    canonical_key,
-    decode_path,
-    encode_path,
-    format_partition_value,
-    parse_partition_value,
-    resolve_path,
-    single_precision,
-)
+from tahoe.protocol.file_paths import canonical_key, decode_path, encode_path, resolve_path
+from tahoe.protocol.partitions import format_partition_value, parse_partition_value, single_precision
 from tahoe.protocol.schema import (
     BINARY,
     BOOLEAN,

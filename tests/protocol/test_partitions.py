@@ -9,16 +9,8 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from tahoe.errors import DeltaError, InvalidPartitionValueError, PathOutsideTableError, UnsupportedOperationError
-from tahoe.protocol.partitions import (
-    canonical_key,
-    decode_path,
-    encode_path,
-    encode_url,
-    format_partition_value,
-    parse_partition_value,
-    partition_folder,
-    resolve_path,
-)
+from tahoe.protocol.file_paths import canonical_key, decode_path, encode_path, encode_url, resolve_path
+from tahoe.protocol.partitions import format_partition_value, parse_partition_value, partition_folder
 from tahoe.protocol.schema import BINARY, BOOLEAN, BYTE, DATE, DOUBLE, FLOAT, INTEGER, LONG, STRING, TIMESTAMP, TIMESTAMP_NTZ, Decimal
 
 BERLIN = ZoneInfo("Europe/Berlin")

@@ -12,7 +12,7 @@ import tahoe
 from tahoe.protocol.actions import Action, Add, Cdc, DeletionVectorDescriptor, Metadata, Protocol, Remove
 from tahoe.protocol.column_mapping import assign_mapping, column_id, stored_name
 from tahoe.protocol.deletion_vector import inline_descriptor
-from tahoe.protocol.partitions import encode_path
+from tahoe.protocol.file_paths import encode_path
 from tahoe.protocol.schema import STRING, Field, Struct
 from tahoe.storage.env import Env
 from tahoe.table.arrow.types import arrow_type

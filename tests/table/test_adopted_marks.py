@@ -12,7 +12,8 @@ import tahoe
 from tahoe.errors import ManifestPropertyError
 from tahoe.protocol.actions import Metadata, Protocol, remove_of
 from tahoe.protocol.column_changes import ColumnChange
-from tahoe.protocol.partitions import decode_path, partition_folder
+from tahoe.protocol.file_paths import decode_path
+from tahoe.protocol.partitions import partition_folder
 from tahoe.protocol.schema import DATE, DOUBLE, LONG, STRING, TIMESTAMP_NTZ, Field, Struct
 from tahoe.protocol.stats import parse_statistics
 from tahoe.table.arrow.statistics import texts_of_parsed

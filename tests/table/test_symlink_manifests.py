@@ -20,7 +20,8 @@ from tahoe.errors import (
     PostCommitHookFailedError,
     StorageRefusedError,
 )
-from tahoe.protocol.partitions import partition_folder, resolve_path
+from tahoe.protocol.file_paths import resolve_path
+from tahoe.protocol.partitions import partition_folder
 from tahoe.storage.env import Env
 from tahoe.table.commit import symlink_manifests
 from tahoe.table.commit.symlink_manifests import manifests_after_commit

@@ -14,7 +14,7 @@ from pyroaring import BitMap64
 
 from tahoe.errors import DeletionVectorError, DeltaError
 from tahoe.protocol.actions import DeletionVectorDescriptor
-from tahoe.protocol.partitions import resolve_path
+from tahoe.protocol.file_paths import resolve_path
 
 RELATIVE, INLINE, ABSOLUTE = "u", "i", "p"
 

@@ -26,8 +26,8 @@ from tahoe.protocol.change_feed import CHANGE_TYPE
 from tahoe.protocol.column_values import ColumnValues
 from tahoe.protocol.conflict import Reads
 from tahoe.protocol.features import check_writable, setting
+from tahoe.protocol.file_paths import encode_path
 from tahoe.protocol.names import quoted
-from tahoe.protocol.partitions import encode_path
 from tahoe.protocol.properties import ENABLE_CHANGE_DATA_FEED, ENABLE_DELETION_VECTORS
 from tahoe.protocol.row_tracking import METADATA, ROW_COMMIT_VERSION, ROW_ID
 from tahoe.protocol.schema import LONG, Field, Struct

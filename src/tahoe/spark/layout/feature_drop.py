@@ -17,7 +17,7 @@ from tahoe.protocol.actions import Add, Metadata
 from tahoe.protocol.column_mapping import MAX_COLUMN_ID, MODE, physical_schema, without_mapping
 from tahoe.protocol.conflict import EVERYTHING
 from tahoe.protocol.features import Feature
-from tahoe.protocol.partitions import resolve_path
+from tahoe.protocol.file_paths import resolve_path
 from tahoe.protocol.properties import ENABLE_DELETION_VECTORS, ENABLE_TYPE_WIDENING
 from tahoe.protocol.schema import map_fields
 from tahoe.protocol.type_widening import TYPE_CHANGES, recorded_changes

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from tahoe.errors import DataFileMissingError
 from tahoe.protocol.actions import Action, Add, DeletionVectorDescriptor, Remove, remove_of
 from tahoe.protocol.conflict import RowIndexes
-from tahoe.protocol.partitions import resolve_path
+from tahoe.protocol.file_paths import resolve_path
 from tahoe.protocol.stats import num_records_of, wide_bounds
 from tahoe.table.log.deletion_vectors import deleted_rows_of, write_vectors
 from tahoe.table.log.delta_log import Log

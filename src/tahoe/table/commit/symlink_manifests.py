@@ -22,7 +22,8 @@ from tahoe.errors import (
 )
 from tahoe.protocol.actions import Add, Metadata, Protocol, Remove
 from tahoe.protocol.features import active_features
-from tahoe.protocol.partitions import partition_folder, resolve_path, timestamp_in_folder
+from tahoe.protocol.file_paths import resolve_path
+from tahoe.protocol.partitions import partition_folder, timestamp_in_folder
 from tahoe.protocol.properties import SYMLINK_MANIFESTS
 from tahoe.protocol.schema import TIMESTAMP
 from tahoe.storage.env import PARALLEL_REQUESTS, Store, deepest_first

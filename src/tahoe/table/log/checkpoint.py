@@ -25,8 +25,8 @@ from tahoe.protocol.actions import (
     decode_commit,
     decode_deletion_vector,
 )
+from tahoe.protocol.file_paths import canonical_key, decode_path
 from tahoe.protocol.log_files import Checkpoint
-from tahoe.protocol.partitions import canonical_key, decode_path
 from tahoe.protocol.replay import check_reconciled
 from tahoe.storage.env import Store
 from tahoe.table.arrow.chunks import one_array

@@ -26,9 +26,9 @@ from tahoe.errors import (
 )
 from tahoe.protocol import log_files
 from tahoe.protocol.actions import Action, CommitInfo, decode_commit
+from tahoe.protocol.file_paths import canonical_key, resolve_path
 from tahoe.protocol.last_checkpoint import LastCheckpoint, parse_last_checkpoint
 from tahoe.protocol.log_files import LogFile, Segment
-from tahoe.protocol.partitions import canonical_key, resolve_path
 from tahoe.protocol.replay import check_commit, check_reconciled
 from tahoe.storage.env import Env, Store
 from tahoe.storage.locations import split_file, split_url

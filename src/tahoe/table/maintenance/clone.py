@@ -26,7 +26,7 @@ from tahoe.protocol.column_values import with_marks_of
 from tahoe.protocol.constraints import PREFIX as CONSTRAINT
 from tahoe.protocol.feature_upgrade import split_features, upgrade, upgrade_for
 from tahoe.protocol.features import check_writable, setting, supported_features
-from tahoe.protocol.partitions import canonical_key
+from tahoe.protocol.file_paths import canonical_key
 from tahoe.protocol.properties import ENABLE_DELETION_VECTORS, PROTECTED_CHECKPOINTS_BEFORE, normalise
 from tahoe.protocol.row_tracking import MATERIALISED, assigns_row_ids, with_materialised_columns
 from tahoe.table.commit.draft import OperationInfo

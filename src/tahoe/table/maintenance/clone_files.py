@@ -20,7 +20,7 @@ import numpy as np
 from tahoe.errors import DataFileMissingError
 from tahoe.protocol.actions import Add, DeletionVectorDescriptor
 from tahoe.protocol.deletion_vector import ABSOLUTE, INLINE, RELATIVE, vector_file_path, vector_location, z85_encode
-from tahoe.protocol.partitions import encode_path, encode_url, is_canonical, resolve_path
+from tahoe.protocol.file_paths import encode_path, encode_url, is_canonical, resolve_path
 from tahoe.table.maintenance.adopt import entries_at
 from tahoe.table.maintenance.named_files import keys_of, named_by_live
 from tahoe.table.reading.snapshot import Snapshot

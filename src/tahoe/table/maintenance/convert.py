@@ -26,9 +26,9 @@ from tahoe.errors import (
 from tahoe.protocol.actions import Add, Metadata, Protocol
 from tahoe.protocol.column_mapping import mapping_mode
 from tahoe.protocol.features import supports
+from tahoe.protocol.file_paths import encode_path
 from tahoe.protocol.merged_schema import Unmergeable, merged, with_partition_columns
 from tahoe.protocol.partition_folders import PartitionReader, partition_of
-from tahoe.protocol.partitions import encode_path
 from tahoe.protocol.properties import STRING_PREFIX_LENGTH
 from tahoe.protocol.schema import Struct, as_nullable
 from tahoe.table.commit.checkpoint_writer import write_checkpoint

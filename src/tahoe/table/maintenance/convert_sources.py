@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tahoe.errors import InvalidDataFileError, UnsupportedOperationError
+from tahoe.protocol.file_paths import canonical_key
 from tahoe.protocol.json_text import is_text
 from tahoe.protocol.log_files import LOG_FOLDER
 from tahoe.protocol.partition_folders import Partition, is_hidden
-from tahoe.protocol.partitions import canonical_key
 from tahoe.storage.env import Store, Tree
 
 # The log of a streaming query that writes Parquet files. Only files that it names belong to the query's result.

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from tahoe.protocol.actions import Add
 from tahoe.protocol.deletion_vector import vector_location
-from tahoe.protocol.partitions import resolve_path
+from tahoe.protocol.file_paths import resolve_path
 from tahoe.table.log.delta_log import Log
 from tahoe.table.maintenance.adopt import entries_at, file_difference
 from tahoe.table.reading.snapshot import Snapshot

@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 
 from tahoe.protocol.actions import Action, Add, Cdc, DeletionVectorDescriptor, Remove
 from tahoe.protocol.deletion_vector import ABSOLUTE, INLINE, vector_location
+from tahoe.protocol.file_paths import canonical_key
 from tahoe.protocol.json_text import is_text
-from tahoe.protocol.partitions import canonical_key
 from tahoe.table.arrow.chunks import is_in
 from tahoe.table.log.file_parts import AMBIGUOUS
 from tahoe.table.log.live_files import LiveFiles

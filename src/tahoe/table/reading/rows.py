@@ -21,7 +21,8 @@ from tahoe.errors.statements import WITH_SPARKS_ENGINE
 from tahoe.protocol.actions import DeletionVectorDescriptor, FileAction, decode_deletion_vector
 from tahoe.protocol.column_mapping import column_id, stored_name
 from tahoe.protocol.conflict import RowIndexes
-from tahoe.protocol.partitions import parse_partition_value, resolve_path
+from tahoe.protocol.file_paths import resolve_path
+from tahoe.protocol.partitions import parse_partition_value
 from tahoe.protocol.predicate import Predicate, columns_of, has_unknown
 from tahoe.protocol.row_tracking import BASE_ROW_ID, METADATA, METADATA_FIELDS, ROW_COMMIT_VERSION, ROW_ID
 from tahoe.protocol.schema import LONG, VARIANT, Array, DataType, Field, Map, Struct

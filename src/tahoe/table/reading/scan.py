@@ -20,7 +20,8 @@ from tahoe._cached import cached_property
 from tahoe.errors import ColumnNotFoundError, InvalidActionError
 from tahoe.protocol.actions import Add
 from tahoe.protocol.column_mapping import stored_name
-from tahoe.protocol.partitions import has_zone, parse_partition_value, resolve_path
+from tahoe.protocol.file_paths import resolve_path
+from tahoe.protocol.partitions import has_zone, parse_partition_value
 from tahoe.protocol.predicate import Predicate
 from tahoe.protocol.schema import DataType, Field
 from tahoe.table.arguments import FILE_COLUMN, NAMES, POSITIONS, takes

@@ -22,7 +22,7 @@ from tahoe.errors import DeletionVectorError, DeltaError, InvalidPartitionValueE
 from tahoe.protocol.actions import DeletionVectorDescriptor, decode_deletion_vector
 from tahoe.protocol.column_mapping import physical_schema, stored_name
 from tahoe.protocol.deletion_vector import vector_location
-from tahoe.protocol.partitions import resolve_path
+from tahoe.protocol.file_paths import resolve_path
 from tahoe.protocol.row_tracking import DOMAIN, enabled_row_tracking, high_water_mark
 from tahoe.protocol.schema import BOOLEAN, STRING, TIMESTAMP, TIMESTAMP_NTZ, DataType, Primitive, Struct
 from tahoe.protocol.stats import Statistics, parse_statistics

@@ -17,7 +17,7 @@ from pyroaring import BitMap64
 from tahoe.errors import InvalidPredicateError
 from tahoe.protocol.actions import Add, Cdc
 from tahoe.protocol.features import check_writable
-from tahoe.protocol.partitions import encode_path
+from tahoe.protocol.file_paths import encode_path
 from tahoe.protocol.predicate import Predicate, has_unknown
 from tahoe.protocol.properties import ENABLE_CHANGE_DATA_FEED
 from tahoe.protocol.schema import Struct

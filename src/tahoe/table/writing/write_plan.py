@@ -15,7 +15,8 @@ from tahoe.protocol.column_values import ColumnValues, column_values, with_high_
 from tahoe.protocol.conflict import EVERYTHING, FilesRead
 from tahoe.protocol.cubes import PROVIDER
 from tahoe.protocol.features import keeps_partitions_in_files
-from tahoe.protocol.partitions import encode_path, parse_partition_value
+from tahoe.protocol.file_paths import encode_path
+from tahoe.protocol.partitions import parse_partition_value
 from tahoe.protocol.predicate import Predicate, columns_of, evaluate, has_unknown, is_nan
 from tahoe.protocol.schema import VOID, Array, Map, Struct, types_in, walk_fields
 from tahoe.table.commit.draft import Draft, OperationInfo
