@@ -8,8 +8,11 @@ import random
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 CHUNK_FILES = 100_000
@@ -140,3 +143,74 @@ def _add(number: int, files: int, chance: random.Random) -> dict[str, object]:
         "tags": None,
         "stats": json.dumps(stats, separators=(",", ":")),
     }
+
+
+# --- ten million files
+
+CLUSTERED_BY = "l_orderkey"
+ORDERS_PER_FILE = 24
+
+
+def write_clustered_table(folder: Path, files: int, version: int = 10) -> None:
+    """A log of a table clustered by `l_orderkey`, whose checkpoint lists the files in no order, with statistics as texts.
+
+    The texts are made column by column, because ten million of them would take minutes otherwise. The files do not exist.
+    """
+    log = folder / "_delta_log"
+    log.mkdir(parents=True)
+    metadata = metadata_action(_SCHEMA, []) | {"configuration": {"delta.checkpoint.writeStatsAsStruct": "true"}}
+    protocol = {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": ["domainMetadata", "clustering"]}
+    domain = {"domain": "delta.clustering", "configuration": json.dumps({"clusteringColumns": [[CLUSTERED_BY]]}), "removed": False}
+    schema = pa.schema(
+        [
+            ("protocol", pa.struct([*_PROTOCOL, ("writerFeatures", pa.list_(pa.string()))])),
+            ("metaData", _METADATA),
+            ("domainMetadata", pa.struct([("domain", pa.string()), ("configuration", pa.string()), ("removed", pa.bool_())])),
+            ("add", _ADD),
+        ]
+    )
+    head = [{"protocol": protocol}, {"metaData": _as_row(metadata)}, {"domainMetadata": domain}]
+    name = f"{version:020}"
+    with pq.ParquetWriter(log / f"{name}.checkpoint.parquet", schema, compression="snappy", use_dictionary=False) as writer:
+        writer.write_table(pa.Table.from_pylist(head, schema))
+        numbers = np.random.default_rng(1).permutation(files)
+        for start in range(0, files, CHUNK_FILES):
+            adds = _clustered_adds(numbers[start : start + CHUNK_FILES])
+            columns = [adds if f.name == "add" else pa.nulls(len(adds), f.type) for f in schema]
+            writer.write_table(pa.Table.from_arrays(columns, schema=schema))
+    (log / f"{name}.json").write_text(json.dumps({"commitInfo": {"timestamp": 1_700_000_000_000, "operation": "WRITE"}}) + "\n")
+
+
+def _as_row(metadata: dict[str, object]) -> dict[str, object]:
+    return metadata | {"configuration": list(metadata["configuration"].items()), "format": {"provider": "parquet", "options": []}}  # type: ignore[attr-defined]
+
+
+def _clustered_adds(numbers: np.ndarray[Any, np.dtype[np.int64]]) -> pa.Array:
+    chance = np.random.default_rng(int(numbers[0]))
+    count = len(numbers)
+
+    def text(*parts: str | np.ndarray[Any, Any]) -> pa.Array:
+        columns = [part if isinstance(part, str) else pa.array(part).cast(pa.string()) for part in parts]
+        return pc.binary_join_element_wise(*columns, "")
+
+    days = (np.datetime64("1992-01-02") + numbers % DAYS).astype("datetime64[D]")
+    order, price, noise = numbers * ORDERS_PER_FILE, chance.integers(90_000, 200_000, count), chance.integers(0, 1 << 40, count)
+    stats = text(
+        *('{"numRecords":6000,"minValues":{"l_orderkey":', order, ',"l_partkey":', chance.integers(1, 40, count), ',"l_quantity":1.00'),
+        *(',"l_extendedprice":', price, ',"l_receiptdate":"', days, '","l_comment":" about the ', noise, ' deposi","l_shipdate":"', days),
+        *('"},"maxValues":{"l_orderkey":', order + ORDERS_PER_FILE - 1, ',"l_partkey":', 200_000 - chance.integers(1, 40, count)),
+        *(',"l_quantity":50.00,"l_extendedprice":', price + 100_000, ',"l_receiptdate":"', days, '","l_comment":"zzle ', noise),
+        *(' furiously","l_shipdate":"', days, '"},"nullCount":{"l_orderkey":0,"l_partkey":0,"l_quantity":0,"l_extendedprice":0'),
+        ',"l_receiptdate":0,"l_comment":0,"l_shipdate":0}}',
+    )
+    nothing = pa.MapArray.from_arrays(pa.array(np.zeros(count + 1), pa.int32()), pa.array([], pa.string()), pa.array([], pa.string()))
+    columns = {
+        "path": text("part-", numbers % 200, "-", chance.integers(0, 1 << 62, count), "-", numbers, ".c000.snappy.parquet"),
+        "partitionValues": nothing,
+        "size": pa.array(400_000 + chance.integers(0, 100_000, count)),
+        "modificationTime": pa.array(1_700_000_000_000 + numbers),
+        "dataChange": pa.array(np.zeros(count, bool)),
+        "tags": pa.nulls(count, _ADD.field("tags").type),
+        "stats": stats,
+    }
+    return pa.StructArray.from_arrays([columns[f.name] for f in _ADD], fields=list(_ADD))

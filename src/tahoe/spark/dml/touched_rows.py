@@ -122,7 +122,7 @@ class Search:
     def _whole_files(self) -> list[tuple[int, Add]]:
         snapshot, predicate = self.change.snapshot, self.whole
         scan = snapshot.scan(predicate)
-        found = zip(scan.files["number"].to_pylist(), scan.adds(), strict=True)
+        found = zip(scan.numbers.to_pylist(), scan.adds(), strict=True)
         return [(number, add) for number, add in found if evaluate(predicate, partition_row(snapshot, add)) is True]
 
     def positions(self, materialised: DataFrame | None = None) -> Positions:

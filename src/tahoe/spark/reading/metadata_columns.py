@@ -28,9 +28,11 @@ from tahoe.protocol.row_tracking import (
 POSITION = "position"
 ROW_BITS = 36  # the bits of a position for the row index; the other bits suffice for the files of any table
 
+# The position of a row's file in the snapshot.
+NUMBER = "number"
+
 # The hidden partition columns with values from the log about a row's file, and the column of `Scan.files` for each.
-_NUMBER = "number"
-FILE_CONSTANTS = {f"__tahoe_{name}": name for name in (BASE_ROW_ID, DEFAULT_ROW_COMMIT_VERSION, _NUMBER)}
+FILE_CONSTANTS = {f"__tahoe_{name}": name for name in (BASE_ROW_ID, DEFAULT_ROW_COMMIT_VERSION, NUMBER)}
 _HIDDEN = {name: hidden for hidden, name in FILE_CONSTANTS.items()}
 
 # The column that Spark's Parquet reader fills with the row index. `_metadata.row_index` would build and read a struct for each row.
@@ -68,7 +70,7 @@ class Output:
     @property
     def partitions(self) -> tuple[str, ...]:
         """The hidden partition columns that the scan needs."""
-        wanted = (*((BASE_ROW_ID, DEFAULT_ROW_COMMIT_VERSION) if self.tracked else ()), *((_NUMBER,) if POSITION in self._parts else ()))
+        wanted = (*((BASE_ROW_ID, DEFAULT_ROW_COMMIT_VERSION) if self.tracked else ()), *((NUMBER,) if POSITION in self._parts else ()))
         return tuple(_HIDDEN[name] for name in wanted)
 
     def data(self, *, indexed: bool = False) -> tuple[str, ...]:
@@ -107,7 +109,7 @@ class Output:
             case "row_commit_version":
                 return self._or_default(name, _HIDDEN[DEFAULT_ROW_COMMIT_VERSION])
             case "position":
-                return f"shiftleft({_HIDDEN[_NUMBER]}, {ROW_BITS}) | {self.row_index}"
+                return f"shiftleft({_HIDDEN[NUMBER]}, {ROW_BITS}) | {self.row_index}"
             case _:
                 return _HIDDEN.get(name) or f"{METADATA}.{name}"
 

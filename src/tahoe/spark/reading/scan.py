@@ -11,7 +11,7 @@ import json
 import pickle
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame
 
 from tahoe.errors import SessionNotEnabledError, TableReplacedError
 from tahoe.protocol.answers import Question
-from tahoe.protocol.predicate import TRUE, Predicate
+from tahoe.protocol.predicate import TRUE, And, Predicate
 from tahoe.protocol.schema import Struct
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
 from tahoe.spark.jvm.hadoop_store import hadoop_url
@@ -29,8 +29,8 @@ from tahoe.spark.jvm.table_cache import feed_of, given_with, held_snapshot, meta
 from tahoe.spark.jvm.types import visible_schema
 from tahoe.spark.reading.data_files import file_format, relation_format
 from tahoe.spark.reading.filters import predicate_of
-from tahoe.spark.reading.metadata_columns import FILE_CONSTANTS, Output, hidden_field
-from tahoe.table.arrow.chunks import one_array, reordered_table
+from tahoe.spark.reading.metadata_columns import FILE_CONSTANTS, NUMBER, Output, hidden_field
+from tahoe.table.arrow.chunks import reordered_table
 from tahoe.table.reading.change_feed import PART_NAMES, FeedPart, FeedRange
 from tahoe.table.reading.scan import Scan
 from tahoe.table.reading.snapshot import Snapshot
@@ -239,7 +239,8 @@ class Asked:
 
 def files_message(gateway: Gateway, asked: Asked, filters: str) -> bytes | str:
     """The files of a scan as an Arrow stream (see `message_of`): path, size, modification time, and the partition columns."""
-    listing = _listing(gateway, asked, predicate_of(filters))
+    has_numbers = any(FILE_CONSTANTS.get(name) == NUMBER for name in asked.columns)
+    listing = _listing(gateway, asked, predicate_of(filters), has_numbers=has_numbers)
     columns = [_hadoop_urls(gateway, listing["url"]), listing["size_bytes"], listing["modification_time_ms"]]
     for name in asked.columns:
         hidden = FILE_NUMBER if name == FILE_NUMBER else FILE_CONSTANTS.get(name)
@@ -253,10 +254,10 @@ def _member(structs: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
     return structs.flatten()[structs.type.get_field_index(name)]
 
 
-def _listing(gateway: Gateway, asked: Asked, predicate: Predicate) -> pa.Table:
+def _listing(gateway: Gateway, asked: Asked, predicate: Predicate, *, has_numbers: bool) -> pa.Table:
     if asked.selection is not None:
         selection = Selection.decode(asked.selection)
-        return _selected(_source(gateway, asked, selection), selection, predicate)
+        return _selected(_source(gateway, asked, selection), selection, predicate, has_numbers=has_numbers)
     scan = scan_of(_snapshot(gateway, asked), predicate)
     if has_vectors(scan):  # only the rule of an enabled session applies deletion vectors
         raise SessionNotEnabledError()
@@ -288,18 +289,24 @@ def _source(gateway: Gateway, asked: Asked, selection: Selection) -> Snapshot:
             raise SessionNotEnabledError()
 
 
-def _selected(snapshot: Snapshot, selection: Selection, predicate: Predicate) -> pa.Table:
-    """The planned files, without the files that the filters of the running query skip."""
-    planned = scan_of(snapshot, selection.predicate, selection.within, selection.question).files
+def _selected(snapshot: Snapshot, selection: Selection, predicate: Predicate, *, has_numbers: bool = False) -> pa.Table:
+    """The planned files, without the files that the filters of the running query skip.
+
+    Args:
+        has_numbers: add the positions of the files in the snapshot. To know them, all files may have to be listed.
+    """
+    is_narrower = predicate not in (TRUE, selection.predicate)
+    if is_narrower and selection.branch != "marked":
+        return _selected(snapshot, replace(selection, predicate=And((selection.predicate, predicate))), TRUE, has_numbers=has_numbers)
+    scan = scan_of(snapshot, selection.predicate, selection.within, selection.question)
+    planned = scan.files.append_column(NUMBER, scan.numbers) if has_numbers or is_narrower else scan.files
     if selection.branch == "unmarked":
-        planned = unmarked_files(planned)
-    elif selection.branch == "marked":
-        planned = marked_files(planned)
-        planned = planned.append_column(FILE_NUMBER, pa.array(np.arange(len(planned))))
-    if predicate in (TRUE, selection.predicate):
+        return unmarked_files(planned)
+    if selection.branch == "all":
         return planned
-    found = scan_of(snapshot, predicate).files
-    return planned.filter(pc.is_in(planned["number"], value_set=one_array(found["number"])))
+    planned = marked_files(planned)
+    planned = planned.append_column(FILE_NUMBER, pa.array(np.arange(len(planned))))
+    return planned.filter(pc.is_in(planned[NUMBER], value_set=scan_of(snapshot, predicate).numbers)) if is_narrower else planned
 
 
 def _hadoop_urls(gateway: Gateway, urls: pa.ChunkedArray) -> pa.ChunkedArray:

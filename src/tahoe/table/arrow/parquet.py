@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -21,6 +23,9 @@ LOCAL_SCHEME = "file://"
 
 # Files with fewer rows are read faster than threads are started.
 IN_ONE_GO_ROWS_MAX = 10_000
+
+# A column is read in this many pieces by each core, so that cores finish at about the same time.
+_PIECES_PER_CORE = 4
 
 # The errors that Arrow's layers raise for bytes that are not Parquet, or are inconsistent.
 UNREADABLE = (OSError, ValueError, TypeError, LookupError, AttributeError, NotImplementedError, MemoryError, pa.ArrowException)
@@ -96,7 +101,7 @@ def _enter_pool() -> None:
 
 
 class NestedColumns:
-    """Fields inside the nested structs of one file, each read separately.
+    """Fields inside the nested structs of one file, or of some of its row groups, each read separately.
 
     Only a field's own leaves are read, with row groups and fields in parallel: a checkpoint of a million files opens in a fraction of a
     second. The footer is read once and applies only to this file: another writer may replace a checkpoint by one of the same name.
@@ -124,41 +129,63 @@ class NestedColumns:
         return known, open_parquet(self._store, self._key, known=known).metadata
 
     @property
-    def _metadata(self) -> pq.FileMetaData:
+    def footer(self) -> pq.FileMetaData:
+        """The footer of the file, with all of its row groups."""
         return self._footer[1]
+
+    def within(self, groups: Sequence[int]) -> NestedColumns:
+        """The same fields of some row groups, by their numbers in the file."""
+        part = NestedColumns(self._store, self._key)
+        part.__dict__.update(_footer=self._footer, leaves=self.leaves, groups=tuple(groups))
+        return part
+
+    @cached_property
+    def groups(self) -> tuple[int, ...]:
+        """The row groups, by their numbers in the file."""
+        return tuple(range(self.footer.num_row_groups))
+
+    @cached_property
+    def group_rows(self) -> npt.NDArray[np.int64]:
+        """The number of rows in each row group."""
+        return np.array([self.footer.row_group(group).num_rows for group in self.groups], np.int64)
 
     def _open(self) -> pq.ParquetFile:
         known, metadata = self._footer
         return open_parquet(self._store, self._key, metadata, known=known)
 
     @cached_property
-    def _leaves(self) -> list[str]:
-        schema = self._metadata.schema
-        return [schema.column(i).path for i in range(len(schema))]
+    def leaves(self) -> dict[str, int]:
+        """The leaf columns by their dotted paths, with their positions."""
+        schema = self.footer.schema
+        return {schema.column(i).path: i for i in range(len(schema))}
 
     @property
     def num_rows(self) -> int:
-        rows: int = self._metadata.num_rows
-        return rows
+        return int(self.group_rows.sum())
 
     def read(self, paths: Sequence[tuple[str, ...]]) -> list[pa.ChunkedArray | None]:
         """The fields at these paths, null where any enclosing struct is null; None for a field that the file does not have."""
         dotted = [".".join(path) for path in paths]
         found = [self._has(name) for name in dotted]
         if self.num_rows <= IN_ONE_GO_ROWS_MAX:
-            file = self._open()
-            table = file.read(columns=[name for name, there in zip(dotted, found, strict=True) if there], use_threads=False)
+            columns = [name for name, there in zip(dotted, found, strict=True) if there]
+            table = self._open().read_row_groups(self.groups, columns=columns, use_threads=False)
             return [_inside_of(table.column(path[0]), path) if there else None for path, there in zip(paths, found, strict=True)]
-        groups = range(self._metadata.num_row_groups)
-        tasks = [(group, path) for path, there in zip(paths, found, strict=True) if there for group in groups]
+        pieces = self._pieces()
+        tasks = [(piece, path) for path, there in zip(paths, found, strict=True) if there for piece in pieces]
         chunks = iter(in_parallel(self._read_one, tasks))
-        return [_chunked([next(chunks) for _ in groups]) if there else None for there in found]
+        return [_chunked([next(chunks) for _ in pieces]) if there else None for there in found]
+
+    def _pieces(self) -> list[tuple[int, ...]]:
+        """The row groups in pieces for all cores: opening a file costs as much as reading a small row group."""
+        size = -(-len(self.groups) // (_PIECES_PER_CORE * (os.cpu_count() or 1)))
+        return [self.groups[start : start + size] for start in range(0, len(self.groups), size)]
 
     def batches(self, parent: str, names: Sequence[str], rows: int) -> Iterator[pa.StructArray]:
         """A struct column in batches of at most `rows` rows, with those of the fields `names` that the file has, in the file's order."""
         leaves = [f"{parent}.{name}" for name in names if self._has(f"{parent}.{name}")]
         file = self._open()
-        for batch in file.iter_batches(rows, columns=leaves) if leaves else ():
+        for batch in file.iter_batches(rows, row_groups=self.groups, columns=leaves) if leaves else ():
             yield batch.column(0)
 
     def has(self, path: tuple[str, ...]) -> bool:
@@ -167,7 +194,7 @@ class NestedColumns:
 
     def type_of(self, path: tuple[str, ...]) -> pa.DataType | None:
         """The type of a field; None if the file does not have it, or if its path leads through a type that is not a struct."""
-        kind: pa.DataType = pa.struct(list(self._metadata.schema.to_arrow_schema()))
+        kind: pa.DataType = pa.struct(list(self.footer.schema.to_arrow_schema()))
         for name in path:
             position = kind.get_field_index(name) if pa.types.is_struct(kind) else -1
             if position < 0:
@@ -176,7 +203,7 @@ class NestedColumns:
         return kind
 
     def _has(self, name: str) -> bool:
-        return any(leaf == name or leaf.startswith(name + ".") for leaf in self._leaves)
+        return name in self.leaves or any(leaf.startswith(name + ".") for leaf in self.leaves)
 
     def map_batches(self, path: tuple[str, ...], work: Callable[[int, pa.ChunkedArray], Result], rows: int) -> list[Result]:
         """Apply `work` to one field in batches of at most `rows` rows, on all cores; an empty list if the file does not have the field.
@@ -184,25 +211,25 @@ class NestedColumns:
         Args:
             work: takes the position of the batch's first row, and the field.
         """
-        if ".".join(path) not in self._leaves:
+        if ".".join(path) not in self.leaves:
             return []
-        groups = range(self._metadata.num_row_groups)
+        starts = (np.cumsum(self.group_rows) - self.group_rows).tolist()
+        groups = list(zip(self.groups, starts, strict=True))
         if len(groups) >= (os.cpu_count() or 1) or self.num_rows <= rows:  # every core reads row groups of its own
-            found = in_parallel(lambda group: [work(*batch) for batch in self._batches(path, rows, group)], groups)
+            found = in_parallel(lambda group: [work(*batch) for batch in self._batches(path, rows, *group)], groups)
             return [result for results in found for result in results]
-        return list(in_turn(lambda batch: work(*batch), (batch for group in groups for batch in self._batches(path, rows, group))))
+        return list(in_turn(lambda batch: work(*batch), (batch for group in groups for batch in self._batches(path, rows, *group))))
 
-    def _batches(self, path: tuple[str, ...], rows: int, group: int) -> Iterator[tuple[int, pa.ChunkedArray]]:
-        """One field of a row group in batches, each with the position of its first row in the file."""
-        start = sum(self._metadata.row_group(before).num_rows for before in range(group))
+    def _batches(self, path: tuple[str, ...], rows: int, group: int, start: int) -> Iterator[tuple[int, pa.ChunkedArray]]:
+        """One field of a row group in batches, each with the position of its first row."""
         for batch in self._open().iter_batches(rows, row_groups=[group], columns=[".".join(path)], use_threads=False):
             yield start, _inside_of(pa.chunked_array([batch.column(0)]), path)
             start += len(batch)
 
-    def _read_one(self, task: tuple[int, tuple[str, ...]]) -> pa.ChunkedArray:
-        group, path = task
+    def _read_one(self, task: tuple[tuple[int, ...], tuple[str, ...]]) -> pa.ChunkedArray:
+        groups, path = task
         file = self._open()  # a reader must not be shared between threads
-        return _inside_of(file.read_row_group(group, columns=[".".join(path)], use_threads=False).column(0), path)
+        return _inside_of(file.read_row_groups(groups, columns=[".".join(path)], use_threads=False).column(0), path)
 
 
 def _inside_of(column: pa.ChunkedArray, path: tuple[str, ...]) -> pa.ChunkedArray:

@@ -67,6 +67,9 @@ _BOUND_TYPES: Mapping[str, pa.DataType] = {
     "timestamp_ntz": pa.timestamp("us"),
 }
 
+# The field of a checkpoint's `add` with statistics as typed columns.
+STATS_PARSED = "stats_parsed"
+
 # The protocol's fields with bounds, and our names for them.
 _BOUNDS = {"minValues": "min", "maxValues": "max"}
 
@@ -381,7 +384,7 @@ def read_parsed_statistics(columns: NestedColumns, request: StatisticsRequest) -
         wanted[column_name("null_count", path)] = ("nullCount", *path)
         if bound_type(data_type):
             wanted.update({column_name(kind, path): (name, *path) for name, kind in _BOUNDS.items()})
-    found = dict(zip(wanted, columns.read([("add", "stats_parsed", *path) for path in wanted.values()]), strict=True))
+    found = dict(zip(wanted, columns.read([("add", STATS_PARSED, *path) for path in wanted.values()]), strict=True))
     if found["num_records"] is None:
         return None
     schema = table_schema(request)
@@ -390,7 +393,7 @@ def read_parsed_statistics(columns: NestedColumns, request: StatisticsRequest) -
 
 def read_parsed_counts(columns: NestedColumns) -> pa.ChunkedArray | None:
     """`numRecords` of the checkpoint's `stats_parsed` for all rows of the file; None if it is missing."""
-    (found,) = columns.read([("add", "stats_parsed", "numRecords")])
+    (found,) = columns.read([("add", STATS_PARSED, "numRecords")])
     return None if found is None else _conform(found, pa.int64(), columns.num_rows)
 
 

@@ -8,6 +8,7 @@ it, or, if the table was dropped and recreated meanwhile, a checkpoint that name
 from __future__ import annotations
 
 import tempfile
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -31,13 +32,14 @@ from tahoe.protocol.schema import DataType
 from tahoe.protocol.stats import statistics_columns
 from tahoe.table.arrow.chunks import one_array
 from tahoe.table.arrow.compression import arrow_codec
-from tahoe.table.arrow.statistics import parsed_statistics, texts_of_parsed
+from tahoe.table.arrow.statistics import STATS_PARSED, parsed_statistics, texts_of_parsed
 from tahoe.table.arrow.types import arrow_type
+from tahoe.table.commit.file_order import order_of
 from tahoe.table.log.checkpoint import TOMBSTONE, read_checkpoint, read_tombstones, tombstones
 from tahoe.table.log.commit_fingerprint import TAG, encode_fingerprint, fingerprint_of
 from tahoe.table.log.delta_log import Log
-from tahoe.table.log.file_parts import COLUMNS, STATS_PARSED, TEXT_MAP, MemoryPart
-from tahoe.table.log.live_files import without
+from tahoe.table.log.file_parts import COLUMNS, TEXT_MAP, MemoryPart
+from tahoe.table.log.superseded import Superseded
 from tahoe.table.reading.scan import typed_partition_values
 from tahoe.table.reading.snapshot import Snapshot, is_current
 
@@ -102,9 +104,9 @@ class _Writer:
             is_there = snapshot.log.env.store.head(key) is not None
             if is_there and self._is_good(key):
                 return self._checkpoint(key)
-            size_bytes, rows = self._put_parquet(key, _V1_ACTIONS, few, self._files(), if_absent=not is_there, tags=self._tags)
-            return self._finish(key, len(few) + rows, size_bytes)
-        sidecars, rows = self._put_sidecars()
+            size_bytes, files = self._put_parquet(key, _V1_ACTIONS, few, self._files(), if_absent=not is_there, tags=self._tags)
+            return self._finish(key, len(few), files, size_bytes)
+        sidecars, files = self._put_sidecars()
         top: list[Action] = [CheckpointMetadata(version=snapshot.version, tags=self._tags), *few, *sidecars]
         uuid = snapshot.log.env.new_id()
         if classic_name:
@@ -118,20 +120,21 @@ class _Writer:
             size_bytes = len(text)
         else:
             size_bytes, _ = self._put_parquet(key, _V2_ACTIONS, top, (), if_absent=classic_name)
-        return self._finish(key, len(top) + rows, size_bytes + sum(sidecar.size_bytes for sidecar in sidecars))
+        return self._finish(key, len(top), files, size_bytes + sum(sidecar.size_bytes for sidecar in sidecars))
 
     @cached_property
     def _is_v2(self) -> bool:
         snapshot = self.snapshot
         return setting(properties.CHECKPOINT_POLICY, snapshot.protocol, snapshot.properties, table=snapshot.url) == "v2"
 
-    def _finish(self, key: str, actions: int, all_bytes: int) -> Checkpoint:
+    def _finish(self, key: str, others: int, files: Counter[str], all_bytes: int) -> Checkpoint:
         """Update the hint, unless the log has a newer checkpoint or hint of another writer."""
         snapshot = self.snapshot
         known = snapshot.log.last_checkpoint()
         newer = any(file.is_checkpoint for file in snapshot.log.list_files(snapshot.version + 1))
         if not newer and (known is None or known.version <= snapshot.version):
-            hint = LastCheckpoint(version=snapshot.version, size=actions, size_bytes=all_bytes, num_of_add_files=len(snapshot.live))
+            size = others + files.total()
+            hint = LastCheckpoint(version=snapshot.version, size=size, size_bytes=all_bytes, num_of_add_files=files["add"])
             self._put(log_files.LAST_CHECKPOINT, encode_last_checkpoint(hint))
         return self._checkpoint(key)
 
@@ -143,7 +146,7 @@ class _Writer:
     def _is_good(self, key: str) -> bool:
         """Whether a checkpoint is whole and that of this version. Readers may have it open, so it is rewritten only if it is not."""
         try:
-            return bool(read_checkpoint(self.snapshot.log, self._checkpoint(key))[0])
+            return bool(read_checkpoint(self.snapshot.log, self._checkpoint(key), whole=True)[0])
         except CorruptCheckpointError:
             return False
 
@@ -209,8 +212,8 @@ class _Writer:
 
     def _has_lost_its_files(self) -> bool:
         """Whether a data file of the snapshot is missing. Later commits are no proof that the table still exists: they may be late too."""
-        paths = self.snapshot.live.column("path")
-        return len(paths) > 0 and not self.snapshot.log.has_file(paths[0].as_py())
+        path = self.snapshot.live.first_path()
+        return path is not None and not self.snapshot.log.has_file(path)
 
     # --- content
 
@@ -224,9 +227,11 @@ class _Writer:
         return [txn for txn in txns if txn.last_updated_ms is None or txn.last_updated_ms > oldest]
 
     def _files(self) -> Iterator[tuple[str, pa.StructArray]]:
-        """The live files and the unexpired tombstones, in batches."""
-        for batch in self.snapshot.live.batches():
-            yield "add", self._adds(batch)
+        """The live files, in an order that serves queries, and the unexpired tombstones, in batches."""
+        adds = (self._adds(batch) for batch in self.snapshot.live.batches())
+        order = order_of(self.snapshot, self._statistics_columns if self._as_struct or self._as_json else {})
+        for batch in adds if order is None else order.sorted_files(adds):
+            yield "add", batch
         retention = properties.DELETED_FILE_RETENTION.get(self.snapshot.properties, table=self.snapshot.url)
         for removes in unexpired_tombstones(self.snapshot, self.snapshot.log.env.clock_ms() - _ms(retention)):
             yield "remove", removes
@@ -242,10 +247,14 @@ class _Writer:
         if self._as_struct:
             columns[STATS_PARSED] = parsed_statistics(columns["stats"], self._statistics_columns)
             columns |= self._typed_partition(columns["partitionValues"])
-        if not properties.WRITE_STATS_AS_JSON.get(self.snapshot.properties):
+        if not self._as_json:
             del columns["stats"]
         arrays = {field.name: one_array(columns[field.name]) for field in self._add_type}
         return pa.StructArray.from_arrays(list(arrays.values()), fields=list(self._add_type))
+
+    @cached_property
+    def _as_json(self) -> bool:
+        return bool(properties.WRITE_STATS_AS_JSON.get(self.snapshot.properties))
 
     @cached_property
     def _as_struct(self) -> bool:
@@ -278,7 +287,7 @@ class _Writer:
     def _add_type(self) -> pa.DataType:
         fields = [pa.field("path", pa.string()), pa.field("partitionValues", TEXT_MAP), pa.field("size", pa.int64())]
         fields += [pa.field("modificationTime", pa.int64()), pa.field("dataChange", pa.bool_())]
-        if properties.WRITE_STATS_AS_JSON.get(self.snapshot.properties):
+        if self._as_json:
             fields.append(pa.field("stats", pa.string()))
         later = ("tags", "deletion_vector", "base_row_id", "default_row_commit_version", "clustering_provider")
         fields += [pa.field(COLUMNS[name][1], COLUMNS[name][0]) for name in later]
@@ -294,15 +303,15 @@ class _Writer:
 
     # --- storage
 
-    def _put_sidecars(self) -> tuple[list[Sidecar], int]:
-        """Put the files in sidecars of bounded size. Returns the sidecars and the number of files."""
-        env, found, rows = self.snapshot.log.env, [], 0
+    def _put_sidecars(self) -> tuple[list[Sidecar], Counter[str]]:
+        """Put the files in sidecars of bounded size. Returns the sidecars and the number of adds and removes."""
+        env, found, files = self.snapshot.log.env, [], Counter[str]()
         for chunk in _bounded(self._files(), SIDECAR_FILES_MAX):
             name = f"{env.new_id()}.parquet"
             size_bytes, count = self._put_parquet(f"{log_files.SIDECAR_FOLDER}/{name}", (), (), chunk)
             found.append(Sidecar(path=name, size_bytes=size_bytes, modification_time_ms=env.clock_ms()))
-            rows += count
-        return found, rows
+            files += count
+        return found, files
 
     def _put_parquet(
         self,
@@ -313,8 +322,8 @@ class _Writer:
         *,
         if_absent: bool = False,
         tags: Mapping[str, str] | None = None,
-    ) -> tuple[int, int]:
-        """Put a Parquet file with a column for each kind of action. Returns its size in bytes and the number of files in it.
+    ) -> tuple[int, Counter[str]]:
+        """Put a Parquet file with a column for each kind of action. Returns its size in bytes and the number of adds and removes in it.
 
         The columns of files are always present: the reference expects them even if all files are in sidecars.
 
@@ -323,7 +332,7 @@ class _Writer:
         """
         schema = pa.schema([*((name, _SCHEMAS[name]) for name in names), ("remove", _SCHEMAS["remove"]), ("add", self._add_type)], tags)
         codec = arrow_codec(self.snapshot.properties, table=self.snapshot.url)
-        rows = 0
+        counts = Counter[str]()
         with tempfile.SpooledTemporaryFile(_BUFFERED_BYTES_MAX) as out:
             how = {"compression": codec, "use_dictionary": _REPEATED, "write_page_checksum": True}
             with pq.ParquetWriter(out, schema, **how) as writer:
@@ -332,11 +341,11 @@ class _Writer:
                 for name, array in files:
                     columns = [array if field.name == name else pa.nulls(len(array), field.type) for field in schema]
                     writer.write_table(pa.Table.from_arrays(columns, schema=schema))
-                    rows += len(array)
+                    counts[name] += len(array)
             size_bytes = out.tell()
             out.seek(0)
             self._put(key, out.read() if size_bytes <= _BUFFERED_BYTES_MAX else cast(BinaryIO, out), if_absent=if_absent)
-        return size_bytes, rows
+        return size_bytes, counts
 
 
 # Columns with many repeated values. Paths and statistics hardly repeat.
@@ -392,10 +401,11 @@ def unexpired_tombstones(snapshot: Snapshot, cutoff_ms: int) -> Iterator[pa.Stru
         seen.update(key for key, _ in found)
     if newer:
         yield tombstones(newer)
+    superseded = Superseded(seen, log.canonical)
     for batch in () if checkpoint is None else read_tombstones(log.env.store, checkpoint):
         for removes in _later(batch, cutoff_ms):
             named = {"path": removes.field("path"), "deletion_vector": removes.field("deletionVector"), "remove": removes}
-            kept = without(MemoryPart(pa.table(named)), seen, log.canonical)
+            kept = MemoryPart(pa.table(named)).without(superseded)
             if kept.num_rows:
                 yield one_array(kept.column("remove"))
 

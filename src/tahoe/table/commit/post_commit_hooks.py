@@ -106,8 +106,7 @@ def write_version_checksum(snapshot: Snapshot, info: CommitInfo) -> None:
 def checksum_of(snapshot: Snapshot, info: CommitInfo) -> VersionChecksum:
     """The totals of a version; `info` is the `commitInfo` of its commit."""
     live = snapshot.live
-    vectors = live.column("deletion_vector")
-    deleted = sum(pc.sum(chunk.field("cardinality").filter(chunk.is_valid())).as_py() or 0 for chunk in vectors.chunks)
+    deleted = sum(pc.sum(chunk.field("cardinality")).as_py() or 0 for chunk in live.vectors.chunks)
     txns, domains = tuple(snapshot.txns.values()), tuple(snapshot.domains.values())
     return VersionChecksum(
         num_files=len(live),
@@ -120,7 +119,7 @@ def checksum_of(snapshot: Snapshot, info: CommitInfo) -> VersionChecksum:
         domains=domains if len(domains) <= CHECKSUM_DOMAINS_MAX else None,
         files=tuple(live.adds()) if _can_be_listed(live) else None,
         num_deleted_records=deleted,
-        num_deletion_vectors=len(vectors) - vectors.null_count,
+        num_deletion_vectors=len(live.vectors),
     )
 
 
@@ -208,7 +207,7 @@ def clean_log(snapshot: Snapshot, retention: timedelta | None = None) -> list[st
     kept, expired = _expired(snapshot, cutoff_ms, now_ms)
     staged: list[str] = []
     if kept is not None and expired:
-        read_checkpoint(log, kept)  # all later versions will depend on it
+        read_checkpoint(log, kept, whole=True)  # all later versions will depend on it
         if _is_v2(snapshot) and not _has_classic_name(log.list_files(), expired):
             # Protocol, "Handling Backward compatibility while moving to UUID-named v2 Checkpoints"
             write_checkpoint(snapshot, classic_name=True)

@@ -30,11 +30,15 @@ from tahoe.protocol.log_files import Checkpoint
 from tahoe.protocol.replay import check_reconciled
 from tahoe.storage.env import Store
 from tahoe.table.arrow.chunks import one_array
-from tahoe.table.arrow.parquet import IN_ONE_GO_ROWS_MAX, UNREADABLE, NestedColumns, open_parquet
+from tahoe.table.arrow.parquet import IN_ONE_GO_ROWS_MAX, UNREADABLE, NestedColumns, in_parallel, open_parquet
 from tahoe.table.log.commit_fingerprint import TAG, CommitFingerprint, has_commit, parse_fingerprint
 from tahoe.table.log.delta_log import Log
 from tahoe.table.log.file_parts import BATCH_ROWS, DELETION_VECTOR, TEXT_MAP, CheckpointPart, MemoryPart, Part, cast_column
+from tahoe.table.log.grouped_part import opened_part
 from tahoe.table.log.live_files import to_table
+
+# So many sidecars are opened at the same time.
+_IN_PARALLEL_MIN = 10
 
 # The fields of a `remove` that a checkpoint keeps.
 TOMBSTONE = pa.struct(
@@ -55,8 +59,11 @@ TOMBSTONE = pa.struct(
 _FEW = ("protocol", "metaData", "txn", "domainMetadata", "sidecar", "checkpointMetadata")
 
 
-def read_checkpoint(log: Log, checkpoint: Checkpoint) -> tuple[list[Action], list[Part]]:
+def read_checkpoint(log: Log, checkpoint: Checkpoint, *, whole: bool = False) -> tuple[list[Action], list[Part]]:
     """The checkpoint's actions other than files, and its live files as parts.
+
+    Args:
+        whole: read the columns that every version needs of all files; else only the footers of large files are read.
 
     Raises:
         CorruptCheckpointError: one of its files is missing or broken, or it is the checkpoint of another table.
@@ -83,10 +90,13 @@ def read_checkpoint(log: Log, checkpoint: Checkpoint) -> tuple[list[Action], lis
     sidecars = [sidecar_key(a) for a in actions if isinstance(a, Sidecar)]
     if len(set(sidecars)) != len(sidecars):
         raise CorruptCheckpointError(table=store.url, file=checkpoint.files[0].name, detail="it lists a sidecar more than once")
-    parts.extend(_open_part(store, key, has_files=True) for key in sidecars)
+    opened = in_parallel if len(sidecars) >= _IN_PARALLEL_MIN else map
+    parts.extend(opened(lambda key: _open_part(store, key, has_files=True), sidecars))
     if (twice := _named_twice(parts)) is not None:
         raise CorruptCheckpointError(table=store.url, file=checkpoint.files[0].name, detail=f"it has {twice} more than once")
     _check_table(log, checkpoint, _tagged(actions) or fingerprint, parts)
+    for part in parts if whole else ():
+        part.check()
     return actions, parts
 
 
@@ -96,7 +106,7 @@ def _tagged(actions: Iterable[Action]) -> CommitFingerprint | None:
 
 
 def _check_table(log: Log, checkpoint: Checkpoint, fingerprint: CommitFingerprint | None, parts: Sequence[Part]) -> None:
-    path = next((part.column("path")[0].as_py() for part in parts if part.num_rows), None)
+    path = next((path for part in parts if (path := part.first_path()) is not None), None) if fingerprint else None
     if fingerprint is not None and not has_commit(log, checkpoint.version, fingerprint, checkpoint.commit, path):
         detail = "the log does not have the commit that it was made of: it is the checkpoint of another table, which was dropped"
         raise CorruptCheckpointError(table=log.url, file=checkpoint.files[0].name, detail=detail)
@@ -184,36 +194,19 @@ _OPENED_WHERE_FEW = (*_OPENED, "partition_values", "modification_time_ms", "base
 
 
 def _open_part(store: Store, key: str, *, has_files: bool) -> Part:
-    """Open a part and read the columns that every reader needs, so that a broken file is found now."""
+    """Open a part. Of a small file the columns that every reader needs are read, so that it is found now if it is broken."""
     columns = NestedColumns(store, key)
-    part = CheckpointPart(columns)
     try:
-        part.check_types()
-        part.load(_OPENED if columns.num_rows > IN_ONE_GO_ROWS_MAX else _OPENED_WHERE_FEW)
-        detail = _wrong_files(part) if columns.has(("add", "path")) or not has_files else "it has no column add.path"
+        CheckpointPart(columns).check_types()
+        part = opened_part(columns)
+        if isinstance(part, CheckpointPart):
+            part.load(_OPENED if columns.num_rows > IN_ONE_GO_ROWS_MAX else _OPENED_WHERE_FEW)
+        detail = None if columns.has(("add", "path")) or not has_files else "it has no column add.path"
     except UNREADABLE as error:
         raise CorruptCheckpointError(table=store.url, file=key, detail=str(error)) from error
     if detail is not None:
         raise CorruptCheckpointError(table=store.url, file=key, detail=detail)
     return part
-
-
-def _wrong_files(part: Part) -> str | None:
-    """Describe illegal values in the numbers of a checkpoint's files; None if there are none."""
-    if not _is_counted(part.column("size_bytes")):
-        return "a file has no size, or a negative size"
-    vectors = part.column("deletion_vector").drop_null()
-    if not len(vectors):
-        return None
-    fields = {name: pc.struct_field(vectors, name) for name in ("pathOrInlineDv", "sizeInBytes", "cardinality", "offset")}
-    if fields["pathOrInlineDv"].null_count or not all(_is_counted(fields[name]) for name in ("sizeInBytes", "cardinality")):
-        return "a deletion vector has no path, size or cardinality, or a negative size or cardinality"
-    return None if _is_counted(fields["offset"].drop_null()) else "a deletion vector has a negative offset"
-
-
-def _is_counted(numbers: pa.ChunkedArray) -> bool:
-    """Whether no number is null or negative."""
-    return not numbers.null_count and (not len(numbers) or pc.min(numbers).as_py() >= 0)
 
 
 def read_few(store: Store, key: str) -> list[Action]:

@@ -20,7 +20,9 @@ from tahoe.errors import CorruptCheckpointError
 from tahoe.storage.env import FileReplacedError
 from tahoe.table.arrow.chunks import taken, taken_table, text_bytes
 from tahoe.table.arrow.parquet import UNREADABLE, NestedColumns
+from tahoe.table.arrow.row_group_bounds import null_counts
 from tahoe.table.arrow.statistics import (
+    STATS_PARSED,
     StatisticsCache,
     StatisticsRequest,
     no_statistics,
@@ -29,6 +31,7 @@ from tahoe.table.arrow.statistics import (
     read_parsed_statistics,
     record_counts,
 )
+from tahoe.table.log.superseded import Superseded
 
 Answer = TypeVar("Answer")
 
@@ -64,9 +67,6 @@ SCHEMA = pa.schema([(name, kind) for name, (kind, _, _) in COLUMNS.items()])
 # The number of files in a batch, if all columns of the files are read.
 BATCH_ROWS = 25_000
 
-# The field of a checkpoint's `add` with statistics as typed columns.
-STATS_PARSED = "stats_parsed"
-
 # A path with an escape, or an absolute path, can be spelled in several ways.
 AMBIGUOUS = r"^/|^[A-Za-z][A-Za-z0-9+.-]*:|%|(^|/)\.\.?(/|$)|//"
 
@@ -98,6 +98,49 @@ class Part(ABC):
     def take(self, rows: pa.Array) -> Part:
         """The part reduced to some of its rows, by position."""
 
+    def has_read(self, name: str) -> bool:
+        """Whether a column is in memory."""
+        return name in COLUMNS
+
+    def pieces(self, rows: npt.NDArray[np.int64]) -> list[Part]:
+        """Some of its files as parts, by sorted positions."""
+        return [self.take(pa.array(rows, pa.int64()))]
+
+    def without(self, superseded: Superseded) -> Part:
+        """The part without the files that newer actions name."""
+        gone = superseded.positions_in(self)
+        return self.take(pa.array(np.delete(np.arange(self.num_rows), gone))) if len(gone) else self
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the part surely has no files."""
+        return not self.num_rows
+
+    @property
+    def size_bytes(self) -> int:
+        return int(pc.sum(self.column("size_bytes")).as_py() or 0)
+
+    def vectors(self) -> pa.ChunkedArray:
+        """The descriptors of deletion vectors, of those files that have one."""
+        return self.column("deletion_vector").drop_null()
+
+    def lacks_texts(self) -> bool:
+        """Whether a file has its statistics only in typed columns of a checkpoint."""
+        return bool(self.column("stats").null_count)
+
+    def check(self) -> None:
+        """Read what every version needs of all files, if it was not read when the part was opened.
+
+        Raises:
+            CorruptCheckpointError: it is broken.
+        """
+        self.column("path")
+
+    def first_path(self) -> str | None:
+        """The path of one of the files."""
+        paths = self.column("path")
+        return str(paths[0]) if len(paths) else None
+
     @cached_property
     def ambiguous(self) -> pa.ChunkedArray:
         """Which paths can be spelled in several ways. Cached, because each replay asks for it."""
@@ -126,6 +169,9 @@ class MemoryPart(Part):
     def num_records(self) -> pa.ChunkedArray:
         return record_counts(self.table.column("stats"))
 
+    def lacks_texts(self) -> bool:
+        return False
+
     def batches(self) -> Iterator[pa.Table]:
         for start in range(0, self.num_rows, BATCH_ROWS):
             yield self.table.slice(start, BATCH_ROWS)
@@ -135,23 +181,48 @@ class MemoryPart(Part):
 
 
 class CheckpointPart(Part):
-    """Files in a Parquet checkpoint or sidecar. Each column is read once, at first use."""
+    """Files in a Parquet checkpoint or sidecar. Each column is read once, at first use.
 
-    def __init__(self, columns: NestedColumns, rows: pa.Array | None = None) -> None:
-        self._columns = columns
-        self._rows = rows  # positions in the file; None until `load` has found the rows with an add
+    Args:
+        rows: positions in the file; None for all rows with an add.
+        by_footer: whether to find these rows by the footer, if it tells, instead of by reading all paths.
+    """
+
+    def __init__(self, columns: NestedColumns, rows: pa.Array | None = None, *, by_footer: bool = False) -> None:
+        self._columns, self._by_footer = columns, by_footer
+        self._rows = rows  # None until they are needed
         self._read: dict[str, pa.ChunkedArray] = {}
         self._statistics = StatisticsCache()
         self._num_records: pa.ChunkedArray | None = None
 
     @property
     def num_rows(self) -> int:
-        return len(self.column("path"))
+        return len(self._known_rows())
+
+    def _finds_rows(self) -> bool:
+        """Find the rows with an add by the footer, if it tells."""
+        self._rows = _rows_by_footer(self._columns) if self._by_footer else None
+        return self._rows is not None
 
     def column(self, name: str) -> pa.ChunkedArray:
         if name not in self._read:
             self.load([name])
         return self._read[name]
+
+    @property
+    def positions(self) -> npt.NDArray[np.int64]:
+        """The rows of the Parquet file that have these files."""
+        return np.asarray(self._known_rows()).astype(np.int64)
+
+    def _known_rows(self) -> pa.Array:
+        """The positions of the files in the Parquet file."""
+        if self._rows is None and not self._finds_rows():
+            self.load(["path"])
+        assert self._rows is not None
+        return self._rows
+
+    def has_read(self, name: str) -> bool:
+        return name in self._read
 
     def check_types(self) -> None:
         """Check by the footer alone that every column can be cast to its type.
@@ -179,7 +250,7 @@ class CheckpointPart(Part):
             raise CorruptCheckpointError(table=self._columns.url, file=self._columns.key, detail=str(error)) from error
 
     def _read_columns(self, names: Sequence[str]) -> None:
-        wanted = list(dict.fromkeys([*names, "path"] if self._rows is None else names))
+        wanted = list(dict.fromkeys(names if self._rows is not None or self._finds_rows() else [*names, "path"]))
         read = {}
         for name, found in zip(wanted, self._columns.read([("add", COLUMNS[n][1]) for n in wanted]), strict=True):
             read[name] = pa.chunked_array([pa.nulls(self._columns.num_rows, COLUMNS[name][0])]) if found is None else found
@@ -188,12 +259,16 @@ class CheckpointPart(Part):
             if "size_bytes" in read and pc.any(pc.and_not(pc.is_valid(read["size_bytes"]), there)).as_py():
                 raise ValueError("a file has a size but no path")
             self._rows = pc.indices_nonzero(there)
-        # several threads use a snapshot, so they must see only complete results
-        self._read.update({name: self._live(cast_column(column, COLUMNS[name][0])) for name, column in read.items()})
+        found = {name: self._live(cast_column(column, COLUMNS[name][0])) for name, column in read.items()}
+        if "path" in found and found["path"].null_count:
+            raise ValueError("the footer counts other files than there are")
+        if (detail := wrong_files(found)) is not None:
+            raise ValueError(detail)
+        self._read.update(found)  # several threads use a snapshot, so they must see only complete results
 
     def _live(self, column: pa.ChunkedArray) -> pa.ChunkedArray:
         """Select the rows of this part from a column with all rows of the file."""
-        return _selected(column, np.asarray(self._rows))
+        return _selected(column, np.asarray(self._known_rows()))
 
     def statistics(self, request: StatisticsRequest) -> pa.Table:
         """Recent answers are cached: most queries of a table use the same few columns."""
@@ -201,6 +276,7 @@ class CheckpointPart(Part):
 
     def num_records(self) -> pa.ChunkedArray:
         if self._num_records is None:
+            self._known_rows()
             self._num_records = self._unless_unreadable(self._read_counts, lambda: pa.chunked_array([pa.nulls(self.num_rows, pa.int64())]))
         return self._num_records
 
@@ -211,6 +287,7 @@ class CheckpointPart(Part):
         return joined_columns(self._map_texts(record_counts), pa.int64())
 
     def _read_statistics(self, request: StatisticsRequest) -> pa.Table:
+        self._known_rows()
         return self._unless_unreadable(lambda: self._typed_statistics(request), lambda: no_statistics(self.num_rows, request))
 
     def _unless_unreadable(self, read: Callable[[], Answer], none: Callable[[], Answer]) -> Answer:
@@ -230,10 +307,9 @@ class CheckpointPart(Part):
 
     def _map_texts(self, parse: Callable[[pa.ChunkedArray], Answer]) -> list[Answer]:
         """Parse the JSON statistics batch by batch without keeping the texts, which are the bulk of a checkpoint."""
-        self.column("path")
+        rows = np.asarray(self._known_rows())
         if not self._columns.has(("add", "stats")):
-            return [parse(pa.chunked_array([pa.nulls(self.num_rows, pa.string())]))]
-        rows = np.asarray(self._rows)
+            return [parse(pa.chunked_array([pa.nulls(len(rows), pa.string())]))]
 
         def parse_batch(start: int, texts: pa.ChunkedArray) -> Answer:
             inside = _within(rows, start, start + len(texts))
@@ -242,12 +318,13 @@ class CheckpointPart(Part):
         return self._columns.map_batches(("add", "stats"), parse_batch, BATCH_ROWS)
 
     def batches(self) -> Iterator[pa.Table]:
-        self.column("path")
-        rows = np.asarray(self._rows)
         start = 0
         try:
             for batch in self._columns.batches("add", [*(name for _, name, _ in COLUMNS.values()), STATS_PARSED], BATCH_ROWS):
-                inside = _within(rows, start, start + len(batch))
+                if self._rows is None:
+                    inside = np.asarray(pc.indices_nonzero(pc.struct_field(batch, "path").is_valid()))
+                else:
+                    inside = _within(np.asarray(self._rows), start, start + len(batch))
                 start += len(batch)
                 yield _batch_table(batch, inside)
         except GONE:
@@ -256,13 +333,37 @@ class CheckpointPart(Part):
             raise CorruptCheckpointError(table=self._columns.url, file=self._columns.key, detail=str(error)) from error
 
     def take(self, rows: pa.Array) -> CheckpointPart:
-        self.column("path")
-        assert self._rows is not None
-        smaller = CheckpointPart(self._columns, self._rows.take(rows))
+        smaller = CheckpointPart(self._columns, self._known_rows().take(rows))
         smaller._read = {name: taken(column, rows) for name, column in dict(self._read).items()}  # other threads may add columns
         smaller._statistics = self._statistics.take(rows)
         smaller._num_records = None if self._num_records is None else taken(self._num_records, rows)
         return smaller
+
+
+def _rows_by_footer(columns: NestedColumns) -> pa.Array | None:
+    """The rows with an add, if the footer tells that each row group has only such rows or none of them; else None."""
+    nulls = null_counts(columns, "add.path")
+    if np.any((nulls != 0) & (nulls != columns.group_rows)):
+        return None
+    return pa.array(np.flatnonzero(np.repeat(nulls == 0, columns.group_rows)))
+
+
+def wrong_files(columns: Mapping[str, pa.ChunkedArray]) -> str | None:
+    """Describe illegal values in the numbers of a checkpoint's files, as far as the columns are there; None if there are none."""
+    if "size_bytes" in columns and not _is_counted(columns["size_bytes"]):
+        return "a file has no size, or a negative size"
+    vectors = columns["deletion_vector"].drop_null() if "deletion_vector" in columns else ()
+    if not len(vectors):
+        return None
+    fields = {name: pc.struct_field(vectors, name) for name in ("pathOrInlineDv", "sizeInBytes", "cardinality", "offset")}
+    if fields["pathOrInlineDv"].null_count or not all(_is_counted(fields[name]) for name in ("sizeInBytes", "cardinality")):
+        return "a deletion vector has no path, size or cardinality, or a negative size or cardinality"
+    return None if _is_counted(fields["offset"].drop_null()) else "a deletion vector has a negative offset"
+
+
+def _is_counted(numbers: pa.ChunkedArray) -> bool:
+    """Whether no number is null or negative."""
+    return not numbers.null_count and (not len(numbers) or pc.min(numbers).as_py() >= 0)
 
 
 def _ambiguous(paths: pa.StringArray) -> pa.BooleanArray:

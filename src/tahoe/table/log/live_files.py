@@ -7,8 +7,9 @@ dropped from older parts. The result must agree with the reference implementatio
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from itertools import chain
 from typing import Any, TypeVar
 
@@ -18,12 +19,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tahoe._cached import cached_property
+from tahoe.errors import CorruptCheckpointError, MissingVersionError
 from tahoe.protocol.actions import Action, Add, Remove, decode_deletion_vector
-from tahoe.protocol.json_text import is_text
 from tahoe.protocol.replay import FileKey, file_key
-from tahoe.table.arrow.chunks import joined_table, reordered, reordered_table, taken
+from tahoe.table.arrow.chunks import joined_table, reordered, reordered_table
+from tahoe.table.arrow.parquet import in_parallel
+from tahoe.table.arrow.row_group_bounds import LeafBounds, joined_bounds
 from tahoe.table.arrow.statistics import StatisticsRequest, no_statistics
-from tahoe.table.log.file_parts import COLUMNS, GONE, SCHEMA, MemoryPart, Part, joined_columns
+from tahoe.table.log.file_parts import COLUMNS, DELETION_VECTOR, GONE, SCHEMA, MemoryPart, Part, joined_columns
+from tahoe.table.log.grouped_part import GroupedPart
+from tahoe.table.log.superseded import Superseded
 
 Answer = TypeVar("Answer")
 
@@ -62,26 +67,52 @@ class ReorderedPart(Part):
         return ReorderedPart(self._live, self._order.take(rows))
 
 
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """The number and the size of a version's files."""
+
+    files: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Origin:
+    """The version that files belong to.
+
+    Attributes:
+        checkpoint: the names of the files of the checkpoint that it was loaded from.
+        find_again: loads the files of the version from the present log, in any order, because of an error.
+        totals: the totals of the version, if a file beside its commit tells them.
+    """
+
+    table: str
+    version: int
+    checkpoint: frozenset[str]
+    find_again: Callable[[Exception], LiveFiles]
+    totals: Callable[[], Totals | None]
+
+
 class LiveFiles:
     """The files of one version, in a fixed order. Immutable; `after` makes those of a newer version.
 
     A checkpoint may be deleted by metadata cleanup, or replaced by another writer, before all needed columns are read. Then the version is
-    loaded again from the present log.
+    loaded again from the present log. A file keeps its position if it was told to anybody.
 
     Args:
-        find_again: returns the files with these paths, in this order, from the present log in the same version.
+        origin: of the whole version, for its files and for some of them.
     """
 
-    def __init__(self, parts: Iterable[Part], find_again: Callable[[pa.ChunkedArray], Part] | None = None) -> None:
-        self.parts = tuple(part for part in parts if part.num_rows)
-        self._find_again = find_again
+    def __init__(self, parts: Iterable[Part], origin: Origin | None = None) -> None:
+        self.parts = tuple(part for part in parts if not part.is_empty)
+        self.origin = origin
+        self._told: list[tuple[npt.NDArray[np.int64], pa.ChunkedArray]] = []  # positions that were told, with the paths of their files
 
-    def found_by(self, find_again: Callable[[pa.ChunkedArray], Part]) -> LiveFiles:
-        """The same files, with a function that finds them again."""
-        return LiveFiles(self.parts, find_again)
+    def of(self, origin: Origin) -> LiveFiles:
+        """The same files, of a version that can be loaded again."""
+        return LiveFiles(self.parts, origin)
 
     def __len__(self) -> int:
-        return sum(part.num_rows for part in self.parts)
+        return sum(self._answers(lambda part: part.num_rows))
 
     def column(self, name: str) -> pa.ChunkedArray:
         """One column of `COLUMNS` for all files."""
@@ -98,61 +129,107 @@ class LiveFiles:
 
     def batches(self) -> Iterator[pa.Table]:
         """All columns of the files, in batches, in any order; see `Part.batches`."""
-        start = 0
-        for part in self.parts:
+        for number, part in enumerate(self.parts):
             batches = part.batches()
             try:
                 first = next(batches, None)
-            except GONE:
-                if self._find_again is None:
-                    raise
-                self._renew()
-                yield from self.subset(np.arange(start, len(self))).batches()
+            except GONE as error:
+                done = LiveFiles(self.parts[:number]).column("path")
+                self.told(np.arange(len(done)), done)
+                self.renew(error)
+                yield from self.subset(np.arange(len(done), len(self))).batches()
                 return
             yield from batches if first is None else chain([first], batches)
-            start += part.num_rows
 
     def subset(self, rows: npt.NDArray[np.integer[Any]]) -> LiveFiles:
         """Some of the files, by sorted positions."""
-        taken, start = list[Part](), 0
+        return LiveFiles(self._retried(lambda: list(self._pieces(rows.astype(np.int64)))), self.origin)
+
+    def _pieces(self, rows: npt.NDArray[np.int64]) -> Iterator[Part]:
+        start = 0
         for part in self.parts:
-            inside = rows[slice(*np.searchsorted(rows, [start, start + part.num_rows]))] - start
-            taken.append(part.take(pa.array(inside, pa.int64())))
+            yield from part.pieces(rows[slice(*np.searchsorted(rows, [start, start + part.num_rows]))] - start)
             start += part.num_rows
-        return LiveFiles(taken, self._find_again)
 
     def lacks_texts(self) -> bool:
         """Whether a file has its statistics only in typed columns of a checkpoint."""
-        return any(self._answers(lambda part: not isinstance(part, MemoryPart) and part.column("stats").null_count > 0))
+        return any(self._answers(lambda part: part.lacks_texts()))
 
     def _answers(self, ask: Callable[[Part], Answer]) -> list[Answer]:
         """The answer of each part."""
-        try:
-            return [ask(part) for part in self.parts]
-        except GONE:
-            if self._find_again is None:
-                raise
-            self._renew()
-        return [ask(part) for part in self.parts]
+        return self._retried(lambda: [ask(part) for part in self.parts])
 
-    def _renew(self) -> None:
+    def _retried(self, ask: Callable[[], Answer]) -> Answer:
+        """An answer, for which the version is loaded again if its checkpoint is gone or turns out to be broken."""
+        try:
+            return ask()
+        except (*GONE, CorruptCheckpointError) as error:
+            self.renew(error)
+        return ask()
+
+    def renew(self, error: Exception) -> None:
         """Load the version again, with the same files in the same order."""
-        assert self._find_again is not None
-        paths = [chunk for part in self.parts for chunk in part.column("path").chunks]  # already read with the version
-        self.parts = (self._find_again(pa.chunked_array(paths, pa.string())),)
+        if self.origin is None:
+            raise error
+        again = self.origin.find_again(error)
+        if all(part.has_read("path") for part in self.parts):
+            every = joined_columns([part.column("path") for part in self.parts], pa.string())
+            self.parts = (ReorderedPart(again, self._order(again, len(every), [(np.arange(len(every)), every)])),)
+        else:
+            self.parts = (ReorderedPart(again, self._order(again, len(again), self._told)),) if self._told else again.parts
+
+    def _order(self, again: LiveFiles, total: int, known: Sequence[tuple[npt.NDArray[np.int64], pa.ChunkedArray]]) -> pa.Array:
+        """The places of these files in the version as it was loaded again: of files whose positions are known, and of all others."""
+        assert self.origin is not None
+        order, paths = np.full(total, -1), again.column("path")
+        for positions, told in known:
+            found = pc.index_in(told, value_set=paths)
+            if found.null_count:
+                lost = told.filter(found.is_null())[0]
+                detail = f"its checkpoint was deleted, and version {self.origin.version} no longer has the file {lost}"
+                raise MissingVersionError(table=self.origin.table, version=self.origin.version, detail=detail)
+            order[positions] = np.asarray(found)
+        free = np.flatnonzero(order < 0)
+        order[free] = np.setdiff1d(np.arange(len(paths)), order)[: len(free)]
+        return pa.array(order)
 
     @cached_property
     def ambiguous(self) -> pa.ChunkedArray:
         """Which paths must be resolved one by one."""
-        return pa.chunked_array([chunk for part in self.parts for chunk in part.ambiguous.chunks], type=pa.bool_())
+        return joined_columns(self._answers(lambda part: part.ambiguous), pa.bool_())
+
+    @property
+    def files_at_most(self) -> int:
+        """The number of files, those included that newer actions name: known without listing them."""
+        return sum(part.num_rows for part in self.parts if not isinstance(part, GroupedPart)) + int(self.group_files.sum())
+
+    @property
+    def is_listed(self) -> bool:
+        """Whether the files are few, or in memory; else they should not be listed for a query that needs only some of them."""
+        return not any(isinstance(part, GroupedPart) for part in self.parts)
 
     @cached_property
+    def totals(self) -> Totals:
+        """The number and the size of the files. They are read from the version checksum if counting them would list all files."""
+        stated = None if self.is_listed or self.origin is None else self.origin.totals()
+        return stated or Totals(len(self), sum(self._answers(lambda part: part.size_bytes)))
+
+    @property
     def size_bytes(self) -> int:
-        return int(pc.sum(self.column("size_bytes")).as_py() or 0)
+        return self.totals.size_bytes
 
     @cached_property
+    def vectors(self) -> pa.ChunkedArray:
+        """The descriptors of deletion vectors, of those files that have one."""
+        return joined_columns(self._answers(lambda part: part.vectors()), DELETION_VECTOR)
+
+    @property
     def has_deletion_vectors(self) -> bool:
-        return any(part.column("deletion_vector").null_count < part.num_rows for part in self.parts)
+        return len(self.vectors) > 0
+
+    def first_path(self) -> str | None:
+        """The path of one of the files."""
+        return next((path for path in self._answers(lambda part: part.first_path()) if path is not None), None)
 
     def adds(self) -> Iterable[Add]:
         """The files as actions, for callers that need few of them."""
@@ -175,8 +252,80 @@ class LiveFiles:
             seen.update(key for key, _ in keyed)
         if not seen:
             return self
-        older = [without(part, seen, canonical) for part in self.parts]
-        return LiveFiles(_joined([MemoryPart(to_table(added)), *older]))
+        superseded = Superseded(seen, canonical)
+        return LiveFiles(_joined([MemoryPart(to_table(added)), *self._answers(lambda part: part.without(superseded))]))
+
+    # --- some of the row groups
+
+    def bounds(self, path: Sequence[str], kind: pa.DataType) -> LeafBounds:
+        """The bounds of a field of `add` in all row groups of all parts that have row groups."""
+        return joined_bounds([part.file.bounds(path, kind) for part in self._grouped])
+
+    @property
+    def group_files(self) -> npt.NDArray[np.int64]:
+        """The number of files in each of these row groups, those included that newer actions name."""
+        return np.concatenate([np.zeros(0, np.int64), *(part.file.files for part in self._grouped)])
+
+    @property
+    def _grouped(self) -> list[GroupedPart]:
+        return [part for part in self.parts if isinstance(part, GroupedPart)]
+
+    def narrowed(self, groups: npt.NDArray[np.bool_]) -> Narrowed:
+        """The files of some row groups, and all files of parts without row groups.
+
+        Args:
+            groups: for each row group of `group_files` whether its files are wanted.
+        """
+        parts, places, start = list[Part](), list[tuple[int, int]](), 0
+        for number, part in enumerate(self.parts):
+            if not isinstance(part, GroupedPart):
+                parts.append(part)
+                places.append((number, 0))
+                continue
+            wanted = np.flatnonzero(groups[start : start + len(part.file.files)])
+            start += len(part.file.files)
+            parts.extend(in_parallel(part.group, wanted.tolist()))
+            places.extend((number, int(group)) for group in wanted)
+        return Narrowed(self, parts, places)
+
+    def told(self, positions: npt.NDArray[np.int64], paths: pa.ChunkedArray) -> None:
+        """Note that the positions of some files were told, so that these files keep them."""
+        if not self.is_listed:
+            self._told.append((positions, paths))
+
+
+class Narrowed:
+    """The files of some row groups of a version, as parts.
+
+    Args:
+        places: of each part, the number of the version's part that it is from, and its row group there.
+    """
+
+    def __init__(self, version: LiveFiles, parts: Sequence[Part], places: Sequence[tuple[int, int]]) -> None:
+        self._version, self._whole, self._parts, self._places = version, version.parts, parts, places
+        self.files = LiveFiles(parts, version.origin)
+
+    def positions(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """The positions in the version of some of the files, given by their positions among these."""
+        chosen = self.files.subset(rows).column("path")
+        try:
+            found = self._counted(rows)
+        except (*GONE, CorruptCheckpointError) as error:
+            self._version.renew(error)
+        if self._version.parts is not self._whole:  # it was loaded again
+            found = np.asarray(pc.index_in(chosen, value_set=self._version.column("path"))).astype(np.int64)
+        self._version.told(found, chosen)
+        return found
+
+    def _counted(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        starts = np.cumsum([0, *(part.num_rows for part in self._whole)])
+        found, start = [np.zeros(0, np.int64)], 0
+        for part, (number, group) in zip(self._parts, self._places, strict=True):
+            parent = self._whole[number]
+            inside = rows[slice(*np.searchsorted(rows, [start, start + part.num_rows]))] - start
+            found.append(inside + starts[number] + (parent.start(group) if isinstance(parent, GroupedPart) else 0))
+            start += part.num_rows
+        return np.concatenate(found)
 
 
 def _joined(parts: list[Part]) -> list[Part]:
@@ -185,32 +334,6 @@ def _joined(parts: list[Part]) -> list[Part]:
         return parts
     joined = MemoryPart(joined_table([part.table for part in memory]))
     return [joined, *(part for part in parts if not isinstance(part, MemoryPart))]
-
-
-def without(part: Part, seen: Set[FileKey], canonical: Callable[[str], str]) -> Part:
-    """The part without the files that newer actions name."""
-    paths = part.column("path")
-    names = {path for path, _ in seen if is_text(path)}  # a path that is not valid text has escapes in the log, so it is `ambiguous`
-    suspects = pc.or_(pc.is_in(paths, value_set=pa.array(sorted(names), pa.string())), part.ambiguous)
-    candidates = pc.indices_nonzero(suspects)
-    if not len(candidates):
-        return part
-    vectors = taken(part.column("deletion_vector"), candidates).to_pylist()
-    gone = [
-        position
-        for position, path, vector in zip(candidates.to_pylist(), taken(paths, candidates).to_pylist(), vectors, strict=True)
-        if (canonical(path), _unique_id(vector)) in seen
-    ]
-    if not gone:
-        return part
-    return part.take(pa.array(np.delete(np.arange(part.num_rows), gone)))
-
-
-def _unique_id(vector: Mapping[str, Any] | None) -> str | None:
-    if vector is None:
-        return None
-    base = f"{vector['storageType']}{vector['pathOrInlineDv']}"
-    return base if vector["offset"] is None else f"{base}@{vector['offset']}"
 
 
 def to_table(adds: Sequence[Add]) -> pa.Table:

@@ -21,11 +21,11 @@ from tahoe.protocol.column_mapping import physical_schema
 from tahoe.protocol.conflict import EVERYTHING
 from tahoe.protocol.features import keeps_partitions_in_files
 from tahoe.table.arrow.chunks import is_in, one_array, taken
-from tahoe.table.arrow.statistics import texts_of_parsed
+from tahoe.table.arrow.statistics import STATS_PARSED, texts_of_parsed
 from tahoe.table.commit.draft import Draft, OperationInfo
 from tahoe.table.log.delta_log import Log
 from tahoe.table.log.file_keys import file_keys
-from tahoe.table.log.file_parts import COLUMNS, STATS_PARSED
+from tahoe.table.log.file_parts import COLUMNS
 from tahoe.table.log.live_files import LiveFiles, to_adds
 from tahoe.table.reading.scan import Scan
 from tahoe.table.reading.snapshot import Snapshot

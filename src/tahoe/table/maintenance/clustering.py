@@ -37,7 +37,7 @@ from tahoe.protocol.features import supports
 from tahoe.protocol.names import dotted, quoted
 from tahoe.protocol.schema import BINARY, BOOLEAN
 from tahoe.protocol.stats import has_bounds, statistics_columns
-from tahoe.table.arrow.chunks import one_array, taken
+from tahoe.table.arrow.chunks import one_array
 from tahoe.table.maintenance.compaction import Bin, CompactionSettings, by_partition, live_sizes
 from tahoe.table.reading.scan import Scan
 from tahoe.table.reading.snapshot import Snapshot
@@ -186,7 +186,7 @@ def plan_cubes(scan: Scan, order: Order, settings: CompactionSettings, cubes: It
     """
     live_bytes, deleted_share = live_sizes(scan)
     is_worn = settings.is_worn(deleted_share)
-    numbers = np.arange(scan.total_files) if scan.rows is None else np.asarray(scan.rows)
+    numbers = np.asarray(scan.numbers)
     rows, adds = _rows(scan), list(scan.adds())
     chosen = _files_to_cluster if order.is_clustered else _files_to_order
     found: list[Bin] = []
@@ -214,8 +214,7 @@ def plan_cubes(scan: Scan, order: Order, settings: CompactionSettings, cubes: It
 
 def _rows(scan: Scan) -> npt.NDArray[np.float64]:
     """The number of rows in each file, estimated where there are no statistics."""
-    records = scan.snapshot.live.num_records
-    known = one_array(records if scan.rows is None else taken(records, scan.rows)).cast(pa.float64()).to_numpy(zero_copy_only=False)
+    known = one_array(scan.num_records).cast(pa.float64()).to_numpy(zero_copy_only=False)
     return np.where(np.isnan(known), np.asarray(one_array(scan.column("size_bytes"))) / _ROW_BYTES, known)
 
 

@@ -80,7 +80,7 @@ def plan_bins(scan: Scan, settings: CompactionSettings, also: npt.NDArray[np.boo
     live_bytes, deleted_share = live_sizes(scan)
     is_worn = settings.is_worn(deleted_share) if also is None else settings.is_worn(deleted_share) | also
     candidates = np.flatnonzero((live_bytes < settings.min_file_bytes) | is_worn)
-    numbers = np.arange(scan.total_files) if scan.rows is None else np.asarray(scan.rows)
+    numbers = np.asarray(scan.numbers)
     times = np.asarray(one_array(scan.column("modification_time_ms")))
     found: list[Bin] = []
     for files in by_partition(scan, candidates):
@@ -105,8 +105,7 @@ def live_sizes(scan: Scan) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float6
     vectors = scan.column("deletion_vector")
     if vectors.null_count < len(vectors):
         marked = np.flatnonzero(np.asarray(one_array(pc.is_valid(vectors))))
-        positions = marked if scan.rows is None else np.asarray(scan.rows)[marked]
-        records = taken(scan.snapshot.live.num_records, positions)
+        records = taken(scan.num_records, marked)
         deleted = one_array(pc.struct_field(taken(vectors, marked), "cardinality")).to_numpy(zero_copy_only=False)
         total = one_array(records).cast(pa.float64()).to_numpy(zero_copy_only=False)
         share[marked] = np.divide(deleted, total, out=np.ones(len(marked)), where=total != 0)

@@ -7,7 +7,7 @@ so that Arrow's null propagates; a minimum or maximum that may itself be null is
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import reduce
 
 import pyarrow as pa
@@ -17,11 +17,11 @@ from tahoe._cached import cached_property
 from tahoe.protocol.answers import Aggregate, BoundOf, CountOf, Measure, PartitionOf, Question, exception_to, measure_of
 from tahoe.protocol.predicate import TRUE, Predicate
 from tahoe.protocol.stats import Path
-from tahoe.table.arrow.chunks import one_array, taken_table
+from tahoe.table.arrow.chunks import one_array
 from tahoe.table.arrow.statistics import StatisticsRequest, column_name
 from tahoe.table.arrow.types import arrow_type
 from tahoe.table.reading.scan import Scan
-from tahoe.table.reading.skipping import keep, types_of
+from tahoe.table.reading.skipping import types_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +77,7 @@ def _part(scan: Scan, positions: pa.Array) -> Scan:
     """Some of a scan's files, by their ascending positions in it."""
     if len(positions) == scan.kept_files:
         return scan
-    rows = positions.cast(pa.uint64()) if scan.rows is None else scan.rows.take(positions)
-    return replace(scan, rows=rows, chosen_from=scan.everything)
+    return scan.part(positions)
 
 
 # --- file by file
@@ -93,9 +92,7 @@ class _Facts:
 
     @cached_property
     def _statistics(self) -> pa.Table:
-        snapshot, rows = self.scan.snapshot, self.scan.rows
-        statistics = snapshot.live.statistics(StatisticsRequest(types_of(snapshot, self._paths)))
-        return statistics if rows is None else taken_table(statistics, rows)
+        return self.scan.statistics(StatisticsRequest(types_of(self.scan.snapshot, self._paths)))
 
     def statistic(self, kind: str, path: Path = ()) -> pa.Array:
         return one_array(self._statistics.column(column_name(kind, path)))
@@ -136,11 +133,8 @@ class _Facts:
         return pc.or_(self.is_empty, pc.invert(self._may_match(condition)))
 
     def _may_match(self, predicate: Predicate) -> pa.Array:
-        scan = self.scan
-        mask = keep(scan.snapshot, predicate, lambda: scan.everything.partition)
-        if mask is None:
-            return pa.repeat(pa.scalar(True), scan.kept_files)
-        return mask if scan.rows is None else mask.take(scan.rows)
+        mask = self.scan.may_match(predicate)
+        return pa.repeat(pa.scalar(True), self.scan.kept_files) if mask is None else mask
 
 
 def _paths(measure: Measure) -> tuple[Path, ...]:

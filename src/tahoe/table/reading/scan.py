@@ -13,24 +13,51 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from tahoe._cached import cached_property
-from tahoe.errors import ColumnNotFoundError, InvalidActionError
+from tahoe.errors import ColumnNotFoundError, CorruptCheckpointError, InvalidActionError
 from tahoe.protocol.actions import Add
 from tahoe.protocol.column_mapping import stored_name
 from tahoe.protocol.file_paths import resolve_path
 from tahoe.protocol.partitions import has_zone, parse_partition_value
 from tahoe.protocol.predicate import Predicate
 from tahoe.protocol.schema import DataType, Field
+from tahoe.protocol.stat_tests import StatTest
 from tahoe.table.arguments import FILE_COLUMN, NAMES, POSITIONS, takes
-from tahoe.table.arrow.chunks import replaced, taken
+from tahoe.table.arrow.chunks import replaced, taken, taken_table
+from tahoe.table.arrow.statistics import StatisticsRequest
 from tahoe.table.arrow.types import arrow_type
-from tahoe.table.log.file_parts import AMBIGUOUS, COLUMNS
-from tahoe.table.log.live_files import to_adds
-from tahoe.table.reading.skipping import keep
+from tahoe.table.log.file_parts import AMBIGUOUS, COLUMNS, GONE
+from tahoe.table.log.grouped_part import NARROW_SHARE_MAX
+from tahoe.table.log.live_files import LiveFiles, Narrowed, to_adds
+from tahoe.table.reading.group_skipping import groups_to_read
+from tahoe.table.reading.skipping import kept, test_of
 from tahoe.table.reading.snapshot_state import SnapshotState
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """Some files of a version that were chosen without listing all of them.
+
+    Attributes:
+        among: the files of some row groups.
+        rows: the positions of the chosen files among these.
+    """
+
+    among: Narrowed
+    rows: npt.NDArray[np.int64]
+
+    @cached_property
+    def files(self) -> LiveFiles:
+        return self.among.files.subset(self.rows)
+
+    @cached_property
+    def positions(self) -> pa.Array:
+        """The positions of the files in the version. This lists all files if there are commits after the checkpoint."""
+        return pa.array(self.among.positions(self.rows), pa.uint64())
 
 
 @dataclass(frozen=True)
@@ -38,18 +65,23 @@ class Scan:
     """The files of a snapshot that may contain rows for which a predicate is true.
 
     Attributes:
-        rows: the positions of the files in the snapshot; None for all of them.
+        chosen: the positions of the files in the snapshot, or the files themselves; None for all of them.
         chosen_from: the scan of all files from which these were selected; its results are cached.
     """
 
     snapshot: SnapshotState
     predicate: Predicate | None
-    rows: pa.Array | None
+    chosen: pa.Array | Chosen | None
     chosen_from: Scan | None = field(default=None, compare=False, repr=False)
 
     @property
     def url(self) -> str:
         return self.snapshot.url
+
+    @property
+    def rows(self) -> pa.Array | None:
+        """The positions of the files in the snapshot; None for all of them."""
+        return self.chosen.positions if isinstance(self.chosen, Chosen) else self.chosen
 
     @property
     def everything(self) -> Scan:
@@ -58,24 +90,68 @@ class Scan:
 
     @property
     def total_files(self) -> int:
-        return len(self.snapshot.live)
+        return self.snapshot.live.totals.files
 
     @property
     def kept_files(self) -> int:
-        return self.total_files if self.rows is None else len(self.rows)
+        match self.chosen:
+            case None:
+                return len(self.snapshot.live)
+            case Chosen():
+                return len(self.chosen.rows)
+            case _:
+                return len(self.chosen)
 
     @takes(numbers=POSITIONS)
     def within(self, numbers: Sequence[int]) -> Scan:
         """The files of this scan that have one of these numbers."""
         wanted = pa.array(sorted(numbers), pa.uint64())
         if self.rows is None:
-            return replace(self, rows=wanted)
-        return replace(self, rows=self.rows.filter(pc.is_in(self.rows.cast(pa.uint64()), value_set=wanted)))
+            return replace(self, chosen=wanted)
+        return replace(self, chosen=self.rows.filter(pc.is_in(self.rows.cast(pa.uint64()), value_set=wanted)))
+
+    @cached_property
+    def _files(self) -> LiveFiles | None:
+        """The selected files, if they are apart from all others."""
+        live = self.snapshot.live
+        if isinstance(self.chosen, Chosen):
+            return self.chosen.files
+        return None if self.chosen is None or live.is_listed else live.subset(np.asarray(self.chosen).astype(np.int64))
 
     @takes(name=FILE_COLUMN)
     def column(self, name: str) -> pa.ChunkedArray:
         """A column of `tahoe.table.log.file_parts.COLUMNS` for the selected files."""
-        return self._selected(self.snapshot.live.column(name))
+        return self._selected(lambda live: live.column(name))
+
+    @property
+    def num_records(self) -> pa.ChunkedArray:
+        """How many rows each selected file has, deleted ones included; null if its statistics do not tell."""
+        return self._selected(lambda live: live.num_records)
+
+    def statistics(self, request: StatisticsRequest) -> pa.Table:
+        """Typed statistics of the selected files, null if a file has none."""
+        if self._files is not None:
+            return self._files.statistics(request)
+        every = self.snapshot.live.statistics(request)
+        return every if self.rows is None else taken_table(every, self.rows)
+
+    def may_match(self, predicate: Predicate) -> pa.Array | None:
+        """Which of the selected files may have a row for which another predicate is true; None for all of them."""
+        test = test_of(self.snapshot, predicate)
+        if test is None:
+            return None
+        if self._files is not None:
+            return kept(replace(self.snapshot, live=self._files), test, lambda: self.partition)
+        mask = kept(self.snapshot, test, lambda: self.everything.partition)
+        return mask if self.rows is None else mask.take(self.rows)
+
+    def part(self, positions: pa.Array) -> Scan:
+        """Some of the selected files, by their ascending positions among these."""
+        if isinstance(self.chosen, Chosen):
+            smaller: pa.Array | Chosen = replace(self.chosen, rows=self.chosen.rows[np.asarray(positions)])
+        else:
+            smaller = positions.cast(pa.uint64()) if self.rows is None else self.rows.take(positions)
+        return replace(self, chosen=smaller, chosen_from=self.everything)
 
     def adds(self) -> Iterator[Add]:
         """The selected files as actions, for callers that need few of them."""
@@ -83,27 +159,29 @@ class Scan:
 
     @cached_property
     def size_bytes(self) -> int:
-        return int(pc.sum(self.column("size_bytes")).as_py() or 0)
+        return self.snapshot.live.size_bytes if self.chosen is None else int(pc.sum(self.column("size_bytes")).as_py() or 0)
 
     @cached_property
     def urls(self) -> pa.ChunkedArray:
         """Absolute urls, unescaped."""
         paths = self.column("path")
-        odd = self.snapshot.live.ambiguous if self.rows is None else pc.match_substring_regex(paths, AMBIGUOUS)
+        odd = self.snapshot.live.ambiguous if self.chosen is None else pc.match_substring_regex(paths, AMBIGUOUS)
         return resolve_urls(paths, odd, self.snapshot.url)
+
+    @cached_property
+    def numbers(self) -> pa.Array:
+        """The positions of the selected files in the snapshot, int64."""
+        return pa.array(np.arange(self.kept_files)) if self.rows is None else self.rows.cast(pa.int64())
 
     @cached_property
     def files(self) -> pa.Table:
         """The selected files, one row each.
 
-        Columns: `number` int64, the file's position in the snapshot; `url`, absolute and unescaped; `size_bytes`; `modification_time_ms`;
-        `partition`, a struct of typed values by logical name; `deletion_vector`, the descriptor or null; `base_row_id`;
-        `default_row_commit_version`.
+        Columns: `url`, absolute and unescaped; `size_bytes`; `modification_time_ms`; `partition`, a struct of typed values by logical name;
+        `deletion_vector`, the descriptor or null; `base_row_id`; `default_row_commit_version`.
         """
-        numbers = pa.array(np.arange(self.total_files)) if self.rows is None else self.rows.cast(pa.int64())
         return pa.table(
             {
-                "number": numbers,
                 "url": self.urls,
                 "size_bytes": self.column("size_bytes"),
                 "modification_time_ms": self.column("modification_time_ms"),
@@ -147,14 +225,12 @@ class Scan:
                 raise ColumnNotFoundError(table=self.url, column=name, columns=", ".join(_LISTED))
         return pa.table({name: _LISTED[name](self) for name in wanted})
 
-    def _selected(self, column: pa.ChunkedArray) -> pa.ChunkedArray:
-        """A column of all files, for the selected files."""
-        return column if self.rows is None else taken(column, self.rows)
-
-    @property
-    def num_records(self) -> pa.ChunkedArray:
-        """How many rows each selected file has, deleted ones included; null if its statistics do not tell."""
-        return self._selected(self.snapshot.live.num_records)
+    def _selected(self, column: Callable[[LiveFiles], pa.ChunkedArray]) -> pa.ChunkedArray:
+        """A column of the selected files."""
+        if self._files is not None:
+            return column(self._files)
+        every = column(self.snapshot.live)
+        return every if self.rows is None else taken(every, self.rows)
 
     @cached_property
     def deleted_records(self) -> pa.ChunkedArray:
@@ -188,8 +264,30 @@ def _partition_field(snapshot: SnapshotState, name: str) -> Field:
 def plan_scan(predicate: Predicate, everything: Scan) -> Scan:
     """Select the files of a snapshot that may contain a row for which the predicate is true."""
     snapshot = everything.snapshot
-    mask = keep(snapshot, predicate, lambda: everything.partition)
-    return Scan(snapshot, predicate, None if mask is None else pc.indices_nonzero(mask), everything)
+    test = test_of(snapshot, predicate)
+    if test is None:
+        return Scan(snapshot, predicate, None, everything)
+    among = _narrowed(snapshot, test)
+    if among is None:
+        return Scan(snapshot, predicate, pc.indices_nonzero(kept(snapshot, test, lambda: everything.partition)), everything)
+    part = replace(snapshot, live=among.files)
+    found = pc.indices_nonzero(kept(part, test, lambda: Scan(part, None, None).partition))
+    return Scan(snapshot, predicate, Chosen(among, np.asarray(found).astype(np.int64)), everything)
+
+
+def _narrowed(snapshot: SnapshotState, test: StatTest) -> Narrowed | None:
+    """The files of the row groups that a test needs; None if it should be evaluated on all files."""
+    live = snapshot.live
+    if live.is_listed:
+        return None
+    groups = groups_to_read(snapshot, test)
+    if live.group_files[groups].sum() > NARROW_SHARE_MAX * live.group_files.sum():
+        return None
+    try:
+        return live.narrowed(groups)
+    except (*GONE, CorruptCheckpointError) as error:
+        live.renew(error)
+        return _narrowed(snapshot, test)
 
 
 def resolve_urls(paths: pa.ChunkedArray, odd: pa.ChunkedArray, table_url: str) -> pa.ChunkedArray:

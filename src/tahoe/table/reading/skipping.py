@@ -37,15 +37,18 @@ from tahoe.table.reading.evaluation import compare, evaluate
 from tahoe.table.reading.snapshot_state import SnapshotState
 
 
-def keep(snapshot: SnapshotState, predicate: Predicate, partition: Callable[[], pa.ChunkedArray]) -> pa.Array | None:
-    """The files that may contain a row for which the predicate is true, as a mask over the snapshot's files; None for all of them.
+def test_of(snapshot: SnapshotState, predicate: Predicate) -> StatTest | None:
+    """The test on statistics for a predicate; None if it keeps every file."""
+    test = skipping_test(predicate, snapshot.schema, snapshot.partition_columns, snapshot.column_mapping_mode)
+    return None if test == KEEP else test
+
+
+def kept(snapshot: SnapshotState, test: StatTest, partition: Callable[[], pa.ChunkedArray]) -> pa.Array:
+    """The files that a test keeps, as a mask over the snapshot's files.
 
     Args:
         partition: returns the typed partition values of all files; called only if needed.
     """
-    test = skipping_test(predicate, snapshot.schema, snapshot.partition_columns, snapshot.column_mapping_mode)
-    if test == KEEP:
-        return None
     request = StatisticsRequest(types_of(snapshot, paths_in(test)))
     statistics = snapshot.live.statistics(request) if request.columns else None
     return one_array(_Evaluator(len(snapshot.live), statistics, partition).test(test))

@@ -20,8 +20,8 @@ from tahoe.errors import (
     DeltaLogError,
     InvalidActionError,
     MissingActionError,
-    MissingVersionError,
     UnsupportedDataTypeError,
+    VersionNotFoundError,
 )
 from tahoe.protocol import log_files
 from tahoe.protocol.actions import Action, CommitInfo, DomainMetadata, Metadata, Protocol, Txn
@@ -30,14 +30,14 @@ from tahoe.protocol.log_files import LogFile, Segment
 from tahoe.protocol.predicate import Predicate
 from tahoe.protocol.replay import State, apply
 from tahoe.protocol.schema import check_readable_names
-from tahoe.protocol.version_checksum import parse_version_checksum
+from tahoe.protocol.version_checksum import VersionChecksum, parse_version_checksum
 from tahoe.sql.predicates import parse_predicate
 from tahoe.table.arguments import FILTER, NAMES, takes
-from tahoe.table.arrow.chunks import one_array, sorted_table
+from tahoe.table.arrow.chunks import sorted_table
 from tahoe.table.log.checkpoint import read_checkpoint
 from tahoe.table.log.delta_log import Log
-from tahoe.table.log.file_parts import GONE, MemoryPart, Part
-from tahoe.table.log.live_files import LiveFiles, ReorderedPart, to_table
+from tahoe.table.log.file_parts import GONE, MemoryPart
+from tahoe.table.log.live_files import LiveFiles, Origin, Totals, to_table
 from tahoe.table.reading.rows import read_rows
 from tahoe.table.reading.scan import Scan, plan_scan
 from tahoe.table.reading.snapshot_state import SnapshotState
@@ -97,7 +97,8 @@ class Snapshot(SnapshotState):
             apply(state, _without_files(actions), self.log.canonical)
         last = newer[-1][0]
         live = self.live.after([actions for _, actions in reversed(newer)], self.log.canonical)
-        return _checked(self.log, state, live, last.end_version, last)
+        checkpoint = frozenset[str]() if self.live.origin is None else self.live.origin.checkpoint
+        return _checked(self.log, state, live, last.end_version, last, checkpoint)
 
 
 def load_snapshot(log: Log, version: int | None = None, *, by_checksum: bool = True, unusable: frozenset[str] = frozenset()) -> Snapshot:
@@ -136,25 +137,16 @@ def _from_log_files(log: Log, segment: Segment) -> Snapshot:
     commits = [log.read(file) for file in segment.deltas]
     for actions in commits:
         apply(state, _without_files(actions), log.canonical)
-    return _checked(log, state, live.after(commits[::-1], log.canonical), segment.version, segment.commit)
+    checkpoint = frozenset(f.name for f in segment.checkpoint.files) if segment.checkpoint else frozenset[str]()
+    return _checked(log, state, live.after(commits[::-1], log.canonical), segment.version, segment.commit, checkpoint)
 
 
 def _from_checksum(log: Log, segment: Segment) -> Snapshot | None:
-    """Load a small version from its version checksum, which saves reading the earlier log files.
-
-    Only checksums written by tahoe are used, and only if checksum and commit have the same `txnId`. Checksums of other writers are compared
-    by `tahoe check`, but not relied upon.
-    """
+    """Load a small version from its version checksum, which saves reading the earlier log files."""
     if segment.checksum is None or segment.commit is None or len(segment.deltas) + (segment.checkpoint is not None) < 3:
         return None
-    try:
-        found = parse_version_checksum(log.env.store.get(segment.checksum.key))
-    except FileNotFoundError:
-        return None
-    if found is None or found.files is None or found.txns is None or found.domains is None or not found.is_whole:
-        return None
-    info = next((a for a in log.read(segment.commit) if isinstance(a, CommitInfo)), CommitInfo({}))
-    if info.txn_id is None or info.txn_id != found.txn_id or "tahoe/" not in str(info.fields.get("engineInfo")):
+    found = _trusted_checksum(log, segment.commit)
+    if found is None or found.files is None or found.txns is None or found.domains is None:
         return None
     state = State(
         protocol=found.protocol,
@@ -165,17 +157,54 @@ def _from_checksum(log: Log, segment: Segment) -> Snapshot | None:
     return _checked(log, state, LiveFiles([MemoryPart(to_table(found.files))]), segment.version, segment.commit)
 
 
+def _trusted_checksum(log: Log, commit: LogFile) -> VersionChecksum | None:
+    """The version checksum beside a commit, if it may be relied upon; None otherwise.
+
+    Only checksums written by tahoe are used, and only if checksum and commit have the same `txnId`. Checksums of other writers are compared
+    by `tahoe check`, but not relied upon.
+    """
+    try:
+        found = parse_version_checksum(log.env.store.get(log_files.checksum_key(commit.version)))
+    except FileNotFoundError:
+        return None
+    if found is None or not found.is_whole:
+        return None
+    info = next((a for a in log.read(commit) if isinstance(a, CommitInfo)), CommitInfo({}))
+    is_ours = info.txn_id is not None and info.txn_id == found.txn_id and "tahoe/" in str(info.fields.get("engineInfo"))
+    return found if is_ours else None
+
+
+def _totals(log: Log, commit: LogFile | None) -> Totals | None:
+    """The totals of a version by its checksum, if it may be relied upon."""
+    if commit is None or commit.kind is not log_files.Kind.COMMIT:
+        return None
+    try:
+        found = _trusted_checksum(log, commit)
+    except DeltaLogError:
+        return None
+    return None if found is None else Totals(found.num_files, found.table_size_bytes)
+
+
 def _without_files(actions: Iterable[Action]) -> list[Action]:
     """The actions other than files: `LiveFiles` replays files as columns."""
     return [a for a in actions if isinstance(a, Protocol | Metadata | Txn | DomainMetadata)]
 
 
-def _checked(log: Log, state: State, live: LiveFiles, version: int, commit: LogFile | None) -> Snapshot:
+def _checked(
+    log: Log, state: State, live: LiveFiles, version: int, commit: LogFile | None, checkpoint: frozenset[str] = frozenset()
+) -> Snapshot:
     _check_complete(log, state, version, log_files.commit_name(version))
     _check_schema(log, state)
     assert state.protocol is not None
     assert state.metadata is not None
     check_readable(state.protocol, state.metadata, table=log.url)
+    origin = Origin(
+        table=log.url,
+        version=version,
+        checkpoint=checkpoint,
+        find_again=partial(_find_again, log, version, checkpoint),
+        totals=partial(_totals, log, commit),
+    )
     return Snapshot(
         log=log,
         version=version,
@@ -183,24 +212,23 @@ def _checked(log: Log, state: State, live: LiveFiles, version: int, commit: LogF
         metadata=state.metadata,
         txns=state.txns,
         domains=state.domains,
-        live=live.found_by(partial(_find_again, log, version)),
+        live=live.of(origin),
         commit=commit,
     )
 
 
-def _find_again(log: Log, version: int, paths: pa.ChunkedArray) -> Part:
-    """Find the files of a version again in the present log, because its checkpoint no longer exists.
+def _find_again(log: Log, version: int, checkpoint: frozenset[str], error: Exception) -> LiveFiles:
+    """Find the files of a version again in the present log, because its checkpoint no longer exists or turned out to be broken.
 
     Raises:
-        MissingVersionError: the log has another table by now.
         VersionNotFoundError, DeltaLogError: the version can no longer be read.
     """
-    again = load_snapshot(log, version).live
-    order = pc.index_in(paths, value_set=again.column("path"))
-    if order.null_count:
-        detail = f"its checkpoint was deleted, and version {version} no longer has the file {paths.filter(order.is_null())[0]}"
-        raise MissingVersionError(table=log.url, version=version, detail=detail)
-    return ReorderedPart(again, one_array(order))
+    if not isinstance(error, CorruptCheckpointError):
+        return load_snapshot(log, version).live
+    try:
+        return load_snapshot(log, version, unusable=checkpoint).live
+    except (DeltaLogError, VersionNotFoundError) as failure:
+        raise error from failure
 
 
 def _check_complete(log: Log, state: State, version: int, file: str) -> None:

@@ -178,7 +178,7 @@ def _check_in_commit_timestamp(running: _Replay, commit: LogFile, actions: Itera
 
 
 def _from_checkpoint(log: Log, checkpoint: Checkpoint) -> _Replay:
-    actions, parts = read_checkpoint(log, checkpoint)
+    actions, parts = read_checkpoint(log, checkpoint, whole=True)
     found = _Replay(log, checkpoint.version, live=LiveFiles(parts))
     apply(found.state, actions, log.canonical)
     for name, action in (("protocol", found.state.protocol), ("metaData", found.state.metadata)):

@@ -1,0 +1,124 @@
+"""The bounds of a column in each row group of a Parquet file, as its footer states them, typed.
+
+A bound may be wider than the values, because some writers cut texts. A bound that is missing, or does not fit the wanted type, is null. So
+is the greatest value of a column of floating-point numbers: NaN is greater than all others, and no footer tells whether there is one.
+Knows nothing of Delta.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from tahoe.table.arrow.parquet import NestedColumns
+
+
+@dataclass(frozen=True, slots=True)
+class LeafBounds:
+    """What is known of one leaf column in some row groups.
+
+    Attributes:
+        least, greatest: bounds of the values, of the wanted type; null if unknown.
+        nulls: how many rows are null, those of a null struct included; -1 if unknown.
+    """
+
+    least: pa.Array
+    greatest: pa.Array
+    nulls: npt.NDArray[np.int64]
+
+
+def unknown_bounds(groups: int, kind: pa.DataType) -> LeafBounds:
+    return LeafBounds(pa.nulls(groups, kind), pa.nulls(groups, kind), np.full(groups, -1))
+
+
+def joined_bounds(found: Sequence[LeafBounds]) -> LeafBounds:
+    least, greatest = (pa.concat_arrays([getattr(bounds, name) for bounds in found]) for name in ("least", "greatest"))
+    return LeafBounds(least, greatest, np.concatenate([bounds.nulls for bounds in found]))
+
+
+def null_counts(columns: NestedColumns, leaf: str) -> npt.NDArray[np.int64]:
+    """How many rows of each row group have a null in a leaf column; -1 if unknown."""
+    if leaf not in columns.leaves:
+        return np.full(len(columns.group_rows), -1)
+    return np.array([_null_count(found) for found in _statistics(columns, leaf)], np.int64)
+
+
+def leaf_bounds(columns: NestedColumns, path: Sequence[str], kind: pa.DataType) -> LeafBounds:
+    """The bounds of a leaf column.
+
+    Args:
+        kind: the type that is wanted: a signed integer, a number, a decimal, a text, a date or a timestamp.
+    """
+    leaf, found = ".".join(path), columns.type_of(tuple(path))
+    if found is None or leaf not in columns.leaves or any("." in name for name in path):  # Parquet's dotted paths would be ambiguous
+        return unknown_bounds(len(columns.group_rows), kind)
+    statistics = _statistics(columns, leaf)
+    raw = [(None, None) if s is None or not s.has_min_max else (s.min_raw, s.max_raw) for s in statistics]
+    least, greatest = (_typed([_value(pair[end], found) for pair in raw], found, kind) for end in (0, 1))
+    if pa.types.is_floating(found):
+        greatest = pa.nulls(len(raw), kind)
+    return LeafBounds(least, greatest, np.array([_null_count(s) for s in statistics], np.int64))
+
+
+def _statistics(columns: NestedColumns, leaf: str) -> list[pq.Statistics | None]:
+    footer, position = columns.footer, columns.leaves[leaf]
+    return [footer.row_group(group).column(position).statistics for group in columns.groups]
+
+
+def _null_count(statistics: pq.Statistics | None) -> int:
+    return -1 if statistics is None or not statistics.has_null_count else int(statistics.null_count)
+
+
+def _value(raw: Any, found: pa.DataType) -> Any:
+    """A bound as Arrow expects it for the type of its column, or for the integer that represents it; None if it is of no use."""
+    if raw is None:
+        return None
+    if pa.types.is_decimal(found):
+        unscaled = int.from_bytes(raw, "big", signed=True) if isinstance(raw, bytes) else int(raw)
+        return Decimal((unscaled < 0, tuple(map(int, str(abs(unscaled)))), -found.scale))
+    if isinstance(raw, bytes):
+        return _text(raw)
+    return None if raw != raw else raw  # NaN bounds nothing
+
+
+def _text(raw: bytes) -> str | None:
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _typed(values: list[Any], found: pa.DataType, kind: pa.DataType) -> pa.Array:
+    """Values of a column's type, cast to another one."""
+    try:
+        return _as_found(values, found).cast(kind)
+    except (pa.ArrowException, OverflowError, TypeError):
+        pass
+    if len(values) == 1:
+        return pa.nulls(1, kind)
+    return pa.concat_arrays([pa.nulls(0, kind), *(_typed([value], found, kind) for value in values)])
+
+
+def _as_found(values: list[Any], found: pa.DataType) -> pa.Array:
+    if pa.types.is_date32(found):
+        return pa.array(values, pa.int32()).view(found)
+    if pa.types.is_timestamp(found):
+        return pa.array(values, pa.int64()).view(found)
+    if pa.types.is_decimal(found) or pa.types.is_floating(found) or pa.types.is_signed_integer(found):
+        return pa.array(values, found)
+    if any(test(found) for test in (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)):
+        return pa.array(values, pa.string())
+    raise pa.ArrowInvalid(f"bounds of {found} are not used")
+
+
+def surely(mask: pa.Array) -> pa.Array:
+    """A condition that counts only where it is known to be true."""
+    return pc.fill_null(mask, False)

@@ -1,0 +1,218 @@
+"""A query that reads some row groups of a checkpoint finds the files that a query over all of them finds."""
+
+from __future__ import annotations
+
+import io
+from contextlib import contextmanager
+from unittest.mock import patch
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tahoe.errors import CorruptCheckpointError
+from tahoe.protocol import log_files
+from tahoe.protocol.actions import DeletionVectorDescriptor, DomainMetadata, Metadata, Protocol, Remove
+from tahoe.table.commit.checkpoint_writer import write_checkpoint
+from tahoe.table.log.delta_log import Log
+from tahoe.table.log.grouped_part import GroupedPart
+from tahoe.table.reading.scan import Chosen
+from tahoe.table.reading.snapshot import Snapshot, load_snapshot, refresh
+from tests.property.test_columnar_skipping import PREDICATES, SCHEMA, statistics
+from tests.table.builders import add, memory_env, put_commit
+
+PROTOCOL = Protocol(
+    reader_version=3,
+    writer_version=7,
+    reader_features=frozenset({"v2Checkpoint", "deletionVectors"}),
+    writer_features=frozenset({"v2Checkpoint", "deletionVectors", "domainMetadata", "clustering"}),
+)
+VECTORS = [None, *(DeletionVectorDescriptor(storage_type="i", path_or_inline=f"v{n}", size_bytes=1, cardinality=1) for n in (1, 2))]
+
+FILES = st.tuples(statistics(), st.sampled_from(["1", "2", None]), st.sampled_from(VECTORS))
+NAMES = [f"f{n}" for n in range(8)]
+
+
+@contextmanager
+def small(group_files: int = 2):
+    """Every checkpoint counts as large, and row groups have few files."""
+    with (
+        patch("tahoe.table.log.grouped_part.IN_ONE_GO_ROWS_MAX", 0),
+        patch("tahoe.table.log.checkpoint.IN_ONE_GO_ROWS_MAX", 0),
+        patch("tahoe.table.reading.scan.NARROW_SHARE_MAX", 1.0),
+        patch("tahoe.table.commit.file_order.ROW_GROUP_FILES", group_files),
+        patch("tahoe.table.commit.file_order.UNIT_FILES", 2 * group_files),
+        patch("tahoe.table.commit.checkpoint_writer.SIDECAR_FILES_MAX", 2 * group_files),
+        patch("tahoe.table.log.file_parts.BATCH_ROWS", 3),
+    ):
+        yield
+
+
+@st.composite
+def logs(draw: st.DrawFn) -> Log:
+    """A log with a checkpoint of ours or of another writer, and commits behind it."""
+    env = memory_env()
+    configuration = {
+        "delta.checkpointPolicy": draw(st.sampled_from(["classic", "v2"])),
+        "delta.checkpoint.writeStatsAsStruct": draw(st.sampled_from(["true", "true", "false"])),
+        "delta.checkpoint.writeStatsAsJson": draw(st.sampled_from(["true", "true", "false"])),
+    }
+    partitions = draw(st.sampled_from([("p",), ()]))
+    metadata = Metadata(id="t", schema_string=SCHEMA.to_json(), partition_columns=partitions, configuration=configuration)
+    clustering = [DomainMetadata(domain="delta.clustering", configuration='{"clusteringColumns":[["l"],["n","x"]]}')]
+
+    def files(names: list[str]) -> list[object]:
+        found = [(name, *draw(FILES)) for name in names]
+        return [
+            add(name, stats=text, partition_values={"p": value} if partitions else {}, deletion_vector=vector)
+            for name, text, value, vector in found
+        ]
+
+    first = files(draw(st.permutations(NAMES)))
+    domains = clustering if not partitions and draw(st.booleans()) else []
+    put_commit(env, 0, [PROTOCOL, metadata, *domains, *first])
+    log = Log(env)
+    write_checkpoint(load_snapshot(log))
+    if draw(st.booleans()):
+        rewrite(log, draw)
+    live = {a.path: a for a in first}
+    for version in range(1, draw(st.integers(1, 4))):
+        names = draw(st.lists(st.sampled_from([*NAMES, "g1", "g2"]), unique=True, max_size=3))
+        actions: list[object] = []
+        for name in names:
+            known, new = live.get(name), files([name])[0]
+            is_removed = known is not None and draw(st.booleans())
+            if is_removed:
+                actions.append(Remove(path=name, deletion_vector=known.deletion_vector))
+                del live[name]
+            if not is_removed or new.deletion_vector != known.deletion_vector:
+                new = new if is_removed or known is None else known.replace(stats=new.stats)
+                actions.append(new)
+                live[name] = new
+        put_commit(env, version, actions)
+    return log
+
+
+def rewrite(log: Log, draw: st.DrawFn) -> None:
+    """The files of the checkpoint in another order, in other row groups, some of which have no statistics."""
+    store = log.env.store
+    keys = [info.key for folder in (log_files.LOG_FOLDER, log_files.SIDECAR_FOLDER) for info in store.list_from(folder)]
+    for key in {key for key in keys if key.endswith(".parquet")}:
+        file = pq.ParquetFile(pa.BufferReader(store.get(key)))
+        table = file.read()
+        table = table.take(np.array(draw(st.permutations(range(len(table)))), np.int64))
+        out = io.BytesIO()
+        leaves = [file.schema.column(i).path for i in range(len(file.schema))]
+        with_statistics = draw(st.sampled_from([True, leaves[: len(leaves) // 2], ["add.path"], False]))
+        pq.write_table(
+            table.replace_schema_metadata(file.metadata.metadata),
+            out,
+            row_group_size=draw(st.integers(1, 4)),
+            write_statistics=with_statistics,
+        )
+        store.put(key, out.getvalue())
+
+
+def found(snapshot: Snapshot, predicate: object) -> list[tuple[object, ...]]:
+    scan = snapshot.scan(predicate)
+    columns = [scan.column(name).to_pylist() for name in ("path", "size_bytes", "stats", "deletion_vector", "partition_values")]
+    return sorted(zip(*columns, scan.partition.to_pylist(), scan.num_records.to_pylist(), strict=True), key=repr)
+
+
+@given(logs(), st.lists(PREDICATES, min_size=1, max_size=4), st.data())
+def test_some_row_groups_are_enough(log: Log, predicates: list[object], data: st.DataObject) -> None:
+    plain = load_snapshot(log)
+    with small(data.draw(st.integers(1, 3))):
+        large = load_snapshot(log)
+        if data.draw(st.booleans()):
+            large = refresh(load_snapshot(log, 0))
+        for predicate in predicates:
+            assert found(large, predicate) == found(plain, predicate)
+            scan = large.scan(predicate)
+            if scan.rows is not None:  # positions are those of the whole list
+                paths = large.live.column("path").take(scan.rows)
+                assert paths.to_pylist() == scan.column("path").to_pylist()
+                again = large.everything.within(scan.rows.to_pylist())
+                assert list(again.adds()) == list(scan.adds())
+        assert len(large.live) == len(plain.live)
+        assert large.live.size_bytes == plain.live.size_bytes
+        assert len(large.live.vectors) == len(plain.live.vectors)
+        assert large.live.lacks_texts() == plain.live.lacks_texts()
+        assert {a.path for batch in [large.live.adds()] for a in batch} == {a.path for a in plain.live.adds()}
+        batches = [path for batch in large.live.batches() for path in batch["path"].to_pylist()]
+        assert sorted(batches) == sorted(a.path for a in plain.live.adds())
+
+
+@given(logs(), st.integers(1, 3))
+def test_an_ordered_checkpoint_has_the_same_files(log: Log, group_files: int) -> None:
+    plain = load_snapshot(log)
+    with small(group_files):
+        write_checkpoint(load_snapshot(log))
+    again = load_snapshot(log)
+    as_texts = plain.properties["delta.checkpoint.writeStatsAsJson"] == "true"
+    before, after = ({a.path: a if as_texts else a.replace(stats=None) for a in s.live.adds()} for s in (plain, again))
+    assert after == before
+
+
+def numbered_log() -> Log:
+    """Forty files with the values 0 to 39 of `l`, in row groups of four, and a commit behind the checkpoint."""
+    env = memory_env()
+    metadata = Metadata(id="t", schema_string=SCHEMA.to_json(), configuration={"delta.checkpoint.writeStatsAsStruct": "true"})
+    stats = '{{"numRecords":1,"minValues":{{"i":0,"l":{0}}},"maxValues":{{"i":9,"l":{0}}},"nullCount":{{"i":0,"l":0}}}}'
+    put_commit(env, 0, [PROTOCOL, metadata, *(add(f"f{n * 7 % 40}", stats=stats.format(n * 7 % 40)) for n in range(40))])
+    write_checkpoint(load_snapshot(Log(env)))
+    put_commit(env, 1, [Remove(path="f3"), add("new", stats=stats.format(50))])
+    return Log(env)
+
+
+CHECKPOINT = f"{log_files.LOG_FOLDER}/{log_files.classic_checkpoint_name(0)}"
+
+
+def damage(log: Log) -> None:
+    """Break all row groups of the checkpoint, whose footer stays."""
+    content = log.env.store.get(CHECKPOINT)
+    footer = int.from_bytes(content[-8:-4], "little") + 8
+    log.env.store.put(CHECKPOINT, content[:4] + bytes(len(content) - 4 - footer) + content[-footer:])
+
+
+def test_a_checkpoint_that_is_deleted_meanwhile_costs_only_time() -> None:
+    with small(4):
+        log = numbered_log()
+        snapshot = load_snapshot(log)
+        first = snapshot.scan("l = 17")
+        told = first.rows.to_pylist()
+        log.env.store.delete(CHECKPOINT)
+        assert snapshot.scan("l = 17").column("path").to_pylist() == ["f17"]  # was read
+        assert snapshot.scan("l = 33").column("path").to_pylist() == ["f33"]
+        assert first.column("stats").null_count == 0
+        assert len(snapshot.live) == 40
+        assert [a.path for a in snapshot.everything.within(told).adds()] == ["f17"]
+        assert snapshot.scan("l = 17").rows.to_pylist() == told
+
+
+def test_a_broken_row_group_costs_only_time() -> None:
+    with small(4):
+        log = numbered_log()
+        damage(log)
+        snapshot = load_snapshot(log)
+        assert snapshot.scan("l = 33").column("path").to_pylist() == ["f33"]
+        assert sorted(snapshot.live.column("path").to_pylist()) == sorted(["new", *(f"f{n}" for n in range(40) if n != 3)])
+        log.env.store.delete(log_files.commit_key(0))
+        with pytest.raises(CorruptCheckpointError):
+            load_snapshot(log).scan("l = 20").column("path")
+
+
+def test_a_point_query_reads_one_row_group() -> None:
+    with small(4):
+        snapshot = load_snapshot(numbered_log())
+        scan = snapshot.scan("l = 17")
+        assert scan.column("path").to_pylist() == ["f17"]
+        assert isinstance(scan.chosen, Chosen)
+        assert len(scan.chosen.among.files) == 5  # and the file of the commit
+        part = snapshot.live.parts[1]
+        assert isinstance(part, GroupedPart)
+        assert not part.file.whole.has_read("path")
+        assert "gone" not in part.__dict__
