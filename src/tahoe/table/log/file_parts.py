@@ -108,8 +108,12 @@ class Part(ABC):
 
     def without(self, superseded: Superseded) -> Part:
         """The part without the files that newer actions name."""
-        gone = superseded.positions_in(self)
+        gone = self.positions_of(superseded)
         return self.take(pa.array(np.delete(np.arange(self.num_rows), gone))) if len(gone) else self
+
+    def positions_of(self, superseded: Superseded) -> npt.NDArray[np.int64]:
+        """The positions of the files that newer actions name, ascending."""
+        return superseded.positions(self.column("path"), self.ambiguous, lambda: self.column("deletion_vector"))
 
     @property
     def is_empty(self) -> bool:

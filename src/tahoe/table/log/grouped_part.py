@@ -122,7 +122,7 @@ class GroupedPart(Part):
         if "whole" in self.__dict__:
             return np.setdiff1d(np.arange(file.files.sum()), self._places(), assume_unique=True)
         found = in_parallel(
-            lambda group: superseded.positions_in(file.fresh(group)) + file.starts[group], np.flatnonzero(file.files).tolist()
+            lambda group: file.fresh(group).positions_of(superseded) + file.starts[group], np.flatnonzero(file.files).tolist()
         )
         return np.concatenate([np.zeros(0, np.int64), *found])
 

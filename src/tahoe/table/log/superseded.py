@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -19,8 +19,7 @@ from tahoe.protocol.json_text import is_text
 from tahoe.protocol.replay import FileKey
 from tahoe.table.arrow.chunks import taken
 
-if TYPE_CHECKING:
-    from tahoe.table.log.file_parts import Part
+Positions: TypeAlias = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,15 +42,19 @@ class Superseded:
         # a path that is not valid text has escapes in the log, so it is `ambiguous`
         return pa.array(sorted({path for path, _ in self.keys if is_text(path)}), pa.string())
 
-    def positions_in(self, part: Part) -> npt.NDArray[np.int64]:
-        """The positions of these files in a part, ascending."""
-        paths = part.column("path")
-        suspects = pc.or_(pc.is_in(paths, value_set=self._names), part.ambiguous)
+    def positions(self, paths: pa.ChunkedArray, ambiguous: pa.ChunkedArray, vectors: Callable[[], pa.ChunkedArray]) -> Positions:
+        """The positions of these files among others, ascending.
+
+        Args:
+            ambiguous: which paths can be spelled in several ways.
+            vectors: returns the deletion vectors; called only if needed.
+        """
+        suspects = pc.or_(pc.is_in(paths, value_set=self._names), ambiguous)
         candidates = pc.indices_nonzero(suspects)
         if not len(candidates):
             return np.zeros(0, np.int64)
-        vectors = taken(part.column("deletion_vector"), candidates).to_pylist()
-        found = zip(candidates.to_pylist(), taken(paths, candidates).to_pylist(), vectors, strict=True)
+        descriptors = taken(vectors(), candidates).to_pylist()
+        found = zip(candidates.to_pylist(), taken(paths, candidates).to_pylist(), descriptors, strict=True)
         return np.array([n for n, path, vector in found if (self.canonical(path), _unique_id(vector)) in self.keys], np.int64)
 
 
