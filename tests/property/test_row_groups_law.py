@@ -44,7 +44,7 @@ def small(group_files: int = 2):
         patch("tahoe.table.log.checkpoint.IN_ONE_GO_ROWS_MAX", 0),
         patch("tahoe.table.reading.scan.NARROW_SHARE_MAX", 1.0),
         patch("tahoe.table.commit.file_order.ROW_GROUP_FILES", group_files),
-        patch("tahoe.table.commit.file_order.UNIT_FILES", 2 * group_files),
+        patch("tahoe.table.commit.file_order.UNIT_GROUPS", 2),
         patch("tahoe.table.commit.checkpoint_writer.SIDECAR_FILES_MAX", 2 * group_files),
         patch("tahoe.table.log.file_parts.BATCH_ROWS", 3),
     ):

@@ -1,14 +1,15 @@
 """The order in which a checkpoint lists files, so that a query needs few of its row groups.
 
 Files are in the order of their partitions, and then of the least values of the clustering columns; of several clustering columns, along a
-curve that keeps files close that are close in all of them. If a table has neither, the column decides whose ranges overlap least. The order
-of large tables is that of units of files, whose borders come from a sample, and inside of them exact. Nothing depends on it but speed.
+curve that keeps files close that are close in all of them. If a table has neither, the column decides whose ranges overlap least. The
+borders of row groups come from a sample. Nothing depends on the order but speed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -20,17 +21,16 @@ from tahoe.protocol.column_mapping import physical_path, stored_name
 from tahoe.protocol.schema import DataType, Field
 from tahoe.table.arrow.chunks import one_array
 from tahoe.table.arrow.spool import Spool
-from tahoe.table.arrow.statistics import Path, StatisticsRequest, bound_type, column_name, parse_statistics
+from tahoe.table.arrow.statistics import STATS_PARSED, Path, StatisticsRequest, bound_type, column_name, parse_statistics
 from tahoe.table.arrow.types import arrow_type
-from tahoe.table.log.live_files import LiveFiles
 from tahoe.table.reading.scan import typed_partition_values
 from tahoe.table.reading.snapshot_state import SnapshotState
 
-# The files of a row group. A query reads at least one; the footer grows with their number.
+# The files of a row group, on average. A query reads at least one; the footer grows with their number.
 ROW_GROUP_FILES = 10_000
 
-# Files are sorted in units of about this many; more wait in a temporary file.
-UNIT_FILES = 100_000
+# So many row groups are put together at a time; the files of the others wait in a temporary file.
+UNIT_GROUPS = 10
 _MEMORY_BYTES = 64 << 20
 
 # The sample: so many row groups, and files of each of them.
@@ -43,98 +43,81 @@ _COMPARED_COLUMNS = 8
 # The curve has this many steps along each column, as a power of two.
 _CURVE_BITS = 8
 
-_CURVE, _TIE, _ROWS = "curve", "tie", "rows"
+_CURVE, _TIE, _GROUP, _FILES = "curve", "tie", "group", "files"
+
+Numbers: TypeAlias = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, kw_only=True)
 class FileOrder:
-    """An order of files.
+    """An order of files, which are `add` structs of a checkpoint.
 
     Attributes:
         partitions: the partition columns.
         columns: other columns by whose least values files are ordered, by physical path, with their types.
-        borders: the keys of the first file of each unit but the first.
         steps: for each of several columns the least values at which the curve takes a step.
+        borders: the keys of the first file of each row group but the first.
     """
 
     snapshot: SnapshotState
     partitions: Sequence[Field]
     columns: Mapping[Path, DataType]
-    borders: pa.Table
     steps: Mapping[Path, pa.Array]
+    borders: pa.Table
 
-    def keys(self, partition_values: pa.ChunkedArray, least: Callable[[Path], pa.ChunkedArray], ties: npt.NDArray[np.int64]) -> pa.Table:
-        """The keys of files: they are sorted by all columns of the table, one after the other."""
-        snapshot = self.snapshot
-        found: dict[str, pa.Array] = {}
-        for number, f in enumerate(self.partitions):
-            found[f"p{number}"] = _partition_key(snapshot, f, partition_values)
-        values = {path: one_array(least(path)) for path in self.columns}
+    def keys(self, adds: pa.StructArray, ties: Numbers) -> pa.Table:
+        """The keys of files: they are ordered by all columns of the table, one after the other."""
+        values = pa.chunked_array([pc.struct_field(adds, "partitionValues")])
+        found = {f"p{number}": _partition_key(self.snapshot, f, values) for number, f in enumerate(self.partitions)}
+        least = {path: one_array(column) for path, (column, _) in _bounds(adds, self.columns).items()}
         if self.steps:
-            found[_CURVE] = pa.array(_curve([_steps_before(values[path], self.steps[path]) for path in self.columns]))
-        found |= {f"c{number}": column for number, column in enumerate(values.values())}
+            found[_CURVE] = pa.array(_curve([_steps_before(least[path], self.steps[path]) for path in self.columns]))
+        found |= {f"c{number}": column for number, column in enumerate(least.values())}
         return pa.table({**found, _TIE: pa.array(ties)})
 
-    def sorted_files(self, batches: Iterable[pa.StructArray]) -> Iterator[pa.StructArray]:
-        """Files as `add` structs of a checkpoint, in this order, at most `ROW_GROUP_FILES` at a time."""
-        units = self.borders.num_rows + 1
+    def ordered(self, batches: Iterable[pa.StructArray]) -> Iterator[pa.StructArray]:
+        """Files in row groups, which are in this order; inside of a row group files are in any order."""
+        units = -(-(self.borders.num_rows + 1) // UNIT_GROUPS)
         with Spool(units, _MEMORY_BYTES) as spool:
             start = 0
             for adds in batches:
-                rows, starts = _by_units(self._keys_of(adds, start).append_column(_ROWS, adds), self.borders)
-                spool.add(rows, starts)
+                rows, starts = _by_groups(self.keys(adds, np.arange(start, start + len(adds))), self.borders)
+                numbers = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+                files = adds if rows is None else adds.take(pa.array(rows))
+                spool.add(pa.table({_GROUP: numbers, _FILES: files}), [*starts[:-1:UNIT_GROUPS].tolist(), len(adds)])
                 start += len(adds)
             for unit in range(units):
                 found = spool.take(unit)
                 if found is not None:
-                    yield from _in_row_groups(found.take(_sorted(found.drop_columns([_ROWS])))[_ROWS])
-
-    def _keys_of(self, adds: pa.StructArray, start: int) -> pa.Table:
-        fields = dict(zip((f.name for f in adds.type), adds.flatten(), strict=True))
-        parsed = None
-        if "stats_parsed" not in fields and self.columns:
-            parsed = parse_statistics(pa.chunked_array([fields["stats"]]), StatisticsRequest(self.columns))
-
-        def least(path: Path) -> pa.ChunkedArray:
-            if parsed is not None:
-                return parsed[column_name("min", path)]
-            return pa.chunked_array([pc.struct_field(fields["stats_parsed"], ["minValues", *path])]).cast(bound_type(self.columns[path]))
-
-        return self.keys(pa.chunked_array([fields["partitionValues"]]), least, np.arange(start, start + len(adds)))
+                    yield from _row_groups(found)
 
 
-def order_of(snapshot: SnapshotState, statistics: Mapping[Path, DataType]) -> FileOrder | None:
+def order_of(
+    snapshot: SnapshotState, statistics: Mapping[Path, DataType], as_adds: Callable[[pa.Table], pa.StructArray]
+) -> FileOrder | None:
     """The order of a version's files; None if they are so few that it does not matter, or if nothing is known of them.
 
     Args:
         statistics: the columns with statistics, by physical path.
+        as_adds: makes `add` structs of a batch of live files.
     """
     total = snapshot.live.files_at_most
     if total <= ROW_GROUP_FILES:
         return None
     partitions = [f for f in (snapshot.schema.find(name) for name in snapshot.partition_columns) if f is not None]
     bounded = {path: kind for path, kind in statistics.items() if bound_type(kind) is not None}
-    sample = _sample(snapshot.live)
+    sample = pa.concat_arrays([as_adds(batch) for batch in snapshot.live.sample(_SAMPLED_GROUPS, _SAMPLED_FILES)])
     columns = _clustering(snapshot, bounded)
     if not columns and not partitions:
         columns = _tidiest(sample, dict(list(bounded.items())[:_COMPARED_COLUMNS]))
     if not columns and not partitions:
         return None
-    found = sample.statistics(StatisticsRequest(columns))
-    least = {path: found[column_name("min", path)] for path in columns}
-    steps = {path: _quantiles(pa.table({"": least[path]}), 1 << _CURVE_BITS)[""] for path in columns} if len(columns) > 1 else {}
-    order = FileOrder(
-        snapshot=snapshot,
-        partitions=partitions,
-        columns=columns,
-        borders=pa.table({}),
-        steps={path: one_array(values) for path, values in steps.items()},
-    )
-    ties = np.linspace(0, total, len(sample), dtype=np.int64)
-    keys = order.keys(sample.column("partition_values"), least.__getitem__, ties)
-    return FileOrder(
-        snapshot=snapshot, partitions=partitions, columns=columns, borders=_quantiles(keys, -(-total // UNIT_FILES)), steps=order.steps
-    )
+    least = {path: column for path, (column, _) in _bounds(sample, columns).items()}
+    curved = least.items() if len(columns) > 1 else ()
+    steps = {path: one_array(_quantiles(pa.table({"": column}), 1 << _CURVE_BITS)[""]) for path, column in curved}
+    order = FileOrder(snapshot=snapshot, partitions=partitions, columns=columns, steps=steps, borders=pa.table({}))
+    keys = order.keys(sample, np.linspace(0, total, len(sample), dtype=np.int64))
+    return replace(order, borders=_quantiles(keys, -(-total // ROW_GROUP_FILES)))
 
 
 def _clustering(snapshot: SnapshotState, bounded: Mapping[Path, DataType]) -> dict[Path, DataType]:
@@ -142,20 +125,23 @@ def _clustering(snapshot: SnapshotState, bounded: Mapping[Path, DataType]) -> di
     return {path: bounded[path] for path in paths if path is not None and path in bounded}
 
 
-def _sample(live: LiveFiles) -> LiveFiles:
-    """Some files from all over a version."""
-    groups = live.group_files
-    wanted = np.zeros(len(groups), bool)
-    wanted[:: -(-len(groups) // _SAMPLED_GROUPS) or 1] = True
-    found = live.narrowed(wanted).files
-    step = max(1, len(found) // (_SAMPLED_GROUPS * _SAMPLED_FILES))
-    return found.subset(np.arange(0, len(found), step))
+def _bounds(adds: pa.StructArray, columns: Mapping[Path, DataType]) -> dict[Path, tuple[pa.ChunkedArray, pa.ChunkedArray]]:
+    """The least and the greatest value of columns in each file, null if unknown."""
+    if not columns:
+        return {}
+    if adds.type.get_field_index(STATS_PARSED) < 0:
+        parsed = parse_statistics(pa.chunked_array([pc.struct_field(adds, "stats")]), StatisticsRequest(columns))
+        return {path: (parsed[column_name("min", path)], parsed[column_name("max", path)]) for path in columns}
+
+    def bound(field: str, path: Path) -> pa.ChunkedArray:
+        return pa.chunked_array([pc.struct_field(adds, [STATS_PARSED, field, *path])]).cast(bound_type(columns[path]))
+
+    return {path: (bound("minValues", path), bound("maxValues", path)) for path in columns}
 
 
-def _tidiest(sample: LiveFiles, columns: Mapping[Path, DataType]) -> dict[Path, DataType]:
+def _tidiest(sample: pa.StructArray, columns: Mapping[Path, DataType]) -> dict[Path, DataType]:
     """The column whose ranges overlap least; none if no file has statistics."""
-    found = sample.statistics(StatisticsRequest(columns))
-    overlaps = {path: _overlap(*(found[column_name(bound, path)] for bound in ("min", "max"))) for path in columns}
+    overlaps = {path: _overlap(*bounds) for path, bounds in _bounds(sample, columns).items()}
     known = {path: overlap for path, overlap in overlaps.items() if overlap is not None}
     if not known:
         return {}
@@ -200,14 +186,13 @@ def _quantiles(keys: pa.Table, parts: int) -> pa.Table:
     return keys.take(_sorted(keys).take(pa.array(places)))
 
 
-def _by_units(rows: pa.Table, borders: pa.Table) -> tuple[pa.Table, list[int]]:
-    """Rows sorted by units, and where each unit begins."""
-    keys = rows.select(borders.column_names)
-    # the numbers of borders are negative, and each stands before rows that are equal to it
-    after = np.asarray(_sorted(pa.concat_tables([borders, keys]))).astype(np.int64) - borders.num_rows
-    is_row = after >= 0
-    ends = np.cumsum(is_row)[~is_row]
-    return rows.take(pa.array(after[is_row])), [0, *ends.tolist(), rows.num_rows]
+def _by_groups(keys: pa.Table, borders: pa.Table) -> tuple[Numbers | None, Numbers]:
+    """The order of files by row groups, None if they are in it; and where each row group begins, and the end of the last one."""
+    # the numbers of borders are negative, and each stands before files that are equal to it
+    places = np.asarray(_sorted(pa.concat_tables([borders, keys]))).astype(np.int64) - borders.num_rows
+    is_file = places >= 0
+    rows, ends = places[is_file], np.cumsum(is_file)[~is_file]
+    return None if np.all(np.diff(rows) == 1) else rows, np.concatenate([[0], ends, [len(rows)]])
 
 
 def _steps_before(values: pa.Array, steps: pa.Array) -> npt.NDArray[np.int64]:
@@ -228,6 +213,13 @@ def _curve(steps: Sequence[npt.NDArray[np.int64]]) -> npt.NDArray[np.int64]:
     return place
 
 
-def _in_row_groups(adds: pa.ChunkedArray) -> Iterator[pa.StructArray]:
-    for start in range(0, len(adds), ROW_GROUP_FILES):
-        yield one_array(adds.slice(start, ROW_GROUP_FILES))
+def _row_groups(found: pa.Table) -> Iterator[pa.StructArray]:
+    """The files of a unit by row groups, each put together from the runs of its files."""
+    numbers, files = np.asarray(one_array(found[_GROUP])), found[_FILES]
+    starts = np.flatnonzero(np.diff(numbers, prepend=-1))
+    runs = list(zip(starts.tolist(), np.diff(starts, append=len(numbers)).tolist(), strict=True))
+    for number in np.unique(numbers):
+        mine = [files.slice(*runs[run]) for run in np.flatnonzero(numbers[starts] == number)]
+        group = one_array(pa.chunked_array([chunk for piece in mine for chunk in piece.chunks], files.type))
+        size = -(-len(group) // max(1, round(len(group) / ROW_GROUP_FILES)))
+        yield from (group.slice(start, size) for start in range(0, len(group), size))

@@ -321,10 +321,17 @@ class CheckpointPart(Part):
 
         return self._columns.map_batches(("add", "stats"), parse_batch, BATCH_ROWS)
 
+    def head(self, rows: int) -> pa.Table:
+        """The first files, as `batches` has them."""
+        return next(self._batches(rows), SCHEMA.empty_table())
+
     def batches(self) -> Iterator[pa.Table]:
+        yield from self._batches(BATCH_ROWS)
+
+    def _batches(self, rows: int) -> Iterator[pa.Table]:
         start = 0
         try:
-            for batch in self._columns.batches("add", [*(name for _, name, _ in COLUMNS.values()), STATS_PARSED], BATCH_ROWS):
+            for batch in self._columns.batches("add", [*(name for _, name, _ in COLUMNS.values()), STATS_PARSED], rows):
                 if self._rows is None:
                     inside = np.asarray(pc.indices_nonzero(pc.struct_field(batch, "path").is_valid()))
                 else:

@@ -200,6 +200,10 @@ class GroupedPart(Part):
 
     # --- some of the files
 
+    def head(self, group: int, files: int) -> pa.Table:
+        """The first files of a row group, those included that newer actions name, as `batches` has them."""
+        return self.file.fresh(group).head(files)
+
     def group(self, group: int) -> Part:
         """The files of one row group."""
         return self._without(self.file.group(group))

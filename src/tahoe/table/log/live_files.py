@@ -288,6 +288,21 @@ class LiveFiles:
             places.extend((number, int(group)) for group in wanted)
         return Narrowed(self, parts, places)
 
+    def sample(self, groups: int, files: int) -> Iterator[pa.Table]:
+        """Some files from all over the version, as `Part.batches` has them.
+
+        Args:
+            groups: how many row groups they are from, at most.
+            files: how many files of a row group, at most.
+        """
+        step = -(-len(self.group_files) // groups)
+        for part in self.parts:
+            if isinstance(part, GroupedPart):
+                yield from (part.head(group, files) for group in range(0, len(part.file.files), step))
+            else:
+                every = max(1, part.num_rows // (groups * files))
+                yield from (batch.take(np.arange(0, len(batch), every)) for batch in part.batches())
+
     def told(self, positions: npt.NDArray[np.int64], paths: pa.ChunkedArray) -> None:
         """Note that the positions of some files were told, so that these files keep them."""
         if not self.is_listed:
