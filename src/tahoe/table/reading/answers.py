@@ -20,7 +20,7 @@ from tahoe.protocol.stats import Path
 from tahoe.table.arrow.chunks import one_array
 from tahoe.table.arrow.statistics import StatisticsRequest, column_name
 from tahoe.table.arrow.types import arrow_type
-from tahoe.table.reading.scan import Scan
+from tahoe.table.reading.scan import Scan, may_match, part_of, statistics_of
 from tahoe.table.reading.skipping import types_of
 
 
@@ -77,7 +77,7 @@ def _part(scan: Scan, positions: pa.Array) -> Scan:
     """Some of a scan's files, by their ascending positions in it."""
     if len(positions) == scan.kept_files:
         return scan
-    return scan.part(positions)
+    return part_of(scan, positions)
 
 
 # --- file by file
@@ -92,7 +92,7 @@ class _Facts:
 
     @cached_property
     def _statistics(self) -> pa.Table:
-        return self.scan.statistics(StatisticsRequest(types_of(self.scan.snapshot, self._paths)))
+        return statistics_of(self.scan, StatisticsRequest(types_of(self.scan.snapshot, self._paths)))
 
     def statistic(self, kind: str, path: Path = ()) -> pa.Array:
         return one_array(self._statistics.column(column_name(kind, path)))
@@ -133,7 +133,7 @@ class _Facts:
         return pc.or_(self.is_empty, pc.invert(self._may_match(condition)))
 
     def _may_match(self, predicate: Predicate) -> pa.Array:
-        mask = self.scan.may_match(predicate)
+        mask = may_match(self.scan, predicate)
         return pa.repeat(pa.scalar(True), self.scan.kept_files) if mask is None else mask
 
 

@@ -111,7 +111,7 @@ class Scan:
         return replace(self, chosen=self.rows.filter(pc.is_in(self.rows.cast(pa.uint64()), value_set=wanted)))
 
     @cached_property
-    def _files(self) -> LiveFiles | None:
+    def apart(self) -> LiveFiles | None:
         """The selected files, if they are apart from all others."""
         live = self.snapshot.live
         if isinstance(self.chosen, Chosen):
@@ -127,31 +127,6 @@ class Scan:
     def num_records(self) -> pa.ChunkedArray:
         """How many rows each selected file has, deleted ones included; null if its statistics do not tell."""
         return self._selected(lambda live: live.num_records)
-
-    def statistics(self, request: StatisticsRequest) -> pa.Table:
-        """Typed statistics of the selected files, null if a file has none."""
-        if self._files is not None:
-            return self._files.statistics(request)
-        every = self.snapshot.live.statistics(request)
-        return every if self.rows is None else taken_table(every, self.rows)
-
-    def may_match(self, predicate: Predicate) -> pa.Array | None:
-        """Which of the selected files may have a row for which another predicate is true; None for all of them."""
-        test = test_of(self.snapshot, predicate)
-        if test is None:
-            return None
-        if self._files is not None:
-            return kept(replace(self.snapshot, live=self._files), test, lambda: self.partition)
-        mask = kept(self.snapshot, test, lambda: self.everything.partition)
-        return mask if self.rows is None else mask.take(self.rows)
-
-    def part(self, positions: pa.Array) -> Scan:
-        """Some of the selected files, by their ascending positions among these."""
-        if isinstance(self.chosen, Chosen):
-            smaller: pa.Array | Chosen = replace(self.chosen, rows=self.chosen.rows[np.asarray(positions)])
-        else:
-            smaller = positions.cast(pa.uint64()) if self.rows is None else self.rows.take(positions)
-        return replace(self, chosen=smaller, chosen_from=self.everything)
 
     def adds(self) -> Iterator[Add]:
         """The selected files as actions, for callers that need few of them."""
@@ -227,8 +202,8 @@ class Scan:
 
     def _selected(self, column: Callable[[LiveFiles], pa.ChunkedArray]) -> pa.ChunkedArray:
         """A column of the selected files."""
-        if self._files is not None:
-            return column(self._files)
+        if self.apart is not None:
+            return column(self.apart)
         every = column(self.snapshot.live)
         return every if self.rows is None else taken(every, self.rows)
 
@@ -288,6 +263,34 @@ def _narrowed(snapshot: SnapshotState, test: StatTest) -> Narrowed | None:
     except (*GONE, CorruptCheckpointError) as error:
         live.renew(error)
         return _narrowed(snapshot, test)
+
+
+def statistics_of(scan: Scan, request: StatisticsRequest) -> pa.Table:
+    """Typed statistics of a scan's files, null if a file has none."""
+    if scan.apart is not None:
+        return scan.apart.statistics(request)
+    every = scan.snapshot.live.statistics(request)
+    return every if scan.rows is None else taken_table(every, scan.rows)
+
+
+def may_match(scan: Scan, predicate: Predicate) -> pa.Array | None:
+    """Which of a scan's files may have a row for which another predicate is true; None for all of them."""
+    test = test_of(scan.snapshot, predicate)
+    if test is None:
+        return None
+    if scan.apart is not None:
+        return kept(replace(scan.snapshot, live=scan.apart), test, lambda: scan.partition)
+    mask = kept(scan.snapshot, test, lambda: scan.everything.partition)
+    return mask if scan.rows is None else mask.take(scan.rows)
+
+
+def part_of(scan: Scan, positions: pa.Array) -> Scan:
+    """Some of a scan's files, by their ascending positions among these."""
+    if isinstance(scan.chosen, Chosen):
+        smaller: pa.Array | Chosen = replace(scan.chosen, rows=scan.chosen.rows[np.asarray(positions)])
+    else:
+        smaller = positions.cast(pa.uint64()) if scan.rows is None else scan.rows.take(positions)
+    return replace(scan, chosen=smaller, chosen_from=scan.everything)
 
 
 def resolve_urls(paths: pa.ChunkedArray, odd: pa.ChunkedArray, table_url: str) -> pa.ChunkedArray:
