@@ -96,8 +96,7 @@ def merge_changes(batch: DataFrame, target: str) -> None:
 
 def merge(rows: DataFrame, target: str, *, on: str, update: Column, delete: Column | None = None) -> None:
     spark = rows.sparkSession
-    if not tahoe.DeltaTable.isDeltaTable(spark, target):
-        rows.select("id", "key").limit(0).write.format("delta").mode("ignore").save(target)
+    tahoe.DeltaTable.createIfNotExists(spark).location(target).addColumns(rows.select("id", "key").schema).execute()
     values = {"id": "s.id", "key": "s.key"}
     merged = tahoe.DeltaTable.forPath(spark, target).alias("t").merge(rows.alias("s"), f"t.{on} = s.{on}")
     if delete is not None:

@@ -295,6 +295,9 @@ def test_commits_that_were_read_are_kept_up_to_a_limit(monkeypatch: pytest.Monke
     assert few.next_end(begin, Limit()) == end
     assert len(few.commits.sizes_after(begin)) == 3, "a commit counts as one more than its files"
     assert read(few, begin, end) == read(stream, begin, end) == [f"f{number:03}" for number in range(10)]
+    stream.commits.forget(8)
+    assert len(stream.commits.sizes_after(begin)) == 2, "what is processed is not kept, however long the query runs"
+    assert read(stream, begin, end) == read(few, begin, end)
 
 
 # --- streams with the schema of an older version, because their DataFrame is older than the change

@@ -295,6 +295,7 @@ def committed(number: str, end: str) -> None:
     source = _sources[number]
     offset = source.offset(end)
     assert offset is not None
+    source.stream.commits.forget(offset.version)
     source.stream.schema.committed(offset)
 
 

@@ -189,6 +189,11 @@ class StreamCommits(Generic[Commit]):
             self._kept_files -= len(self._kept.popitem(last=False)[1].files) + 1
         return commit
 
+    def forget(self, before: int) -> None:
+        """Release the commits before a version, which are processed: a query may run for months."""
+        for key in [key for key in self._kept if key[0] < before]:
+            self._kept_files -= len(self._kept.pop(key).files) + 1
+
     def version_of(self, file: str) -> int | None:
         """The newest version, of the commits that are kept, that has a file; None if there is none."""
         canonical = self._snapshot.log.canonical
