@@ -307,6 +307,17 @@ def test_what_a_dataframe_has_read_from_the_log_is_read(spark, path, behind_a_ri
         rows.write.format("delta").mode("append").save(path)
 
 
+def test_what_a_dynamic_overwrite_has_read_from_the_log_is_read(spark, path, table_name, behind_a_rival):
+    """Spark has optimised the subqueries of this statement when tahoe meets it. The rival writes to another partition."""
+    spark.range(5).selectExpr("id", "id as p").write.format("delta").partitionBy("p").save(path)
+    spark.sql(f"CREATE TABLE {table_name} USING delta LOCATION '{path}'")
+    rows = spark.sql(f"SELECT (SELECT max(id) FROM {table_name}) + 1 AS id, 1L AS p")
+    rival = spark.range(100, 101).selectExpr("id", "id as p").toArrow()
+    behind_a_rival(lambda: tahoe.Table(path).append(rival))
+    with pytest.raises(ConcurrentAppendException):
+        rows.writeTo(table_name).overwritePartitions()
+
+
 def test_a_write_that_reads_nothing_goes_on_behind_a_rival(spark, path, behind_a_rival):
     # Without it, a test whose rival always wins would prove nothing.
     spark.range(5).write.format("delta").save(path)
