@@ -35,6 +35,7 @@ QUESTIONS = (
     "vacuum",
     "convert",
     "restore_clone",
+    "answers",
 )
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("tahoe", "pyspark", "pyarrow", "deltalake", "obstore")
