@@ -174,6 +174,27 @@ def test_a_broken_checkpoint_that_nothing_replaces_is_named():
         load_snapshot(log)
 
 
+@pytest.mark.parametrize("text", [b"bxb", b"qxq"], ids=["path", "partition value"])
+def test_a_checkpoint_with_texts_that_are_not_utf_8_is_broken(text):
+    """Arrow reads them, and a raw UnicodeDecodeError came later."""
+    log = make_log([[]])
+    log.env.store.put(CHECKPOINT, parquet_bytes([PROTOCOL, METADATA, add("bxb", partition_values={"p": "qxq"})]).replace(text, b"x\xffx"))
+    with pytest.raises(CorruptCheckpointError, match="UTF"):
+        load_snapshot(log, 2).files()
+
+
+def test_a_checkpoint_with_a_file_that_has_no_size_is_broken():
+    log = make_log([[]])
+    content = pq.read_table(io.BytesIO(parquet_bytes([PROTOCOL, METADATA, add("a"), add("b")])))
+    rows = content.to_pylist()
+    rows[-1]["add"]["size"] = None
+    out = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist(rows, content.schema), out)
+    log.env.store.put(CHECKPOINT, out.getvalue())
+    with pytest.raises(CorruptCheckpointError, match="a file has no size"):
+        load_snapshot(log, 2)
+
+
 def test_a_checkpoint_without_protocol_is_not_an_accident():
     log = table_with_checkpoint()
     log.env.store.put(CHECKPOINT, parquet_bytes([METADATA, add("a")]))

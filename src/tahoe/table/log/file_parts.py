@@ -264,6 +264,8 @@ class CheckpointPart(Part):
                 raise ValueError("a file has a size but no path")
             self._rows = pc.indices_nonzero(there)
         found = {name: self._live(cast_column(column, COLUMNS[name][0])) for name, column in read.items()}
+        for column in found.values():
+            column.validate(full=True)  # Arrow does not look whether texts in Parquet files are UTF-8
         if "path" in found and found["path"].null_count:
             raise ValueError("the footer counts other files than there are")
         if (detail := wrong_files(found)) is not None:
