@@ -358,3 +358,12 @@ def test_a_name_and_a_path_can_be_used_again(spark, path):
     assert not tahoe.DeltaTable.isDeltaTable(spark, path)
     spark.sql(f"CREATE TABLE delta.`{path}` (other STRING) USING delta")
     assert spark.read.format("delta").load(path).columns == ["other"]
+
+
+def test_a_path_with_capitals_shows_new_columns(spark, tmp_path):
+    """Spark's cache of relations, which is emptied of them, keeps the case of letters in paths."""
+    table = f"delta.`{tmp_path}/Capitals`"
+    spark.sql(f"CREATE TABLE {table} (id INT) USING delta")
+    assert spark.table(table).columns == ["id"]
+    tahoe.Table(f"{tmp_path}/Capitals").append(pa.table({"id": pa.array([1], pa.int32()), "more": ["x"]}), merge_schema=True)
+    assert spark.table(table).collect() == [(1, "x")]

@@ -109,7 +109,8 @@ public class Entry {
    */
   private void take(TableIdentifier name) {
     SessionCatalog catalog = ((org.apache.spark.sql.classic.SparkSession) SparkSession.active()).sessionState().catalog();
-    TableIdentifier full = catalog.qualifyIdentifier(name);
+    boolean isFull = name.catalog().isDefined() && name.database().isDefined();
+    TableIdentifier full = isFull ? name : catalog.qualifyIdentifier(name); // which would put the letters of a path in lower case
     QualifiedTableName key = new QualifiedTableName((String) full.catalog().get(), (String) full.database().get(), full.table());
     LogicalPlan kept = catalog.getCachedTable(key);
     if (TAKEN.get() == null) TAKEN.set(new HashMap());
