@@ -135,5 +135,5 @@ def test_rows_for_a_table_are_not_committed_to_another_in_its_place(table: tahoe
 def test_a_write_to_a_version_of_a_table_is_refused(tmp_path: Path) -> None:
     """It would write to the newest version, which the path does not name."""
     append(tahoe.Table(tmp_path / "t"), 1)
-    with pytest.raises(InvalidTimeTravelError, match="only the table itself can be written"):
+    with pytest.raises(InvalidTimeTravelError, match="only the table itself can be named"):
         DeltaSource({"path": f"{tmp_path}/t@v0"}).writer(spark_schema(Struct((Field(name="id", type=LONG),))), overwrite=False)

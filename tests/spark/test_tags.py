@@ -12,6 +12,8 @@ import tahoe
 from tahoe import DeltaTable
 from tahoe.errors import (
     InvalidTimeTravelError,
+    RestoreVersionError,
+    StatementSyntaxError,
     TableNotFoundError,
     TagExistsError,
     TagExpiryError,
@@ -52,6 +54,9 @@ def test_a_tag_stands_for_a_version_wherever_one_may_be_named(spark, path, table
     assert ids(spark.sql(f"SELECT id FROM delta.`{path}-clone`")) == [0, 1, 2, 3]
     assert spark.sql(f"SHOW TAGS delta.`{path}-clone`").count() == 0
     spark.sql(f"RESTORE {table} TO VERSION AS OF '2026-q3'")
+    assert ids(spark.table(table)) == [0, 1, 2, 3]
+    DeltaTable.forPath(spark, path).restoreToVersion(1)
+    spark.sql(f"RESTORE {table} TO VERSION AS OF '0'")
     assert ids(spark.table(table)) == [0, 1, 2, 3]
     DeltaTable.forPath(spark, path).restoreToVersion(1)
     DeltaTable.forPath(spark, path).restoreToVersion("2026-q3")
@@ -103,6 +108,12 @@ WRONG = [
     ("CREATE TABLE named USING delta LOCATION '{p}@20240102115959999' AS SELECT 1", InvalidTimeTravelError),
     ("CREATE TABLE delta.`{p}@other` SHALLOW CLONE {t}", InvalidTimeTravelError),
     ("RESTORE {t} TO VERSION AS OF 'nothing'", TagNotFoundError),
+    ("RESTORE {t} TO VERSION AS OF '99'", RestoreVersionError),
+    ("DESCRIBE HISTORY delta.`{p}@2026-q3`", InvalidTimeTravelError),
+    ("VACUUM delta.`{p}@v0`", InvalidTimeTravelError),
+    ("ALTER TABLE delta.`{p}@v0` ADD FEATURE deletionVectors", InvalidTimeTravelError),
+    ("ALTER TABLE {t} CREATE TAG NULL", StatementSyntaxError),
+    ("ALTER TABLE {t} CREATE TAG :n", StatementSyntaxError),
 ]
 
 
@@ -119,7 +130,7 @@ def test_what_is_wrong_is_told_and_changes_nothing(spark, path, table, statement
 def test_a_write_makes_no_table_under_the_name_of_a_version(spark, path, tmp_path, name):
     stream = spark.readStream.format("delta").load(path).writeStream.format("delta").option("checkpointLocation", str(tmp_path / "c"))
     for write in (spark.range(1).write.format("delta").mode("append").save, stream.start):
-        with pytest.raises(InvalidTimeTravelError, match=f"@{name} names a version, and only the table itself can be written"):
+        with pytest.raises(InvalidTimeTravelError, match=f"@{name} names a version, where only the table itself can be named"):
             write(f"{path}@{name}")
     assert not list(tmp_path.glob("*@*"))
 

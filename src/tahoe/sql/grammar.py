@@ -333,6 +333,8 @@ class _Parser(TokenParser):
         return ShowTags(table=self.name())
 
     def tag(self) -> str:
+        if self.sees("NULL"):
+            self.fail("the name of a tag, in quotes")
         return self.next().value if self.token.kind == "text" else self.identifier("the name of a tag, in quotes")
 
     def sync_identity(self) -> SyncIdentity:

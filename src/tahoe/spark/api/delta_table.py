@@ -18,7 +18,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from tahoe.errors import DeltaError, InvalidOptionError
+from tahoe.errors import DeltaError, InvalidOptionError, TableNotFoundError
 from tahoe.spark.api.convert import run_convert
 from tahoe.spark.api.history_detail import DETAIL, HISTORY, described, detail_row, history_row
 from tahoe.spark.api.lifecycle import DeltaTableLifecycle, verify
@@ -34,7 +34,8 @@ from tahoe.spark.dml.merge_command import Merge
 from tahoe.spark.dml.resolved_plans import answered
 from tahoe.spark.jvm.failures import for_user
 from tahoe.spark.jvm.gateway import Gateway
-from tahoe.spark.jvm.table_cache import open_table
+from tahoe.spark.jvm.table_cache import open_table, table_finder
+from tahoe.spark.jvm.time_travel import check_names_no_version
 from tahoe.spark.layout.auto_compaction import writing_command
 from tahoe.spark.layout.feature_drop import drop_feature
 from tahoe.table.arguments import FLAG, LOCATION, SHARE, TEXT, TEXTS, Rule, Unfit
@@ -75,7 +76,7 @@ class DeltaTable(DeltaTableLifecycle):
         """
         _check_session(sparkSession)
         place = _taken(LOCATION, path, "path")
-        return cls(sparkSession, _existing(open_table(sparkSession, place, _storage_settings(hadoopConf, place))))
+        return cls(sparkSession, _existing(sparkSession, open_table(sparkSession, place, _storage_settings(hadoopConf, place))))
 
     @classmethod
     def forName(cls, sparkSession: SparkSession, tableOrViewName: str) -> DeltaTable:
@@ -88,7 +89,7 @@ class DeltaTable(DeltaTableLifecycle):
         _check_session(sparkSession)
         name = _taken(TEXT, tableOrViewName, "tableOrViewName")
         location = raising_for_user(lambda: location_of(sparkSession, name))
-        return cls(sparkSession, _existing(open_table(sparkSession, location)), name=name)
+        return cls(sparkSession, _existing(sparkSession, open_table(sparkSession, location)), name=name)
 
     @classmethod
     def convertToDelta(cls, sparkSession: SparkSession, identifier: str, partitionSchema: str | StructType | None = None) -> DeltaTable:
@@ -105,7 +106,7 @@ class DeltaTable(DeltaTableLifecycle):
         name = _taken(TEXT, identifier, "identifier")
         parts = raising_for_user(lambda: name_parts(Gateway(sparkSession), name))
         location = run_convert(sparkSession, parts, partitionSchema)
-        return cls(sparkSession, _existing(open_table(sparkSession, location)), name=None if "/" in parts[-1] else name)
+        return cls(sparkSession, _existing(sparkSession, open_table(sparkSession, location)), name=None if "/" in parts[-1] else name)
 
     @classmethod
     def isDeltaTable(cls, sparkSession: SparkSession, identifier: str) -> bool:
@@ -332,8 +333,15 @@ def _storage_settings(given: object, place: str) -> Any:
     return settings
 
 
-def _existing(table: Table) -> Table:
-    raising_for_user(table.snapshot)
+def _existing(spark: SparkSession, table: Table) -> Table:
+    def check() -> None:
+        try:
+            table.snapshot()
+        except TableNotFoundError:
+            check_names_no_version(table_finder(spark), table.url)
+            raise
+
+    raising_for_user(check)
     return table
 
 

@@ -97,7 +97,7 @@ def _suffixed(has_table: HasTable, path: str) -> re.Match[str] | None:
 
 
 def check_names_no_version(has_table: HasTable, path: str) -> None:
-    """Refuse the path of a table that is to be written or made if it names a version of another table.
+    """Refuse the path of a table that is to be written, made or looked into as a whole if it names a version of another table.
 
     Raises:
         InvalidTimeTravelError
@@ -143,7 +143,7 @@ def check_newest(gateway: Gateway, target: JavaObject) -> None:
 
 
 def _only_the_newest(url: str, path: str) -> InvalidTimeTravelError:
-    return InvalidTimeTravelError(table=url, detail=f"{path} names a version, and only the table itself can be written")
+    return InvalidTimeTravelError(table=url, detail=f"{path} names a version, where only the table itself can be named")
 
 
 def session_moment(gateway: Gateway) -> MomentOf:
