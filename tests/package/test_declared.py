@@ -18,6 +18,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS = {
     "spark": ("tahoe.spark", {"pyspark": {"pyspark", "py4j"}}),
     "dynamodb": ("tahoe.storage.dynamodb", {"boto3": {"boto3", "botocore"}}),
+    "iceberg": ("tahoe.table.maintenance.iceberg_source", {"pyiceberg": {"pyiceberg"}}),
 }
 
 

@@ -9,14 +9,19 @@ import typer
 from rich.filesize import decimal as size_text
 
 from tahoe.cli.app import AsJson, Location, Options, Version, errors_as_messages, open_table, setting
+from tahoe.cli.convert import Partition, partition_columns
 from tahoe.cli.output import print_facts, print_json, print_progress
 from tahoe.table.maintenance.clone import CloneReport
+from tahoe.table.maintenance.foreign_sources import NO_VERSION
 
 Target = Annotated[str, typer.Argument(metavar="TARGET", help="Path or URL of the clone.")]
 Timestamp = Annotated[str | None, typer.Option("--timestamp", metavar="TIME", help="Clone the newest version at that time.")]
 Shallow = Annotated[bool, typer.Option("--shallow", help="Copy no data files: the clone reads those of the table.")]
 Replace = Annotated[bool, typer.Option("--replace", help="The target may be a table; only what has changed is copied.")]
 Properties = Annotated[list[str] | None, typer.Option("--property", metavar="KEY=VALUE", help="Table property; may be repeated.")]
+SourceFormat = Annotated[
+    str, typer.Option("--source-format", metavar="FORMAT", help="What the table is: delta, parquet (a folder of Parquet files) or iceberg.")
+]
 TargetOptions = Annotated[
     list[str] | None, typer.Option("--target-option", metavar="KEY=VALUE", help="Storage option of the target; may be repeated.")
 ]
@@ -30,11 +35,14 @@ def clone(
     timestamp: Timestamp = None,
     replace: Replace = False,
     properties: Properties = None,
+    source_format: SourceFormat = "delta",
+    partition: Partition = None,
     as_json: AsJson = False,
     option: Options = None,
     target_option: TargetOptions = None,
 ) -> None:
     """Make a table of its own with the rows of a table. A deep clone that was interrupted can be repeated, and copies the rest."""
+    columns = partition_columns(partition)
     with errors_as_messages():
         report = open_table(path, option).clone(
             target,
@@ -43,6 +51,8 @@ def clone(
             timestamp=timestamp,
             replace=replace,
             properties=dict(setting(text, "--property") for text in properties or ()),
+            source_format=source_format,
+            partition_schema=columns,
             storage_options=dict(setting(text, "--target-option") for text in target_option or option or ()),
             progress=print_progress,
         )
@@ -53,7 +63,8 @@ def clone(
 
 
 def _facts(report: CloneReport) -> dict[str, str]:
-    facts = {"cloned version": str(report.source_version), "files": f"{report.source_files:,} ({size_text(report.source_bytes)})"}
+    cloned = {} if report.source_version == NO_VERSION else {"cloned version": str(report.source_version)}
+    facts = {**cloned, "files": f"{report.source_files:,} ({size_text(report.source_bytes)})"}
     if report.version is None:
         return {**facts, "version": "none: the target is the table itself"}
     return {

@@ -29,7 +29,7 @@ def convert(
     path: Location, partition: Partition = None, no_statistics: NoStatistics = False, as_json: AsJson = False, option: Options = None
 ) -> None:
     """Make a folder of Parquet files a Delta table, in place."""
-    columns = Struct(tuple(_column(text) for text in partition or ()))
+    columns = partition_columns(partition)
     with errors_as_messages():
         table = open_table(path, option)
         report = table.convert(columns, statistics=not no_statistics)
@@ -39,6 +39,11 @@ def convert(
         open_console().print("It is a Delta table already; nothing was done")
     else:
         open_console().print(f"[bold]{counted(report.files, 'file')} ({size_text(report.size_bytes)}) are a Delta table now[/]")
+
+
+def partition_columns(texts: list[str] | None) -> Struct:
+    """The columns that --partition gives."""
+    return Struct(tuple(_column(text) for text in texts or ()))
 
 
 def _column(text: str) -> Field:

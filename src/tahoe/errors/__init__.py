@@ -34,8 +34,8 @@
     │   ├── VacuumRetentionNegativeError, VacuumRetentionTooShortError, CannotVacuumLiteError, InvalidInventoryError, VacuumPartitionError
     │   ├── ZOrderPartitionColumnError, ZOrderColumnNotFoundError, ZOrderStatisticsError, ClusteringWithPredicateError,
     │   │   ClusteringWithZOrderError, OptimizeFullNotSupportedError
-    │   ├── CloneAmbiguousTargetError, InvalidClonePathError, CloneUnsupportedSourceError, CloneOntoItselfError, CloneNestedError,
-    │   │   CloneFilesMissingError, VectorsDisallowedError
+    │   ├── CloneAmbiguousTargetError, InvalidClonePathError, CloneUnsupportedSourceError, CloneIncompatibleSourceError,
+    │   │   CloneOntoItselfError, CloneNestedError, CloneFilesMissingError, VectorsDisallowedError
     │   ├── NoProviderToConvertError, NotParquetTableError, EmptyFolderError, UnexpectedPartitionCountError,
     │   │   UnexpectedPartitionColumnError, PartitionCastFailedError, PartitionSchemaOfCatalogError, CatalogPropertiesMismatchError,
     │   │   NoCatalogPartitionError, ConversionColumnMappingError, ConversionWithoutStatisticsError, FileSchemaMismatchError

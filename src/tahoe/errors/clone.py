@@ -23,8 +23,15 @@ class InvalidClonePathError(DeltaAnalysisError):
 class CloneUnsupportedSourceError(DeltaAnalysisError):
     condition = "DELTA_CLONE_UNSUPPORTED_SOURCE"
     sqlstate = "0AKDC"
-    what = "{table} cannot be cloned: it is {format}, not a Delta table."
+    what = "{table} cannot be cloned: it is {format}, not a table of the format delta, parquet or iceberg."
     todo = "Use CREATE TABLE ... USING delta AS SELECT * FROM {table}."
+
+
+class CloneIncompatibleSourceError(DeltaAnalysisError):
+    condition = "DELTA_CLONE_INCOMPATIBLE_SOURCE"
+    sqlstate = "0AKDC"
+    what = "{table} cannot be cloned: {detail}."
+    todo = "{remedy}"
 
 
 class CloneOntoItselfError(DeltaAnalysisError):
@@ -37,9 +44,7 @@ class CloneOntoItselfError(DeltaAnalysisError):
 class CloneNestedError(DeltaAnalysisError):
     condition = "DELTA_CLONE_NESTED_TABLE"
     sqlstate = "42K04"
-    what = (
-        "{table} cannot be the target of CLONE, because {relation} the Delta table {other}: VACUUM of one would delete files of the other."
-    )
+    what = "{table} cannot be the target of CLONE, because {relation} the table {other}: files of one would count as those of the other."
     todo = "Choose a folder of its own."
 
 

@@ -25,7 +25,7 @@ class NotParquetTableError(DeltaAnalysisError):
 class EmptyFolderError(DeltaAnalysisError):
     condition = "DELTA_EMPTY_DIRECTORY"
     sqlstate = "42K03"
-    what = "CONVERT TO DELTA: there is no data file in {table}. Files and folders whose names begin with _ or . do not count."
+    what = "There is no data file in {table}. Files and folders whose names begin with _ or . do not count."
     todo = "Check the path. For a new table without rows, use CREATE TABLE."
 
 
@@ -33,7 +33,7 @@ class UnexpectedPartitionCountError(DeltaAnalysisError):
     condition = "DELTA_UNEXPECTED_NUM_PARTITION_COLUMNS_FROM_FILE_NAME"
     sqlstate = "KD009"
     what = (
-        "CONVERT TO DELTA of {table}: {expectedColsSize} partition columns were given ({expectedCols}), but the folders of {path} have "
+        "{table}: {expectedColsSize} partition columns were given ({expectedCols}), but the folders of {path} have "
         f"{{parsedColsSize}} ({{parsedCols}}). {_NOTHING}"
     )
     todo = (
@@ -45,7 +45,7 @@ class UnexpectedPartitionCountError(DeltaAnalysisError):
 class UnexpectedPartitionColumnError(DeltaAnalysisError):
     condition = "DELTA_UNEXPECTED_PARTITION_COLUMN_FROM_FILE_NAME"
     sqlstate = "KD009"
-    what = f"CONVERT TO DELTA of {{table}}: expected the partition column {{expectedCol}}, but found {{parsedCol}} in {{path}}. {_NOTHING}"
+    what = f"{{table}}: expected the partition column {{expectedCol}}, but found {{parsedCol}} in {{path}}. {_NOTHING}"
     todo = "Give the partition columns in the order of the folders."
 
 
@@ -53,7 +53,7 @@ class PartitionCastFailedError(DeltaAnalysisError):
     condition = "DELTA_FAILED_CAST_PARTITION_VALUE"
     sqlstate = "22018"
     what = (
-        "CONVERT TO DELTA of {table}: {value} in the path {path} is not a value of type {dataType}, the type of the partition column "
+        "{table}: {value} in the path {path} is not a value of type {dataType}, the type of the partition column "
         f"{{columnName}}. {_NOTHING}"
     )
     todo = (
@@ -85,7 +85,7 @@ class CatalogPropertiesMismatchError(DeltaAnalysisError):
 class NoCatalogPartitionError(DeltaAnalysisError):
     condition = "DELTA_CONVERSION_NO_PARTITION_FOUND"
     sqlstate = "42KD6"
-    what = f"CONVERT TO DELTA of {{table}}: the catalog knows no partition of the table. {_NOTHING}"
+    what = f"{{table}}: the catalog knows no partition of the table. {_NOTHING}"
     todo = "Run MSCK REPAIR TABLE {table} first, or set spark.databricks.delta.convert.useCatalogPartitions = false."
 
 
@@ -106,21 +106,21 @@ class ConversionWithoutStatisticsError(DeltaAnalysisError):
 class FileSchemaMismatchError(DeltaAnalysisError):
     condition = "DELTA_FAILED_MERGE_SCHEMA_FILE"
     sqlstate = "42KDA"
-    what = f"CONVERT TO DELTA of {{table}}: the schema of {{file}} cannot be merged with that of other files: {{detail}}. {_NOTHING}"
+    what = f"{{table}}: the schema of {{file}} cannot be merged with that of other files: {{detail}}. {_NOTHING}"
     todo = "Rewrite the file with the type of the other files, or move it out of the folder. The file's columns are {schema}."
 
 
 class UnreadableFooterError(DeltaError):
     condition = "DELTA_FAILED_READ_FILE_FOOTER"
     sqlstate = "KD001"
-    what = f"CONVERT TO DELTA of {{table}}: {{file}} cannot be read as a Parquet file: {{detail}}. {_NOTHING}"
+    what = f"{{table}}: {{file}} cannot be read as a Parquet file: {{detail}}. {_NOTHING}"
     todo = "Move the file out of the folder, or give it a name that begins with _ or . , and convert again."
 
 
 class FilesChangedError(DeltaError):
     condition = "DELTA_CONVERT_FILES_CHANGED"
     sqlstate = "40001"
-    what = "CONVERT TO DELTA of {table}: another program adds, replaces or deletes files while they are converted, last {file}. " + _NOTHING
+    what = "{table}: another program adds, replaces or deletes files while they are examined, last {file}. " + _NOTHING
     todo = "Stop the program that writes to the folder, and convert again."
 
 

@@ -24,6 +24,7 @@ from tahoe.spark.writing.write_inputs import write_options
 from tahoe.storage.local import no_new_folder_left
 from tahoe.storage.locations import scheme_of
 from tahoe.table.maintenance.clone import CloneReport, CloneRequest, clone
+from tahoe.table.maintenance.foreign_sources import ForeignSource
 from tahoe.table.table import Table
 
 # The result of CLONE: one row. There is none if nothing was done.
@@ -51,7 +52,7 @@ class CloneCommand:
         if_not_exists: do nothing if the catalog has the name, or if there is a table at the path of a target without a name.
     """
 
-    source: Table
+    source: Table | ForeignSource
     target: str
     is_shallow: bool
     mode: Literal["create", "replace", "create or replace"]
@@ -89,7 +90,7 @@ def _cloned(gateway: Gateway, command: CloneCommand) -> CloneReport | None:
         mode=command.mode,
         properties=command.properties,
         source_name=command.source_name,
-        user_metadata=write_options(gateway.spark, {}, command.source).user_metadata,
+        user_metadata=write_options(gateway.spark, {}, table).user_metadata,
         engine=engine_of(gateway.spark),
     )
     with no_new_folder_left(table.url):

@@ -27,6 +27,7 @@ from tahoe.errors import (
     TableNotFoundError,
 )
 from tahoe.protocol.names import quoted
+from tahoe.protocol.tags import version_or_tag
 from tahoe.spark.api.clone import CLONED, CloneCommand, run_clone
 from tahoe.spark.api.convert import run_convert
 from tahoe.spark.api.delta_table import DeltaTable
@@ -35,10 +36,10 @@ from tahoe.spark.api.merge_builder import raising_for_user, run_for_user
 from tahoe.spark.api.optimize_builder import compacted, reorganised
 from tahoe.spark.api.repair import REPAIRS, run_repair
 from tahoe.spark.api.restore import RESTORED, run_restore
-from tahoe.spark.api.table_handle import TableHandle
 from tahoe.spark.api.tags import TAGS, run_create_tag, run_drop_tag, shown_tags
 from tahoe.spark.api.vacuum import PATH, paths_frame, run_vacuum
 from tahoe.spark.ddl.catalog import name_parts, path_in, path_of
+from tahoe.spark.ddl.clone_sources import foreign_source
 from tahoe.spark.jvm.failures import for_user
 from tahoe.spark.jvm.gateway import JVM_ERRORS, Gateway, JavaObject
 from tahoe.spark.jvm.plans import java_column
@@ -53,7 +54,9 @@ from tahoe.spark.layout.statistics import analyze
 from tahoe.sql import statements
 from tahoe.sql.grammar import parse, statement_in_script
 from tahoe.sql.statements import AsOf, Expression, Name, Parsed, Statement
+from tahoe.table.maintenance.foreign_sources import ForeignSource
 from tahoe.table.maintenance.vacuum import check_not_partition
+from tahoe.table.table import Table
 from tahoe.table.verify.repair import RepairRequest
 
 NOTHING = StructType()
@@ -214,11 +217,12 @@ class Given:
 
         Raises:
             InvalidOptionError: the version is neither a non-negative integer nor a string.
-            InvalidTimeTravelError: the timestamp is null or not a timestamp.
+            InvalidTimeTravelError: the timestamp is null or not a timestamp, or the string is neither a version nor a tag.
         """
         if asked.version is not None:
-            is_text = isinstance(self.values[asked.version].type, StringType)
-            return (self.text if is_text else self.count)(asked.version, "VERSION AS OF"), None
+            if isinstance(self.values[asked.version].type, StringType):
+                return version_or_tag(self.text(asked.version, "VERSION AS OF"), table=table), None
+            return self.count(asked.version, "VERSION AS OF"), None
         return None, None if asked.timestamp is None else self.moment(asked.timestamp, table)
 
     def moment(self, expression: Expression, table: str) -> datetime:
@@ -365,11 +369,11 @@ def _restore(statement: statements.Restore, given: Given) -> DataFrame:
 
 
 def _clone(statement: statements.Clone, given: Given) -> DataFrame:
-    source = _cloned_table(statement.source, given)
-    version, timestamp = given.as_of(statement.as_of, source.table.url)
+    source, name = _cloned_table(statement.source, given)
+    version, timestamp = given.as_of(statement.as_of, source.url)
     command = CloneCommand(
-        source=source.table,
-        source_name=source.full_name(),
+        source=source,
+        source_name=name,
         target=given.name(statement.target),
         location=statement.location,
         is_shallow=statement.is_shallow,
@@ -382,9 +386,14 @@ def _clone(statement: statements.Clone, given: Given) -> DataFrame:
     return run_clone(given.gateway.spark, command)
 
 
-def _cloned_table(name: Name, given: Given) -> TableHandle:
+def _cloned_table(name: Name, given: Given) -> tuple[Table | ForeignSource, str | None]:
+    """The source of a clone, and its name if it has one."""
+    foreign = None if name.path is not None else raising_for_user(lambda: foreign_source(given.gateway, given.parts(name)))
+    if foreign is not None:
+        return foreign, foreign.name
     try:
-        return given.table(name)._handle
+        handle = given.table(name)._handle
+        return handle.table, handle.full_name()
     except NameOfAnotherKindError as error:
         raise for_user(CloneUnsupportedSourceError(table=given.name(name), format=error.parameters["kind"])) from None
 

@@ -119,12 +119,12 @@ def _convert_path(gateway: Gateway, command: ConvertCommand, parts: list[str]) -
     _check_provider(provider, path)
     partition = command.partition_schema
     columns = Struct(()) if partition is None else delta_schema(partition, table=table.url)
-    _convert(gateway, table, replace(_request(gateway, table, command), partition_schema=columns))
+    _convert(gateway, table, replace(request_of_session(gateway, table, statistics=command.statistics), partition_schema=columns))
     return table.url
 
 
 def _convert(gateway: Gateway, table: Table, request: ConvertRequest) -> ConvertReport:
-    return convert(table, request, examiner=partial(_examined, gateway.spark))
+    return convert(table, request, examiner=partial(examined_in, gateway.spark))
 
 
 # --- a table of the catalog
@@ -132,25 +132,38 @@ def _convert(gateway: Gateway, table: Table, request: ConvertRequest) -> Convert
 
 def _convert_entry(gateway: Gateway, command: ConvertCommand, entry: JavaObject, location: str) -> None:
     table, name = open_table(gateway.spark, location), str(entry.identifier().unquotedString())
-    columns = delta_schema(gateway.schema(entry.schema()), table=name)
-    partition = Struct(tuple(f for f in columns if f.name in {str(n) for n in gateway.items(entry.partitionColumnNames().iterator())}))
-    _check_partition_schema(command, partition, name)
-    properties = {key: value for key, value in properties_of(gateway, entry).items() if key != _TRANSIENT}
+    _check_partition_schema(command, _columns_of(gateway, entry, name)[1], name)
     if table.exists():
-        _take_properties(gateway, table, properties, name)
+        _take_properties(gateway, table, _properties_of(gateway, entry), name)
     else:
-        settings = gateway.settings()
-        by_catalog = _is_on(settings, "convert.useCatalogPartitions")
-        request = replace(
-            _request(gateway, table, command),
-            partition_schema=partition,
-            schema=columns if by_catalog and _is_on(settings, "convert.useCatalogSchema") else None,
-            partitions=_partitions(gateway, entry, partition, location) if by_catalog else None,
-            properties=properties,
-            catalog_table=name,
-        )
-        _convert(gateway, table, request)
+        _convert(gateway, table, request_of_entry(gateway, table, entry, statistics=command.statistics))
     become_delta(gateway, entry)
+
+
+def request_of_entry(gateway: Gateway, table: Table, entry: JavaObject, *, statistics: bool = True) -> ConvertRequest:
+    """What the session's catalog and settings say of a Parquet table: its columns, partitions and properties."""
+    settings, name = gateway.settings(), str(entry.identifier().unquotedString())
+    by_catalog = _is_on(settings, "convert.useCatalogPartitions")
+    columns, partition = _columns_of(gateway, entry, name)
+    return replace(
+        request_of_session(gateway, table, statistics=statistics),
+        partition_schema=partition,
+        schema=columns if by_catalog and _is_on(settings, "convert.useCatalogSchema") else None,
+        partitions=_partitions(gateway, entry, partition, table.url) if by_catalog else None,
+        properties=_properties_of(gateway, entry),
+        catalog_table=name,
+    )
+
+
+def _columns_of(gateway: Gateway, entry: JavaObject, name: str) -> tuple[Struct, Struct]:
+    """All columns of a table, and its partition columns."""
+    columns = delta_schema(gateway.schema(entry.schema()), table=name)
+    partitioned_by = {str(column) for column in gateway.items(entry.partitionColumnNames().iterator())}
+    return columns, Struct(tuple(column for column in columns if column.name in partitioned_by))
+
+
+def _properties_of(gateway: Gateway, entry: JavaObject) -> dict[str, str]:
+    return {key: value for key, value in properties_of(gateway, entry).items() if key != _TRANSIENT}
 
 
 def _check_partition_schema(command: ConvertCommand, partition: Struct, name: str) -> None:
@@ -195,11 +208,12 @@ def _take_properties(gateway: Gateway, table: Table, properties: dict[str, str],
 # --- the session
 
 
-def _request(gateway: Gateway, table: Table, command: ConvertCommand) -> ConvertRequest:
+def request_of_session(gateway: Gateway, table: Table, *, statistics: bool = True) -> ConvertRequest:
+    """What the session's settings say of any folder of Parquet files."""
     settings = gateway.settings()
     options = parse_options({}, settings, table=table.url)
     return ConvertRequest(
-        statistics=command.statistics and _is_on(settings, "stats.collect"),
+        statistics=statistics and _is_on(settings, "stats.collect"),
         uses_sink_log=_is_on(settings, "convert.useMetadataLog"),
         skips_unreadable=settings.get("spark.sql.files.ignoreCorruptFiles", "false").lower() == "true",
         nulls_unfit=settings.get(_SETTING + "convert.partitionValues.ignoreCastFailure", "false").lower() == "true",
@@ -213,7 +227,7 @@ def _is_on(settings: dict[str, str], name: str) -> bool:
     return settings.get(_SETTING + name, "true").strip().lower() != "false"
 
 
-def _examined(spark: SparkSession, question: FooterQuestion, keys: Sequence[str]) -> Iterable[Examined | BaseException]:
+def examined_in(spark: SparkSession, question: FooterQuestion, keys: Sequence[str]) -> Iterable[Examined | BaseException]:
     """Examine files where it is fastest: in threads of the driver, or many files on a cluster in Python workers."""
     if len(keys) <= DRIVER_FILES_MAX or is_local(spark) or isinstance(question.store, HadoopStore):
         return in_threads(question, keys)

@@ -6,7 +6,7 @@ assigned anew: those that rewritten rows have in the source's files are in colum
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import Literal
@@ -35,6 +35,7 @@ from tahoe.table.log.live_files import LiveFiles, to_table
 from tahoe.table.maintenance.adopt import Adoption, adopt, check_partitions_in_files, entries_at, file_difference
 from tahoe.table.maintenance.clone_files import DeepFiles, ShallowFiles
 from tahoe.table.maintenance.clone_place import check_place
+from tahoe.table.maintenance.foreign_sources import NO_VERSION, ForeignSource
 from tahoe.table.maintenance.missing_files import missing_since, shown
 from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.reading.table_reader import TableReader
@@ -74,7 +75,7 @@ class CloneReport:
     Attributes:
         table: the url of the clone.
         version: the version of the clone that was committed; None if the source itself was named as the target.
-        source_version: the version of the source.
+        source_version: the version of the source; -1 if it is no Delta table.
         source_files, source_bytes: its files.
         removed_files, removed_bytes: those that were removed from a table that the clone replaced.
         copied_files, copied_bytes: those that were copied: 0 for a shallow clone, and for files that the target had from an earlier clone.
@@ -103,7 +104,7 @@ class CloneReport:
         }
 
 
-def clone(source: TableReader, target: TableReader, request: CloneRequest) -> CloneReport:
+def clone(source: TableReader | ForeignSource, target: TableReader, request: CloneRequest) -> CloneReport:
     """Clone a table.
 
     A deep clone that was interrupted leaves copies, which another attempt uses. A second deep clone copies only what has changed.
@@ -119,7 +120,12 @@ def clone(source: TableReader, target: TableReader, request: CloneRequest) -> Cl
         InvalidPropertyError, VectorsDisallowedError: the properties do not fit the source's files.
         AppendOnlyTableError: files would be removed from an append-only table.
         DeltaProtocolError: the source needs a writer feature that tahoe does not support.
+        InvalidTimeTravelError: a version is asked for, but the source is no Delta table.
+        and for other sources than Delta tables those of their `snapshot`
     """
+    if isinstance(source, ForeignSource):
+        source.check_clone(target.url, travels=request.version is not None or request.timestamp is not None)
+        return _cloned(source.snapshot(), target, replace(request, source_name=source.name))
     source = source.keeping_commits()
     newest = source.snapshot()
     version = newest if request.version is None and request.timestamp is None else source.snapshot(request.version, request.timestamp)
@@ -128,7 +134,11 @@ def clone(source: TableReader, target: TableReader, request: CloneRequest) -> Cl
             raise CloneOntoItselfError(table=target.url, version=version.version)
         return _report(version, target)
     _check_files(version, newest)
-    work = _Cloning(source=version, target=target, request=request)
+    return _cloned(version, target, request)
+
+
+def _cloned(source: Snapshot, target: TableReader, request: CloneRequest) -> CloneReport:
+    work = _Cloning(source=source, target=target, request=request)
     committed = adopt(target, work.plan)
     return replace(work.report, version=committed)
 
@@ -188,6 +198,8 @@ class _Cloning:
             added = [wanted[number] for number in difference.added]
             unnumbered = difference.with_other_row_ids(newest.live, after) if assigns_row_ids(protocol, metadata) else ()
             restated = [wanted[number].replace(data_change=False) for number in unnumbered]
+            if self.source.version == NO_VERSION:
+                restated += _changed_entries(entries_at(newest, difference.kept), wanted)
         if newest is not None:
             check_writable(newest.protocol, newest.metadata, table=newest.url, removes_data=bool(removed))
         copied = self._files.copy(added, newest)
@@ -270,6 +282,18 @@ class _Cloning:
         vectors = self.source.live.column("deletion_vector")
         if vectors.null_count < len(vectors) and not setting(ENABLE_DELETION_VECTORS, protocol, metadata.configuration):
             raise VectorsDisallowedError(table=self.target.url, count=len(vectors) - vectors.null_count)
+
+
+def _changed_entries(kept: Iterable[Add], wanted: Sequence[Add]) -> Iterator[Add]:
+    """The new entries of files that had others in an earlier clone. Other formats than Delta replace files under the same name, and rename
+    columns whose names are those of statistics and partition values here.
+    """
+    by_path = {add.path: add for add in wanted}
+    for old in kept:
+        new = by_path[old.path]
+        is_other_file = (old.size_bytes, old.modification_time_ms) != (new.size_bytes, new.modification_time_ms)
+        if is_other_file or (old.stats, dict(old.partition_values)) != (new.stats, dict(new.partition_values)):
+            yield new.replace(data_change=is_other_file)
 
 
 def _copied_properties(source: Snapshot) -> dict[str, str]:

@@ -1,7 +1,7 @@
 """CONVERT TO DELTA: makes a folder of Parquet files a Delta table, by one commit. No data file is written, moved or deleted.
 
 Protocol: "Actions". The commit is put only after all files were examined, and after a second listing has shown that no other program
-changed them meanwhile.
+changed them meanwhile. CLONE of such a folder examines it in the same way.
 """
 
 from __future__ import annotations
@@ -102,11 +102,38 @@ class ConvertReport:
     skipped: Mapping[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Survey:
+    """The table that a folder of Parquet files is, if they are taken as they are.
+
+    Attributes:
+        adds: the entries of its files.
+        skipped: as in `ConvertReport`.
+    """
+
+    protocol: Protocol
+    metadata: Metadata
+    adds: Sequence[Add]
+    skipped: Mapping[str, str]
+
+
 def convert(table: TableReader, request: ConvertRequest, *, examiner: Examiner = in_threads) -> ConvertReport:
     """Make a folder of Parquet files a Delta table. If there is a Delta table already, nothing is done.
 
     Args:
         examiner: reads the footers; threads of this process by default.
+
+    Raises:
+        as `survey`
+    """
+    if table.exists():
+        _logger.info("%s is a Delta table already", table.url)
+        return ConvertReport()
+    return _commit(table, request, survey(table, request, examiner=examiner))
+
+
+def survey(table: TableReader, request: ConvertRequest, *, examiner: Examiner = in_threads) -> Survey:
+    """Examine a folder of Parquet files. Nothing is changed.
 
     Raises:
         EmptyFolderError: there is no data file.
@@ -115,9 +142,6 @@ def convert(table: TableReader, request: ConvertRequest, *, examiner: Examiner =
         UnsupportedOperationError: the folder is a part of a Delta table, or contains a table.
         FilesChangedError: other programs keep changing the files.
     """
-    if table.exists():
-        _logger.info("%s is a Delta table already", table.url)
-        return ConvertReport()
     _check_place(table)
     work = _Conversion(table, request, examiner)
     files, changed = _listed(table, request), ""
@@ -125,7 +149,8 @@ def convert(table: TableReader, request: ConvertRequest, *, examiner: Examiner =
         adds = work.adds(files)
         before, files = files, _listed(table, request)
         if files == before:
-            return _commit(work, adds, work.skipped(files))
+            protocol, metadata = work.target
+            return Survey(protocol=protocol, metadata=metadata, adds=adds, skipped=work.skipped(files))
         changed = min(file.key for file in {*before} ^ {*files})
     raise FilesChangedError(table=table.url, file=changed)
 
@@ -139,7 +164,7 @@ def _check_place(table: TableReader) -> None:
         root = error.parameters["baseDeltaPath"]
         detail = f"it is a partition of the Delta table {root}"
         raise UnsupportedOperationError(
-            operation="CONVERT TO DELTA", table=table.url, detail=detail, remedy=f"Use the Delta table {root}."
+            operation="Taking the folder for a Parquet table", table=table.url, detail=detail, remedy=f"Use the Delta table {root}."
         ) from None
 
 
@@ -150,14 +175,34 @@ def _listed(table: TableReader, request: ConvertRequest) -> list[SourceFile]:
     return files
 
 
-def _commit(work: _Conversion, adds: Sequence[Add], skipped: Mapping[str, str]) -> ConvertReport:
-    table = work.table
+def _commit(table: TableReader, request: ConvertRequest, found: Survey) -> ConvertReport:
+    adoption, adds = _adoption(request, found), found.adds
     with noted():  # the reference, too, never compacts what it converts
-        version = adopt(table, lambda newest: work.adoption(adds) if newest is None else None)
+        version = adopt(table, lambda newest: adoption if newest is None else None)
     if version is None:  # another writer has made a table of the folder meanwhile
         return ConvertReport()
     table.env.background(lambda: _checkpoint(table, version))
-    return ConvertReport(version=version, files=len(adds), size_bytes=sum(add.size_bytes for add in adds), skipped=skipped)
+    return ConvertReport(version=version, files=len(adds), size_bytes=sum(add.size_bytes for add in adds), skipped=found.skipped)
+
+
+def _adoption(request: ConvertRequest, found: Survey) -> Adoption:
+    """The commit that makes the table."""
+    count = len(found.adds)
+    parameters = {
+        "numFiles": count,
+        "partitionedBy": list(found.metadata.partition_columns),
+        "collectStats": request.statistics,
+        **({} if request.catalog_table is None else {"catalogTable": request.catalog_table}),
+        "sourceFormat": "parquet",
+    }
+    info = OperationInfo(
+        operation=CONVERT,
+        parameters=parameters,
+        metrics={"numConvertedFiles": count},
+        user_metadata=request.user_metadata,
+        engine=request.engine,
+    )
+    return Adoption(protocol=found.protocol, metadata=found.metadata, added=found.adds, info=info)
 
 
 def _checkpoint(table: TableReader, version: int) -> None:
@@ -169,7 +214,7 @@ def _checkpoint(table: TableReader, version: int) -> None:
 
 
 class _Conversion:
-    """The work of one CONVERT TO DELTA. Files that were examined are not read again."""
+    """The examination of one folder. Files that were examined are not read again."""
 
     def __init__(self, table: TableReader, request: ConvertRequest, examiner: Examiner) -> None:
         self.table, self.request = table, request
@@ -186,7 +231,7 @@ class _Conversion:
         """The entries of files in the log.
 
         Raises:
-            as `convert`
+            as `survey`
         """
         values = [self._partitions.values(partition_of(f.folder) if f.partition is None else f.partition, f.key) for f in files]
         if self._schema is None:
@@ -204,25 +249,6 @@ class _Conversion:
     def skipped(self, files: Iterable[SourceFile]) -> dict[str, str]:
         """Those of the files that were left out, by key, with the reason."""
         return {file.key: self._unreadable[file] for file in files if file in self._unreadable}
-
-    def adoption(self, adds: Sequence[Add]) -> Adoption:
-        """The commit that makes the table."""
-        (protocol, metadata), request = self.target, self.request
-        parameters = {
-            "numFiles": len(adds),
-            "partitionedBy": list(metadata.partition_columns),
-            "collectStats": request.statistics,
-            **({} if request.catalog_table is None else {"catalogTable": request.catalog_table}),
-            "sourceFormat": "parquet",
-        }
-        info = OperationInfo(
-            operation=CONVERT,
-            parameters=parameters,
-            metrics={"numConvertedFiles": len(adds)},
-            user_metadata=request.user_metadata,
-            engine=request.engine,
-        )
-        return Adoption(protocol=protocol, metadata=metadata, added=adds, info=info)
 
     def _add(self, file: SourceFile, values: Mapping[str, str | None]) -> Add:
         found = self._known.get(file)

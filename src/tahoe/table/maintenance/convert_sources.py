@@ -89,7 +89,7 @@ def _check_contents(tree: Tree, url: str) -> None:
 
 
 def _refused(url: str, detail: str, remedy: str) -> UnsupportedOperationError:
-    return UnsupportedOperationError(operation="CONVERT TO DELTA", table=url, detail=detail, remedy=remedy)
+    return UnsupportedOperationError(operation="Taking the folder for a Parquet table", table=url, detail=detail, remedy=remedy)
 
 
 def _in_partitions(there: Iterable[SourceFile], partitions: Sequence[CatalogPartition], url: str) -> list[SourceFile]:

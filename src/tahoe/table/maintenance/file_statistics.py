@@ -173,10 +173,10 @@ def _is_alike(schema: pa.Schema, column: IndexedColumn, mode: str) -> bool:
         field = field.type.field(place)
     if mode == "id" and (field.metadata or {}).get(FIELD_ID) != str(column_id(column.field)).encode():
         return False
-    return column.type == VARIANT or _has_values_of(field.type, arrow_type(column.type))
+    return column.type == VARIANT or has_values_of(field.type, arrow_type(column.type))
 
 
-def _has_values_of(kind: pa.DataType, wanted: pa.DataType) -> bool:
+def has_values_of(kind: pa.DataType, wanted: pa.DataType) -> bool:
     """Whether values of a file's type are the same values in the table's type, so that its bounds are too."""
     if pa.types.is_dictionary(kind):
         kind = kind.value_type

@@ -8,7 +8,7 @@ from datetime import date
 
 import pyarrow as pa
 
-from tahoe.errors import ManifestModeError
+from tahoe.errors import InvalidArgumentError, ManifestModeError
 from tahoe.protocol.schema import Struct
 from tahoe.protocol.tags import Tag, tags_of
 from tahoe.storage import system_env
@@ -18,6 +18,8 @@ from tahoe.table.arrow.types import delta_schema
 from tahoe.table.commit.symlink_manifests import MODE, ManifestReport, generate_manifests
 from tahoe.table.maintenance.clone import CloneReport, CloneRequest, clone
 from tahoe.table.maintenance.convert import ConvertReport, ConvertRequest, convert
+from tahoe.table.maintenance.foreign_sources import ForeignSource, ParquetSource
+from tahoe.table.maintenance.iceberg_source import IcebergSource
 from tahoe.table.maintenance.restore import RestoreReport, RestoreRequest, restore
 from tahoe.table.maintenance.tags import TagReport, TagRequest, create_tag, drop_tag
 from tahoe.table.reading.table_reader import TableReader
@@ -71,6 +73,8 @@ class TableLifecycle(TableReader):
         timestamp=TIMESTAMP,
         replace=FLAG,
         properties=TEXTS,
+        source_format=TEXT,
+        partition_schema=SCHEMA,
         storage_options=TEXTS,
         user_metadata=TEXT,
         progress=CALL,
@@ -85,6 +89,8 @@ class TableLifecycle(TableReader):
         timestamp: str | date | None = None,
         replace: bool = False,
         properties: Mapping[str, str] | None = None,
+        source_format: str = "delta",
+        partition_schema: Struct | pa.Schema | None = None,
         storage_options: Mapping[str, str] | None = None,
         user_metadata: str | None = None,
         progress: Callable[[int, int], None] | None = None,
@@ -92,23 +98,21 @@ class TableLifecycle(TableReader):
     ) -> CloneReport:
         """Make a table of its own with the rows of this one. Changes of one do not affect the other.
 
-        A deep clone has copies of all files. One that was interrupted can be repeated and copies the rest. With `replace`, a second one
-        copies only what has changed since, and removes what is gone. A shallow clone reads this table's files, until a VACUUM of this
-        table deletes them.
+        A deep clone copies all files; repeated after an interruption, the rest; and with `replace`, what has changed since. A shallow
+        clone reads this table's files, until a VACUUM of this table deletes them.
 
         Args:
-            target: path or url of the clone.
-            shallow: copy no data files.
+            target: path or url of the clone; shallow: copy no data files.
             version, timestamp: clone an earlier version of this table, which may be named by its tag.
             replace: the target may be a table, which then gets the rows of this one and keeps its history.
             properties: of the clone, in addition to those of this table or instead of them.
-            storage_options: credentials and settings of the target's storage.
+            source_format: `delta`, `parquet` (files as `convert` takes them) or `iceberg` (a table's folder or metadata file).
+            partition_schema: the partition columns of a folder of Parquet files, as in `convert`.
+            storage_options, env: of the target: credentials and settings of its storage; its outside world, for tests and other hosts.
             user_metadata: for the clone's history.
             progress: called with the number of files that were copied, and the number of all that are to be copied.
-            env: the outside world of the target, for tests and other hosts.
 
-        Raises:
-            as `tahoe.table.maintenance.clone.clone`
+        Raises: those of `tahoe.table.maintenance.clone.clone`, and InvalidArgumentError for another format.
         """
         request = CloneRequest(
             is_shallow=shallow,
@@ -119,7 +123,8 @@ class TableLifecycle(TableReader):
             user_metadata=user_metadata,
             progress=progress,
         )
-        return clone(self, TableReader(target, env=env or system_env(target, storage_options)), request)
+        source = _clone_source(self, source_format, partition_schema)
+        return clone(source, TableReader(target, env=env or system_env(target, storage_options)), request)
 
     @takes(partition_schema=SCHEMA, statistics=FLAG, user_metadata=TEXT)
     def convert(
@@ -142,8 +147,7 @@ class TableLifecycle(TableReader):
             UnsupportedOperationError: the folder is a part of a Delta table, or contains a table.
             FilesChangedError: other programs keep changing the files.
         """
-        columns = partition_schema if partition_schema is not None else Struct(())
-        partition = columns if isinstance(columns, Struct) else delta_schema(columns, table=self.url)
+        partition = _partition_columns(self, partition_schema)
         return convert(self, ConvertRequest(partition_schema=partition, statistics=statistics, user_metadata=user_metadata))
 
     @takes(name=TEXT, version=VERSION, timestamp=TIMESTAMP, expires=TIMESTAMP, replace=FLAG, retention_check=FLAG, user_metadata=TEXT)
@@ -227,3 +231,29 @@ class TableLifecycle(TableReader):
         if mode.lower() != MODE:
             raise ManifestModeError(table=self.url, mode=mode, supportedModes=MODE)
         return generate_manifests(self.log)
+
+
+def _partition_columns(table: TableReader, given: Struct | pa.Schema | None) -> Struct:
+    columns = given if given is not None else Struct(())
+    return columns if isinstance(columns, Struct) else delta_schema(columns, table=table.url)
+
+
+def _clone_source(table: TableReader, source_format: str, partition_schema: Struct | pa.Schema | None) -> TableReader | ForeignSource:
+    """What a clone of a table is made of.
+
+    Raises:
+        InvalidArgumentError: the format is not known.
+    """
+    name = f"{source_format}.`{table.url}`"
+    match source_format.lower():
+        case "delta":
+            return table
+        case "parquet":
+            request = ConvertRequest(partition_schema=_partition_columns(table, partition_schema))
+            return ParquetSource(table=table, name=name, request=request)
+        case "iceberg":
+            return IcebergSource.at(table, name)
+    remedy = "Give the format of the table that is cloned."
+    raise InvalidArgumentError(
+        argument="source_format", table=table.url, found=repr(source_format), expected='"delta", "parquet" or "iceberg"', remedy=remedy
+    )
