@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tahoe.protocol.actions import Add, Metadata, Protocol
 from tahoe.protocol.answers import Aggregate, Question
 from tahoe.protocol.deletion_vector import inline_descriptor
-from tahoe.protocol.predicate import TRUE, evaluate, untrue
+from tahoe.protocol.predicate import TRUE, Column, In, Not, evaluate, untrue
 from tahoe.protocol.schema import Field, Struct
 from tahoe.protocol.stats import Statistics, encode_statistics
 from tahoe.table.log.delta_log import Log
@@ -47,6 +47,12 @@ def test_untrue_is_true_for_exactly_the_rows_for_which_a_predicate_is_not(data):
     row = {**data.draw(rows_of(paths)), "part": data.draw(st.sampled_from(["a", "b", None]))}
     predicate = data.draw(predicates(paths, [row]).filter(lambda found: "Unknown" not in repr(found)))
     assert evaluate(untrue(predicate), row) is (evaluate(predicate, row) is not True)
+
+
+def test_a_list_with_null_never_proves_that_a_value_is_not_in_it():
+    condition = Not(In(Column(("i",)), (1, None)))
+    assert [evaluate(condition, {"i": value}) for value in (1, 2, None)] == [False, None, None]
+    assert [evaluate(untrue(condition), {"i": value}) for value in (1, 2, None)] == [True, True, True]
 
 
 # --- tables
