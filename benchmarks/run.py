@@ -20,6 +20,7 @@ QUESTIONS = (
     "open_million",
     "list_files",
     "point_query",
+    "ten_million",
     "tpch",
     "append",
     "commits",
