@@ -47,7 +47,7 @@ def test_a_seed_is_one_life() -> None:
     [
         (transaction, "find_conflict", lambda *_, **__: None, (), 0),
         (transaction, "put_commit", lambda env, version, data: (env.store.put_if_absent(_key(version), data), Committed())[1], (), 0),
-        (transaction, "check_follows", lambda *_, **__: None, (), 264),
+        (transaction, "check_follows", lambda *_, **__: None, (), 145),
         (checkpoint, "has_commit", lambda *_: True, RECREATED, 116),
     ],
     ids=["no conflict check", "every put has won", "no look at the version before", "every checkpoint belongs to the table"],

@@ -13,6 +13,8 @@ from pyspark.sql import SparkSession
 import tahoe
 from tests.sample import IS_SHORT
 
+INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
@@ -37,10 +39,21 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     )
     session.sparkContext.setLogLevel("ERROR")
     if IS_SHORT:  # what is generated for a few rows is compiled longer than it runs; elsewhere it is tested
-        session.conf.set("spark.sql.codegen.wholeStage", "false")
-        session.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
+        for setting, value in INTERPRETED.items():
+            session.conf.set(setting, value)
     yield tahoe.enable(session)
     session.stop()
+
+
+@pytest.fixture
+def generated_code(spark: SparkSession) -> Iterator[None]:
+    """Spark's interpreter cannot decode the rows of `spark.catalog.listTables`."""
+    before = {setting: spark.conf.get(setting) for setting in INTERPRETED}
+    for setting in INTERPRETED:
+        spark.conf.unset(setting)
+    yield
+    for setting, value in before.items():
+        spark.conf.set(setting, value)
 
 
 @pytest.fixture

@@ -24,6 +24,7 @@ def database(spark: SparkSession, tmp_path: Path) -> Iterator[str]:
     spark.sql("DROP DATABASE IF EXISTS at_home CASCADE")
 
 
+@pytest.mark.usefixtures("generated_code")
 def test_a_managed_table_is_in_its_databases_folder(spark: SparkSession, database: str, tmp_path: Path) -> None:
     spark.sql("CREATE TABLE t (id BIGINT) USING delta")
     spark.range(3).write.format("delta").saveAsTable("at_home.u")

@@ -384,6 +384,7 @@ def facts(spark: SparkSession, target: str) -> dict[str, object]:
     }
 
 
+@pytest.mark.usefixtures("generated_code")
 def test_the_catalog_tells_columns(spark: SparkSession, t: str, named: str) -> None:
     columns = {c.name: (c.dataType, c.nullable, c.isPartition) for c in spark.catalog.listColumns(t)}
     assert columns["id"] == ("bigint", True, False)
