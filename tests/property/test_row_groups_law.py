@@ -13,12 +13,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tahoe.errors import CorruptCheckpointError
+from tahoe.errors import CorruptCheckpointError, MissingVersionError
 from tahoe.protocol import log_files
 from tahoe.protocol.actions import DeletionVectorDescriptor, DomainMetadata, Metadata, Protocol, Remove
 from tahoe.table.commit.checkpoint_writer import write_checkpoint
 from tahoe.table.log.delta_log import Log
 from tahoe.table.log.grouped_part import GroupedPart
+from tahoe.table.reading import scan as scan_module
+from tahoe.table.reading.group_skipping import groups_to_read
 from tahoe.table.reading.scan import Chosen
 from tahoe.table.reading.snapshot import Snapshot, load_snapshot, refresh
 from tests.property.test_columnar_skipping import PREDICATES, SCHEMA, statistics
@@ -157,10 +159,10 @@ def test_an_ordered_checkpoint_has_the_same_files(log: Log, group_files: int) ->
     assert after == before
 
 
-def numbered_log() -> Log:
+def numbered_log(table_id: str = "t") -> Log:
     """Forty files with the values 0 to 39 of `l`, in row groups of four, and a commit behind the checkpoint."""
     env = memory_env()
-    metadata = Metadata(id="t", schema_string=SCHEMA.to_json(), configuration={"delta.checkpoint.writeStatsAsStruct": "true"})
+    metadata = Metadata(id=table_id, schema_string=SCHEMA.to_json(), configuration={"delta.checkpoint.writeStatsAsStruct": "true"})
     stats = '{{"numRecords":1,"minValues":{{"i":0,"l":{0}}},"maxValues":{{"i":9,"l":{0}}},"nullCount":{{"i":0,"l":0}}}}'
     put_commit(env, 0, [PROTOCOL, metadata, *(add(f"f{n * 7 % 40}", stats=stats.format(n * 7 % 40)) for n in range(40))])
     write_checkpoint(load_snapshot(Log(env)))
@@ -191,6 +193,42 @@ def test_a_checkpoint_that_is_deleted_meanwhile_costs_only_time() -> None:
         assert len(snapshot.live) == 40
         assert [a.path for a in snapshot.everything.within(told).adds()] == ["f17"]
         assert snapshot.scan("l = 17").rows.to_pylist() == told
+
+
+def test_a_checkpoint_in_another_order_that_another_thread_loads_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    with small(4):
+        log = numbered_log()
+        snapshot = load_snapshot(log)
+
+        def chosen(*asked: object) -> object:
+            monkeypatch.undo()
+            found = groups_to_read(*asked)
+            table = pq.read_table(io.BytesIO(log.env.store.get(CHECKPOINT)))
+            out = io.BytesIO()
+            pq.write_table(table.take(np.roll(np.arange(len(table)), 17)), out, row_group_size=4)
+            log.env.store.put(CHECKPOINT, out.getvalue())
+            snapshot.live.renew(FileNotFoundError(CHECKPOINT))
+            return found
+
+        monkeypatch.setattr(scan_module, "groups_to_read", chosen)
+        found = snapshot.scan("l = 17")
+        assert found.column("path").to_pylist() == ["f17"]
+        assert snapshot.live.column("path").to_pylist()[found.rows.to_pylist()[0]] == "f17"
+
+
+def test_another_table_in_the_place_of_a_dropped_one_is_not_taken_for_it() -> None:
+    with small(4):
+        log = numbered_log()
+        snapshot = load_snapshot(log)
+        for key, content in contents(numbered_log("other")).items():
+            log.env.store.put(key, content)
+        for ask in (lambda: len(snapshot.live), lambda: snapshot.scan("l = 17").column("path")):
+            with pytest.raises(MissingVersionError, match="recreated"):
+                ask()
+
+
+def contents(log: Log) -> dict[str, bytes]:
+    return {key: log.env.store.get(key) for key in log.env.store.tree().keys}
 
 
 def test_a_broken_row_group_costs_only_time() -> None:

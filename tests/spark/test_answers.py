@@ -55,6 +55,31 @@ def thirty_days(spark: SparkSession, path: str) -> None:
     rows.repartitionByRange(30, "day").sortWithinPartitions("id").write.format("delta").save(path)
 
 
+COMPUTED = {
+    "char": "SELECT max(c), min(c), count(DISTINCT c) FROM {t}",
+    "expression": "SELECT min(x), max(x) FROM (SELECT upper(p) || 'a' AS x FROM {t})",
+    "beside a count": "SELECT min(x), max(x), count(*) FROM (SELECT upper(p) || 'a' AS x FROM {t})",
+    "grouped": "SELECT p, max(c), min(c) FILTER (WHERE c > 'a') FROM {t} GROUP BY p ORDER BY p",
+}
+
+
+@pytest.mark.every_case
+@pytest.mark.parametrize("query", COMPUTED)
+def test_aggregates_of_computed_partition_values(spark, table_name, query):
+    """Spark pads columns of a fixed length above the scan."""
+    spark.sql(f"CREATE TABLE {table_name} (id INT, p STRING, c CHAR(5)) USING delta PARTITIONED BY (p, c)")
+    spark.sql(f"INSERT INTO {table_name} VALUES (1, 'x', 'a'), (2, 'y', 'b'), (3, 'x', 'c')")
+    frame = spark.sql(COMPUTED[query].format(t=table_name))
+    expected = {
+        "char": [("c    ", "a    ", 3)],
+        "expression": [("Xa", "Ya")],
+        "beside a count": [("Xa", "Ya", 3)],
+        "grouped": [("x", "c    ", "c    "), ("y", "b    ", "b    ")],
+    }
+    assert [tuple(row) for row in frame.collect()] == expected[query]
+    assert "answered from the log" in explained(frame)
+
+
 # --- the law
 
 
@@ -307,11 +332,13 @@ def test_what_a_dataframe_has_read_from_the_log_is_read(spark, path, behind_a_ri
         rows.write.format("delta").mode("append").save(path)
 
 
-def test_what_a_dynamic_overwrite_has_read_from_the_log_is_read(spark, path, table_name, behind_a_rival):
+@pytest.mark.every_case
+@pytest.mark.parametrize("read", ["SELECT max(id) FROM {t}", "SELECT max(id) FROM range(50) WHERE id <= (SELECT count(*) FROM {t})"])
+def test_what_a_dynamic_overwrite_has_read_from_the_log_is_read(spark, path, table_name, behind_a_rival, read):
     """Spark has optimised the subqueries of this statement when tahoe meets it. The rival writes to another partition."""
     spark.range(5).selectExpr("id", "id as p").write.format("delta").partitionBy("p").save(path)
     spark.sql(f"CREATE TABLE {table_name} USING delta LOCATION '{path}'")
-    rows = spark.sql(f"SELECT (SELECT max(id) FROM {table_name}) + 1 AS id, 1L AS p")
+    rows = spark.sql(f"SELECT ({read.format(t=table_name)}) + 1 AS id, 1L AS p")
     rival = spark.range(100, 101).selectExpr("id", "id as p").toArrow()
     behind_a_rival(lambda: tahoe.Table(path).append(rival))
     with pytest.raises(ConcurrentAppendException):

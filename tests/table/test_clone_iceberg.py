@@ -261,3 +261,11 @@ def test_other_wrong_requests(catalog: SqlCatalog, tmp_path: Path, monkeypatch: 
     with pytest.raises(PackageMissingError, match=r"tahoe\[iceberg\]"):
         clone(source, tmp_path / "t")
     assert not (tmp_path / "t").exists()
+
+
+@KINDS
+def test_an_empty_text_as_partition_value_is_refused(catalog: SqlCatalog, tmp_path: Path, shallow: bool) -> None:
+    """In a Delta table it would be NULL."""
+    source = made(catalog, "p", rows=pa.table({"id": [1, 2], "p": ["", "x"]}))
+    with pytest.raises(CloneIncompatibleSourceError, match="p = ''"):
+        clone(source, tmp_path / "t", shallow=shallow)

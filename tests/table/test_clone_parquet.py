@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -18,6 +19,7 @@ from tahoe.errors import (
     CloneNestedError,
     DeltaError,
     EmptyFolderError,
+    FilesChangedError,
     FileSchemaMismatchError,
     InvalidArgumentError,
     InvalidPropertyError,
@@ -29,6 +31,7 @@ from tahoe.errors import (
 from tahoe.storage.background import finish_background
 from tahoe.table.maintenance import clone as clone_module
 from tahoe.table.maintenance.clone import CloneReport
+from tahoe.table.maintenance.clone_files import DeepFiles
 from tahoe.table.verify.check import check_table
 
 KINDS = pytest.mark.parametrize("shallow", [True, False], ids=["shallow", "deep"])
@@ -163,3 +166,18 @@ def test_the_command_line(folder: Path, tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     assert "cloned version" not in done.stdout
     assert rows(tahoe.Table(tmp_path / "t")) == EXPECTED
+
+
+def test_a_file_that_is_replaced_while_it_is_copied(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    copied = DeepFiles._copied
+
+    def replaced(self: DeepFiles, copy: Any) -> Any:
+        put(folder, "day=2026-01-01/a.parquet", id=list(range(1000)))
+        return copied(self, copy)
+
+    with monkeypatch.context() as patched, pytest.raises(FilesChangedError, match=r"a\.parquet"):
+        patched.setattr(DeepFiles, "_copied", replaced)
+        tahoe.Table(folder).clone(tmp_path / "t", source_format="parquet", partition_schema=DAYS)
+    assert not tahoe.Table(tmp_path / "t").exists()
+    tahoe.Table(folder).clone(tmp_path / "t", source_format="parquet", partition_schema=DAYS)
+    assert len(tahoe.Table(tmp_path / "t").to_arrow(filter="id = 999")) == 1

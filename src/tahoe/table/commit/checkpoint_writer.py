@@ -212,7 +212,10 @@ class _Writer:
 
     def _has_lost_its_files(self) -> bool:
         """Whether a data file of the snapshot is missing. Later commits are no proof that the table still exists: they may be late too."""
-        path = self.snapshot.live.first_path()
+        try:
+            path = self.snapshot.live.first_path()
+        except MissingVersionError:  # its checkpoint is gone, too
+            return True
         return path is not None and not self.snapshot.log.has_file(path)
 
     # --- content

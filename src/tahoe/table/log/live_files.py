@@ -270,14 +270,15 @@ class LiveFiles:
     def _grouped(self) -> list[GroupedPart]:
         return [part for part in self.parts if isinstance(part, GroupedPart)]
 
-    def narrowed(self, groups: npt.NDArray[np.bool_]) -> Narrowed:
+    def narrowed(self, whole: LiveFiles, groups: npt.NDArray[np.bool_]) -> Narrowed:
         """The files of some row groups, and all files of parts without row groups.
 
         Args:
-            groups: for each row group of `group_files` whether its files are wanted.
+            whole: the same files, with the parts that have these row groups: those of this object may be others by now.
+            groups: for each row group of its `group_files` whether its files are wanted.
         """
         parts, places, start = list[Part](), list[tuple[int, int]](), 0
-        for number, part in enumerate(self.parts):
+        for number, part in enumerate(whole.parts):
             if not isinstance(part, GroupedPart):
                 parts.append(part)
                 places.append((number, 0))
@@ -286,7 +287,7 @@ class LiveFiles:
             start += len(part.file.files)
             parts.extend(in_parallel(part.group, wanted.tolist()))
             places.extend((number, int(group)) for group in wanted)
-        return Narrowed(self, parts, places)
+        return Narrowed(self, whole.parts, parts, places)
 
     def sample(self, groups: int, files: int) -> Iterator[pa.Table]:
         """Some files from all over the version, as `Part.batches` has them.
@@ -313,11 +314,12 @@ class Narrowed:
     """The files of some row groups of a version, as parts.
 
     Args:
+        whole: the parts of the version that have the row groups.
         places: of each part, the number of the version's part that it is from, and its row group there.
     """
 
-    def __init__(self, version: LiveFiles, parts: Sequence[Part], places: Sequence[tuple[int, int]]) -> None:
-        self._version, self._whole, self._parts, self._places = version, version.parts, parts, places
+    def __init__(self, version: LiveFiles, whole: tuple[Part, ...], parts: Sequence[Part], places: Sequence[tuple[int, int]]) -> None:
+        self._version, self._whole, self._parts, self._places = version, whole, parts, places
         self.files = LiveFiles(parts, version.origin)
 
     def positions(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

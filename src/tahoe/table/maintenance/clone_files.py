@@ -17,11 +17,13 @@ from uuid import UUID
 
 import numpy as np
 
-from tahoe.errors import DataFileMissingError
+from tahoe.errors import DataFileMissingError, FilesChangedError
 from tahoe.protocol.actions import Add, DeletionVectorDescriptor
 from tahoe.protocol.deletion_vector import ABSOLUTE, INLINE, RELATIVE, vector_file_path, vector_location, z85_encode
 from tahoe.protocol.file_paths import encode_path, encode_url, is_canonical, resolve_path
+from tahoe.storage.env import FileInfo
 from tahoe.table.maintenance.adopt import entries_at
+from tahoe.table.maintenance.foreign_sources import NO_VERSION
 from tahoe.table.maintenance.named_files import keys_of, named_by_live
 from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.reading.table_reader import TableReader
@@ -151,6 +153,7 @@ class DeepFiles(CloneFiles):
 
         Raises:
             DataFileMissingError: a file of the source is gone.
+            FilesChangedError: a file outside of a Delta table was replaced.
             DeltaStorageError: a file cannot be copied. The copies that were made stay, for another attempt.
         """
         known = self._made | _keys(newest)
@@ -195,7 +198,16 @@ class DeepFiles(CloneFiles):
         except FileNotFoundError as error:
             file = copy.url if copy.add is None else copy.url.removeprefix(self._source.url + "/")
             raise DataFileMissingError(table=self._source.url, file=file, version=self._source.version) from error
+        if copy.add is not None and self._source.version == NO_VERSION:
+            self._check_unchanged(copy, copy.add, store.head(key))
         return copy
+
+    def _check_unchanged(self, copy: _Copy, entry: Add, now: FileInfo | None) -> None:
+        """Refuse a copy of a file that is not the one that was examined: outside of a Delta table files may be replaced."""
+        # some storages tell milliseconds only in listings
+        if now is None or (now.size_bytes, now.modified_ms // 1000) != (entry.size_bytes, entry.modification_time_ms // 1000):
+            self._target.env.discard([copy.key])
+            raise FilesChangedError(table=self._source.url, file=copy.url)
 
 
 def _keys(snapshot: Snapshot | None) -> set[str]:

@@ -255,6 +255,9 @@ class _Files:
         for place, name in self.partitioned_by:
             column = self.schema.find(name)
             assert column is not None  # `_partitioned_by` has found it
+            if record[place] in ("", b""):
+                detail = f"a file has the partition value {name} = '', which is NULL in a Delta table"
+                self.source._refuse(detail, "Use CREATE TABLE ... AS SELECT without this partition column.")
             found[name] = format_partition_value(_value(record[place], column.type), column.type, table=self.source.name)
         return found
 

@@ -97,6 +97,12 @@ class _Facts:
     def statistic(self, kind: str, path: Path = ()) -> pa.Array:
         return one_array(self._statistics.column(column_name(kind, path)))
 
+    def has_no_bounds(self, path: Path) -> pa.Array:
+        """Whether a data column has neither minimum nor maximum, as one without values must."""
+        names = {column_name(kind, path) for kind in ("min", "max")} & {*self._statistics.column_names}
+        nothing = pa.repeat(pa.scalar(True), self.scan.kept_files)
+        return reduce(pc.and_, (one_array(self._statistics.column(name).is_null()) for name in names), nothing)
+
     @cached_property
     def stored(self) -> pa.Array:
         """The number of rows in the data file."""
@@ -186,7 +192,8 @@ def _counted(facts: _Facts, measure: CountOf) -> pa.Array:
 def _present(facts: _Facts, path: Path) -> pa.Array:
     """The number of live rows in which a data column is not null."""
     stored, nulls = facts.stored, facts.statistic("null_count", path)
-    nulls = _only_where(pc.and_(pc.greater_equal(nulls, 0), pc.less_equal(nulls, stored)), nulls)
+    is_sound = pc.and_(pc.greater_equal(nulls, 0), pc.less_equal(nulls, stored))
+    nulls = _only_where(pc.and_(is_sound, pc.or_(pc.less(nulls, stored), facts.has_no_bounds(path))), nulls)
     some = _only_where(facts.is_exact, pc.subtract(stored, nulls))
     return pc.case_when(
         pc.make_struct(_certainly(pc.equal(nulls, 0)), _certainly(pc.equal(nulls, stored))), facts.live, pa.scalar(0, pa.int64()), some

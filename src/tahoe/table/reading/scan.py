@@ -255,11 +255,12 @@ def _narrowed(snapshot: SnapshotState, test: StatTest) -> Narrowed | None:
     live = snapshot.live
     if live.is_listed:
         return None
-    groups = groups_to_read(snapshot, test)
-    if live.group_files[groups].sum() > NARROW_SHARE_MAX * live.group_files.sum():
+    parts = LiveFiles(live.parts, live.origin)  # another thread may load the version again meanwhile, with other row groups
+    groups = groups_to_read(replace(snapshot, live=parts), test)
+    if parts.group_files[groups].sum() > NARROW_SHARE_MAX * parts.group_files.sum():
         return None
     try:
-        return live.narrowed(groups)
+        return live.narrowed(parts, groups)
     except (*GONE, CorruptCheckpointError) as error:
         live.renew(error)
         return _narrowed(snapshot, test)

@@ -20,6 +20,7 @@ from tahoe.errors import (
     DeltaLogError,
     InvalidActionError,
     MissingActionError,
+    MissingVersionError,
     UnsupportedDataTypeError,
     VersionNotFoundError,
 )
@@ -202,7 +203,7 @@ def _checked(
         table=log.url,
         version=version,
         checkpoint=checkpoint,
-        find_again=partial(_find_again, log, version, checkpoint),
+        find_again=partial(_find_again, log, version, state.metadata.id, checkpoint),
         totals=partial(_totals, log, commit),
     )
     return Snapshot(
@@ -217,18 +218,22 @@ def _checked(
     )
 
 
-def _find_again(log: Log, version: int, checkpoint: frozenset[str], error: Exception) -> LiveFiles:
+def _find_again(log: Log, version: int, table_id: str, checkpoint: frozenset[str], error: Exception) -> LiveFiles:
     """Find the files of a version again in the present log, because its checkpoint no longer exists or turned out to be broken.
 
     Raises:
-        VersionNotFoundError, DeltaLogError: the version can no longer be read.
+        VersionNotFoundError, DeltaLogError: the version can no longer be read, or is of another table by now.
     """
-    if not isinstance(error, CorruptCheckpointError):
-        return load_snapshot(log, version).live
+    is_broken = isinstance(error, CorruptCheckpointError)
     try:
-        return load_snapshot(log, version, unusable=checkpoint).live
+        found = load_snapshot(log, version, unusable=checkpoint if is_broken else frozenset())
     except (DeltaLogError, VersionNotFoundError) as failure:
-        raise error from failure
+        if is_broken:
+            raise error from failure
+        raise
+    if found.metadata.id != table_id:
+        raise MissingVersionError(table=log.url, version=version, detail="the table was dropped and recreated")
+    return found.live
 
 
 def _check_complete(log: Log, state: State, version: int, file: str) -> None:

@@ -165,8 +165,11 @@ class Question {
     ArrayList values = new ArrayList();
     HashMap results = new HashMap();
     for (int i = 0; i < functions.size(); i++) {
-      if (!found.combines(i)) continue;
       AggregateExpression function = (AggregateExpression) functions.get(i);
+      if (!found.combines(i)) {
+        results.put(function.resultId(), function);  // over columns of the leaf, as the rows are
+        continue;
+      }
       AttributeReference value = value(function, "partial " + i);
       values.add(value);
       results.put(function.resultId(), found.whole() ? value : combined(function, value));

@@ -44,8 +44,16 @@ public class Rewrite extends Rule {
       Object instead = Ask.answer(Ask.python.command(session, plan.getClass().getSimpleName(), plan));
       if (instead != null) return (LogicalPlan) instead;
     }
-    if (readsOurs(plan)) plan = rewrite(plan, plan.outputSet(), plan instanceof Subquery);
-    return plan.transformAllExpressions(new Subqueries());
+    return apply(plan, plan instanceof Subquery);
+  }
+
+  /**
+   * @param inner whether the plan is a subquery, which Spark optimizes before the query, or a part of one. Aggregations that the log may
+   *     answer are left as they are until the query itself is optimized: it may be a command, which must see what it reads.
+   */
+  private LogicalPlan apply(LogicalPlan plan, boolean inner) {
+    if (readsOurs(plan)) plan = rewrite(plan, plan.outputSet(), inner);
+    return (LogicalPlan) plan.transformAllExpressions(new Subqueries(inner));
   }
 
   /** Whether a plan has a read of a Delta table that is not planned yet. */
@@ -65,8 +73,7 @@ public class Rewrite extends Rule {
    * A plan with its reads planned.
    *
    * @param above the attributes of the node that the plan above it uses
-   * @param inner whether the plan is a subquery, which Spark optimizes before the query. Aggregations that the log may answer are left as
-   *     they are until the query itself is optimized: it may be a command, which must see what it reads.
+   * @param inner see {@link #apply}
    */
   private LogicalPlan rewrite(LogicalPlan node, AttributeSet above, boolean inner) {
     if (isOurs(node)) return read((LogicalRelation) node, null, above);
@@ -230,6 +237,10 @@ public class Rewrite extends Rule {
 
   /** Partial function over expressions: applies the rule to subqueries, some of which Spark adds late, such as runtime Bloom filters. */
   private class Subqueries extends AbstractPartialFunction {
+    private final boolean inner;
+
+    Subqueries(boolean inner) { this.inner = inner; }
+
     public boolean isDefinedAt(Object node) {
       return node instanceof PlanExpression && ((PlanExpression) node).plan() instanceof LogicalPlan;
     }
@@ -237,7 +248,7 @@ public class Rewrite extends Rule {
     public Object applyOrElse(Object node, Function1 otherwise) {
       if (!isDefinedAt(node)) return otherwise.apply(node);
       LogicalPlan before = (LogicalPlan) ((PlanExpression) node).plan();
-      LogicalPlan after = (LogicalPlan) Rewrite.this.apply((TreeNode) before);
+      LogicalPlan after = Rewrite.this.apply(before, inner || before instanceof Subquery);
       return after == before ? node : ((PlanExpression) node).withNewPlan(after);
     }
   }
