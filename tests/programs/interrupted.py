@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -20,11 +21,6 @@ from tahoe.table.commit import transaction
 ROWS = 60
 
 
-def slow(number: int) -> bool:
-    time.sleep(0.5)
-    return number % 2 == 0
-
-
 def main(folder: str, handler: str) -> None:
     spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
     spark.sparkContext.setLogLevel("OFF")
@@ -32,6 +28,13 @@ def main(folder: str, handler: str) -> None:
     if handler == "notebook":
         signal.signal(signal.SIGINT, signal.default_int_handler)
     given = signal.getsignal(signal.SIGINT)
+    begun = Path(folder, "begun")
+
+    def slow(number: int) -> bool:
+        begun.touch()
+        time.sleep(0.5)
+        return number % 2 == 0
+
     spark.udf.register("slow", slow, "boolean")
     path = f"{folder}/t"
     spark.range(0, ROWS, 1, 2).write.format("delta").save(path)
@@ -48,7 +51,9 @@ def main(folder: str, handler: str) -> None:
             .execute()
         ),
     }
-    found: dict[str, Any] = {name: _interrupted(spark, folder, command, _when_a_job_runs(spark)) for name, command in commands.items()}
+    found: dict[str, Any] = {
+        name: _interrupted(spark, folder, command, _when_rows_are_computed(begun)) for name, command in commands.items()
+    }
     found["while it is put"] = _interrupted(spark, folder, lambda: table.delete("id = 1"), _when_it_is_put)
     found["afterwards"] = spark.sql(f"SELECT count(*) FROM delta.`{path}`").head()[0]  # type: ignore[index]
     found["handler"] = signal.getsignal(signal.SIGINT) is given
@@ -71,14 +76,17 @@ def _interrupted(spark: SparkSession, folder: str, command: Callable[[], Any], a
     return [raised, len(notes), version, files, len(spark.sparkContext.statusTracker().getActiveJobsIds())]
 
 
-def _when_a_job_runs(spark: SparkSession) -> Callable[[], Callable[[], None]]:
+def _when_rows_are_computed(begun: Path) -> Callable[[], Callable[[], None]]:
+    """Interrupt a command a while after its tasks have begun: Spark leaves the file of a task that is killed while it opens the file."""
+
     def interrupt() -> None:
-        while not spark.sparkContext.statusTracker().getActiveJobsIds():
+        while not begun.exists():
             time.sleep(0.05)
-        time.sleep(0.3)
+        time.sleep(2)
         os.kill(os.getpid(), signal.SIGINT)
 
     def arrange() -> Callable[[], None]:
+        begun.unlink(missing_ok=True)
         thread = threading.Thread(target=interrupt)
         thread.start()
         return thread.join

@@ -104,7 +104,12 @@ def test_a_view_asks_for_the_table_of_its_own_database(spark, seen):
             for _ in range(rows):
                 spark.sql("INSERT INTO told VALUES (1)")
         spark.sql("USE told_at")
-        spark.sql(f"CREATE VIEW seen AS SELECT count(*) AS n FROM {seen}")
+        view = f"CREATE VIEW seen AS SELECT count(*) AS n FROM {seen}"
+        if spark.version.startswith("4.1"):  # it counts the functions of extensions as temporary
+            with pytest.raises(AnalysisException, match="INVALID_TEMP_OBJ_REFERENCE"):
+                spark.sql(view)
+            return
+        spark.sql(view)
         spark.sql("USE default")
         assert spark.sql("SELECT n FROM told_at.seen").head().n == 2
         spark.sql("DROP TABLE default.told")
