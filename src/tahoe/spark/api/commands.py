@@ -8,17 +8,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tahoe.errors import OperationNotAllowedError, UnsupportedOperationError
-from tahoe.spark.ddl import guard, show_describe, table_commands, table_like
+from tahoe.spark.ddl import guard, table_commands, table_like
 from tahoe.spark.ddl.creation import NewTable, declared_constraints, declared_schema, make_table, make_table_of
 from tahoe.spark.ddl.table_commands import altered
 from tahoe.spark.dml import resolved_plans, write
 from tahoe.spark.dml.replace import Matching
 from tahoe.spark.dml.write import Insert
-from tahoe.spark.jvm.catalog_entries import shows_whole_tables
+from tahoe.spark.jvm.catalog_entries import shows_whole_tables, tables_extended
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
 from tahoe.spark.jvm.plans import kind_of
 from tahoe.spark.jvm.streaming_plans import START
 from tahoe.spark.jvm.table_cache import recache
+from tahoe.spark.jvm.table_like_plans import PLANS as TABLE_LIKE
 from tahoe.spark.jvm.write_commands import (
     APPEND,
     DYNAMIC,
@@ -77,7 +78,7 @@ def instead_of(gateway: Gateway, name: str, plan: JavaObject) -> JavaObject | No
         return resolved_plans.instead_of(gateway, name, plan)
     if altered(gateway, name, plan) is not None:
         return _command(gateway, name, plan)
-    if name in table_like.PLANS and table_like.is_ours(gateway, plan):
+    if name in TABLE_LIKE and table_like.is_ours(gateway, plan):
         return _command(gateway, "CREATE TABLE LIKE", plan)
     if name == _SHOW_TABLES and shows_whole_tables(plan):
         return _command(gateway, "SHOW TABLE EXTENDED", plan)
@@ -101,8 +102,8 @@ def run(gateway: Gateway, plan: JavaObject) -> JavaObject:
     if name in resolved_plans.STATEMENTS:
         return resolved_plans.run(gateway, name, plan)
     if name == _SHOW_TABLES:
-        return gateway.seq(show_describe.tables_extended(gateway, plan))
-    if name in table_like.PLANS:
+        return gateway.seq(tables_extended(gateway, plan))
+    if name in TABLE_LIKE:
         table_like.create(gateway, plan)
         return gateway.seq([])
     if name in WRITES:

@@ -31,9 +31,9 @@ from tahoe.protocol.features import WRITER_VERSION_FEATURES, supported_features
 from tahoe.protocol.properties import find_property
 from tahoe.protocol.schema import Struct, map_fields
 from tahoe.protocol.type_widening import TYPE_CHANGES
-from tahoe.spark.ddl.catalog import SESSION_CATALOG, in_session_catalog, name_parts, path_of
+from tahoe.spark.ddl.catalog import in_session_catalog, name_parts, path_of
 from tahoe.spark.dml.write import create_as_select
-from tahoe.spark.jvm.catalog_entries import PROVIDER, is_delta, new_entry, session_catalog, table_identifier
+from tahoe.spark.jvm.catalog_entries import PROVIDER, SESSION_CATALOG, is_delta, new_entry, session_catalog, table_identifier
 from tahoe.spark.jvm.gateway import Gateway, JavaObject, engine_of
 from tahoe.spark.jvm.hadoop_store import qualified, url_of_uri
 from tahoe.spark.jvm.table_cache import open_table, table_finder

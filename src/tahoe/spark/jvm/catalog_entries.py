@@ -6,15 +6,18 @@ Callers decide what the catalog is asked for. This module only knows the classes
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql.types import StructType
 
 from tahoe.protocol.column_metadata import generated, identity
-from tahoe.spark.jvm.gateway import Gateway, JavaObject
+from tahoe.spark.jvm.gateway import JVM_ERRORS, Gateway, JavaObject
 from tahoe.spark.jvm.plans import kind_of
 
 PROVIDER = "delta"
+SESSION_CATALOG = "spark_catalog"
 
 _CATALOG = "org.apache.spark.sql.catalyst.catalog."
 _COMMANDS = "org.apache.spark.sql.execution.command."
@@ -86,6 +89,47 @@ def table_of_relation(relation: JavaObject) -> JavaObject | None:
 
 
 # --- entries
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableEntry:
+    """What the session's catalog knows about a Delta table.
+
+    Attributes:
+        name: quoted; None if the catalog does not have the table, which then has only a path.
+    """
+
+    name: str | None
+    owner: str
+    is_managed: bool
+
+
+def table_entry(gateway: Gateway, target: JavaObject) -> TableEntry:
+    """The entry of a `delta.DefinedTable`."""
+    entry = target.v1Table()
+    is_known = session_catalog(gateway).tableExists(entry.identifier())
+    name = str(entry.identifier().quotedString()) if is_known else None
+    return TableEntry(name=name, owner=str(entry.owner()), is_managed=is_managed(entry))
+
+
+def tables_extended(gateway: Gateway, plan: JavaObject) -> list[JavaObject]:
+    """The rows of SHOW TABLE EXTENDED: Spark's rows, with those of Delta tables replaced, because the catalog does not have their columns.
+
+    Args:
+        plan: Spark's `ShowTablesCommand`.
+    """
+    catalog = session_catalog(gateway)
+    names = gateway.session.sessionState().catalogManager().catalog(SESSION_CATALOG)
+    rows = []
+    for row in gateway.items(plan.run(gateway.session).iterator()):
+        namespace, name, is_temporary = row.getString(0), row.getString(1), row.getBoolean(2)
+        table = table_identifier(gateway, name, namespace)
+        with suppress(*JVM_ERRORS):  # the table or its folder may be deleted by now, which must not hide the other tables
+            if not is_temporary and is_delta(catalog.getTableMetadata(table)):
+                found = names.loadTable(identifier(gateway, [namespace], name))
+                row = gateway.row(namespace, name, is_temporary, found.v1Table().simpleString() + "\n")
+        rows.append(row)
+    return rows
 
 
 def new_entry(
