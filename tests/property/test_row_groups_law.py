@@ -48,6 +48,7 @@ def small(group_files: int = 2):
         patch("tahoe.table.commit.file_order.ROW_GROUP_FILES", group_files),
         patch("tahoe.table.commit.file_order.UNIT_GROUPS", 2),
         patch("tahoe.table.commit.checkpoint_writer.SIDECAR_FILES_MAX", 2 * group_files),
+        patch("tahoe.protocol.skipping.IN_VALUES_MAX", 1),
         patch("tahoe.table.log.file_parts.BATCH_ROWS", 3),
     ):
         yield

@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal as PyDecimal
+from unittest.mock import patch
 
 import pytest
 from hypothesis import event, given
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from tahoe.protocol.partitions import single_precision
 from tahoe.protocol.predicate import And, Column, Comparison, Constant, In, IsNull, Literal, Not, Or, StartsWith, Unknown, evaluate, order
 from tahoe.protocol.schema import BOOLEAN, DATE, DOUBLE, FLOAT, INTEGER, STRING, TIMESTAMP, TIMESTAMP_NTZ, Decimal, Field, Struct
-from tahoe.protocol.skipping import skipping_test
+from tahoe.protocol.skipping import IN_VALUES_MAX, skipping_test
 from tahoe.protocol.stat_tests import may_match
 from tahoe.protocol.stats import Statistics, encode_statistics, has_bounds, parse_statistics
 
@@ -207,10 +208,18 @@ def widened(draw, statistics):
 @given(data=st.data())
 def test_a_file_with_a_matching_row_is_kept(path, data):
     file, predicate = data.draw(cases(path))
-    kept = may_match(skipping_test(predicate, SCHEMA, ["part"]), file.statistics, file.partition)
+    with patch("tahoe.protocol.skipping.IN_VALUES_MAX", data.draw(st.sampled_from([100, 1]))):
+        kept = may_match(skipping_test(predicate, SCHEMA, ["part"]), file.statistics, file.partition)
     matches = any(evaluate(predicate, row) is True for row in file.rows)
     event(f"matches {matches}, kept {kept}")
     assert kept or not matches
+
+
+@given(low=st.integers(0, 100), width=st.integers(0, 100), values=st.sets(st.integers(-50, 250), min_size=IN_VALUES_MAX + 1))
+def test_exact_bounds_of_integers_skip_all_that_a_long_list_does_not_name(low, width, values):
+    statistics = Statistics(num_records=5, min_values={("i",): low}, max_values={("i",): low + width}, null_count={("i",): 0})
+    kept = may_match(skipping_test(In(Column(("i",)), tuple(values)), SCHEMA), statistics)
+    assert kept is any(low <= value <= low + width for value in values)
 
 
 @given(low=st.integers(0, 100), width=st.integers(0, 100), value=st.integers(-50, 250))

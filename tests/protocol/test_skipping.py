@@ -81,7 +81,12 @@ LONG = "a" * 20
         (In(Column(("i",)), (0, 7)), (1, 9, 0), True),
         (In(Column(("i",)), (None,)), (1, 9, 0), False),
         (In(Column(("i",)), tuple(range(10, 500))), (1, 9, 0), False),
-        (In(Column(("i",)), (0, *range(10, 500))), (1, 9, 0), True),  # beyond so many values only the ends are looked at
+        (In(Column(("i",)), (0, *range(10, 500))), (1, 9, 0), False),
+        (In(Column(("i",)), (0, 9, *range(10, 500))), (1, 9, 0), True),
+        (In(Column(("i",)), (1, *range(10, 500), None)), (1, 9, 0), True),
+        (In(Column(("i",)), (0, *range(10, 500))), (None, 9, 0), True),
+        (In(Column(("i",)), (0, *range(10, 500))), (1, None, 0), True),
+        (In(Column(("i",)), range(10, 500)), (None, 9, 0), False),
         (Not(In(Column(("i",)), (5, 6))), (5, 5, 0), False),
         (Not(In(Column(("i",)), (5, None))), (1, 9, 0), False),
         (Not(In(Column(("i",)), (5, 6))), (5, 6, 0), True),

@@ -25,14 +25,28 @@ from tahoe.protocol.column_mapping import physical_path
 from tahoe.protocol.partitions import INTEGER_BITS
 from tahoe.protocol.predicate import Predicate, columns_of, has_unknown, is_nan
 from tahoe.protocol.schema import VARIANT, Array, DataType, Field, Map, Primitive, Struct
-from tahoe.protocol.stat_tests import DROP, KEEP, Always, Both, Bound, Either, HasNulls, HasValues, IsVaried, OneOf, OnPartition, StatTest
+from tahoe.protocol.stat_tests import (
+    DROP,
+    KEEP,
+    Always,
+    Both,
+    Bound,
+    Either,
+    HasNulls,
+    HasValues,
+    IsVaried,
+    OneOf,
+    OnPartition,
+    Overlaps,
+    StatTest,
+)
 from tahoe.protocol.stats import Path, has_bounds
 from tahoe.protocol.type_widening import changes_of
 
 # Maxima of strings at least this long may be truncated. The reference truncates at 32 characters, other writers at 16.
 CUT_LENGTH_MIN = 16
 
-# A longer IN list is tested by its smallest and largest value only.
+# A longer IN list is not tested value by value, but looked up by the file's bounds.
 IN_VALUES_MAX = 100
 
 _LONG_MIN, _LONG_MAX = -(1 << 63), (1 << 63) - 1
@@ -221,6 +235,20 @@ class _Column:
         """The file may have this value, which is not NaN."""
         return _both((self.at_most(value), self.at_least(value)))
 
+    def at_one_of(self, values: Iterable[Any]) -> StatTest:
+        """The file may have one of these values, none of which is NaN."""
+        greatest = tuple(sorted({*values}))
+        try:
+            return Overlaps(self.path, tuple(self._least_maximum(value) for value in greatest), greatest)
+        except OverflowError:
+            return KEEP
+
+    def _least_maximum(self, value: Any) -> Any:
+        """A maximum that is lower than this one does not stand for the value."""
+        if self.name in ("timestamp", "timestamp_ntz"):
+            return value - _MILLISECOND_REST
+        return value[:CUT_LENGTH_MIN] if self.name == "string" else value
+
     def accepts(self, value: Any) -> bool:
         """Whether a literal can be compared exactly with this column's bounds."""
         if not self.has_order or isinstance(value, bool):
@@ -288,7 +316,7 @@ def _membership(column: _Column, condition: p.In) -> StatTest:
     if not all(column.accepts(value) for value in values) or any(is_nan(value) for value in values):
         return column.values
     if len(values) > IN_VALUES_MAX:
-        return _both((column.values, column.at_most(max(values)), column.at_least(min(values))))
+        return _both((column.values, column.at_most(max(values)), column.at_least(min(values)), column.at_one_of(values)))
     return _both((column.values, _either(column.at(value) for value in dict.fromkeys(values))))
 
 

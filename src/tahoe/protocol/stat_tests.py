@@ -5,6 +5,7 @@ evaluated here for one file and in the table ring for a million files at once:
 
 - `Bound`: compares the file's minimum or maximum of a column with a value.
 - `OneOf`: the minimum or maximum is one of these values.
+- `Overlaps`: one of these ranges has a value between minimum and maximum.
 - `HasNulls`, `HasValues`: the column may contain a null, or a value that is not null.
 - `IsVaried`: the column does not contain one given value only.
 - `OnPartition`: a predicate on partition columns only, whose values are known exactly; keeps the file if it is true.
@@ -15,6 +16,7 @@ evaluated here for one file and in the table ring for a million files at once:
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
@@ -42,6 +44,15 @@ class OneOf:
     statistic: BoundName
     path: Path
     values: frozenset[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Overlaps:
+    """The range from minimum to maximum overlaps one of these ranges: those from `least[n]` to `greatest[n]`, both in ascending order."""
+
+    path: Path
+    least: tuple[Any, ...]
+    greatest: tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +99,8 @@ class Always:
     keep: bool
 
 
-StatTest: TypeAlias = "Bound | OneOf | HasNulls | HasValues | IsVaried | OnPartition | Both | Either | Always"
+Leaf: TypeAlias = "Bound | OneOf | Overlaps | HasNulls | HasValues | IsVaried"
+StatTest: TypeAlias = "Leaf | OnPartition | Both | Either | Always"
 
 KEEP, DROP = Always(True), Always(False)
 
@@ -98,7 +110,7 @@ def paths_in(test: StatTest) -> frozenset[Path]:
     match test:
         case Both(parts) | Either(parts):
             return frozenset(path for part in parts for path in paths_in(part))
-        case Bound() | OneOf() | HasNulls() | HasValues() | IsVaried():
+        case Bound() | OneOf() | Overlaps() | HasNulls() | HasValues() | IsVaried():
             return frozenset({test.path})
         case _:
             return frozenset()
@@ -130,7 +142,7 @@ def _holds_for(predicate: Predicate, partition: Mapping[str, Any]) -> bool:
         return True
 
 
-def _leaf(test: Bound | OneOf | HasNulls | HasValues | IsVaried, statistics: Statistics) -> bool:
+def _leaf(test: Leaf, statistics: Statistics) -> bool:
     match test:
         case HasNulls(path):
             return statistics.null_count.get(path) != 0
@@ -143,6 +155,9 @@ def _leaf(test: Bound | OneOf | HasNulls | HasValues | IsVaried, statistics: Sta
         case OneOf(name, path, values):
             bound = _bound(statistics, name, path)
             return bound is None or bound in values
+        case Overlaps(path, least, greatest):
+            low, high = statistics.min_values.get(path), statistics.max_values.get(path)
+            return low is None or high is None or p.is_nan(low) or p.is_nan(high) or _overlaps(low, high, least, greatest)
         case Bound(name, path, operator, value):
             bound = _bound(statistics, name, path)
             return bound is None or _compares(operator, bound, value)
@@ -150,6 +165,14 @@ def _leaf(test: Bound | OneOf | HasNulls | HasValues | IsVaried, statistics: Sta
 
 def _bound(statistics: Statistics, name: BoundName, path: Path) -> Any:
     return (statistics.min_values if name == "min" else statistics.max_values).get(path)
+
+
+def _overlaps(low: Any, high: Any, least: tuple[Any, ...], greatest: tuple[Any, ...]) -> bool:
+    try:
+        first = bisect_left(greatest, low)  # the lowest range that does not end before the minimum
+        return first < len(least) and bool(least[first] <= high)
+    except TypeError:  # a bound that Python's calendar cannot represent proves nothing
+        return True
 
 
 def _compares(operator: p.Operator, bound: Any, value: Any) -> bool:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -111,3 +114,43 @@ def _literal_type(kind: pa.DataType, literal: Any) -> pa.DataType | None:
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
         return None
     return kind if as_kind.as_py() == literal else None
+
+
+def overlap(low: pa.Array, high: pa.Array, least: Sequence[Any], greatest: Sequence[Any]) -> pa.Array:
+    """Whether the range from `low` to `high` overlaps one of the ranges from `least[n]` to `greatest[n]`; null if a bound is null or NaN.
+
+    Precondition: `least` and `greatest` are ascending, and their values are comparable with the column's; none is null or NaN.
+    """
+    if pa.types.is_decimal(low.type) or pa.types.is_string(low.type):
+        return pa.array(list(_objects_overlap(low, high, least, greatest)), pa.bool_())
+    starts, ends = _numbers(low), _numbers(high)
+    lowest, highest = (_numbers(pa.array(values, _number_type(low.type))) for values in (least, greatest))
+    first = np.searchsorted(highest, starts)  # the lowest range that does not end before `low`
+    found = np.append(lowest, 0)[first] <= ends
+    is_known = np.asarray(pc.and_(low.is_valid(), high.is_valid())) & (starts == starts) & (ends == ends)
+    return pa.array(found & (first < len(lowest)), mask=~is_known)
+
+
+def _number_type(kind: pa.DataType) -> pa.DataType:
+    return pa.float64() if pa.types.is_floating(kind) else pa.int64() if pa.types.is_integer(kind) else kind
+
+
+def _numbers(values: pa.Array) -> npt.NDArray[Any]:
+    """Numbers in the order of the values; any number for null."""
+    wide = values.cast(pa.int32()) if pa.types.is_date32(values.type) else values
+    kind = pa.float64() if pa.types.is_floating(values.type) else pa.int64()
+    return np.asarray(pc.fill_null(one_array(wide).cast(kind), 0))
+
+
+def _objects_overlap(low: pa.Array, high: pa.Array, least: Sequence[Any], greatest: Sequence[Any]) -> Iterator[bool | None]:
+    for start, end in zip(_objects(low), _objects(high), strict=True):
+        if start is None or end is None:
+            yield None
+            continue
+        first = bisect_left(greatest, start)
+        yield first < len(least) and least[first] <= end
+
+
+def _objects(values: pa.Array) -> Iterator[Any]:
+    for chunk in values.chunks if isinstance(values, pa.ChunkedArray) else [values]:
+        yield from chunk.to_pylist()

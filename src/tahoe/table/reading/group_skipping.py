@@ -7,7 +7,7 @@ statistics, and a writer may state no bounds, or wider ones.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -20,10 +20,23 @@ import pyarrow.compute as pc
 from tahoe.protocol.column_mapping import physical_schema
 from tahoe.protocol.schema import TIMESTAMP, DataType
 from tahoe.protocol.skipping import skipping_test
-from tahoe.protocol.stat_tests import Always, Both, Bound, Either, HasNulls, HasValues, IsVaried, OneOf, OnPartition, StatTest
+from tahoe.protocol.stat_tests import (
+    Always,
+    Both,
+    Bound,
+    Either,
+    HasNulls,
+    HasValues,
+    IsVaried,
+    Leaf,
+    OneOf,
+    OnPartition,
+    Overlaps,
+    StatTest,
+)
 from tahoe.table.arrow.row_group_bounds import unknown_bounds
 from tahoe.table.arrow.statistics import STATS_PARSED, Path, bound_type
-from tahoe.table.reading.evaluation import compare
+from tahoe.table.reading.evaluation import compare, overlap
 from tahoe.table.reading.snapshot_state import SnapshotState
 
 Mask = npt.NDArray[np.bool_]
@@ -63,6 +76,11 @@ class _Known:
         return self.may("<=", value) & self.may(">=", value)
 
 
+def _may_overlap(low: _Known, high: _Known, least: Sequence[Any], greatest: Sequence[Any]) -> Mask:
+    """Where the values of a file, which has these bounds, may overlap one of the ranges of an `Overlaps`."""
+    return ~(_surely(pc.invert(overlap(low.least, high.greatest, least, greatest))) & low.complete & high.complete)
+
+
 def _surely(mask: pa.Array) -> Mask:
     return np.asarray(pc.fill_null(mask, False))
 
@@ -100,7 +118,7 @@ class _Evaluator:
 
     # --- statistics
 
-    def _statistics_leaf(self, test: Bound | OneOf | HasNulls | HasValues | IsVaried) -> Mask:
+    def _statistics_leaf(self, test: Leaf) -> Mask:
         match test:
             case HasNulls(path):
                 return ~self._count("nullCount", *path).is_only(0)
@@ -110,6 +128,8 @@ class _Evaluator:
                 return ~(self._bound("min", path).is_only(value) & self._bound("max", path).is_only(value))
             case OneOf(name, path, values):
                 return reduce(np.logical_or, map(self._bound(name, path).may_be, values))
+            case Overlaps(path, least, greatest):
+                return _may_overlap(self._bound("min", path), self._bound("max", path), least, greatest)
             case Bound(name, path, operator, value):
                 return self._bound(name, path).may(operator, value)
 
@@ -138,7 +158,7 @@ class _Evaluator:
 
     # --- partition values
 
-    def _partition_leaf(self, test: Bound | OneOf | HasNulls | HasValues | IsVaried) -> Mask:
+    def _partition_leaf(self, test: Leaf) -> Mask:
         value = self._partition_value(test.path)
         match test:
             case HasNulls():
@@ -149,6 +169,8 @@ class _Evaluator:
                 return ~value.is_only(other)
             case OneOf(_, _, values):
                 return reduce(np.logical_or, map(value.may_be, values))
+            case Overlaps(_, least, greatest):
+                return _may_overlap(value, value, least, greatest)
             case Bound(_, _, operator, other):
                 return value.may(operator, other)
 

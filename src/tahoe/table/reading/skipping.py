@@ -26,14 +26,16 @@ from tahoe.protocol.stat_tests import (
     HasNulls,
     HasValues,
     IsVaried,
+    Leaf,
     OneOf,
     OnPartition,
+    Overlaps,
     StatTest,
     paths_in,
 )
 from tahoe.table.arrow.chunks import one_array
 from tahoe.table.arrow.statistics import Path, StatisticsRequest, column_name
-from tahoe.table.reading.evaluation import compare, evaluate
+from tahoe.table.reading.evaluation import compare, evaluate, overlap
 from tahoe.table.reading.snapshot_state import SnapshotState
 
 
@@ -84,7 +86,7 @@ class _Evaluator:
             case _:
                 return pc.fill_null(self._leaf(test), True)
 
-    def _leaf(self, test: Bound | OneOf | HasNulls | HasValues | IsVaried) -> pa.Array:
+    def _leaf(self, test: Leaf) -> pa.Array:
         match test:
             case HasNulls(path):
                 return pc.not_equal(self._column("null_count", path), 0)
@@ -95,6 +97,8 @@ class _Evaluator:
                 return pc.invert(pc.and_(*same))
             case OneOf(bound, path, values):
                 return _is_in(self._column(bound, path), values)
+            case Overlaps(path, least, greatest):
+                return overlap(self._column("min", path), self._column("max", path), least, greatest)
             case Bound(bound, path, operator, value):
                 return compare(operator, self._column(bound, path), value)
 
