@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import io
+import json
 from collections.abc import Callable, Sequence
 
 import pyarrow as pa
@@ -230,6 +231,84 @@ def test_statistics_that_are_wide_or_absent_are_right(env: Env, stats: str | Non
     log = make_log([[add("x", size_bytes=len(parquet()), stats=stats)]], env)
     env.store.put("x", parquet())
     assert checked(log) == []
+
+
+LONG_TEXT = "x" * 80
+VARIED = pa.table(
+    {
+        "id": pa.array([5, 6, 7], pa.int64()),
+        "d": pa.array([1.5, -0.0, None], pa.float64()),
+        "s": [LONG_TEXT + "b", LONG_TEXT + "c", "a"],
+        "day": pa.array([10, 11, 12], pa.date32()),
+        "inner": [{"n": 1}, {"n": 2}, None],
+        "at": pa.array([1_001, 2_002, 3_003], pa.timestamp("us", "UTC")),
+        "price": pa.array([None, 100, 250], pa.decimal128(20, 2)),
+    }
+)
+
+
+def varied(env: Env) -> tahoe.Table:
+    table = tahoe.Table("memory://given", env=env)
+    table.append(VARIED)
+    return table
+
+
+def test_the_statistics_that_we_write_are_right(env: Env) -> None:
+    table = varied(env)
+    table.append(pa.table({"id": pa.array([8], pa.int64()), "d": [float("nan")]}))
+    with table.transaction() as changes:
+        changes.delete("id = 6")
+    assert list(check_table(table.log, statistics=True)) == []
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "says"),
+    [
+        (("minValues", "id"), 4, "the least id is 4, but in the file it is 5"),
+        (("maxValues", "id"), 8, "the greatest id is 8, but in the file it is 7"),
+        (("minValues", "day"), "1970-01-10", "the least day is 1970-01-10"),
+        (("nullCount", "d"), 2, "2 nulls in d, but the file has 1"),
+        (("nullCount", "inner", "n"), 0, "0 nulls in inner.n"),
+        (("minValues", "inner", "n"), 2, "inner.n is at least 2"),
+        (("maxValues", "d"), 1.25, "d is at most 1.25"),
+        (("maxValues", "s"), LONG_TEXT + "b", "s is at most"),
+        (("maxValues", "price"), 2, "price is at most 2"),
+        (("minValues", "at"), "1970-01-01T00:00:00.009Z", "at is at least"),
+    ],
+)
+def test_only_the_rows_tell_that_a_statistic_is_wrong(env: Env, field: tuple[str, ...], value: object, says: str) -> None:
+    table = varied(env)
+    (entry,) = (a for a in table.log.read_version(0) if isinstance(a, Add))
+    stats = json.loads(entry.stats or "")
+    place = stats
+    for name in field[:-1]:
+        place = place[name]
+    place[field[-1]] = value
+    rewrite(env, 0, change_adds(stats=json.dumps(stats)))
+    (found,) = check_table(Log(env), statistics=True)
+    assert (found.kind, says in found.detail) == (Kind.WRONG_STATISTICS, True), found.detail
+    report = tahoe.Table("memory://given", env=env).repair(verify_statistics=True)
+    assert (len(report.repairs), report.left) == (1, ())
+    assert list(check_table(Log(env), statistics=True)) == []
+
+
+@pytest.mark.parametrize("wide", [{"tightBounds": False}, {"minValues": {}}, {"maxValues": {"s": "y"}, "minValues": {"price": -3}}])
+def test_wide_statistics_are_right(env: Env, wide: dict[str, object]) -> None:
+    table = varied(env)
+    (entry,) = (a for a in table.log.read_version(0) if isinstance(a, Add))
+    stats = json.loads(entry.stats or "") | {"minValues": {"id": 5}, "nullCount": {"id": 0}} | wide
+    rewrite(env, 0, change_adds(stats=json.dumps(stats)))
+    assert list(check_table(Log(env), statistics=True)) == []
+
+
+def test_a_column_of_nulls_under_a_vector_is_right(env: Env) -> None:
+    table = tahoe.Table("memory://given", env=env)
+    rows = pa.table({"id": pa.array([1, 2, 3], pa.int64()), "n": pa.array([None] * 3, pa.int64())})
+    table.append(rows, properties={"delta.enableDeletionVectors": "true"})
+    with table.transaction() as changes:
+        changes.delete("id = 1")
+    assert checked(table.log) == []
+    assert list(check_table(table.log, statistics=True)) == []
 
 
 # --- deletion vectors

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
@@ -11,8 +11,12 @@ from tahoe.cli.output import open_console, print_json, printable
 from tahoe.table.verify.check import check_table
 from tahoe.table.verify.findings import Finding, Severity
 
+Statistics = Annotated[
+    bool, typer.Option("--statistics", help="Compare all statistics with the rows, which are read unless the footer tells the same.")
+]
 
-def check(path: Location, version: Version = None, as_json: AsJson = False, option: Options = None) -> None:
+
+def check(path: Location, version: Version = None, statistics: Statistics = False, as_json: AsJson = False, option: Options = None) -> None:
     """Verify a table and print each problem when it is found; --json prints one object per line.
 
     Reads the whole log, the footer of every data file, and every deletion vector.
@@ -20,7 +24,7 @@ def check(path: Location, version: Version = None, as_json: AsJson = False, opti
     counts = dict.fromkeys(Severity, 0)
     with errors_as_messages():
         table = open_table(path, option)
-        for found in check_table(table.log, None if version is None else table.snapshot(version).version):
+        for found in check_table(table.log, None if version is None else table.snapshot(version).version, statistics=statistics):
             counts[found.severity] += 1
             if as_json:
                 print_json(_finding_json(found), indent=None)

@@ -16,6 +16,9 @@ from tahoe.table.verify.repair import RepairReport
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Change nothing, and print what would be done.")]
 MetadataOnly = Annotated[bool, typer.Option("--metadata-only", help="Repair only the log, and look at no data file.")]
 VerifyAll = Annotated[bool, typer.Option("--verify-all-files", help="Also read every footer and every deletion vector.")]
+VerifyStatistics = Annotated[
+    bool, typer.Option("--statistics", help="Also compare all statistics with the rows. Includes --verify-all-files.")
+]
 
 
 class Vectors(Enum):
@@ -42,6 +45,7 @@ def repair(
     dry_run: DryRun = False,
     metadata_only: MetadataOnly = False,
     verify_all_files: VerifyAll = False,
+    verify_statistics: VerifyStatistics = False,
     unreadable_vectors: Decision = Vectors.REPORT,
     as_json: AsJson = False,
     option: Options = None,
@@ -56,6 +60,7 @@ def repair(
             dry_run=dry_run,
             metadata_only=metadata_only,
             verify_all_files=verify_all_files,
+            verify_statistics=verify_statistics,
             unreadable_vectors=vectors,
             announce=None if as_json else _print_plan,
         )

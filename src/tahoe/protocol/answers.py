@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import date
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, cast
 
 from tahoe.protocol import predicate as p
 from tahoe.protocol.column_mapping import physical_path
@@ -131,14 +131,20 @@ def _has_null_count(data_type: DataType) -> bool:
 
 
 def _bound_of(statistic: BoundName, path: Path, data_type: DataType) -> BoundOf | None:
+    between = exact_bounds(data_type)
+    return None if between is None else BoundOf(statistic, path, cast("Primitive", data_type), *between)
+
+
+def exact_bounds(data_type: DataType) -> tuple[Any, Any] | None:
+    """The least and the greatest value of a type that a tight bound has only if a row has it; None if bounds of the type are rounded."""
     if not isinstance(data_type, Primitive):
         return None
     if data_type.name == "date":
-        return BoundOf(statistic, path, data_type, FIRST_DAY, date.max)
+        return FIRST_DAY, date.max
     if data_type.name not in INTEGER_BITS:
         return None
     end = 1 << (INTEGER_BITS[data_type.name] - 1)
-    return BoundOf(statistic, path, data_type, -end, end - 1)
+    return -end, end - 1
 
 
 def is_plain(field: Field) -> bool:

@@ -289,13 +289,22 @@ class Table(TableLifecycle):
         """
         return compute_statistics(self, AnalyzeRequest(filter=filter, user_metadata=user_metadata))
 
-    @takes(dry_run=FLAG, metadata_only=FLAG, verify_all_files=FLAG, unreadable_vectors=VECTORS, announce=CALL, user_metadata=TEXT)
+    @takes(
+        dry_run=FLAG,
+        metadata_only=FLAG,
+        verify_all_files=FLAG,
+        verify_statistics=FLAG,
+        unreadable_vectors=VECTORS,
+        announce=CALL,
+        user_metadata=TEXT,
+    )
     def repair(
         self,
         *,
         dry_run: bool = False,
         metadata_only: bool = False,
         verify_all_files: bool = False,
+        verify_statistics: bool = False,
         unreadable_vectors: UnreadableVectors = "report",
         announce: Callable[[RepairReport], None] | None = None,
         user_metadata: str | None = None,
@@ -308,6 +317,8 @@ class Table(TableLifecycle):
             dry_run: change nothing, and report what would be done.
             metadata_only: repair only the log, and look at no data file.
             verify_all_files: also read every footer and every deletion vector, and compute wrong statistics again.
+            verify_statistics: also compare all statistics with the rows, which are read unless the footer tells the same. It includes
+                verify_all_files.
             unreadable_vectors: what is done about files whose deletion vector is missing or damaged: `report`; `restore_rows` keeps the
                 file, so that its deleted rows are in the table again; `remove_files` removes the file with all its rows.
             announce: called with the report before anything is changed.
@@ -324,6 +335,7 @@ class Table(TableLifecycle):
             dry_run=dry_run,
             metadata_only=metadata_only,
             verify_all_files=verify_all_files,
+            verify_statistics=verify_statistics,
             unreadable_vectors=unreadable_vectors,
             announce=announce,
             user_metadata=user_metadata,

@@ -10,23 +10,29 @@ from collections.abc import Iterator
 from tahoe.errors import DeltaLogError, DeltaProtocolError
 from tahoe.table.log.delta_log import Log
 from tahoe.table.reading.snapshot import Snapshot, load_snapshot
-from tahoe.table.verify.files import check_files
+from tahoe.table.verify.files import Depth, check_files
 from tahoe.table.verify.findings import Finding, Kind, Severity, of_error
 from tahoe.table.verify.log import check_checksum_file, check_log
 
 __all__ = ["Finding", "Kind", "Severity", "check", "check_table"]
 
 
-def check(snapshot: Snapshot) -> Iterator[Finding]:
+def check(snapshot: Snapshot, *, statistics: bool = False) -> Iterator[Finding]:
     """Check a version of a table: the log up to it, its files, and leftover temporary files.
 
     It reads every commit and checkpoint, lists the table's folder, and reads every data file's footer and every deletion vector.
+
+    Args:
+        statistics: compare all statistics with the rows, which are read unless the footer tells the same.
     """
-    yield from check_table(snapshot.log, snapshot.version)
+    yield from check_table(snapshot.log, snapshot.version, statistics=statistics)
 
 
-def check_table(log: Log, version: int | None = None) -> Iterator[Finding]:
+def check_table(log: Log, version: int | None = None, *, statistics: bool = False) -> Iterator[Finding]:
     """Check a table that may be unreadable. If it is, the last finding says so, after the findings that explain it.
+
+    Args:
+        statistics: as in `check`.
 
     Raises:
         TableNotFoundError, NotADeltaTableError, VersionNotFoundError: there is nothing to check.
@@ -40,4 +46,4 @@ def check_table(log: Log, version: int | None = None) -> Iterator[Finding]:
         return
     yield from check_log(log, snapshot.version)
     yield from check_checksum_file(snapshot)
-    yield from check_files(snapshot)
+    yield from check_files(snapshot, Depth.ROWS if statistics else Depth.CONTENTS)

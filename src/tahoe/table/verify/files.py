@@ -8,66 +8,78 @@ vector is read.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from enum import IntEnum
 from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from tahoe.errors import DeletionVectorError, DeltaError, InvalidPartitionValueError, InvalidPathError, PathOutsideTableError
+from tahoe.errors import (
+    DeletionVectorError,
+    DeltaError,
+    InvalidPartitionValueError,
+    InvalidPathError,
+    PathOutsideTableError,
+    UnsupportedOperationError,
+)
 from tahoe.protocol.actions import DeletionVectorDescriptor, decode_deletion_vector
 from tahoe.protocol.column_mapping import physical_schema, stored_name
 from tahoe.protocol.deletion_vector import vector_location
 from tahoe.protocol.file_paths import resolve_path
 from tahoe.protocol.row_tracking import DOMAIN, enabled_row_tracking, high_water_mark
-from tahoe.protocol.schema import BOOLEAN, STRING, TIMESTAMP, TIMESTAMP_NTZ, DataType, Primitive, Struct
+from tahoe.protocol.skipping import has_collation
 from tahoe.protocol.stats import Statistics, parse_statistics
 from tahoe.storage.env import FileInfo, byte_order, is_temporary
 from tahoe.table.arrow.chunks import one_array, sorted_table
 from tahoe.table.arrow.parquet import open_parquet
-from tahoe.table.arrow.types import arrow_type
 from tahoe.table.log.deletion_vectors import load_deletion_vector
 from tahoe.table.log.file_keys import canonical_paths
-from tahoe.table.maintenance.file_statistics import measure_footer, measure_rows
+from tahoe.table.maintenance.file_statistics import has_statistics, measure_footer, measure_rows
 from tahoe.table.reading.rows import DataFile
 from tahoe.table.reading.scan import resolve_urls, typed_partition_values
 from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.verify.findings import Finding, Kind, finding, of_error
-from tahoe.table.writing.footers import columns_in_files, footer_statistics
+from tahoe.table.verify.statistics import comparable_columns, footer_contradictions, row_contradictions
+from tahoe.table.writing.footers import IndexedColumn, columns_in_files, footer_statistics
 
 # A younger temporary file may belong to a writer that is still running.
 TEMPORARY_AGE_MS = 3_600_000
 
 # Footers are small, so most of the time is spent waiting for the storage.
 _THREADS = 16
-_AHEAD = 4 * _THREADS
+
+# Each thread holds rows of a file.
+_THREADS_FOR_ROWS = 4
+
 _BATCH_ROWS = 1000
-
-# Some writers truncate texts in a footer to 64 bytes: a shorter text is exact.
-_TEXT_EXACT_BYTES = 64
-
-# The log has timestamps in milliseconds.
-_MILLISECOND = timedelta(milliseconds=1)
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-def check_files(snapshot: Snapshot, *, contents: bool = True) -> Iterator[Finding]:
-    """Check the files of a snapshot, and find temporary files that writers left behind.
+class Depth(IntEnum):
+    """How much of the files is read; each depth includes those before it.
 
-    Args:
-        contents: read every footer and every deletion vector. Otherwise only look whether the files exist, and at their sizes.
+    PRESENCE: whether they exist, and their sizes. CONTENTS: every footer and every deletion vector. ROWS: the rows of every file that has
+    statistics.
     """
+
+    PRESENCE = 1
+    CONTENTS = 2
+    ROWS = 3
+
+
+def check_files(snapshot: Snapshot, depth: Depth = Depth.CONTENTS) -> Iterator[Finding]:
+    """Check the files of a snapshot, and find temporary files that writers left behind."""
     yield from _check_partition_values(snapshot)
     yield from _check_duplicates(snapshot)
     yield from _check_row_ids(snapshot)
-    examine = _Examination(snapshot) if contents else _Presence(snapshot)
-    for findings in _in_order(examine, _found_files(snapshot)):
+    threads = _THREADS if depth < Depth.ROWS else _THREADS_FOR_ROWS
+    for findings in _in_order(_EXAMINERS[depth](snapshot), _found_files(snapshot), threads):
         yield from findings
 
 
@@ -83,13 +95,13 @@ class _File:
     info: FileInfo | None
 
 
-def _in_order(work: Callable[[_File], list[Finding]], items: Iterable[_File | Finding]) -> Iterator[list[Finding]]:
+def _in_order(work: Callable[[_File], list[Finding]], items: Iterable[_File | Finding], threads: int) -> Iterator[list[Finding]]:
     """The results of `work` in the order of the items, with a few items in progress at a time. A finding is its own result."""
     waiting: deque[Future[list[Finding]] | list[Finding]] = deque()
-    with ThreadPoolExecutor(_THREADS) as threads:
+    with ThreadPoolExecutor(threads) as pool:
         for item in items:
-            waiting.append([item] if isinstance(item, Finding) else threads.submit(work, item))
-            if len(waiting) > _AHEAD:
+            waiting.append([item] if isinstance(item, Finding) else pool.submit(work, item))
+            if len(waiting) > 4 * threads:
                 yield _result(waiting.popleft())
         while waiting:
             yield _result(waiting.popleft())
@@ -276,71 +288,55 @@ class _Examination(_Presence):
                 load_deletion_vector(self._snapshot.log, file.vector, file.path, rows=footer.num_rows)
             except DeletionVectorError as error:  # without its live rows, its statistics cannot be checked
                 return [*found, of_error(Kind.BAD_DELETION_VECTOR, file.path, self._snapshot.version, error)]
-        return [*found, *(self._finding(Kind.WRONG_STATISTICS, file, detail) for detail in self._statistics(file, footer))]
+        return [*found, *self._statistics(file, footer)]
 
-    def _statistics(self, file: _File, footer: pq.FileMetaData) -> Iterator[str]:
+    def _statistics(self, file: _File, footer: pq.FileMetaData) -> Iterator[Finding]:
         if not file.stats:
             return
         claimed = parse_statistics(file.stats, self._physical)
         if claimed is None:
-            yield "its statistics are not a JSON object"
+            yield self._finding(Kind.WRONG_STATISTICS, file, "its statistics are not a JSON object")
         elif claimed.num_records is not None and claimed.num_records != footer.num_rows:
-            yield f"the log says {claimed.num_records} rows, but the file has {footer.num_rows}"
+            detail = f"the log says {claimed.num_records} rows, but the file has {footer.num_rows}"
+            yield self._finding(Kind.WRONG_STATISTICS, file, detail)
         else:
-            columns = comparable_columns(footer, self._physical)
-            found = list(_contradictions(claimed, footer_statistics(footer, columns), columns))
-            if found and file.vector is not None:  # bounds that were tight once may be narrower than the footer's
-                found = list(_contradictions(claimed, self._live_statistics(file, columns), columns))
-            yield from found
+            yield from self._contradictions(file, footer, claimed)
 
-    def _live_statistics(self, file: _File, columns: Mapping[tuple[str, ...], DataType]) -> Statistics:
-        """The statistics of the live rows of a file."""
+    def _contradictions(self, file: _File, footer: pq.FileMetaData, claimed: Statistics) -> Iterator[Finding]:
+        columns = comparable_columns(footer, self._physical)
+        found = list(footer_contradictions(claimed, footer_statistics(footer, columns), columns))
+        if found and file.vector is not None:  # bounds that were tight once may be narrower than the footer's
+            found = self._against_rows(file, footer, claimed, [c for c in self._stored_columns() if c.physical in columns])
+        yield from (self._finding(Kind.WRONG_STATISTICS, file, detail) for detail in found)
+
+    def _stored_columns(self) -> list[IndexedColumn]:
+        return columns_in_files(self._snapshot.metadata, self._snapshot.column_mapping_mode)
+
+    def _against_rows(self, file: _File, footer: pq.FileMetaData, claimed: Statistics, columns: Sequence[IndexedColumn]) -> list[str]:
+        """Contradictions to the live rows of a file."""
         data_file = DataFile(file.url, file.path, {}, file.vector, None, None)
-        stored = columns_in_files(self._snapshot.metadata, self._snapshot.column_mapping_mode)
-        return measure_rows(measure_footer(self._snapshot, data_file, file.size_bytes, [c for c in stored if c.physical in columns]))
+        rows = measure_rows(measure_footer(self._snapshot, data_file, file.size_bytes, columns))
+        live_rows = footer.num_rows - (0 if file.vector is None else file.vector.cardinality)
+        types = {column.physical: column.type for column in columns}
+        return list(row_contradictions(claimed, rows, types, live_rows=live_rows, has_vector=file.vector is not None))
 
 
-def comparable_columns(footer: pq.FileMetaData, physical: Struct) -> dict[tuple[str, ...], DataType]:
-    """The top-level columns that the file has in exactly the table's type, so that bounds are comparable."""
-    schema = footer.schema.to_arrow_schema()
-    columns: dict[tuple[str, ...], DataType] = {}
-    for field in physical:
-        position = schema.get_field_index(field.name)
-        if isinstance(field.type, Struct) or position < 0 or schema.field(position).type != arrow_type(field.type):
-            continue
-        if not any("collation" in key.lower() for key in field.metadata):  # its order differs from the file's
-            columns[(field.name,)] = field.type
-    return columns
+class _ExaminationOfRows(_Examination):
+    """Compares all statistics with the rows of a file, which are read unless its footer tells the same. Thread-safe."""
+
+    def _contradictions(self, file: _File, footer: pq.FileMetaData, claimed: Statistics) -> Iterator[Finding]:
+        columns = [c for c in self._stored_columns() if has_statistics(c) and not has_collation(c.field)]
+        try:
+            found = self._against_rows(file, footer, claimed, columns)
+        except UnsupportedOperationError as error:
+            yield self._finding(Kind.UNCHECKED_STATISTICS, file, str(error.parameters["detail"]))
+            yield from super()._contradictions(file, footer, claimed)
+        else:
+            yield from (self._finding(Kind.WRONG_STATISTICS, file, detail) for detail in found)
 
 
-def _contradictions(claimed: Statistics, actual: Statistics, columns: dict[tuple[str, ...], DataType]) -> Iterator[str]:
-    """Statistics of the log that exclude values in the footer, so that queries could skip matching rows."""
-    for path, data_type in columns.items():
-        name = ".".join(path)
-        nulls, rows = actual.null_count.get(path), actual.num_records
-        said = claimed.null_count.get(path)
-        if nulls is not None and ((said == 0 and nulls > 0) or (rows and said == rows and nulls < rows)):
-            yield f"the log says {said} nulls in {name}, but the file has {nulls}"
-        low, high = (_exact(bounds.get(path), data_type) for bounds in (actual.min_values, actual.max_values))
-        if low is None or high is None:
-            continue
-        slack = _MILLISECOND if data_type in (TIMESTAMP, TIMESTAMP_NTZ) else None
-        said_low, said_high = claimed.min_values.get(path), claimed.max_values.get(path)
-        if _is_above(said_low, low, slack):
-            yield f"the log says that {name} is at least {said_low}, but the file contains {low}"
-        if _is_above(high, said_high, slack):
-            yield f"the log says that {name} is at most {said_high}, but the file contains {high}"
-
-
-def _exact(value: Any, data_type: DataType) -> Any:
-    """A bound of the footer if it is certainly exact; otherwise None. Floats are never exact: zeros have signs, and NaN is left out."""
-    if data_type == STRING:
-        return value if value is not None and len(value.encode()) < _TEXT_EXACT_BYTES else None
-    return None if data_type == BOOLEAN or (isinstance(data_type, Primitive) and data_type.name in ("float", "double", "binary")) else value
-
-
-def _is_above(left: Any, right: Any, slack: timedelta | None) -> bool:
-    if left is None or right is None or type(left) is not type(right):
-        return False
-    above: bool = left - right >= slack if slack is not None and not isinstance(left, int) else left > right
-    return above
+_EXAMINERS: Mapping[Depth, type[_Presence]] = {
+    Depth.PRESENCE: _Presence,
+    Depth.CONTENTS: _Examination,
+    Depth.ROWS: _ExaminationOfRows,
+}

@@ -35,6 +35,7 @@ class Kind(Enum):
     WRONG_SIZE = "wrong-size"
     UNREADABLE_DATA_FILE = "unreadable-data-file"
     WRONG_STATISTICS = "wrong-statistics"
+    UNCHECKED_STATISTICS = "unchecked-statistics"
     WRONG_PARTITION_VALUE = "wrong-partition-value"
     BAD_DELETION_VECTOR = "bad-deletion-vector"
     ORPHAN_TEMPORARY_FILE = "orphan-temporary-file"
@@ -84,7 +85,8 @@ _RULES: Mapping[Kind, tuple[Severity, str]] = {
     Kind.MISSING_DATA_FILE: (Severity.ERROR, "Restore the file from a copy, or remove it from the table: tahoe repair."),
     Kind.WRONG_SIZE: (Severity.ERROR, _RESTORE_DATA),
     Kind.UNREADABLE_DATA_FILE: (Severity.ERROR, _RESTORE_DATA),
-    Kind.WRONG_STATISTICS: (Severity.ERROR, "Queries may skip its rows. Compute its statistics again: tahoe repair --verify-all-files."),
+    Kind.WRONG_STATISTICS: (Severity.ERROR, "Queries may be answered wrongly. Compute its statistics again: tahoe repair --statistics."),
+    Kind.UNCHECKED_STATISTICS: (Severity.WARNING, "Only Spark can read the file, so its statistics were compared with its footer alone."),
     Kind.WRONG_PARTITION_VALUE: (Severity.ERROR, "Rewrite the rows of its files, and remove the files."),
     Kind.BAD_DELETION_VECTOR: (Severity.ERROR, "Restore the vector's file from a copy, or read an earlier version."),
     Kind.ORPHAN_TEMPORARY_FILE: (Severity.WARNING, "A writer was interrupted. Nothing refers to the file, so it can be deleted."),

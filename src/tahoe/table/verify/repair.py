@@ -21,7 +21,7 @@ from tahoe.table.maintenance.statistics import AnalyzeRequest, compute_statistic
 from tahoe.table.reading.snapshot import Snapshot, load_snapshot
 from tahoe.table.reading.table_reader import TableReader
 from tahoe.table.verify.file_repairs import FSCK, FileRepairs, UnreadableVectors, check_repairable, commit_changes, plan_file_repairs
-from tahoe.table.verify.files import check_files
+from tahoe.table.verify.files import Depth, check_files
 from tahoe.table.verify.findings import Finding, Kind, Severity, of_error
 from tahoe.table.verify.log import check_checksum_file, check_log
 from tahoe.table.verify.log_repairs import plan_log_repairs
@@ -43,6 +43,7 @@ class RepairRequest:
         dry_run: only report what would be done.
         metadata_only: repair only the log, and look at no data file.
         verify_all_files: also read the footer of every data file, and every deletion vector. Otherwise only look whether they exist.
+        verify_statistics: also compare all statistics with the rows, which are read unless the footer tells the same.
         unreadable_vectors: what is done about a file whose deletion vector is missing or damaged: only report it; keep the file without
             the vector, so that its deleted rows are in the table again; or remove the file with all its rows.
         announce: called with the report before anything is changed. Without it, the log of the program names the repairs.
@@ -52,10 +53,17 @@ class RepairRequest:
     dry_run: bool = False
     metadata_only: bool = False
     verify_all_files: bool = False
+    verify_statistics: bool = False
     unreadable_vectors: UnreadableVectors = "report"
     announce: Callable[[RepairReport], None] | None = None
     user_metadata: str | None = None
     engine: str | None = None
+
+    @property
+    def depth(self) -> Depth:
+        if self.verify_statistics:
+            return Depth.ROWS
+        return Depth.CONTENTS if self.verify_all_files else Depth.PRESENCE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,7 +155,7 @@ def _check_files(snapshot: Snapshot, request: RepairRequest) -> FileRepairs:
         RepairUncertainError: the storage did not answer for a file.
     """
     try:
-        findings = list(_certain(check_files(snapshot, contents=request.verify_all_files), snapshot.url))
+        findings = list(_certain(check_files(snapshot, request.depth), snapshot.url))
         return plan_file_repairs(snapshot, findings, request.unreadable_vectors)
     except DeltaStorageError as error:
         raise RepairUncertainError(table=snapshot.url, detail=str(error), done=_NOTHING) from error

@@ -1,0 +1,114 @@
+"""Contradictions between the statistics of the log and a file.
+
+Protocol: "Per-file Statistics". A footer is compared where its bounds are certainly exact; only statistics that exclude values of the file
+are contradictions. The statistics of rows are exact, so that also a null count or a bound that is only wrong, and from which the log would
+answer a query wrongly (`tahoe.protocol.answers`), is a contradiction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from typing import Any, TypeAlias
+
+import pyarrow.parquet as pq
+
+from tahoe.protocol.answers import exact_bounds
+from tahoe.protocol.schema import BOOLEAN, STRING, TIMESTAMP, TIMESTAMP_NTZ, DataType, Primitive, Struct
+from tahoe.protocol.stats import Statistics
+from tahoe.table.arrow.types import arrow_type
+
+Path: TypeAlias = tuple[str, ...]
+
+# Some writers truncate texts in a footer to 64 bytes: a shorter text is exact.
+_TEXT_EXACT_BYTES = 64
+
+# The log has timestamps in milliseconds.
+_MILLISECOND = timedelta(milliseconds=1)
+
+
+def comparable_columns(footer: pq.FileMetaData, physical: Struct) -> dict[Path, DataType]:
+    """The top-level columns that the file has in exactly the table's type, so that bounds are comparable."""
+    schema = footer.schema.to_arrow_schema()
+    columns: dict[Path, DataType] = {}
+    for field in physical:
+        position = schema.get_field_index(field.name)
+        if isinstance(field.type, Struct) or position < 0 or schema.field(position).type != arrow_type(field.type):
+            continue
+        if not any("collation" in key.lower() for key in field.metadata):  # its order differs from the file's
+            columns[(field.name,)] = field.type
+    return columns
+
+
+def footer_contradictions(claimed: Statistics, footer: Statistics, columns: Mapping[Path, DataType]) -> Iterator[str]:
+    """Statistics of the log that exclude values in the footer, so that queries could skip matching rows."""
+    for path, data_type in columns.items():
+        yield from _wrong_nulls(claimed, footer, path, footer.num_records)
+        ends = (_exact(bounds.get(path), data_type) for bounds in (footer.min_values, footer.max_values))
+        yield from _excluding(claimed, path, data_type, *ends)
+
+
+def row_contradictions(
+    claimed: Statistics, rows: Statistics, columns: Mapping[Path, DataType], *, live_rows: int | None, has_vector: bool
+) -> Iterator[str]:
+    """Statistics of the log that exclude values of the rows, or from which the log would answer a query wrongly.
+
+    Args:
+        rows: of the live rows.
+        live_rows: how many they are.
+    """
+    answers = claimed.tight_bounds and not has_vector
+    for path, data_type in columns.items():
+        said, nulls = claimed.null_count.get(path), rows.null_count.get(path)
+        if not answers:
+            yield from _wrong_nulls(claimed, rows, path, live_rows)
+        elif None not in (said, nulls) and said != nulls:
+            yield f"the log says {said} nulls in {'.'.join(path)}, but the file has {nulls}"
+        found = list(_excluding(claimed, path, data_type, rows.min_values.get(path), rows.max_values.get(path)))
+        yield from found or (_not_its_ends(claimed, rows, path, data_type) if answers else ())
+
+
+def _wrong_nulls(claimed: Statistics, actual: Statistics, path: Path, rows: int | None) -> Iterator[str]:
+    said, nulls = claimed.null_count.get(path), actual.null_count.get(path)
+    if nulls is None:
+        return
+    if (said == 0 and nulls > 0) or (rows and said == actual.num_records and nulls < rows):
+        yield f"the log says {said} nulls in {'.'.join(path)}, but the file has {nulls}"
+
+
+def _excluding(claimed: Statistics, path: Path, data_type: DataType, low: Any, high: Any) -> Iterator[str]:
+    if low is None or high is None:
+        return
+    slack = _MILLISECOND if data_type in (TIMESTAMP, TIMESTAMP_NTZ) else None
+    said_low, said_high = claimed.min_values.get(path), claimed.max_values.get(path)
+    if _is_above(said_low, low, slack):
+        yield f"the log says that {'.'.join(path)} is at least {said_low}, but the file contains {low}"
+    if _is_above(high, said_high, slack):
+        yield f"the log says that {'.'.join(path)} is at most {said_high}, but the file contains {high}"
+
+
+def _not_its_ends(claimed: Statistics, rows: Statistics, path: Path, data_type: DataType) -> Iterator[str]:
+    """Bounds that no row has, though the log answers MIN and MAX from them."""
+    between = exact_bounds(data_type)
+    for end, said, found in (
+        ("least", claimed.min_values.get(path), rows.min_values.get(path)),
+        ("greatest", claimed.max_values.get(path), rows.max_values.get(path)),
+    ):
+        if between is None or said is None or found is None or type(said) is not type(found):
+            continue
+        if said != found and between[0] <= said <= between[1]:
+            yield f"the log says that the {end} {'.'.join(path)} is {said}, but in the file it is {found}"
+
+
+def _exact(value: Any, data_type: DataType) -> Any:
+    """A bound of the footer if it is certainly exact; otherwise None. Floats are never exact: zeros have signs, and NaN is left out."""
+    if data_type == STRING:
+        return value if value is not None and len(value.encode()) < _TEXT_EXACT_BYTES else None
+    return None if data_type == BOOLEAN or (isinstance(data_type, Primitive) and data_type.name in ("float", "double", "binary")) else value
+
+
+def _is_above(left: Any, right: Any, slack: timedelta | None) -> bool:
+    if left is None or right is None or type(left) is not type(right):
+        return False
+    above: bool = left - right >= slack if slack is not None and not isinstance(left, int) else left > right
+    return above
