@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 import tahoe
 from tahoe.protocol import log_files
 from tahoe.storage.background import finish_background
+from tahoe.table.commit import file_order
 from tahoe.table.commit.checkpoint_writer import write_checkpoint
 from tahoe.table.verify.check import check_table
 from tests.interop.reference import Reference
@@ -69,6 +70,42 @@ def test_the_reference_reads_our_checkpoints(name: str, spark: SparkSession, ref
     reference.run(f"OPTIMIZE delta.`{path}`", f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('delta.checkpointInterval' = '1')")
     reference.run(f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('mine' = '1')")
     assert_same(tahoe.Table(path).to_arrow(), expected)
+
+
+IN_ORDER = {
+    "plain": {},
+    "texts only": {"delta.checkpoint.writeStatsAsStruct": "false"},
+    "columns only": {"delta.checkpoint.writeStatsAsJson": "false"},
+    "mapped": MAPPED,
+    "V2": V2,
+}
+
+
+@pytest.mark.parametrize("name", IN_ORDER)
+def test_the_reference_reads_row_groups_in_our_order(
+    name: str, spark: SparkSession, reference: Reference, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a column of a wider type, and with deletion vectors. The second checkpoint is made of the first one."""
+    path = str(tmp_path / "t")
+    monkeypatch.setattr(file_order, "ROW_GROUP_FILES", 2)
+    options = {"delta.enableTypeWidening": "true", "delta.enableDeletionVectors": "true", **IN_ORDER[name]}
+    for start in (40, 0, 30, 10, 20):
+        save(spark.range(start, start + 10).selectExpr("cast(id AS int) AS id", "concat('n', id) AS name"), path, **options)
+        options = {}
+    table = tahoe.Table(path)
+    table.create_checkpoint()
+    spark.sql(f"ALTER TABLE delta.`{path}` ALTER COLUMN id TYPE bigint")
+    save(spark.range(1 << 40, (1 << 40) + 10).selectExpr("id", "concat('n', id) AS name"), path)
+    spark.sql(f"DELETE FROM delta.`{path}` WHERE id % 10 = 3")
+    finish_background()
+    table.create_checkpoint()
+    only_the_checkpoint(table)
+    expected = spark_rows(spark.read.format("delta").load(path))
+    assert expected.num_rows == 54
+    assert_same(reference.read(path), expected)
+    for value in (12, 13, (1 << 40) + 2):
+        found = reference.sql(f"SELECT count(*) AS n FROM delta.`{path}` WHERE id = {value}").to_pylist()
+        assert found == [{"n": 0 if value == 13 else 1}]
 
 
 @pytest.mark.parametrize("name", ["plain", "partitioned", "every type", "compressed"])

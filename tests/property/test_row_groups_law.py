@@ -58,11 +58,12 @@ def small(group_files: int = 2):
 def logs(draw: st.DrawFn) -> Log:
     """A log with a checkpoint of ours or of another writer, and commits behind it."""
     env = memory_env()
-    configuration = {
+    asked = {
         "delta.checkpointPolicy": draw(st.sampled_from(["classic", "v2"])),
-        "delta.checkpoint.writeStatsAsStruct": draw(st.sampled_from(["true", "true", "false"])),
-        "delta.checkpoint.writeStatsAsJson": draw(st.sampled_from(["true", "true", "false"])),
+        "delta.checkpoint.writeStatsAsStruct": draw(st.sampled_from([None, "true", "false"])),
+        "delta.checkpoint.writeStatsAsJson": draw(st.sampled_from([None, "true", "false"])),
     }
+    configuration = {name: value for name, value in asked.items() if value is not None}
     partitions = draw(st.sampled_from([("p",), ()]))
     metadata = Metadata(id="t", schema_string=SCHEMA.to_json(), partition_columns=partitions, configuration=configuration)
     clustering = [DomainMetadata(domain="delta.clustering", configuration='{"clusteringColumns":[["l"],["n","x"]]}')]
@@ -155,15 +156,15 @@ def test_an_ordered_checkpoint_has_the_same_files(log: Log, group_files: int) ->
     with small(group_files):
         write_checkpoint(load_snapshot(log))
     again = load_snapshot(log)
-    as_texts = plain.properties["delta.checkpoint.writeStatsAsJson"] == "true"
+    as_texts = plain.properties.get("delta.checkpoint.writeStatsAsJson") != "false"
     before, after = ({a.path: a if as_texts else a.replace(stats=None) for a in s.live.adds()} for s in (plain, again))
     assert after == before
 
 
 def numbered_log(table_id: str = "t") -> Log:
-    """Forty files with the values 0 to 39 of `l`, in row groups of four, and a commit behind the checkpoint."""
+    """Forty files with the values 0 to 39 of `l`, in row groups of four, and a commit behind the checkpoint. The table sets no property."""
     env = memory_env()
-    metadata = Metadata(id=table_id, schema_string=SCHEMA.to_json(), configuration={"delta.checkpoint.writeStatsAsStruct": "true"})
+    metadata = Metadata(id=table_id, schema_string=SCHEMA.to_json())
     stats = '{{"numRecords":1,"minValues":{{"i":0,"l":{0}}},"maxValues":{{"i":9,"l":{0}}},"nullCount":{{"i":0,"l":0}}}}'
     put_commit(env, 0, [PROTOCOL, metadata, *(add(f"f{n * 7 % 40}", stats=stats.format(n * 7 % 40)) for n in range(40))])
     write_checkpoint(load_snapshot(Log(env)))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from contextlib import nullcontext
 from datetime import timedelta
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -13,8 +15,9 @@ from tahoe.errors import StorageUnavailableError
 from tahoe.protocol import log_files
 from tahoe.protocol.actions import DeletionVectorDescriptor, DomainMetadata, Metadata, Protocol, Remove, Txn
 from tahoe.protocol.last_checkpoint import parse_last_checkpoint
-from tahoe.protocol.schema import Struct, parse_schema
+from tahoe.protocol.schema import DataType, Struct, parse_schema
 from tahoe.storage.memory import Effect, Fault, FaultPlan, Operation
+from tahoe.table.arrow.statistics import parsed_statistics
 from tahoe.table.commit import checkpoint_writer
 from tahoe.table.commit.checkpoint_writer import write_checkpoint
 from tahoe.table.log.checkpoint import read_checkpoint, read_tombstones
@@ -157,8 +160,8 @@ def written_adds(log: Log) -> list[dict[str, object]]:
     return [row["add"] for row in pq.read_table(log.env.store.open(key)).to_pylist() if row["add"] is not None]
 
 
-def test_statistics_are_texts_unless_the_table_asks_for_more() -> None:
-    log = with_statistics()
+def test_statistics_are_only_texts_if_the_table_says_so() -> None:
+    log = with_statistics(**{"delta.checkpoint.writeStatsAsStruct": "false"})
     write_checkpoint(load_snapshot(log))
     first = written_adds(log)[0]
     assert first["stats"] == STATS
@@ -166,8 +169,36 @@ def test_statistics_are_texts_unless_the_table_asks_for_more() -> None:
     assert "partitionValues_parsed" not in first
 
 
+def test_typed_statistics_are_kept_while_their_columns_stay_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = with_statistics()
+    write_checkpoint(load_snapshot(log))
+    before = written_adds(log)
+    without_commits(log, 0)
+    put_commit(log.env, 1, [Txn(app_id="a", version=1)])
+    with monkeypatch.context() as forbidden:
+        forbidden.setattr("tahoe.table.commit.checkpoint_writer.parsed_statistics", _only_for_the_type)
+        write_checkpoint(load_snapshot(log))
+    assert written_adds(log) == before
+    wider = SCHEMA.replace('"short"', '"integer"')
+    assert wider != SCHEMA
+    without_commits(log, 1)
+    put_commit(log.env, 2, [Metadata(id="test", schema_string=wider, partition_columns=("p",))])
+    write_checkpoint(load_snapshot(log))
+    first, second, third = written_adds(log)
+    assert first["stats_parsed"]["minValues"]["n"] == {"x": 3}
+    assert (second["stats_parsed"], third["stats_parsed"]["numRecords"]) == (None, None)
+    key = f"{log_files.LOG_FOLDER}/{log_files.classic_checkpoint_name(2)}"
+    leaves = pq.ParquetFile(log.env.store.open(key)).schema
+    assert {str(leaves.column(i).physical_type) for i in range(len(leaves)) if leaves.column(i).path.endswith("Values.n.x")} == {"INT32"}
+
+
+def _only_for_the_type(texts: pa.ChunkedArray, columns: Mapping[tuple[str, ...], DataType]) -> pa.ChunkedArray:
+    assert not len(texts), "texts were parsed"
+    return parsed_statistics(texts, columns)
+
+
 def test_statistics_as_columns_have_the_types_of_the_tables() -> None:
-    log = with_statistics(**{"delta.checkpoint.writeStatsAsStruct": "true"})
+    log = with_statistics()
     write_checkpoint(load_snapshot(log))
     first, second, third = written_adds(log)
     parsed = first["stats_parsed"]

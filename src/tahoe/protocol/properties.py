@@ -208,7 +208,8 @@ CHECKPOINT_POLICY = FeatureProperty(
 )
 CHECKPOINT_RETENTION = _length("delta.checkpointRetentionDuration", timedelta(days=2))
 WRITE_STATS_AS_JSON = _switch("delta.checkpoint.writeStatsAsJson", True)
-WRITE_STATS_AS_STRUCT = _switch("delta.checkpoint.writeStatsAsStruct", False)  # the protocol's default; in the reference's code it is true
+# True as in the reference's code. The protocol's text says that the default is false, but typed statistics are legal in any checkpoint.
+WRITE_STATS_AS_STRUCT = _switch("delta.checkpoint.writeStatsAsStruct", True)
 COLUMN_MAPPING_MODE = FeatureProperty(
     name="delta.columnMapping.mode",
     feature="columnMapping",

@@ -248,12 +248,20 @@ class _Writer:
         if STATS_PARSED in batch.column_names and columns["stats"].null_count:
             columns["stats"] = pc.coalesce(columns["stats"], texts_of_parsed(batch[STATS_PARSED], self._physical))
         if self._as_struct:
-            columns[STATS_PARSED] = parsed_statistics(columns["stats"], self._statistics_columns)
+            columns[STATS_PARSED] = self._parsed(batch, columns["stats"])
             columns |= self._typed_partition(columns["partitionValues"])
         if not self._as_json:
             del columns["stats"]
         arrays = {field.name: one_array(columns[field.name]) for field in self._add_type}
         return pa.StructArray.from_arrays(list(arrays.values()), fields=list(self._add_type))
+
+    def _parsed(self, batch: pa.Table, texts: pa.ChunkedArray) -> pa.ChunkedArray:
+        """Typed statistics: those of the previous checkpoint if they have the same columns and types, else from the texts."""
+        if STATS_PARSED in batch.column_names:
+            known = batch[STATS_PARSED]
+            if known.type == self._add_type.field(STATS_PARSED).type and known.null_count == texts.null_count:
+                return known
+        return parsed_statistics(texts, self._statistics_columns)
 
     @cached_property
     def _as_json(self) -> bool:
