@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
 import textwrap
@@ -9,6 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
 import pytest
+from py4j.clientserver import ClientServerConnection, JavaClient
+from py4j.java_gateway import GatewayClient
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import Row, SparkSession
@@ -256,6 +259,28 @@ def test_an_error_of_spark_inside_a_callback_stays_sparks(spark, marked, monkeyp
     monkeypatch.setattr(planning, "plan", lambda gateway, *_: gateway.spark.sql("SELECT nosuch"))
     with pytest.raises(Exception, match="UNRESOLVED_COLUMN"):
         spark.read.format("delta").load(marked).collect()
+
+
+def test_the_jvm_gets_what_a_callback_returns_however_soon_python_drops_it(spark, monkeypatch, tmp_path):
+    """Here Python drops it, and tells the JVM so, before the JVM reads the result."""
+    path, call = str(tmp_path / "t"), ClientServerConnection._call_proxy
+
+    def call_and_drop(self, name, given):
+        result = call(self, name, given)
+        gc.collect()
+        return result
+
+    def drop_at_once(self, name, enqueue=True):  # noqa: ARG001  py4j passes it
+        GatewayClient.garbage_collect_object(self, name)
+
+    monkeypatch.setattr(ClientServerConnection, "_call_proxy", call_and_drop)
+    monkeypatch.setattr(JavaClient, "garbage_collect_object", drop_at_once)
+    spark.range(3).write.format("delta").save(path)
+    assert spark.read.format("delta").load(path).where("id > 0").count() == 2
+    spark.sql(f"DELETE FROM delta.`{path}` WHERE id = 1")
+    assert spark.sql(f"SELECT sum(id) AS n FROM delta.`{path}`").head().n == 2
+    with pytest.raises(tahoe.errors.SchemaMismatchError):
+        spark.range(1).toDF("other").write.format("delta").mode("append").save(path)
 
 
 def test_sql_handlers_know_our_errors(spark, tmp_path):

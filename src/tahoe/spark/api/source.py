@@ -13,7 +13,7 @@ from tahoe.spark.api import commands, statements, table_functions
 from tahoe.spark.ddl import alter_table, catalog, show_describe
 from tahoe.spark.jvm.cancellation import interruptible
 from tahoe.spark.jvm.failures import to_java
-from tahoe.spark.jvm.gateway import Gateway, JavaObject
+from tahoe.spark.jvm.gateway import Gateway, JavaObject, returned
 from tahoe.spark.jvm.plans import dataset
 from tahoe.spark.jvm.table_cache import opened
 from tahoe.spark.layout.auto_compaction import writing_command
@@ -31,9 +31,9 @@ def _answering(method: M) -> M:
     def answer(self: Source, *arguments: Any) -> Any:
         try:
             with interruptible():
-                return method(self, *arguments)
+                return returned(method(self, *arguments))
         except BaseException as error:
-            return to_java(self.jvm, error)
+            return returned(to_java(self.jvm, error))
 
     return answer  # type: ignore[return-value]
 

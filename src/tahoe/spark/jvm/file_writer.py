@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame
 
 from tahoe.spark.jvm.cancellation import check
 from tahoe.spark.jvm.failures import to_java
-from tahoe.spark.jvm.gateway import Gateway, JavaObject
+from tahoe.spark.jvm.gateway import Gateway, JavaObject, returned
 from tahoe.spark.jvm.redistribution import LayOut, Redistribution, laid_out, redistributed
 
 _DATASOURCES = "org.apache.spark.sql.execution.datasources."
@@ -223,7 +223,7 @@ class _Body:
             self.work()
         except BaseException as error:
             self.error = error
-            return to_java(self.gateway.jvm, error)
+            return returned(to_java(self.gateway.jvm, error))
         return None
 
     class Java:

@@ -45,6 +45,23 @@ JVM_ERRORS = (Py4JError, CapturedException, ConnectionError)
 _compiling = threading.Lock()
 
 
+class _Returned(threading.local):
+    value: JavaObject | None = None
+
+
+_returned = _Returned()
+
+
+def returned(value: Any) -> Any:
+    """The result of a callback from the JVM, which stays alive until this thread returns the next one.
+
+    py4j sends the id of a Java object. If Python drops the object before the JVM has looked up the id, the JVM gets null instead, without
+    an error. A thread answers one thread of the JVM at a time, so the next callback begins after the JVM has the result of this one.
+    """
+    _returned.value = value
+    return value
+
+
 def engine_of(spark: SparkSession) -> str:
     """Spark's part of the engine name (`engineInfo`) in a commit."""
     return f"Apache-Spark/{spark.version}"
