@@ -158,7 +158,7 @@ def write_clustered_table(folder: Path, files: int, version: int = 10) -> None:
     """
     log = folder / "_delta_log"
     log.mkdir(parents=True)
-    metadata = metadata_action(_SCHEMA, []) | {"configuration": {"delta.checkpoint.writeStatsAsStruct": "true"}}
+    metadata = metadata_action(_SCHEMA, [])
     protocol = {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": ["domainMetadata", "clustering"]}
     domain = {"domain": "delta.clustering", "configuration": json.dumps({"clusteringColumns": [[CLUSTERED_BY]]}), "removed": False}
     schema = pa.schema(
@@ -179,6 +179,21 @@ def write_clustered_table(folder: Path, files: int, version: int = 10) -> None:
             columns = [adds if f.name == "add" else pa.nulls(len(adds), f.type) for f in schema]
             writer.write_table(pa.Table.from_arrays(columns, schema=schema))
     (log / f"{name}.json").write_text(json.dumps({"commitInfo": {"timestamp": 1_700_000_000_000, "operation": "WRITE"}}) + "\n")
+
+
+def put_new_file(table: Path, version: int) -> None:
+    """A commit that adds a file with an order that no other file has. The file does not exist."""
+    bound = {CLUSTERED_BY: -version}
+    stats = {"numRecords": 1, "minValues": bound, "maxValues": bound, "nullCount": {CLUSTERED_BY: 0}}
+    add = {
+        "path": f"new-{version}",
+        "partitionValues": {},
+        "size": 1,
+        "modificationTime": 1,
+        "dataChange": True,
+        "stats": json.dumps(stats),
+    }
+    (table / "_delta_log" / f"{version:020}.json").write_text(json.dumps({"add": add}) + "\n")
 
 
 def _as_row(metadata: dict[str, object]) -> dict[str, object]:

@@ -16,12 +16,14 @@ from hypothesis import strategies as st
 from tahoe.errors import CorruptCheckpointError, MissingVersionError
 from tahoe.protocol import log_files
 from tahoe.protocol.actions import DeletionVectorDescriptor, DomainMetadata, Metadata, Protocol, Remove
+from tahoe.protocol.predicate import Column, Comparison, Literal
 from tahoe.table.commit.checkpoint_writer import write_checkpoint
 from tahoe.table.log.delta_log import Log
 from tahoe.table.log.grouped_part import GroupedPart
 from tahoe.table.reading import scan as scan_module
 from tahoe.table.reading.group_skipping import groups_to_read
 from tahoe.table.reading.scan import Chosen
+from tahoe.table.reading.skipping import test_of as skipping_test
 from tahoe.table.reading.snapshot import Snapshot, load_snapshot, refresh
 from tests.property.test_columnar_skipping import PREDICATES, SCHEMA, statistics
 from tests.table.builders import add, memory_env, put_commit
@@ -256,3 +258,31 @@ def test_a_point_query_reads_one_row_group() -> None:
         assert isinstance(part, GroupedPart)
         assert not part.file.whole.has_read("path")
         assert "gone" not in part.__dict__
+
+
+def groups_with(log: Log, values: range) -> tuple[int, int]:
+    """How many row groups queries for single values read at most, and how many there are."""
+    snapshot = load_snapshot(log)
+    live = snapshot.live
+    tests = [skipping_test(snapshot, Comparison("=", Column(("l",)), Literal(value))) for value in values]
+    read = [int(groups_to_read(snapshot, test).sum()) for test in tests if test is not None]
+    return max(read), len(live.group_files)
+
+
+@pytest.mark.parametrize("comes", ["spread", "behind"])
+def test_row_groups_stay_in_order_when_checkpoints_follow_each_other(comes: str) -> None:
+    """New files are between the others, or behind all of them; files of one commit are in no order."""
+    env, log = memory_env(), None
+    stats = '{{"numRecords":1,"minValues":{{"l":{0}}},"maxValues":{{"l":{0}}},"nullCount":{{"l":0}}}}'
+    with small(10):
+        for version in range(6):
+            numbers = [(n * 37 % 100) for n in range(100)]
+            values = [n * 6 + version if comes == "spread" else 100 * version + n for n in numbers]
+            head = [PROTOCOL, Metadata(id="t", schema_string=SCHEMA.to_json())] if version == 0 else []
+            put_commit(env, version, [*head, *(add(f"f{value}", stats=stats.format(value)) for value in values)])
+            log = Log(env)
+            write_checkpoint(load_snapshot(log))
+            read, groups = groups_with(log, range(0, 100 * (version + 1), 7))
+            assert read <= 3, f"version {version}"
+            assert groups >= 7 * (version + 1)
+        assert sorted(a.path for a in load_snapshot(log).live.adds()) == sorted(f"f{value}" for value in range(600))

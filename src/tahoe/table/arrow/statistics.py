@@ -341,11 +341,16 @@ def texts_of_parsed(parsed: pa.ChunkedArray, schema: Struct) -> pa.ChunkedArray:
 
 def _values(parsed: pa.ChunkedArray, path: Path, kind: pa.DataType) -> list[Any]:
     """One statistic of all files, dates and timestamps as in footers; None where it is missing or does not fit its type."""
+    return python_values(_conform(_inside(parsed, path), kind, len(parsed)))
+
+
+def _inside(parsed: pa.ChunkedArray, path: Path) -> pa.ChunkedArray | None:
+    """The field at a path; None if there is none."""
     column: pa.ChunkedArray | None = parsed
     for name in path:
         has = column is not None and pa.types.is_struct(column.type) and column.type.get_field_index(name) >= 0
         column = child(column, name) if has else None
-    return python_values(_conform(column, kind, len(parsed)))
+    return column
 
 
 def python_values(bounds: pa.ChunkedArray) -> list[Any]:
@@ -395,6 +400,18 @@ def read_parsed_counts(columns: NestedColumns) -> pa.ChunkedArray | None:
     """`numRecords` of the checkpoint's `stats_parsed` for all rows of the file; None if it is missing."""
     (found,) = columns.read([("add", STATS_PARSED, "numRecords")])
     return None if found is None else _conform(found, pa.int64(), columns.num_rows)
+
+
+def bounds_of_parsed(parsed: pa.ChunkedArray, path: Path, data_type: DataType) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
+    """The least and the greatest value of a column by `stats_parsed`; null where they are missing or do not fit the type.
+
+    Args:
+        data_type: of the column, which has bounds.
+    """
+    kind = bound_type(data_type)
+    assert kind is not None
+    least, greatest = (_conform(_inside(parsed, (name, *path)), kind, len(parsed)) for name in _BOUNDS)
+    return least, greatest
 
 
 def _conform(column: pa.ChunkedArray | None, kind: pa.DataType, rows: int) -> pa.ChunkedArray:

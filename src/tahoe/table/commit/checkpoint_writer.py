@@ -232,7 +232,7 @@ class _Writer:
     def _files(self) -> Iterator[tuple[str, pa.StructArray]]:
         """The live files, in an order that serves queries, and the unexpired tombstones, in batches."""
         adds = (self._adds(batch) for batch in self.snapshot.live.batches())
-        order = order_of(self.snapshot, self._statistics_columns if self._as_struct or self._as_json else {}, self._adds)
+        order = order_of(self.snapshot, self._statistics_columns if self._as_struct or self._as_json else {})
         for batch in adds if order is None else order.ordered(adds):
             yield "add", batch
         retention = properties.DELETED_FILE_RETENTION.get(self.snapshot.properties, table=self.snapshot.url)

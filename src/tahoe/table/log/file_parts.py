@@ -323,17 +323,17 @@ class CheckpointPart(Part):
 
         return self._columns.map_batches(("add", "stats"), parse_batch, BATCH_ROWS)
 
-    def head(self, rows: int) -> pa.Table:
-        """The first files, as `batches` has them."""
-        return next(self._batches(rows), SCHEMA.empty_table())
+    def head(self, rows: int, fields: Sequence[str]) -> pa.Table:
+        """The first files, as `batches` has them, with some fields of `add`, by dotted path; the other columns are null."""
+        return next(self._batches(rows, fields), SCHEMA.empty_table())
 
     def batches(self) -> Iterator[pa.Table]:
-        yield from self._batches(BATCH_ROWS)
+        yield from self._batches(BATCH_ROWS, [*(name for _, name, _ in COLUMNS.values()), STATS_PARSED])
 
-    def _batches(self, rows: int) -> Iterator[pa.Table]:
+    def _batches(self, rows: int, fields: Sequence[str]) -> Iterator[pa.Table]:
         start = 0
         try:
-            for batch in self._columns.batches("add", [*(name for _, name, _ in COLUMNS.values()), STATS_PARSED], rows):
+            for batch in self._columns.batches("add", fields, rows):
                 if self._rows is None:
                     inside = np.asarray(pc.indices_nonzero(pc.struct_field(batch, "path").is_valid()))
                 else:

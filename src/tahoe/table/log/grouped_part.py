@@ -166,7 +166,7 @@ class GroupedPart(Part):
 
     @property
     def size_bytes(self) -> int:
-        if "whole" in self.__dict__ or not self._has("size"):
+        if "whole" in self.__dict__ or not self.has("size"):
             return self.whole.size_bytes
         every = self.file.columns.map_batches(("add", "size"), lambda _, sizes: int(pc.sum(sizes).as_py() or 0), BATCH_ROWS)
         return sum(every) - sum(self.file.group(group).take(members).size_bytes for group, members in self._gone_by_group())
@@ -177,7 +177,7 @@ class GroupedPart(Part):
 
     def vectors(self) -> pa.ChunkedArray:
         """Row groups without a vector are known by the footer."""
-        if "whole" in self.__dict__ or not self._has("deletionVector"):
+        if "whole" in self.__dict__ or not self.has("deletionVector"):
             return self.whole.vectors()
         marked = np.flatnonzero(self.file.nulls("deletionVector", "storageType") != self.file.files)
         found = in_parallel(lambda group: self._without(self.file.fresh(group)).vectors(), marked.tolist())
@@ -195,14 +195,15 @@ class GroupedPart(Part):
         paths = (self.group(group).first_path() for group in np.flatnonzero(self.file.files).tolist())
         return next((path for path in paths if path is not None), None)
 
-    def _has(self, field: str) -> bool:
-        return self.file.columns.has(("add", field))
-
     # --- some of the files
 
-    def head(self, group: int, files: int) -> pa.Table:
-        """The first files of a row group, those included that newer actions name, as `batches` has them."""
-        return self.file.fresh(group).head(files)
+    def head(self, group: int, share: float, fields: Sequence[str]) -> pa.Table:
+        """A share of the files of a row group, the first ones, those included that newer actions name; see `CheckpointPart.head`."""
+        return self.file.fresh(group).head(max(1, round(share * int(self.file.files[group]))), fields)
+
+    def has(self, field: str) -> bool:
+        """Whether the file has a field of `add`."""
+        return self.file.columns.has(("add", field))
 
     def group(self, group: int) -> Part:
         """The files of one row group."""

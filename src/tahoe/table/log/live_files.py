@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from typing import Any, TypeVar
 
@@ -25,7 +26,7 @@ from tahoe.protocol.replay import FileKey, file_key
 from tahoe.table.arrow.chunks import joined_table, reordered, reordered_table
 from tahoe.table.arrow.parquet import in_parallel
 from tahoe.table.arrow.row_group_bounds import LeafBounds, joined_bounds
-from tahoe.table.arrow.statistics import StatisticsRequest, no_statistics
+from tahoe.table.arrow.statistics import STATS_PARSED, StatisticsRequest, no_statistics
 from tahoe.table.log.file_parts import COLUMNS, DELETION_VECTOR, GONE, SCHEMA, MemoryPart, Part, joined_columns
 from tahoe.table.log.grouped_part import GroupedPart
 from tahoe.table.log.superseded import Superseded
@@ -289,19 +290,19 @@ class LiveFiles:
             places.extend((number, int(group)) for group in wanted)
         return Narrowed(self, whole.parts, parts, places)
 
-    def sample(self, groups: int, files: int) -> Iterator[pa.Table]:
-        """Some files from all over the version, as `Part.batches` has them.
+    def sample(self, share: float, fields: Sequence[str], parsed: Sequence[str]) -> Iterator[pa.Table]:
+        """A share of the files, from all over the version and from every row group, as `Part.batches` has them.
 
         Args:
-            groups: how many row groups they are from, at most.
-            files: how many files of a row group, at most.
+            fields: of `add`, which are wanted.
+            parsed: the same for parts with typed statistics.
         """
-        step = -(-len(self.group_files) // groups)
         for part in self.parts:
             if isinstance(part, GroupedPart):
-                yield from (part.head(group, files) for group in range(0, len(part.file.files), step))
+                wanted = parsed if part.has(STATS_PARSED) else fields
+                yield from in_parallel(partial(part.head, share=share, fields=wanted), np.flatnonzero(part.file.files).tolist())
             else:
-                every = max(1, part.num_rows // (groups * files))
+                every = max(1, round(1 / share))
                 yield from (batch.take(np.arange(0, len(batch), every)) for batch in part.batches())
 
     def told(self, positions: npt.NDArray[np.int64], paths: pa.ChunkedArray) -> None:
