@@ -4,12 +4,24 @@ from __future__ import annotations
 
 import json
 import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
 
+import pyarrow as pa
+from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
 import tahoe
 from tahoe.spark.reading import deletion_vectors
 from tests.spark.foreign import larger_files, mark
+
+SPECULATION = {
+    "spark.speculation": "true",
+    "spark.speculation.interval": "50ms",
+    "spark.speculation.minTaskRuntime": "1s",
+    "spark.speculation.quantile": "0.3",
+}
 
 
 def main(master: str, folder: str) -> None:
@@ -20,6 +32,7 @@ def main(master: str, folder: str) -> None:
         .config("spark.cores.max", "2")
         .config("spark.executor.memory", "512m")
         .config("spark.sql.shuffle.partitions", "2")
+        .config(map=SPECULATION)
         .getOrCreate()
     )
     tahoe.enable(spark)
@@ -43,9 +56,35 @@ def main(master: str, folder: str) -> None:
     stream = stream.format("delta").option("checkpointLocation", f"{folder}/checkpoint").trigger(availableNow=True)
     stream.start(f"{folder}/sink").awaitTermination()
     found["streamed"] = [int(value) for value in spark.read.format("delta").load(f"{folder}/sink").selectExpr("count(i)", "sum(id)").head()]
+    found["speculated"] = _with_a_slow_task(spark, folder)
     found["arrow"] = [tahoe.Table(path).to_arrow(filter="p = 0").num_rows]
     print("FOUND " + json.dumps(found))
     spark.stop()
+
+
+def _with_a_slow_task(spark: SparkSession, folder: str) -> dict[str, int]:
+    """A stream in which one task waits behind its last row, so that Spark runs it a second time beside the first."""
+    attempts = Path(folder, "attempts")
+    attempts.mkdir()
+
+    def slow(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        context = TaskContext.get()
+        assert context is not None
+        (attempts / f"{context.partitionId()}-{context.attemptNumber()}").touch()
+        yield from batches
+        if (context.partitionId(), context.attemptNumber()) == (0, 0):
+            time.sleep(60)
+
+    spark.range(0, 4000, 1, 4).write.format("delta").save(f"{folder}/source")
+    rows = spark.readStream.format("delta").option("maxFilesPerTrigger", 4).load(f"{folder}/source").mapInArrow(slow, "id LONG")
+    stream = rows.writeStream.format("delta").option("checkpointLocation", f"{folder}/speculated-checkpoint")
+    stream.trigger(availableNow=True).start(f"{folder}/speculated").awaitTermination()
+    table = tahoe.Table(f"{folder}/speculated")
+    return {
+        "attempts of the slow task": len(list(attempts.glob("0-*"))),
+        "rows": table.to_arrow().num_rows,
+        "different rows": len(set(table.to_arrow()["id"].to_pylist())),
+    }
 
 
 def _executors(spark: SparkSession) -> int:

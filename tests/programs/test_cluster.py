@@ -54,20 +54,9 @@ def cluster(tmp_path: Path) -> Iterator[str]:
     processes = [process]
     try:
         url = wait_for(r"spark://127\.0\.0\.1:\d+", log)
-        worker = [
-            "org.apache.spark.deploy.worker.Worker",
-            url,
-            "--host",
-            "127.0.0.1",
-            "--webui-port",
-            "0",
-            "--cores",
-            "1",
-            "--memory",
-            "600m",
-        ]
-        for number in range(2):
-            process, log = start(tmp_path, f"worker-{number}", *worker)
+        size = ["--cores", "1", "--memory", "600m", "--webui-port", "0"]
+        for number, host in enumerate(("127.0.0.1", "127.0.0.2")):  # Spark speculates only on another host
+            process, log = start(tmp_path, f"worker-{number}", "org.apache.spark.deploy.worker.Worker", url, "--host", host, *size)
             processes.append(process)
             wait_for("Successfully registered with master", log)
         yield url
@@ -91,3 +80,4 @@ def test_a_cluster_writes_reads_and_applies_vectors(cluster: str, tmp_path: Path
     assert found["marked"] == found["marked, vectors loaded by executors"]
     assert found["marked"][0] == count
     assert found["streamed"] == found["marked"][:2]
+    assert found["speculated"] == {"attempts of the slow task": 2, "rows": 4000, "different rows": 4000}
