@@ -33,7 +33,6 @@ def check(gateway: Gateway, options: Mapping[str, str], mode: str) -> None:
         StreamOutputModeError: the mode is not one of Delta tables.
         InvalidOptionError: an option is missing, invalid, or not one of streams.
         InvalidTimeTravelError: the path names a version, as in `path@v3`.
-        NotADeltaTableError: the folder has files, but not of a Delta table.
     """
     check_names_no_version(table_finder(gateway.spark, options), _path(options))
     table = open_table(gateway.spark, _path(options), options)
