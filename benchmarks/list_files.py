@@ -7,14 +7,8 @@ added, which tells what `get_add_actions` does. Imports count in the memory, but
 
 from __future__ import annotations
 
-import json
-import shutil
-import subprocess
-import sys
-
-from benchmarks.logs import write_checkpointed_table
-from benchmarks.measure import FOLDER, ROUNDS, Comparison, report
-from benchmarks.open_million import COLUMN, FILES
+from benchmarks.measure import Comparison, report
+from benchmarks.million_files import FILES, figures
 
 SIDES = {"files": ["list_with_tahoe", "files"], "statistics": ["list_with_tahoe", "statistics"], "delta_rs": ["open_with_delta_rs"]}
 QUESTIONS = {"files": f"list {FILES:,} files", "statistics": f"list {FILES:,} files with the statistics of all columns"}
@@ -26,21 +20,7 @@ WHAT = (
 
 
 def run() -> list[Comparison]:
-    table = FOLDER / f"files-{FILES}"
-    if not (table / "done").exists():
-        shutil.rmtree(table, ignore_errors=True)
-        write_checkpointed_table(table, FILES)
-        (table / "done").touch()
-    runs: dict[str, list[dict[str, float]]] = {side: [] for side in SIDES}
-    answers = set()
-    for number in range(ROUNDS + 1):
-        for side, (module, *what) in list(SIDES.items())[:: 1 if number % 2 else -1]:
-            command = [sys.executable, "-m", f"benchmarks.{module}", str(table), COLUMN, *what]
-            found = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
-            answers.add(tuple(found.pop("answer")))
-            if number > 0:
-                runs[side].append(found)
-    assert len(answers) == 1, f"all sides must answer alike: {answers}"
+    runs = figures(SIDES)
 
     def compared(side: str, key: str, unit: str, goal: float | None) -> Comparison:
         ours, theirs = ([run[key] for run in runs[of]] for of in (side, "delta_rs"))

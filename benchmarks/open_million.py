@@ -7,18 +7,10 @@ open the table without any of these is shown as well. Imports count in the memor
 
 from __future__ import annotations
 
-import json
-import os
-import shutil
-import subprocess
-import sys
+from benchmarks.measure import Comparison, report
+from benchmarks.million_files import FILES, figures
 
-from benchmarks.logs import write_checkpointed_table
-from benchmarks.measure import FOLDER, ROUNDS, Comparison, report
-
-FILES = int(os.environ.get("FILES", "1000000"))
-COLUMN = "l_orderkey"
-SIDES = ("tahoe", "delta_rs")
+SIDES = {"tahoe": ["open_with_tahoe"], "delta_rs": ["open_with_delta_rs"]}
 WHAT = (
     "Opening a million files: tahoe does Table(path).snapshot() and takes path, size and one column's statistics; "
     "delta-rs does DeltaTable(path), then get_add_actions(flatten=True)"
@@ -26,21 +18,7 @@ WHAT = (
 
 
 def run() -> list[Comparison]:
-    table = FOLDER / f"files-{FILES}"
-    if not (table / "done").exists():
-        shutil.rmtree(table, ignore_errors=True)
-        write_checkpointed_table(table, FILES)
-        (table / "done").touch()
-    runs: dict[str, list[dict[str, float]]] = {side: [] for side in SIDES}
-    answers = set()
-    for number in range(ROUNDS + 1):
-        for side in SIDES if number % 2 else reversed(SIDES):
-            command = [sys.executable, "-m", f"benchmarks.open_with_{side}", str(table), COLUMN]
-            found = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
-            answers.add(tuple(found.pop("answer")))
-            if number > 0:
-                runs[side].append(found)
-    assert len(answers) == 1, f"both sides must answer alike: {answers}"
+    runs = figures(SIDES)
 
     def compared(what: str, key: str, peer: str, their_key: str, unit: str, goal: float | None) -> Comparison:
         ours, theirs = [run[key] for run in runs["tahoe"]], [run[their_key] for run in runs["delta_rs"]]

@@ -137,7 +137,7 @@ def test_a_failure_is_a_warning_and_the_write_stands(
     spark: SparkSession, path: str, settings: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def failing(_: Any, bins: Any) -> list[BaseException]:
-        return [DataFileMissingError(table="t", file="f", version=1)] * len(bins)
+        return [DataFileMissingError.of(table="t", file="f", version=1)] * len(bins)
 
     monkeypatch.setattr(auto_compaction, "rewriter_of", lambda target: failing)
     settings(minNumFiles="2", enabled="true")

@@ -166,7 +166,7 @@ def test_a_transaction_compacts_the_partition_that_it_wrote() -> None:
 @pytest.mark.usefixtures("few")
 def test_a_failure_is_a_warning_and_the_write_stands(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     def failing(*_: object, **__: object) -> None:
-        raise DataFileMissingError(table="t", file="f", version=3)
+        raise DataFileMissingError.of(table="t", file="f", version=3)
 
     monkeypatch.setattr(auto_compaction, "optimize", failing)
     table = tahoe.Table("memory://t", env=memory_env())

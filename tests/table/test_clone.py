@@ -373,6 +373,6 @@ def test_a_shallow_clone_says_so_if_its_source_was_vacuumed(tmp_path: Path) -> N
 
 def test_a_missing_file_of_the_table_itself_is_no_file_of_another() -> None:
     for file in ("part-0.parquet", "file:/t%20a/part-0.parquet", "file:///t%20a/x/part-0.parquet", "/t a/part-0.parquet"):
-        assert type(DataFileMissingError(table="file:///t a", file=file, version=0)) is DataFileMissingError
+        assert type(DataFileMissingError.of(table="file:///t a", file=file, version=0)) is DataFileMissingError
     for file in ("file:/t/part-0.parquet", "/t%20ab/part-0.parquet", "s3://bucket/part-0.parquet"):
-        assert isinstance(DataFileMissingError(table="file:///t a", file=file, version=0), ClonedFileMissingError)
+        assert isinstance(DataFileMissingError.of(table="file:///t a", file=file, version=0), ClonedFileMissingError)

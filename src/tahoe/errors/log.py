@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 from urllib.parse import unquote
 
 from tahoe.errors.root import DeltaError
@@ -98,12 +97,13 @@ class DataFileMissingError(DeltaDataError):
         "a copy, or remove it from the table: FSCK REPAIR TABLE, or tahoe repair. A stream that needs it begins with a new checkpoint."
     )
 
-    def __new__(cls, **parameters: Any) -> DataFileMissingError:
-        """The error of a shallow clone for a file outside the table's folder."""
-        file, table = unquote(str(parameters.get("file"))), str(parameters.get("table"))
-        is_absolute = file.startswith("/") or _SCHEME.match(file) is not None
-        is_elsewhere = is_absolute and not _without_scheme(file).startswith(f"{_without_scheme(table)}/")
-        return super().__new__(ClonedFileMissingError if cls is DataFileMissingError and is_elsewhere else cls)
+    @staticmethod
+    def of(*, table: str, file: str, version: int) -> DataFileMissingError:
+        """The error for a file, which is that of a shallow clone if the file is outside the table's folder."""
+        path = unquote(file)
+        is_absolute = path.startswith("/") or _SCHEME.match(path) is not None
+        is_elsewhere = is_absolute and not _without_scheme(path).startswith(f"{_without_scheme(table)}/")
+        return (ClonedFileMissingError if is_elsewhere else DataFileMissingError)(table=table, file=file, version=version)
 
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")

@@ -195,7 +195,7 @@ def _data_error(exception: JavaObject) -> DeltaError | None:
         return None
     url, version = found
     if condition == UNREADABLE + ".FILE_NOT_EXIST":
-        return DataFileMissingError(table=url, file=file, version=version)
+        return DataFileMissingError.of(table=url, file=file, version=version)
     cause = exception.getCause()
     detail = str(exception.getMessage() if cause is None or cause.getMessage() is None else cause.getMessage())
     return InvalidDataFileError(table=url, file=file, detail=detail.splitlines()[0].rstrip("."))

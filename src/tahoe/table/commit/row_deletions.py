@@ -75,7 +75,7 @@ def num_records(log: Log, file: Add, version: int) -> int:
             rows: int = pq.read_metadata(content).num_rows
             return rows
     except FileNotFoundError as error:
-        raise DataFileMissingError(table=log.url, file=file.path, version=version) from error
+        raise DataFileMissingError.of(table=log.url, file=file.path, version=version) from error
 
 
 def alive_records(file: Add) -> int | None:

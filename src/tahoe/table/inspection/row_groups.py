@@ -44,7 +44,7 @@ def _of_file(snapshot: Snapshot, path: str, url: str, schema: pa.Schema) -> pa.T
         with open_parquet(store, key) as file:
             return pa.Table.from_pylist(_described(path, file.metadata), schema=schema)
     except FileNotFoundError as error:
-        raise DataFileMissingError(table=snapshot.url, file=path, version=snapshot.version) from error
+        raise DataFileMissingError.of(table=snapshot.url, file=path, version=snapshot.version) from error
     except (OSError, pa.ArrowException) as error:
         raise InvalidDataFileError(table=snapshot.url, file=path, detail=str(error)) from error
 

@@ -197,7 +197,7 @@ class DeepFiles(CloneFiles):
             self._target.env.store.copy_from(store, key, copy.key)
         except FileNotFoundError as error:
             file = copy.url if copy.add is None else copy.url.removeprefix(self._source.url + "/")
-            raise DataFileMissingError(table=self._source.url, file=file, version=self._source.version) from error
+            raise DataFileMissingError.of(table=self._source.url, file=file, version=self._source.version) from error
         if copy.add is not None and self._source.version == NO_VERSION:
             self._check_unchanged(copy, copy.add, store.head(key))
         return copy

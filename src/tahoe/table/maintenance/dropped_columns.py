@@ -54,7 +54,7 @@ def _columns(snapshot: SnapshotState, file: DataFile) -> list[pa.Field]:
         with open_parquet(store, key) as parquet:
             columns = list(parquet.schema_arrow)
     except FileNotFoundError as error:
-        raise DataFileMissingError(table=snapshot.url, file=file.path, version=snapshot.version) from error
+        raise DataFileMissingError.of(table=snapshot.url, file=file.path, version=snapshot.version) from error
     except (OSError, pa.ArrowException) as error:
         raise InvalidDataFileError(table=snapshot.url, file=file.path, detail=str(error)) from error
     tracking = snapshot.row_tracking

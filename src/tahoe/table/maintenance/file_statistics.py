@@ -79,7 +79,7 @@ def measure_footer(snapshot: Snapshot, file: DataFile, size_bytes: int, columns:
             footer = parquet.metadata
         found = exact_statistics(footer, footer_layout(footer, columns, snapshot.column_mapping_mode))
     except FileNotFoundError as error:
-        raise DataFileMissingError(table=snapshot.url, file=file.path, version=snapshot.version) from error
+        raise DataFileMissingError.of(table=snapshot.url, file=file.path, version=snapshot.version) from error
     except (OSError, pa.ArrowException) as error:
         raise InvalidDataFileError(table=snapshot.url, file=file.path, detail=str(error)) from error
     if file.vector is not None:

@@ -176,7 +176,7 @@ def _pieces(
                 yield table if dead is None else table.filter(pa.array(dead[start : start + rows] == marked))
                 start += rows
     except FileNotFoundError as error:
-        raise DataFileMissingError(table=snapshot.url, file=file.path, version=snapshot.version) from error
+        raise DataFileMissingError.of(table=snapshot.url, file=file.path, version=snapshot.version) from error
     except (OSError, pa.ArrowException) as error:
         raise InvalidDataFileError(table=snapshot.url, file=file.path, detail=str(error)) from error
 
