@@ -5,7 +5,8 @@ Protocol: "Action Reconciliation". Small and slow on purpose; `tahoe.table.log.l
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -82,24 +83,31 @@ def check_commit(actions: Iterable[Action], canonical: Callable[[str], str], *, 
     Raises:
         InvalidCommitError: the error gives the file and the duplicate.
     """
-    singles: dict[type[Action], str] = {Metadata: "metaData", Protocol: "protocol"}
-    seen: set[type[Action]] = set()
-    keys: Mapping[type[FileAction], dict[str, str | None]] = {Add: {}, Remove: {}}
-    for action in actions:
-        kind = type(action)
-        if kind in singles:
-            if kind in seen:
-                raise InvalidCommitError(table=table, file=file, detail=f"it has more than one {singles[kind]} action")
-            seen.add(kind)
-        if isinstance(action, Add | Remove):
-            path, vector = file_key(action, canonical)
-            mine, other = (keys[Add], keys[Remove]) if isinstance(action, Add) else (keys[Remove], keys[Add])
-            if path in mine:
-                name = "add" if isinstance(action, Add) else "remove"
-                raise InvalidCommitError(table=table, file=file, detail=f"it has more than one {name} action for {action.path}")
-            if path in other and other[path] == vector:
-                raise InvalidCommitError(table=table, file=file, detail=f"it both adds and removes {action.path}")
-            mine[path] = vector
+    found = list(actions)
+    for kind, name in ((Metadata, "metaData"), (Protocol, "protocol")):
+        if sum(type(action) is kind for action in found) > 1:
+            raise InvalidCommitError(table=table, file=file, detail=f"it has more than one {name} action")
+    adds, removes = (_by_path(found, kind, canonical, table=table, file=file) for kind in (Add, Remove))
+    for path in adds.keys() & removes.keys():
+        if file_key(adds[path], canonical) == file_key(removes[path], canonical):
+            raise InvalidCommitError(table=table, file=file, detail=f"it both adds and removes {adds[path].path}")
+
+
+def _by_path(
+    actions: Iterable[Action], kind: type[FileAction], canonical: Callable[[str], str], *, table: str, file: str
+) -> dict[str, FileAction]:
+    """The adds or the removes of a commit by their canonical paths.
+
+    Raises:
+        InvalidCommitError: a path has two of them.
+    """
+    files = [action for action in actions if isinstance(action, kind)]
+    found = {canonical(action.path): action for action in files}
+    if len(found) < len(files):
+        counts = Counter(canonical(action.path) for action in files)
+        twice = next(action.path for action in reversed(files) if counts[canonical(action.path)] > 1)
+        raise InvalidCommitError(table=table, file=file, detail=f"it has more than one {kind.__name__.lower()} action for {twice}")
+    return found
 
 
 def check_reconciled(actions: Iterable[Action], canonical: Callable[[str], str], *, path_once: bool = False) -> str | None:
