@@ -19,6 +19,7 @@
     │   │   ColumnTypeChangeError, StructTypeChangeError, ArrayTypeChangeError, MapTypeChangeError, IdentityColumnChangeError,
     │   │   IdentityReplaceColumnsError
     │   ├── InvalidClusteringError; below it ClusteredAndPartitionedError, TooManyClusteringColumnsError, ClusteringStatisticsError
+    │   ├── BloomFilterColumnError, BloomFilterOptionError, NoBloomFilterError
     │   ├── NotPartitionedError, ConstraintExistsError, ConstraintNotFoundError, ConstraintNotBooleanError
     │   ├── GeneratedValueMismatchError, GeneratedColumnReferenceError, GeneratedColumnExpressionTypeError, GeneratedColumnTypeError,
     │   │   GeneratedColumnExpressionError; below it AggregateInGeneratedColumnError, FunctionInGeneratedColumnError,

@@ -100,6 +100,27 @@ class ClusteringStatisticsError(InvalidClusteringError):
     sqlstate = "22000"
 
 
+class BloomFilterColumnError(DeltaAnalysisError):
+    condition = "DELTA_INVALID_BLOOM_FILTER_COLUMN"
+    sqlstate = "42000"
+    what = "Column {column} of {table} cannot have Bloom filters: {detail}."
+    todo = "Name a column of such a type by which queries look up single values."
+
+
+class BloomFilterOptionError(DeltaAnalysisError):
+    condition = "DELTA_INVALID_BLOOM_FILTER_OPTION"
+    sqlstate = "42616"
+    what = "Bloom filters of column {column} of {table} cannot have these options: {detail}."
+    todo = "Write FOR COLUMNS ({column} OPTIONS (fpp = 0.01, numItems = 1000000)), or leave the options out."
+
+
+class NoBloomFilterError(DeltaAnalysisError):
+    condition = "DELTA_BLOOM_FILTER_DROP_ON_NON_EXISTING_COLUMNS"
+    sqlstate = "42703"
+    what = "{table} has no Bloom filters on {columns}; it has them on {known}."
+    todo = "Check the spelling, or leave FOR COLUMNS out to drop all of them."
+
+
 class ConstraintExistsError(DeltaAnalysisError):
     condition = "DELTA_CONSTRAINT_ALREADY_EXISTS"
     sqlstate = "42710"

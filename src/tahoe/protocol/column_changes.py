@@ -27,6 +27,7 @@ from tahoe.errors import (
     ParentNotStructError,
     RenameColumnUnsupportedError,
 )
+from tahoe.protocol.bloom_filters import encode_bloom_filters, moved
 from tahoe.protocol.column_mapping import MAX_COLUMN_ID, assign_mapping, highest_id
 from tahoe.protocol.column_metadata import CURRENT_DEFAULT, EXISTS_DEFAULT, GENERATION_EXPRESSION
 from tahoe.protocol.column_type_changes import TEXT_TYPE, text_type_refusal, type_refusal
@@ -34,7 +35,7 @@ from tahoe.protocol.column_values import identity_columns
 from tahoe.protocol.feature_upgrade import upgrade_for
 from tahoe.protocol.features import supported_features
 from tahoe.protocol.names import dotted
-from tahoe.protocol.properties import STATS_COLUMNS
+from tahoe.protocol.properties import BLOOM_FILTERS, STATS_COLUMNS
 from tahoe.protocol.schema import Array, DataType, Field, Map, Struct, check_unique_names, encode_type, walk_fields
 from tahoe.protocol.table_configuration import SHOWS_OLD_VALUES, TableConfiguration
 from tahoe.protocol.type_widening import with_type_changes
@@ -230,7 +231,7 @@ def _check_new(current: TableConfiguration, column: NewColumn, into: Struct) -> 
 
 
 def rename_column(current: TableConfiguration, path: Path, name: str) -> TableConfiguration:
-    """Rename a column, also in the partition columns and in `delta.dataSkippingStatsColumns`.
+    """Rename a column, also in the partition columns and in the properties that name columns.
 
     Raises:
         RenameColumnUnsupportedError: column mapping is not enabled.
@@ -294,7 +295,8 @@ def _dropped(current: TableConfiguration, spelled: Path, field: Field) -> TableC
 
 
 def _moved_names(current: TableConfiguration, path: Path, to: Path | None) -> TableConfiguration:
-    """Rename the column in `delta.dataSkippingStatsColumns`, or remove it there if `to` is None."""
+    """Rename the column in the properties that name columns, or remove it there if `to` is None."""
+    current = _moved_filters(current, path, to)
     listed = STATS_COLUMNS.get(current.properties, table=current.table)
     if not listed:
         return current
@@ -309,6 +311,18 @@ def _moved_names(current: TableConfiguration, path: Path, to: Path | None) -> Ta
     if tuple(kept) == listed:
         return current
     configuration = {**current.properties, STATS_COLUMNS.name: ",".join(dotted(column) for column in kept)}
+    return replace(current, metadata=current.metadata.replace(configuration=configuration))
+
+
+def _moved_filters(current: TableConfiguration, path: Path, to: Path | None) -> TableConfiguration:
+    """The definitions of Bloom filters with the column renamed, or without it if `to` is None."""
+    before = BLOOM_FILTERS.get(current.properties, table=current.table)
+    after = moved(before, path, to)
+    if after == before:
+        return current
+    configuration = {**current.properties, BLOOM_FILTERS.name: encode_bloom_filters(after)}
+    if not after:
+        del configuration[BLOOM_FILTERS.name]
     return replace(current, metadata=current.metadata.replace(configuration=configuration))
 
 

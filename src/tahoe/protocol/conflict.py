@@ -266,6 +266,7 @@ def _makes_no_rule(before: Protocol, after: Protocol) -> bool:
 _HARMLESS = frozenset(
     known.name
     for known in (
+        properties.BLOOM_FILTERS,
         properties.CHECKPOINT_INTERVAL,
         properties.CHECKPOINT_POLICY,
         properties.CHECKPOINT_RETENTION,

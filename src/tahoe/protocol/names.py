@@ -8,6 +8,8 @@ from collections.abc import Iterable, Sequence
 # Control characters, line ends, marks of text direction, and surrogates: characters that could steer a terminal or hide other text.
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
+_COLUMN_PART = re.compile(r"\s*(?:`((?:[^`]|``)+)`|([^`.,\s][^`.,]*?))\s*(\.|,|$)")
+
 
 def quoted(name: str) -> str:
     """A name in backticks, as SQL takes it whatever it holds: without them `true` would be a constant."""
@@ -35,6 +37,29 @@ def unused_name(name: str, names: Iterable[str]) -> str:
 def dotted(path: Sequence[str]) -> str:
     """A path for users: names with characters other than letters, digits and _ are quoted."""
     return ".".join(name if name.replace("_", "a").isalnum() else quoted(name) for name in path)
+
+
+def parse_column_list(text: str) -> tuple[tuple[str, ...], ...]:
+    """Comma-separated columns, each a dotted path; names with a dot or a comma are quoted with backticks.
+
+    Raises:
+        ValueError: a name is empty, or a backtick is not closed.
+    """
+    columns: list[tuple[str, ...]] = []
+    path: list[str] = []
+    position = 0
+    while position < len(text) or path:
+        part = _COLUMN_PART.match(text, position)
+        if part is None:
+            raise ValueError(text)
+        path.append(part[1].replace("``", "`") if part[1] else part[2])
+        position = part.end()
+        if part[3] != ".":
+            columns.append(tuple(path))
+            path = []
+    if text.rstrip().endswith(","):
+        raise ValueError(text)
+    return tuple(columns)
 
 
 def visible(text: str, *, lines: bool = False) -> str:

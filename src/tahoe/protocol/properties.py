@@ -14,6 +14,8 @@ from datetime import timedelta
 from typing import Any, Generic, TypeVar
 
 from tahoe.errors import InvalidPropertyError
+from tahoe.protocol.bloom_filters import BloomFilter, parse_bloom_filters
+from tahoe.protocol.names import parse_column_list
 from tahoe.protocol.partitions import parse_boolean
 
 T = TypeVar("T")
@@ -111,32 +113,6 @@ def parse_interval(text: str) -> timedelta:
         total += int(part[1]) * _UNIT_MICROS[part[2].lower()]
         position = part.end()
     return timedelta(microseconds=total)
-
-
-_COLUMN_PART = re.compile(r"\s*(?:`((?:[^`]|``)+)`|([^`.,\s][^`.,]*?))\s*(\.|,|$)")
-
-
-def parse_column_list(text: str) -> tuple[tuple[str, ...], ...]:
-    """Comma-separated columns, each a dotted path; names with a dot or a comma are quoted with backticks.
-
-    Raises:
-        ValueError: a name is empty, or a backtick is not closed.
-    """
-    columns: list[tuple[str, ...]] = []
-    path: list[str] = []
-    position = 0
-    while position < len(text) or path:
-        part = _COLUMN_PART.match(text, position)
-        if part is None:
-            raise ValueError(text)
-        path.append(part[1].replace("``", "`") if part[1] else part[2])
-        position = part.end()
-        if part[3] != ".":
-            columns.append(tuple(path))
-            path = []
-    if text.rstrip().endswith(","):
-        raise ValueError(text)
-    return tuple(columns)
 
 
 def _number(low: int, high: int | None = None) -> Callable[[str], int]:
@@ -280,6 +256,12 @@ AUTO_OPTIMIZE = _switch("delta.autoOptimize")  # deprecated: stands for the prop
 OPTIMIZE_WRITE: PlainProperty[bool | None] = PlainProperty(
     name="delta.autoOptimize.optimizeWrite", default=None, parse=parse_boolean, takes="true or false"
 )
+BLOOM_FILTERS: PlainProperty[tuple[BloomFilter, ...]] = PlainProperty(
+    name="tahoe.bloomFilters",
+    default=(),
+    parse=parse_bloom_filters,
+    takes="a comma-separated list of columns, each with or without options, such as id (fpp = 0.01, numItems = 1000000)",
+)
 CLUSTER_ON_WRITE = _switch("tahoe.clusterOnWrite", True)
 CONFLICT_RETRIES = PlainProperty(name="tahoe.conflictRetries", default=3, parse=_number(0), takes="a non-negative integer")
 SYMLINK_MANIFESTS = _switch("delta.compatibility.symlinkFormatManifest.enabled")
@@ -300,6 +282,7 @@ PROPERTIES: tuple[Property[Any], ...] = (
     APPEND_ONLY,
     AUTO_COMPACT,
     AUTO_OPTIMIZE,
+    BLOOM_FILTERS,
     CHECKPOINT_INTERVAL,
     CHECKPOINT_POLICY,
     CHECKPOINT_RETENTION,

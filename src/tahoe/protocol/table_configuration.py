@@ -18,6 +18,8 @@ from tahoe.errors import (
     SchemaMismatchError,
 )
 from tahoe.protocol.actions import Metadata, Protocol
+from tahoe.protocol.bloom_filter_columns import checked_filters
+from tahoe.protocol.bloom_filters import BloomFilter, encode_bloom_filters
 from tahoe.protocol.column_mapping import MAX_COLUMN_ID, MODE, Mode, assign_mapping, column_id, highest_id, mapping_mode, without_mapping
 from tahoe.protocol.column_values import identity_columns, makes_values, with_high_water_marks
 from tahoe.protocol.constraints import PREFIX as CONSTRAINT
@@ -25,7 +27,7 @@ from tahoe.protocol.evolution import Widens, widening_of
 from tahoe.protocol.feature_drop import protocol_without, uses_of
 from tahoe.protocol.feature_upgrade import MIN_READER_VERSION, MIN_WRITER_VERSION, properties_for, split_features, upgrade, upgrade_for
 from tahoe.protocol.features import Feature
-from tahoe.protocol.properties import PROTECTED_CHECKPOINTS_BEFORE, find_property, normalise
+from tahoe.protocol.properties import BLOOM_FILTERS, PROTECTED_CHECKPOINTS_BEFORE, find_property, normalise
 from tahoe.protocol.row_tracking import with_materialised_columns
 from tahoe.protocol.schema import VOID, Array, DataType, Field, Map, Struct, check_unique_names
 from tahoe.protocol.type_widening import is_widening, with_type_changes
@@ -76,7 +78,20 @@ class TableConfiguration:
         configuration = {**self.properties, **given}
         protocol = upgrade_for(self.protocol, self.schema, {**configuration, **asked}, table=self.table)
         configuration = with_materialised_columns(protocol, configuration, new_id, table=self.table)
-        return self._remapped(protocol, configuration)._described(description)
+        changed = self._remapped(protocol, configuration)._described(description)
+        return changed.with_filters(BLOOM_FILTERS.get(configuration, table=self.table)) if BLOOM_FILTERS.name in given else changed
+
+    def with_filters(self, definitions: Iterable[BloomFilter]) -> TableConfiguration:
+        """Replace the definitions of Bloom filters.
+
+        Raises:
+            BloomFilterColumnError: a column does not exist, or cannot have filters.
+        """
+        partitions, mode = self.metadata.partition_columns, self.column_mapping_mode
+        spelled = checked_filters(definitions, self.schema, partitions, mode, table=self.table)
+        rest = {name: value for name, value in self.properties.items() if name != BLOOM_FILTERS.name}
+        configuration = {**rest, **({BLOOM_FILTERS.name: encode_bloom_filters(spelled)} if spelled else {})}
+        return replace(self, metadata=self.metadata.replace(configuration=configuration))
 
     def without_properties(self, names: Iterable[str], *, if_exists: bool = False) -> TableConfiguration:
         """Unset properties, so that their defaults apply. The protocol does not change.

@@ -3,7 +3,8 @@
     parse("describe history flights limit 3")   ->   Parsed(DescribeHistory(table=Name(parts=("flights",)), limit=Expression("3", ...)))
 
 Other statements return None. Text that starts like a Delta statement but does not parse raises `StatementSyntaxError`. The grammar is the
-reference's (`DeltaSqlBase.g4`), plus ADD FEATURE, ANALYZE ... COMPUTE DELTA STATISTICS, FSCK REPAIR TABLE, and the statements about tags.
+reference's (`DeltaSqlBase.g4`), plus ADD FEATURE, ANALYZE ... COMPUTE DELTA STATISTICS, FSCK REPAIR TABLE, and the statements about tags
+and Bloom filters.
 """
 
 from __future__ import annotations
@@ -20,19 +21,23 @@ from tahoe.sql.statements import (
     Clone,
     ComputeStatistics,
     ConvertToDelta,
+    CreateBloomFilters,
     CreateTag,
     DescribeDetail,
     DescribeHistory,
+    DropBloomFilters,
     DropFeature,
     DropTag,
     ExplainMode,
     Expression,
     Fsck,
     Generate,
+    IndexedColumn,
     Name,
     Optimize,
     Parsed,
     PartitionColumn,
+    ReorgBloomFilters,
     ReorgPurge,
     ReorgUpgradeUniform,
     Restore,
@@ -96,7 +101,7 @@ def statement_in_script(text: str) -> Expression | None:
 
 _FIRST_WORDS = (
     *("DESCRIBE", "DESC", "VACUUM", "OPTIMIZE", "ANALYZE", "FSCK", "GENERATE", "CONVERT"),
-    *("RESTORE", "REORG", "ALTER", "CREATE", "REPLACE", "SHOW"),
+    *("RESTORE", "REORG", "ALTER", "CREATE", "DROP", "REPLACE", "SHOW"),
 )
 
 _EXPLAIN_MODES: Mapping[str, ExplainMode] = {
@@ -349,7 +354,7 @@ class _Parser(TokenParser):
         self.require("ALTER", "TABLE")
         return self.name()
 
-    def reorg(self) -> ReorgPurge | ReorgUpgradeUniform:
+    def reorg(self) -> ReorgPurge | ReorgBloomFilters | ReorgUpgradeUniform:
         self.place += 1
         self.require("TABLE")
         table = self.name()
@@ -367,10 +372,42 @@ class _Parser(TokenParser):
             self.require_symbol(")")
             self.require_symbol(")")
             return ReorgUpgradeUniform(table=table, iceberg_compat_version=version)
-        if not self.takes("PURGE"):
-            self.fail("PURGE" if where is not None else "PURGE or UPGRADE UNIFORM")
+        adds_filters = self.takes("BLOOMFILTER")
+        if not adds_filters and not self.takes("PURGE"):
+            self.fail("PURGE or BLOOMFILTER" if where is not None else "PURGE, BLOOMFILTER or UPGRADE UNIFORM")
         self.require_symbol(")")
-        return ReorgPurge(table=table, where=where)
+        return ReorgBloomFilters(table=table, where=where) if adds_filters else ReorgPurge(table=table, where=where)
+
+    def indexed(self) -> Name:
+        """`BLOOMFILTER INDEX ON [TABLE]` and the table, behind CREATE or DROP."""
+        self.place += 2
+        self.require("INDEX", "ON")
+        if self.sees("TABLE") and not self.ahead(1).is_symbol(".") and not self.sees("FOR", "COLUMNS", after=1):
+            self.place += 1  # else it is the name of the table
+        return self.name()
+
+    def create_bloom_filters(self) -> CreateBloomFilters:
+        table = self.indexed()
+        columns: list[IndexedColumn] = []
+        self.require("FOR", "COLUMNS")
+        self.listed(lambda: columns.append(IndexedColumn(path=self.path("a column"), options=self.options())))
+        return CreateBloomFilters(table=table, columns=tuple(columns), options=self.options())
+
+    def options(self) -> tuple[tuple[str, str], ...]:
+        """`[OPTIONS (key [=] value, ...)]`"""
+        found: list[tuple[str, str]] = []
+        if self.takes("OPTIONS"):
+            self.listed(lambda: found.append(self.property()))
+        return tuple(found)
+
+    def drop_bloom_filters(self) -> DropBloomFilters:
+        table = self.indexed()
+        if not self.takes("FOR"):
+            return DropBloomFilters(table=table)
+        columns: list[tuple[str, ...]] = []
+        self.require("COLUMNS")
+        self.listed(lambda: columns.append(self.path("a column")))
+        return DropBloomFilters(table=table, columns=tuple(columns))
 
 
 # --- recognising statements
@@ -451,6 +488,8 @@ _HEADS = (
     _Head(_begins("CONVERT", "TO", "DELTA"), _Parser.convert),
     _Head(_begins("RESTORE"), _Parser.restore),
     _Head(_begins("REORG"), _Parser.reorg),
+    _Head(_begins("CREATE", "BLOOMFILTER"), _Parser.create_bloom_filters),
+    _Head(_begins("DROP", "BLOOMFILTER"), _Parser.drop_bloom_filters),
     _Head(_alters(_begins("DROP", "FEATURE")), _Parser.drop_feature),
     _Head(_alters(_begins("ADD", "FEATURE")), _Parser.add_feature),
     _Head(_alters(_syncs), _Parser.sync_identity),

@@ -199,6 +199,39 @@ class ReorgPurge:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReorgBloomFilters:
+    """REORG TABLE table [WHERE condition] APPLY (BLOOMFILTER)"""
+
+    table: Name
+    where: Expression | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexedColumn:
+    """A column, and its options by the names that were written."""
+
+    path: tuple[str, ...]
+    options: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateBloomFilters:
+    """CREATE BLOOMFILTER INDEX ON [TABLE] table FOR COLUMNS (column [OPTIONS (...)], ...) [OPTIONS (...)]"""
+
+    table: Name
+    columns: tuple[IndexedColumn, ...]
+    options: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DropBloomFilters:
+    """DROP BLOOMFILTER INDEX ON [TABLE] table [FOR COLUMNS (column, ...)]"""
+
+    table: Name
+    columns: tuple[tuple[str, ...], ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReorgUpgradeUniform:
     """REORG TABLE table APPLY (UPGRADE UNIFORM (ICEBERG_COMPAT_VERSION = n))"""
 
@@ -224,6 +257,9 @@ Statement: TypeAlias = (
     | AddFeature
     | SyncIdentity
     | ReorgPurge
+    | ReorgBloomFilters
+    | CreateBloomFilters
+    | DropBloomFilters
     | ReorgUpgradeUniform
 )
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from tahoe.errors import InvalidArgumentError
-from tahoe.protocol.properties import parse_column_list
+from tahoe.protocol.names import parse_column_list
 from tahoe.table.arguments import (
     CALL,
     COUNT,

@@ -8,12 +8,13 @@ from collections.abc import Sequence
 
 from pyspark.sql import Column, DataFrame
 
-from tahoe.protocol.properties import NUM_INDEXED_COLUMNS, parse_column_list
+from tahoe.protocol.names import parse_column_list
+from tahoe.protocol.properties import NUM_INDEXED_COLUMNS
 from tahoe.spark.api.history_detail import described
 from tahoe.spark.api.merge_builder import condition_of, own_columns, run_for_user
 from tahoe.spark.api.table_builder import column_names
 from tahoe.spark.dml.row_changes import Target
-from tahoe.spark.layout.optimize import Optimize, compact, purge
+from tahoe.spark.layout.optimize import Optimize, add_filters, compact, purge
 from tahoe.spark.layout.optimize_metrics import LAYOUT, optimized_row
 from tahoe.table.maintenance.optimize import OptimizeReport
 
@@ -87,6 +88,12 @@ def compacted(
 def reorganised(target: Target, condition: Column | None) -> DataFrame:
     """Run REORG TABLE ... APPLY (PURGE), and return its result row."""
     return _result(target, purged(target, condition))
+
+
+def with_filters(target: Target, condition: Column | None) -> DataFrame:
+    """Run REORG TABLE ... APPLY (BLOOMFILTER), and return its result row."""
+    command = Optimize(target=target, conditions=() if condition is None else (condition,))
+    return _result(target, run_for_user(target.spark, lambda: add_filters(command)))
 
 
 def purged(target: Target, condition: Column | None, deleted_share: float = 0.0) -> OptimizeReport:

@@ -28,12 +28,13 @@ from tahoe.errors import (
 )
 from tahoe.protocol.names import quoted
 from tahoe.protocol.tags import version_or_tag
+from tahoe.spark.api.bloom_filters import run_create_filters, run_drop_filters
 from tahoe.spark.api.clone import CLONED, CloneCommand, run_clone
 from tahoe.spark.api.convert import run_convert
 from tahoe.spark.api.delta_table import DeltaTable
 from tahoe.spark.api.history_detail import DETAIL, HISTORY
 from tahoe.spark.api.merge_builder import raising_for_user, run_for_user
-from tahoe.spark.api.optimize_builder import compacted, reorganised
+from tahoe.spark.api.optimize_builder import compacted, reorganised, with_filters
 from tahoe.spark.api.repair import REPAIRS, run_repair
 from tahoe.spark.api.restore import RESTORED, run_restore
 from tahoe.spark.api.tags import TAGS, run_create_tag, run_drop_tag, shown_tags
@@ -289,6 +290,18 @@ def _purge(statement: statements.ReorgPurge, given: Given) -> DataFrame:
     return reorganised(given.table(statement.table)._handle.target(), given.condition)
 
 
+def _add_filters(statement: statements.ReorgBloomFilters, given: Given) -> DataFrame:
+    return with_filters(given.table(statement.table)._handle.target(), given.condition)
+
+
+def _create_filters(statement: statements.CreateBloomFilters, given: Given) -> None:
+    run_create_filters(given.gateway.spark, given.table(statement.table)._handle.table, statement)
+
+
+def _drop_filters(statement: statements.DropBloomFilters, given: Given) -> None:
+    run_drop_filters(given.gateway.spark, given.table(statement.table)._handle.table, statement.columns)
+
+
 def _optimize(statement: statements.Optimize, given: Given) -> DataFrame:
     conditions = [] if given.condition is None else [given.condition]
     return compacted(given.table(statement.table)._handle.target(), conditions, zorder_by=statement.zorder_by, full=statement.full)
@@ -450,6 +463,9 @@ _HOW: Mapping[type[Any], _How] = {
     statements.DescribeHistory: _How("DESCRIBE HISTORY", HISTORY, _history),
     statements.DescribeDetail: _How("DESCRIBE DETAIL", DETAIL, _detail),
     statements.ReorgPurge: _How("REORG", LAYOUT, _purge),
+    statements.ReorgBloomFilters: _How("REORG", LAYOUT, _add_filters),
+    statements.CreateBloomFilters: _How("CREATE BLOOMFILTER INDEX", NOTHING, _create_filters),
+    statements.DropBloomFilters: _How("DROP BLOOMFILTER INDEX", NOTHING, _drop_filters),
     statements.DropFeature: _How("DROP FEATURE", NOTHING, _drop_feature),
     statements.AddFeature: _How("ADD FEATURE", NOTHING, _add_feature),
     statements.SyncIdentity: _How("SYNC IDENTITY", NOTHING, _sync_identity),

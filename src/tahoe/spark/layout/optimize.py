@@ -32,6 +32,7 @@ from tahoe.table.maintenance.clustering import CHECK_SETTING, CubeBin, OrderRequ
 from tahoe.table.maintenance.compaction import GIB, Bin, CompactionSettings
 from tahoe.table.maintenance.laying_out import lay_out_in_threads
 from tahoe.table.maintenance.optimize import (
+    FILTERS,
     REORG,
     OptimizeReport,
     OptimizeRequest,
@@ -42,6 +43,7 @@ from tahoe.table.maintenance.optimize import (
     summary,
 )
 from tahoe.table.maintenance.rewriting import Rewritten, rewrite_of
+from tahoe.table.writing.arrow_writer import WRITES_BLOOM_FILTERS
 from tahoe.table.writing.write_plan import WritePlan
 
 _SETTING = "spark.databricks.delta.optimize."
@@ -99,6 +101,17 @@ def purge(command: Optimize, *, deleted_share: float = 0.0) -> OptimizeReport:
         raise InvalidOptionError(option="deletedShare", value=deleted_share, table=command.target.table.url, detail=detail)
     settings = replace(_settings(command.target), min_file_bytes=0, max_deleted_share=deleted_share)
     return _run(command, OptimizeRequest(settings=settings, operation=REORG), only_partitions=True)
+
+
+def add_filters(command: Optimize) -> OptimizeReport:
+    """Rewrite the files that lack Bloom filters for which the table has definitions.
+
+    Raises:
+        InvalidOptionError: a condition names other than partition columns.
+        DeltaConcurrentModificationException: concurrent commits have changed all the files.
+    """
+    request = OptimizeRequest(settings=_settings(command.target), operation=REORG, purpose=FILTERS)
+    return _run(command, request, only_partitions=True)
 
 
 def _run(command: Optimize, request: OptimizeRequest, *, only_partitions: bool = False) -> OptimizeReport:
@@ -196,7 +209,7 @@ class _Rewriter:
     target: Target
 
     def __call__(self, plan: WritePlan, bins: Sequence[Bin]) -> Iterator[Rewritten | BaseException]:
-        if isinstance(plan.table.env.store, HadoopStore):
+        if isinstance(plan.table.env.store, HadoopStore) or (plan.filtered_columns and not WRITES_BLOOM_FILTERS):
             yield from (self._by_spark(plan, found) for found in bins)
             return
         rewritten: Iterable[Rewritten | BaseException]

@@ -28,6 +28,7 @@ from tahoe.spark.jvm.file_writer import NewFile, WriterSettings, delete_files, w
 from tahoe.spark.jvm.gateway import JVM_ERRORS, Gateway, is_wrong_call
 from tahoe.spark.jvm.plans import forget_rows
 from tahoe.spark.jvm.redistribution import Redistribution
+from tahoe.spark.writing.bloom_filters import filter_settings
 from tahoe.spark.writing.clustering_on_write import CubeOnWrite
 from tahoe.spark.writing.column_rules import Completed, complete
 from tahoe.spark.writing.partition_columns import changed_when_stored, check_partition_columns
@@ -219,6 +220,7 @@ def write_rows(
     """
     plan.check_writes_files()
     gateway, settings = Gateway(completed.frame.sparkSession), writer_settings(plan, options, hidden)
+    settings = replace(settings, hadoop={**filter_settings(plan.filtered_columns), **settings.hadoop})
     spread, cube = _redistribution(plan, options), _cube(plan, options) if is_clustered else None
     with failures_told(plan, refusals), _numbered_once(completed, is_shuffled=spread is not None or cube is not None) as rows:
         files = write_files(_laid_out(plan, rows), plan.url, settings, spread, cube.lay_out if cube else None)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import cast, overload
 
 from tahoe.errors import InvalidOptionError
-from tahoe.protocol.properties import parse_column_list
+from tahoe.protocol.names import parse_column_list
 from tahoe.spark.writing.assignment_rules import Policy
 from tahoe.spark.writing.file_sizes import ClusterOnWrite, OptimizedWrite, auto_compaction, cluster_on_write, optimized_write
 

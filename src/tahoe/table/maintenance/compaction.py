@@ -91,6 +91,13 @@ def plan_bins(scan: Scan, settings: CompactionSettings, also: npt.NDArray[np.boo
     return found
 
 
+def bins_of(scan: Scan, chosen: npt.NDArray[np.bool_]) -> list[Bin]:
+    """A bin for each chosen file, so that the rows of each stay apart from others."""
+    live_bytes, _ = live_sizes(scan)
+    numbers, places = np.asarray(scan.numbers), np.flatnonzero(chosen)
+    return [Bin(numbers=(int(numbers[place]),), live_bytes=int(live_bytes[place])) for place in places]
+
+
 def reasons(scan: Scan, settings: CompactionSettings) -> tuple[int, int]:
     """How many files of a scan are small, and how many have too many deleted rows."""
     live_bytes, deleted_share = live_sizes(scan)

@@ -6,12 +6,13 @@ Which columns a file has is in its footer.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from tahoe.errors import DataFileMissingError, InvalidDataFileError
 from tahoe.protocol.column_mapping import MAX_COLUMN_ID, column_id, physical_schema
@@ -35,9 +36,7 @@ def has_dropped_columns(scan: Scan) -> npt.NDArray[np.bool_]:
     if not _may_be_dropped(snapshot):
         return np.zeros(scan.kept_files, bool)
     known = physical_schema(snapshot.schema, snapshot.column_mapping_mode)
-    with ThreadPoolExecutor(_THREADS, thread_name_prefix="tahoe-footers") as threads:
-        schemas = threads.map(lambda file: _columns(snapshot, file), data_files(scan))
-        return np.fromiter((_has_others(columns, known) for columns in schemas), bool, scan.kept_files)
+    return of_footers(scan, lambda parquet: _has_others(_columns(snapshot, parquet), known))
 
 
 def _may_be_dropped(snapshot: SnapshotState) -> bool:
@@ -48,18 +47,32 @@ def _may_be_dropped(snapshot: SnapshotState) -> bool:
     return not assigned.isdigit() or int(assigned) != sum(1 for _ in walk_fields(snapshot.schema))
 
 
-def _columns(snapshot: SnapshotState, file: DataFile) -> list[pa.Field]:
+def _columns(snapshot: SnapshotState, parquet: pq.ParquetFile) -> list[pa.Field]:
+    tracking = snapshot.row_tracking
+    kept = () if tracking is None else (tracking.row_id_column, tracking.row_commit_version_column)
+    return [column for column in parquet.schema_arrow if column.name not in kept]
+
+
+def of_footers(scan: Scan, test: Callable[[pq.ParquetFile], bool]) -> npt.NDArray[np.bool_]:
+    """For each file of a scan whether a test on its footer is true.
+
+    Raises:
+        DataFileMissingError, InvalidDataFileError: a file is not what the log says.
+    """
+    with ThreadPoolExecutor(_THREADS, thread_name_prefix="tahoe-footers") as threads:
+        found = threads.map(lambda file: _tested(scan.snapshot, file, test), data_files(scan))
+        return np.fromiter(found, bool, scan.kept_files)
+
+
+def _tested(snapshot: SnapshotState, file: DataFile, test: Callable[[pq.ParquetFile], bool]) -> bool:
     store, key = snapshot.log.locate(file.url)
     try:
         with open_parquet(store, key) as parquet:
-            columns = list(parquet.schema_arrow)
+            return test(parquet)
     except FileNotFoundError as error:
         raise DataFileMissingError.of(table=snapshot.url, file=file.path, version=snapshot.version) from error
     except (OSError, pa.ArrowException) as error:
         raise InvalidDataFileError(table=snapshot.url, file=file.path, detail=str(error)) from error
-    tracking = snapshot.row_tracking
-    kept = () if tracking is None else (tracking.row_id_column, tracking.row_commit_version_column)
-    return [column for column in columns if column.name not in kept]
 
 
 def _has_others(columns: Iterable[pa.Field], known: Struct) -> bool:

@@ -25,8 +25,9 @@ from tahoe.protocol.moved_rows import CopiedRows
 from tahoe.protocol.predicate import Predicate
 from tahoe.table.commit.draft import OperationInfo
 from tahoe.table.maintenance.clustering import CubeBin, Order, OrderRequest, in_cubes_of, order_of, plan_cubes
-from tahoe.table.maintenance.compaction import Bin, CompactionSettings, plan_bins, reasons
+from tahoe.table.maintenance.compaction import Bin, CompactionSettings, bins_of, plan_bins, reasons
 from tahoe.table.maintenance.dropped_columns import has_dropped_columns
+from tahoe.table.maintenance.lacking_filters import lacks_filters
 from tahoe.table.maintenance.laying_out import lay_out_in_threads
 from tahoe.table.maintenance.rewriting import Rewrite, Rewritten, rewrite, rewrite_of
 from tahoe.table.maintenance.statistics import AnalyzeRequest, compute_absent
@@ -39,6 +40,10 @@ from tahoe.table.writing.write_request import WriteRequest, WrittenFile
 
 OPTIMIZE: Literal["OPTIMIZE"] = "OPTIMIZE"
 REORG: Literal["REORG"] = "REORG"
+
+# What REORG is for.
+PURGE: Literal["PURGE"] = "PURGE"
+FILTERS: Literal["BLOOMFILTER"] = "BLOOMFILTER"
 
 Rewriter: TypeAlias = "Callable[[WritePlan, Sequence[Bin]], Iterable[Rewritten | BaseException]]"
 """Rewrites bins of the plan's snapshot, several at once. Returns the result or the error of each, in order."""
@@ -55,6 +60,7 @@ class OptimizeRequest:
         predicates: the filter as the history shows it.
         engine: the program that hosts tahoe, for the history.
         is_auto: whether the system and not a user asked.
+        purpose: of REORG: to remove what was deleted, or to add Bloom filters to files that lack them.
     """
 
     filter: str | Predicate | None = None
@@ -65,18 +71,19 @@ class OptimizeRequest:
     engine: str | None = None
     is_auto: bool = False
     operation: Literal["OPTIMIZE", "REORG"] = OPTIMIZE
+    purpose: Literal["PURGE", "BLOOMFILTER"] = PURGE
     order: OrderRequest = field(default_factory=OrderRequest)
 
     @property
     def is_purge(self) -> bool:
         """Whether nothing that was deleted may stay in files: neither rows nor columns."""
-        return self.operation == REORG and self.settings.max_deleted_share == 0
+        return self.operation == REORG and self.purpose == PURGE and self.settings.max_deleted_share == 0
 
     def parameters(self, order: Order | None) -> dict[str, Any]:
         """The parameters of the operation in the history, under the reference's names."""
         predicate = {"predicate": list(self.predicates)}
         if self.operation == REORG:
-            return {**predicate, "applyPurge": True}
+            return {**predicate, "applyPurge": True} if self.purpose == PURGE else {**predicate, "applyBloomFilters": True}
         names, is_clustered = ([], False) if order is None else (order.names, order.is_clustered)
         columns = {"zOrderBy": [] if is_clustered else names, "clusterBy": names if is_clustered else []}
         return {**predicate, **columns, "auto": self.is_auto, **({"isFull": self.order.is_full} if is_clustered else {})}
@@ -150,6 +157,8 @@ class _Done:
         adds = [
             add.replace(partition_values={name: texts.get(name) or text for name, text in add.partition_values.items()}) for add in adds
         ]
+        if len(self.removed) == 1 and len(adds) == 1:  # the same rows in the same order: the file stays in its cube
+            adds = [adds[0].replace(tags=self.removed[0].tags, clustering_provider=self.removed[0].clustering_provider)]
         return [self.bin.tagged(add) for add in adds] if isinstance(self.bin, CubeBin) else adds
 
 
@@ -198,9 +207,7 @@ def optimize(
     order = None if only_compacts else order_of(snapshot, request.order, request.predicates)
     plan = _plan(table, snapshot, request)
     scan = request.select(snapshot.scan(request.filter))
-    cubes = iter(table.env.new_id, None)
-    also = has_dropped_columns(scan) if request.is_purge else None
-    bins = plan_bins(scan, request.settings, also) if order is None else plan_cubes(scan, order, request.settings, cubes)
+    bins = _bins(scan, request, order, iter(table.env.new_id, None))
     report = OptimizeReport(files_considered=scan.kept_files, bins=len(bins), began_ms=began_ms, order=order)
     if dry_run:
         return replace(_as_planned(report, snapshot, bins, request.settings), ended_ms=table.env.clock_ms())
@@ -215,6 +222,15 @@ def optimize(
         wanted = AnalyzeRequest(filter=request.filter, absent_only=True, user_metadata=request.user_metadata, engine=request.engine)
         report = replace(report, version=compute_absent(table, wanted, snapshot) or report.version)
     return replace(report, ended_ms=table.env.clock_ms())
+
+
+def _bins(scan: Scan, request: OptimizeRequest, order: Order | None, cubes: Iterator[str]) -> list[Bin]:
+    """The bins to rewrite; see `plan_bins` and `plan_cubes`."""
+    if request.operation == REORG and request.purpose == FILTERS:
+        return bins_of(scan, lacks_filters(scan))
+    if order is not None:
+        return plan_cubes(scan, order, request.settings, cubes)
+    return plan_bins(scan, request.settings, has_dropped_columns(scan) if request.is_purge else None)
 
 
 def _as_planned(report: OptimizeReport, snapshot: Snapshot, bins: Sequence[Bin], settings: CompactionSettings) -> OptimizeReport:

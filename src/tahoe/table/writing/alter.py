@@ -7,6 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from tahoe.errors import NoBloomFilterError
+from tahoe.protocol.bloom_filters import BloomFilter, Path, encode_bloom_filters, without
+from tahoe.protocol.names import dotted
+from tahoe.protocol.properties import BLOOM_FILTERS
 from tahoe.table.reading.table_reader import TableReader
 from tahoe.table.writing.planning import plan_write
 from tahoe.table.writing.transaction_builder import TransactionBuilder
@@ -33,6 +37,39 @@ def unset_properties(table: TableReader, names: Iterable[str], *, if_exists: boo
     with TransactionBuilder(table, engine=engine) as changes:
         changes.unset_properties(names, if_exists=if_exists)
     return changes.snapshot.version if changes.version is None else changes.version
+
+
+def create_bloom_filters(table: TableReader, definitions: Iterable[BloomFilter], *, engine: str | None = None) -> None:
+    """Define Bloom filters for columns of files that are written from now on. A column's earlier definition is replaced.
+
+    Raises:
+        BloomFilterColumnError: a column does not exist, or cannot have filters.
+    """
+    wanted = list(definitions)
+    with TransactionBuilder(table, engine=engine) as changes:
+        before = BLOOM_FILTERS.get(changes.snapshot.properties, table=table.url)
+        kept = without(before, [definition.path for definition in wanted])
+        changes.set_properties({BLOOM_FILTERS.name: encode_bloom_filters([*kept, *wanted])})
+
+
+def drop_bloom_filters(table: TableReader, columns: Iterable[Path] | None = None, *, engine: str | None = None) -> None:
+    """Drop the definitions of Bloom filters, all or those of some columns. Files keep the filters that they have.
+
+    Raises:
+        NoBloomFilterError: there is no such definition.
+    """
+    with TransactionBuilder(table, engine=engine) as changes:
+        before = BLOOM_FILTERS.get(changes.snapshot.properties, table=table.url)
+        known = ", ".join(dotted(definition.path) for definition in before) or "none"
+        asked = [definition.path for definition in before] if columns is None else list(columns)
+        missing = [dotted(path) for path in asked if len(without(before, [path])) == len(before)]
+        if missing or not before:
+            raise NoBloomFilterError(table=table.url, columns=", ".join(missing) or "any column", known=known)
+        left = without(before, asked)
+        if left:
+            changes.set_properties({BLOOM_FILTERS.name: encode_bloom_filters(left)})
+        else:
+            changes.unset_properties([BLOOM_FILTERS.name])
 
 
 def truncate(table: TableReader, where: str | None = None, *, engine: str | None = None) -> int:

@@ -6,6 +6,7 @@ memory.
 
 from __future__ import annotations
 
+import inspect
 import io
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -233,22 +234,33 @@ def as_stored(plan: WritePlan, rows: pa.Table) -> pa.Table:
 
 def _parquet(plan: WritePlan, rows: pa.Table) -> bytes:
     data, out = as_stored(plan, rows), io.BytesIO()
-    with parquet_writer(plan, out, data.schema, columns_with_nan(data)) as writer:
+    with parquet_writer(plan, out, data.schema, columns_with_nan(data), data.num_rows) as writer:
         writer.write_table(data)
     return out.getvalue()
 
 
-def parquet_writer(plan: WritePlan, out: BinaryIO, schema: pa.Schema, with_nan: Collection[str]) -> pq.ParquetWriter:
+# Whether the installed PyArrow writes Bloom filters. Files of an older one have none, which is legal: Spark or a later rewrite adds them.
+WRITES_BLOOM_FILTERS = "bloom_filter_options" in inspect.signature(pq.ParquetWriter).parameters
+
+
+def parquet_writer(plan: WritePlan, out: BinaryIO, schema: pa.Schema, with_nan: Collection[str], group_rows: int) -> pq.ParquetWriter:
     """A writer of a data file.
 
     Args:
         schema: of `as_stored` rows.
+        group_rows: how many rows a row group has, about.
         with_nan: the Parquet columns that contain NaN. They get no statistics, because Arrow ignores NaN in bounds, and Delta sorts it
             last.
     """
     bounded = [path for field in schema for path, _ in leaves(field.name, pa.array([], field.type)) if path not in with_nan]
     codec = arrow_codec(plan.metadata.configuration, table=plan.url)
-    writer = pq.ParquetWriter(out, schema, compression=codec, store_schema=False, write_statistics=bounded)
+    filters = {
+        name: {"ndv": max(1, min(group_rows, definition.num_items or group_rows)), "fpp": definition.fpp}
+        for name, definition in plan.filtered_columns.items()
+        if name in bounded
+    }
+    asked = {"bloom_filter_options": filters} if filters and WRITES_BLOOM_FILTERS else {}
+    writer = pq.ParquetWriter(out, schema, compression=codec, store_schema=False, write_statistics=bounded, **asked)
     writer.add_key_value_metadata(GREGORIAN)
     return writer
 

@@ -25,6 +25,8 @@ from tahoe.errors import (
 )
 from tahoe.protocol import clustering
 from tahoe.protocol.actions import DomainMetadata, Metadata, Protocol
+from tahoe.protocol.bloom_filter_columns import checked_filters, filtered_columns
+from tahoe.protocol.bloom_filters import encode_bloom_filters
 from tahoe.protocol.clustering import check_clustering, clustering_columns, clustering_domain
 from tahoe.protocol.column_mapping import MAX_COLUMN_ID, assign_mapping, highest_id, mapping_mode
 from tahoe.protocol.column_values import as_declared, check_new_columns, column_values
@@ -33,7 +35,7 @@ from tahoe.protocol.evolution import losses, merge_schemas, new_columns, widenin
 from tahoe.protocol.feature_upgrade import needed_features, properties_for, protocol_for_new_table, split_features, upgrade, upgrade_for
 from tahoe.protocol.features import active_features, check_writable
 from tahoe.protocol.predicate import Predicate, Unknown, columns_of
-from tahoe.protocol.properties import normalise
+from tahoe.protocol.properties import BLOOM_FILTERS, normalise
 from tahoe.protocol.row_tracking import MATERIALISED, with_materialised_columns
 from tahoe.protocol.schema import VARIANT, VOID, Array, Map, Struct, as_nullable, check_unique_names, walk_fields
 from tahoe.sql.predicates import columns_named, parse_predicate
@@ -161,6 +163,7 @@ def _metadata(
         schema, highest = assign_mapping(schema, mode, lambda _: f"col-{table.env.new_id()}", start_id)
         configuration[MAX_COLUMN_ID] = str(highest)
     check_schema(schema, mode, table=table.url)
+    configuration = _with_filters(configuration, schema, partition_columns, mode, before, table=table.url)
     metadata = Metadata(
         id=table.env.new_id() if before is None else before.metadata.id,
         name=None if before is None else before.metadata.name,
@@ -175,6 +178,20 @@ def _metadata(
         detail = "the partitioning of a table with Iceberg compatibility cannot be changed"
         raise InvalidOptionError(option="partitionBy", value=", ".join(partition_columns), table=table.url, detail=detail)
     return metadata
+
+
+def _with_filters(
+    configuration: dict[str, str], schema: Struct, partition_columns: tuple[str, ...], mode: str, before: Snapshot | None, *, table: str
+) -> dict[str, str]:
+    """The configuration with its Bloom filters checked if they are new, else without those of columns that are gone."""
+    text = configuration.pop(BLOOM_FILTERS.name, None)
+    if text is None:
+        return configuration
+    definitions, is_new = BLOOM_FILTERS.read(text, table=table), before is None or before.properties.get(BLOOM_FILTERS.name) != text
+    if not is_new:
+        definitions = tuple(filtered_columns(definitions, schema, partition_columns, mode).values())
+    spelled = checked_filters(definitions, schema, partition_columns, mode, table=table)
+    return {**configuration, **({BLOOM_FILTERS.name: encode_bloom_filters(spelled)} if spelled else {})}
 
 
 def _is_for_iceberg(protocol: Protocol, metadata: Metadata) -> bool:

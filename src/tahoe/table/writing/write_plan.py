@@ -9,6 +9,8 @@ from typing import Any
 from tahoe.errors import ReplaceWhereMismatchError, UnsupportedDataTypeError
 from tahoe.protocol import clustering
 from tahoe.protocol.actions import Add, DomainMetadata, Metadata, Protocol, Remove
+from tahoe.protocol.bloom_filter_columns import filtered_columns
+from tahoe.protocol.bloom_filters import BloomFilter
 from tahoe.protocol.clustering import clustering_columns
 from tahoe.protocol.column_mapping import mapping_mode, physical_schema, stored_name
 from tahoe.protocol.column_values import ColumnValues, column_values, with_high_water_marks
@@ -18,6 +20,7 @@ from tahoe.protocol.features import keeps_partitions_in_files
 from tahoe.protocol.file_paths import encode_path
 from tahoe.protocol.partitions import parse_partition_value
 from tahoe.protocol.predicate import Predicate, columns_of, evaluate, has_unknown, is_nan
+from tahoe.protocol.properties import BLOOM_FILTERS
 from tahoe.protocol.schema import VOID, Array, Map, Struct, types_in, walk_fields
 from tahoe.table.commit.draft import Draft, OperationInfo
 from tahoe.table.reading.snapshot import Snapshot
@@ -88,6 +91,12 @@ class WritePlan:
     @property
     def clustering_columns(self) -> tuple[tuple[str, ...], ...]:
         return clustering_columns(self.clustering, self.schema, self.column_mapping_mode)
+
+    @property
+    def filtered_columns(self) -> Mapping[str, BloomFilter]:
+        """The columns for which data files get Bloom filters, by their dotted names in files."""
+        definitions = BLOOM_FILTERS.get(self.metadata.configuration, table=self.url)
+        return filtered_columns(definitions, self.schema, self.partition_columns, self.column_mapping_mode)
 
     @property
     def physical_partition_columns(self) -> tuple[str, ...]:

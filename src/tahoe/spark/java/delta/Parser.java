@@ -103,8 +103,9 @@ public class Parser implements InvocationHandler {
     if (ALWAYS.contains(first)) return true;
     if (first.equals("ALTER")) return has(text, "FEATURE") || has(text, "SYNC") || has(text, "TAG");
     if (first.equals("ANALYZE")) return has(text, "DELTA");
-    if (first.equals("CREATE") || first.equals("REPLACE")) return has(text, "CLONE");
     String second = wordAt(text, after(text, at + first.length()));
+    if (first.equals("CREATE") || first.equals("REPLACE")) return has(text, "CLONE") || second.equals("BLOOMFILTER");
+    if (first.equals("DROP")) return second.equals("BLOOMFILTER");
     if (first.equals("SHOW")) return second.equals("TAGS");
     return (first.equals("DESCRIBE") || first.equals("DESC")) && (second.equals("HISTORY") || second.equals("DETAIL"));
   }
