@@ -37,6 +37,7 @@ QUESTIONS = (
     "convert",
     "restore_clone",
     "answers",
+    "joins",
 )
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("tahoe", "pyspark", "pyarrow", "deltalake", "obstore")

@@ -17,7 +17,7 @@ from tahoe.spark.jvm.gateway import Gateway, JavaObject, returned
 from tahoe.spark.jvm.plans import dataset
 from tahoe.spark.jvm.table_cache import opened
 from tahoe.spark.layout.auto_compaction import writing_command
-from tahoe.spark.reading import change_feed, data_files, planning, scan
+from tahoe.spark.reading import change_feed, data_files, joins, planning, scan
 from tahoe.spark.streams import sink, source
 from tahoe.spark.writing.write_options import has_auto_merge
 
@@ -62,6 +62,16 @@ class Source:
         gateway = Gateway.of(session)
         analysed = planning.Analysed(table, metadata, partitions, name, None)
         return planning.answer(gateway, analysed, version, gateway.texts(options), *query)
+
+    @_answering
+    def joins(self, session: JavaObject, told: str) -> str:
+        return joins.prunings(Gateway.of(session), told)
+
+    @_answering
+    def placesWithout(  # noqa: N802  Java's name
+        self, table: str, metadata: str, version: int, selection: str, column: str, keys: bytes
+    ) -> bytes:
+        return joins.places_without(Gateway.active(), scan.Asked(table, metadata, version, selection, ()), column, keys)
 
     @_answering
     def changes(self, session: JavaObject, table: str, versions: str, name: str, *query: str) -> JavaObject:

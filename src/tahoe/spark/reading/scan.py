@@ -41,6 +41,13 @@ MESSAGE_BYTES_MAX = 8 << 20
 # The hidden partition column with the number of a row's file, among the planned files with deletion vectors; see `marked_files`.
 FILE_NUMBER = "__tahoe_file"
 
+# The hidden partition column that tells the files of a snapshot apart, see `places_of`; null if its files should not be listed.
+PLACE = "__tahoe_place"
+
+# The bits of a place for the number of the file; the others are those of the snapshot.
+_NUMBER_BITS = 36
+_SERIALS = 1 << (62 - _NUMBER_BITS)
+
 Branch: TypeAlias = Literal["all", "marked", "unmarked"]
 
 
@@ -239,11 +246,11 @@ class Asked:
 
 def files_message(gateway: Gateway, asked: Asked, filters: str) -> bytes | str:
     """The files of a scan as an Arrow stream (see `message_of`): path, size, modification time, and the partition columns."""
-    has_numbers = any(FILE_CONSTANTS.get(name) == NUMBER for name in asked.columns)
+    has_numbers = any(FILE_CONSTANTS.get(name) == NUMBER or name == PLACE for name in asked.columns)
     listing = _listing(gateway, asked, predicate_of(filters), has_numbers=has_numbers)
     columns = [_hadoop_urls(gateway, listing["url"]), listing["size_bytes"], listing["modification_time_ms"]]
     for name in asked.columns:
-        hidden = FILE_NUMBER if name == FILE_NUMBER else FILE_CONSTANTS.get(name)
+        hidden = name if name in (FILE_NUMBER, PLACE) else FILE_CONSTANTS.get(name)
         columns.append(_member(listing["partition"], name) if hidden is None else listing[hidden])
     # Java reads the columns by position, because a partition column may have any name.
     return message_of(pa.table(columns, names=[str(place) for place in range(len(columns))]))
@@ -254,10 +261,19 @@ def _member(structs: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
     return structs.flatten()[structs.type.get_field_index(name)]
 
 
+def places_of(snapshot: Snapshot, numbers: pa.Array) -> pa.Array:
+    """Numbers of files in a snapshot, as numbers that no file of another snapshot has: of one that is loaded again, for example, which may
+    list its files in another order.
+    """
+    if not snapshot.live.is_listed:
+        return pa.nulls(len(numbers), pa.int64())
+    return pc.add(numbers, pa.scalar((snapshot.serial % _SERIALS) << _NUMBER_BITS, pa.int64()))
+
+
 def _listing(gateway: Gateway, asked: Asked, predicate: Predicate, *, has_numbers: bool) -> pa.Table:
     if asked.selection is not None:
         selection = Selection.decode(asked.selection)
-        return _selected(_source(gateway, asked, selection), selection, predicate, has_numbers=has_numbers)
+        return _selected(source_of(gateway, asked, selection), selection, predicate, has_numbers=has_numbers)
     scan = scan_of(_snapshot(gateway, asked), predicate)
     if has_vectors(scan):  # only the rule of an enabled session applies deletion vectors
         raise SessionNotEnabledError()
@@ -276,7 +292,7 @@ def _as_asked(snapshot: Snapshot, asked: Asked) -> Snapshot:
     return snapshot
 
 
-def _source(gateway: Gateway, asked: Asked, selection: Selection) -> Snapshot:
+def source_of(gateway: Gateway, asked: Asked, selection: Selection) -> Snapshot:
     """The snapshot that lists the files of a planned scan."""
     match selection.changes:
         case None if selection.within is not None:
@@ -300,6 +316,8 @@ def _selected(snapshot: Snapshot, selection: Selection, predicate: Predicate, *,
         return _selected(snapshot, replace(selection, predicate=And((selection.predicate, predicate))), TRUE, has_numbers=has_numbers)
     scan = scan_of(snapshot, selection.predicate, selection.within, selection.question)
     planned = scan.files.append_column(NUMBER, scan.numbers) if has_numbers or is_narrower else scan.files
+    if has_numbers:
+        planned = planned.append_column(PLACE, places_of(snapshot, scan.numbers))
     if selection.branch == "unmarked":
         return unmarked_files(planned)
     if selection.branch == "all":
@@ -346,4 +364,4 @@ def _input_urls(gateway: Gateway, asked: Asked) -> pa.ChunkedArray:
     if isinstance(selection.changes, FeedRange):
         feed = feed_of(opened(gateway.spark, asked.table), selection.changes)
         return pa.chunked_array([chunk for name in PART_NAMES for chunk in feed.part(name).scan().urls.chunks], pa.string())
-    return _selected(_source(gateway, asked, selection), selection, TRUE)["url"]
+    return _selected(source_of(gateway, asked, selection), selection, TRUE)["url"]

@@ -5,6 +5,7 @@ Protocol: "Action Reconciliation". A snapshot is immutable; a later one is made 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -43,10 +44,17 @@ from tahoe.table.reading.rows import read_rows
 from tahoe.table.reading.scan import Scan, plan_scan
 from tahoe.table.reading.snapshot_state import SnapshotState
 
+_SERIALS = itertools.count(1)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Snapshot(SnapshotState):
     """A table at one version. Made by `load_snapshot`, or by `Table.snapshot`."""
+
+    @cached_property
+    def serial(self) -> int:
+        """A number that no other snapshot in this process has."""
+        return next(_SERIALS)
 
     @cached_property
     def everything(self) -> Scan:

@@ -1,6 +1,7 @@
 package delta;
 
 import java.lang.reflect.Method;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import scala.Product;
@@ -19,11 +20,17 @@ public class Cases {
       Method apply = longest(companion, "apply");
       Object[] fields = new Object[apply.getParameterCount()];
       for (int i = 0; i < fields.length; i++)
-        fields[i] = i < first.size() ? first.get(i) : companion.getClass().getMethod("apply$default$" + (i + 1)).invoke(companion);
+        fields[i] = i < first.size() ? first.get(i) : fallback(companion, fields, i);
       return apply.invoke(companion, fields);
     } catch (ReflectiveOperationException error) {
       throw new IllegalStateException(error);
     }
+  }
+
+  /** The default of a field. That of a second list of parameters is a function of the fields in the first one. */
+  private static Object fallback(Object companion, Object[] fields, int number) throws ReflectiveOperationException {
+    Method method = longest(companion, "apply$default$" + (number + 1));
+    return method.invoke(companion, Arrays.copyOf(fields, method.getParameterCount()));
   }
 
   /** Whether a field of a case class is true; false if this Spark version does not have the field. */

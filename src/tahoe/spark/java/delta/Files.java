@@ -27,6 +27,7 @@ import org.apache.spark.sql.execution.datasources.FileIndex;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.execution.datasources.PartitionDirectory;
+import org.apache.spark.sql.types.LongType$;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.ArrowUtils;
 import org.apache.spark.sql.vectorized.ArrowColumnVector;
@@ -48,6 +49,9 @@ public class Files implements FileIndex {
   private static final int MODIFIED = 2;
   private static final int PARTITION = 3;
   private static final long BLOCK_BYTES = 128L << 20;
+
+  /** The hidden partition column {@code scan.PLACE}. */
+  static final String PLACE = "__tahoe_place";
 
   private final String key;
   private final String table;
@@ -98,6 +102,12 @@ public class Files implements FileIndex {
   /** A copy for listing partition values. It counts as planned, so that Python also lists files with deletion vectors. */
   Files withoutRows() { return new Files(key, metadata, version, pinned, "", within, partitions, bytes, label); }
 
+  /** A copy with the hidden partition column that tells the files apart. */
+  Files withPlaces() {
+    StructType columns = partitions.add(PLACE, LongType$.MODULE$);
+    return new Files(key, metadata, version, pinned, selection, within, columns, bytes, label);
+  }
+
   /** Whether a plan or a subquery in it reads a table, given by url, without time travel. No writer can change a past version. */
   public static boolean areRead(LogicalPlan plan, String table) {
     if (areInLeaves(plan, table)) return true;
@@ -139,13 +149,13 @@ public class Files implements FileIndex {
 
   /**
    * The {@code toJSON} of conditions as a JSON array, for {@code filters.predicate_of}. Leaves out conditions that are not deterministic or
-   * have a subquery.
+   * have a subquery, or had one that Spark has left out ({@link MayHold}).
    */
   public static String json(List conditions) {
     StringBuilder text = new StringBuilder();
     for (Iterator it = conditions.iterator(); it.hasNext(); ) {
       Expression condition = (Expression) it.next();
-      if (!condition.deterministic() || SubqueryExpression.hasSubquery(condition)) continue;
+      if (!condition.deterministic() || SubqueryExpression.hasSubquery(condition) || condition instanceof MayHold) continue;
       text.append(text.length() == 0 ? "" : ",").append(Literals.visible(condition).toJSON());
     }
     return "[" + text + "]";

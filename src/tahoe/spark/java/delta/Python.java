@@ -47,6 +47,22 @@ public interface Python {
       String output, String condition, String asked);
 
   /**
+   * {@code reading.joins.prunings}: which scans leave out files by the keys of joins, empty for none; see {@link Joins}.
+   *
+   * @param told the joins as JSON
+   */
+  Object joins(SparkSession session, String told);
+
+  /**
+   * {@code reading.joins.places_without}: the places ({@code scan.PLACE}) of the files of a scan that have none of the keys, as the bytes of
+   * ascending numbers. The other arguments are those of {@link Files}.
+   *
+   * @param column the column with the keys, from {@link #joins}
+   * @param keys an Arrow stream of one column
+   */
+  Object placesWithout(String key, String metadata, long version, String selection, String column, byte[] keys);
+
+  /**
    * {@code reading.change_feed.plan}: how one query reads a change data feed, a {@link Planned} with rows. {@code range} is that of
    * {@link Changes}; the other arguments are those of {@link #plan}.
    */

@@ -257,7 +257,7 @@ class Question {
   private static Seq seq(List items) { return CollectionConverters.asScala(items).toSeq(); }
 
   /** Partial function over expressions: replaces the columns of a projection with what they are beneath it. */
-  private static class Inlined extends AbstractPartialFunction {
+  static class Inlined extends AbstractPartialFunction {
     private final Map named = new HashMap();
 
     Inlined(Seq columns) {

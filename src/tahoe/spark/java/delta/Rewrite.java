@@ -28,7 +28,8 @@ import scala.runtime.AbstractPartialFunction;
 /**
  * The last user-provided rule of the optimizer. It plans each read of a Delta table: Python chooses a version and files, or a plan for the
  * rows, and the query's attributes stay the same. It also passes every command to Python, which may replace or refuse it before it runs.
- * Python: {@code planning.plan}, {@code planning.answer}, {@code change_feed.plan}, {@code commands.instead_of}.
+ * {@link Joins} finds scans that leave out files when the query runs. Python: {@code planning.plan}, {@code planning.answer},
+ * {@code change_feed.plan}, {@code commands.instead_of}.
  */
 public class Rewrite extends Rule {
   private final SparkSession session;
@@ -52,7 +53,10 @@ public class Rewrite extends Rule {
    *     answer are left as they are until the query itself is optimized: it may be a command, which must see what it reads.
    */
   private LogicalPlan apply(LogicalPlan plan, boolean inner) {
-    if (readsOurs(plan)) plan = rewrite(plan, plan.outputSet(), inner);
+    if (readsOurs(plan)) {
+      Joins joins = new Joins(session);
+      plan = joins.pruned(rewrite(plan, plan.outputSet(), inner, joins));
+    }
     return (LogicalPlan) plan.transformAllExpressions(new Subqueries(inner));
   }
 
@@ -74,26 +78,27 @@ public class Rewrite extends Rule {
    *
    * @param above the attributes of the node that the plan above it uses
    * @param inner see {@link #apply}
+   * @param joins is told of each read
    */
-  private LogicalPlan rewrite(LogicalPlan node, AttributeSet above, boolean inner) {
-    if (isOurs(node)) return read((LogicalRelation) node, null, above);
+  private LogicalPlan rewrite(LogicalPlan node, AttributeSet above, boolean inner, Joins joins) {
+    if (isOurs(node)) return read((LogicalRelation) node, null, above, joins);
     Question question = Question.of(node);
-    LogicalPlan answered = question == null ? null : inner ? node : answered(question);
+    LogicalPlan answered = question == null ? null : inner ? node : answered(question, joins);
     if (answered != null) return answered;
     AttributeSet used = above.$plus$plus(node.references());
     if (node instanceof Filter && isOurs(((Filter) node).child()))
-      return read((LogicalRelation) ((Filter) node).child(), ((Filter) node).condition(), used);
+      return read((LogicalRelation) ((Filter) node).child(), ((Filter) node).condition(), used, joins);
     boolean narrows = node instanceof Project || node instanceof Aggregate;
     ArrayList rewritten = new ArrayList();
     for (Iterator children = node.children().iterator(); children.hasNext(); ) {
       LogicalPlan child = (LogicalPlan) children.next();  // a Union or a command uses all output without referring to it
-      rewritten.add(rewrite(child, narrows ? node.references() : node instanceof Filter ? used : child.outputSet(), inner));
+      rewritten.add(rewrite(child, narrows ? node.references() : node instanceof Filter ? used : child.outputSet(), inner, joins));
     }
     return (LogicalPlan) node.withNewChildren(CollectionConverters.asScala(rewritten).toSeq());
   }
 
   /** What takes the place of an aggregation that Python answers from the log, at least in part; null if it does not. */
-  private LogicalPlan answered(Question question) {
+  private LogicalPlan answered(Question question, Joins joins) {
     LogicalRelation leaf = withoutUnused(question.leaf(), question.used());
     Files files = Files.of(leaf);
     HadoopFsRelation relation = (HadoopFsRelation) leaf.relation();
@@ -104,12 +109,12 @@ public class Rewrite extends Rule {
         Files.json(question.conditions()), question.json()));
     Versions.see(files, found.version());
     if (!found.answers()) return null;
-    LogicalPlan rest = found.rest() == null ? null : planned(leaf, found.rest(), question.conditions(), question.used());
+    LogicalPlan rest = found.rest() == null ? null : planned(leaf, found.rest(), question.conditions(), question.used(), joins);
     return question.answered(session, found, rest);
   }
 
   /** Plans one read. {@code condition} is that of the filter above it, or null. */
-  private LogicalPlan read(LogicalRelation given, Expression condition, AttributeSet used) {
+  private LogicalPlan read(LogicalRelation given, Expression condition, AttributeSet used, Joins joins) {
     LogicalRelation leaf = withoutUnused(given, used);
     Files files = Files.of(leaf);
     HadoopFsRelation relation = (HadoopFsRelation) leaf.relation();
@@ -124,7 +129,7 @@ public class Rewrite extends Rule {
             session, files.key(), files.metadata(), files.partitionSchema().json(), name(leaf), files.within(), Versions.seen(files),
             relation.dataSchema().json(), leaf.schema().json(), Files.json(conditions)));
     Versions.see(files, planned.version());
-    return planned(leaf, planned, conditions, used);
+    return planned(leaf, planned, conditions, used, joins);
   }
 
   private static String name(LogicalRelation leaf) {
@@ -132,10 +137,10 @@ public class Rewrite extends Rule {
   }
 
   /** The plan of one read, with its conditions applied. */
-  private LogicalPlan planned(LogicalRelation leaf, Planned planned, ArrayList conditions, AttributeSet used) {
+  private LogicalPlan planned(LogicalRelation leaf, Planned planned, ArrayList conditions, AttributeSet used, Joins joins) {
     if (planned.rows() == null) {
       HadoopFsRelation relation = (HadoopFsRelation) leaf.relation();
-      return filtered(conditions, scan(leaf, relation, planned.files(Files.of(leaf)), planned.format()));
+      return filtered(conditions, joins.read(scan(leaf, relation, planned.files(Files.of(leaf)), planned.format())));
     }
     // the optimizer cannot run on a part of a query that refers to a common table expression outside of it
     ArrayList inside = new ArrayList();
@@ -144,7 +149,7 @@ public class Rewrite extends Rule {
       boolean refers = ((Expression) conditions.get(i)).containsPattern(TreePattern$.MODULE$.CTE());
       (refers ? outside : inside).add(conditions.get(i));
     }
-    return filtered(outside, optimised(filtered(inside, rows(leaf, planned, used))));
+    return filtered(outside, joins.read(optimised(filtered(inside, rows(leaf, planned, used)))));
   }
 
   /** The relation without unused generated columns: Spark would build the struct {@code _metadata} for each row, with all its fields. */
@@ -180,7 +185,7 @@ public class Rewrite extends Rule {
   }
 
   /** Adds the conjuncts of a condition to {@code parts}. */
-  private static void split(Expression condition, ArrayList parts) {
+  static void split(Expression condition, ArrayList parts) {
     if (condition instanceof And) {
       split(((And) condition).left(), parts);
       split(((And) condition).right(), parts);

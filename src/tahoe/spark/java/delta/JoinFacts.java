@@ -1,0 +1,163 @@
+package delta;
+
+import com.fasterxml.jackson.core.JsonProcessingException;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.AttributeSet$;
+import org.apache.spark.sql.catalyst.expressions.AttributeSet;
+import org.apache.spark.sql.catalyst.expressions.Cast;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.IsNotNull;
+import org.apache.spark.sql.catalyst.expressions.PlanExpression;
+import org.apache.spark.sql.catalyst.expressions.SubqueryExpression;
+import org.apache.spark.sql.catalyst.expressions.UserDefinedExpression;
+import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression;
+import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
+import org.apache.spark.sql.catalyst.plans.logical.Filter;
+import org.apache.spark.sql.catalyst.plans.logical.Join;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.Window;
+import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
+import org.apache.spark.sql.execution.datasources.LogicalRelation;
+import scala.collection.Iterator;
+import scala.collection.immutable.Seq;
+import scala.jdk.javaapi.CollectionConverters;
+
+/** What Python is told about joins, as JSON, for {@code reading.join_rules}. It is Java because it walks over plans. It calls no Python. */
+class JoinFacts {
+  static final String[] SIDES = {"left", "right"};
+
+  private final Map reads;
+
+  /** @param reads the {@link Files} of the reads, by their plans */
+  JoinFacts(Map reads) { this.reads = reads; }
+
+  /** @param joins the {@link Joins.Joined} of a query */
+  String json(List joins) {
+    ArrayList told = new ArrayList();
+    for (int i = 0; i < joins.size(); i++) {
+      Joins.Joined joined = (Joins.Joined) joins.get(i);
+      Map join = new LinkedHashMap();
+      join.put("type", joined.join.joinType().sql());
+      join.put("deterministic", Boolean.valueOf(joined.join.deterministic()));
+      for (int side = 0; side < 2; side++) join.put(SIDES[side], side(joined.side(side)));
+      ArrayList keys = new ArrayList();
+      for (int k = 0; k < joined.keys.size(); k++) keys.add(key((Joins.Key) joined.keys.get(k)));
+      join.put("keys", keys);
+      told.add(join);
+    }
+    try {
+      return new ObjectMapper().writeValueAsString(told);
+    } catch (JsonProcessingException error) {
+      throw new IllegalStateException(error);
+    }
+  }
+
+  private Map key(Joins.Key key) {
+    Map told = new LinkedHashMap();
+    told.put("null_safe", Boolean.valueOf(key.nullSafe));
+    for (int side = 0; side < 2; side++) {
+      ArrayList ends = new ArrayList();
+      for (int i = 0; i < key.ends[side].size(); i++) ends.add(end((Joins.End) key.ends[side].get(i)));
+      told.put(SIDES[side], ends);
+    }
+    return told;
+  }
+
+  private Map end(Joins.End end) {
+    Files files = (Files) reads.get(end.read);
+    Map told = new LinkedHashMap();
+    told.put("table", files.key());
+    told.put("metadata", files.metadata());
+    told.put("version", Long.valueOf(files.version()));
+    told.put("selection", files.selection());
+    told.put("steps", end.steps);
+    ArrayList types = new ArrayList();
+    Expression column = end.expression;
+    types.add(column.dataType().simpleString());
+    while (column instanceof Cast) {
+      column = (Expression) ((Cast) column).child();
+      types.add(column.dataType().simpleString());
+    }
+    told.put("types", types);
+    told.put("column", Files.json(Arrays.asList(new Object[] {column})));
+    return told;
+  }
+
+  private Map side(LogicalPlan plan) {
+    Map told = new LinkedHashMap();
+    told.put("bytes", plan.stats().sizeInBytes().toString());
+    ArrayList nodes = new ArrayList();
+    nodes(plan, nodes);
+    told.put("nodes", nodes);
+    return told;
+  }
+
+  /** Describes the nodes of a plan and of the subqueries in it, down to the reads. */
+  private void nodes(LogicalPlan plan, ArrayList nodes) {
+    boolean isRead = reads.containsKey(plan);
+    Map node = new LinkedHashMap();
+    node.put("name", isRead ? "Read" : plan.getClass().getSimpleName());
+    node.put("deterministic", Boolean.valueOf(plan.deterministic()));
+    node.put("source", plan instanceof LogicalRelation ? source((LogicalRelation) plan) : "");
+    node.put("selects", Boolean.valueOf(plan instanceof Filter && selects(((Filter) plan).condition())));
+    ArrayList functions = new ArrayList();
+    node.put("functions", functions);
+    nodes.add(node);
+    if (isRead) return;
+    for (Iterator it = plan.expressions().iterator(); it.hasNext(); ) expression((Expression) it.next(), functions, nodes);
+    for (Iterator it = plan.children().iterator(); it.hasNext(); ) nodes((LogicalPlan) it.next(), nodes);
+  }
+
+  private static String source(LogicalRelation leaf) {
+    boolean isOfFiles = leaf.relation() instanceof HadoopFsRelation;
+    return (isOfFiles ? ((HadoopFsRelation) leaf.relation()).location() : leaf.relation()).getClass().getSimpleName();
+  }
+
+  private static boolean selects(Expression condition) {
+    ArrayList parts = new ArrayList();
+    Rewrite.split(condition, parts);
+    for (int i = 0; i < parts.size(); i++) {
+      Expression part = (Expression) parts.get(i);
+      if (!(part instanceof IsNotNull) && !SubqueryExpression.hasSubquery(part)) return true;
+    }
+    return false;
+  }
+
+  private void expression(Expression expression, ArrayList functions, ArrayList nodes) {
+    if (expression instanceof UserDefinedExpression) functions.add("user-defined");
+    if (expression instanceof AggregateExpression) {
+      AggregateExpression function = (AggregateExpression) expression;
+      functions.add(function.aggregateFunction().getClass().getSimpleName() + " " + function.dataType().simpleString());
+    }
+    boolean hasPlan = expression instanceof PlanExpression && ((PlanExpression) expression).plan() instanceof LogicalPlan;
+    if (hasPlan) nodes((LogicalPlan) ((PlanExpression) expression).plan(), nodes);
+    for (Iterator it = expression.children().iterator(); it.hasNext(); ) expression((Expression) it.next(), functions, nodes);
+  }
+
+  /** A node between a join and a read. {@code key}: what the join's key is beneath the node, in its child of this number. */
+  static Map step(LogicalPlan node, int child, Expression key) {
+    Map step = new LinkedHashMap();
+    step.put("name", node.getClass().getSimpleName());
+    step.put("deterministic", Boolean.valueOf(node.deterministic()));
+    step.put("join", node instanceof Join ? ((Join) node).joinType().sql() : "");
+    step.put("child", SIDES[Math.min(child, 1)]);
+    Seq grouped = node instanceof Aggregate ? ((Aggregate) node).groupingExpressions()
+        : node instanceof Window ? ((Window) node).partitionSpec() : seq(new ArrayList());
+    ArrayList columns = new ArrayList();
+    for (Iterator it = grouped.iterator(); it.hasNext(); ) {
+      Object column = it.next();
+      if (column instanceof Attribute) columns.add(column);
+    }
+    AttributeSet known = AttributeSet$.MODULE$.apply(seq(columns));
+    step.put("grouped", Boolean.valueOf(key.references().subsetOf(known)));
+    return step;
+  }
+
+  private static Seq seq(List items) { return CollectionConverters.asScala(items).toSeq(); }
+}

@@ -1,0 +1,275 @@
+"""Scans leave out files by the keys of joins: with the results of whole scans, and without evaluating twice what may change."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  the usual name in PySpark code
+
+import tahoe
+from tahoe.errors import ConcurrentAppendException
+from tahoe.spark.reading import joins
+from tahoe.table.commit.draft import Draft
+
+pytestmark = pytest.mark.every_spark
+
+FILES = 10
+
+
+@pytest.fixture(autouse=True)
+def eager(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Files are left out of small tables too."""
+    for name in ("SAVED_BYTES_MIN", "SAVED_BY_QUERY_BYTES_MIN"):
+        monkeypatch.setattr(joins, name, 0)
+    for name in ("QUERY_SHARE_MAX", "UNFILTERED_BYTES_MAX"):
+        monkeypatch.setattr(joins, name, 1e12)
+    monkeypatch.setattr(joins, "SHARE_MAX", 1.0)
+    names = (joins.SETTING, "spark.sql.adaptive.enabled", "spark.sql.autoBroadcastJoinThreshold", "spark.sql.planChangeValidation")
+    spark.conf.set("spark.sql.planChangeValidation", "true")
+    yield
+    for name in names:
+        spark.conf.unset(name)
+
+
+def scans(frame: DataFrame) -> list[tuple[str, int]]:
+    """The scans of a query that has run, by their labels, and how many files each has read."""
+    found, todo = [], [frame._jdf.queryExecution().executedPlan()]
+    while todo:
+        node = todo.pop()
+        name = node.getClass().getSimpleName()
+        if name == "AdaptiveSparkPlanExec":
+            todo.append(node.executedPlan())
+        elif name.endswith("QueryStageExec"):
+            todo.append(node.plan())
+        elif name == "FileSourceScanExec":
+            table = node.tableIdentifier()
+            found.append((table.get().table() if table.isDefined() else "", node.metrics().apply("numFiles").value()))
+        todo += [node.children().apply(i) for i in range(node.children().size())]
+    return found
+
+
+def read_of(frame: DataFrame, table: str) -> int:
+    """How many files a query reads of a table."""
+    frame.collect()
+    return sum(files for label, files in scans(frame) if table in label)
+
+
+def explained(frame: DataFrame) -> str:
+    return frame._jdf.queryExecution().explainString(frame._sc._jvm.org.apache.spark.sql.execution.ExplainMode.fromString("formatted"))
+
+
+@pytest.fixture
+def facts(spark, tmp_path) -> str:
+    """A view over ten files of a hundred ids each; beside it `days`, of which each has ten ids."""
+    path = str(tmp_path / "facts")
+    spark.range(1000).selectExpr("id", "id * 2 as v").repartitionByRange(FILES, "id").write.format("delta").save(path)
+    spark.range(1000).selectExpr("id as k", "id div 10 as day").coalesce(1).write.format("delta").save(str(tmp_path / "days"))
+    spark.read.format("delta").load(path).createOrReplaceTempView("facts")
+    spark.read.format("delta").load(str(tmp_path / "days")).createOrReplaceTempView("days")
+    return path
+
+
+# For each query, how many of the ten files it reads.
+QUERIES = {
+    "SELECT count(*) FROM facts JOIN days ON id = k WHERE day = 7": 1,
+    "SELECT count(*) FROM facts JOIN days ON id = k WHERE day IN (7, 92)": 2,
+    "SELECT count(*) FROM facts JOIN days ON id = k WHERE day = 700": 0,
+    "SELECT count(*) FROM facts WHERE id IN (SELECT k FROM days WHERE day = 7)": 1,
+    "SELECT count(*) FROM facts WHERE EXISTS (SELECT 1 FROM days WHERE k = id AND day = 7)": 1,
+    "SELECT count(v) FROM days LEFT JOIN facts ON id = k WHERE day = 7": 1,
+    "SELECT count(v) FROM facts RIGHT JOIN days ON id = k WHERE day = 7": 1,
+    "SELECT count(*) FROM days WHERE day = 7 AND NOT EXISTS (SELECT 1 FROM facts WHERE id = k)": 1,
+    "SELECT count(v) FROM (SELECT id + 0 AS i, id, v FROM facts) JOIN days ON id = k WHERE day = 7": 1,
+    "SELECT count(*) FROM (SELECT id, sum(v) FROM facts GROUP BY id) JOIN days ON id = k WHERE day = 7": 1,
+    "SELECT count(*) FROM (SELECT id FROM facts UNION ALL SELECT -id FROM facts) JOIN days ON id = k WHERE day = 7": 11,
+    "SELECT count(*) FROM facts JOIN days ON id <=> k WHERE day = 7": 1,
+    "SELECT count(*) FROM facts JOIN VALUES (3), (999) t(x) ON id = x": 2,
+    "SELECT count(*) FROM facts JOIN (SELECT DISTINCT k FROM days WHERE day = 7) ON id = k": 1,
+    # not these
+    "SELECT count(*) FROM facts LEFT JOIN days ON id = k AND day = 7": 10,
+    "SELECT count(*) FROM facts FULL JOIN (SELECT * FROM days WHERE day = 7) ON id = k": 10,
+    "SELECT count(*) FROM facts WHERE id NOT IN (SELECT k FROM days WHERE day = 7)": 10,
+    "SELECT count(*) FROM facts WHERE NOT EXISTS (SELECT 1 FROM days WHERE k = id AND day = 7)": 10,
+    "SELECT count(*) FROM facts JOIN days ON id + 1 = k WHERE day = 7": 10,
+    "SELECT count(*) FROM facts JOIN days ON cast(id AS STRING) = cast(k AS STRING) WHERE day = 7": 10,
+    "SELECT count(*) FROM (SELECT * FROM facts LIMIT 500) JOIN days ON id = k WHERE day = 7": 10,
+    "SELECT sum(r) FROM (SELECT id, row_number() OVER (ORDER BY v) AS r FROM facts) JOIN days ON id = k WHERE day = 7": 10,
+    "SELECT count(*) FROM facts JOIN (SELECT * FROM days WHERE day < 8 LIMIT 5) ON id = k": 10,
+    "SELECT count(*) FROM facts JOIN (SELECT * FROM days WHERE day = 7 AND rand() < 0.999999) ON id = k": 10,
+    "SELECT count(*) FROM (SELECT * FROM facts WHERE rand() < 0.999999) JOIN days ON id = k WHERE day = 7": 10,
+    "SELECT count(*) FROM (SELECT * FROM facts TABLESAMPLE (50 PERCENT)) JOIN days ON id = k WHERE day = 7": 10,
+}
+PLANS = {"adaptive": ("true", "10MB"), "fixed": ("false", "10MB"), "adaptive without broadcast": ("true", "-1"), "neither": ("false", "-1")}
+
+
+def planned_as(spark: SparkSession, plan: str) -> None:
+    adaptive, broadcast = PLANS[plan]
+    spark.conf.set("spark.sql.adaptive.enabled", adaptive)
+    spark.conf.set("spark.sql.autoBroadcastJoinThreshold", broadcast)
+
+
+@pytest.mark.usefixtures("facts")
+@pytest.mark.parametrize("plan", PLANS)
+def test_files_without_a_key_are_not_read(spark, plan):
+    planned_as(spark, plan)
+    assert {query: read_of(spark.sql(query), "/facts") for query in QUERIES} == QUERIES
+
+
+@pytest.mark.usefixtures("facts")
+def test_explain_tells_and_a_setting_turns_it_off(spark):
+    query = next(iter(QUERIES))
+    assert "files that may have id in dynamicpruning" in explained(spark.sql(query))
+    for setting in (joins.SETTING, "spark.sql.optimizer.dynamicPartitionPruning.enabled"):
+        spark.conf.set(setting, "false")
+        try:
+            assert "files that may have" not in explained(spark.sql(query))
+            assert read_of(spark.sql(query), "/facts") == FILES
+        finally:
+            spark.conf.unset(setting)
+
+
+@pytest.mark.usefixtures("facts")
+def test_what_may_change_is_evaluated_once(spark):
+    """A function with effects, rows of an RDD, files that Spark lists again."""
+    calls = spark.sparkContext.accumulator(0)
+
+    @F.udf("long")
+    def counted(value: int) -> int:
+        calls.add(1)
+        return value
+
+    spark.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")
+    once = spark.range(5).select(counted("id").alias("x"))
+    frame = spark.table("facts").join(once, F.col("id") == F.col("x"))
+    assert read_of(frame, "/facts") == FILES
+    with_joins, calls.value = calls.value, 0
+    spark.conf.set(joins.SETTING, "false")
+    assert read_of(spark.table("facts").join(once, F.col("id") == F.col("x")), "/facts") == FILES
+    spark.conf.set(joins.SETTING, "true")
+    assert calls.value == with_joins
+    changing = spark.createDataFrame(spark.sparkContext.parallelize([(1,), (2,)]), "x long")
+    assert read_of(spark.table("facts").join(changing, F.col("id") == F.col("x")), "/facts") == FILES
+
+
+@pytest.mark.usefixtures("facts")
+def test_each_of_several_joins_leaves_files_out(spark):
+    query = "SELECT count(*) FROM facts JOIN days a ON id = a.k JOIN days b ON id = b.k WHERE a.day < 50 AND b.day >= 45"
+    frame = spark.sql(query)
+    assert [tuple(row) for row in frame.collect()] == [(50,)]
+    assert read_of(frame, "/facts") == 1
+
+
+@pytest.mark.usefixtures("facts")
+def test_a_version_that_is_loaded_again_is_read_right(spark, monkeypatch):
+    """The numbers of files may differ between two loads of a version."""
+    numbers = iter(range(1, 100))
+    monkeypatch.setattr("tahoe.table.reading.snapshot._SERIALS", numbers)
+    original = joins.places_of
+
+    def loaded_again(snapshot, places):
+        snapshot.__dict__.pop("serial", None)
+        return original(snapshot, places)
+
+    monkeypatch.setattr(joins, "places_of", loaded_again)
+    frame = spark.sql(next(iter(QUERIES)))
+    assert [tuple(row) for row in frame.collect()] == [(10,)]
+    assert read_of(frame, "/facts") == FILES
+
+
+def test_a_write_has_read_what_a_join_leaves_out(spark, facts, monkeypatch):
+    """Another writer adds a row with a key that none of the files had that the join has read."""
+    commit_draft = Draft.commit
+
+    def second(draft: Draft, *given: object) -> object:
+        monkeypatch.setattr(Draft, "commit", commit_draft)
+        tahoe.Table(facts).append(spark.range(2000, 2001).selectExpr("id", "id as v").toArrow())
+        return commit_draft(draft, *given)
+
+    rows = spark.table("facts").join(spark.table("days").where("day = 7"), F.col("id") == F.col("k")).select("id", "v")
+    assert read_of(rows, "/facts") == 1
+    monkeypatch.setattr(Draft, "commit", second)
+    with pytest.raises(ConcurrentAppendException):
+        rows.write.format("delta").mode("append").save(facts)
+
+
+# --- the law
+
+DAY, MOMENT = date(2020, 1, 1), datetime(2020, 1, 1)
+NAN = float("nan")
+LONG_TEXT = "x" * 40
+# For each type of key: the fact's type, the dimension's, and the values, in an order.
+KEYS = {
+    "int": ("int", "int", lambda n: n),
+    "widened": ("smallint", "bigint", lambda n: n),
+    "narrowed": ("bigint", "int", lambda n: n),
+    "string": ("string", "string", lambda n: f"{n:04}"),
+    "long string": ("string", "string", lambda n: f"{LONG_TEXT}{n:04}"),
+    "decimal": ("decimal(9,2)", "decimal(9,2)", lambda n: Decimal(n) / 4),
+    "wider decimal": ("decimal(9,2)", "decimal(20,4)", lambda n: Decimal(n) / 4),
+    "date": ("date", "date", lambda n: DAY + timedelta(days=n)),
+    "timestamp": ("timestamp", "timestamp", lambda n: MOMENT + timedelta(microseconds=n * 300)),
+    "timestamp_ntz": ("timestamp_ntz", "timestamp_ntz", lambda n: MOMENT + timedelta(microseconds=n * 300)),
+    "double": ("double", "double", lambda n: [NAN, -0.0, 0.0][n] if n < 3 else float(n)),
+    "day and moment": ("date", "timestamp", None),
+}
+JOINS = ("JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "LEFT SEMI JOIN", "LEFT ANTI JOIN")
+TABLES = {
+    "plain": "",
+    "vectors": "TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')",
+    "mapped": "TBLPROPERTIES ('delta.columnMapping.mode' = 'name')",
+    "partitioned": "PARTITIONED BY (p)",
+    "char": "",
+}
+PROPERTY = "delta.dataSkippingNumIndexedCols"
+
+
+def value_of(kind: str, side: int, n: int):
+    if KEYS[kind][2] is not None:
+        return KEYS[kind][2](n)
+    return DAY + timedelta(days=n) if side == 0 else MOMENT + timedelta(days=n)
+
+
+def fill(spark: SparkSession, name: str, kind: str, table: str, draw: random.Random) -> None:
+    """A table of a few files, whose keys are in order or scattered, some of them without statistics or with deleted rows."""
+    column = "char(12)" if table == "char" and kind == "string" else KEYS[kind][0]
+    spark.sql(f"CREATE TABLE {name} (k {column}, v INT, p INT) USING delta {TABLES[table]}")
+    for number in range(6):
+        lowest = draw.choice([number * 20, 0])
+        keys = [draw.choice([None, *range(lowest, lowest + draw.choice([3, 20, 120]))]) for _ in range(draw.randint(1, 30))]
+        rows = [(None if n is None else value_of(kind, 0, n), v, v % 2) for v, n in enumerate(keys)]
+        frame = spark.createDataFrame(rows, f"k {KEYS[kind][0]}, v int, p int").coalesce(1)
+        frame.write.format("delta").mode("append").saveAsTable(name)
+        spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ('{PROPERTY}' = '{draw.choice([0, 32, 32])}')")
+    spark.sql(f"DELETE FROM {name} WHERE v % 5 = {draw.randrange(5)}")
+
+
+def results(frame: DataFrame) -> list[str]:
+    return sorted(repr(tuple(row)) for row in frame.collect())
+
+
+@pytest.mark.parametrize("table", TABLES)
+@pytest.mark.parametrize("kind", KEYS)
+def test_joins_equal_joins_of_whole_scans(spark, table_name, kind, table):
+    draw = random.Random(f"{kind} {table}")
+    fill(spark, table_name, kind, table, draw)
+    some = [None, *range(120)]
+    rows = [(None if (n := draw.choice(some)) is None else value_of(kind, 1, n), g % 4) for g in range(40)]
+    dimension = spark.createDataFrame(rows, f"x {KEYS[kind][1]}, g int")
+    dimension.write.format("delta").save(path := f"{spark.table(table_name).inputFiles()[0].rpartition('/')[0].partition('/p=')[0]}-keys")
+    spark.read.format("delta").load(path).createOrReplaceTempView("keys")
+    sides = [table_name, "(SELECT * FROM keys WHERE g = 1)"]
+    for _ in range(8):
+        first, second = draw.sample(sides, 2)
+        equal = draw.choice(["=", "=", "<=>"])
+        more = draw.choice(["", "", " AND v > g"])
+        query = f"SELECT * FROM {first} {draw.choice(JOINS)} {second} ON k {equal} x{more}"
+        planned_as(spark, draw.choice(list(PLANS)))
+        spark.conf.set(joins.SETTING, "true")
+        found = results(spark.sql(query))
+        spark.conf.set(joins.SETTING, "false")
+        assert found == results(spark.sql(query)), query
