@@ -139,7 +139,7 @@ def test_what_may_change_is_evaluated_once(spark):
     calls = spark.sparkContext.accumulator(0)
 
     @F.udf("long")
-    def counted(value: int) -> int:
+    def counted(value):
         calls.add(1)
         return value
 
