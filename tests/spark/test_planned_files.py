@@ -5,6 +5,9 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
+from tahoe.spark.reading.positions import are_few
+from tahoe.table.reading.snapshot import load_snapshot
+from tests.property.test_row_groups_law import numbered_log, small
 from tests.spark.foreign import mark
 
 pytestmark = pytest.mark.every_spark
@@ -33,3 +36,12 @@ def test_a_filter_that_spark_gives_to_no_scan_still_skips_files(spark: SparkSess
     assert sorted(tuple(row) for row in frame.collect()) == [(1, 5), (2, 7)]
     scan = frame._jdf.queryExecution().sparkPlan().collectLeaves().apply(0)
     assert scan.selectedPartitions().totalNumberOfFiles() == 2
+
+
+def test_a_command_does_not_count_the_files_of_a_large_checkpoint() -> None:
+    """It would search all paths for those that newer commits name, only to learn that there are many."""
+    with small(4):
+        snapshot = load_snapshot(numbered_log())
+        assert not are_few(snapshot)
+        assert "gone" not in snapshot.live.parts[1].__dict__
+    assert are_few(load_snapshot(numbered_log()))

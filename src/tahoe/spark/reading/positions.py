@@ -115,7 +115,7 @@ def gathered(found: pa.Table) -> Positions:
 
 def are_few(snapshot: Snapshot) -> bool:
     """Whether a version has so few rows and files that positions may be collected as a list."""
-    if len(snapshot.live) > _LISTED_FILES_MAX:
+    if not snapshot.live.is_listed or len(snapshot.live) > _LISTED_FILES_MAX:  # the files of a large checkpoint are not counted for it
         return False
     records = [num_records_of(text) for text in snapshot.live.column("stats").to_pylist()]
     return None not in records and sum(count or 0 for count in records) <= LISTED_ROWS_MAX
