@@ -18,7 +18,6 @@ from tahoe.table.arguments import (
     COUNT,
     FLAG,
     HOURS,
-    LONG,
     NAMES,
     ROWS,
     SHARE,
@@ -30,8 +29,6 @@ from tahoe.table.arguments import (
     ArrowStream,
     takes,
 )
-from tahoe.table.commit.checkpoint_writer import write_checkpoint
-from tahoe.table.commit.post_commit_hooks import clean_log, compact_log
 from tahoe.table.inspection.inspector import Inspector
 from tahoe.table.maintenance.auto_compaction import auto_compacted
 from tahoe.table.maintenance.clustering import OrderRequest
@@ -289,15 +286,8 @@ class Table(TableLifecycle):
         """
         return compute_statistics(self, AnalyzeRequest(filter=filter, user_metadata=user_metadata))
 
-    @takes(
-        dry_run=FLAG,
-        metadata_only=FLAG,
-        verify_all_files=FLAG,
-        verify_statistics=FLAG,
-        unreadable_vectors=VECTORS,
-        announce=CALL,
-        user_metadata=TEXT,
-    )
+    @takes(dry_run=FLAG, metadata_only=FLAG, verify_all_files=FLAG, verify_statistics=FLAG)
+    @takes(unreadable_vectors=VECTORS, announce=CALL, user_metadata=TEXT)
     def repair(
         self,
         *,
@@ -341,31 +331,3 @@ class Table(TableLifecycle):
             user_metadata=user_metadata,
         )
         return repair(self, request)
-
-    # --- maintenance of the log
-
-    def create_checkpoint(self) -> int:
-        """Write a checkpoint of the newest version. Every `delta.checkpointInterval`-th commit does this by itself. Returns the version."""
-        snapshot = self.snapshot()
-        write_checkpoint(snapshot)
-        return snapshot.version
-
-    @takes(starting_version=LONG, ending_version=LONG)
-    def compact_logs(self, starting_version: int, ending_version: int) -> None:
-        """Write a compacted log file for a range of commits. Readers use it instead of these commits.
-
-        Raises:
-            InvalidOptionError: the versions are not a range.
-            MissingVersionError: the log lacks some of these commits.
-        """
-        compact_log(self.log, starting_version, ending_version)
-
-    def cleanup_metadata(self) -> int:
-        """Delete the commits and checkpoints past `delta.logRetentionDuration`, up to the oldest version that a tag holds.
-
-        Automatic checkpoints do this by themselves.
-
-        Returns:
-            the number of deleted files.
-        """
-        return len(clean_log(self.snapshot()))

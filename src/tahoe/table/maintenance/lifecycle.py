@@ -1,4 +1,6 @@
-"""The methods of `Table` that are about a whole table: RESTORE, CLONE, CONVERT TO DELTA, tags, and manifests for other engines."""
+"""The methods of `Table` that are about a whole table: RESTORE, CLONE, CONVERT TO DELTA, tags, manifests for other engines,
+and the maintenance of the log.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,10 @@ from tahoe.protocol.schema import Struct
 from tahoe.protocol.tags import Tag, tags_of
 from tahoe.storage import system_env
 from tahoe.storage.env import Env
-from tahoe.table.arguments import CALL, FLAG, LOCATION, OUTSIDE, SCHEMA, TEXT, TEXTS, TIMESTAMP, VERSION, takes
+from tahoe.table.arguments import CALL, FLAG, LOCATION, LONG, OUTSIDE, SCHEMA, TEXT, TEXTS, TIMESTAMP, VERSION, takes
 from tahoe.table.arrow.types import delta_schema
+from tahoe.table.commit.checkpoint_writer import write_checkpoint
+from tahoe.table.commit.post_commit_hooks import clean_log, compact_log
 from tahoe.table.commit.symlink_manifests import MODE, ManifestReport, generate_manifests
 from tahoe.table.maintenance.clone import CloneReport, CloneRequest, clone
 from tahoe.table.maintenance.convert import ConvertReport, ConvertRequest, convert
@@ -26,7 +30,7 @@ from tahoe.table.reading.table_reader import TableReader
 
 
 class TableLifecycle(TableReader):
-    """A table that can be restored, cloned and converted, and whose versions can have names."""
+    """A table that can be restored, cloned and converted, whose versions can have names, and whose log can be maintained."""
 
     @takes(version=VERSION, timestamp=TIMESTAMP, ignore_missing_files=FLAG, retention_check=FLAG, user_metadata=TEXT)
     def restore(
@@ -231,6 +235,34 @@ class TableLifecycle(TableReader):
         if mode.lower() != MODE:
             raise ManifestModeError(table=self.url, mode=mode, supportedModes=MODE)
         return generate_manifests(self.log)
+
+    # --- maintenance of the log
+
+    def create_checkpoint(self) -> int:
+        """Write a checkpoint of the newest version. Every `delta.checkpointInterval`-th commit does this by itself. Returns the version."""
+        snapshot = self.snapshot()
+        write_checkpoint(snapshot)
+        return snapshot.version
+
+    @takes(starting_version=LONG, ending_version=LONG)
+    def compact_logs(self, starting_version: int, ending_version: int) -> None:
+        """Write a compacted log file for a range of commits. Readers use it instead of these commits.
+
+        Raises:
+            InvalidOptionError: the versions are not a range.
+            MissingVersionError: the log lacks some of these commits.
+        """
+        compact_log(self.log, starting_version, ending_version)
+
+    def cleanup_metadata(self) -> int:
+        """Delete the commits and checkpoints past `delta.logRetentionDuration`, up to the oldest version that a tag holds.
+
+        Automatic checkpoints do this by themselves.
+
+        Returns:
+            the number of deleted files.
+        """
+        return len(clean_log(self.snapshot()))
 
 
 def _partition_columns(table: TableReader, given: Struct | pa.Schema | None) -> Struct:
