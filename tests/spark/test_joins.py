@@ -90,7 +90,9 @@ QUERIES = {
     "SELECT count(*) FROM facts JOIN days ON id <=> k WHERE day = 7": 1,
     "SELECT count(*) FROM facts JOIN VALUES (3), (999) t(x) ON id = x": 2,
     "SELECT count(*) FROM facts JOIN (SELECT DISTINCT k FROM days WHERE day = 7) ON id = k": 1,
+    "SELECT count(*) FROM facts JOIN days ON id = k WHERE day = 7 AND (v IN (SELECT k FROM days) OR v % 3 = 0)": 1,
     # not these
+    "SELECT count(*) FROM facts WHERE v % 3 = 0 OR EXISTS (SELECT 1 FROM days WHERE k = id AND day = 7)": 10,
     "SELECT count(*) FROM facts LEFT JOIN days ON id = k AND day = 7": 10,
     "SELECT count(*) FROM facts FULL JOIN (SELECT * FROM days WHERE day = 7) ON id = k": 10,
     "SELECT count(*) FROM facts WHERE id NOT IN (SELECT k FROM days WHERE day = 7)": 10,

@@ -40,9 +40,9 @@ def _told(name: str) -> dict[str, str | None]:
 
 
 def _text(value: Any) -> str | None:
-    """A property's value as the table would store it."""
+    """A property's value as the table would store it; a list without entries is not stored."""
     match value:
-        case None:
+        case None | ():
             return None
         case bool():
             return str(value).lower()

@@ -17,6 +17,7 @@ import org.apache.spark.sql.catalyst.expressions.PlanExpression;
 import org.apache.spark.sql.catalyst.expressions.SubqueryExpression;
 import org.apache.spark.sql.catalyst.expressions.UserDefinedExpression;
 import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression;
+import org.apache.spark.sql.catalyst.plans.ExistenceJoin;
 import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.Join;
@@ -43,7 +44,7 @@ class JoinFacts {
     for (int i = 0; i < joins.size(); i++) {
       Joins.Joined joined = (Joins.Joined) joins.get(i);
       Map join = new LinkedHashMap();
-      join.put("type", joined.join.joinType().sql());
+      join.put("type", type(joined.join));
       join.put("deterministic", Boolean.valueOf(joined.join.deterministic()));
       for (int side = 0; side < 2; side++) join.put(SIDES[side], side(joined.side(side)));
       ArrayList keys = new ArrayList();
@@ -145,7 +146,7 @@ class JoinFacts {
     Map step = new LinkedHashMap();
     step.put("name", node.getClass().getSimpleName());
     step.put("deterministic", Boolean.valueOf(node.deterministic()));
-    step.put("join", node instanceof Join ? ((Join) node).joinType().sql() : "");
+    step.put("join", node instanceof Join ? type((Join) node) : "");
     step.put("child", SIDES[Math.min(child, 1)]);
     Seq grouped = node instanceof Aggregate ? ((Aggregate) node).groupingExpressions()
         : node instanceof Window ? ((Window) node).partitionSpec() : seq(new ArrayList());
@@ -157,6 +158,11 @@ class JoinFacts {
     AttributeSet known = AttributeSet$.MODULE$.apply(seq(columns));
     step.put("grouped", Boolean.valueOf(key.references().subsetOf(known)));
     return step;
+  }
+
+  /** The SQL of a join's type. Spark makes existence joins of EXISTS and IN under OR; they have no SQL, and throw when asked. */
+  private static String type(Join join) {
+    return join.joinType() instanceof ExistenceJoin ? "EXISTENCE" : join.joinType().sql();
   }
 
   private static Seq seq(List items) { return CollectionConverters.asScala(items).toSeq(); }
