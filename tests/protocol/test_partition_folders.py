@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tahoe.errors import PartitionCastFailedError, UnexpectedPartitionColumnError, UnexpectedPartitionCountError
 from tahoe.protocol.partition_folders import PartitionReader, is_hidden, partition_of
 from tahoe.protocol.partitions import partition_folder
-from tahoe.protocol.schema import DATE, INTEGER, STRING, TIMESTAMP, DataType, Field
+from tahoe.protocol.schema import BOOLEAN, DATE, INTEGER, STRING, TIMESTAMP, TIMESTAMP_NTZ, DataType, Field
 from tahoe.protocol.time_zones import zone_of
 
 NAMES = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1)
@@ -66,6 +66,30 @@ def test_values_are_stored_in_the_spelling_that_all_readers_understand() -> None
         (("A", "01"), ("b", "2026-1-2"), ("c", "2026-07-01 12:00:00")), "f"
     )
     assert found == {"a": "1", "b": "2026-01-02", "c": "2026-07-01T10:00:00.000000Z"}
+
+
+@pytest.mark.parametrize(
+    ("data_type", "text", "stored"),
+    [
+        (BOOLEAN, "1", "true"),
+        (BOOLEAN, "Yes", "true"),
+        (BOOLEAN, "f", "false"),
+        (DATE, "2020", "2020-01-01"),
+        (DATE, "2020-7", "2020-07-01"),
+        (TIMESTAMP, "2020", "2020-01-01T00:00:00.000000Z"),
+        (TIMESTAMP_NTZ, "2020-02", "2020-02-01 00:00:00"),
+        (STRING, "1", "1"),
+        (INTEGER, "2020", "2020"),
+    ],
+)
+def test_values_that_sparks_cast_understands_are_spelled_out(data_type: DataType, text: str, stored: str) -> None:
+    assert reader(data_type).values((("a", text),), "f") == {"a": stored}
+
+
+@pytest.mark.parametrize(("data_type", "text"), [(BOOLEAN, "2"), (DATE, "202"), (DATE, "2020-13")])
+def test_values_that_sparks_cast_does_not_understand_are_refused(data_type: DataType, text: str) -> None:
+    with pytest.raises(PartitionCastFailedError):
+        reader(data_type).values((("a", text),), "f")
 
 
 def test_an_empty_value_and_hives_null_are_null() -> None:

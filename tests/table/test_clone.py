@@ -306,6 +306,8 @@ def test_no_target_inside_a_table_or_around_one(tmp_path: Path, shallow: bool) -
     source = made(tmp_path)
     inside = tmp_path / "source % 1" / "a" / "b"
     assert "it is inside" in refused(tmp_path, CloneNestedError, lambda: source.clone(inside, shallow=shallow))
+    (tmp_path / "link").symlink_to(tmp_path / "source % 1")
+    assert "it is inside" in refused(tmp_path, CloneNestedError, lambda: source.clone(tmp_path / "link" / "c", shallow=shallow))
     around = tmp_path / "around"
     tahoe.Table(around / "x" / "t").append(numbers(1))
     for file in (around / "x" / "t").glob("*.parquet"):

@@ -23,7 +23,7 @@ from tahoe.errors import (
 from tahoe.protocol.file_paths import resolve_path
 from tahoe.protocol.partitions import partition_folder
 from tahoe.storage.env import Env
-from tahoe.table.commit import symlink_manifests
+from tahoe.table.commit import draft, symlink_manifests
 from tahoe.table.commit.symlink_manifests import manifests_after_commit
 from tests.examples import fewer
 from tests.table.builders import memory_env
@@ -39,7 +39,7 @@ def rows(*days: int | None) -> pa.Table:
 
 def manifests(table: tahoe.Table) -> dict[str, list[str]]:
     store = table.env.store
-    return {info.key: sorted(store.get(info.key).decode().splitlines()) for info in store.walk(ROOT)}
+    return {info.key: sorted(store.get(info.key).decode().splitlines()) for info in store.walk(ROOT) if info.key.endswith("/manifest")}
 
 
 def expected(table: tahoe.Table) -> dict[str, list[str]]:
@@ -202,6 +202,45 @@ def test_a_writer_behind_which_others_have_committed_writes_the_newest_files() -
     table.append(rows(1))
     manifests_after_commit(table.log, base, 0, base.metadata, list(base.live.adds()))
     assert manifests(table) == expected(table)
+
+
+def killed(table: tahoe.Table, *days: int) -> None:
+    """Append as a writer that is killed before it writes manifests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(draft, "manifests_after_commit", lambda *_: None)
+        table.append(rows(*days))
+
+
+@pytest.mark.parametrize("partition_by", [None, ["day"]])
+@pytest.mark.parametrize("commits", [1, 3, symlink_manifests._COMMITS_BEHIND_MAX + 1])
+def test_manifests_that_a_killed_writer_left_behind_are_written_by_the_next(commits: int, partition_by: list[str] | None) -> None:
+    table = new(partition_by=partition_by, properties=ON)
+    for day in range(commits):
+        killed(table, day)
+    assert manifests(table) != expected(table)
+    table.append(rows(500))
+    assert manifests(table) == expected(table)
+
+
+def test_manifests_of_a_table_that_was_made_again_are_all_written() -> None:
+    table = new(partition_by=["day"], properties=ON)
+    table.append(rows(7))
+    env = table.env
+    for info in list(env.store.walk()):
+        if not info.key.startswith(ROOT):
+            env.store.delete(info.key)
+    again = new(env, partition_by=["day"], properties=ON)
+    again.append(rows(3))
+    assert manifests(again) == expected(again)
+
+
+def test_what_says_up_to_where_manifests_are_complete_may_be_anything() -> None:
+    table = new(partition_by=["day"], properties=ON)
+    for content in (b"", b"[]", b"{}", b"null", b'{"tableId": 1, "version": 1}', b"\xff"):
+        table.env.store.put(symlink_manifests._COMPLETE, content)
+        table.env.store.put(f"{ROOT}/day=1/manifest", b"stale")
+        table.append(rows(2))
+        assert manifests(table) == expected(table)
 
 
 def test_other_modes_are_refused() -> None:

@@ -19,12 +19,17 @@ from tahoe.errors import (
     UnexpectedPartitionCountError,
 )
 from tahoe.protocol.partitions import HIVE_NULL, format_partition_value, parse_partition_value
-from tahoe.protocol.schema import DataType, Field
+from tahoe.protocol.schema import BOOLEAN, DATE, TIMESTAMP, TIMESTAMP_NTZ, DataType, Field
 
 Partition: TypeAlias = tuple[tuple[str, str | None], ...]
 """Names and values of partition columns, unescaped and in the order of the folders."""
 
 _ESCAPE = re.compile(r"%([0-9A-Fa-f]{2})")
+
+# Spark's cast takes these words as booleans, and years and months as their first days. Partition values in a log are spelled out.
+_BOOLEANS = {**dict.fromkeys(("t", "true", "y", "yes", "1"), "true"), **dict.fromkeys(("f", "false", "n", "no", "0"), "false")}
+_YEAR, _MONTH = re.compile(r"[+-]?\d{4,7}"), re.compile(r"[+-]?\d{4,7}-\d{1,2}")
+_DATED = (DATE, TIMESTAMP, TIMESTAMP_NTZ)
 
 
 def is_hidden(key: str) -> bool:
@@ -55,6 +60,18 @@ def partition_of(folder: str) -> Partition:
 def _unescaped(name: str) -> str:
     """A name without Hive's escapes. Each stands for one character, other than in a URI."""
     return _ESCAPE.sub(lambda found: chr(int(found[1], 16)), name) if "%" in name else name
+
+
+def _spelled_out(text: str | None, data_type: DataType) -> str | None:
+    """A value that Spark's cast understands, as partition values in a log are written."""
+    if text is None:
+        return None
+    if data_type == BOOLEAN:
+        return _BOOLEANS.get(text.strip().lower(), text)
+    if data_type in _DATED:
+        word = text.strip()
+        return f"{word}-01-01" if _YEAR.fullmatch(word) else f"{word}-01" if _MONTH.fullmatch(word) else text
+    return text
 
 
 @dataclass(frozen=True)
@@ -107,7 +124,7 @@ class PartitionReader:
         key = (column.type, text)
         if key not in self._known:
             try:
-                value = parse_partition_value(text, column.type, zone=self.zone, table=self.table)
+                value = parse_partition_value(_spelled_out(text, column.type), column.type, zone=self.zone, table=self.table)
                 self._known[key] = format_partition_value(value, column.type, table=self.table)
             except InvalidPartitionValueError as error:
                 if not self.nulls_unfit:

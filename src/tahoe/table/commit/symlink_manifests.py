@@ -4,16 +4,20 @@
 format is that of the reference. A manifest is replaced as a whole, but the manifests of several partitions are not replaced at once.
 
 Of several writers, the last one that writes a manifest looks at the log again afterwards, so that no older version overwrites a newer one.
+A hidden file beside the manifests says up to which version they are complete: whoever writes manifests next also writes those that a killed
+writer, or a writer that does not know manifests, left behind.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Set
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import accumulate
 
 from tahoe.errors import (
+    CommitGoneError,
     DeltaError,
     ManifestPropertyError,
     ManifestsWithColumnMappingError,
@@ -36,6 +40,10 @@ HOOK = "Generate Symlink Format Manifest"
 
 _ROOT = "_symlink_format_manifest"
 _NAME = "manifest"
+_COMPLETE = f"{_ROOT}/.tahoe-complete"
+
+# Behind more commits than these, all manifests are written.
+_COMMITS_BEHIND_MAX = 100
 
 # Each further look finds commits that were made while the manifests of the last one were written.
 _LOOKS_MAX = 100
@@ -115,9 +123,10 @@ def manifests_after_commit(log: Log, base: Snapshot | None, version: int, metada
         return
     try:
         was_kept = base is not None and SYMLINK_MANIFESTS.get(base.properties) and base.partition_columns == metadata.partition_columns
-        changed = _folders(metadata, files) if was_kept else None
-        if changed is None or changed:
-            _write_until_newest(load_snapshot(log) if base is None else refresh(base), changed)
+        newest = load_snapshot(log) if base is None else refresh(base)
+        complete = _complete_version(newest) if was_kept else None
+        is_next = (complete, newest.version) == (version - 1, version)
+        _write_until_newest(newest, _folders(metadata, files) if is_next else _changed_since(complete, newest))
     except (ManifestsWithVectorsError, ManifestsWithColumnMappingError):
         raise
     except Exception as error:
@@ -154,26 +163,43 @@ def _write_until_newest(snapshot: Snapshot, changed: Set[str] | None) -> Manifes
     written = removed = 0
     for _ in range(_LOOKS_MAX):
         check_has_manifests(snapshot)
-        is_all = changed is None or _is_first(snapshot.log.env.store)
-        done = _write_all(snapshot) if is_all else _write_some(snapshot, changed or frozenset())
+        done = _write_all(snapshot) if changed is None else _write_some(snapshot, changed)
         written, removed = written + done.written, removed + done.removed
         before, snapshot = snapshot, refresh(snapshot)
         if snapshot.version == before.version:
+            snapshot.log.env.store.put(_COMPLETE, _encode(snapshot))
             return ManifestReport(version=snapshot.version, written=written, removed=removed)
-        changed = _changed_between(before, snapshot)
+        changed = _changed_since(before.version, snapshot)
     raise TimeoutError(f"other writers have committed {_LOOKS_MAX} times while manifests were written")
 
 
-def _is_first(store: Store) -> bool:
-    return next(store.walk(_ROOT), None) is None
+def _encode(snapshot: Snapshot) -> bytes:
+    return json.dumps({"tableId": snapshot.metadata.id, "version": snapshot.version}).encode()
 
 
-def _changed_between(before: Snapshot, after: Snapshot) -> Set[str] | None:
-    """The folders of the partitions that later commits changed; None if that is not known."""
-    if before.metadata.partition_columns != after.metadata.partition_columns:
+def _complete_version(snapshot: Snapshot) -> int | None:
+    """The version up to which all manifests were written; None if that is not known."""
+    try:
+        told = json.loads(snapshot.log.env.store.get(_COMPLETE))
+        version = told["version"] if told["tableId"] == snapshot.metadata.id else None
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
         return None
-    commits = (before.log.read_version(version) for version in range(before.version + 1, after.version + 1))
-    return _folders(after.metadata, (a for actions in commits for a in actions if isinstance(a, Add | Remove)))
+    return version if isinstance(version, int) and 0 <= version <= snapshot.version else None
+
+
+def _changed_since(version: int | None, snapshot: Snapshot) -> Set[str] | None:
+    """The folders of the partitions that the commits after a version changed; None if that is not known."""
+    if version is None or snapshot.version - version > _COMMITS_BEHIND_MAX:
+        return None
+    try:
+        commits = [snapshot.log.read_version(later) for later in range(version + 1, snapshot.version + 1)]
+    except CommitGoneError:
+        return None
+    actions = [action for commit in commits for action in commit]
+    columns = snapshot.metadata.partition_columns
+    if any(isinstance(action, Metadata) and action.partition_columns != columns for action in actions):
+        return None
+    return _folders(snapshot.metadata, (action for action in actions if isinstance(action, Add | Remove)))
 
 
 def _folders(metadata: Metadata, files: Iterable[Add | Remove]) -> Set[str] | None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 
 from tahoe.errors import CloneNestedError, DeltaError, PathIsFileError, PathIsNotEmptyError
 from tahoe.protocol.log_files import LOG_FOLDER
+from tahoe.storage.locations import LOCAL_SCHEME, local_path, normalise
 from tahoe.table.log.delta_log import Log
 from tahoe.table.reading.table_reader import TableReader
 
@@ -42,7 +44,14 @@ def _has_table(target: TableReader, folder: str) -> bool:
 
 
 def _folders_above(url: str) -> Iterator[str]:
-    """The urls of the folders above a folder, nearest first, up to its bucket."""
+    """The urls of the folders above a folder, nearest first, up to its bucket; of a local one also those that its links lead into."""
+    if url.startswith(f"{LOCAL_SCHEME}://"):
+        place = normalise(os.path.realpath(local_path(url)))
+        yield from _above(place) if place != url else ()
+    yield from _above(url)
+
+
+def _above(url: str) -> Iterator[str]:
     start = url.index("://") + 3
     while (end := url.rfind("/", start)) >= start:
         url = url[:end]
