@@ -99,8 +99,7 @@ def test_both_refuse_the_same_folders(reference: Reference, folders: tuple[Path,
 
 def manifests(path: Path) -> dict[str, str]:
     root = path / "_symlink_format_manifest"
-    found = (file for file in root.rglob("*") if file.is_file() and not file.name.endswith(".crc"))
-    return {str(file.relative_to(root)): "\n".join(sorted(file.read_text().split("\n"))) for file in found}
+    return {str(file.relative_to(root)): "\n".join(sorted(file.read_text().split("\n"))) for file in root.rglob("manifest")}
 
 
 @pytest.mark.parametrize("partition", ["", "PARTITIONED BY (p, q)"])

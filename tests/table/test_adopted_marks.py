@@ -142,7 +142,8 @@ def test_manifests_of_other_partition_columns_do_not_stay(before: list[str], aft
     table.restore(0)
     folders = {partition_folder(before, entry.partition_values) for entry in table.snapshot().live.adds()}
     root = "_symlink_format_manifest"
-    assert {info.key for info in env.store.walk(root)} == {f"{root}/{folder}/manifest".replace("//", "/") for folder in folders}
+    found = {info.key for info in env.store.walk(root) if info.key.endswith("/manifest")}
+    assert found == {f"{root}/{folder}/manifest".replace("//", "/") for folder in folders}
 
 
 def test_the_property_is_judged_by_the_files_that_the_commit_leaves() -> None:
