@@ -65,7 +65,6 @@ NEEDED: dict[str, dict[str, Any]] = {
     "Scan.within": {"numbers": [0]},
     "Scan.column": {"name": "path"},
     "Snapshot.txn_version": {"app_id": "app"},
-    "Snapshot.has_recorded": {"txn": ("app", 1)},
     "TransactionBuilder.append": {"data": ROWS},
     "TransactionBuilder.remove": {"paths": ["x"]},
     "TransactionBuilder.mark_deleted": {"path": "x", "rows": [0]},

@@ -56,6 +56,7 @@ from tahoe.sql import statements
 from tahoe.sql.grammar import parse, statement_in_script
 from tahoe.sql.statements import AsOf, Expression, Name, Parsed, Statement
 from tahoe.table.maintenance.foreign_sources import ForeignSource
+from tahoe.table.maintenance.tags import TagRequest
 from tahoe.table.maintenance.vacuum import check_not_partition
 from tahoe.table.table import Table
 from tahoe.table.verify.repair import RepairRequest
@@ -414,15 +415,9 @@ def _cloned_table(name: Name, given: Given) -> tuple[Table | ForeignSource, str 
 def _create_tag(statement: statements.CreateTag, given: Given) -> None:
     table = given.table(statement.table)._handle.table
     version, timestamp = given.as_of(statement.as_of, table.url)
-    run_create_tag(
-        given.gateway.spark,
-        table,
-        statement.tag,
-        version=version,
-        timestamp=timestamp,
-        expires=None if statement.expires is None else given.moment(statement.expires, table.url),
-        replace=statement.replaces,
-    )
+    expires = None if statement.expires is None else given.moment(statement.expires, table.url)
+    request = TagRequest(name=statement.tag, version=version, timestamp=timestamp, expires=expires, replace=statement.replaces)
+    run_create_tag(given.gateway.spark, table, request)
 
 
 def _drop_tag(statement: statements.DropTag, given: Given) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from dataclasses import replace
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
@@ -27,30 +27,13 @@ TAGS = StructType(
 )
 
 
-def run_create_tag(
-    spark: SparkSession,
-    table: Table,
-    name: str,
-    *,
-    version: int | str | None = None,
-    timestamp: datetime | None = None,
-    expires: datetime | None = None,
-    replace: bool = False,
-) -> None:
-    """Make a tag by the settings of a session; see `tahoe.table.maintenance.tags`. Raises errors as users of Spark expect them."""
+def run_create_tag(spark: SparkSession, table: Table, request: TagRequest) -> None:
+    """Make a tag by the settings of a session, which complete the request. Raises errors as users of Spark expect them."""
 
     def run() -> None:
-        request = TagRequest(
-            name=name,
-            version=version,
-            timestamp=timestamp,
-            expires=expires,
-            replace=replace,
-            retention_check=flag(spark, RETENTION, table.url) is not False,
-            user_metadata=write_options(spark, {}, table).user_metadata,
-            engine=engine_of(spark),
-        )
-        create_tag(table, request)
+        checks = flag(spark, RETENTION, table.url) is not False
+        user_metadata = write_options(spark, {}, table).user_metadata
+        create_tag(table, replace(request, retention_check=checks, user_metadata=user_metadata, engine=engine_of(spark)))
 
     run_for_user(spark, run)
 

@@ -9,7 +9,6 @@ import difflib
 import re
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
 
@@ -53,14 +52,6 @@ def path_exists(gateway: Gateway, path: str) -> bool:
 
 # An error shows at most this many names.
 _SHOWN_NAMES_MAX = 5
-
-
-@dataclass(frozen=True, slots=True)
-class NamedTable:
-    """A Delta table's location, and its name if it has one."""
-
-    name: str | None
-    location: str
 
 
 def location_of(spark: SparkSession, name: str) -> str:

@@ -113,17 +113,8 @@ class Search:
 
     def whole_files(self) -> list[Add]:
         """The files for whose partition values the condition is true. Requires `is_about_partitions`."""
-        return [add for _, add in self._whole_files()]
-
-    def whole_numbers(self) -> list[int]:
-        """The numbers of the files of `whole_files`."""
-        return [number for number, _ in self._whole_files()]
-
-    def _whole_files(self) -> list[tuple[int, Add]]:
         snapshot, predicate = self.change.snapshot, self.whole
-        scan = snapshot.scan(predicate)
-        found = zip(scan.numbers.to_pylist(), scan.adds(), strict=True)
-        return [(number, add) for number, add in found if evaluate(predicate, partition_row(snapshot, add)) is True]
+        return [add for add in snapshot.scan(predicate).adds() if evaluate(predicate, partition_row(snapshot, add)) is True]
 
     def positions(self, materialised: DataFrame | None = None) -> Positions:
         """Find the positions of the rows, or take them from rows that are materialised already. If skipping leaves no file, no job runs."""

@@ -113,11 +113,6 @@ def check() -> None:
         raise CommandCancelledError(reason=reason)
 
 
-def is_surely_not_put() -> bool:
-    """Whether this thread runs a command that has not started to put a commit, so that its failure leaves no commit."""
-    return _here.command is not None and not _here.command.has_put
-
-
 class CommandWatch(Watch):
     """Prevents a put if this thread's command was cancelled, and records commits."""
 

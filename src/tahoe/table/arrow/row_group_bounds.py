@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tahoe.table.arrow.parquet import NestedColumns
@@ -117,8 +116,3 @@ def _as_found(values: list[Any], found: pa.DataType) -> pa.Array:
     if any(test(found) for test in (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)):
         return pa.array(values, pa.string())
     raise pa.ArrowInvalid(f"bounds of {found} are not used")
-
-
-def surely(mask: pa.Array) -> pa.Array:
-    """A condition that counts only where it is known to be true."""
-    return pc.fill_null(mask, False)

@@ -6,7 +6,7 @@ wins, it is planned anew on the newest version, so that the version that is made
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeVar
 
@@ -17,9 +17,10 @@ import pyarrow.compute as pc
 
 from tahoe.errors import DeltaConcurrentModificationException, UnsupportedOperationError
 from tahoe.protocol.actions import Add, DomainMetadata, Metadata, Protocol
-from tahoe.protocol.column_mapping import physical_schema
+from tahoe.protocol.column_mapping import MAX_COLUMN_ID, highest_id, mapping_mode, physical_schema
 from tahoe.protocol.conflict import EVERYTHING
-from tahoe.protocol.features import keeps_partitions_in_files
+from tahoe.protocol.features import keeps_partitions_in_files, setting
+from tahoe.protocol.properties import PROTECTED_CHECKPOINTS_BEFORE
 from tahoe.table.arrow.chunks import is_in, one_array, taken
 from tahoe.table.arrow.statistics import STATS_PARSED, texts_of_parsed
 from tahoe.table.commit.draft import Draft, OperationInfo
@@ -191,6 +192,22 @@ class FileDifference:
 
 def _joined(keys: pa.ChunkedArray, ids: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.binary_join_element_wise(keys, pc.fill_null(ids.cast(pa.string()), ""), "\0")
+
+
+def highest_numbers(newest: Snapshot, protocol: Protocol, configuration: Mapping[str, str]) -> dict[str, str]:
+    """The properties that an adopted version must not lower: otherwise column ids are assigned twice, and protected checkpoints deleted.
+
+    Args:
+        newest: the version that the adopted one follows.
+        protocol, configuration: of the adopted version, without what this function returns.
+    """
+    found, versions = {}, ((protocol, configuration), (newest.protocol, newest.properties))
+    if mapping_mode(protocol, configuration) != "none":
+        found[MAX_COLUMN_ID] = str(max(highest_id(properties, table=newest.url) for _, properties in versions))
+    protected = PROTECTED_CHECKPOINTS_BEFORE
+    if protected.name in newest.properties:
+        found[protected.name] = str(max(setting(protected, *version, table=newest.url) for version in versions))
+    return found
 
 
 def file_difference(log: Log, before: LiveFiles, after: LiveFiles) -> FileDifference:

@@ -21,7 +21,7 @@ from tahoe.errors import (
 )
 from tahoe.protocol import clustering
 from tahoe.protocol.actions import Add, DomainMetadata, Metadata, Protocol
-from tahoe.protocol.column_mapping import MAX_COLUMN_ID, MODE, declared_mode, highest_id
+from tahoe.protocol.column_mapping import MODE, declared_mode
 from tahoe.protocol.column_values import with_marks_of
 from tahoe.protocol.constraints import PREFIX as CONSTRAINT
 from tahoe.protocol.feature_upgrade import split_features, upgrade, upgrade_for
@@ -32,7 +32,7 @@ from tahoe.protocol.row_tracking import MATERIALISED, assigns_row_ids, with_mate
 from tahoe.table.commit.draft import OperationInfo
 from tahoe.table.log.file_parts import MemoryPart
 from tahoe.table.log.live_files import LiveFiles, to_table
-from tahoe.table.maintenance.adopt import Adoption, adopt, check_partitions_in_files, entries_at, file_difference
+from tahoe.table.maintenance.adopt import Adoption, adopt, check_partitions_in_files, entries_at, file_difference, highest_numbers
 from tahoe.table.maintenance.clone_files import DeepFiles, ShallowFiles
 from tahoe.table.maintenance.clone_place import check_place
 from tahoe.table.maintenance.foreign_sources import NO_VERSION, ForeignSource
@@ -246,7 +246,8 @@ class _Cloning:
         schema = source.schema if newest is None else with_marks_of(source.schema, newest.schema)
         protocol = source.protocol if newest is None else upgrade(newest.protocol, supported_features(source.protocol))
         protocol = upgrade_for(protocol, schema, {**configuration, **asked}, table=url)
-        configuration |= _kept_properties(source, newest)
+        if newest is not None:
+            configuration |= {**_kept_names(source, newest), **highest_numbers(newest, protocol, configuration)}
         configuration = with_materialised_columns(protocol, configuration, self.target.env.new_id, table=url)
         metadata = Metadata(
             id=self.target.env.new_id() if newest is None else newest.metadata.id,
@@ -306,20 +307,10 @@ def _copied_properties(source: Snapshot) -> dict[str, str]:
 _OF_CATALOGS = ("delta.coordinatedCommits.", "io.unitycatalog.", "ucTableId", "delta.feature.catalog")
 
 
-def _kept_properties(source: Snapshot, newest: Snapshot | None) -> dict[str, str]:
-    """What an existing target keeps: the names of hidden columns of row ids, if files of the source cannot have them; what is a highest
-    number.
-    """
-    if newest is None:
-        return {}
+def _kept_names(source: Snapshot, newest: Snapshot) -> dict[str, str]:
+    """The names of the target's hidden columns of row ids, which it keeps if no file of the source can have such a column."""
     kept = {name: newest.properties[name] for name in MATERIALISED if name in newest.properties}
-    if set(kept.values()) & {source.properties.get(name) for name in MATERIALISED}:
-        kept = {}
-    if MAX_COLUMN_ID in source.properties and MAX_COLUMN_ID in newest.properties:
-        kept[MAX_COLUMN_ID] = str(max(highest_id(version.properties, table=newest.url) for version in (source, newest)))
-    if PROTECTED_CHECKPOINTS_BEFORE.name in newest.properties:
-        kept[PROTECTED_CHECKPOINTS_BEFORE.name] = newest.properties[PROTECTED_CHECKPOINTS_BEFORE.name]
-    return kept
+    return {} if set(kept.values()) & {source.properties.get(name) for name in MATERIALISED} else kept
 
 
 def _domains(source: Snapshot, newest: Snapshot | None) -> dict[str, DomainMetadata]:

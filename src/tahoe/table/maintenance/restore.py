@@ -7,7 +7,7 @@ the column ids that were used, the versions that applications have recorded, and
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 
@@ -24,16 +24,23 @@ from tahoe.errors import (
 from tahoe.protocol import clustering
 from tahoe.protocol.actions import Add, DomainMetadata, Metadata, Protocol
 from tahoe.protocol.clustering import clustering_domain
-from tahoe.protocol.column_mapping import MAX_COLUMN_ID, highest_id, mapping_mode
 from tahoe.protocol.column_values import with_marks_of
 from tahoe.protocol.feature_upgrade import upgrade
-from tahoe.protocol.features import check_writable, setting, supported_features
-from tahoe.protocol.properties import DELETED_FILE_RETENTION, PROTECTED_CHECKPOINTS_BEFORE
+from tahoe.protocol.features import check_writable, supported_features
+from tahoe.protocol.properties import DELETED_FILE_RETENTION
 from tahoe.protocol.row_tracking import DOMAIN as ROW_TRACKING
 from tahoe.protocol.row_tracking import assigns_row_ids, high_water_mark, marked_at
 from tahoe.table.commit.continuity import check_same_table
 from tahoe.table.commit.draft import OperationInfo
-from tahoe.table.maintenance.adopt import Adoption, FileDifference, adopt, check_partitions_in_files, entries_at, file_difference
+from tahoe.table.maintenance.adopt import (
+    Adoption,
+    FileDifference,
+    adopt,
+    check_partitions_in_files,
+    entries_at,
+    file_difference,
+    highest_numbers,
+)
 from tahoe.table.maintenance.missing_files import missing_files, shown
 from tahoe.table.reading.history import newest_is_before, parse_timestamp, version_at
 from tahoe.table.reading.snapshot import Snapshot
@@ -263,20 +270,9 @@ class _Restoration:
 def _metadata(restored: Snapshot, newest: Snapshot, protocol: Protocol) -> Metadata:
     """The metadata of the restored version. Identity values and column ids are never assigned twice, and checkpoints stay protected."""
     schema = with_marks_of(restored.schema, newest.schema)
-    configuration = {**restored.properties, **_highest(restored, newest, protocol)}
+    configuration = {**restored.properties, **highest_numbers(newest, protocol, restored.properties)}
     text = restored.metadata.schema_string if schema == restored.schema else schema.to_json()
     return restored.metadata.replace(schema_string=text, configuration=configuration)
-
-
-def _highest(restored: Snapshot, newest: Snapshot, protocol: Protocol) -> Mapping[str, str]:
-    """The properties that are numbers and never get lower."""
-    found = {}
-    if mapping_mode(protocol, restored.properties) != "none":
-        found[MAX_COLUMN_ID] = str(max(highest_id(version.properties, table=newest.url) for version in (restored, newest)))
-    protected = PROTECTED_CHECKPOINTS_BEFORE
-    if protected.name in newest.properties:
-        found[protected.name] = str(max(setting(protected, version.protocol, version.properties) for version in (restored, newest)))
-    return found
 
 
 def _domains(restored: Snapshot, newest: Snapshot) -> dict[str, DomainMetadata]:

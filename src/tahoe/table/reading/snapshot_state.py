@@ -18,7 +18,7 @@ from tahoe.protocol.log_files import LogFile
 from tahoe.protocol.properties import ENABLE_IN_COMMIT_TIMESTAMPS
 from tahoe.protocol.row_tracking import RowTracking, enabled_row_tracking
 from tahoe.protocol.schema import Struct
-from tahoe.table.arguments import TEXT, TXN, takes
+from tahoe.table.arguments import TEXT, takes
 from tahoe.table.log.delta_log import Log
 from tahoe.table.log.live_files import LiveFiles
 
@@ -93,9 +93,3 @@ class SnapshotState:
         """The last version that an application has recorded. Protocol: "Transaction Identifiers"."""
         txn = self.txns.get(app_id)
         return None if txn is None else txn.version
-
-    @takes(txn=TXN)
-    def has_recorded(self, txn: tuple[str, int] | None = None) -> bool:
-        """Whether a write, identified by application id and version, was committed in this version or before."""
-        recorded = None if txn is None else self.txn_version(txn[0])
-        return txn is not None and recorded is not None and recorded >= txn[1]
