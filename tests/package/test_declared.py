@@ -19,6 +19,8 @@ EXTRAS = {
     "spark": ("tahoe.spark", {"pyspark": {"pyspark", "py4j"}}),
     "dynamodb": ("tahoe.storage.dynamodb", {"boto3": {"boto3", "botocore"}}),
     "iceberg": ("tahoe.table.maintenance.iceberg_source", {"pyiceberg": {"pyiceberg"}}),
+    "pandas": ("tahoe.table", {"pandas": {"pandas"}}),
+    "polars": ("tahoe.table", {"polars": {"polars"}}),
 }
 
 

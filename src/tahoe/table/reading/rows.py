@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -31,7 +31,6 @@ from tahoe.table.arrow.parquet import open_parquet
 from tahoe.table.arrow.types import arrow_field, arrow_type
 from tahoe.table.log.deletion_vectors import load_deletion_vector
 from tahoe.table.reading.evaluation import evaluate
-from tahoe.table.reading.scan import Scan
 from tahoe.table.reading.snapshot_state import SnapshotState
 
 FIELD_ID = b"PARQUET:field_id"
@@ -42,7 +41,28 @@ _SHREDDED = "typed_value"
 Match: TypeAlias = "Callable[[pa.Schema | pa.StructType, Field], pa.Field | None]"
 
 
-def read_rows(scan: Scan, columns: Sequence[str] | None = None, *, marked: bool = False) -> pa.Table:
+class Files(Protocol):
+    """Files to read, and the predicate of their rows; see `Scan`."""
+
+    @property
+    def snapshot(self) -> SnapshotState: ...
+
+    @property
+    def predicate(self) -> Predicate | None: ...
+
+    @property
+    def files(self) -> pa.Table: ...
+
+    @property
+    def num_records(self) -> pa.ChunkedArray: ...
+
+    @property
+    def deleted_records(self) -> pa.ChunkedArray: ...
+
+    def column(self, name: str) -> pa.ChunkedArray: ...
+
+
+def read_rows(scan: Files, columns: Sequence[str] | None = None, *, marked: bool = False) -> pa.Table:
     """The rows of a scan's files for which its predicate is true.
 
     Args:
@@ -54,20 +74,33 @@ def read_rows(scan: Scan, columns: Sequence[str] | None = None, *, marked: bool 
         ColumnNotFoundError: no such column.
         DataFileMissingError, InvalidDataFileError, DeletionVectorError: a file is not what the log says.
     """
+    schema = rows_schema(scan, columns)
+    pieces = row_pieces(scan, columns, marked=marked)
+    return pa.concat_tables([schema.empty_table(), *pieces]) if schema.names else no_columns(sum(piece.num_rows for piece in pieces))
+
+
+def rows_schema(scan: Files, columns: Sequence[str] | None = None) -> pa.Schema:
+    """The schema of a scan's rows.
+
+    Raises:
+        ColumnNotFoundError: no such column.
+    """
+    return pa.schema([arrow_field(f) for f in _chosen(scan.snapshot, columns)])
+
+
+def row_pieces(scan: Files, columns: Sequence[str] | None = None, *, marked: bool = False, by_group: bool = False) -> Iterator[pa.Table]:
+    """The rows of `read_rows` as tables, one for each file or, `by_group`, for each row group. Each is read when it is asked for."""
     snapshot = scan.snapshot
     wanted = _chosen(snapshot, columns)
     needed = _with_predicate_columns(snapshot, wanted, scan.predicate)
     schema = pa.schema([arrow_field(f) for f in wanted])
-    tables = [schema.empty_table()]
     for file in data_files(scan):
-        table = _read_file(snapshot, file, needed, marked=marked)
-        if scan.predicate is not None:
-            table = table.filter(evaluate(scan.predicate, table))
-        tables.append(pa.table([table.column(f.name) for f in schema], schema=schema) if wanted else table)
-    return pa.concat_tables(tables) if wanted else _no_columns(sum(table.num_rows for table in tables))
+        for piece in _pieces(snapshot, file, needed, marked=marked, by_group=by_group):
+            table = piece if scan.predicate is None else piece.filter(evaluate(scan.predicate, piece))
+            yield pa.table([table.column(f.name) for f in schema], schema=schema) if wanted else no_columns(table.num_rows)
 
 
-def _no_columns(rows: int) -> pa.Table:
+def no_columns(rows: int) -> pa.Table:
     """A table without columns that has a row count."""
     return pa.table({"": pa.nulls(rows)}).select([])
 
@@ -123,7 +156,7 @@ class DataFile:
     default_row_commit_version: int | None
 
 
-def data_files(scan: Scan) -> Iterator[DataFile]:
+def data_files(scan: Files) -> Iterator[DataFile]:
     files = scan.files
     partitions = dict(zip(scan.snapshot.partition_columns, files.column("partition").flatten(), strict=True))
     names = ("url", "deletion_vector", "base_row_id", "default_row_commit_version")
@@ -185,11 +218,11 @@ def _raw_pieces(parquet: pq.ParquetFile, names: list[str], *, by_group: bool) ->
     """The rows as they are in the file, with their number."""
     if not by_group:
         rows = parquet.metadata.num_rows
-        yield rows, parquet.read(columns=names) if names else _no_columns(rows)
+        yield rows, parquet.read(columns=names) if names else no_columns(rows)
         return
     for group in range(parquet.num_row_groups):
         rows = parquet.metadata.row_group(group).num_rows
-        yield rows, parquet.read_row_group(group, columns=names) if names else _no_columns(rows)
+        yield rows, parquet.read_row_group(group, columns=names) if names else no_columns(rows)
 
 
 def _dead_rows(snapshot: SnapshotState, file: DataFile, rows: int) -> npt.NDArray[np.bool_] | None:
@@ -211,7 +244,7 @@ def _as_fields(
         start, rows: which rows of the file they are.
     """
     if not fields:
-        return _no_columns(rows)
+        return no_columns(rows)
     columns: list[pa.ChunkedArray | pa.Array] = []
     for field in fields:
         if _is_tracked(field):

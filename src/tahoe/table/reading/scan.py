@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import tzinfo
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +26,7 @@ from tahoe.protocol.partitions import has_zone, parse_partition_value
 from tahoe.protocol.predicate import Predicate
 from tahoe.protocol.schema import DataType, Field
 from tahoe.protocol.stat_tests import StatTest
-from tahoe.table.arguments import FILE_COLUMN, NAMES, POSITIONS, takes
+from tahoe.table.arguments import COUNT, FILE_COLUMN, NAMES, POSITIONS, takes
 from tahoe.table.arrow.chunks import replaced, taken, taken_table
 from tahoe.table.arrow.statistics import StatisticsRequest
 from tahoe.table.arrow.types import arrow_type
@@ -34,8 +34,14 @@ from tahoe.table.log.file_parts import AMBIGUOUS, COLUMNS, GONE
 from tahoe.table.log.grouped_part import NARROW_SHARE_MAX
 from tahoe.table.log.live_files import LiveFiles, Narrowed, to_adds
 from tahoe.table.reading.group_skipping import groups_to_read
+from tahoe.table.reading.output import batch_reader, count_rows, pandas_frame, polars_frame
+from tahoe.table.reading.rows import read_rows
 from tahoe.table.reading.skipping import kept, test_of
 from tahoe.table.reading.snapshot_state import SnapshotState
+
+if TYPE_CHECKING:  # optional packages
+    import pandas as pd
+    import polars as pl
 
 
 @dataclass(frozen=True)
@@ -199,6 +205,41 @@ class Scan:
             if name not in _LISTED:
                 raise ColumnNotFoundError(table=self.url, column=name, columns=", ".join(_LISTED))
         return pa.table({name: _LISTED[name](self) for name in wanted})
+
+    # --- the rows
+
+    @takes(columns=NAMES)
+    def to_arrow(self, columns: Sequence[str] | None = None) -> pa.Table:
+        """The rows for which the predicate is true; see `Snapshot.to_arrow`."""
+        return read_rows(self, columns)
+
+    @takes(columns=NAMES, limit=COUNT)
+    def to_batches(self, columns: Sequence[str] | None = None, *, limit: int | None = None) -> pa.RecordBatchReader:
+        """The rows of `to_arrow`, read as they are asked for; see `Snapshot.to_batches`."""
+        return batch_reader(self, columns, limit=limit)
+
+    @takes(columns=NAMES)
+    def to_pandas(self, columns: Sequence[str] | None = None) -> pd.DataFrame:
+        """The rows of `to_arrow` as a `pandas.DataFrame`."""
+        return pandas_frame(self.to_arrow(columns), table=self.url)
+
+    @takes(columns=NAMES)
+    def to_polars(self, columns: Sequence[str] | None = None) -> pl.DataFrame:
+        """The rows of `to_arrow` as a `polars.DataFrame`."""
+        return polars_frame(self.to_arrow(columns), table=self.url)
+
+    def count(self) -> int:
+        """The number of rows for which the predicate is true: without a predicate from the log, if it has the counts of all files."""
+        return count_rows(self)
+
+    @takes(rows=COUNT, columns=NAMES)
+    def head(self, rows: int = 5, columns: Sequence[str] | None = None) -> pa.Table:
+        """The first rows, in the order of the files; no further file is read."""
+        return self.to_batches(columns, limit=rows).read_all()
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """The rows for any library that takes Arrow data: `polars.DataFrame(scan)`, `duckdb.sql("from scan")`."""
+        return self.to_batches().__arrow_c_stream__(requested_schema)
 
     def _selected(self, column: Callable[[LiveFiles], pa.ChunkedArray]) -> pa.ChunkedArray:
         """A column of the selected files."""

@@ -9,6 +9,7 @@ import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -34,15 +35,18 @@ from tahoe.protocol.replay import State, apply
 from tahoe.protocol.schema import check_readable_names
 from tahoe.protocol.version_checksum import VersionChecksum, parse_version_checksum
 from tahoe.sql.predicates import parse_predicate
-from tahoe.table.arguments import FILTER, NAMES, takes
+from tahoe.table.arguments import COUNT, FILTER, NAMES, takes
 from tahoe.table.arrow.chunks import sorted_table
 from tahoe.table.log.checkpoint import read_checkpoint
 from tahoe.table.log.delta_log import Log
 from tahoe.table.log.file_parts import GONE, MemoryPart
 from tahoe.table.log.live_files import LiveFiles, Origin, Totals, to_table
-from tahoe.table.reading.rows import read_rows
 from tahoe.table.reading.scan import Scan, plan_scan
 from tahoe.table.reading.snapshot_state import SnapshotState
+
+if TYPE_CHECKING:  # optional packages
+    import pandas as pd
+    import polars as pl
 
 _SERIALS = itertools.count(1)
 
@@ -90,7 +94,45 @@ class Snapshot(SnapshotState):
             ColumnNotFoundError, InvalidPredicateError: a column or the filter does not fit the schema.
             DeltaDataError: a file is not what the log says.
         """
-        return read_rows(self.scan(filter), columns)
+        return self.scan(filter).to_arrow(columns)
+
+    @takes(columns=NAMES, filter=FILTER, limit=COUNT)
+    def to_batches(
+        self, columns: Sequence[str] | None = None, filter: str | Predicate | None = None, *, limit: int | None = None
+    ) -> pa.RecordBatchReader:
+        """The rows of `to_arrow` as a stream of record batches, at most `limit` of them.
+
+        Files are read when their rows are asked for, one row group at a time, so that memory is bounded whatever the size of the table.
+
+        Raises:
+            ColumnNotFoundError, InvalidPredicateError: at once.
+            DeltaDataError: a file is not what the log says; while the batches are read.
+        """
+        return self.scan(filter).to_batches(columns, limit=limit)
+
+    @takes(columns=NAMES, filter=FILTER)
+    def to_pandas(self, columns: Sequence[str] | None = None, filter: str | Predicate | None = None) -> pd.DataFrame:
+        """The rows of `to_arrow` as a `pandas.DataFrame`."""
+        return self.scan(filter).to_pandas(columns)
+
+    @takes(columns=NAMES, filter=FILTER)
+    def to_polars(self, columns: Sequence[str] | None = None, filter: str | Predicate | None = None) -> pl.DataFrame:
+        """The rows of `to_arrow` as a `polars.DataFrame`."""
+        return self.scan(filter).to_polars(columns)
+
+    @takes(filter=FILTER)
+    def count(self, filter: str | Predicate | None = None) -> int:
+        """The number of rows for which the filter is true: without a filter from the log, if it has the counts of all files."""
+        return self.scan(filter).count()
+
+    @takes(rows=COUNT, columns=NAMES, filter=FILTER)
+    def head(self, rows: int = 5, columns: Sequence[str] | None = None, filter: str | Predicate | None = None) -> pa.Table:
+        """The first rows, in the order of the files; no further file is read."""
+        return self.scan(filter).head(rows, columns)
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """The rows for any library that takes Arrow data: `polars.DataFrame(snapshot)`, `duckdb.sql("from snapshot")`."""
+        return self.everything.__arrow_c_stream__(requested_schema)
 
     def without_files(self) -> Snapshot:
         """The same version without its files, small enough to be sent to another process."""

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -25,6 +25,10 @@ from tahoe.table.reading.history import history, parse_timestamp, version_at
 from tahoe.table.reading.scan import Scan
 from tahoe.table.reading.snapshot import Snapshot, is_current, load_snapshot, refresh
 from tahoe.table.reading.tags import snapshot_asked
+
+if TYPE_CHECKING:  # optional packages
+    import pandas as pd
+    import polars as pl
 
 
 class TableReader:
@@ -145,10 +149,78 @@ class TableReader:
         """See `Snapshot.files`."""
         return self.snapshot().files(filter, columns)
 
+    # --- rows of the newest version, or of another one
+
     @takes(columns=NAMES, filter=FILTER)
-    def to_arrow(self, columns: Sequence[str] | None = None, filter: str | Predicate | None = None) -> pa.Table:
-        """See `Snapshot.to_arrow`."""
-        return self.snapshot().to_arrow(columns, filter)
+    def to_arrow(
+        self,
+        columns: Sequence[str] | None = None,
+        filter: str | Predicate | None = None,
+        *,
+        version: int | str | None = None,
+        timestamp: str | date | None = None,
+    ) -> pa.Table:
+        """See `Snapshot.to_arrow`; of the version that `snapshot` gives for `version` or `timestamp`."""
+        return self.snapshot(version, timestamp).to_arrow(columns, filter)
+
+    @takes(columns=NAMES, filter=FILTER, limit=COUNT)
+    def to_batches(
+        self,
+        columns: Sequence[str] | None = None,
+        filter: str | Predicate | None = None,
+        *,
+        limit: int | None = None,
+        version: int | str | None = None,
+        timestamp: str | date | None = None,
+    ) -> pa.RecordBatchReader:
+        """See `Snapshot.to_batches`."""
+        return self.snapshot(version, timestamp).to_batches(columns, filter, limit=limit)
+
+    @takes(columns=NAMES, filter=FILTER)
+    def to_pandas(
+        self,
+        columns: Sequence[str] | None = None,
+        filter: str | Predicate | None = None,
+        *,
+        version: int | str | None = None,
+        timestamp: str | date | None = None,
+    ) -> pd.DataFrame:
+        """See `Snapshot.to_pandas`."""
+        return self.snapshot(version, timestamp).to_pandas(columns, filter)
+
+    @takes(columns=NAMES, filter=FILTER)
+    def to_polars(
+        self,
+        columns: Sequence[str] | None = None,
+        filter: str | Predicate | None = None,
+        *,
+        version: int | str | None = None,
+        timestamp: str | date | None = None,
+    ) -> pl.DataFrame:
+        """See `Snapshot.to_polars`."""
+        return self.snapshot(version, timestamp).to_polars(columns, filter)
+
+    @takes(filter=FILTER)
+    def count(self, filter: str | Predicate | None = None, *, version: int | str | None = None, timestamp: str | date | None = None) -> int:
+        """See `Snapshot.count`."""
+        return self.snapshot(version, timestamp).count(filter)
+
+    @takes(rows=COUNT, columns=NAMES, filter=FILTER)
+    def head(
+        self,
+        rows: int = 5,
+        columns: Sequence[str] | None = None,
+        filter: str | Predicate | None = None,
+        *,
+        version: int | str | None = None,
+        timestamp: str | date | None = None,
+    ) -> pa.Table:
+        """See `Snapshot.head`."""
+        return self.snapshot(version, timestamp).head(rows, columns, filter)
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """The rows for any library that takes Arrow data: `polars.DataFrame(table)`, `duckdb.sql("from table")`."""
+        return self.snapshot().__arrow_c_stream__(requested_schema)
 
     @takes(limit=COUNT)
     def history(self, limit: int | None = None) -> list[dict[str, Any]]:

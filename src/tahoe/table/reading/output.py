@@ -1,0 +1,84 @@
+"""The rows of a scan in the forms that users take: batches, data frames, counts.
+
+Batches are read file by file and row group by row group when they are asked for, so that memory is bounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tahoe.errors import PackageMissingError
+from tahoe.table.reading.rows import Files, no_columns, row_pieces, rows_schema
+
+if TYPE_CHECKING:  # optional packages
+    import pandas as pd
+    import polars as pl
+
+# The most rows of a batch. The values of few columns then fit into the caches of a processor.
+BATCH_ROWS = 1 << 17
+
+
+def batch_reader(scan: Files, columns: Sequence[str] | None = None, *, limit: int | None = None) -> pa.RecordBatchReader:
+    """The rows of a scan as a stream of batches, at most `limit` of them.
+
+    Raises:
+        ColumnNotFoundError: no such column; before anything is read.
+        DeltaDataError: a file is not what the log says; while the batches are read.
+    """
+    return pa.RecordBatchReader.from_batches(rows_schema(scan, columns), _batches(scan, columns, limit))
+
+
+def _batches(scan: Files, columns: Sequence[str] | None, limit: int | None) -> Iterator[pa.RecordBatch]:
+    for piece in first_rows(row_pieces(scan, columns, by_group=True), limit):
+        if piece.num_columns:
+            yield from piece.to_batches(max_chunksize=BATCH_ROWS)
+        elif piece.num_rows:
+            yield pa.RecordBatch.from_struct_array(pa.array([{}] * piece.num_rows, pa.struct([])))
+
+
+def first_rows(pieces: Iterator[pa.Table], limit: int | None) -> Iterator[pa.Table]:
+    """The first rows of several tables; no more tables are asked for than needed."""
+    if limit is None:
+        yield from pieces
+        return
+    left = limit
+    while left > 0 and (piece := next(pieces, None)) is not None:
+        yield piece.slice(0, left) if piece.num_columns else no_columns(min(left, piece.num_rows))
+        left -= piece.num_rows
+
+
+def count_rows(scan: Files) -> int:
+    """How many rows a scan has: from the log if it has no predicate and all files have a row count, else from the files."""
+    if scan.predicate is None and not scan.num_records.null_count:
+        return int(pc.sum(scan.num_records).as_py() or 0) - int(pc.sum(scan.deleted_records).as_py() or 0)
+    return sum(piece.num_rows for piece in row_pieces(scan, [], by_group=True))
+
+
+def pandas_frame(rows: pa.Table, *, table: str) -> pd.DataFrame:
+    """
+    Raises:
+        PackageMissingError: pandas is not installed.
+    """
+    _check_installed("pandas", table)
+    return rows.to_pandas()
+
+
+def polars_frame(rows: pa.Table, *, table: str) -> pl.DataFrame:
+    """
+    Raises:
+        PackageMissingError: Polars is not installed.
+    """
+    _check_installed("polars", table)
+    import polars  # noqa: PLC0415 - an optional package
+
+    return polars.DataFrame(rows)
+
+
+def _check_installed(package: str, table: str) -> None:
+    if find_spec(package) is None:
+        raise PackageMissingError(table=table, what="a data frame of its own", package=package, extra=package)
