@@ -18,7 +18,7 @@ from tahoe.protocol.partitions import HIVE_NULL, format_partition_value, parse_p
 from tahoe.protocol.schema import BINARY, STRING, Field, Primitive, Struct
 from tahoe.protocol.schema import Decimal as DecimalType
 from tahoe.table.arrow.types import arrow_type
-from tahoe.table.writing.arrow_assignment import fit_arrow
+from tahoe.table.writing.arrow_assignment import assign_arrow
 from tests.table.builders import memory_env, put_commit
 
 VALUES: dict[Any, st.SearchStrategy[Any]] = {
@@ -52,10 +52,10 @@ def test_a_fitted_partition_column_holds_what_the_log_will_say(column: tuple[Any
     kind, values = column
     schema = Struct((Field(name="p", type=kind), Field(name="x", type=Primitive("integer"))))
     data = pa.table({"p": pa.array(values, arrow_type(kind)), "x": pa.array(range(len(values)), pa.int32())})
-    fitted = fit_arrow(data, schema, table="t", partition_columns=["p"]).column("p").to_pylist()
+    fitted = assign_arrow(data, schema, table="t", partition_columns=["p"]).column("p").to_pylist()
     stored = [parse_partition_value(format_partition_value(value, kind), kind) for value in fitted]
     assert texts(fitted) == texts(stored)
-    as_plain_column = fit_arrow(data, schema, table="t").column("p").to_pylist()
+    as_plain_column = assign_arrow(data, schema, table="t").column("p").to_pylist()
     assert texts(as_plain_column) == texts(values)
 
 

@@ -10,7 +10,15 @@ import pytest
 
 from tahoe.errors import ColumnTypeChangeError, DefaultOfNewColumnError, IdentityColumnChangeError, IdentityReplaceColumnsError
 from tahoe.protocol.actions import Metadata, Protocol
-from tahoe.protocol.column_changes import ColumnChange, Position, change_column, drop_columns, rename_column, replace_columns, told
+from tahoe.protocol.column_changes import (
+    ColumnChange,
+    Position,
+    change_column,
+    drop_columns,
+    history_column,
+    rename_column,
+    replace_columns,
+)
 from tahoe.protocol.column_metadata import IDENTITY_EXPLICIT, IDENTITY_HIGH_WATER_MARK, IDENTITY_START, IDENTITY_STEP
 from tahoe.protocol.column_type_changes import TEXT_TYPE
 from tahoe.protocol.column_values import identity_columns
@@ -92,4 +100,4 @@ def test_the_columns_with_statistics_follow(change: Callable[[TableConfiguration
 
 def test_the_history_tells_a_text_by_its_length() -> None:
     text = Field(name="v", type=STRING, metadata={TEXT_TYPE: "varchar(5)", "comment": "c"})
-    assert told(("a b",), text) == {"name": "`a b`.v", "type": "varchar(5)", "nullable": True, "metadata": {"comment": "c"}}
+    assert history_column(("a b",), text) == {"name": "`a b`.v", "type": "varchar(5)", "nullable": True, "metadata": {"comment": "c"}}

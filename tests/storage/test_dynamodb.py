@@ -191,7 +191,7 @@ def test_a_table_that_cannot_be_made_is_an_error_that_says_how() -> None:
 
 
 def test_without_boto3_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    dynamodb._opened.cache_clear()
+    dynamodb._client_of_process.cache_clear()
     monkeypatch.setitem(sys.modules, "boto3", None)
     store = open_store("s3://b/t", {"AWS_S3_LOCKING_PROVIDER": "dynamodb", "region": "us-east-1"})
     with pytest.raises(PackageMissingError, match=r"pip install 'tahoe\[dynamodb\]'"):

@@ -314,7 +314,7 @@ def test_what_is_to_be_acknowledged(after: Metadata, name: str | None, told: str
         assert found is None
         return
     assert found is not None
-    assert (found.name, found.told()) == (name, told)
+    assert (found.name, found.details()) == (name, told)
     assert found.options == [f"allowSourceColumn{option}" for option in options]
     assert found.settings == [f"{CONF}allowSourceColumn{setting}" for setting in settings]
 
@@ -336,7 +336,7 @@ def test_other_types(kind: DataType, rules: SchemaRules, is_asked: bool, is_refu
     found = changes_between(BEFORE, after, rules)
     assert found is not None
     assert found.name == ("RENAME AND TYPE WIDENING" if is_asked else "RENAME COLUMN")
-    assert ("column n was widened from integer to long" in found.told()) == is_asked
+    assert ("column n was widened from integer to long" in found.details()) == is_asked
     assert (first_retyped(BEFORE, after, rules) is not None) == is_refused
 
 

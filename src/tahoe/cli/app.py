@@ -72,11 +72,11 @@ def _root(_: OwnVersion = False) -> None:
 
 
 def open_table(path: str, option: Sequence[str] | None) -> Table:
-    return Table(path, dict(setting(text, "--option") for text in option or ()))
+    return Table(path, dict(key_value(text, "--option") for text in option or ()))
 
 
-def setting(text: str, option: str) -> tuple[str, str]:
-    """The name and the value in a value of an option."""
+def key_value(text: str, option: str) -> tuple[str, str]:
+    """The parts of KEY=VALUE, the value of an option that may be repeated."""
     key, separator, value = text.partition("=")
     if not separator or not key:
         raise typer.BadParameter(f"expected KEY=VALUE, found {text!r}", param_hint=option)

@@ -12,7 +12,7 @@ from tahoe.table.verify.check import check_table
 from tahoe.table.verify.findings import Finding, Severity
 
 Statistics = Annotated[
-    bool, typer.Option("--statistics", help="Compare all statistics with the rows, which are read unless the footer tells the same.")
+    bool, typer.Option("--statistics", help="Compare all statistics with the rows; files whose footers confirm them are not read.")
 ]
 
 

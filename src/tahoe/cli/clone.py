@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.filesize import decimal as size_text
 
-from tahoe.cli.app import AsJson, Location, Options, Version, errors_as_messages, open_table, setting
+from tahoe.cli.app import AsJson, Location, Options, Version, errors_as_messages, key_value, open_table
 from tahoe.cli.convert import Partition, partition_columns
 from tahoe.cli.output import print_facts, print_json, print_progress
 from tahoe.table.maintenance.clone import CloneReport
@@ -16,11 +16,11 @@ from tahoe.table.maintenance.foreign_sources import NO_VERSION
 
 Target = Annotated[str, typer.Argument(metavar="TARGET", help="Path or URL of the clone.")]
 Timestamp = Annotated[str | None, typer.Option("--timestamp", metavar="TIME", help="Clone the newest version at that time.")]
-Shallow = Annotated[bool, typer.Option("--shallow", help="Copy no data files: the clone reads those of the table.")]
-Replace = Annotated[bool, typer.Option("--replace", help="The target may be a table; only what has changed is copied.")]
+Shallow = Annotated[bool, typer.Option("--shallow", help="Copy no data files: the clone reads the files of the source.")]
+Replace = Annotated[bool, typer.Option("--replace", help="Replace the target if it is a table. A deep clone copies only what has changed.")]
 Properties = Annotated[list[str] | None, typer.Option("--property", metavar="KEY=VALUE", help="Table property; may be repeated.")]
 SourceFormat = Annotated[
-    str, typer.Option("--source-format", metavar="FORMAT", help="What the table is: delta, parquet (a folder of Parquet files) or iceberg.")
+    str, typer.Option("--source-format", metavar="FORMAT", help="Format of the source: delta, parquet (a folder of files) or iceberg.")
 ]
 TargetOptions = Annotated[
     list[str] | None, typer.Option("--target-option", metavar="KEY=VALUE", help="Storage option of the target; may be repeated.")
@@ -50,10 +50,10 @@ def clone(
             version=version,
             timestamp=timestamp,
             replace=replace,
-            properties=dict(setting(text, "--property") for text in properties or ()),
+            properties=dict(key_value(text, "--property") for text in properties or ()),
             source_format=source_format,
             partition_schema=columns,
-            storage_options=dict(setting(text, "--target-option") for text in target_option or option or ()),
+            storage_options=dict(key_value(text, "--target-option") for text in target_option or option or ()),
             progress=print_progress,
         )
     if as_json:

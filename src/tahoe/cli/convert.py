@@ -36,7 +36,7 @@ def convert(
     if as_json:
         print_json({"table": table.url, **asdict(report)})
     elif report.version is None:
-        open_console().print("It is a Delta table already; nothing was done")
+        open_console().print("It is already a Delta table; nothing was done")
     else:
         open_console().print(f"[bold]{counted(report.files, 'file')} ({size_text(report.size_bytes)}) are a Delta table now[/]")
 

@@ -14,7 +14,7 @@ from tahoe.table.verify.findings import Finding, Severity
 from tahoe.table.verify.repair import RepairReport
 
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Change nothing, and print what would be done.")]
-MetadataOnly = Annotated[bool, typer.Option("--metadata-only", help="Repair only the log, and look at no data file.")]
+MetadataOnly = Annotated[bool, typer.Option("--metadata-only", help="Repair only the log, without checking data files.")]
 VerifyAll = Annotated[bool, typer.Option("--verify-all-files", help="Also read every footer and every deletion vector.")]
 VerifyStatistics = Annotated[
     bool, typer.Option("--statistics", help="Also compare all statistics with the rows. Includes --verify-all-files.")

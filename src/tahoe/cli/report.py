@@ -18,7 +18,7 @@ STANDARD_OUTPUT = "-"
 
 Output = Annotated[
     str | None,
-    typer.Option("--output", metavar="FILE", help="Where to write the page; - for standard output. Default: NAME-report.html, here."),
+    typer.Option("--output", metavar="FILE", help="File of the page, or - for standard output; default: NAME-report.html."),
 ]
 
 

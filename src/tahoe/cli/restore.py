@@ -19,7 +19,7 @@ Timestamp = Annotated[
 NoCheck = Annotated[
     bool, typer.Option("--no-retention-check", help="Allow a version that is older than delta.deletedFileRetentionDuration.")
 ]
-IgnoreMissing = Annotated[bool, typer.Option("--ignore-missing-files", help="Restore also a version of which files are gone.")]
+IgnoreMissing = Annotated[bool, typer.Option("--ignore-missing-files", help="Restore the version even if some of its files are gone.")]
 
 
 def restore(

@@ -19,11 +19,11 @@ Version = Annotated[
 ]
 Timestamp = Annotated[str | None, typer.Option("--timestamp", metavar="TIME", help="Tag the newest version at that time.")]
 Expires = Annotated[
-    str | None, typer.Option("--expires", metavar="TIME", help="End of life: from then on the tag holds nothing back; default: none.")
+    str | None, typer.Option("--expires", metavar="TIME", help="When the tag expires: from then on it protects nothing. Default: never.")
 ]
-Replace = Annotated[bool, typer.Option("--replace", help="The name may be taken.")]
+Replace = Annotated[bool, typer.Option("--replace", help="Move the tag if the name exists.")]
 NoCheck = Annotated[bool, typer.Option("--no-retention-check", help="Allow a version that VACUUM or log cleanup may be deleting.")]
-IfExists = Annotated[bool, typer.Option("--if-exists", help="Do nothing if there is no such tag.")]
+IfExists = Annotated[bool, typer.Option("--if-exists", help="Do nothing if the tag does not exist.")]
 
 
 def tag(
@@ -81,7 +81,7 @@ def tags(path: Location, as_json: AsJson = False, option: Options = None) -> Non
 def _expires(tag: Tag, now: datetime) -> str:
     if tag.expires is None:
         return ""
-    return moment(tag.expires) + (" (over: it holds nothing back)" if tag.expires <= now else "")
+    return moment(tag.expires) + (" (expired)" if tag.expires <= now else "")
 
 
 def _tag_json(tag: Tag) -> dict[str, Any]:

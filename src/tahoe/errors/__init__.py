@@ -65,7 +65,7 @@
     │   │   ConcurrentDeleteReadException, ConcurrentDeleteDeleteException, ConcurrentTransactionException; below it
     │   │   WriteAlreadyRecordedError
     ├── RepairUncertainError          a repair cannot look at every file
-    ├── UnreadableFooterError         a file cannot be converted, because it is no Parquet file
+    ├── UnreadableFooterError         a file cannot be converted, because it is not a Parquet file
     ├── FilesChangedError             files cannot be converted, because other programs keep changing them
     ├── PostCommitHookFailedError     a version is committed, but what follows a commit failed
     ├── RestoreFilesMissingError      files of the version to restore are gone

@@ -52,7 +52,7 @@ class CloneFilesMissingError(DeltaAnalysisError):
     condition = "DELTA_CLONE_FILES_MISSING"
     sqlstate = "42K03"
     what = "{table} was not cloned, because files of version {version} are gone, for example by VACUUM. {count} are missing: {files}."
-    todo = "Clone a newer version, or bring the files back from a copy."
+    todo = "Clone a newer version, or bring the files back from a backup."
 
 
 class VectorsDisallowedError(DeltaAnalysisError):

@@ -8,7 +8,7 @@ from tahoe.errors.root import DeltaAnalysisError
 class GeneratedValueMismatchError(DeltaAnalysisError):
     condition = "DELTA_VIOLATE_GENERATED_COLUMN_WITH_VALUES"
     sqlstate = "23001"
-    what = "Column {column} of {table} is generated as {expression}, but a row has a different value: it has {values}."
+    what = "Column {column} of {table} is generated as {expression}, but a row has another value: {values}."
     todo = "Leave the column out of the data so that it is computed, or provide the computed value."
 
 

@@ -25,7 +25,7 @@ class NotParquetTableError(DeltaAnalysisError):
 class EmptyFolderError(DeltaAnalysisError):
     condition = "DELTA_EMPTY_DIRECTORY"
     sqlstate = "42K03"
-    what = "There is no data file in {table}. Files and folders whose names begin with _ or . do not count."
+    what = "There is no data file in {table}. Files and folders whose names begin with _ or . are ignored."
     todo = "Check the path. For a new table without rows, use CREATE TABLE."
 
 
@@ -38,7 +38,7 @@ class UnexpectedPartitionCountError(DeltaAnalysisError):
     )
     todo = (
         "Give all partition columns with their types in the order of the folders: PARTITIONED BY (name TYPE, ...) in SQL, partition_schema "
-        "in Python, --partition name:type in the command line."
+        "in Python, --partition name:type on the command line."
     )
 
 

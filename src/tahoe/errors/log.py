@@ -17,7 +17,7 @@ class InvalidLogFileError(DeltaLogError):
     condition = "DELTA_INVALID_LOG_FILE"
     sqlstate = "22032"
     what = "{table}: {file}, line {line}, is not a valid log entry: {detail}."
-    todo = "Restore the file from a copy, or read an older version with versionAsOf."
+    todo = "Restore the file from a backup, or read an older version with versionAsOf."
 
 
 class InvalidCommitError(DeltaLogError):
@@ -31,7 +31,7 @@ class MissingVersionError(DeltaLogError):
     condition = "DELTA_VERSIONS_NOT_CONTIGUOUS"
     sqlstate = "KD00C"
     what = "{table}: the log for version {version} is incomplete: {detail}."
-    todo = "Restore the missing file from a copy, or read a version that the log can still reconstruct."
+    todo = "Restore the missing file from a backup, or read a version that the log can still reconstruct."
 
 
 class CommitGoneError(MissingVersionError):
@@ -45,14 +45,14 @@ class MissingActionError(DeltaLogError):
     condition = "DELTA_STATE_RECOVER_ERROR"
     sqlstate = "XXKDS"
     what = "{table}: version {version} has no {action} action, which every version must have ({file})."
-    todo = "This is a bug in the writer of the log. Restore the log from a copy."
+    todo = "This is a bug in the writer of the log. Restore the log from a backup."
 
 
 class InvalidActionError(DeltaLogError):
     condition = "DELTA_INVALID_ACTION"
     sqlstate = "XXKDS"
     what = "{table}: the log contains an invalid {action} action: {detail}."
-    todo = "This is a bug in the writer of that action. Restore the log from a copy, or read an older version with versionAsOf."
+    todo = "This is a bug in the writer of that action. Restore the log from a backup, or read an older version with versionAsOf."
 
 
 class InvalidPathError(DeltaLogError):
@@ -119,7 +119,7 @@ class ClonedFileMissingError(DataFileMissingError):
     what = "{table}, version {version}: the data file {file} is in the folder of another table, and does not exist in the storage."
     todo = (
         "This table is a shallow clone, and a VACUUM of the other table may have deleted the file. Clone that table again, with CREATE OR "
-        "REPLACE TABLE, restore the file from a copy, or remove it from this table: FSCK REPAIR TABLE, or tahoe repair. A deep clone has "
+        "REPLACE TABLE, restore the file from a backup, or remove it from this table: FSCK REPAIR TABLE, or tahoe repair. A deep clone has "
         "files of its own."
     )
 
@@ -128,11 +128,11 @@ class InvalidDataFileError(DeltaDataError):
     condition = "DELTA_INVALID_DATA_FILE"
     sqlstate = "XXKDS"
     what = "{table}: the data file {file} cannot be read: {detail}."
-    todo = "Restore the file from a copy, or read a version without it."
+    todo = "Restore the file from a backup, or read a version without it."
 
 
 class DeletionVectorError(DeltaDataError):
     condition = "DELTA_DELETION_VECTOR_INVALID"
     sqlstate = "XXKDS"
     what = "{table}: the deletion vector {vector} of {file} is invalid: {detail}."
-    todo = "Restore the vector's file from a copy; without it, deleted rows would reappear."
+    todo = "Restore the vector's file from a backup; without it, deleted rows would reappear."

@@ -24,8 +24,8 @@ class VacuumRetentionTooShortError(DeltaAnalysisError):
     )
     todo = (
         "Give at least {configuredRetentionHours} hours, or change the table property delta.deletedFileRetentionDuration. If nobody else "
-        "uses the table, switch the check off: by the session setting spark.databricks.delta.retentionDurationCheck.enabled = false in "
-        "Spark, by retention_check=False in Python, by --no-retention-check in the command line."
+        "uses the table, disable the check: spark.databricks.delta.retentionDurationCheck.enabled = false in Spark, "
+        "retention_check=False in Python, --no-retention-check on the command line."
     )
 
 
@@ -81,14 +81,14 @@ class ZOrderStatisticsError(DeltaAnalysisError):
 class ClusteringWithPredicateError(DeltaAnalysisError):
     condition = "DELTA_CLUSTERING_WITH_PARTITION_PREDICATE"
     sqlstate = "0A000"
-    what = "OPTIMIZE of the clustered table {table} chooses the files itself, but it was given the condition {predicates}."
+    what = "OPTIMIZE of the clustered table {table} chooses the files itself, and does not accept the condition {predicates}."
     todo = "Leave out the condition. OPTIMIZE rewrites only what was added since the last time, and what must be merged with it."
 
 
 class ClusteringWithZOrderError(DeltaAnalysisError):
     condition = "DELTA_CLUSTERING_WITH_ZORDER_BY"
     sqlstate = "42613"
-    what = "{table} is a clustered table, whose columns say how OPTIMIZE lays out rows, but ZORDER BY {zOrderBy} was given."
+    what = "{table} is a clustered table: OPTIMIZE orders its rows by the clustering columns, and does not accept ZORDER BY ({zOrderBy})."
     todo = "Leave out ZORDER BY, or change the columns with ALTER TABLE ... CLUSTER BY ({zOrderBy}) and run OPTIMIZE FULL."
 
 
@@ -125,9 +125,9 @@ class RestoreRetentionError(DeltaAnalysisError):
         "hours: VACUUM may have deleted its files, or may be about to."
     )
     todo = (
-        "Raise that property of the table, or, if no VACUUM runs meanwhile, switch the check off: by the session setting "
-        "spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration = false in Spark, by retention_check=False in "
-        "Python, by --no-retention-check in the command line. Files are checked in any case."
+        "Raise that property of the table. Or, if no VACUUM runs at the same time, disable the check: "
+        "spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration = false in Spark, retention_check=False in "
+        "Python, --no-retention-check on the command line. RESTORE then still verifies that the files exist."
     )
 
 
@@ -137,7 +137,7 @@ class RestoreFilesMissingError(DeltaError):
     pyspark_class = "IllegalArgumentException"
     what = "{table} was not restored. Not all files from version {version} are available in file system, {count} are missing: {files}."
     todo = (
-        "Restore a more recent version, or bring the files back from a copy. To restore what is left, set "
+        "Restore a more recent version, or bring the files back from a backup. To restore what is left, set "
         "spark.sql.files.ignoreMissingFiles = true in Spark, ignore_missing_files=True in Python, --ignore-missing-files in the command "
         "line, and then remove the missing files with FSCK REPAIR TABLE."
     )

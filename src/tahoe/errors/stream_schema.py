@@ -39,8 +39,8 @@ class StreamStartUncheckedError(DeltaAnalysisError):
     condition = "DELTA_STREAMING_CHECK_COLUMN_MAPPING_NO_SNAPSHOT"
     sqlstate = "KD002"
     what = (
-        "Whether columns of {table} were renamed or dropped since version {version}, where the stream starts, cannot be checked, because "
-        "that version cannot be loaded: {reason}"
+        "The stream starts at version {version} of {table}, which cannot be loaded, so tahoe cannot check whether columns were renamed or "
+        "dropped since then: {reason}"
     )
     todo = "Begin with a new checkpoint and a later version; or take the risk and set {config} to true."
 

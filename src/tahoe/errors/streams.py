@@ -35,7 +35,7 @@ class StreamSourceDeleteError(DeltaAnalysisError):
     sqlstate = "0A000"
     pyspark_class = "UnsupportedOperationException"
     what = "Version {version} of {table} deletes data that the stream has read, for example {removedFile}. Streams read appended rows only."
-    todo = "To go on without what such versions do, set the option ignoreDeletes or skipChangeCommits. To read them, use readChangeFeed."
+    todo = "To skip such versions, set the option ignoreDeletes or skipChangeCommits. To read the deleted rows, use readChangeFeed."
 
 
 class StreamSourceChangeError(DeltaAnalysisError):
@@ -43,17 +43,17 @@ class StreamSourceChangeError(DeltaAnalysisError):
     sqlstate = "0A000"
     pyspark_class = "UnsupportedOperationException"
     what = "Version {version} of {table} changes data that the stream has read: {changeInfo}. Streams read appended rows only."
-    todo = "To go on without the rows of such versions, set the option skipChangeCommits. To read the changes, use readChangeFeed."
+    todo = "To skip such versions, set the option skipChangeCommits. To read the changes, use readChangeFeed."
 
 
 class StreamCommitsMissingError(DeltaAnalysisError):
     condition = "DELTA_MISSING_FILES_UNEXPECTED_VERSION"
     sqlstate = "42K03"
     what = (
-        "The stream needs version {startVersion} of {table} next, but its commit is no longer in the log, whose oldest commit after it is "
-        "{earliestVersion}: it was deleted after delta.logRetentionDuration."
+        "The stream needs version {startVersion} of {table} next, but log cleanup has deleted that commit after "
+        "delta.logRetentionDuration. The next commit in the log is version {earliestVersion}."
     )
-    todo = "Begin with a new checkpoint. To go on and lose the versions between, set the option failOnDataLoss to false."
+    todo = "Begin with a new checkpoint. To continue without the missing versions, set the option failOnDataLoss to false."
 
 
 class StreamTrailingCommitError(DeltaAnalysisError):
@@ -67,7 +67,7 @@ class StreamStartGoneError(DeltaAnalysisError):
     condition = "DELTA_LOG_FILE_NOT_FOUND_FOR_STREAMING_SOURCE"
     sqlstate = "42K03"
     what = "The stream is still reading the rows that {table} had in version {version}, but that version can no longer be loaded: {reason}"
-    todo = "Begin with a new checkpoint, and read faster than delta.logRetentionDuration, or raise it."
+    todo = "Begin with a new checkpoint. Raise delta.logRetentionDuration if the stream needs longer than that to read these rows."
 
 
 class StreamOrderChangedError(DeltaAnalysisError):
@@ -77,7 +77,7 @@ class StreamOrderChangedError(DeltaAnalysisError):
         "The stream has begun to read the rows that {table} had in version {version} in the order {begun}, and cannot go on in the order "
         "{asked}: it would lose rows, or read them twice."
     )
-    todo = "Start it with the withEventTimeOrder and the watermark that it had, until these rows are read; or begin with a new checkpoint."
+    todo = "Start it with its earlier withEventTimeOrder and watermark until these rows are read, or begin with a new checkpoint."
 
 
 class StreamOptionsConflictError(DeltaAnalysisError):
@@ -91,7 +91,7 @@ class StreamOptionsConflictError(DeltaAnalysisError):
 class StreamTimeTravelError(UnsupportedOperationError):
     condition = "DELTA_UNSUPPORTED_TIME_TRAVEL_VIEWS"
     sqlstate = "0AKDC"
-    what = "A stream cannot travel in time: it reads {table} in all of its versions, beginning with one."
+    what = "A stream does not support time travel: it reads {table} from a start version onwards."
     todo = "Start it with startingVersion or startingTimestamp."
 
 
@@ -99,7 +99,7 @@ class StreamVoidColumnError(DeltaAnalysisError):
     condition = "DELTA_NULL_SCHEMA_IN_STREAMING_WRITE"
     sqlstate = "42P18"
     what = "The stream writes the column {column} into {table}, which is, or contains, a column of the type void."
-    todo = "Cast it to the type that it is to have, for example CAST(NULL AS STRING)."
+    todo = "Cast it to the intended type, for example CAST(NULL AS STRING)."
 
 
 class StreamOutputModeError(DeltaAnalysisError):

@@ -17,37 +17,37 @@ class TagNotFoundError(InvalidTimeTravelError):
     condition = "DELTA_TAG_NOT_FOUND"
     sqlstate = "42704"
     what = "{table} has no tag {tag}; it has {known}."
-    todo = "Give one of these names (upper and lower case matter), or a version, a non-negative integer."
+    todo = "Give one of these names, which are case-sensitive, or a version, a non-negative integer."
 
 
 class TagExistsError(DeltaAnalysisError):
     condition = "DELTA_TAG_ALREADY_EXISTS"
     sqlstate = "42710"
-    what = "{table} has a tag {tag} already, of version {version}."
+    what = "{table} already has a tag {tag}, of version {version}."
     todo = (
-        "Choose another name, or replace the tag: with CREATE OR REPLACE TAG in SQL, replace=True in Python, --replace in the command line."
+        "Choose another name, or replace the tag: with CREATE OR REPLACE TAG in SQL, replace=True in Python, --replace on the command line."
     )
 
 
 class TagExpiryError(DeltaAnalysisError):
     condition = "DELTA_TAG_EXPIRES_IN_THE_PAST"
     sqlstate = "22023"
-    what = "The tag {tag} of {table} was not made: its end of life, {expires}, is not after the present time, {now}."
-    todo = "Give a later time, or none: the tag then holds its version until it is dropped."
+    what = "The tag {tag} of {table} was not created: it would expire at {expires}, which is not in the future; it is {now} now."
+    todo = "Give a later time, or none: the tag then protects its version until it is dropped."
 
 
 class TagRetentionError(DeltaAnalysisError):
     condition = "DELTA_TAG_VERSION_EXPIRED"
     sqlstate = "55000"
     what = (
-        "Version {version} of {table} cannot be tagged: it has expired. Since {hours} hours, the shorter one of "
-        "delta.deletedFileRetentionDuration and delta.logRetentionDuration, the table has had later versions only, so VACUUM or log "
-        "cleanup may be deleting what it needs."
+        "Version {version} of {table} cannot be tagged: it has expired. A later version replaced it more than {hours} hours ago (the "
+        "shorter of delta.deletedFileRetentionDuration and delta.logRetentionDuration), so VACUUM or log cleanup may be deleting its files."
     )
     todo = (
-        "Tag a later version, or, if no VACUUM and no log cleanup runs meanwhile, switch the check off: by retention_check=False in "
-        "Python, by --no-retention-check in the command line, by the session setting "
-        "spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration = false in Spark. Files are checked in any case."
+        "Tag a later version. Or, if neither VACUUM nor log cleanup runs at the same time, disable the check: retention_check=False in "
+        "Python, --no-retention-check on the command line, "
+        "spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration = false in Spark. tahoe still verifies that "
+        "the files exist."
     )
 
 
@@ -55,7 +55,7 @@ class TagFilesMissingError(DeltaAnalysisError):
     condition = "DELTA_TAG_FILES_MISSING"
     sqlstate = "42K03"
     what = "Version {version} of {table} cannot be tagged: {count} of its files do not exist: {files}."
-    todo = "Tag a later version, or bring the files back from a copy."
+    todo = "Tag a later version, or bring the files back from a backup."
 
 
 class TagLostError(DeltaError):
@@ -63,6 +63,6 @@ class TagLostError(DeltaError):
     sqlstate = "55000"
     what = "{table}: the tag {tag} names version {version}, which cannot be read any more: {detail}."
     todo = (
-        "Log cleanup by another writer, which does not know tags, may have deleted what it needs. Bring it back from a copy, or drop the "
+        "Log cleanup by another writer, which does not know tags, may have deleted what it needs. Bring it back from a backup, or drop the "
         "tag: ALTER TABLE ... DROP TAG, Table.untag, tahoe untag."
     )

@@ -488,7 +488,7 @@ def _refusal(error: type[Any], current: TableConfiguration, path: Path, detail: 
 # --- operation parameters for the history
 
 
-def told(parent: Path, field: Field) -> dict[str, Any]:
+def history_column(parent: Path, field: Field) -> dict[str, Any]:
     """A column as it appears in the operation parameters of the history."""
     kind = field.metadata.get(TEXT_TYPE) or encode_type(field.type)
     return {

@@ -203,7 +203,7 @@ def _with_high_water_mark(column: Field, identity: Identity) -> Field:
     return replace(column, metadata={**column.metadata, IDENTITY_HIGH_WATER_MARK: identity.high_water_mark})
 
 
-def with_marks_of(schema: Struct, other: Struct) -> Struct:
+def with_high_water_marks_of(schema: Struct, other: Struct) -> Struct:
     """The schema of a version with the high-water marks raised to those that the same identity columns have in another version."""
     identity = dict(identity_columns(schema))
     known = ((f.name, _mark_in(other, f)) for f in schema if f.name in identity)

@@ -104,10 +104,10 @@ def with_row_ids(actions: Iterable[Action], assigned: int, version: int, num_rec
             highest += num_records(action)
         elif not (isinstance(action, DomainMetadata) and action.domain == DOMAIN):
             done.append(action)
-    return done if highest == assigned else [marked_at(highest), *done]
+    return done if highest == assigned else [high_water_mark_domain(highest), *done]
 
 
-def marked_at(highest: int) -> DomainMetadata:
+def high_water_mark_domain(highest: int) -> DomainMetadata:
     """The domain with a high-water mark."""
     return DomainMetadata(domain=DOMAIN, configuration=json.dumps({_HIGH_WATER_MARK: highest}, separators=(",", ":")))
 

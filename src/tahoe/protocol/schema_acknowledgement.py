@@ -57,7 +57,7 @@ class SchemaChanges:
         names = [_RENAME_AND_DROP, *self.options[2:]] if self.renamed and self.dropped else self.options
         return [_SETTING + name for name in names]
 
-    def told(self) -> str:
+    def details(self) -> str:
         """The changes, column by column."""
         return "; ".join(self._lines())
 

@@ -1,6 +1,6 @@
 """Tags: names of versions. Each is a metadata domain of its own, so that writers of different tags do not conflict.
 
-Protocol: "Domain Metadata". The domain `io.tahoe.tag.<name>` has the version, the time at which the tag was made, and its end of life if it
+Protocol: "Domain Metadata". The domain `io.tahoe.tag.<name>` has the version, the time at which the tag was made, and its expiry if it
 has one. The protocol does not know tags: other writers keep the domains, but not the versions.
 """
 
@@ -38,7 +38,7 @@ class Tag:
 
     Attributes:
         created_ms: when the tag was made, in milliseconds since 1970.
-        expires_ms: its end of life, from which on it holds nothing back; None if it has none.
+        expires_ms: when it expires: from then on it protects nothing; None if it does not.
     """
 
     name: str
@@ -114,10 +114,10 @@ def check_tag_name(name: str, *, table: str) -> None:
         InvalidTagNameError
     """
     if not _NAME.fullmatch(name):
-        detail = "it may have up to 128 letters from A to Z, digits, '_', '-' and '.', and begins with none of the last two"
+        detail = "it must have 1 to 128 letters from A to Z, digits, '_', '-' and '.', and must not begin with '-' or '.'"
         raise InvalidTagNameError(table=table, tag=repr(name), detail=detail)
     if not can_be_tag(name):
-        raise InvalidTagNameError(table=table, tag=repr(name), detail="digits, and digits behind a v, are versions and timestamps")
+        raise InvalidTagNameError(table=table, tag=repr(name), detail="digits, and digits after a v, mean a version or a timestamp")
 
 
 def version_or_tag(text: str, *, table: str) -> int | str:

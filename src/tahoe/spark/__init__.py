@@ -1,4 +1,4 @@
-"""The engine: rows. Whatever of tahoe needs PySpark is below, so that its absence is told here once."""
+"""The engine: rows. All modules that need PySpark are below, so that its absence is reported here, once."""
 
 from tahoe.errors import PySparkMissingError
 

@@ -81,8 +81,11 @@ def place(literal: Value, data_type: DataType, zone: tzinfo) -> Placed | None:
     name = data_type.name if isinstance(data_type, Primitive) else ""
     if isinstance(data_type, Decimal) or name in INTEGER_BITS:
         number = _number(literal)
-        if number is None or (outside := _beyond(number)) is not None:
-            return None if number is None else outside
+        if number is None:
+            return None
+        outside = _beyond(number)
+        if outside is not None:
+            return outside
         assert isinstance(number, PyDecimal)
         return _place_decimal(number, data_type) if isinstance(data_type, Decimal) else _place_integer(number, INTEGER_BITS[name])
     if name in ("float", "double"):

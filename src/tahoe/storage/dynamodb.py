@@ -148,7 +148,7 @@ class DynamoDBCommitService:
 
 
 @lru_cache(_CLIENTS_MAX)
-def _opened(service: DynamoDBCommitService, _process: int) -> Any:
+def _client_of_process(service: DynamoDBCommitService, _process: int) -> Any:
     """One client per process: a forked process would read its parent's responses from the shared connections."""
     import boto3  # noqa: PLC0415 - an extra of the package
     from botocore.config import Config  # noqa: PLC0415
@@ -166,7 +166,7 @@ def _opened(service: DynamoDBCommitService, _process: int) -> Any:
 
 def _client(service: DynamoDBCommitService, table: str) -> Any:
     try:
-        return _opened(service, os.getpid())
+        return _client_of_process(service, os.getpid())
     except ImportError as error:
         raise PackageMissingError(table=table, what="a commit service in DynamoDB", package="boto3", extra="dynamodb") from error
 

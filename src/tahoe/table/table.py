@@ -307,7 +307,7 @@ class Table(TableLifecycle):
             dry_run: change nothing, and report what would be done.
             metadata_only: repair only the log, and look at no data file.
             verify_all_files: also read every footer and every deletion vector, and compute wrong statistics again.
-            verify_statistics: also compare all statistics with the rows, which are read unless the footer tells the same. It includes
+            verify_statistics: also compare all statistics with the rows; files whose footers confirm them are not read. It includes
                 verify_all_files.
             unreadable_vectors: what is done about files whose deletion vector is missing or damaged: `report`; `restore_rows` keeps the
                 file, so that its deleted rows are in the table again; `remove_files` removes the file with all its rows.

@@ -85,11 +85,11 @@ def described(spark: SparkSession, rows: list[dict[str, Any]], schema: StructTyp
 
 def history_row(commit: Mapping[str, Any]) -> dict[str, Any]:
     """The recorded information of a commit, in the columns of `HISTORY`. Values that do not fit their column's type become null."""
-    row = {field.name: _fitting(commit.get(field.name), field.dataType) for field in HISTORY}
+    row = {field.name: _as_typed(commit.get(field.name), field.dataType) for field in HISTORY}
     return {**row, "timestamp": commit["timestamp"], "version": commit["version"]}
 
 
-def _fitting(value: Any, kind: DataType) -> Any:
+def _as_typed(value: Any, kind: DataType) -> Any:
     match kind:
         case MapType():
             return {name: _text(item) for name, item in value.items()} if isinstance(value, dict) else None
@@ -110,6 +110,11 @@ def _text(value: Any) -> str | None:
 
 
 def detail_row(snapshot: Snapshot, name: str | None) -> dict[str, Any]:
+    """The row of DESCRIBE DETAIL.
+
+    Args:
+        name: of the table in the catalog; None for a table that was given by its path.
+    """
     metadata, protocol = snapshot.metadata, snapshot.protocol
     return {
         "format": "delta",

@@ -255,9 +255,9 @@ def perform(gateway: Gateway, text: str, resolved: JavaObject, condition: JavaOb
 def explain(gateway: Gateway, text: str, resolved: JavaObject, condition: JavaObject | None) -> str:
     """What a statement would do, for EXPLAIN. The arguments are those of `perform`."""
     statement, given = _resolved(gateway, text, resolved, condition)
-    told = _HOW[type(statement)].explain
-    assert told is not None
-    return told(statement, given)
+    explanation = _HOW[type(statement)].explain
+    assert explanation is not None
+    return explanation(statement, given)
 
 
 def _resolved(gateway: Gateway, text: str, resolved: JavaObject, condition: JavaObject | None) -> tuple[Statement, Given]:

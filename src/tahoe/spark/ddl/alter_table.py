@@ -199,7 +199,7 @@ def _set_location(gateway: Gateway, target: JavaObject, change: TableChange) -> 
     """Apply SET LOCATION to the catalog's entry; the log has no location. Returns False for any other change.
 
     Raises:
-        UnsupportedOperationError: the change sets another provider, the table has no name, or there is no Delta table at the location.
+        UnsupportedOperationError: the change sets another provider, the table has no name, or there is not a Delta table at the location.
     """
     if not isinstance(change, SetProperty) or change.name not in (_LOCATION, _PROVIDER):
         return False
@@ -221,7 +221,7 @@ def _set_location(gateway: Gateway, target: JavaObject, change: TableChange) -> 
     if not other.exists():
         remedy = "Give the location of a Delta table."
         raise UnsupportedOperationError(
-            operation="SET LOCATION", table=name, detail=f"there is no Delta table at {other.url}", remedy=remedy
+            operation="SET LOCATION", table=name, detail=f"there is not a Delta table at {other.url}", remedy=remedy
         )
     known = catalog.getTableMetadata(entry.identifier())
     storage = gateway.changed(known.storage(), locationUri=gateway.option(uri))

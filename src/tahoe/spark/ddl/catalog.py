@@ -29,7 +29,7 @@ def entry(gateway: Gateway, location: str, at: str) -> JavaObject:
     """Build the `delta.Entry` of a path or of an entry of the session's catalog, from the log at the requested or newest version.
 
     Raises:
-        TableNotFoundError, NotADeltaTableError: there is no Delta table. If this returned nothing instead, Spark would look for files.
+        TableNotFoundError, NotADeltaTableError: there is not a Delta table. If this returned nothing instead, Spark would look for files.
     """
     target = target_of_catalog(session_moment(gateway), table_finder(gateway.spark), location, at)
     snapshot = remember(target.snapshot(open_table(gateway.spark, target.location)))

@@ -1,4 +1,4 @@
-"""The sources of CLONE that are no Delta tables: parquet.`/path`, iceberg.`/path`, and tables of these formats in the session's catalog."""
+"""Sources of CLONE that are not Delta tables: parquet.`/path`, iceberg.`/path`, and tables of these formats in the session's catalog."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ def _convert_path(gateway: Gateway, command: ConvertCommand, parts: list[str]) -
     provider, path = parts[0].lower(), parts[1]
     table = open_table(gateway.spark, path)
     if is_delta_provider(provider):
-        table.snapshot()  # says so if there is no Delta table
+        table.snapshot()  # says so if there is not a Delta table
         return table.url
     _check_provider(provider, path)
     partition = command.partition_schema

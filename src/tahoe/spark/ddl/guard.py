@@ -121,7 +121,7 @@ def check_command(command: GuardedCommand, *, is_table: Callable[[str], bool], t
 def _check_location(command: GuardedCommand, is_table: Callable[[str], bool]) -> None:
     """The new location of a Delta table must have a Delta table."""
     if command.kind == _SET_LOCATION and command.folder is not None and not is_table(command.folder):
-        detail = f"there is no Delta table at {command.folder}"
+        detail = f"there is not a Delta table at {command.folder}"
         remedy = "Give the location of a Delta table."
         raise UnsupportedOperationError(operation="SET LOCATION", table=command.table, detail=detail, remedy=remedy)
 

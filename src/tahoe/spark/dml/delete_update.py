@@ -171,7 +171,7 @@ def _found(change: RowChange, search: Search, planned: DataFrame, values: Values
     stored = None if is_cheap else _stored(change, planned, values)
     if stored is not None and 0 < search.size_bytes(stored.frame) <= _KEPT_BYTES_PER_CORE * change.parallelism:
         materialised = change.materialise(stored.frame)
-        with change.failures_told():
+        with change.translating_failures():
             positions = search.positions(materialised)
         few = materialised.coalesce(max(change.parallelism, positions.count // _ROWS_PER_TASK))
         return replace(stored, frame=few) if positions.by_file else None, positions

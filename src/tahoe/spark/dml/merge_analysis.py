@@ -23,7 +23,7 @@ from tahoe.spark.dml.touched_rows import checked_condition
 from tahoe.spark.jvm.gateway import Gateway
 from tahoe.spark.jvm.plans import analysed, attributes, equalities, estimated_bytes, never_changes, planned_again, references_above_join
 from tahoe.spark.writing.column_rules import Completed
-from tahoe.spark.writing.store_assignment import fit, spark_type, without_void
+from tahoe.spark.writing.store_assignment import assign, spark_type, without_void
 from tahoe.spark.writing.write_inputs import reads_table, source_schema
 
 # Columns that the command adds to those of target and source: the number of the clause that applies to a row.
@@ -160,7 +160,7 @@ class AnalysedMerge:
             for name in assigned.columns:
                 giving.setdefault(name.lower(), []).append(number)
             beside = [name for name in self.change.kept_names if name in assigned.columns]
-            frames.append(fit(assigned, schema, self.change.refusals, keep=beside).withColumn(ACTION, F.lit(number)))
+            frames.append(assign(assigned, schema, self.change.refusals, keep=beside).withColumn(ACTION, F.lit(number)))
         given = {name: None if len(by) == len(parts) else F.col(ACTION).isin(by) for name, by in giving.items()}
         return self.change.stored(union(frames), given=given)
 

@@ -22,7 +22,7 @@ from tahoe.spark.dml.touched_rows import Search
 from tahoe.spark.jvm.gateway import Gateway
 from tahoe.spark.jvm.plans import dataset, java_column
 from tahoe.spark.writing.column_rules import Completed
-from tahoe.spark.writing.data_writer import failures_told, rows_for_files
+from tahoe.spark.writing.data_writer import rows_for_files, translating_failures
 from tahoe.spark.writing.store_assignment import retyped, without_void
 from tahoe.spark.writing.write_options import WriteOptions
 from tahoe.table.writing.write_plan import WritePlan
@@ -86,7 +86,7 @@ def replace_rows(
             frame = retyped(materialised.toDF(*names), schema)
             condition = _condition(matching, plan, materialised, frame)
         search = Search(change, condition)
-        with failures_told(plan, change.refusals):
+        with translating_failures(plan, change.refusals):
             new = rows_for_files(plan, frame, change.refusals, checks_replace_where=options.replace_where_is_checked)
         return _replace(change, search, new, _history_parameters(plan, matching))
 

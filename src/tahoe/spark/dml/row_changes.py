@@ -37,8 +37,8 @@ from tahoe.spark.jvm.plans import dataset, forget_rows, frame_of
 from tahoe.spark.jvm.table_cache import hold, recache, release
 from tahoe.spark.reading.positions import Positions, position, positioned_rows, with_flags
 from tahoe.spark.writing.column_rules import Completed
-from tahoe.spark.writing.data_writer import Written, failures_told, rows_for_files, write_changes, write_rows
-from tahoe.spark.writing.store_assignment import Refusals, fit, without_void
+from tahoe.spark.writing.data_writer import Written, rows_for_files, translating_failures, write_changes, write_rows
+from tahoe.spark.writing.store_assignment import Refusals, assign, without_void
 from tahoe.spark.writing.write_inputs import write_options
 from tahoe.spark.writing.write_options import WriteOptions
 from tahoe.table.commit.draft import OperationInfo
@@ -156,7 +156,7 @@ class RowChange:
         if error is not None:
             self._draft.discard()
         if isinstance(error, JVM_ERRORS):
-            with self.failures_told():
+            with self.translating_failures():
                 raise error
 
     @property
@@ -262,12 +262,12 @@ class RowChange:
             beside: additional columns to keep.
         """
         keep = [name for name in (*self.kept_names, *beside) if name in rows.columns]
-        with self.failures_told():
+        with self.translating_failures():
             return rows_for_files(self.plan, rows, self.refusals, given=given, keep=keep)
 
-    def failures_told(self) -> AbstractContextManager[None]:
+    def translating_failures(self) -> AbstractContextManager[None]:
         """Translate Spark's failures while rows are computed into tahoe's errors."""
-        return failures_told(self.plan, self.refusals)
+        return translating_failures(self.plan, self.refusals)
 
     def materialise(self, rows: DataFrame, *, now: bool = False) -> DataFrame:
         """Materialise rows for the duration of the command. If an executor that holds some of the rows is lost, the command fails, because
@@ -319,9 +319,9 @@ class RowChange:
         return self.write(Completed(frame=stored)).num_records
 
     def as_they_are(self, rows: DataFrame) -> DataFrame:
-        """Rows of the table fitted to the schema after the command. Column rules and constraints are not applied to existing rows."""
+        """Existing rows with the columns and types of the table after the command. Column rules and constraints are not applied to them."""
         columns = Struct(tuple(replace(field, nullable=True, metadata={}) for field in without_void(self.plan.schema)))
-        return fit(rows, columns, self.refusals, keep=[name for name in self.kept_names if name in rows.columns])
+        return assign(rows, columns, self.refusals, keep=[name for name in self.kept_names if name in rows.columns])
 
     def write_changes(self, rows: DataFrame) -> None:
         """Write change data files: the table's columns, and `_change_type`."""

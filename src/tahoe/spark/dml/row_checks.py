@@ -10,7 +10,7 @@ from tahoe.protocol.schema import Struct
 from tahoe.spark.dml.set_clauses import unlike_fields
 from tahoe.spark.jvm.plans import top_kinds
 from tahoe.spark.writing.assignment_rules import Policy
-from tahoe.spark.writing.store_assignment import Refusals, fit, without_void
+from tahoe.spark.writing.store_assignment import Refusals, assign, without_void
 from tahoe.spark.writing.write_inputs import table_schema
 from tahoe.table.writing.write_plan import WritePlan
 
@@ -37,7 +37,7 @@ def check_rows(plan: WritePlan, rows: DataFrame, policy: Policy, *, are_new: boo
         check_given(plan.column_values, given, table=plan.url)
     wanted = Struct(tuple(field for field in without_void(plan.schema) if field.name.lower() in given))
     _check_fields(table_schema(rows, table=plan.url, like=wanted, policy=policy), wanted, plan.url, may_lack=may_lack)
-    fit(rows, wanted, Refusals(plan.url, policy))
+    assign(rows, wanted, Refusals(plan.url, policy))
 
 
 def _check_one_by_one(rows: DataFrame, table: str) -> None:

@@ -25,7 +25,7 @@ from tahoe.spark.jvm.table_cache import open_table, table_finder
 from tahoe.spark.jvm.time_travel import check_names_no_version
 from tahoe.spark.jvm.types import spark_schema
 from tahoe.spark.writing.assignment_by_position import named_by_position, named_inside
-from tahoe.spark.writing.data_writer import failures_told, rows_for_files, write_rows
+from tahoe.spark.writing.data_writer import rows_for_files, translating_failures, write_rows
 from tahoe.spark.writing.foreign_types import casts_of, holds_foreign, without_foreign_types
 from tahoe.spark.writing.store_assignment import Refusals, retyped
 from tahoe.spark.writing.write_inputs import reads_table, table_schema, write_options
@@ -178,7 +178,12 @@ def _plan_and_write(
     matching: Matching | None = None,
     given: DataFrame | None = None,
 ) -> int | None:
-    """Plan a write, and write its rows; again after a conflict, if rows that it replaces or reads have changed."""
+    """Plan a write, and write its rows; again after a conflict, if rows that it replaces or reads have changed.
+
+    Args:
+        frame: the rows, with the table's column names.
+        matching, given: of an overwrite of matching rows: how rows match, and the rows with the names that the user gave them.
+    """
     target = Target(spark=frame.sparkSession, table=table)
     return with_retries(target, lambda _: _write(plan_write(table, request), options, frame, matching, given))
 
@@ -280,7 +285,7 @@ def _write(
 
 def _write_files(plan: WritePlan, options: WriteOptions, frame: DataFrame) -> int | None:
     refusals = Refusals(plan.url, options.assigns)
-    with failures_told(plan, refusals):
+    with translating_failures(plan, refusals):
         rows = rows_for_files(plan, frame, refusals, checks_replace_where=options.replace_where_is_checked)
     written = write_rows(plan, options, rows, refusals, is_clustered=True)
     return plan.commit(written.files, written.metrics, written.discard)

@@ -75,9 +75,8 @@ def install() -> None:
     @functools.wraps(convert)
     def convert_or_give_back(exception: JavaObject) -> Any:
         converted, ours = convert(exception), _ours(exception)
-        if ours is None or isinstance(
-            converted, StreamingQueryException
-        ):  # programs that run streams catch Spark's class, which names ours
+        # Programs that run streams catch Spark's class, whose text contains our error.
+        if ours is None or isinstance(converted, StreamingQueryException):
             converted = _with_note_of_refusal(_with_note_of_sql(_of_the_users(converted), exception))
             return _with_note_of_file(converted, ours)
         return _with_note_of_cause(ours)
@@ -135,7 +134,7 @@ _NOTES = {
         "A Delta table is read with the schema in its log. Leave out schema(...), and cast columns afterwards."
     ),
     "delta.StreamSink is not in the sink allowlist for Real-Time Mode": (
-        "A Delta table is written in whole commits, so a real-time trigger is not supported on it, whatever the setting. Use "
+        "A Delta table is written in whole commits, so it does not support real-time triggers, whatever the setting. Use "
         'trigger(processingTime="0 seconds") for a batch as soon as there are rows.'
     ),
 }

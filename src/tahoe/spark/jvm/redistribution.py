@@ -1,7 +1,7 @@
-"""Redistributes rows before they are written, so that files become as large as wanted: by one shuffle of Spark's, which Spark's adaptive
-execution cuts into tasks by the sizes that it measures. Or as a function of the caller's lays them out.
+"""Redistributes rows before they are written, by one shuffle. Either files become as large as wanted, because Spark's adaptive execution
+cuts the shuffle into tasks by the sizes that it measures; or a function of the caller says which rows are in which file.
 
-The shuffle is a query of its own, over the rows of the user's query: its settings do not apply to the stages of that query.
+The shuffle is a query of its own over the rows of the user's query, so its settings do not apply to the stages of the user's query.
 """
 
 from __future__ import annotations

@@ -148,11 +148,11 @@ def _bitmap(indexes: npt.NDArray[np.int64]) -> BitMap64:
     return BitMap64.deserialize(struct.pack("<QI", 1, int(indexes[0]) >> 32) + low)
 
 
-def with_flags(frame: DataFrame, positions: Positions, column: str, mark: str) -> DataFrame:
-    """The frame with a boolean column `mark` that tells whether a row's position, in `column`, is among the given positions."""
+def with_flags(frame: DataFrame, positions: Positions, column: str, flag: str) -> DataFrame:
+    """The frame with a boolean column `flag` that tells whether a row's position, in `column`, is among the given positions."""
     if positions.count <= _COMPARED_MAX:
         return frame.withColumn(
-            mark, F.col(column).isin([(file << ROW_BITS) | index for file, indexes in positions.by_file.items() for index in indexes])
+            flag, F.col(column).isin([(file << ROW_BITS) | index for file, indexes in positions.by_file.items() for index in indexes])
         )
     table = _chunks(positions).table()
     chunks = local_rows(frame.sparkSession, table)
@@ -162,7 +162,7 @@ def with_flags(frame: DataFrame, positions: Positions, column: str, mark: str) -
     word = f"{WORDS}[cast(shiftright({place}, 6) & {CHUNK_WORDS - 1} as int)]"
     is_marked = F.expr(f"{WORDS} is not null and getbit({word}, cast({place} & 63 as int)) = 1")
     keyed = frame.withColumn(KEY, F.shiftright(F.col(column), _CHUNK_BITS))
-    return keyed.join(chunks, KEY, "left").withColumn(mark, is_marked).drop(KEY, WORDS)
+    return keyed.join(chunks, KEY, "left").withColumn(flag, is_marked).drop(KEY, WORDS)
 
 
 def _chunks(positions: Positions) -> Chunks:

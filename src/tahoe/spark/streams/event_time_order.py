@@ -1,4 +1,4 @@
-"""The option withEventTimeOrder: which column it orders the rows of the initial snapshot by is what the query's watermark follows."""
+"""The option withEventTimeOrder: it orders the rows of the initial snapshot by the column of the query's watermark."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ def _schema_location(given: _Options) -> str | None:
         raise InvalidOptionError(option=names[1], value=locations[1], table=given.table, detail=f"{names[0]} is {locations[0]}")
     location = next(iter(locations), None)
     if location is not None and not given.flag("failOnDataLoss", default=True):
-        detail = "a stream with a schemaTrackingLocation cannot pass over commits that are missing, which may have changed the schema"
+        detail = "a stream with a schemaTrackingLocation cannot skip missing commits, because they may have changed the schema"
         raise InvalidOptionError(option="failOnDataLoss", value=given.text("failOnDataLoss"), table=given.table, detail=detail)
     return location
 

@@ -48,7 +48,7 @@ def is_on(settings: Mapping[str, str], name: str, *, table: str, default: bool =
     return text.strip().lower() == "true"
 
 
-def told(snapshot: Snapshot, columns: Struct) -> str:
+def encode_analysed(snapshot: Snapshot, columns: Struct) -> str:
     """What is remembered of a DataFrame: the version, and the columns, of the table when the DataFrame was created."""
     return f"{snapshot.version}\n{columns.to_json()}"
 
@@ -57,7 +57,7 @@ def as_analysed(newest: Snapshot, analysed: str | None, columns_of: Callable[[Sn
     """The version whose schema a query has: the newest, or if its columns are not those of the DataFrame, that of the DataFrame.
 
     Args:
-        analysed: from `told`; None if it is not known.
+        analysed: from `encode_analysed`; None if it is not known.
         is_fixed: whether no other version may be taken.
 
     Raises:

@@ -117,7 +117,7 @@ def _check_acknowledged(
         opType=changes.name,
         previousSchemaChangeVersion=previous.version,
         currentSchemaChangeVersion=current.version,
-        columnChangeDetails=changes.told(),
+        columnChangeDetails=changes.details(),
         unblockChangeOptions=given(current.version),
         unblockStreamOptions=given(ALWAYS),
         unblockChangeConfs=put(suffix, current.version),

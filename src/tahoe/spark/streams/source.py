@@ -35,7 +35,7 @@ from tahoe.spark.reading.change_feed import CLIPS
 from tahoe.spark.reading.scan import relation_of
 from tahoe.spark.streams.event_time_order import event_time, is_wanted
 from tahoe.spark.streams.options import LATEST, SourceOptions, parse_source_options
-from tahoe.spark.streams.schema import as_analysed, rules_of, told
+from tahoe.spark.streams.schema import as_analysed, encode_analysed, rules_of
 from tahoe.spark.streams.schema_tracking import as_tracked, started
 from tahoe.spark.writing.store_assignment import predicate_column
 from tahoe.storage.env import Store
@@ -55,7 +55,7 @@ _START_FILE = "tahoe-starting-version"
 
 
 def schema(gateway: Gateway, options: Mapping[str, str]) -> str:
-    """The version and the schema of `spark.readStream.format("delta").options(...).load(path)`; see `streams.schema.told`.
+    """The version and the schema of `spark.readStream.format("delta").options(...).load(path)`; see `streams.schema.encode_analysed`.
 
     Raises:
         TableNotFoundError, NotADeltaTableError: there is no table.
@@ -69,7 +69,7 @@ def schema(gateway: Gateway, options: Mapping[str, str]) -> str:
     if asked.feed:
         asked_versions = snapshot.version, snapshot.version
         check_recorded(snapshot.protocol, snapshot.properties, snapshot.version, asked_versions, table=snapshot.url)
-    return told(snapshot, _columns(as_tracked(gateway, snapshot, asked), feed=asked.feed))
+    return encode_analysed(snapshot, _columns(as_tracked(gateway, snapshot, asked), feed=asked.feed))
 
 
 def described(gateway: Gateway, options: Mapping[str, str], given: JavaObject, *, is_alone: bool) -> JavaObject | None:

@@ -27,5 +27,6 @@ def check(gateway: Gateway, plan: JavaObject) -> None:
     operation = _REFUSED.get(trigger_of(plan))
     tables = tables_of(gateway, plan) if operation is not None else []
     if tables:
-        detail = f"Spark {gateway.spark.version} lets only sources and sinks of single records run so, and a table is read in whole commits"
+        why = "supports them only for sources and sinks that process single records, but a table is read in whole commits"
+        detail = f"Spark {gateway.spark.version} {why}"
         raise UnsupportedOperationError(operation=operation, table=tables[0], detail=detail, remedy=_REMEDY)

@@ -1,7 +1,7 @@
 """The settings of Spark's Parquet writer for Bloom filters.
 
-Pure. The writer keeps the filters of a row group in memory. Of a column whose number of values is not told it keeps filters of several
-sizes at first, drops those that are too small, and writes the smallest that is left.
+Pure. The writer keeps the filters of a row group in memory. If the number of a column's values is unknown, it keeps filters of
+several sizes at first, drops those that become too small, and writes the smallest that is left.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def filter_settings(columns: Mapping[str, BloomFilter]) -> dict[str, str]:
 
 
 def _size_bytes(definition: BloomFilter) -> int:
-    """The size of a filter for so many values, a power of two; 0 if their number is not told. Specification: "Sizing an SBBF"."""
+    """The size of a filter for so many values, a power of two; 0 if their number is unknown. Specification: "Sizing an SBBF"."""
     if definition.num_items is None:
         return 0
     bits = -8 * definition.num_items / math.log(1 - definition.fpp ** (1 / 8))

@@ -83,7 +83,7 @@ class CubeOnWrite:
         return rows_of_files(rows, sample.drop_columns(_SIZE), keys, files, parts, _number_by_content(rows.schema))
 
     def _files(self, size: int) -> int:
-        """The number of files for rows of this size in files; 1 if they are too few to lay them out."""
+        """Into how many files rows are laid out that take this many bytes as files; 1 if they are too few for a layout."""
         if size < self.asked.min_bytes:
             return 1
         target = TARGET_FILE_SIZE.get(self.plan.metadata.configuration, table=self.plan.url) or self.asked.file_bytes

@@ -32,7 +32,7 @@ from tahoe.spark.jvm.gateway import Gateway
 from tahoe.spark.jvm.plans import Expression, counted, expressions
 from tahoe.spark.jvm.types import delta_schema, spark_schema
 from tahoe.spark.writing.partition_columns import as_stored, with_stored_values
-from tahoe.spark.writing.store_assignment import Refusals, fit_some
+from tahoe.spark.writing.store_assignment import Refusals, assign_some
 from tahoe.sql.predicates import columns_named
 
 # A temporary column with a row's `monotonically_increasing_id`, from which its identity values are computed.
@@ -82,22 +82,22 @@ def complete(
         the rows, with the schema's columns in its order and types. If identity values are generated, all stages of the query but the last
         run now, to count its partitions.
     """
-    rows, brought = _with_conditions(frame, given)
+    rows, supplied = _with_conditions(frame, given)
     rows = with_stored_values(rows, partitioned_by)
-    conditions = [condition for condition in brought.values() if condition is not None]
-    made = [column.name for column in schema if brought.get(column.name.lower(), column) is not None]
-    rows, minted = _numbered(rows, values, [name for name in values.identity if name in made], brought, refusals)
+    conditions = [condition for condition in supplied.values() if condition is not None]
+    made = [column.name for column in schema if supplied.get(column.name.lower(), column) is not None]
+    rows, minted = _numbered(rows, values, [name for name in values.identity if name in made], supplied, refusals)
     others = [name for name in made if name not in values.identity and name not in values.generated]
-    rows = _made(rows, {name: values.defaults.get(name, "null") for name in others}, brought)
+    rows = _made(rows, {name: values.defaults.get(name, "null") for name in others}, supplied)
     rows = with_stored_values(rows, partitioned_by & set(others))
-    rows = _made(rows, {name: values.generated[name] for name in made if name in values.generated}, brought)
+    rows = _made(rows, {name: values.generated[name] for name in made if name in values.generated}, supplied)
     if made:
-        rows = fit_some(rows, schema, set(made), refusals, keep=[*keep, *conditions])
+        rows = assign_some(rows, schema, set(made), refusals, keep=[*keep, *conditions])
         rows = with_stored_values(rows, partitioned_by & set(made))
     for name, expression in values.generated.items():
-        if name.lower() in brought:
+        if name.lower() in supplied:
             wanted = F.expr(expression) if name not in partitioned_by else as_stored(F.expr(expression))
-            rows = _checked(rows, name, expression, wanted, brought[name.lower()], refusals)
+            rows = _checked(rows, name, expression, wanted, supplied[name.lower()], refusals)
     return Completed(frame=rows.drop(*conditions) if conditions else rows, minted=minted)
 
 
@@ -110,19 +110,24 @@ def _with_conditions(frame: DataFrame, given: Mapping[str, Column | None]) -> tu
 
 
 def _made(rows: DataFrame, expressions: Mapping[str, str], given: Given) -> DataFrame:
+    """The rows with computed values in some columns, where they do not supply them."""
     made = {name: _where_missing(name, given, F.expr(expression)) for name, expression in expressions.items()}
     return rows.withColumns(made) if made else rows
 
 
 def _where_missing(name: str, given: Given, value: Column) -> Column:
-    brought = given.get(name.lower())
-    return value if brought is None else F.when(F.col(quoted(brought)), F.col(quoted(name))).otherwise(value)
+    supplied = given.get(name.lower())
+    return value if supplied is None else F.when(F.col(quoted(supplied)), F.col(quoted(name))).otherwise(value)
 
 
-def _checked(rows: DataFrame, name: str, expression: str, wanted: Column, brought: str | None, refusals: Refusals) -> DataFrame:
+def _checked(rows: DataFrame, name: str, expression: str, wanted: Column, supplied: str | None, refusals: Refusals) -> DataFrame:
     """The rows, with a check that refuses supplied values of a generated column that differ from its expression.
 
     As in `store_assignment.require`, the check is a projection.
+
+    Args:
+        wanted: the value of the expression, as it is stored.
+        supplied: the column that tells which rows supply a value; None: all do.
     """
     named = {*columns_named(expression), name.lower()}
     shown = [F.col(quoted(column)) for column in rows.columns if column.lower() in named]
@@ -134,7 +139,7 @@ def _checked(rows: DataFrame, name: str, expression: str, wanted: Column, brough
         found,
     )
     is_right = column.eqNullSafe(wanted)
-    return rows.withColumn(name, F.when(is_right if brought is None else is_right | ~F.col(quoted(brought)), column).otherwise(refused))
+    return rows.withColumn(name, F.when(is_right if supplied is None else is_right | ~F.col(quoted(supplied)), column).otherwise(refused))
 
 
 # --- identity columns

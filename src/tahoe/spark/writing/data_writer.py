@@ -32,7 +32,7 @@ from tahoe.spark.writing.bloom_filters import filter_settings
 from tahoe.spark.writing.clustering_on_write import CubeOnWrite
 from tahoe.spark.writing.column_rules import Completed, complete
 from tahoe.spark.writing.partition_columns import changed_when_stored, check_partition_columns
-from tahoe.spark.writing.store_assignment import Refusals, enforce, fit, require, without_void
+from tahoe.spark.writing.store_assignment import Refusals, assign, enforce, require, without_void
 from tahoe.spark.writing.write_options import WriteOptions
 from tahoe.table.writing.footers import FileStatistics, read_statistics
 from tahoe.table.writing.write_plan import WritePlan
@@ -50,7 +50,7 @@ def rows_for_files(
     keep: Sequence[str] = (),
     checks_replace_where: bool = True,
 ) -> Completed:
-    """The rows to write: fitted to the table's columns and completed by its rules. The plan checks each row, as stored, during the write.
+    """The rows to write: with the columns and types of the table, completed by its rules. The plan checks each row as it is stored.
 
     Args:
         given: which columns the rows supply, as in `complete`, if some rows were in the table before; its conditions may use any column of
@@ -75,8 +75,8 @@ def rows_for_files(
     conditional = any(condition is not None for condition in given.values())
     named = [name for name in frame.columns if name not in keep and plan.schema.find(name) is None] if conditional else []
     texts = changed_when_stored(schema, plan.partition_columns)
-    fitted = fit(frame, brought, refusals, keep=[*keep, *named])
-    completed = complete(fitted, schema, values, given, refusals, keep=keep, partitioned_by=texts)
+    assigned = assign(frame, brought, refusals, keep=[*keep, *named])
+    completed = complete(assigned, schema, values, given, refusals, keep=keep, partitioned_by=texts)
     return replace(completed, frame=_checked(plan, completed.frame, refusals, checks_replace_where=checks_replace_where))
 
 
@@ -136,7 +136,7 @@ def _file_metadata(field: Field) -> dict[str, int]:
 
 
 @contextmanager
-def failures_told(plan: WritePlan, refusals: Refusals) -> Iterator[None]:
+def translating_failures(plan: WritePlan, refusals: Refusals) -> Iterator[None]:
     """Convert Spark's failures while rows are computed and written into our errors.
 
     Analysis errors, and wrong calls into the JVM (bugs of tahoe), pass unchanged.
@@ -222,7 +222,7 @@ def write_rows(
     gateway, settings = Gateway(completed.frame.sparkSession), writer_settings(plan, options, hidden)
     settings = replace(settings, hadoop={**filter_settings(plan.filtered_columns), **settings.hadoop})
     spread, cube = _redistribution(plan, options), _cube(plan, options) if is_clustered else None
-    with failures_told(plan, refusals), _numbered_once(completed, is_shuffled=spread is not None or cube is not None) as rows:
+    with translating_failures(plan, refusals), _numbered_once(completed, is_shuffled=spread is not None or cube is not None) as rows:
         files = write_files(_laid_out(plan, rows), plan.url, settings, spread, cube.lay_out if cube else None)
     try:
         statistics = _statistics(plan, files, completed.minted)
@@ -246,7 +246,7 @@ def write_changes(plan: WritePlan, options: WriteOptions, rows: DataFrame, refus
     """
     gateway, url = Gateway(rows.sparkSession), f"{plan.url}/{CHANGE_DATA_FOLDER}"
     settings = writer_settings(plan, options, [Field(name=CHANGE_TYPE, type=STRING)])
-    with failures_told(plan, refusals):
+    with translating_failures(plan, refusals):
         files = write_files(_laid_out(plan, rows), url, settings, _redistribution(plan, options))
     try:
         placed = [replace(file, key=f"{CHANGE_DATA_FOLDER}/{file.key}") for file in _written_files(plan, files, {})]

@@ -84,7 +84,7 @@ class Refusals:
         return WriteFailedError(table=self.table, detail=detail)
 
 
-def fit(frame: DataFrame, wanted: Struct, refusals: Refusals, keep: Iterable[str] = ()) -> DataFrame:
+def assign(frame: DataFrame, wanted: Struct, refusals: Refusals, keep: Iterable[str] = ()) -> DataFrame:
     """The data with exactly the wanted columns, in the wanted order, spelling and types.
 
     Missing columns become null; additional columns are dropped.
@@ -101,17 +101,17 @@ def fit(frame: DataFrame, wanted: Struct, refusals: Refusals, keep: Iterable[str
     check_assignable(given, wanted, table=refusals.table, policy=refusals.policy)
     if not others and conforms_inside(given, wanted) and not any(CHAR_VARCHAR in f.metadata for f in wanted):
         return frame
-    return _fitted(frame, given, wanted, set(wanted.names), others, refusals, refusals.policy)
+    return _assigned(frame, given, wanted, set(wanted.names), others, refusals, refusals.policy)
 
 
-def fit_some(frame: DataFrame, wanted: Struct, names: Set[str], refusals: Refusals, keep: Iterable[str] = ()) -> DataFrame:
-    """Like `fit`, but only for the columns in `names`; all wanted columns must be present, and the other columns must fit already.
+def assign_some(frame: DataFrame, wanted: Struct, names: Set[str], refusals: Refusals, keep: Iterable[str] = ()) -> DataFrame:
+    """Like `assign`, but only for the columns in `names`; all wanted columns must be present, and the other columns must fit already.
 
     Always uses the ANSI policy, because the values come from the table's rules and not from the user.
     """
     given = _schema_of(frame, set(wanted.names).__contains__, refusals)
     check_assignable(given, Struct(tuple(f for f in wanted if f.name in names)), table=refusals.table)
-    return _fitted(frame, given, wanted, names, keep, refusals, "ANSI")
+    return _assigned(frame, given, wanted, names, keep, refusals, "ANSI")
 
 
 def _with_types_of_delta(frame: DataFrame, wanted: Struct, policy: Policy) -> DataFrame:
@@ -144,19 +144,19 @@ def _schema_of(frame: DataFrame, has: Callable[[str], bool], refusals: Refusals)
     return delta_schema(StructType([f for f in frame.schema if has(f.name)]), table=refusals.table)
 
 
-def _fitted(
+def _assigned(
     frame: DataFrame, given: Struct, wanted: Struct, names: Set[str], keep: Iterable[str], refusals: Refusals, policy: Policy
 ) -> DataFrame:
-    fitter = _Fitter(refusals, policy, Gateway(frame.sparkSession))
+    assigner = _Assigner(refusals, policy, Gateway(frame.sparkSession))
 
     def at(name: str) -> Column:
         return F.col(quoted(name))
 
-    columns = [fitter.field(at, given, column, ()) if column.name in names else at(column.name) for column in wanted]
+    columns = [assigner.field(at, given, column, ()) if column.name in names else at(column.name) for column in wanted]
     return frame.select(*columns, *map(at, keep))
 
 
-class _Fitter:
+class _Assigner:
     """Builds the expression for each column. `path` is the column's or field's path in the table."""
 
     def __init__(self, refusals: Refusals, policy: Policy, gateway: Gateway) -> None:

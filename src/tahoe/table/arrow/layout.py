@@ -205,7 +205,7 @@ def _weights_below(column: Ranked) -> npt.NDArray[np.float64]:
 
 
 def _bounds(column: Ranked, ranks: Sequence[int]) -> pa.Array:
-    """The bounds that leave only lower ranks below them."""
+    """The values that separate each rank from the next lower one. Of strings, the shortest text that does."""
     values = column.values.take(pa.array([rank - 1 for rank in ranks], pa.int64()))
     if not is_text(values.type):
         return values

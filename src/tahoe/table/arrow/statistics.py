@@ -257,13 +257,13 @@ def _lenient(text: str, request: StatisticsRequest) -> dict[str, Any]:
         return {}
     if not isinstance(value, dict):
         return {}
-    row: dict[str, Any] = {"num_records": _fitting(value.get("numRecords"), pa.int64())}
-    row["tight_bounds"] = _fitting(value.get("tightBounds"), pa.bool_())
+    row: dict[str, Any] = {"num_records": _as_typed(value.get("numRecords"), pa.int64())}
+    row["tight_bounds"] = _as_typed(value.get("tightBounds"), pa.bool_())
     for path, data_type in request.columns.items():
-        row[column_name("null_count", path)] = _fitting(_dig(value.get("nullCount"), path), pa.int64())
+        row[column_name("null_count", path)] = _as_typed(_dig(value.get("nullCount"), path), pa.int64())
         if bound := bound_type(data_type):
             for name, kind in _BOUNDS.items():
-                row[column_name(kind, path)] = _fitting(_dig(value.get(name), path), bound)
+                row[column_name(kind, path)] = _as_typed(_dig(value.get(name), path), bound)
     return row
 
 
@@ -273,7 +273,7 @@ def _dig(value: Any, path: Iterable[str]) -> Any:
     return value
 
 
-def _fitting(value: Any, kind: pa.DataType) -> Any:
+def _as_typed(value: Any, kind: pa.DataType) -> Any:
     """The value converted to its type by the same reader as in the fast path; None if it does not fit."""
     if value is None:
         return None

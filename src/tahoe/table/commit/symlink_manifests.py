@@ -89,7 +89,7 @@ def check_manifests_before_commit(
     name = next((f.name for f in active_features(protocol, metadata) if f.name in ("deletionVectors", "columnMapping")), None)
     if name is not None:
         detail = f"readers of manifests do not know the feature {name}, which the table uses"
-        remedy = f"Use either manifests or {name}: they exclude each other."
+        remedy = f"Use either manifests or {name}, not both."
     elif not (base is not None and SYMLINK_MANIFESTS.get(base.properties)) and _will_have_vectors(base, adds, removed):
         detail = "files of the table have deletion vectors, which readers of manifests do not know"
         remedy = "Remove them first, with REORG TABLE ... APPLY (PURGE)."
@@ -180,8 +180,8 @@ def _encode(snapshot: Snapshot) -> bytes:
 def _complete_version(snapshot: Snapshot) -> int | None:
     """The version up to which all manifests were written; None if that is not known."""
     try:
-        told = json.loads(snapshot.log.env.store.get(_COMPLETE))
-        version = told["version"] if told["tableId"] == snapshot.metadata.id else None
+        recorded = json.loads(snapshot.log.env.store.get(_COMPLETE))
+        version = recorded["version"] if recorded["tableId"] == snapshot.metadata.id else None
     except (FileNotFoundError, ValueError, KeyError, TypeError):
         return None
     return version if isinstance(version, int) and 0 <= version <= snapshot.version else None

@@ -117,7 +117,7 @@ _TAGS = (
     Column(name="name", type=pa.string(), meaning="name of the version"),
     Column(name="version", type=pa.int64(), meaning="version of the table that has the name"),
     Column(name="created", type=TIME, meaning="when the tag was made"),
-    Column(name="expires", type=TIME, meaning="end of life, from which on it holds nothing back; null if it has none"),
+    Column(name="expires", type=TIME, meaning="expiry, from which on the tag protects nothing; null if it does not expire"),
 )
 
 

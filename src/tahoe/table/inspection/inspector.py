@@ -68,7 +68,7 @@ class Inspector:
         """The row groups of the data files. Reads all footers.
 
         Raises:
-            DataFileMissingError, InvalidDataFileError: a file does not exist, or is no Parquet file.
+            DataFileMissingError, InvalidDataFileError: a file does not exist, or is not a Parquet file.
         """
         return self._look(ROW_GROUPS, version, timestamp)
 

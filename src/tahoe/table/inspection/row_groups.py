@@ -37,7 +37,7 @@ def _of_file(snapshot: Snapshot, path: str, url: str, schema: pa.Schema) -> pa.T
     """The row groups of one file.
 
     Raises:
-        DataFileMissingError, InvalidDataFileError: the file does not exist, or is no Parquet file.
+        DataFileMissingError, InvalidDataFileError: the file does not exist, or is not a Parquet file.
     """
     store, key = snapshot.log.locate(url)
     try:

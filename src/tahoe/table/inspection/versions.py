@@ -37,7 +37,7 @@ _HISTORY = (
     _VERSION,
     Column(name="timestamp", type=TIME, meaning="when it was committed"),
     Column(name="operation", type=pa.string(), meaning="what the commit did: `WRITE`, `MERGE`, ..."),
-    Column(name="operation_parameters", type=TEXTS, meaning="parameters of the operation, by name; values that are no text as JSON"),
+    Column(name="operation_parameters", type=TEXTS, meaning="parameters of the operation, by name; values other than strings as JSON"),
     Column(name="operation_metrics", type=TEXTS, meaning="counts, sizes in bytes and times in milliseconds, by name"),
     Column(name="user_metadata", type=pa.string(), meaning="what the user gave the commit"),
     Column(name="engine_info", type=pa.string(), meaning="program and version that committed it"),
@@ -69,13 +69,13 @@ def _history(snapshot: Snapshot) -> dict[str, pa.Array]:
     rows = []
     for commit in history(snapshot):
         if commit.version <= snapshot.version:
-            told = {name: _fitting(commit.info.fields.get(field), kinds[name]) for name, field in _FIELDS.items()}
-            rows.append({"version": commit.version, "timestamp": commit.timestamp_ms, **told})
+            values = {name: _as_typed(commit.info.fields.get(field), kinds[name]) for name, field in _FIELDS.items()}
+            rows.append({"version": commit.version, "timestamp": commit.timestamp_ms, **values})
     return from_rows(rows, _HISTORY)
 
 
-def _fitting(value: Any, kind: pa.DataType | str) -> Any:
-    """A value of `commitInfo`, which may hold any JSON; None if it does not fit its column."""
+def _as_typed(value: Any, kind: pa.DataType | str) -> Any:
+    """A value of `commitInfo`, which may be any JSON, as a value of its column; None if it has another type."""
     if kind == TEXTS:
         return {name: _text(item) for name, item in value.items()} if isinstance(value, Mapping) else None
     if kind == pa.string():

@@ -133,7 +133,7 @@ class Part(ABC):
         return bool(self.column("stats").null_count)
 
     def check(self) -> None:
-        """Read what every version needs of all files, if it was not read when the part was opened.
+        """Read the paths of the files, which every version needs, if they were not read when the part was opened.
 
         Raises:
             CorruptCheckpointError: it is broken.

@@ -97,7 +97,7 @@ class LiveFiles:
     """The files of one version, in a fixed order. Immutable; `after` makes those of a newer version.
 
     A checkpoint may be deleted by metadata cleanup, or replaced by another writer, before all needed columns are read. Then the version is
-    loaded again from the present log. A file keeps its position if it was told to anybody.
+    loaded again from the present log. A file keeps a position that was handed out.
 
     Args:
         origin: of the whole version, for its files and for some of them.
@@ -106,7 +106,7 @@ class LiveFiles:
     def __init__(self, parts: Iterable[Part], origin: Origin | None = None) -> None:
         self.parts = tuple(part for part in parts if not part.is_empty)
         self.origin = origin
-        self._told: list[tuple[npt.NDArray[np.int64], pa.ChunkedArray]] = []  # positions that were told, with the paths of their files
+        self._handed_out: list[tuple[npt.NDArray[np.int64], pa.ChunkedArray]] = []  # positions, with the paths of their files
 
     def of(self, origin: Origin) -> LiveFiles:
         """The same files, of a version that can be loaded again."""
@@ -136,7 +136,7 @@ class LiveFiles:
                 first = next(batches, None)
             except GONE as error:
                 done = LiveFiles(self.parts[:number]).column("path")
-                self.told(np.arange(len(done)), done)
+                self.hand_out(np.arange(len(done)), done)
                 self.renew(error)
                 yield from self.subset(np.arange(len(done), len(self))).batches()
                 return
@@ -177,16 +177,16 @@ class LiveFiles:
             every = joined_columns([part.column("path") for part in self.parts], pa.string())
             self.parts = (ReorderedPart(again, self._order(again, len(every), [(np.arange(len(every)), every)])),)
         else:
-            self.parts = (ReorderedPart(again, self._order(again, len(again), self._told)),) if self._told else again.parts
+            self.parts = (ReorderedPart(again, self._order(again, len(again), self._handed_out)),) if self._handed_out else again.parts
 
     def _order(self, again: LiveFiles, total: int, known: Sequence[tuple[npt.NDArray[np.int64], pa.ChunkedArray]]) -> pa.Array:
         """The places of these files in the version as it was loaded again: of files whose positions are known, and of all others."""
         assert self.origin is not None
         order, paths = np.full(total, -1), again.column("path")
-        for positions, told in known:
-            found = pc.index_in(told, value_set=paths)
+        for positions, known_paths in known:
+            found = pc.index_in(known_paths, value_set=paths)
             if found.null_count:
-                lost = told.filter(found.is_null())[0]
+                lost = known_paths.filter(found.is_null())[0]
                 detail = f"its checkpoint was deleted, and version {self.origin.version} no longer has the file {lost}"
                 raise MissingVersionError(table=self.origin.table, version=self.origin.version, detail=detail)
             order[positions] = np.asarray(found)
@@ -305,10 +305,10 @@ class LiveFiles:
                 every = max(1, round(1 / share))
                 yield from (batch.take(np.arange(0, len(batch), every)) for batch in part.batches())
 
-    def told(self, positions: npt.NDArray[np.int64], paths: pa.ChunkedArray) -> None:
-        """Note that the positions of some files were told, so that these files keep them."""
+    def hand_out(self, positions: npt.NDArray[np.int64], paths: pa.ChunkedArray) -> None:
+        """Note that the positions of some files were handed out, so that these files keep them."""
         if not self.is_listed:
-            self._told.append((positions, paths))
+            self._handed_out.append((positions, paths))
 
 
 class Narrowed:
@@ -332,7 +332,7 @@ class Narrowed:
             self._version.renew(error)
         if self._version.parts is not self._whole:  # it was loaded again
             found = np.asarray(pc.index_in(chosen, value_set=self._version.column("path"))).astype(np.int64)
-        self._version.told(found, chosen)
+        self._version.hand_out(found, chosen)
         return found
 
     def _counted(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

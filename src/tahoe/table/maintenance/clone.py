@@ -22,7 +22,7 @@ from tahoe.errors import (
 from tahoe.protocol import clustering
 from tahoe.protocol.actions import Add, DomainMetadata, Metadata, Protocol
 from tahoe.protocol.column_mapping import MODE, declared_mode
-from tahoe.protocol.column_values import with_marks_of
+from tahoe.protocol.column_values import with_high_water_marks_of
 from tahoe.protocol.constraints import PREFIX as CONSTRAINT
 from tahoe.protocol.feature_upgrade import split_features, upgrade, upgrade_for
 from tahoe.protocol.features import check_writable, setting, supported_features
@@ -75,7 +75,7 @@ class CloneReport:
     Attributes:
         table: the url of the clone.
         version: the version of the clone that was committed; None if the source itself was named as the target.
-        source_version: the version of the source; -1 if it is no Delta table.
+        source_version: the version of the source; -1 if it is not a Delta table.
         source_files, source_bytes: its files.
         removed_files, removed_bytes: those that were removed from a table that the clone replaced.
         copied_files, copied_bytes: those that were copied: 0 for a shallow clone, and for files that the target had from an earlier clone.
@@ -120,7 +120,7 @@ def clone(source: TableReader | ForeignSource, target: TableReader, request: Clo
         InvalidPropertyError, VectorsDisallowedError: the properties do not fit the source's files.
         AppendOnlyTableError: files would be removed from an append-only table.
         DeltaProtocolError: the source needs a writer feature that tahoe does not support.
-        InvalidTimeTravelError: a version is asked for, but the source is no Delta table.
+        InvalidTimeTravelError: a version is asked for, but the source is not a Delta table.
         and for other sources than Delta tables those of their `snapshot`
     """
     if isinstance(source, ForeignSource):
@@ -243,7 +243,7 @@ class _Cloning:
         check_writable(source.protocol, source.metadata, table=url)
         stored, asked = self._overrides()
         configuration = {**_copied_properties(source), **stored}
-        schema = source.schema if newest is None else with_marks_of(source.schema, newest.schema)
+        schema = source.schema if newest is None else with_high_water_marks_of(source.schema, newest.schema)
         protocol = source.protocol if newest is None else upgrade(newest.protocol, supported_features(source.protocol))
         protocol = upgrade_for(protocol, schema, {**configuration, **asked}, table=url)
         if newest is not None:

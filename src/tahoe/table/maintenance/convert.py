@@ -66,7 +66,7 @@ class ConvertRequest:
         schema: of a catalog; None to merge the schemas of the files.
         partitions: of a catalog; None for those that the names of folders tell.
         uses_sink_log: whether the log of a stream that wrote the files decides which of them count.
-        skips_unreadable: leave out files that are no Parquet files, instead of an error.
+        skips_unreadable: leave out files that are not Parquet files, instead of an error.
         nulls_unfit: a partition value that is not of its column's type is null, instead of an error.
         properties: of the table; default_properties: of any new table.
         catalog_table: the name in the catalog, for the history.

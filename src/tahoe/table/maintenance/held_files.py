@@ -1,6 +1,6 @@
-"""What tags hold back: files that VACUUM would delete if they were not needed by a version that has a name.
+"""Files that tags hold back from VACUUM: no version within the retention needs them, but a tagged version does.
 
-Tags are read from the newest version, again and again while files are deleted: a tag may be made meanwhile.
+While VACUUM deletes files, it reads the tags of the newest version again and again, because a tag may be made meanwhile.
 """
 
 from __future__ import annotations

@@ -144,7 +144,7 @@ class IcebergSource(ForeignSource):
             manifests = [] if newest is None else newest.manifests(io)
             entries = [(manifest.content, entry) for manifest in manifests for entry in manifest.fetch_manifest_entry(io)]
         except FileNotFoundError as error:
-            self._refuse(f"a file of its metadata is gone: {error}", "Clone a newer snapshot, or bring the file back from a copy.")
+            self._refuse(f"a file of its metadata is gone: {error}", "Clone a newer snapshot, or bring the file back from a backup.")
         except DeltaError:
             raise
         except Exception as error:

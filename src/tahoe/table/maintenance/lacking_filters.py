@@ -41,7 +41,7 @@ def _lacks(footer: pq.FileMetaData, wanted: Collection[str]) -> bool:
 
 
 def _needs_none(chunk: pq.ColumnChunkMetaData) -> bool:
-    """Whether a chunk has a filter, or has no values, or has all of them in a dictionary, which tells the same."""
+    """Whether a chunk has a filter, or has no values, or has all of them in a dictionary, which serves as a filter."""
     if getattr(chunk, "bloom_filter_offset", None) is not None:
         return True
     statistics = chunk.statistics

@@ -168,21 +168,21 @@ class TableLifecycle(TableReader):
     ) -> TagReport:
         """Give a version a name, under which it can be read, restored and cloned. VACUUM and log cleanup keep what it needs.
 
-        Those of other writers do not: they do not know tags. Clients need not know tags to use the table. The first tag adds the writer
-        feature `domainMetadata`.
+        VACUUM and log cleanup by other writers delete it nevertheless, because only tahoe knows tags. Readers need not know them. The first
+        tag adds the writer feature `domainMetadata`.
 
         Args:
             name: up to 128 letters, digits, `_`, `-` and `.`; not only digits, and not digits behind a `v`.
             version, timestamp: a version or another tag of it, or the newest version not after the timestamp; the newest version if both
                 are None.
-            expires: the end of life of the tag, from which on it holds nothing back. The name stays. Without a zone in UTC.
-            replace: the name may be taken: it then means this version.
+            expires: when the tag expires: from then on it protects nothing, but the name stays. Without a zone in UTC.
+            replace: move the tag to this version if the name exists.
             retention_check: refuse a version that VACUUM or log cleanup may be deleting: one that is older than
                 `delta.deletedFileRetentionDuration` or `delta.logRetentionDuration`, and that no other tag holds.
             user_metadata: for the table's history.
 
         Raises:
-            InvalidTagNameError, TagExpiryError: the name or the end of life cannot be used.
+            InvalidTagNameError, TagExpiryError: the name or the expiry cannot be used.
             TagExistsError: the name is taken.
             VersionNotFoundError, TimestampOutOfRangeError, TagNotFoundError: there is no such version.
             TagRetentionError, TagFilesMissingError: the version has expired, or its files are gone.
@@ -211,7 +211,7 @@ class TableLifecycle(TableReader):
         return drop_tag(self, name, if_exists=if_exists, user_metadata=user_metadata)
 
     def tags(self) -> list[Tag]:
-        """The tags, oldest version first: their `name`, `version`, `created`, and `expires` if they have an end of life.
+        """The tags, oldest version first: their `name`, `version`, `created`, and `expires`, which is None if they do not.
 
         Raises:
             InvalidActionError: another program has written a malformed tag. Drop it with `untag`.

@@ -245,10 +245,10 @@ def summary(report: OptimizeReport) -> str:
     if not report.bins:
         return f"nothing to do: {report.files_considered:,} files considered"
     files = f"{len(report.removed_bytes):,} of {report.files_considered:,} files ({sum(report.removed_bytes):,} bytes)"
-    told = report.why or "as asked"
+    why = report.why or "as asked"
     if report.order is None:
-        return f"rewrites {files} as at most {report.bins:,}: {told}"
-    return f"rewrites {files} in {report.parts(report.bins)}, ordered by {', '.join(report.order.names)}: {told}"
+        return f"rewrites {files} as at most {report.bins:,}: {why}"
+    return f"rewrites {files} in {report.parts(report.bins)}, ordered by {', '.join(report.order.names)}: {why}"
 
 
 def _plan(table: TableReader, snapshot: Snapshot, request: OptimizeRequest) -> WritePlan:

@@ -24,12 +24,12 @@ from tahoe.errors import (
 from tahoe.protocol import clustering
 from tahoe.protocol.actions import Add, DomainMetadata, Metadata, Protocol
 from tahoe.protocol.clustering import clustering_domain
-from tahoe.protocol.column_values import with_marks_of
+from tahoe.protocol.column_values import with_high_water_marks_of
 from tahoe.protocol.feature_upgrade import upgrade
 from tahoe.protocol.features import check_writable, supported_features
 from tahoe.protocol.properties import DELETED_FILE_RETENTION
 from tahoe.protocol.row_tracking import DOMAIN as ROW_TRACKING
-from tahoe.protocol.row_tracking import assigns_row_ids, high_water_mark, marked_at
+from tahoe.protocol.row_tracking import assigns_row_ids, high_water_mark, high_water_mark_domain
 from tahoe.table.commit.continuity import check_same_table
 from tahoe.table.commit.draft import OperationInfo
 from tahoe.table.maintenance.adopt import (
@@ -269,14 +269,14 @@ class _Restoration:
 
 def _metadata(restored: Snapshot, newest: Snapshot, protocol: Protocol) -> Metadata:
     """The metadata of the restored version. Identity values and column ids are never assigned twice, and checkpoints stay protected."""
-    schema = with_marks_of(restored.schema, newest.schema)
+    schema = with_high_water_marks_of(restored.schema, newest.schema)
     configuration = {**restored.properties, **highest_numbers(newest, protocol, restored.properties)}
     text = restored.metadata.schema_string if schema == restored.schema else schema.to_json()
     return restored.metadata.replace(schema_string=text, configuration=configuration)
 
 
 def _domains(restored: Snapshot, newest: Snapshot) -> dict[str, DomainMetadata]:
-    """The domains that change: the clustering columns, and the mark of row ids if that of the restored version is higher."""
+    """The domains that change: the clustering columns, and the high-water mark of row ids if that of the restored version is higher."""
     changed = {}
     before, after = newest.domains.get(clustering.DOMAIN), restored.domains.get(clustering.DOMAIN)
     if before is not None and after is None:
@@ -285,7 +285,7 @@ def _domains(restored: Snapshot, newest: Snapshot) -> dict[str, DomainMetadata]:
         changed[clustering.DOMAIN] = after
     mark = high_water_mark(restored.domains.get(ROW_TRACKING))
     if mark > high_water_mark(newest.domains.get(ROW_TRACKING)):
-        changed[ROW_TRACKING] = marked_at(mark)
+        changed[ROW_TRACKING] = high_water_mark_domain(mark)
     return changed
 
 

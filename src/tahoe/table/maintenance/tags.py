@@ -50,8 +50,8 @@ class TagRequest:
 
     Attributes:
         version, timestamp: of the version that gets the name, which may have another tag; the newest version if both are None.
-        expires: the end of life of the tag; None if it has none.
-        replace: the name may be taken.
+        expires: when the tag expires; None if it does not.
+        replace: move the tag if the name exists.
         retention_check: refuse a version that VACUUM or log cleanup may be deleting.
         engine: the program that hosts tahoe, for the history.
     """
@@ -85,7 +85,7 @@ def create_tag(table: TableReader, request: TagRequest) -> TagReport:
     """Give a version a name.
 
     Raises:
-        InvalidTagNameError, TagExpiryError, InvalidArgumentError: the name or the end of life cannot be used.
+        InvalidTagNameError, TagExpiryError, InvalidArgumentError: the name or the expiry cannot be used.
         TagExistsError: the name is taken.
         VersionNotFoundError, TimestampOutOfRangeError, InvalidTimeTravelError: the log does not have the version.
         TagRetentionError: the version has expired, and no other tag holds it.
@@ -105,7 +105,7 @@ def create_tag(table: TableReader, request: TagRequest) -> TagReport:
     work.verify(version)
     if work.added:
         _logger.warning(
-            "%s: version %s adds the writer feature %s, in which tags are kept; writers without it can no longer write to the table",
+            "%s: version %s adds the writer feature %s, which stores tags; writers without it can no longer write to the table",
             table.url,
             version,
             FEATURE,

@@ -222,7 +222,7 @@ class _Run:
     Attributes:
         listing: what was in the folder; None for a LITE run.
         snapshot: the newest version after the listing.
-        tags: the tags of that version that have not reached their end of life.
+        tags: the tags of that version that have not expired.
         given_ms: the retention that was asked for; None if that of the table applies.
         of_table_ms: the retention of the table: the longer one, if it changed during the listing.
     """

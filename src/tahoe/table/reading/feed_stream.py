@@ -132,6 +132,7 @@ class FeedStream(Stream[FeedCommit]):
         super()._check_start(after, end)
 
     def _check_recorded(self, version: int, *, is_initial: bool) -> None:
+        """Check that the change data feed was enabled at a version. With `failOnDataLoss=false`, a version that is gone is not checked."""
         newest, load = self._newest, self._loaded if is_initial else partial(load_snapshot, self._newest.log)
         try:
             here = newest if version == newest.version else load(version)

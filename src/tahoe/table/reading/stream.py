@@ -212,6 +212,7 @@ class Stream(ABC, Generic[Commit]):
         """Check where the stream begins, once."""
         if self._is_checked:
             return
+        # An offset at the base of a version is the end of the version before.
         self.schema.begin(after.version, None if end is None else end.version - (end.index == BASE))
         self._is_checked = True
 
@@ -240,8 +241,8 @@ class Stream(ABC, Generic[Commit]):
             return StreamOffset(table_id=after.table_id, version=after.version + 1)
         return replace(after, event_time=EventTime(column=column, before_us=end_us))
 
-    def _times(self, begin: StreamOffset, end: StreamOffset) -> TimeRange | None:
-        """The rows of the initial snapshot between two offsets; None if it is read in the order of its files."""
+    def _time_range(self, begin: StreamOffset, end: StreamOffset) -> TimeRange | None:
+        """The event times of a batch of the initial snapshot; None if the snapshot is read in the order of its files."""
         bounds = begin.event_time, end.event_time
         known = next((bound for bound in bounds if bound is not None), None)
         if known is None:
@@ -276,7 +277,7 @@ class Stream(ABC, Generic[Commit]):
         if not begin.is_initial:
             return Span(None, self._committed(version, index, end))
         is_inside = end.is_initial and end.version == version
-        times = self._times(begin, end)
+        times = self._time_range(begin, end)
         stop = end.index + 1 if is_inside and times is None else None
         initial = self._initial_portion(version, following(index), stop, times)
         return Span(initial, [] if is_inside else self._committed(version + 1, BASE, end), times)
@@ -290,6 +291,12 @@ class Stream(ABC, Generic[Commit]):
     def _initial_portion(
         self, version: int, first: int, stop: int | None, times: TimeRange | None
     ) -> tuple[Snapshot, npt.NDArray[np.int64]]:
+        """The initial snapshot, and the positions in it of the files that a batch reads.
+
+        Args:
+            first, stop: the batch among the files in the order of reading; `stop` None: to the last one.
+            times: instead of `first` and `stop`, if the snapshot is read in the order of event time.
+        """
         initial = self._initial(version)
         numbers = initial.numbers[first:stop]
         if times is not None:

@@ -257,8 +257,8 @@ def _check_change(version: int, removed: str, actions: Sequence[Action], passes:
         raise StreamSourceDeleteError(version=version, removedFile=removed, table=table)
     info = next((a for a in actions if isinstance(a, CommitInfo)), CommitInfo({}))
     operation, parameters = info.fields.get("operation"), info.fields.get("operationParameters")
-    told = f"{operation} ({json.dumps(parameters)})" if operation else removed
-    raise StreamSourceChangeError(version=version, changeInfo=told, table=table)
+    shown = f"{operation} ({json.dumps(parameters)})" if operation else removed
+    raise StreamSourceChangeError(version=version, changeInfo=shown, table=table)
 
 
 def excluding(pattern: re.Pattern[str] | None) -> Callable[[str], bool]:

@@ -60,7 +60,7 @@ def shown_names(domains: Iterable[str]) -> str:
 
 
 def holding_tags(newest: Snapshot, now_ms: int) -> list[Tag]:
-    """The tags that have not reached their end of life, oldest version first.
+    """The tags that have not expired, oldest version first.
 
     Raises:
         InvalidActionError: a tag is malformed, so that it is unknown what it holds.

@@ -1,4 +1,4 @@
-"""What to do about a table, from its figures alone: what is wrong, with numbers, and the statement that mends it. Pure."""
+"""What to do about a table, from its figures alone: what is wrong, with numbers, and the statement that fixes it. Pure."""
 
 from __future__ import annotations
 
@@ -112,9 +112,9 @@ def _purged(figures: Figures, found: Compaction) -> str:
     if not found.worn_files:
         return ""
     rows, share = figures.rows, figures.rows.deleted_share
-    told = "" if share is None else f", {percent(share)} of the rows in files"
+    shown = "" if share is None else f", {percent(share)} of the rows in files"
     return (
-        f" Deletion vectors mark {counted(rows.deleted, 'row')} in {counted(rows.files_with_deleted, 'file')}{told}: queries read and drop"
+        f" Deletion vectors mark {counted(rows.deleted, 'row')} in {counted(rows.files_with_deleted, 'file')}{shown}: queries read and drop"
         f" them. The rewritten files, {found.worn_files:,} of them with more than 5\u00a0% deleted rows, have none. To erase the rows from"
         " all files, use REORG TABLE … APPLY (PURGE)."
     )
@@ -211,8 +211,8 @@ def _partitions(figures: Figures, table: _Names) -> Iterator[Advice]:
 
 
 def _properties(figures: Figures) -> str:
-    told = ", ".join(f"{literal(name)} = {literal(value)}" for name, value in sorted(figures.properties.items()))
-    return f" TBLPROPERTIES ({told})" if told else ""
+    assigned = ", ".join(f"{literal(name)} = {literal(value)}" for name, value in sorted(figures.properties.items()))
+    return f" TBLPROPERTIES ({assigned})" if assigned else ""
 
 
 def percent(share: float) -> str:

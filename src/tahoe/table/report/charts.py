@@ -74,9 +74,9 @@ def stacked_over_time(
         for kind in (kind for kind in kinds if counts.get(kind)):
             top, bottom = up(below + counts[kind]), up(below)
             below += counts[kind]
-            told = element("title", f"{moment(start)} to {moment(end)}: {kind} {number(counts[kind])}")
+            tooltip = element("title", f"{moment(start)} to {moment(end)}: {kind} {number(counts[kind])}")
             drawn.append(
-                element("rect", told, x=across(start), y=top, width=round(width, 1), height=round(bottom - top, 1), class_=kinds[kind])
+                element("rect", tooltip, x=across(start), y=top, width=round(width, 1), height=round(bottom - top, 1), class_=kinds[kind])
             )
     return _picture(title, ticks, up, number, first, last, *drawn)
 

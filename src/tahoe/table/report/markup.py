@@ -22,8 +22,8 @@ _VOID = frozenset({"meta", "br"})
 
 def element(name: str, /, *content: Content, **attributes: str | float | None) -> Markup:
     """An element. Attributes that are None are left out; `class_` is `class`, and other underscores are hyphens."""
-    told = "".join(f' {_attribute(key)}="{_shown(str(value))}"' for key, value in attributes.items() if value is not None)
-    return Markup(f"<{name}{told}>") if name in _VOID else Markup(f"<{name}{told}>{joined(*content)}</{name}>")
+    attributes_text = "".join(f' {_attribute(key)}="{_shown(str(value))}"' for key, value in attributes.items() if value is not None)
+    return Markup(f"<{name}{attributes_text}>") if name in _VOID else Markup(f"<{name}{attributes_text}>{joined(*content)}</{name}>")
 
 
 def joined(*content: Content) -> Markup:

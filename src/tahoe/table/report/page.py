@@ -159,10 +159,10 @@ def _deleted_rows(figures: Figures) -> Markup | None:
         return None
     if not rows.files_with_deleted:
         return element("p", "No file has a deletion vector: no row in files is deleted.")
-    told = "" if share is None else f", {percent(share)} of the rows in files"
+    share_text = "" if share is None else f", {percent(share)} of the rows in files"
     wide = f" The bounds of {counted(figures.files_with_wide_bounds, 'file')} may be wider than their rows."
     text = (
-        f"Deletion vectors mark {counted(rows.deleted, 'row')}{told}. Queries read these rows and drop them."
+        f"Deletion vectors mark {counted(rows.deleted, 'row')}{share_text}. Queries read these rows and drop them."
         f"{wide if figures.files_with_wide_bounds else ''}"
     )
     shares = _histogram(
@@ -269,7 +269,7 @@ def _number(value: int) -> str:
 def _history(figures: Figures) -> Markup:
     commits = figures.commits
     if commits is None:
-        return element("p", "The log has no commits any more: only checkpoints.")
+        return element("p", "The log has only checkpoints: its commits were cleaned up.")
     notes = []
     if commits.first_version > 0:
         notes.append(f"The log begins with version {commits.first_version:,}: earlier commits were cleaned up, and are not counted.")

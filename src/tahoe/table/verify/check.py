@@ -23,7 +23,7 @@ def check(snapshot: Snapshot, *, statistics: bool = False) -> Iterator[Finding]:
     It reads every commit and checkpoint, lists the table's folder, and reads every data file's footer and every deletion vector.
 
     Args:
-        statistics: compare all statistics with the rows, which are read unless the footer tells the same.
+        statistics: compare all statistics with the rows; files whose footers confirm them are not read.
     """
     yield from check_table(snapshot.log, snapshot.version, statistics=statistics)
 

@@ -52,6 +52,9 @@ TEMPORARY_AGE_MS = 3_600_000
 # Footers are small, so most of the time is spent waiting for the storage.
 _THREADS = 16
 
+# Files that are examined or wait for the caller, per thread.
+_AHEAD = 4
+
 # Each thread holds rows of a file.
 _THREADS_FOR_ROWS = 4
 
@@ -101,7 +104,7 @@ def _in_order(work: Callable[[_File], list[Finding]], items: Iterable[_File | Fi
     with ThreadPoolExecutor(threads) as pool:
         for item in items:
             waiting.append([item] if isinstance(item, Finding) else pool.submit(work, item))
-            if len(waiting) > 4 * threads:
+            if len(waiting) > _AHEAD * threads:
                 yield _result(waiting.popleft())
         while waiting:
             yield _result(waiting.popleft())
@@ -322,7 +325,7 @@ class _Examination(_Presence):
 
 
 class _ExaminationOfRows(_Examination):
-    """Compares all statistics with the rows of a file, which are read unless its footer tells the same. Thread-safe."""
+    """Compares all statistics of a file with its rows, unless its footer confirms them. Thread-safe."""
 
     def _contradictions(self, file: _File, footer: pq.FileMetaData, claimed: Statistics) -> Iterator[Finding]:
         columns = [c for c in self._stored_columns() if has_statistics(c) and not has_collation(c.field)]

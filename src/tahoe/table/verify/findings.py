@@ -62,17 +62,17 @@ class Finding:
     error: Exception | None = field(default=None, compare=False, repr=False)
 
 
-_RESTORE_DATA = "Restore the file from a copy, read a version without it, or remove it from the table."
+_RESTORE_DATA = "Restore the file from a backup, read a version without it, or remove it from the table."
 _DROP_CHECKPOINT = "If the commits before it still exist, delete it and _last_checkpoint: the table can be read without it."
 
 # The severity and the next step of each kind.
 _RULES: Mapping[Kind, tuple[Severity, str]] = {
-    Kind.UNREADABLE_TABLE: (Severity.ERROR, "Restore the missing parts of the log from a copy, or read an older version."),
+    Kind.UNREADABLE_TABLE: (Severity.ERROR, "Restore the missing parts of the log from a backup, or read an older version."),
     Kind.ILLEGAL_LOG_FILE: (
         Severity.ERROR,
-        "This is a bug in the writer of that file. Restore it from a copy, or read an earlier version.",
+        "This is a bug in the writer of that file. Restore it from a backup, or read an earlier version.",
     ),
-    Kind.MISSING_VERSIONS: (Severity.WARNING, "Restore the missing commits from a copy if these versions matter."),
+    Kind.MISSING_VERSIONS: (Severity.WARNING, "Restore the missing commits from a backup if these versions matter."),
     Kind.BROKEN_CHECKPOINT: (Severity.ERROR, _DROP_CHECKPOINT),
     Kind.INCOMPLETE_CHECKPOINT: (Severity.WARNING, "Its writer did not finish it, and readers ignore it. Its parts can be deleted."),
     Kind.WRONG_CHECKPOINT: (Severity.ERROR, _DROP_CHECKPOINT),
@@ -82,13 +82,13 @@ _RULES: Mapping[Kind, tuple[Severity, str]] = {
     Kind.ILLEGAL_PATH: (Severity.ERROR, "This is a bug in the writer of that path. Read an earlier version."),
     Kind.DUPLICATE_FILE: (Severity.ERROR, "Its rows are read more than once: remove the file from the table, and add it once."),
     Kind.WRONG_ROW_IDS: (Severity.ERROR, "This is a bug in the writer of that file. Rewrite its rows, and remove the file."),
-    Kind.MISSING_DATA_FILE: (Severity.ERROR, "Restore the file from a copy, or remove it from the table: tahoe repair."),
+    Kind.MISSING_DATA_FILE: (Severity.ERROR, "Restore the file from a backup, or remove it from the table: tahoe repair."),
     Kind.WRONG_SIZE: (Severity.ERROR, _RESTORE_DATA),
     Kind.UNREADABLE_DATA_FILE: (Severity.ERROR, _RESTORE_DATA),
     Kind.WRONG_STATISTICS: (Severity.ERROR, "Queries may be answered wrongly. Compute its statistics again: tahoe repair --statistics."),
     Kind.UNCHECKED_STATISTICS: (Severity.WARNING, "Only Spark can read the file, so its statistics were compared with its footer alone."),
     Kind.WRONG_PARTITION_VALUE: (Severity.ERROR, "Rewrite the rows of its files, and remove the files."),
-    Kind.BAD_DELETION_VECTOR: (Severity.ERROR, "Restore the vector's file from a copy, or read an earlier version."),
+    Kind.BAD_DELETION_VECTOR: (Severity.ERROR, "Restore the vector's file from a backup, or read an earlier version."),
     Kind.ORPHAN_TEMPORARY_FILE: (Severity.WARNING, "A writer was interrupted. Nothing refers to the file, so it can be deleted."),
 }
 

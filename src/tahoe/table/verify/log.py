@@ -130,6 +130,7 @@ class _Replay:
 
 
 def _check_contents(log: Log, files: Sequence[LogFile]) -> Iterator[Finding]:
+    """Replay the commits, and compare each checkpoint with the state that the commits before it make."""
     commits = {f.version: f for f in files if f.kind is Kind.COMMIT}
     checkpoints: dict[int, list[Checkpoint]] = {}
     for checkpoint in log_files.complete_checkpoints(files):

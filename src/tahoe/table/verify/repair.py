@@ -43,7 +43,7 @@ class RepairRequest:
         dry_run: only report what would be done.
         metadata_only: repair only the log, and look at no data file.
         verify_all_files: also read the footer of every data file, and every deletion vector. Otherwise only look whether they exist.
-        verify_statistics: also compare all statistics with the rows, which are read unless the footer tells the same.
+        verify_statistics: also compare all statistics with the rows; files whose footers confirm them are not read.
         unreadable_vectors: what is done about a file whose deletion vector is missing or damaged: only report it; keep the file without
             the vector, so that its deleted rows are in the table again; or remove the file with all its rows.
         announce: called with the report before anything is changed. Without it, the log of the program names the repairs.

@@ -22,7 +22,7 @@ _CHAR_VARCHAR = "__CHAR_VARCHAR_TYPE_STRING"
 _LIMITED = re.compile(r"(char|varchar)\((\d+)\)")
 
 
-def fit_arrow(data: pa.Table, schema: Struct, *, table: str, partition_columns: Sequence[str] = ()) -> pa.Table:
+def assign_arrow(data: pa.Table, schema: Struct, *, table: str, partition_columns: Sequence[str] = ()) -> pa.Table:
     """The rows with the table's columns, in its order and types, as they will be stored.
 
     Args:
@@ -47,7 +47,7 @@ def _column(data: pa.Table, position: int | None, field: Field, table: str, *, i
     else:
         given = data.column(position)
         try:
-            chunks = [_limited(_fitted(chunk, field.type, (field.name,), table), field, table) for chunk in given.chunks]
+            chunks = [_limited(_assigned(chunk, field.type, (field.name,), table), field, table) for chunk in given.chunks]
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
             raise SchemaMismatchError(
                 table=table,
@@ -72,13 +72,13 @@ def _without_views(values: pa.Array) -> pa.Array:
     return values.cast(pa.large_binary()) if pa.types.is_binary_view(values.type) else values
 
 
-def _fitted(values: pa.Array, wanted: DataType, path: Sequence[str], table: str) -> pa.Array:
+def _assigned(values: pa.Array, wanted: DataType, path: Sequence[str], table: str) -> pa.Array:
     if pa.types.is_dictionary(values.type):
-        return _fitted(pc.take(_without_views(values.dictionary), values.indices), wanted, path, table)
+        return _assigned(pc.take(_without_views(values.dictionary), values.indices), wanted, path, table)
     given = values.type
     match wanted:
         case Struct(fields) if pa.types.is_struct(given):
-            return _fitted_struct(values, fields, path, table)
+            return _assigned_struct(values, fields, path, table)
         case Map() if pa.types.is_map(given):
             values = _compact(values)
             key = _checked(values.keys, Field(name="key", type=wanted.key, nullable=False), path, table)
@@ -96,23 +96,23 @@ def _fitted(values: pa.Array, wanted: DataType, path: Sequence[str], table: str)
             return values.cast(arrow_type(wanted))
 
 
-def _fitted_struct(values: pa.StructArray, fields: Sequence[Field], path: Sequence[str], table: str) -> pa.Array:
+def _assigned_struct(values: pa.StructArray, fields: Sequence[Field], path: Sequence[str], table: str) -> pa.Array:
     children = {child.name.lower(): flat for child, flat in zip(values.type, values.flatten(), strict=True)}
-    fitted = []
+    assigned = []
     for field in fields:
         child = children.get(field.name.lower())
         missing = pa.nulls(len(values), arrow_type(field.type))
-        inner = missing if child is None else _fitted(child, field.type, (*path, field.name), table)
+        inner = missing if child is None else _assigned(child, field.type, (*path, field.name), table)
         if not field.nullable and pc.any(pc.and_(inner.is_null(), values.is_valid())).as_py():
             raise NotNullViolationError(table=table, column=".".join((*path, field.name)))
-        fitted.append(inner)
+        assigned.append(inner)
     wanted = arrow_type(Struct(tuple(fields)))
-    return pa.StructArray.from_arrays(fitted, fields=list(wanted), mask=values.is_null())
+    return pa.StructArray.from_arrays(assigned, fields=list(wanted), mask=values.is_null())
 
 
 def _checked(values: pa.Array, field: Field, path: Sequence[str], table: str) -> pa.Array:
     """The elements of an array, or the keys or values of a map."""
-    inner = _fitted(values, field.type, (*path, field.name), table)
+    inner = _assigned(values, field.type, (*path, field.name), table)
     if not field.nullable and inner.null_count:
         raise NotNullViolationError(table=table, column=".".join((*path, field.name)))
     return inner

@@ -28,7 +28,7 @@ from tahoe.table.arrow.parquet import leaves
 from tahoe.table.arrow.types import arrow_type, delta_schema
 from tahoe.table.reading.constraints import check_rows
 from tahoe.table.reading.table_reader import TableReader
-from tahoe.table.writing.arrow_assignment import fit_arrow
+from tahoe.table.writing.arrow_assignment import assign_arrow
 from tahoe.table.writing.arrow_values import check_generated, completed, minted_in
 from tahoe.table.writing.footers import read_statistics
 from tahoe.table.writing.planning import plan_write
@@ -81,10 +81,10 @@ def write_files(plan: WritePlan, data: pa.Table) -> list[WrittenFile]:
     schema, url, zone, values = plan.schema, plan.url, plan.table.log.zone, plan.column_values
     minted = minted_in(data, schema, values)
     rows = completed(data, schema, values, table=url, zone=zone)
-    fitted = fit_arrow(rows, schema, table=url, partition_columns=plan.partition_columns)
-    check_generated(fitted, schema, values, table=url, zone=zone)
-    check_rows(fitted, constraints_of(plan.metadata, table=url), schema, table=url, zone=zone)
-    return _write(plan, fitted, minted=minted)
+    assigned = assign_arrow(rows, schema, table=url, partition_columns=plan.partition_columns)
+    check_generated(assigned, schema, values, table=url, zone=zone)
+    check_rows(assigned, constraints_of(plan.metadata, table=url), schema, table=url, zone=zone)
+    return _write(plan, assigned, minted=minted)
 
 
 def write_again(plan: WritePlan, rows: pa.Table, hidden: Mapping[str, pa.ChunkedArray]) -> list[WrittenFile]:

@@ -63,7 +63,7 @@ class ColumnEdits(TableEdits):
         changed = column_changes.add_columns(self._configuration, wanted, self.table.env.new_id)
         check_schema(changed.schema, changed.column_mapping_mode, table=self.table.url)
         parameters = [
-            {"column": column_changes.told(c.parent, c.field)} | ({} if c.position is None else {"position": str(c.position)})
+            {"column": column_changes.history_column(c.parent, c.field)} | ({} if c.position is None else {"position": str(c.position)})
             for c in wanted
         ]
         self._define(changed, "ADD COLUMNS", {"columns": parameters})
@@ -117,7 +117,7 @@ class ColumnEdits(TableEdits):
                 self._check_unnamed(change.path)
         self._check_not_null(changed, wanted)
         parameters = [
-            column_changes.told(change.path[:-1], column_changes.column_at(changed, change.path)[1])
+            column_changes.history_column(change.path[:-1], column_changes.column_at(changed, change.path)[1])
             | ({} if change.position is None else {"position": str(change.position)})
             for change in wanted
         ]
@@ -151,7 +151,7 @@ class ColumnEdits(TableEdits):
         changed = column_changes.replace_columns(self._configuration, wanted, self.table.env.new_id)
         check_schema(changed.schema, changed.column_mapping_mode, table=self.table.url)
         self._check_dependants(changed)
-        self._define(changed, "REPLACE COLUMNS", {"columns": [column_changes.told((), field) for field in wanted]})
+        self._define(changed, "REPLACE COLUMNS", {"columns": [column_changes.history_column((), field) for field in wanted]})
 
     @takes(columns=PATHS)
     def cluster_by(self, columns: Iterable[Path]) -> None:

@@ -1,9 +1,9 @@
 """Several changes to a table in one commit.
 
-    with table.transaction() as changes:
-        changes.delete("day < date'2026-01-01'")
-        changes.append(rows)
-        changes.set_domain("app.progress", "42")
+    with table.transaction() as transaction:
+        transaction.delete("day < date'2026-01-01'")
+        transaction.append(rows)
+        transaction.set_domain("app.progress", "42")
 
 Protocol: "Actions"; paper §3.2. All changes are planned on the snapshot of the transaction's start: rows that it appends are not among
 those that it deletes. Nothing is visible before the end. If a winner conflicts, nothing is committed.

@@ -29,7 +29,7 @@ from tahoe.errors import (
 from tahoe.protocol.schema import LONG, Field, Struct
 from tahoe.spark.dml.row_changes import RowChange
 from tahoe.spark.jvm.gateway import Gateway
-from tahoe.spark.writing.data_writer import failures_told
+from tahoe.spark.writing.data_writer import translating_failures
 from tahoe.spark.writing.store_assignment import Refusals
 from tahoe.storage.background import finish_background
 from tahoe.table.writing.planning import plan_write
@@ -105,12 +105,12 @@ def test_a_session_that_is_stopped_in_a_command_hides_nothing(spark: SparkSessio
 def test_a_mistake_of_ours_is_no_failure_of_a_job(tmp_path: Path, spark: SparkSession) -> None:
     plan = plan_write(tahoe.Table(tmp_path / "t"), WriteRequest(mode="append", schema=Struct((Field(name="id", type=LONG),))))
     assert plan is not None
-    with pytest.raises(ZeroDivisionError), failures_told(plan, Refusals(plan.url)):
+    with pytest.raises(ZeroDivisionError), translating_failures(plan, Refusals(plan.url)):
         _ = 1 // 0
-    with pytest.raises(Exception, match="no_such_method") as found, failures_told(plan, Refusals(plan.url)):
+    with pytest.raises(Exception, match="no_such_method") as found, translating_failures(plan, Refusals(plan.url)):
         Gateway(spark).session.no_such_method()
     assert not isinstance(found.value, DeltaError)
-    with pytest.raises(AnalysisException, match="UNRESOLVED_COLUMN"), failures_told(plan, Refusals(plan.url)):
+    with pytest.raises(AnalysisException, match="UNRESOLVED_COLUMN"), translating_failures(plan, Refusals(plan.url)):
         spark.range(1).select("no_such_column")
 
 
