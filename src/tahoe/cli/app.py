@@ -16,9 +16,7 @@ from tahoe._version import VERSION
 from tahoe.cli.output import open_console, printable
 from tahoe.table.table import Table
 
-app = typer.Typer(
-    no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help="Inspect and maintain Delta tables, without Spark."
-)
+app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, help="Inspect and maintain Delta tables, without Spark.")
 
 
 _PATH_HELP = "Path or URL of the table: /data/t, s3://bucket/t, abfss://container@account.dfs.core.windows.net/t"
@@ -26,12 +24,13 @@ _PATH_HELP = "Path or URL of the table: /data/t, s3://bucket/t, abfss://containe
 
 Location = Annotated[str, typer.Argument(metavar="PATH", help=_PATH_HELP)]
 
-
 Version = Annotated[str | None, typer.Option("--version", help="Version of the table, or the name of a tag; default: the newest.")]
 
+Timestamp = Annotated[
+    str | None, typer.Option("--timestamp", metavar="TIME", help="The newest version at that time, such as '2026-01-31 12:00:00'.")
+]
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-
 
 Options = Annotated[list[str] | None, typer.Option("--option", metavar="KEY=VALUE", help="Storage option; may be repeated.")]
 

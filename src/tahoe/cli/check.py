@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 import typer
 
-from tahoe.cli.app import AsJson, Location, Options, Version, errors_as_messages, open_table
-from tahoe.cli.output import open_console, print_json, printable
+from tahoe.cli.app import AsJson, Location, Options, Timestamp, Version, errors_as_messages, open_table
+from tahoe.cli.output import open_console, print_json_list, printable
 from tahoe.table.verify.check import check_table
 from tahoe.table.verify.findings import Finding, Severity
 
@@ -16,19 +17,32 @@ Statistics = Annotated[
 ]
 
 
-def check(path: Location, version: Version = None, statistics: Statistics = False, as_json: AsJson = False, option: Options = None) -> None:
-    """Verify a table and print each problem when it is found; --json prints one object per line.
+def check(
+    path: Location,
+    version: Version = None,
+    timestamp: Timestamp = None,
+    statistics: Statistics = False,
+    as_json: AsJson = False,
+    option: Options = None,
+) -> None:
+    """Verify a table, and print each problem when it is found.
 
     Reads the whole log, the footer of every data file, and every deletion vector.
     """
     counts = dict.fromkeys(Severity, 0)
-    with errors_as_messages():
+
+    def findings() -> Iterator[Finding]:
         table = open_table(path, option)
-        for found in check_table(table.log, None if version is None else table.snapshot(version).version, statistics=statistics):
+        wanted = None if version is timestamp is None else table.snapshot(version, timestamp).version
+        for found in check_table(table.log, wanted, statistics=statistics):
             counts[found.severity] += 1
-            if as_json:
-                print_json(_finding_json(found), indent=None)
-            else:
+            yield found
+
+    with errors_as_messages():
+        if as_json:
+            print_json_list(map(_finding_json, findings()))
+        else:
+            for found in findings():
                 _print_finding(found)
     if not as_json:
         said = ", ".join(f"{n} {severity.value}{'' if n == 1 else 's'}" for severity, n in counts.items())

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 from rich.filesize import decimal as size_text
 
-from tahoe.cli.app import AsJson, Location, Options, Version, errors_as_messages, open_table
+from tahoe.cli.app import AsJson, Location, Options, Timestamp, Version, errors_as_messages, open_table
 from tahoe.cli.output import ROWS_SHOWN_MAX, open_console, print_json, print_table
 from tahoe.cli.values import cell, plain_rows
 from tahoe.protocol.column_mapping import physical_path
@@ -21,13 +21,20 @@ from tahoe.table.reading.scan import Scan
 Where = Annotated[str | None, typer.Option("--where", metavar="SQL", help="Only files that may contain rows that match this condition.")]
 
 
-def files(path: Location, where: Where = None, version: Version = None, as_json: AsJson = False, option: Options = None) -> None:
+def files(
+    path: Location,
+    where: Where = None,
+    version: Version = None,
+    timestamp: Timestamp = None,
+    as_json: AsJson = False,
+    option: Options = None,
+) -> None:
     """List the data files; with --where, only those that data skipping keeps."""
     with errors_as_messages():
-        scan = open_table(path, option).snapshot(version).scan(where)
+        scan = open_table(path, option).snapshot(version, timestamp).scan(where)
         rows = _file_rows(scan, None if as_json else ROWS_SHOWN_MAX)
     if as_json:
-        print_json({"total": scan.total_files, "kept": scan.kept_files, "size_bytes": scan.size_bytes, "files": rows})
+        print_json(rows)
         return
     columns = list(_predicate_columns(scan))
     cells = [_file_cells(row, scan.snapshot.partition_columns, columns) for row in rows]

@@ -2,27 +2,52 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from datetime import UTC, datetime
+from itertools import islice
+from typing import Annotated, Any
 
 import typer
 
-from tahoe.cli.app import AsJson, Location, Options, Version, errors_as_messages, open_table
-from tahoe.cli.output import print_json, print_table
-from tahoe.cli.values import flat, moment
+from tahoe.cli.app import AsJson, Location, Options, Timestamp, Version, errors_as_messages, open_table
+from tahoe.cli.output import print_json, print_records, print_table
+from tahoe.cli.values import cell, flat, second, with_numbers
+from tahoe.table.inspection.versions import commits
 
 Limit = Annotated[int | None, typer.Option("--limit", min=1, help="Print at most this many commits, newest first.")]
+Verbose = Annotated[bool, typer.Option("--verbose", help="Print everything that the commits say: metrics, who made them, ...")]
 
 
-def history(path: Location, version: Version = None, as_json: AsJson = False, option: Options = None, limit: Limit = None) -> None:
-    """List the commits, newest first, up to --version."""
+def history(
+    path: Location,
+    version: Version = None,
+    timestamp: Timestamp = None,
+    verbose: Verbose = False,
+    as_json: AsJson = False,
+    option: Options = None,
+    limit: Limit = None,
+) -> None:
+    """List the commits, newest first, one in a line. With --version or --timestamp, up to that version."""
     with errors_as_messages():
-        table = open_table(path, option)
-        last = table.snapshot(version).version
-        skipped = table.snapshot().version - last
-        commits = table.history(None if limit is None else limit + skipped)[skipped:]
+        found = [_commit(row) for row in islice(commits(open_table(path, option).snapshot(version, timestamp)), limit)]
     if as_json:
-        print_json(commits)
-        return
-    free = ("operation", "operationParameters", "operationMetrics")
-    rows = [(c["version"], moment(c["timestamp"]), *(flat(c.get(name)) for name in free)) for c in commits]
-    print_table(["version", "timestamp", "operation", "parameters", "metrics"], rows, right=["version"])
+        print_json(found)
+    elif verbose:
+        print_records(
+            {name.replace("_", " "): _text(value) for name, value in commit.items() if value not in (None, {})} for commit in found
+        )
+    else:
+        rows = [(c["version"], second(c["timestamp"]), c["operation"], flat(c["operation_parameters"])) for c in found]
+        print_table(["version", "timestamp", "operation", "parameters"], rows, right=["version"], cut="parameters")
+
+
+def _commit(row: dict[str, Any]) -> dict[str, Any]:
+    timestamp = datetime.fromtimestamp(row["timestamp"] / 1000, UTC)
+    return {**row, "timestamp": timestamp, "operation_metrics": with_numbers(row["operation_metrics"])}
+
+
+def _told(commit: dict[str, Any]) -> dict[str, str]:
+    return {name.replace("_", " "): _text(value) for name, value in commit.items() if value not in (None, {})}
+
+
+def _text(value: Any) -> str:
+    return "\n".join(f"{name} = {item}" for name, item in value.items()) if isinstance(value, dict) else cell(value)

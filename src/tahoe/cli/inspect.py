@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Annotated, Any
 
 import pyarrow as pa
 import typer
 from rich.filesize import decimal as size_text
 
-from tahoe.cli.app import AsJson, Location, Options, Version, errors_as_messages, open_table
+from tahoe.cli.app import AsJson, Location, Options, Timestamp, Version, errors_as_messages, open_table
 from tahoe.cli.output import ROWS_SHOWN_MAX, print_json, print_table
-from tahoe.cli.values import cell, flat, plain_rows
+from tahoe.cli.values import cell, flat, plain_rows, second, with_numbers
 from tahoe.table.inspection.inspector import INSPECTIONS
 
 What = Annotated[str, typer.Argument(metavar="WHAT", help=f"One of {', '.join(INSPECTIONS)}.")]
-Timestamp = Annotated[str | None, typer.Option("--timestamp", metavar="TIME", help="The newest version at that time.")]
 
 _BYTES = "_bytes"
+_METRICS = "operation_metrics"
 _OF_PARTITION = "partition_values."
 
 
@@ -30,7 +31,7 @@ def inspect(
     with errors_as_messages():
         found = inspection.of(open_table(path, option).snapshot(version, timestamp))
     if as_json:
-        print_json(plain_rows(found))
+        print_json([_json_row(row) for row in plain_rows(found)])
         return
     shown = _flattened(found.slice(0, ROWS_SHOWN_MAX))
     rows = plain_rows(shown)
@@ -39,6 +40,10 @@ def inspect(
     right = [heading for heading, name in zip(headings, names, strict=True) if pa.types.is_integer(shown.schema.field(name).type)]
     cells = [[_text(name, row[name]) for name in names] for row in rows]
     print_table(headings, cells, right=right, more=found.num_rows - shown.num_rows)
+
+
+def _json_row(row: dict[str, Any]) -> dict[str, Any]:
+    return {**row, _METRICS: with_numbers(row[_METRICS])} if _METRICS in row else row
 
 
 def _flattened(table: pa.Table) -> pa.Table:
@@ -53,4 +58,6 @@ def _text(name: str, value: Any) -> str:
         return ""
     if isinstance(value, dict):
         return flat(value)
+    if isinstance(value, datetime):
+        return second(value)
     return size_text(value) if name.endswith(_BYTES) else cell(value)

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from tahoe.cli.app import AsJson, Location, Options, Version, errors_as_messages, open_table
+from tahoe.cli.app import AsJson, Location, Options, Timestamp, Version, errors_as_messages, open_table
 from tahoe.cli.output import open_console, print_json, printable
 from tahoe.errors import InvalidOptionError
 from tahoe.table.report.report import TableReport
@@ -22,7 +22,14 @@ Output = Annotated[
 ]
 
 
-def report(path: Location, version: Version = None, output: Output = None, as_json: AsJson = False, option: Options = None) -> None:
+def report(
+    path: Location,
+    version: Version = None,
+    timestamp: Timestamp = None,
+    output: Output = None,
+    as_json: AsJson = False,
+    option: Options = None,
+) -> None:
     """Write a page about a table: sizes, partitions, growth and data skipping, and what to do about them.
 
     The page is one HTML file that needs no network. --json prints the figures instead.
@@ -30,7 +37,7 @@ def report(path: Location, version: Version = None, output: Output = None, as_js
     with errors_as_messages():
         table = open_table(path, option)
         file = None if as_json or output == STANDARD_OUTPUT else _file(output, table.url)
-        made = table.report(version)
+        made = table.report(version if timestamp is None else table.snapshot(version, timestamp).version)
     if as_json:
         print_json({**asdict(made.figures), "advice": [asdict(found) for found in made.advice]})
     elif file is None:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 
-from tahoe.cli.app import AsJson, Location, Options, Version, errors_as_messages, open_table
+from tahoe.cli.app import AsJson, Location, Options, Timestamp, Version, errors_as_messages, open_table
 from tahoe.cli.output import print_json, print_table
 from tahoe.protocol.schema import Struct
 
 
-def schema(path: Location, version: Version = None, as_json: AsJson = False, option: Options = None) -> None:
+def schema(path: Location, version: Version = None, timestamp: Timestamp = None, as_json: AsJson = False, option: Options = None) -> None:
     """List the columns. --json prints the schema as it is in the log."""
     with errors_as_messages():
-        snapshot = open_table(path, option).snapshot(version)
+        snapshot = open_table(path, option).snapshot(version, timestamp)
     if as_json:
         print_json(json.loads(snapshot.metadata.schema_string))
         return

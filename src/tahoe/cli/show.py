@@ -8,20 +8,20 @@ from typing import Any
 import pyarrow.compute as pc
 from rich.filesize import decimal as size_text
 
-from tahoe.cli.app import AsJson, Location, Options, Version, errors_as_messages, open_table
+from tahoe.cli.app import AsJson, Location, Options, Timestamp, Version, errors_as_messages, open_table
 from tahoe.cli.output import fact_grid, open_console, print_json, printable
 from tahoe.cli.values import moment
 from tahoe.protocol.names import dotted
 from tahoe.table.reading.snapshot import Snapshot
 
 
-def show(path: Location, version: Version = None, as_json: AsJson = False, option: Options = None) -> None:
+def show(path: Location, version: Version = None, timestamp: Timestamp = None, as_json: AsJson = False, option: Options = None) -> None:
     """Show a table's location, version, size, protocol, features and properties.
 
     Writers are the applications that number their writes, such as streaming queries, with the last number of each.
     """
     with errors_as_messages():
-        facts = _facts(open_table(path, option).snapshot(version))
+        facts = _facts(open_table(path, option).snapshot(version, timestamp))
     if as_json:
         print_json(facts)
         return

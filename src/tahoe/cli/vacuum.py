@@ -11,7 +11,7 @@ from rich.filesize import decimal as size_text
 
 from tahoe.cli.app import AsJson, Location, Options, errors_as_messages, open_table
 from tahoe.cli.output import ROWS_SHOWN_MAX, counted, open_console, print_json, print_progress, printable
-from tahoe.cli.values import moment
+from tahoe.cli.values import second
 from tahoe.table.maintenance.vacuum import VacuumReport
 
 Retain = Annotated[
@@ -54,7 +54,7 @@ def _print_report(report: VacuumReport) -> None:
     for key, error in report.failed.items():
         console.print(f"[bold red]not deleted[/] {printable(key)}: {printable(error)}")
     counts = f"{counted(len(report.files), 'file')} ({size_text(report.size_bytes)}) and {counted(len(report.folders), 'folder')}"
-    since = moment(datetime.fromtimestamp(report.cutoff_ms / 1000, UTC))
+    since = second(datetime.fromtimestamp(report.cutoff_ms / 1000, UTC))
     for hold in report.holds:
         held = f"{counted(hold.files, 'file')} ({size_text(hold.size_bytes)})"
         console.print(f"held back by the tag [bold]{printable(hold.tag)}[/] of version {hold.version}: {held}")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import re
+from collections.abc import Mapping
 from contextlib import suppress
 from datetime import date, datetime
 from typing import Any
@@ -12,6 +14,8 @@ import pyarrow as pa
 
 from tahoe.protocol.partitions import format_partition_value
 from tahoe.protocol.schema import DATE, TIMESTAMP, TIMESTAMP_NTZ
+
+_INTEGER = re.compile(r"-?(0|[1-9]\d*)")
 
 
 def cell(value: Any) -> str:
@@ -26,6 +30,16 @@ def moment(value: datetime) -> str:
     """A timestamp with milliseconds, as in the log; with microseconds if it has any."""
     timespec = "microseconds" if value.microsecond % 1000 else "milliseconds"
     return value.isoformat(sep=" ", timespec=timespec).replace("+00:00", "Z")
+
+
+def second(value: datetime) -> str:
+    """A timestamp in seconds, for lists whose rows are lines."""
+    return value.isoformat(sep=" ", timespec="seconds").replace("+00:00", "Z")
+
+
+def with_numbers(metrics: Mapping[str, str] | None) -> dict[str, int | str] | None:
+    """Metrics of a commit, which the log keeps as text, with their numbers."""
+    return None if metrics is None else {name: int(text) if _INTEGER.fullmatch(text) else text for name, text in metrics.items()}
 
 
 def flat(value: Any) -> str:

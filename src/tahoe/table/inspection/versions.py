@@ -7,7 +7,7 @@ version that can be read and the commits after it: a `remove` need not have the 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -64,14 +64,17 @@ _FIELDS = {"operation": "operation", "operation_parameters": "operationParameter
 }
 
 
-def _history(snapshot: Snapshot) -> dict[str, pa.Array]:
+def commits(snapshot: Snapshot) -> Iterator[dict[str, Any]]:
+    """The rows of `HISTORY`, with times in milliseconds since 1970. Each commit is read when its row is asked for."""
     kinds = {column.name: column.type for column in _HISTORY}
-    rows = []
     for commit in history(snapshot):
         if commit.version <= snapshot.version:
             values = {name: _as_typed(commit.info.fields.get(field), kinds[name]) for name, field in _FIELDS.items()}
-            rows.append({"version": commit.version, "timestamp": commit.timestamp_ms, **values})
-    return from_rows(rows, _HISTORY)
+            yield {"version": commit.version, "timestamp": commit.timestamp_ms, **values}
+
+
+def _history(snapshot: Snapshot) -> dict[str, pa.Array]:
+    return from_rows(list(commits(snapshot)), _HISTORY)
 
 
 def _as_typed(value: Any, kind: pa.DataType | str) -> Any:
