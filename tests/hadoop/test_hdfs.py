@@ -12,11 +12,11 @@ from tahoe.errors import StorageRefusedError
 from tahoe.spark.jvm.hadoop_store import HadoopStore
 from tahoe.storage.env import Store
 from tests.hadoop.conftest import jars, session
+from tests.spark.any_storage import append, ids, load
 from tests.spark.test_in_any_storage import *  # noqa: F403  what every storage must do
-from tests.spark.test_in_any_storage import append, ids, load
+from tests.storage.names import ODD_NAMES
 from tests.storage.servers import hdfs_server
 from tests.storage.test_contract import *  # noqa: F403  what every store must do
-from tests.storage.test_contract import ODD_NAMES
 
 
 @pytest.fixture(scope="session")

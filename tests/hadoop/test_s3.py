@@ -15,8 +15,8 @@ from tahoe.errors import StorageUnavailableError
 from tahoe.spark.jvm import table_cache
 from tahoe.storage import cloud
 from tests.hadoop.conftest import jars, session
+from tests.spark.any_storage import append, ids, load
 from tests.spark.test_in_any_storage import *  # noqa: F403  what every storage must do
-from tests.spark.test_in_any_storage import append, ids, load
 from tests.storage.servers import BUCKET, Server, s3_server
 
 NOWHERE = "http://127.0.0.1:9"

@@ -14,10 +14,10 @@ from tahoe.storage.background import finish_background
 from tahoe.table.commit import file_order
 from tahoe.table.commit.checkpoint_writer import write_checkpoint
 from tahoe.table.verify.check import check_table
+from tests.interop.builders import save
 from tests.interop.reference import Reference
 from tests.interop.rows import assert_same, spark_rows
 from tests.interop.tables import ALL_TYPES, NESTED, NUMBERED
-from tests.interop.test_the_reference_reads import save
 
 V2 = {"delta.checkpointPolicy": "v2"}
 STRUCTS = {"delta.checkpoint.writeStatsAsStruct": "true"}

@@ -11,8 +11,8 @@ from pyiceberg.catalog.sql import SqlCatalog
 
 import tahoe
 from tahoe.table.verify.check import check_table
+from tests.interop.builders import KINDS, ids, made
 from tests.interop.reference import Reference
-from tests.interop.test_restore import KINDS, ids, made
 
 ROWS = [0, 1, 2, 4, 5, 6, 7, 8, 9, 20]
 

@@ -13,8 +13,8 @@ from deltalake import DeltaTable
 import tahoe
 from tahoe.errors import DeltaError
 from tahoe.protocol.schema import INTEGER, STRING, Field, Struct
+from tests.interop.metastore import HIVE, run
 from tests.interop.reference import Reference, ReferenceFailure
-from tests.interop.test_metastore import HIVE, run
 
 FOLDER = """
     SELECT id, IF(id % 4 = 0, NULL, concat('n', id)) AS name, IF(id = 3, DOUBLE('NaN'), id / 3) AS f, CAST(id AS DECIMAL(9, 2)) AS d,

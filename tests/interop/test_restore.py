@@ -7,30 +7,8 @@ from pathlib import Path
 import pytest
 
 import tahoe
+from tests.interop.builders import KINDS, ids, made
 from tests.interop.reference import Reference
-
-KINDS = {
-    "plain": "",
-    "vectors": "TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')",
-    "tracked": "TBLPROPERTIES ('delta.enableRowTracking' = 'true', 'delta.enableDeletionVectors' = 'true')",
-    "mapped": "TBLPROPERTIES ('delta.columnMapping.mode' = 'name')",
-    "clustered": "CLUSTER BY (id)",
-}
-
-
-def made(reference: Reference, path: str, kind: str) -> None:
-    """Version 0 is empty, version 1 has ten rows, and later versions have others."""
-    reference.run(
-        f"CREATE TABLE delta.`{path}` (id INT, p STRING) USING delta {KINDS[kind]}",
-        f"INSERT INTO delta.`{path}` SELECT /*+ COALESCE(1) */ CAST(id AS INT), 'a' FROM range(10)",
-        f"DELETE FROM delta.`{path}` WHERE id = 3",
-        f"INSERT INTO delta.`{path}` VALUES (20, 'b')",
-        f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('mine' = '1')",
-    )
-
-
-def ids(reference: Reference, path: str) -> list[int]:
-    return sorted(row["id"] for row in reference.sql(f"SELECT id FROM delta.`{path}`").to_pylist())
 
 
 @pytest.mark.parametrize("kind", KINDS)

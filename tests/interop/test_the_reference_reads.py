@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import tahoe
+from tests.interop.builders import save
 from tests.interop.reference import Reference
 from tests.interop.rows import assert_same, spark_rows
 from tests.interop.tables import ALL_TYPES, NESTED, NUMBERED, SPECIAL_TEXTS
@@ -22,11 +23,6 @@ def write(make: Write) -> Write:
     """Register a way to write. It returns the rows that the table must have."""
     WRITES[make.__name__] = make
     return make
-
-
-def save(frame: DataFrame, path: str, mode: str = "append", by: str | None = None, **options: str) -> None:
-    writer = frame.write.format("delta").mode(mode).options(**options)
-    (writer.partitionBy(*by.split(", ")) if by else writer).save(path)
 
 
 # --- types and partitions

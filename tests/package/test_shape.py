@@ -98,3 +98,11 @@ def test_java_names_no_property_of_the_protocol() -> None:
     sources = sorted((SOURCE / "tahoe/spark/java/delta").glob("*.java"))
     assert sources
     assert [path.name for path in sources if re.search(r'"delta\.\w', path.read_text())] == []
+
+
+def test_a_test_takes_its_helpers_from_builders() -> None:
+    """Test files share helpers through other modules. Only a suite that several storages run is imported from a test file, as a whole."""
+    tests = sorted((SOURCE.parent / "tests").rglob("*.py"))
+    assert tests
+    pattern = re.compile(r"^ *(?:from tests\.[\w.]*\.test_\w+ import (?!\*)|import tests\.[\w.]*\.test_)", re.MULTILINE)
+    assert [path.name for path in tests if pattern.search(path.read_text(encoding="utf-8"))] == []

@@ -18,7 +18,7 @@ from tahoe.protocol.stats import Statistics, encode_statistics
 from tahoe.table.log.delta_log import Log
 from tahoe.table.reading.answers import answer, measures_of
 from tahoe.table.reading.snapshot import Snapshot, load_snapshot
-from tests.property.test_skipping_sound import (
+from tests.property.random_predicates import (
     LEAVES,
     PARTITION,
     SCHEMA,

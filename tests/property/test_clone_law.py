@@ -17,7 +17,7 @@ from tahoe.storage.env import Env
 from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.verify.check import check_table
 from tests.examples import fewer
-from tests.property.test_restore_law import STEPS, History, histories, rows
+from tests.property.histories import STEPS, History, histories, rows
 from tests.table.builders import memory_env
 from tests.table.dying import deaths
 

@@ -10,7 +10,7 @@ from tahoe.protocol import log_files
 from tahoe.protocol.replay import replay
 from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.table import Table
-from tests.property.test_columnar_replay import commits
+from tests.property.random_commits import commits
 from tests.table.builders import METADATA, PROTOCOL, make_log, parquet_bytes, state_actions
 
 

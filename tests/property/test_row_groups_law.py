@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import io
-from contextlib import contextmanager
-from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +13,7 @@ from hypothesis import strategies as st
 
 from tahoe.errors import CorruptCheckpointError, MissingVersionError
 from tahoe.protocol import log_files
-from tahoe.protocol.actions import DeletionVectorDescriptor, DomainMetadata, Metadata, Protocol, Remove
+from tahoe.protocol.actions import DeletionVectorDescriptor, DomainMetadata, Metadata, Remove
 from tahoe.protocol.predicate import Column, Comparison, Literal
 from tahoe.table.commit.checkpoint_writer import write_checkpoint
 from tahoe.table.log.delta_log import Log
@@ -25,35 +23,14 @@ from tahoe.table.reading.group_skipping import groups_to_read
 from tahoe.table.reading.scan import Chosen
 from tahoe.table.reading.skipping import test_of as skipping_test
 from tahoe.table.reading.snapshot import Snapshot, load_snapshot, refresh
-from tests.property.test_columnar_skipping import PREDICATES, SCHEMA, statistics
+from tests.property.numbered_logs import PROTOCOL, numbered_log, small
+from tests.property.random_statistics import PREDICATES, SCHEMA, statistics
 from tests.table.builders import add, memory_env, put_commit
 
-PROTOCOL = Protocol(
-    reader_version=3,
-    writer_version=7,
-    reader_features=frozenset({"v2Checkpoint", "deletionVectors"}),
-    writer_features=frozenset({"v2Checkpoint", "deletionVectors", "domainMetadata", "clustering"}),
-)
 VECTORS = [None, *(DeletionVectorDescriptor(storage_type="i", path_or_inline=f"v{n}", size_bytes=1, cardinality=1) for n in (1, 2))]
 
 FILES = st.tuples(statistics(), st.sampled_from(["1", "2", None]), st.sampled_from(VECTORS))
 NAMES = [f"f{n}" for n in range(8)]
-
-
-@contextmanager
-def small(group_files: int = 2):
-    """Every checkpoint counts as large, and row groups have few files."""
-    with (
-        patch("tahoe.table.log.grouped_part.IN_ONE_GO_ROWS_MAX", 0),
-        patch("tahoe.table.log.checkpoint.IN_ONE_GO_ROWS_MAX", 0),
-        patch("tahoe.table.reading.scan.NARROW_SHARE_MAX", 1.0),
-        patch("tahoe.table.commit.file_order.ROW_GROUP_FILES", group_files),
-        patch("tahoe.table.commit.file_order.UNIT_GROUPS", 2),
-        patch("tahoe.table.commit.checkpoint_writer.SIDECAR_FILES_MAX", 2 * group_files),
-        patch("tahoe.protocol.skipping.IN_VALUES_MAX", 1),
-        patch("tahoe.table.log.file_parts.BATCH_ROWS", 3),
-    ):
-        yield
 
 
 @st.composite
@@ -161,17 +138,6 @@ def test_an_ordered_checkpoint_has_the_same_files(log: Log, group_files: int) ->
     as_texts = plain.properties.get("delta.checkpoint.writeStatsAsJson") != "false"
     before, after = ({a.path: a if as_texts else a.replace(stats=None) for a in s.live.adds()} for s in (plain, again))
     assert after == before
-
-
-def numbered_log(table_id: str = "t") -> Log:
-    """Forty files with the values 0 to 39 of `l`, in row groups of four, and a commit behind the checkpoint. The table sets no property."""
-    env = memory_env()
-    metadata = Metadata(id=table_id, schema_string=SCHEMA.to_json())
-    stats = '{{"numRecords":1,"minValues":{{"i":0,"l":{0}}},"maxValues":{{"i":9,"l":{0}}},"nullCount":{{"i":0,"l":0}}}}'
-    put_commit(env, 0, [PROTOCOL, metadata, *(add(f"f{n * 7 % 40}", stats=stats.format(n * 7 % 40)) for n in range(40))])
-    write_checkpoint(load_snapshot(Log(env)))
-    put_commit(env, 1, [Remove(path="f3"), add("new", stats=stats.format(50))])
-    return Log(env)
 
 
 CHECKPOINT = f"{log_files.LOG_FOLDER}/{log_files.classic_checkpoint_name(0)}"

@@ -13,7 +13,7 @@ from tahoe.errors import TagExistsError, TagFilesMissingError, TagNotFoundError,
 from tahoe.protocol.log_files import Kind
 from tahoe.table.log import deletion_vectors
 from tests.examples import fewer
-from tests.property.test_vacuum_retention import HOUR_MS, World, rows_of, steps
+from tests.property.vacuum_worlds import HOUR_MS, World, rows_of, steps
 
 
 @dataclass

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tahoe import Table
 from tahoe.table.verify.check import check
-from tests.spark.test_rewrite import COPIES, VECTORS, make
+from tests.spark.builders import COPIES, VECTORS, make
 
 pytestmark = pytest.mark.every_spark
 

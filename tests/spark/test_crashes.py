@@ -18,7 +18,7 @@ from tahoe.spark.writing.data_writer import Written
 from tahoe.storage.background import finish_background
 from tahoe.storage.local import LocalStore
 from tahoe.table.verify.check import check
-from tests.spark.test_rewrite import COPIES, VECTORS, make
+from tests.spark.builders import COPIES, VECTORS, make
 
 FEED = {"delta.enableChangeDataFeed": "true", "delta.enableRowTracking": "true"}
 

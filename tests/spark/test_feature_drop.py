@@ -14,7 +14,7 @@ from tahoe.errors import DeltaAnalysisError, FeatureInUseError, FeatureNotPresen
 from tahoe.protocol.features import supported_features
 from tahoe.spark.dml.row_changes import RowChange
 from tahoe.table.verify.check import check
-from tests.spark.test_rewrite import VECTORS, make
+from tests.spark.builders import VECTORS, make
 
 
 def features(path: str) -> frozenset[str]:

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tahoe import DeltaTable, Table
 from tahoe.errors import ChangesNotRecordedError
-from tests.spark.test_streams import rows_in, run
+from tests.spark.streams import rows_in, run
 
 pytestmark = pytest.mark.every_spark
 

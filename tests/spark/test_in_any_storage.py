@@ -19,6 +19,7 @@ from tahoe.spark.reading import deletion_vectors
 from tahoe.storage.background import finish_background
 from tahoe.table.table import Table
 from tests.golden import tables as golden
+from tests.spark.any_storage import append, ids, load
 from tests.spark.hadoop_file_systems import install
 
 _numbers = itertools.count()
@@ -35,18 +36,6 @@ def folder(spark: SparkSession, tmp_path: Path) -> str:
 def url(folder: str) -> str:
     """Where a table may be made; the name is odd, as every layer that handles it has an opinion on escapes."""
     return f"{folder}/t {next(_numbers)} ü%41+=&"
-
-
-def load(spark: SparkSession, url: str, **options: Any) -> DataFrame:
-    return spark.read.format("delta").options(**options).load(url)
-
-
-def ids(frame: DataFrame) -> list[int]:
-    return sorted(row.id for row in frame.select("id").collect())
-
-
-def append(frame: DataFrame, url: str) -> None:
-    frame.write.format("delta").mode("append").save(url)
 
 
 def without_spark(spark: SparkSession, url: str) -> Table:

@@ -26,7 +26,7 @@ from tahoe.spark.api.table_builder import IdentityGenerator
 from tahoe.spark.dml import join_keys
 from tahoe.spark.dml.row_changes import RowChange
 from tahoe.table.verify.check import check
-from tests.spark.test_rewrite import COPIES, VECTORS, data_files, ids, make
+from tests.spark.builders import COPIES, VECTORS, data_files, ids, make
 
 
 @pytest.fixture(params=["vectors", "copies"])

@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 
 from tahoe.spark.reading.positions import are_few
 from tahoe.table.reading.snapshot import load_snapshot
-from tests.property.test_row_groups_law import numbered_log, small
+from tests.property.numbered_logs import numbered_log, small
 from tests.spark.foreign import mark
 
 pytestmark = pytest.mark.every_spark

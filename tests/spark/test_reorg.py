@@ -11,7 +11,7 @@ from tahoe import DeltaTable, Table
 from tahoe.errors import InvalidOptionError, InvalidPropertyError
 from tahoe.table.maintenance import optimize
 from tahoe.table.verify.check import check
-from tests.spark.test_rewrite import VECTORS, ids, make
+from tests.spark.builders import VECTORS, ids, make
 
 
 def with_vectors(spark: SparkSession, path: str, *partitions: str) -> DeltaTable:

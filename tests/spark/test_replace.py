@@ -13,7 +13,7 @@ from tahoe import DeltaTable, Table
 from tahoe.errors import ConcurrentAppendException, ReplaceWhereMismatchError
 from tahoe.spark.dml.row_changes import RowChange
 from tahoe.table.verify.check import check
-from tests.spark.test_rewrite import COPIES, VECTORS, data_files, ids, make
+from tests.spark.builders import COPIES, VECTORS, data_files, ids, make
 
 
 @pytest.fixture(params=["vectors", "copies"])

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812  PySpark's users know it by this name
 
 from tahoe import DeltaTable, Table
@@ -30,9 +30,7 @@ from tahoe.spark.reading import positions
 from tahoe.table.commit import transaction
 from tahoe.table.verify.check import check
 from tests import sample
-
-VECTORS = {"delta.enableDeletionVectors": "true"}
-COPIES: Mapping[str, str] = {}
+from tests.spark.builders import COPIES, VECTORS, data_files, ids, make
 
 
 @pytest.fixture(params=["vectors", "copies"])
@@ -41,23 +39,10 @@ def mode(request: pytest.FixtureRequest) -> Mapping[str, str]:
     return VECTORS if request.param == "vectors" else COPIES
 
 
-def make(frame: DataFrame, path: str, properties: Mapping[str, str], *partitions: str) -> DeltaTable:
-    frame.write.format("delta").options(**properties).partitionBy(*partitions).save(path)
-    return DeltaTable.forPath(frame.sparkSession, path)
-
-
 def numbers(spark: SparkSession, path: str, properties: Mapping[str, str], files: int = 2) -> DeltaTable:
     """The ids 0 to 9 with their squares as text, and a struct."""
     rows = spark.range(0, 10, 1, files).selectExpr("id", "string(id * id) as text", "named_struct('a', id, 'b', 'x') as pair")
     return make(rows, path, properties)
-
-
-def ids(path: str) -> list[int]:
-    return sorted(Table(path).to_arrow(["id"])["id"].to_pylist())
-
-
-def data_files(path: str) -> set[str]:
-    return {str(p.relative_to(path)) for p in Path(path).rglob("*.parquet") if "_delta_log" not in p.parts}
 
 
 def last_commit(path: str) -> list[dict[str, Any]]:

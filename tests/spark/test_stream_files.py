@@ -10,7 +10,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 import tahoe
-from tests.spark.test_stream_schema import alter, append, rows, run, tracked
+from tests.spark.tracked_streams import alter, append, rows, run, tracked
 
 pytestmark = pytest.mark.every_spark
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pyspark.errors import StreamingQueryException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from tahoe import DeltaTable
 from tahoe.errors import InvalidOptionError
+from tests.spark.tracked_streams import alter, append, rows, run, tracked
 
 pytestmark = pytest.mark.every_spark
 
@@ -21,25 +21,6 @@ def source(spark: SparkSession, path: str) -> str:
     rows = spark.range(3).selectExpr("id", "cast(id as string) as s").coalesce(1)
     rows.write.format("delta").option("delta.columnMapping.mode", "name").save(path)
     return path
-
-
-def append(spark: SparkSession, path: str, *values: tuple[Any, ...]) -> None:
-    table = spark.read.format("delta").load(path)
-    spark.createDataFrame(list(values), table.schema).coalesce(1).write.format("delta").mode("append").save(path)
-
-
-def alter(spark: SparkSession, path: str, change: str) -> None:
-    spark.sql(f"ALTER TABLE delta.`{path}` {change}")
-
-
-def run(frame: DataFrame, sink: str, **options: str) -> None:
-    """Run a query over what is there, with a checkpoint beside its sink."""
-    writer = frame.writeStream.format("delta").option("checkpointLocation", f"{sink}-checkpoint").option("mergeSchema", "true")
-    writer.options(**options).trigger(availableNow=True).start(sink).awaitTermination()
-
-
-def rows(spark: SparkSession, path: str) -> list[tuple[Any, ...]]:
-    return sorted(tuple(row) for row in spark.read.format("delta").load(path).collect())
 
 
 def test_a_dataframe_from_before_a_change_is_read_up_to_the_change(spark: SparkSession, source: str, tmp_path: Path) -> None:
@@ -70,11 +51,6 @@ def test_a_renamed_column_needs_a_tracked_schema(spark: SparkSession, source: st
     with pytest.raises(StreamingQueryException, match=r"USE_SCHEMA_LOG.*column s was renamed or dropped.*schemaTrackingLocation"):
         run(spark.readStream.format("delta").load(source), sink)
     assert DeltaTable.forPath(spark, sink).history().count() == 1
-
-
-def tracked(spark: SparkSession, source: str, sink: str, **options: str) -> DataFrame:
-    """A new DataFrame that tracks its schema below the checkpoint of `run`."""
-    return spark.readStream.format("delta").option("schemaTrackingLocation", f"{sink}-checkpoint/schema").options(**options).load(source)
 
 
 def test_a_tracked_schema_follows_renamed_and_dropped_columns(spark: SparkSession, source: str, tmp_path: Path) -> None:

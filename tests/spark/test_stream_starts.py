@@ -14,7 +14,7 @@ from pyspark.sql.streaming import DataStreamWriter
 
 from tahoe import Table
 from tahoe.errors import InvalidOptionError, UnsupportedOperationError
-from tests.spark.test_streams import append, ids, run, source
+from tests.spark.streams import append, ids, run, source
 
 pytestmark = pytest.mark.every_spark
 

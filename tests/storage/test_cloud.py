@@ -7,13 +7,11 @@ import os
 import pickle
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from datetime import UTC, datetime
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from urllib.parse import urlsplit
 
 import pyarrow as pa
@@ -25,59 +23,10 @@ from tahoe.storage import cloud, open_store
 from tahoe.storage.background import finish_background
 from tahoe.storage.cloud import CloudStore
 from tahoe.storage.cloud_options import cloud_config
+from tests.storage.proxies import proxied
 from tests.storage.servers import Server
 
 # --- what goes wrong on the way, made by a proxy between obstore and the server
-
-Answer = Callable[[BaseHTTPRequestHandler, Callable[[], None]], None]
-
-
-@contextmanager
-def proxied(server: Server, put: Answer, seen: list[str] | None = None) -> Iterator[Server]:
-    """The server behind a proxy that lets `put` answer PUT requests; what it is given passes the request on.
-
-    Args:
-        seen: where other requests are written down, by method and path.
-    """
-    target = urlsplit(server.endpoint)
-
-    class Proxy(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-        def forward(self, *, answer: bool = True) -> None:
-            if seen is not None and answer:
-                seen.append(f"{self.command} {self.path}")
-            connection = http.client.HTTPConnection(target.hostname or "", target.port)
-            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            connection.request(self.command, self.path, body, dict(self.headers))
-            response = connection.getresponse()
-            data = response.read()
-            if answer:
-                self.send_response(response.status)
-                for name, value in response.getheaders():
-                    if name.lower() not in ("transfer-encoding", "connection"):
-                        self.send_header(name, value)
-                self.end_headers()
-                if self.command != "HEAD":
-                    self.wfile.write(data)
-
-        do_GET = do_HEAD = do_POST = do_DELETE = forward  # noqa: N815 - the names are the base class's
-
-        def do_PUT(self) -> None:
-            put(self, lambda: self.forward(answer=False))
-
-    proxy = ThreadingHTTPServer(("127.0.0.1", 0), Proxy)
-    thread = threading.Thread(target=proxy.serve_forever, daemon=True)
-    thread.start()
-    try:
-        endpoint = f"http://127.0.0.1:{proxy.server_port}{target.path}"
-        yield Server(server.url, {**server.options, "endpoint": endpoint}, endpoint)
-    finally:
-        proxy.shutdown()
-        proxy.server_close()
 
 
 def passed_on(request: BaseHTTPRequestHandler, forward: Callable[[], None]) -> None:

@@ -22,14 +22,8 @@ from tahoe.storage import open_store
 from tahoe.storage.coordinated import CoordinatedStore
 from tahoe.storage.env import FileReplacedError, Store, byte_order
 from tahoe.storage.memory import MemoryCommitService, MemoryStore
+from tests.storage.names import ODD_NAMES
 from tests.storage.servers import Server
-
-# Names with every character that some layer between us and a storage has been seen to escape, unescape or forget. There is no backslash:
-# Azure takes it for a slash, and Delta escapes it in the names of partitions.
-ODD_NAMES = [
-    "a b", "a%20b", "a%b", "a+b", "a:b", "a#b", "a?b", "a&b=c", "a'b", 'a"b', "a*b", "a[b]", "a{b}", "a|b", "a~b", "a;b,c", "@a", "!a",
-    "naïve", "日本", "\U0001f600", "\uffee", "A", "a", "_a", "a-b", "a.b",
-]  # fmt: skip
 
 _folders = itertools.count()
 

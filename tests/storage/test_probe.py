@@ -16,8 +16,8 @@ from tahoe.storage.cloud_options import foreign_endpoint
 from tahoe.storage.memory import MemoryStore
 from tahoe.storage.probe import check_creates_once
 from tahoe.table.log.committer import Committed, put_commit
+from tests.storage.proxies import proxied
 from tests.storage.servers import Server
-from tests.storage.test_cloud import proxied
 from tests.table.builders import memory_env
 
 

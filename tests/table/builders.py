@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import io
 import itertools
 from collections.abc import Iterable, Sequence
+from decimal import Decimal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -144,3 +146,34 @@ def state_actions(state: State) -> list[Action]:
     assert state.protocol is not None
     assert state.metadata is not None
     return [state.protocol, state.metadata, *state.txns.values(), *state.domains.values(), *state.adds.values(), *state.removes.values()]
+
+
+UTC = dt.UTC
+
+MOMENT, LONG_AGO = dt.datetime(2026, 1, 31, 1, 2, 3, 456789), dt.datetime(1969, 1, 1)
+
+NESTED = pa.struct([("x", pa.int64()), ("y", pa.struct([("z", pa.string())]))])
+
+EVERY_TYPE = pa.table(
+    {
+        "s": ["a", None, "ü"],
+        "l": pa.array([1, None, -(2**63)], pa.int64()),
+        "i": pa.array([1, None, 3], pa.int32()),
+        "h": pa.array([1, None, 3], pa.int16()),
+        "b": pa.array([1, None, 3], pa.int8()),
+        "f": pa.array([1.5, None, float("nan")], pa.float32()),
+        "d": pa.array([1.5, None, float("inf")], pa.float64()),
+        "dec": pa.array([Decimal("1.25"), None, Decimal("-9999999.99")], pa.decimal128(9, 2)),
+        "bool": [True, None, False],
+        "bin": pa.array([b"\x00\xff", None, b""], pa.binary()),
+        "day": pa.array([dt.date(2026, 1, 31), None, dt.date(1, 1, 1)], pa.date32()),
+        "ts": pa.array([MOMENT.replace(tzinfo=UTC), None, LONG_AGO.replace(tzinfo=UTC)], pa.timestamp("us", "UTC")),
+        "ntz": pa.array([MOMENT, None, LONG_AGO], pa.timestamp("us")),
+        "st": pa.array([{"x": 1, "y": {"z": "q"}}, None, {"x": None, "y": None}], NESTED),
+        "arr": pa.array([[1, None], None, []], pa.list_(pa.int64())),
+        "m": pa.array([[("k", 1)], None, []], pa.map_(pa.string(), pa.int64())),
+        "deep": pa.array([[{"x": [1]}], None, [None]], pa.list_(pa.struct([("x", pa.list_(pa.int32()))]))),
+    }
+)
+
+ROWS = pa.table({"id": [1, 2, 3, 4], "p": ["a", "b", "a", None], "v": [1.0, 2.0, None, 4.0]})

@@ -13,7 +13,7 @@ import pytest
 
 from tahoe.errors import StorageUnavailableError
 from tahoe.protocol import log_files
-from tahoe.protocol.actions import DeletionVectorDescriptor, DomainMetadata, Metadata, Protocol, Remove, Txn
+from tahoe.protocol.actions import DomainMetadata, Metadata, Remove, Txn
 from tahoe.protocol.last_checkpoint import parse_last_checkpoint
 from tahoe.protocol.schema import DataType, Struct, parse_schema
 from tahoe.storage.memory import Effect, Fault, FaultPlan, Operation
@@ -25,15 +25,9 @@ from tahoe.table.log.delta_log import Log
 from tahoe.table.reading.snapshot import Snapshot, load_snapshot
 from tahoe.table.verify.log import check_log
 from tests.table.builders import METADATA, PROTOCOL, add, make_log, memory_env, put_commit
+from tests.table.checkpoints import SCHEMA, STATS, V2, VECTOR, with_statistics
 
 WEEK_MS = int(timedelta(days=7).total_seconds() * 1000)
-V2 = Protocol(
-    reader_version=3,
-    writer_version=7,
-    reader_features=frozenset({"v2Checkpoint", "deletionVectors"}),
-    writer_features=frozenset({"v2Checkpoint", "deletionVectors", "domainMetadata"}),
-)
-VECTOR = DeletionVectorDescriptor(storage_type="u", path_or_inline="ab^-aqEH.-t@S}K{vb[*k^", offset=4, size_bytes=40, cardinality=6)
 
 
 def remove(path: str, at_ms: int, **fields: object) -> Remove:
@@ -122,37 +116,6 @@ def test_sidecars_are_of_a_bounded_size(monkeypatch: pytest.MonkeyPatch) -> None
     assert [pq.read_table(env.store.open(key)).num_rows for key in sidecars] == [8, 8, 8, 9]
     without_commits(log, 0)
     assert sorted(a.path for a in load_snapshot(log).live.adds()) == sorted(f"f{n}" for n in range(33))
-
-
-SCHEMA = json.dumps(
-    {
-        "type": "struct",
-        "fields": [
-            {"name": name, "type": kind, "nullable": True, "metadata": {}}
-            for name, kind in {
-                "p": "date",
-                "i": "integer",
-                "s": "string",
-                "t": "timestamp",
-                "d": "decimal(5,2)",
-                "b": "boolean",
-                "n": {"type": "struct", "fields": [{"name": "x", "type": "short", "nullable": True, "metadata": {}}]},
-            }.items()
-        ],
-    }
-)
-STATS = (
-    '{"numRecords":3,"minValues":{"i":1,"s":"a","t":"2024-01-01T00:00:00.000Z","d":1.50,"n":{"x":3}},'
-    '"maxValues":{"i":9,"s":"z","t":"2024-01-02T00:00:00.000Z","d":2.50,"n":{"x":4}},"nullCount":{"i":0,"s":0,"t":0,"d":0,"b":1,"n":{"x":2}}}'
-)
-
-
-def with_statistics(**configuration: str) -> Log:
-    env = memory_env()
-    metadata = Metadata(id="test", schema_string=SCHEMA, partition_columns=("p",), configuration=configuration)
-    adds = [add("a", partition_values={"p": "2024-01-01"}, stats=STATS), add("b", partition_values={"p": None}), add("c", stats="{broken")]
-    put_commit(env, 0, [PROTOCOL, metadata, *adds])
-    return Log(env)
 
 
 def written_adds(log: Log) -> list[dict[str, object]]:

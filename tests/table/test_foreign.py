@@ -7,7 +7,7 @@ import pytest
 from deltalake import DeltaTable, QueryBuilder, write_deltalake
 
 import tahoe
-from tests.table.test_table import EVERY_TYPE, ROWS
+from tests.table.builders import EVERY_TYPE, ROWS
 
 
 def by_delta_rs(path: str) -> pa.Table:

@@ -31,6 +31,7 @@ from tahoe.table.log.file_parts import CheckpointPart
 from tahoe.table.reading.snapshot import Snapshot, load_snapshot
 from tahoe.table.verify.log import check_log
 from tests.table.builders import METADATA, PROTOCOL, add, make_log, memory_env, put_commit
+from tests.table.checkpoints import V2, VECTOR, with_statistics
 
 DAY_MS = 86_400_000
 ROWS = pa.table({"id": [1, 2, 3]})
@@ -85,8 +86,6 @@ def test_every_commit_has_a_checksum_that_the_files_agree_with(env: Env) -> None
 
 
 def test_a_checksum_counts_vectors_and_lists_applications_and_domains() -> None:
-    from tests.table.test_checkpoint_writer import V2, VECTOR  # noqa: PLC0415
-
     log = make_log([[]])
     put_commit(log.env, 1, [V2, add("a", deletion_vector=VECTOR), add("b"), DomainMetadata(domain="d", configuration="{}")])
     Transaction(log=log, base=load_snapshot(log), actions=[Txn(app_id="x", version=3)], operation="WRITE").commit()
@@ -223,8 +222,6 @@ def test_a_table_that_is_dropped_while_its_checkpoint_is_made_does_not_come_back
 
 
 def test_a_checksum_does_not_list_files_whose_statistics_are_elsewhere() -> None:
-    from tests.table.test_checkpoint_writer import with_statistics  # noqa: PLC0415
-
     log = with_statistics(**{"delta.checkpoint.writeStatsAsStruct": "true", "delta.checkpoint.writeStatsAsJson": "false"})
     write_checkpoint(load_snapshot(log))
     assert checksum_of(load_snapshot(log), CommitInfo({})).files is None
