@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -78,3 +79,27 @@ def test_a_spark_whose_internals_have_moved_is_enabled_with_warnings(tmp_path: P
     assert parser.endswith("(java.lang.NoSuchFieldException: sqlParser)")
     assert sorted(field for field in STATEMENTS_OF_RULES for text in rules if field in text) == sorted(STATEMENTS_OF_RULES)
     assert found == {"operations": ["DELETE", "WRITE", "WRITE"], "rows": [1, 2], "in a new session": 3}
+
+
+def test_a_session_after_stop_is_enabled_anew(tmp_path: Path) -> None:
+    program = """
+        import pyarrow as pa, sys, tahoe
+        from pyspark.sql import SparkSession
+
+        def session():
+            builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
+            return tahoe.enable(builder.config("spark.sql.warehouse.dir", sys.argv[1] + "/warehouse").getOrCreate())
+
+        tahoe.Table(sys.argv[1] + "/t").append(pa.table({"id": [1, 2]}))
+        first = session()
+        assert first.read.format("delta").load(sys.argv[1] + "/t").count() == 2
+        first.stop()
+        second = session()
+        assert second.sql(f"SELECT count(*) FROM delta.`{sys.argv[1]}/t`").collect()[0][0] == 2
+        second.stop()
+        print("both")
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program), str(tmp_path)], capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.stdout.strip().endswith("both"), done.stderr[-3000:]

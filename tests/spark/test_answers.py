@@ -178,7 +178,7 @@ def test_results_are_those_of_a_scan(spark, path, scanned, make):
         frame = spark.sql(query)
         return frame.schema, sorted(map(repr, frame.collect()))
 
-    queries = sample.part([drawn(chosen) for _ in range(QUERIES)], 3)
+    queries = sample.part([drawn(chosen) for _ in range(QUERIES)], 5)
     for query in queries:
         assert result(query) == scanned(lambda query=query: result(query)), query
         answered += "answered from the log" in explained(spark.sql(query))

@@ -112,15 +112,15 @@ def test_neighbouring_tasks_are_joined_if_there_are_more_tasks_than_groups(spark
 def test_many_rows_are_split(spark: SparkSession, tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A partition that is larger than the bin size gets several files."""
     settings(PREFIX + "binSize", "1m")
-    frame = spark.range(0, 400_000, 1, 4).selectExpr("id", "uuid() AS s", "0 AS p")
+    frame = spark.range(0, 200_000, 1, 4).selectExpr("id", "uuid() AS s", "0 AS p")
     for name, by in (("partitioned", ["p"]), ("plain", [])):
         frame.write.format("delta").partitionBy(*by).option("optimizeWrite", "true").save(str(tmp_path / name))
         assert files(str(tmp_path / name)) == 4, "each task has more than a megabyte, but less than a piece"
-        assert ids(str(tmp_path / name)) == list(range(400_000))
+        assert ids(str(tmp_path / name)) == list(range(200_000))
     monkeypatch.setattr(redistribution, "_PIECE_ROWS", 30_000)
     frame.coalesce(2).write.format("delta").option("optimizeWrite", "true").save(str(tmp_path / "pieces"))
     assert files(str(tmp_path / "pieces")) > 4, "a task has several pieces of more than a megabyte"
-    assert ids(str(tmp_path / "pieces")) == list(range(400_000))
+    assert ids(str(tmp_path / "pieces")) == list(range(200_000))
 
 
 @pytest.mark.parametrize("statement", ["insert", "ctas", "update", "delete", "merge", "merge by default"])
