@@ -41,7 +41,7 @@ def clone(
     option: Options = None,
     target_option: TargetOptions = None,
 ) -> None:
-    """Make a table of its own with the rows of a table. A deep clone that was interrupted can be repeated, and copies the rest."""
+    """Create an independent table with the rows of a table. An interrupted deep clone can be repeated, and copies the rest."""
     columns = partition_columns(partition)
     with errors_as_messages():
         report = open_table(path, option).clone(

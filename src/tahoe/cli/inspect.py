@@ -24,7 +24,7 @@ _OF_PARTITION = "partition_values."
 def inspect(
     what: What, path: Location, version: Version = None, timestamp: Timestamp = None, as_json: AsJson = False, option: Options = None
 ) -> None:
-    """Look into a table: its files, partitions, history, ... Columns without a value are left out; --json prints all."""
+    """Print what is in a table: its files, partitions, history, ... Columns without a value are left out; --json prints all."""
     inspection = INSPECTIONS.get(what)
     if inspection is None:
         raise typer.BadParameter(f"expected one of {', '.join(INSPECTIONS)}, found {what!r}", param_hint="WHAT")

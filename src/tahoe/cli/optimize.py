@@ -42,7 +42,7 @@ def optimize(
     as_json: AsJson = False,
     option: Options = None,
 ) -> None:
-    """Rewrite small files into larger ones, and files with many deleted rows without these.
+    """Combine small files into larger ones, and rewrite files with many deleted rows.
 
     With --zorder-by, and on a clustered table, rows are ordered so that queries skip files.
     """

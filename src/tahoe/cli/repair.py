@@ -50,7 +50,7 @@ def repair(
     as_json: AsJson = False,
     option: Options = None,
 ) -> None:
-    """Remove files that are gone from the table, and delete wrong files of the log, after printing which.
+    """Remove missing files from the table, and delete wrong files of the log. Prints them first.
 
     A file is removed only if the storage says that it does not exist. The exit code is 1 if an error is left.
     """

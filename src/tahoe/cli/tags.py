@@ -54,7 +54,7 @@ def tag(
 
 
 def untag(path: Location, name: Name, if_exists: IfExists = False, as_json: AsJson = False, option: Options = None) -> None:
-    """Drop a tag. Its version stays until log cleanup and VACUUM delete it, as any other."""
+    """Drop a tag. Its version stays until log cleanup and VACUUM delete it like any other."""
     with errors_as_messages():
         version = open_table(path, option).untag(name, if_exists=if_exists)
     if as_json:

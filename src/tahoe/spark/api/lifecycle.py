@@ -76,7 +76,7 @@ class DeltaTableLifecycle:
         run_for_user(self._handle.spark, lambda: self._handle.table.generate(mode))
 
     def clone(self, target: str, isShallow: bool = False, replace: bool = False, properties: dict[str, str] | None = None) -> Self:
-        """Make a table of its own with the rows of this one. Changes of one do not affect the other.
+        """Create an independent table with the rows of this one. Changes of one do not affect the other.
 
         A deep clone has copies of all files. One that was interrupted can be repeated and copies the rest. With `replace`, a second one
         copies only what has changed since, and removes what is gone. A shallow clone reads this table's files, until a VACUUM of this

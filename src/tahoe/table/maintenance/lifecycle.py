@@ -100,7 +100,7 @@ class TableLifecycle(TableReader):
         progress: Callable[[int, int], None] | None = None,
         env: Env | None = None,
     ) -> CloneReport:
-        """Make a table of its own with the rows of this one. Changes of one do not affect the other.
+        """Create an independent table with the rows of this one. Changes of one do not affect the other.
 
         A deep clone copies all files; repeated after an interruption, the rest; and with `replace`, what has changed since. A shallow
         clone reads this table's files, until a VACUUM of this table deletes them.
@@ -200,7 +200,7 @@ class TableLifecycle(TableReader):
 
     @takes(name=TEXT, if_exists=FLAG, user_metadata=TEXT)
     def untag(self, name: str, *, if_exists: bool = False, user_metadata: str | None = None) -> int | None:
-        """Drop a tag. The version stays until log cleanup and VACUUM delete it, as any other.
+        """Drop a tag. The version stays until log cleanup and VACUUM delete it like any other.
 
         Returns:
             the version that was committed; None if there is no such tag.
