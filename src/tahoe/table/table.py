@@ -182,7 +182,7 @@ class Table(TableLifecycle):
         user_metadata: str | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> OptimizeReport:
-        """Rewrite small files into larger ones, and files with many deleted rows without these. The rows stay the same, in their order.
+        """Combine small files into larger ones, and rewrite files with many deleted rows. The rows stay the same, in their order.
 
         With `z_order_by`, and on a clustered table, rows are ordered so that queries skip files and parts of files by each of the columns.
         A second run changes only what was added since the first. Rows pass through a temporary file, so that memory is bounded.

@@ -38,7 +38,7 @@ class DeltaOptimizeBuilder:
         return self
 
     def executeCompaction(self) -> DataFrame:
-        """Rewrite small files into larger ones, and files with many deleted rows without these.
+        """Combine small files into larger ones, and rewrite files with many deleted rows.
 
         Returns:
             one row: `path` and `metrics`, as of the statement OPTIMIZE.
