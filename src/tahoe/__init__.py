@@ -22,6 +22,7 @@ from tahoe._version import VERSION as _VERSION
 
 if _TYPE_CHECKING:
     from tahoe import exceptions, tables
+    from tahoe.programs.delta_names import install_as_delta
     from tahoe.spark.api.delta_table import DeltaTable, DeltaTableBuilder
     from tahoe.spark.api.session import configure, enable
     from tahoe.spark.api.sql import sql
@@ -35,6 +36,7 @@ _FOUND_IN = {
     "Table": "tahoe.table.table",
     "configure": "tahoe.spark.api.session",
     "enable": "tahoe.spark.api.session",
+    "install_as_delta": "tahoe.programs.delta_names",
     "DeltaTable": "tahoe.spark.api.delta_table",
     "DeltaTableBuilder": "tahoe.spark.api.delta_table",
 }
@@ -51,6 +53,7 @@ __all__ = [
     "enable",
     "errors",
     "exceptions",
+    "install_as_delta",
     "sql",
     "tables",
 ]

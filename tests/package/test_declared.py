@@ -16,7 +16,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 # Which module an extra is for, and what its package brings with it: py4j of exactly one version, botocore likewise.
 EXTRAS = {
-    "spark": ("tahoe.spark", {"pyspark": {"pyspark", "py4j"}}),
+    "spark": (("tahoe.spark", "tahoe.delta"), {"pyspark": {"pyspark", "py4j"}}),
     "dynamodb": ("tahoe.storage.dynamodb", {"boto3": {"boto3", "botocore"}}),
     "iceberg": ("tahoe.table.maintenance.iceberg_source", {"pyiceberg": {"pyiceberg"}}),
     "pandas": ("tahoe.table", {"pandas": {"pandas"}}),
@@ -31,6 +31,8 @@ def names(requirements: list[str]) -> set[str]:
 def imported(module: str) -> Iterator[str]:
     """The packages that a module imports, wherever in it."""
     for node in ast.walk(ast.parse(Path(ROOT / "src" / module).read_text())):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            continue  # a module of the same package
         if isinstance(node, ast.Import):
             yield from (alias.name.split(".")[0] for alias in node.names)
         elif isinstance(node, ast.ImportFrom):

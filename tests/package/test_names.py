@@ -12,7 +12,7 @@ import pytest
 import tahoe
 
 WITHOUT_SPARK = {"Snapshot", "Table", "__version__", "errors", "exceptions"}
-WITH_SPARK = {"DeltaTable", "DeltaTableBuilder", "configure", "enable", "sql", "tables"}
+WITH_SPARK = {"DeltaTable", "DeltaTableBuilder", "configure", "enable", "install_as_delta", "sql", "tables"}
 
 
 @pytest.mark.parametrize("module", ["tahoe", "tahoe.errors", "tahoe.exceptions", "tahoe.tables"])

@@ -1,7 +1,7 @@
 """The command line: `tahoe COMMAND PATH`, with the commands show, history, tags, files, inspect, report, schema, changes, check, repair,
-tag, untag, restore, clone, optimize, analyze, vacuum, convert and generate.
+tag, untag, restore, clone, optimize, analyze, vacuum, convert and generate; and `tahoe run PROGRAM`.
 
-It calls the table ring and prints; it decides nothing.
+It calls the table ring and prints; it decides nothing. Only `run` is about Spark.
 
 Output is tables for people, and JSON for programs (`--json`). The exit code is 0 on success, 1 if `check` finds an error, `repair` leaves
 one or `vacuum` could not delete a file, and 2 if the command fails.
@@ -21,6 +21,7 @@ from tahoe.cli.optimize import optimize
 from tahoe.cli.repair import repair
 from tahoe.cli.report import report
 from tahoe.cli.restore import restore
+from tahoe.cli.run import run
 from tahoe.cli.schema import schema
 from tahoe.cli.show import show
 from tahoe.cli.tags import tag, tags, untag
@@ -48,5 +49,9 @@ for _command in (
     generate,
 ):  # as `tahoe --help` lists them
     app.command()(_command)
+
+# All that follows the program is the program's, `--help` too.
+_VERBATIM = {"ignore_unknown_options": True, "allow_interspersed_args": False, "help_option_names": []}
+app.command(context_settings=_VERBATIM)(run)
 
 __all__ = ["app", "main"]

@@ -74,6 +74,9 @@
     │   ├── StorageUnavailableError; below it StorageRefusedError with AtomicCreateUnsupportedError, ConditionalCreateIgnoredError,
     │   │   ForkedProcessError, CommitEntryError, CommitTableMissingError, PackageMissingError
     │   ├── UnsupportedStorageError, CommitOutcomeUnknownError, CommitAttemptsExceededError
+    ├── DeltaProgramError             a program cannot be run by `tahoe run`, or the name `delta` is taken
+    │   └── DeltaAlreadyImportedError, OwnDeltaModuleError, ProgramNotFoundError, ProgramWithoutTahoeError, ProgramWithoutPythonError,
+    │       PythonOptionError, ClusterModeError
     └── DeltaSessionError             the Spark session cannot be used
         └── PySparkMissingError, NoGatewayError, UnsupportedSparkVersionError, ReferenceJarPresentError, SessionNotEnabledError,
             WriteFailedError, CommandCancelledError
@@ -95,6 +98,7 @@ from tahoe.errors.conversion import *
 from tahoe.errors.feature_drop import *
 from tahoe.errors.log import *
 from tahoe.errors.maintenance import *
+from tahoe.errors.programs import *
 from tahoe.errors.protocol import *
 from tahoe.errors.root import *
 from tahoe.errors.root import DeltaError

@@ -11,10 +11,12 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from tahoe.reference_settings import CATALOG_CLASS as REFERENCE_CATALOG_CLASS
+from tahoe.reference_settings import without_reference
 from tahoe.spark.api.source import Source
 from tahoe.spark.api.table_functions import FUNCTIONS
 from tahoe.spark.jvm import failures
-from tahoe.spark.jvm.gateway import JVM_ERRORS, REFERENCE_CATALOG_CLASS, Gateway, java_error
+from tahoe.spark.jvm.gateway import JVM_ERRORS, Gateway, java_error
 from tahoe.spark.writing.store_assignment import REFUSED
 
 JAVA_SOURCES = Path(__file__).parents[1] / "java"
@@ -134,7 +136,8 @@ def _install_catalogs(gateway: Gateway) -> None:
 def configure(spark_session_builder: SparkSession.Builder, extra_packages: list[str] | None = None) -> SparkSession.Builder:
     """Make a builder return enabled sessions: `spark = tahoe.configure(SparkSession.builder).getOrCreate()`.
 
-    The arguments are those of the reference's `configure_spark_with_delta_pip`.
+    Settings of the builder that bring the reference into a session are left out: its JARs, its extension and its catalog. The arguments
+    are those of the reference's `configure_spark_with_delta_pip`.
 
     Args:
         extra_packages: Maven coordinates for `spark.jars.packages`; Delta itself needs none.
@@ -153,5 +156,10 @@ def configure(spark_session_builder: SparkSession.Builder, extra_packages: list[
     if extra_packages:
         spark_session_builder.config("spark.jars.packages", ",".join(extra_packages))
     make = spark_session_builder.getOrCreate
-    spark_session_builder.getOrCreate = lambda: enable(make())  # type: ignore[method-assign]
+
+    def get_or_create() -> SparkSession:
+        spark_session_builder._options = without_reference(spark_session_builder._options)
+        return enable(make())
+
+    spark_session_builder.getOrCreate = get_or_create  # type: ignore[method-assign]
     return spark_session_builder

@@ -31,9 +31,6 @@ SUPPORTED_VERSIONS = ("4.1", "4.2", "4.3")
 
 SOURCE_CLASS = "delta.DefaultSource"
 
-# The catalog class that configurations for the reference name. Without the reference's JAR the class does not exist; ours replaces it.
-REFERENCE_CATALOG_CLASS = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
-
 _STOPPED = "the session was stopped"
 
 JavaObject: TypeAlias = Any

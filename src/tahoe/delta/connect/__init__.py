@@ -1,0 +1,5 @@
+"""The reference's package `delta.connect`. One `DeltaTable` serves every kind of session."""
+
+from tahoe.tables import DeltaTable
+
+__all__ = ["DeltaTable"]

@@ -1,0 +1,1 @@
+"""Programs that know nothing of tahoe: `tahoe run`, and the names of the reference's Python package."""

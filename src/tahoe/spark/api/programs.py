@@ -1,0 +1,122 @@
+"""The Spark sessions that a program makes under `tahoe run`: they are enabled, and the reference stays out of them.
+
+`tahoe.programs.startup` calls these functions instead of PySpark's own, which they get as their first argument.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import threading
+import weakref
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from pyspark import SparkConf, SparkContext
+from pyspark.find_spark_home import _find_spark_home
+from pyspark.sql import SparkSession
+
+from tahoe.reference_settings import defaults, overrides, submit_arguments_without_reference, submitted_settings, without_reference
+from tahoe.spark.api.session import enable, is_connect
+from tahoe.spark.jvm.gateway import Gateway
+
+_enabling = threading.RLock()
+
+# Whose sessions are enabled, or are about to be: contexts of Spark, whose later sessions inherit it, and Connect sessions.
+_begun: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
+def initialize(
+    original: Callable[..., None],
+    cls: type[SparkContext],
+    instance: SparkContext | None = None,
+    gateway: Any = None,
+    conf: SparkConf | None = None,
+) -> None:
+    """Instead of `SparkContext._ensure_initialized`, which starts the JVM with the settings of a SparkConf."""
+    named = {} if conf is None else dict(conf.getAll())
+    if conf is not None:
+        _leave_out(conf, named)
+    if cls._gateway is None and gateway is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
+        os.environ["PYSPARK_SUBMIT_ARGS"] = _submit_arguments(os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell"), named)
+    original(cls, instance, gateway, conf)
+
+
+def make_session(
+    original: Callable[..., None],
+    session: SparkSession,
+    sparkContext: SparkContext,  # noqa: N803  PySpark's names
+    jsparkSession: Any = None,  # noqa: N803
+    options: Mapping[str, Any] | None = None,
+) -> None:
+    """Instead of `SparkSession.__init__`: every session in this process is made by it."""
+    original(session, sparkContext, jsparkSession, without_reference(options or {}))
+    # Sessions of Spark's own, such as those of callbacks while a session is enabled, do not wait.
+    if jsparkSession is None or sparkContext not in _begun:
+        _enable(session, sparkContext)
+
+
+def get_or_create(original: Callable[..., Any], builder: Any) -> Any:
+    """Instead of `SparkSession.Builder.getOrCreate`, also that of Spark Connect: its session may exist already."""
+    builder._options = without_reference(builder._options)
+    session = original(builder)
+    _enable(session, session if is_connect(session) else session.sparkContext)
+    return session
+
+
+def create(original: Callable[..., Any], builder: Any) -> Any:
+    """Instead of `SparkSession.Builder.create`, whose session inherits nothing."""
+    session = get_or_create(original, builder)
+    return session if is_connect(session) else enable(session)
+
+
+def check_running_session() -> None:
+    """Refuse a session with the reference's JAR, if one is running.
+
+    Raises:
+        ReferenceJarPresentError: names the JAR.
+    """
+    session = SparkSession._instantiatedSession
+    if session is not None and SparkContext._active_spark_context is not None:
+        Gateway(session).check_no_reference()
+
+
+def _enable(session: Any, owner: object) -> None:
+    with _enabling:
+        if owner in _begun or _is_on_databricks(session):
+            return
+        _begun.add(owner)
+        try:
+            enable(session)
+        except BaseException:
+            _begun.discard(owner)
+            raise
+
+
+def _is_on_databricks(session: Any) -> bool:
+    """Whether a session is a client of Databricks, which has Delta tables of its own."""
+    return is_connect(session) and "databricks" in str(session.client.host)
+
+
+def _leave_out(conf: SparkConf, settings: Mapping[str, str]) -> None:
+    """Take the reference's settings out of a SparkConf, which is a dictionary until the JVM runs."""
+    kept = without_reference(settings)
+    for name, value in settings.items():
+        if name in kept:
+            if kept[name] != value:
+                conf.set(name, kept[name])
+        elif conf._conf is not None:
+            del conf._conf[name]
+        elif conf._jconf is not None:
+            conf._jconf.remove(name)
+
+
+def _submit_arguments(text: str, named: Mapping[str, str]) -> str:
+    """The arguments with which PySpark starts spark-submit, after the settings `named`, without the reference."""
+    arguments = shlex.split(text)
+    submitted = submitted_settings(arguments)
+    folders = [Path(os.environ.get("SPARK_CONF_DIR") or Path(_find_spark_home(), "conf"))]
+    from_file = overrides(defaults(folders, submitted.get("--properties-file")), {**named, **submitted})
+    confs = [part for name, value in from_file.items() for part in ("--conf", f"{name}={value}")]
+    return shlex.join([*confs, *submit_arguments_without_reference(arguments)])
