@@ -49,15 +49,15 @@ def without_reference(settings: Mapping[str, Any]) -> dict[str, Any]:
     return kept
 
 
-def overrides(defaults: Mapping[str, str], named: Mapping[str, Any]) -> dict[str, str]:
-    """Settings that keep the reference out of a session, although a file of defaults names it.
+def overrides(defaults: Mapping[str, str], named: Mapping[str, Any]) -> list[str]:
+    """Arguments of spark-submit that keep the reference out of a session, although a file of defaults names it.
 
     Args:
         named: settings that are set elsewhere, for which the file does not matter.
     """
     kept = without_reference(defaults)
     changed = {name for name, value in defaults.items() if kept.get(name) != value} - set(named)
-    return {name: kept.get(name, _NOTHING.get(name, "")) for name in sorted(changed)}
+    return [part for name in sorted(changed) for part in ("--conf", f"{name}={kept.get(name, _NOTHING.get(name, ''))}")]
 
 
 def submit_arguments_without_reference(arguments: Sequence[str]) -> list[str]:
@@ -97,13 +97,10 @@ def _options(arguments: Sequence[str]) -> tuple[list[tuple[str, str | None, str 
     return found, rest
 
 
-def defaults(folders: Sequence[Path], file: str | None = None) -> dict[str, str]:
-    """The settings of a file of defaults: of the file, if one is named, else of `spark-defaults.conf` in the first folder that has one."""
-    paths = [Path(file)] if file else [folder / "spark-defaults.conf" for folder in folders]
-    for path in paths:
-        if path.is_file():
-            return dict(_properties(path.read_text(encoding="utf-8", errors="replace")))
-    return {}
+def defaults(folder: Path, file: str | None = None) -> dict[str, str]:
+    """The settings of a file of defaults: the one that is named, else `spark-defaults.conf` in Spark's folder of configuration."""
+    path = Path(file) if file else folder / "spark-defaults.conf"
+    return dict(_properties(path.read_text(encoding="utf-8", errors="replace"))) if path.is_file() else {}
 
 
 def _properties(text: str) -> Iterator[tuple[str, str]]:

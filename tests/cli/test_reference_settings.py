@@ -74,14 +74,11 @@ spark.executor.extraJavaOptions -Da=b -Dc=d
 def test_a_file_of_defaults(tmp_path: Path) -> None:
     """A file that stays as it is must not bring the JAR back."""
     (tmp_path / "spark-defaults.conf").write_text(FILE)
-    found = defaults([tmp_path / "missing", tmp_path])
+    found = defaults(tmp_path)
     assert found["spark.executor.extraJavaOptions"] == "-Da=b -Dc=d"
-    assert overrides(found, {}) == {
-        "spark.jars.packages": "a:b:1",
-        "spark.sql.catalog.spark_catalog": "builtin",
-        "spark.sql.extensions": "",
-    }
-    assert set(overrides(found, {"spark.jars.packages": "x:y:1"})) == {"spark.sql.catalog.spark_catalog", "spark.sql.extensions"}
+    catalog, extensions = ["--conf", "spark.sql.catalog.spark_catalog=builtin"], ["--conf", "spark.sql.extensions="]
+    assert overrides(found, {}) == ["--conf", "spark.jars.packages=a:b:1", *catalog, *extensions]
+    assert overrides(found, {"spark.jars.packages": "x:y:1"}) == [*catalog, *extensions]
     (tmp_path / "other.conf").write_text("a b\n")
-    assert defaults([tmp_path], str(tmp_path / "other.conf")) == {"a": "b"}
-    assert defaults([tmp_path / "missing"]) == {}
+    assert defaults(tmp_path, str(tmp_path / "other.conf")) == {"a": "b"}
+    assert defaults(tmp_path / "missing") == {}

@@ -116,11 +116,10 @@ def _interpreter_of(path: str) -> str | None:
 
 def _submitted(path: str, arguments: Sequence[str]) -> list[str]:
     """The arguments of spark-submit without the reference's settings, also where a file of defaults names them."""
-    submitted = submitted_settings(arguments)
+    rest = submit_arguments_without_reference(arguments)
+    named = submitted_settings(rest)
     home = os.environ.get("SPARK_HOME") or Path(path).resolve().parents[1]
-    folder = Path(os.environ.get("SPARK_CONF_DIR") or Path(home, "conf"))
-    of_file = defaults([folder], submitted.get("--properties-file"))
-    if {**of_file, **submitted}.get("spark.submit.deployMode") == "cluster":
+    of_file = defaults(Path(os.environ.get("SPARK_CONF_DIR") or Path(home, "conf")), named.get("--properties-file"))
+    if {**of_file, **named}.get("spark.submit.deployMode") == "cluster":
         raise ClusterModeError
-    confs = [part for name, value in overrides(of_file, submitted).items() for part in ("--conf", f"{name}={value}")]
-    return [*confs, *submit_arguments_without_reference(arguments)]
+    return [*overrides(of_file, named), *rest]

@@ -35,11 +35,10 @@ def initialize(
     conf: SparkConf | None = None,
 ) -> None:
     """Instead of `SparkContext._ensure_initialized`, which starts the JVM with the settings of a SparkConf."""
-    named = {} if conf is None else dict(conf.getAll())
     if conf is not None:
-        _leave_out(conf, named)
+        _leave_out(conf)
     if cls._gateway is None and gateway is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
-        os.environ["PYSPARK_SUBMIT_ARGS"] = _submit_arguments(os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell"), named)
+        os.environ["PYSPARK_SUBMIT_ARGS"] = _submit_arguments(os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell"), conf)
     original(cls, instance, gateway, conf)
 
 
@@ -99,8 +98,9 @@ def _is_on_databricks(session: Any) -> bool:
     return is_connect(session) and "databricks" in str(session.client.host)
 
 
-def _leave_out(conf: SparkConf, settings: Mapping[str, str]) -> None:
+def _leave_out(conf: SparkConf) -> None:
     """Take the reference's settings out of a SparkConf, which is a dictionary until the JVM runs."""
+    settings = dict(conf.getAll())
     kept = without_reference(settings)
     for name, value in settings.items():
         if name in kept:
@@ -112,11 +112,10 @@ def _leave_out(conf: SparkConf, settings: Mapping[str, str]) -> None:
             conf._jconf.remove(name)
 
 
-def _submit_arguments(text: str, named: Mapping[str, str]) -> str:
-    """The arguments with which PySpark starts spark-submit, after the settings `named`, without the reference."""
-    arguments = shlex.split(text)
-    submitted = submitted_settings(arguments)
-    folders = [Path(os.environ.get("SPARK_CONF_DIR") or Path(_find_spark_home(), "conf"))]
-    from_file = overrides(defaults(folders, submitted.get("--properties-file")), {**named, **submitted})
-    confs = [part for name, value in from_file.items() for part in ("--conf", f"{name}={value}")]
-    return shlex.join([*confs, *submit_arguments_without_reference(arguments)])
+def _submit_arguments(text: str, conf: SparkConf | None) -> str:
+    """The arguments with which PySpark starts spark-submit, after the settings of `conf`, without the reference."""
+    arguments = submit_arguments_without_reference(shlex.split(text))
+    named = dict(conf.getAll() if conf is not None else ()) | submitted_settings(arguments)
+    folder = Path(os.environ.get("SPARK_CONF_DIR") or Path(_find_spark_home(), "conf"))
+    from_file = overrides(defaults(folder, named.get("--properties-file")), named)
+    return shlex.join([*from_file, *arguments])
