@@ -318,5 +318,6 @@ def test_the_references_jar_is_refused(spark, monkeypatch):
     load = Gateway.load_class
     stand_in = "org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat"
     monkeypatch.setattr(Gateway, "load_class", lambda self, name: load(self, stand_in if "DeltaDataSource" in name else name))
-    with pytest.raises(ReferenceJarPresentError, match=r"spark-sql_2\.13"):
-        tahoe.enable(spark)
+    for refuses in (lambda: tahoe.enable(spark), tahoe.install_as_delta):
+        with pytest.raises(ReferenceJarPresentError, match=r"spark-sql_2\.13"):
+            refuses()
