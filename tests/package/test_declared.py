@@ -21,6 +21,7 @@ EXTRAS = {
     "iceberg": ("tahoe.table.maintenance.iceberg_source", {"pyiceberg": {"pyiceberg"}}),
     "pandas": ("tahoe.table", {"pandas": {"pandas"}}),
     "polars": ("tahoe.table", {"polars": {"polars"}}),
+    "sql": ("tahoe.cli.duckdb_queries", {"duckdb": {"duckdb"}}),
 }
 
 

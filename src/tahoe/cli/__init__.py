@@ -1,5 +1,5 @@
-"""The command line: `tahoe COMMAND PATH`, with the commands show, history, tags, files, inspect, report, schema, changes, check, repair,
-tag, untag, restore, clone, optimize, analyze, vacuum, convert and generate; and `tahoe run PROGRAM`.
+"""The command line: `tahoe COMMAND PATH`, with the commands show, head, sql, history, tags, files, inspect, report, schema, changes, check,
+repair, tag, untag, restore, clone, optimize, analyze, vacuum, convert and generate; and `tahoe run PROGRAM`.
 
 It calls the table ring and prints; it decides nothing. Only `run` is about Spark.
 
@@ -15,6 +15,7 @@ from tahoe.cli.clone import clone
 from tahoe.cli.convert import convert
 from tahoe.cli.files import files
 from tahoe.cli.generate import generate
+from tahoe.cli.head import head
 from tahoe.cli.history import history
 from tahoe.cli.inspect import inspect
 from tahoe.cli.optimize import optimize
@@ -24,11 +25,14 @@ from tahoe.cli.restore import restore
 from tahoe.cli.run import run
 from tahoe.cli.schema import schema
 from tahoe.cli.show import show
+from tahoe.cli.sql import sql
 from tahoe.cli.tags import tag, tags, untag
 from tahoe.cli.vacuum import vacuum
 
 for _command in (
     show,
+    head,
+    sql,
     history,
     tags,
     files,

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import pyarrow as pa
 import typer
 
 from tahoe.cli.app import AsJson, Location, Options, errors_as_messages, open_table
-from tahoe.cli.output import ROWS_SHOWN_MAX, print_json, print_table
-from tahoe.cli.values import cell, plain_rows
+from tahoe.cli.output import ROWS_SHOWN_MAX, print_json, print_rows
+from tahoe.cli.values import plain_rows
 
 From = Annotated[str, typer.Option("--from", metavar="VERSION", help="First version, or its tag.")]
 
@@ -39,6 +38,4 @@ def changes(
         print_json(plain_rows(rows))
         return
     shown = rows.slice(0, ROWS_SHOWN_MAX)
-    cells = [[cell(value) for value in row.values()] for row in plain_rows(shown)]
-    numbers = [field.name for field in rows.schema if pa.types.is_integer(field.type)]
-    print_table(rows.column_names, cells, right=numbers, more=rows.num_rows - shown.num_rows)
+    print_rows(shown, more=rows.num_rows - shown.num_rows)

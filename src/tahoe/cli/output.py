@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import ceil
 from typing import IO, Any
 
+import pyarrow as pa
 from rich.box import SIMPLE_HEAD
 from rich.cells import cell_len
 from rich.console import Console
@@ -15,7 +16,7 @@ from rich.markup import escape
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from tahoe.cli.values import json_value
+from tahoe.cli.values import cell, json_value, plain_rows
 from tahoe.protocol.names import visible
 
 # People do not read longer tables; --json prints all rows.
@@ -86,6 +87,16 @@ def print_table(
         _print_vertically(console, [dict(zip(names, row, strict=True)) for row in cells])
     if more:
         console.print(f"and {more:,} more; --json prints all")
+
+
+def print_rows(rows: pa.Table, *, more: int = 0) -> None:
+    """Print rows of a table."""
+    cells = [[cell(value) for value in row.values()] for row in plain_rows(rows)]
+    print_table(rows.column_names, cells, right=[field.name for field in rows.schema if _is_number(field.type)], more=more)
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
 
 
 def _cut(cells: Sequence[Sequence[str]], column: int, width: int) -> Iterator[list[str]]:

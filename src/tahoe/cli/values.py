@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import date, datetime
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -57,6 +58,8 @@ def json_value(value: Any) -> Any:
             return value
         case float():
             return value if math.isfinite(value) else "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+        case Decimal() if value.as_tuple().exponent == 0:
+            return int(value)
         case date():
             return value.isoformat()
         case bytes():

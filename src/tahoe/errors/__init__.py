@@ -29,7 +29,7 @@
     │   ├── FeatureDropError; below it UnknownFeatureError, PropertyNoFeatureError, FeatureNotPresentError, FeatureNotDroppableError,
     │   │   DependentFeatureError, FeatureInUseError, FeatureInHistoryError, FeatureDropWaitsError, NoHistoryToTruncateError,
     │   │   CheckpointProtectionKeptError
-    │   ├── InvalidPropertyError, InvalidOptionError, InvalidPredicateError, ReplaceWhereMismatchError; below the first
+    │   ├── InvalidPropertyError, InvalidOptionError, InvalidPredicateError, QueryFailedError, ReplaceWhereMismatchError; below the first
     │   │   UnknownFeaturePropertyError, ManifestPropertyError
     │   ├── InvalidArgumentError          a method was called with an invalid argument
     │   ├── VacuumRetentionNegativeError, VacuumRetentionTooShortError, CannotVacuumLiteError, InvalidInventoryError, VacuumPartitionError

@@ -30,6 +30,15 @@ class InvalidPredicateError(DeltaAnalysisError):
     todo = "Write it in SQL over the table's columns, using comparisons, IN, LIKE 'prefix%', IS NULL, AND, OR and NOT."
 
 
+class QueryFailedError(DeltaAnalysisError):
+    """DuckDB refused or could not finish a query of `tahoe sql`."""
+
+    condition = "DELTA_QUERY_FAILED"
+    sqlstate = "42000"
+    what = "DuckDB does not run the query over {table}: {detail}\n"
+    todo = "Correct it. A table in it is a path or url in quotes, or a name that --table NAME=PATH gives it."
+
+
 class ReplaceWhereMismatchError(DeltaAnalysisError):
     condition = "DELTA_REPLACE_WHERE_MISMATCH"
     sqlstate = "44000"

@@ -1,0 +1,34 @@
+"""`tahoe head`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from tahoe.cli.app import AsJson, Location, Options, Timestamp, Version, errors_as_messages, open_table
+from tahoe.cli.output import print_json, print_rows
+from tahoe.cli.values import plain_rows
+
+Rows = Annotated[int, typer.Option("--rows", "-n", min=1, help="How many rows.")]
+Columns = Annotated[list[str] | None, typer.Option("--column", metavar="NAME", help="Only this column; may be repeated. Default: all.")]
+Where = Annotated[str | None, typer.Option("--where", metavar="SQL", help="Only rows that match this condition.")]
+
+
+def head(
+    path: Location,
+    rows: Rows = 10,
+    column: Columns = None,
+    where: Where = None,
+    version: Version = None,
+    timestamp: Timestamp = None,
+    as_json: AsJson = False,
+    option: Options = None,
+) -> None:
+    """Print the first rows, in the order of the files. No further file is read."""
+    with errors_as_messages():
+        found = open_table(path, option).snapshot(version, timestamp).head(rows, column, where)
+    if as_json:
+        print_json(plain_rows(found))
+    else:
+        print_rows(found)

@@ -1,0 +1,127 @@
+"""`tahoe head` and `tahoe sql` print rows of the table: no deleted ones, under the names that people see."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from click.testing import Result
+from typer.testing import CliRunner
+
+import tahoe
+from tahoe import cli
+
+PROPERTIES = {"delta.columnMapping.mode": "name", "delta.enableDeletionVectors": "true"}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    """Two files; a row of the first is deleted by a vector."""
+    table = tahoe.Table(tmp_path / "a table")
+    table.append(pa.table({"id": [1, 2, 3], "p": ["x", "x", "x"], "v": [1.5, None, 3.5]}), partition_by=["p"], properties=PROPERTIES)
+    table.append(pa.table({"id": [11, 12], "p": ["y", "y"], "v": [11.5, float("nan")]}))
+    with table.transaction() as changes:
+        changes.delete("id = 1")
+    return str(tmp_path / "a table")
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(cli.app, list(arguments), catch_exceptions=False)
+
+
+def rows(*arguments: str) -> list[dict[str, Any]]:
+    done = run(*arguments, "--json")
+    assert done.exit_code == 0, done.stderr
+    found: list[dict[str, Any]] = json.loads(done.stdout)
+    return found
+
+
+def test_head_prints_first_rows(path: str) -> None:
+    assert len(rows("head", path)) == 4
+    assert len(rows("head", path, "-n", "3")) == 3
+    assert rows("head", path, "--where", "id < 10", "--column", "v", "--column", "id", "-n", "1") == [{"v": None, "id": 2}]
+    assert len(rows("head", path, "--version", "0")) == 3
+    assert re.search(r"^id +p +v$", run("head", path).stdout.splitlines()[0])
+    assert "DELTA_COLUMN_NOT_FOUND" in run("head", path, "--column", "w").stderr
+
+
+def test_head_reads_no_more_files_than_it_must(path: str) -> None:
+    last = tahoe.Table(path).files()["path"].to_pylist()[-1]
+    (Path(path) / last).unlink()
+    assert rows("head", path, "-n", "1")
+    assert run("head", path).exit_code == 2
+
+
+def test_sql_reads_a_path_in_quotes_and_a_name(path: str) -> None:
+    assert rows("sql", f"select count(*) n, sum(id) s from '{path}'") == [{"n": 4, "s": 28}]
+    query = f"with big as (select * from t where id > 2) select big.id from big join '{path}' o using (id, p) order by 1 desc"
+    assert rows("sql", query, "--table", f"t={path}") == [{"id": 12}, {"id": 11}, {"id": 3}]
+    assert rows("sql", "select id from t where p = 'x' and v is null", "--table", f"t={path}") == [{"id": 2}]
+    assert rows("sql", f"select min(id) from '{path}'", "--version", "0") == [{"min(id)": 1}]
+    assert run("sql", f"select id from '{path}' order by id").stdout.split() == ["id", "──", "2", "3", "11", "12"]
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "id in (2, 11)",
+        "id between 3 and 11",
+        "v > 3",
+        "v is not null",
+        "not (id = 3)",
+        "p = 'y' or id < 3",
+        "p like 'x%'",
+        "v <> 1",
+        "1 = 0",
+    ],
+)
+def test_a_condition_that_duckdb_leaves_to_the_reader_is_exact(path: str, condition: str) -> None:
+    """The same as over a table of DuckDB's own, NaN and null included."""
+    plain = pa.table({"id": [2, 3, 11, 12], "p": ["x", "x", "y", "y"], "v": [None, 3.5, 11.5, float("nan")]})
+    duckdb = pytest.importorskip("duckdb")
+    with duckdb.connect() as connection:
+        connection.register("given", plain)
+        connection.execute("create table plain as select * from given")
+        expected = [row[0] for row in connection.sql(f"select id from plain where {condition} order by id").fetchall()]
+    assert [row["id"] for row in rows("sql", f"select id from '{path}' where {condition} order by id")] == expected
+
+
+def test_sql_reads_the_columns_that_the_query_needs(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Sequence[str]] = []
+    original = tahoe.Snapshot.to_batches
+
+    def to_batches(self: tahoe.Snapshot, columns: Sequence[str] | None = None, *rest: Any, **options: Any) -> pa.RecordBatchReader:
+        asked.extend([] if options.get("limit") == 0 or columns is None else [columns])
+        return original(self, columns, *rest, **options)
+
+    monkeypatch.setattr(tahoe.Snapshot, "to_batches", to_batches)
+    assert rows("sql", f"select p from '{path}' where id = 11") == [{"p": "y"}]
+    assert [sorted(columns) for columns in asked] == [["id", "p"]]
+
+
+def test_many_rows_are_cut_short_for_people(tmp_path: Path) -> None:
+    tahoe.Table(tmp_path / "t").append(pa.table({"id": range(500)}))
+    lines = run("sql", f"select * from '{tmp_path}/t'").stdout.splitlines()
+    assert (len(lines), lines[-1]) == (103, "and more; --json prints all")
+    assert len(rows("sql", f"select * from '{tmp_path}/t'")) == 500
+
+
+def test_a_query_that_is_wrong_is_refused(path: str) -> None:
+    for query in ("selec 1", f"select w from '{path}'", "select * from nowhere"):
+        refused = run("sql", query)
+        assert (refused.exit_code, "DELTA_QUERY_FAILED" in refused.stderr) == (2, True)
+    refused = run("sql", f"select * from '{path}' a, t b", "--table", f"t={path}", "--version", "0")
+    assert (refused.exit_code, "found 2" in refused.stderr) == (2, True)
+
+
+def test_without_duckdb_the_message_says_how_to_install_it(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules["tahoe.cli.sql"], "find_spec", lambda name: None if name == "duckdb" else find_spec(name))
+    refused = run("sql", f"select * from '{path}'")
+    assert (refused.exit_code, "pip install 'tahoe[sql]'" in refused.stderr) == (2, True)
