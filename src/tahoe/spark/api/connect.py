@@ -242,23 +242,7 @@ def _check_options(options: WriteOptions, table: str) -> None:
 
 
 def _request(table: Table, schema: StructType, options: WriteOptions, mode: Mode) -> WriteRequest:
-    overwrite = mode == "overwrite"
-    return WriteRequest(
-        mode=mode,
-        schema=delta_schema(schema, table=table.url),
-        partition_by=options.partition_by,
-        cluster_by=options.cluster_by,
-        properties=options.properties,
-        default_properties=options.default_properties,
-        merge_schema=options.merge_schema,
-        overwrite_schema=options.overwrite_schema and overwrite,
-        replace_where=options.replace_where,
-        dynamic_partitions=options.dynamic_partitions and overwrite,
-        txn=options.txn,
-        user_metadata=options.user_metadata,
-        data_change=options.data_change,
-        engine="Apache-Spark-Connect",
-    )
+    return replace(options.request(mode, delta_schema(schema, table=table.url)), engine="Apache-Spark-Connect")
 
 
 @dataclass

@@ -307,24 +307,12 @@ def _request(
     *,
     like: Struct | None = None,
 ) -> WriteRequest:
-    overwrite, matching = mode == "overwrite", Matching.of(options)
     if not frame.columns:
         raise NoColumnsError(table=table.url)
-    return WriteRequest(
-        mode=mode,
-        schema=table_schema(frame, table=table.url, like=like, policy=options.assigns),
-        partition_by=options.partition_by,
-        cluster_by=options.cluster_by,
-        properties=options.properties,
-        default_properties=options.default_properties,
-        merge_schema=options.merge_schema,
-        overwrite_schema=options.overwrite_schema and overwrite,
-        replace_where=options.replace_where,
+    schema, matching = table_schema(frame, table=table.url, like=like, policy=options.assigns), Matching.of(options)
+    return replace(
+        options.request(mode, schema),
         matching=None if matching is None else matching.text,
-        dynamic_partitions=options.dynamic_partitions and overwrite,
-        txn=options.txn,
-        user_metadata=options.user_metadata,
-        data_change=options.data_change,
         reads_target=reads_table(frame, table),
         finds_rows=True,
         operation=operation,

@@ -12,8 +12,10 @@ from typing import cast, overload
 
 from tahoe.errors import InvalidOptionError
 from tahoe.protocol.names import parse_column_list
+from tahoe.protocol.schema import Struct
 from tahoe.spark.writing.assignment_rules import Policy
 from tahoe.spark.writing.file_sizes import ClusterOnWrite, OptimizedWrite, auto_compaction, cluster_on_write, optimized_write
+from tahoe.table.writing.write_request import Mode, WriteRequest
 
 # The options in which Spark's writer passes the columns of partitionBy and clusterBy, as JSON.
 PARTITION_COLUMNS = "__partition_columns"
@@ -83,6 +85,25 @@ class WriteOptions:
     hadoop: Mapping[str, str] = field(default_factory=dict)
     assigns: Policy = "ANSI"
     updates: Policy = "ANSI"
+
+    def request(self, mode: Mode, schema: Struct) -> WriteRequest:
+        """The write of data with a schema that these options ask for. The caller adds what else it knows of the write."""
+        overwrite = mode == "overwrite"
+        return WriteRequest(
+            mode=mode,
+            schema=schema,
+            partition_by=self.partition_by,
+            cluster_by=self.cluster_by,
+            properties=self.properties,
+            default_properties=self.default_properties,
+            merge_schema=self.merge_schema,
+            overwrite_schema=self.overwrite_schema and overwrite,
+            replace_where=self.replace_where,
+            dynamic_partitions=self.dynamic_partitions and overwrite,
+            txn=self.txn,
+            user_metadata=self.user_metadata,
+            data_change=self.data_change,
+        )
 
     def unclustered(self) -> WriteOptions:
         """The options without clustering on write."""
