@@ -367,9 +367,9 @@ def _skipping(skipping: Skipping, files: int) -> Markup:
     if skipping.unbounded_columns:
         more += f" Left out: {counted(skipping.unbounded_columns, 'column')} without bounds in any file."
     text = (
-        "How many files a query skips that filters by one column: for one value, and for a range with 1\u00a0% of the rows, on average over"
-        " values from all parts of the column. Each condition was answered by the skipping that queries use. Which values there are is"
-        f" estimated from the bounds of the files.{sampled}{more}"
+        "The share of files that a query skips if it filters by one column: for one value, and for a range with 1\u00a0% of the rows, on"
+        " average over values from all parts of the column. Each condition was evaluated by the data skipping that queries use. The values"
+        f" of a column are estimated from the bounds of its files.{sampled}{more}"
     )
     heads = joined(
         element("th", "column", scope="col"),
