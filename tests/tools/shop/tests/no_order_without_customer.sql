@@ -1,0 +1,1 @@
+select o.id from {{ ref('orders_merged') }} o left anti join {{ ref('customers') }} c on c.id = o.customer_id
