@@ -1,7 +1,7 @@
 # `make help` lists the targets. Each target creates the environment that it needs, and recreates it when the locked versions change.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench everything spark dml interop interop-s3 interop-hdfs corpus explore sim processes killed-streams long-stream lock clean java
+.PHONY: help demo test lint bench everything spark dml interop interop-s3 interop-hdfs tools corpus explore sim processes killed-streams long-stream lock clean java
 
 # Use only this checkout, whatever the caller's environment sets.
 unexport PYTHONPATH SPARK_HOME PYSPARK_DRIVER_PYTHON PYSPARK_SUBMIT_ARGS
@@ -20,7 +20,7 @@ demo: java .venv/installed ## run the main features on a year of flights (about 
 	.venv/bin/python demo/flights.py
 
 test: java .venv/installed ## run every test that needs no other environment, with a sample of the cases (ten minutes on two cores)
-	TAHOE_EVERY=$${TAHOE_EVERY:-1000} TAHOE_DML_CASES=$${TAHOE_DML_CASES:-80} TAHOE_LIVES=$${TAHOE_LIVES:-12} .venv/bin/python -m pytest --hypothesis-profile=sample $(PYTEST_XDIST) --ignore=tests/interop --ignore=tests/programs --ignore=tests/hadoop $(TESTS)
+	TAHOE_EVERY=$${TAHOE_EVERY:-1000} TAHOE_DML_CASES=$${TAHOE_DML_CASES:-80} TAHOE_LIVES=$${TAHOE_LIVES:-12} .venv/bin/python -m pytest --hypothesis-profile=sample $(PYTEST_XDIST) --ignore=tests/interop --ignore=tests/programs --ignore=tests/hadoop --ignore=tests/tools $(TESTS)
 
 spark: java .venv/installed ## run every case of the tests that start Spark, among them a thousand random DELETE, UPDATE and MERGE statements (half an hour)
 	.venv/bin/python -m pytest $(PYTEST_XDIST) tests/spark $(TESTS)
@@ -50,6 +50,9 @@ interop-s3: java .venv/installed .cache/s3-jars/installed ## test Spark on S3: h
 interop-hdfs: java .venv/installed .cache/hdfs-jars/installed ## test Spark on HDFS: a namenode and a datanode on loopback (110 MB, four minutes)
 	TAHOE_HADOOP=required .venv/bin/python -m pytest tests/hadoop/test_hdfs.py $(TESTS)
 
+tools: java .venv-tools/installed .venv-4.1/installed .venv-4.2/installed ## run dbt, kedro, Great Expectations, pandera and Jupyter on our tables, on each Spark (ten minutes)
+	.venv-tools/bin/python -m pytest --confcutdir=tests/tools tests/tools $(TESTS)
+
 corpus: java .venv/installed ## test every query of the corpus under every setting (ten minutes)
 	TAHOE_CORPUS=all .venv/bin/python -m pytest tests/spark/test_corpus.py
 
@@ -68,7 +71,7 @@ killed-streams: java .venv/installed .venv/classes.jsa ## kill the drivers of st
 long-stream: java .venv/installed ## follow a commit a second for two hours, and fail if the memory of the driver or of Python grows (MINUTES=10 for less)
 	TAHOE_LONG_STREAM=$$((60 * $(or $(MINUTES),120))) .venv/bin/python -m pytest tests/programs/test_long_stream.py -s
 
-lock: ## update requirements/dev.txt to the newest versions
+lock: ## update requirements/dev.txt and tools.txt to the newest versions
 	scripts/lock
 
 clean: ## remove the environments and everything that was downloaded
@@ -79,6 +82,9 @@ java:
 
 .venv/installed: requirements/dev.txt pyproject.toml scripts/environment
 	scripts/environment .venv requirements/dev.txt
+
+.venv-tools/installed: requirements/tools.txt pyproject.toml scripts/environment
+	scripts/environment .venv-tools requirements/tools.txt
 
 # Only the programs start so many JVMs that an archive pays; the other targets use it if it is there.
 .venv/classes.jsa: .venv/installed scripts/archive-classes

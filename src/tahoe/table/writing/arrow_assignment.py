@@ -62,7 +62,8 @@ def _column(data: pa.Table, position: int | None, field: Field, table: str, *, i
 
 def _as_stored(values: pa.Array) -> pa.Array:
     """String or binary values of a partition column as readers will see them: empty values are null."""
-    return pc.if_else(pc.equal(pc.binary_length(values), 0), pa.scalar(None, values.type), values)
+    # `if_else` with a null makes an illegal array of a slice, before pyarrow 24 at least
+    return pc.replace_with_mask(values, pc.equal(pc.binary_length(values), 0), pa.scalar(None, values.type))
 
 
 def _without_views(values: pa.Array) -> pa.Array:
