@@ -207,8 +207,8 @@ def test_a_history_has_no_negative_length(env: Env) -> None:
 
 
 def test_a_filter_is_text_or_a_predicate(env: Env) -> None:
-    with pytest.raises(InvalidArgumentError, match=r"filter must be an SQL condition .* not a value of type pyarrow\._compute\.Expression"):
-        made(env).to_arrow(filter=pa.compute.field("n") > 1)
+    with pytest.raises(InvalidArgumentError, match=r"filter must be an SQL condition .* not 1 \(int\)"):
+        made(env).to_arrow(filter=1)  # type: ignore[arg-type]
     with pytest.raises(InvalidPredicateError):
         made(env).to_arrow(filter="")
     assert made(env).to_arrow(filter=IsNull(Column(("n",)))).num_rows == 0
@@ -326,11 +326,14 @@ def test_what_breaks_in_the_source_of_rows_is_told(env: Env) -> None:
         yield from ROWS.to_batches()
         raise RuntimeError("the source broke")
 
-    for data in (Broken(ROWS), pa.RecordBatchReader.from_batches(ROWS.schema, batches())):
-        with pytest.raises(InvalidArgumentError, match="the source broke") as raised:
+    with pytest.raises(InvalidArgumentError, match="the source broke") as raised:
+        Table(env.store.url, env=env).append(Broken(ROWS))
+    assert "Traceback" not in str(raised.value)
+    for data in (pa.RecordBatchReader.from_batches(ROWS.schema, batches()), batches()):
+        with pytest.raises(RuntimeError, match="the source broke"):
             Table(env.store.url, env=env).append(data)
-        assert "Traceback" not in str(raised.value)
     assert not Table(env.store.url, env=env).exists()
+    assert list(env.store.walk()) == []
 
 
 def test_what_no_file_can_hold_is_told(env: Env) -> None:

@@ -236,6 +236,7 @@ DEFAULTS = {
     "flag": (BOOLEAN, "true", True),
     "day": (DATE, "DATE'2024-02-29'", dt.date(2024, 2, 29)),
     "moment": (TIMESTAMP, "TIMESTAMP'2024-02-29 10:00:00Z'", dt.datetime(2024, 2, 29, 10, tzinfo=dt.UTC)),
+    "sum": (INTEGER, "1 + 1", 2),
     "nothing": (INTEGER, "NULL", None),
 }
 
@@ -254,7 +255,7 @@ def test_nulls_that_are_given_stay():
     assert column(table, "d") == [None]
 
 
-@pytest.mark.parametrize(("kind", "text"), [(TIMESTAMP, "current_timestamp()"), (INTEGER, "1 + 1"), (INTEGER, "1.5"), (INTEGER, "'x'")])
+@pytest.mark.parametrize(("kind", "text"), [(TIMESTAMP, "current_timestamp()"), (INTEGER, "1.5"), (INTEGER, "'x'")])
 def test_other_defaults_need_spark(kind, text):
     table = make(Field(name="d", type=kind, metadata={"CURRENT_DEFAULT": text}), properties=WITH_DEFAULTS)
     with pytest.raises(UnsupportedOperationError, match="only Spark can compute"):
@@ -265,10 +266,28 @@ def test_other_defaults_need_spark(kind, text):
 # --- generated columns
 
 
-def test_expressions_need_spark():
+def test_generated_columns_are_computed_and_checked():
     table = make(Field(name="g", type=STRING, metadata={"delta.generationExpression": "upper(x)"}))
+    table.append(rows("a", "b"))
+    table.append(rows("c", g=pa.array(["C"])))
+    assert column(table, "g") == ["A", "B", "C"]
+    with pytest.raises(GeneratedValueMismatchError, match="'g': 'd'"):
+        table.append(rows("d", g=pa.array(["d"])))
+
+
+def test_a_generated_partition_column_is_computed_of_what_is_stored():
+    """Files land in the partition of another value than their rows have."""
+    year = Field(name="year", type=INTEGER, metadata={"delta.generationExpression": "year(day)"})
+    table = make(year, Field(name="day", type=DATE), partition_by=("year",))
+    table.append(pa.table({"x": ["a", "b"], "day": pa.array([dt.date(2024, 5, 1), None])}))
+    assert column(table, "year") == [2024, None]
+    assert table.files(filter="year = 2024").num_rows == 1
+
+
+def test_some_expressions_need_spark():
+    table = make(Field(name="g", type=STRING, metadata={"delta.generationExpression": "reverse(x)"}))
     for data in (rows("a"), rows("a", g=pa.array(["A"]))):
-        with pytest.raises(UnsupportedOperationError, match=r"g is generated as upper\(x\)"):
+        with pytest.raises(UnsupportedOperationError, match=r"g is generated as reverse\(x\)"):
             table.append(data)
     assert table.to_arrow().num_rows == 0
 

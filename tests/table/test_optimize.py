@@ -14,6 +14,7 @@ import pytest
 import tahoe
 from tahoe.errors import ColumnNotFoundError, ConcurrentDeleteDeleteException, DataFileMissingError, DeltaConcurrentModificationException
 from tahoe.protocol.actions import Protocol
+from tahoe.table.arrow import row_stream
 from tahoe.table.maintenance import optimize as command
 from tahoe.table.maintenance import rewriting
 from tahoe.table.maintenance.compaction import Bin, CompactionSettings, plan_bins
@@ -180,7 +181,7 @@ def test_the_tables_property_is_the_target() -> None:
 
 
 def test_large_files_are_streamed_in_row_groups(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rewriting, "_GROUP_BYTES", 4000)
+    monkeypatch.setattr(row_stream, "GROUP_BYTES", 4000)
     monkeypatch.setattr(rewriting, "_READ_AHEAD_BYTES_MAX", 0)
     table = made([numbers(*range(start, start + 100)) for start in (0, 100, 200)], properties=TRACKED)
     before = sorted_rows(table, "_metadata.row_id")

@@ -29,7 +29,8 @@
     │   ├── FeatureDropError; below it UnknownFeatureError, PropertyNoFeatureError, FeatureNotPresentError, FeatureNotDroppableError,
     │   │   DependentFeatureError, FeatureInUseError, FeatureInHistoryError, FeatureDropWaitsError, NoHistoryToTruncateError,
     │   │   CheckpointProtectionKeptError
-    │   ├── InvalidPropertyError, InvalidOptionError, InvalidPredicateError, QueryFailedError, ReplaceWhereMismatchError; below the first
+    │   ├── InvalidPropertyError, InvalidOptionError, InvalidPredicateError, QueryFailedError, ReplaceWhereMismatchError,
+    │   │   ExpressionFailedError; below the first
     │   │   UnknownFeaturePropertyError, ManifestPropertyError
     │   ├── InvalidArgumentError          a method was called with an invalid argument
     │   ├── VacuumRetentionNegativeError, VacuumRetentionTooShortError, CannotVacuumLiteError, InvalidInventoryError, VacuumPartitionError

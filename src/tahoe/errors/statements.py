@@ -27,7 +27,16 @@ class InvalidPredicateError(DeltaAnalysisError):
     condition = "DELTA_INVALID_PREDICATE"
     sqlstate = "42601"
     what = "The predicate {predicate} cannot be used on {table}: {detail}."
-    todo = "Write it in SQL over the table's columns, using comparisons, IN, LIKE 'prefix%', IS NULL, AND, OR and NOT."
+    todo = "Write it in SQL over the table's columns; docs/guide.md lists the operators and functions that work without Spark."
+
+
+class ExpressionFailedError(DeltaAnalysisError):
+    """An expression has no value for a row, as in Spark's ANSI mode."""
+
+    condition = "DELTA_EXPRESSION_FAILED"
+    sqlstate = "22000"
+    what = "{expression} cannot be computed for every row: {detail}."
+    todo = "Leave out such rows with a condition, or use CASE WHEN. Nothing was changed."
 
 
 class QueryFailedError(DeltaAnalysisError):

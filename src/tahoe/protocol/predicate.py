@@ -89,7 +89,22 @@ class Unknown:
     text: str
 
 
-Predicate: TypeAlias = Comparison | IsNull | In | StartsWith | And | Or | Not | Constant | Unknown
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """A condition that is computed for each row: it can be evaluated, but statistics tell nothing about it.
+
+    Attributes:
+        rule: a `tahoe.protocol.expressions.Expression`, or a condition of another library, which the outer rings evaluate.
+        columns: those that the rule references.
+        text: for messages.
+    """
+
+    rule: Any
+    columns: tuple[Column, ...]
+    text: str
+
+
+Predicate: TypeAlias = Comparison | IsNull | In | StartsWith | And | Or | Not | Constant | Computed | Unknown
 
 TRUE = Constant(True)
 
@@ -104,6 +119,19 @@ def columns_of(predicate: Predicate) -> Iterator[Column]:
             yield from columns_of(part)
         case Comparison() | IsNull() | In() | StartsWith():
             yield predicate.column
+        case Computed():
+            yield from predicate.columns
+
+
+def has_computed(predicate: Predicate) -> bool:
+    """Whether a part of the predicate can be evaluated only with the rows."""
+    match predicate:
+        case And(parts) | Or(parts):
+            return any(has_computed(part) for part in parts)
+        case Not(part):
+            return has_computed(part)
+        case _:
+            return isinstance(predicate, Computed)
 
 
 def has_unknown(predicate: Predicate) -> bool:
@@ -153,7 +181,7 @@ def rename(predicate: Predicate, column: Callable[[Column], Column]) -> Predicat
 def untrue(predicate: Predicate) -> Predicate:
     """A predicate that is true for exactly the rows for which this one is false or null, and false for all others.
 
-    An unknown part stays unknown.
+    An unknown part stays unknown, and a computed part becomes unknown.
     """
     return _two_valued(predicate, wanted=False)
 
@@ -178,6 +206,8 @@ def _two_valued(predicate: Predicate, *, wanted: bool) -> Predicate:
             return _null_or(column, predicate, wanted)
         case Unknown():
             return predicate
+        case Computed():
+            return Unknown(predicate.text)
         case _:  # `<=>`, IS NULL and IN an empty list are never null
             return predicate if wanted else Not(predicate)
 
@@ -190,11 +220,11 @@ def _null_or(column: Column, predicate: Predicate, wanted: bool) -> Predicate:
 
 
 def evaluate(predicate: Predicate, row: Mapping[str, Any]) -> bool | None:
-    """The predicate's value for a row given as nested mappings; None is SQL's NULL. `Unknown` evaluates to None."""
+    """The predicate's value for a row given as nested mappings; None is SQL's NULL. `Unknown` and `Computed` evaluate to None."""
     match predicate:
         case Constant(value):
             return value
-        case Unknown():
+        case Unknown() | Computed():
             return None
         case Not(part):
             inner = evaluate(part, row)

@@ -23,7 +23,7 @@ from typing import Any, Literal
 from tahoe.protocol import predicate as p
 from tahoe.protocol.column_mapping import physical_path
 from tahoe.protocol.partitions import INTEGER_BITS
-from tahoe.protocol.predicate import Predicate, columns_of, has_unknown, is_nan
+from tahoe.protocol.predicate import Predicate, columns_of, has_computed, has_unknown, is_nan
 from tahoe.protocol.schema import VARIANT, Array, DataType, Field, Map, Primitive, Struct
 from tahoe.protocol.stat_tests import (
     DROP,
@@ -130,7 +130,7 @@ class _Builder:
                 return _either(self.build(part) for part in parts)
             case p.Constant(value):
                 return Always(value is True)
-            case p.Unknown() | p.Not(p.Unknown()):
+            case p.Unknown() | p.Computed() | p.Not(p.Unknown() | p.Computed()):
                 return KEEP
             case p.Not(part):
                 return self.column_test(part, _UNEQUAL)
@@ -139,7 +139,9 @@ class _Builder:
 
     def is_on_partitions(self, predicate: Predicate) -> bool:
         columns = {column.path for column in columns_of(predicate)}
-        return bool(columns) and not has_unknown(predicate) and all(path[0].lower() in self.partitions for path in columns)
+        if not columns or has_unknown(predicate) or has_computed(predicate):
+            return False
+        return all(path[0].lower() in self.partitions for path in columns)
 
     def column_test(self, predicate: Any, tests: Mapping[type[Any], Callable[[_Column, Any], StatTest]]) -> StatTest:
         column = self.column(predicate.column.path)

@@ -13,14 +13,17 @@ import inspect
 import math
 import operator
 import os
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from functools import wraps
-from typing import Any, Protocol, TypeVar, get_args
+from itertools import chain
+from typing import Any, Protocol, TypeAlias, TypeVar, get_args
 from weakref import WeakSet
 
 import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow.interchange import from_dataframe
 
 from tahoe.errors import DeltaError, InvalidArgumentError, InvalidTimeTravelError
 from tahoe.protocol.column_changes import ColumnChange, NewColumn
@@ -28,6 +31,7 @@ from tahoe.protocol.predicate import Predicate
 from tahoe.protocol.schema import Struct
 from tahoe.protocol.time_zones import zone_of
 from tahoe.storage.env import Env
+from tahoe.table.arrow.row_stream import Rows
 from tahoe.table.log.file_parts import COLUMNS
 
 Method = TypeVar("Method", bound=Callable[..., Any])
@@ -42,6 +46,16 @@ class ArrowStream(Protocol):
     """Rows of any library that exports Arrow data: pyarrow, pandas, polars, DuckDB, ..."""
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+
+
+class ArrowArray(Protocol):
+    """One batch of rows of any library that exports Arrow data."""
+
+    def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]: ...
+
+
+Data: TypeAlias = "pa.Table | ArrowStream | ArrowArray | Iterable[pa.RecordBatch | pa.Table]"
+"""Rows: an Arrow table or batch, a frame of pandas, Polars, DuckDB or another library, a stream or an iterable of batches."""
 
 
 class Unfit(Exception):
@@ -253,6 +267,22 @@ def _path(value: Any) -> tuple[str, ...]:
     return names
 
 
+def _filter(value: Any) -> Any:
+    if isinstance(value, (str, pc.Expression, *get_args(Predicate))):
+        return value
+    if not isinstance(value, list | tuple) or not value:
+        raise Unfit
+    groups = [value] if all(_is_condition(each) for each in value) else value
+    if not all(isinstance(group, list | tuple) and group and all(_is_condition(each) for each in group) for group in groups):
+        raise Unfit
+    return [list(group) for group in groups]
+
+
+def _is_condition(value: Any) -> bool:
+    """Whether a value is a column, an operator and a value."""
+    return isinstance(value, tuple) and len(value) == 3 and isinstance(value[0], str) and isinstance(value[1], str)
+
+
 # RecordBatchReaders that were already consumed: reading them again would return no rows, and no error.
 _read: WeakSet[pa.RecordBatchReader] = WeakSet()
 
@@ -260,18 +290,69 @@ _read: WeakSet[pa.RecordBatchReader] = WeakSet()
 def _rows(value: Any) -> pa.Table:
     if isinstance(value, pa.Table):
         return value
+    return _by_another_library(lambda: _stream(value).read_all())
+
+
+def _by_another_library(read: Callable[[], Any]) -> Any:
     try:
-        if _is_pandas_frame(value):
-            return _from_pandas(value)
-        if isinstance(value, pa.RecordBatchReader):
-            return _read_once(value)
-        if hasattr(value, "__arrow_c_stream__") or hasattr(value, "__arrow_c_array__"):
-            return pa.table(value)
+        return read()
     except Unfit:
         raise
-    except Exception as error:  # of any library
+    except Exception as error:
         raise Unfit(str(error).partition(". Detail: Python exception: Traceback")[0]) from error
+
+
+def _stream(value: Any) -> Rows:
+    if isinstance(value, Iterator) and not hasattr(value, "__arrow_c_stream__"):
+        return _of_batches(value)
+    if isinstance(value, list | tuple):
+        return _of_batches(iter(value))
+    found: Rows = _by_another_library(lambda: _stream_of_library(value))
+    return found
+
+
+def _stream_of_library(value: Any) -> Rows:
+    if isinstance(value, pa.Table | pa.RecordBatch):
+        return Rows(value.schema, [value])
+    if _is_pandas_frame(value):
+        return Rows.of(_from_pandas(value))
+    if hasattr(value, "scanner"):  # a data set
+        value = value.scanner()
+    reader = value.to_reader() if hasattr(value, "to_reader") else value
+    if isinstance(reader, pa.RecordBatchReader):
+        return _read_once(reader)
+    if hasattr(value, "__arrow_c_stream__"):
+        reader = pa.RecordBatchReader.from_stream(value)
+        return Rows(reader.schema, _of_reader(reader))
+    if hasattr(value, "__arrow_c_array__"):
+        batch = pa.record_batch(value)
+        return Rows(batch.schema, [batch])
+    if hasattr(value, "__dataframe__"):
+        return Rows.of(from_dataframe(value))
     raise Unfit
+
+
+def _of_batches(batches: Iterator[Any]) -> Rows:
+    """The rows of an iterator of batches, all with the schema of the first. An error of the iterator is raised as it is."""
+    first = next(batches, None)
+    if first is None:
+        raise Unfit("it has no batch, so that the columns are not known")
+    if not isinstance(first, pa.RecordBatch | pa.Table):
+        raise Unfit(f"its first item is {_described(first)}")
+    return Rows(first.schema, chain([first], (_alike(batch, first.schema) for batch in batches)))
+
+
+def _alike(batch: Any, schema: pa.Schema) -> pa.RecordBatch | pa.Table:
+    expected = f"a stream of pyarrow.RecordBatch with the columns {', '.join(schema.names)}"
+    if not isinstance(batch, pa.RecordBatch | pa.Table):
+        found = _described(batch)
+    elif batch.schema.equals(schema):
+        return batch
+    else:
+        found = f"a batch with the columns {', '.join(f'{f.name} {f.type}' for f in batch.schema)}"
+    raise InvalidArgumentError(
+        argument="data", table="the table", found=found, expected=expected, remedy="Give every batch the schema of the first."
+    )
 
 
 def _is_pandas_frame(value: Any) -> bool:
@@ -288,11 +369,21 @@ def _from_pandas(frame: Any) -> pa.Table:
     return pa.Table.from_pandas(rows, preserve_index=len(unnamed) < len(names))
 
 
-def _read_once(reader: pa.RecordBatchReader) -> pa.Table:
+def _read_once(reader: pa.RecordBatchReader) -> Rows:
     if reader in _read:
         raise Unfit("an earlier call has already consumed its batches: create a new one, or pass the table returned by its read_all()")
     _read.add(reader)
-    return pa.table(reader)
+    return Rows(reader.schema, _of_reader(reader))
+
+
+def _of_reader(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+    try:
+        yield from reader
+    except pa.ArrowException as error:
+        detail = str(error).partition(". Detail: Python exception: Traceback")[0]
+        found, expected = f"a stream that fails ({detail})", "a stream of batches that can be read to its end"
+        remedy = "Nothing was changed; mend the source of the rows."
+        raise InvalidArgumentError(argument="data", table="the table", found=found, expected=expected, remedy=remedy) from error
 
 
 # --- the rules
@@ -318,14 +409,19 @@ TXN = Rule(expected="an application id (a string) and a version (an integer)", c
 VERSION = Rule(expected="an integer or the name of a tag", clean=_version, remedy="", refused=_no_time)
 TIMESTAMP = Rule(expected="a string or a datetime", clean=_instance_of(str, date, datetime), remedy="", refused=_no_time)
 FILTER = Rule(
-    expected="an SQL condition over the table's columns",
-    clean=_instance_of(str, *get_args(Predicate)),
-    remedy="Pass a string: \"n > 990 AND name = 'x'\".",
+    expected="an SQL condition over the table's columns, a condition of pyarrow.compute, or a list of tuples",
+    clean=_filter,
+    remedy='Pass a string: "n > 990 AND name = \'x\'", or tuples: [("n", ">", 990)].',
 )
 ROWS = Rule(
     expected="a pyarrow.Table, or a DataFrame of pandas, polars or another library that exports Arrow data",
     clean=_rows,
     remedy="Use pyarrow.Table.from_pylist(rows) for a list of dictionaries, or pyarrow.table(columns) for a dictionary of lists.",
+)
+STREAM = replace(
+    ROWS,
+    expected="a pyarrow.Table, a stream of batches, or a DataFrame of pandas, polars or another library that exports Arrow data",
+    clean=_stream,
 )
 SCHEMA = Rule(expected="a schema", clean=_instance_of(Struct, pa.Schema), remedy="Pass a pyarrow.Schema.")
 PATH = Rule(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import pyarrow as pa
 
@@ -21,12 +22,14 @@ from tahoe.table.arguments import (
     NAMES,
     ROWS,
     SHARE,
+    STREAM,
     TEXT,
     TEXTS,
     TXN,
     VECTORS,
     VERSION,
     ArrowStream,
+    Data,
     takes,
 )
 from tahoe.table.inspection.inspector import Inspector
@@ -100,10 +103,10 @@ class Table(TableLifecycle):
         """
         return _Transaction(self, operation=operation, txn=txn, user_metadata=user_metadata, engine=engine)
 
-    @takes(data=ROWS, partition_by=NAMES, properties=TEXTS, merge_schema=FLAG, txn=TXN, user_metadata=TEXT)
+    @takes(data=STREAM, partition_by=NAMES, properties=TEXTS, merge_schema=FLAG, txn=TXN, user_metadata=TEXT)
     def append(
         self,
-        data: pa.Table | ArrowStream,
+        data: Data,
         *,
         partition_by: Sequence[str] | None = None,
         properties: Mapping[str, str] | None = None,
@@ -114,9 +117,9 @@ class Table(TableLifecycle):
         """Add rows in one commit. A missing table is created, with NOT NULL columns as in the Arrow schema.
 
         Args:
-            data: an Arrow table, or a frame of pandas, polars or another library that exports Arrow data. It must fit in memory; use Spark
-                for larger data. Named index levels of a pandas frame become columns. A RecordBatchReader can be read only once: create a
-                new one for another attempt.
+            data: an Arrow table or batch, a frame of pandas, Polars, DuckDB or another library that exports Arrow data, or a stream: a
+                RecordBatchReader, or an iterable of batches. Rows are written as they come, so that memory is bounded. Named index levels
+                of a pandas frame become columns. A stream can be read only once: create a new one for another attempt.
             partition_by: names of columns; for an existing table they must be its partition columns.
             properties: of a new table.
             merge_schema: add columns that the table does not have.
@@ -126,7 +129,7 @@ class Table(TableLifecycle):
         Returns:
             the version that was committed; None if `txn` is already recorded.
         """
-        rows: pa.Table = data  # `takes` has converted it
+        rows: Any = data  # `takes` has made it `Rows`
         request = WriteRequest(
             mode="append",
             schema=schema_of_rows(rows, table=self.url),

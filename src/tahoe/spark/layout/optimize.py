@@ -43,7 +43,7 @@ from tahoe.table.maintenance.optimize import (
     summary,
 )
 from tahoe.table.maintenance.rewriting import Rewritten, rewrite_of
-from tahoe.table.writing.arrow_writer import WRITES_BLOOM_FILTERS
+from tahoe.table.writing.parquet_files import WRITES_BLOOM_FILTERS
 from tahoe.table.writing.write_plan import WritePlan
 
 _SETTING = "spark.databricks.delta.optimize."

@@ -365,7 +365,7 @@ def predicate_column(predicate: p.Predicate, schema: Struct) -> Column:
             return _COMPARISONS[predicate.operator](
                 _reference(predicate.column), _literal(predicate.literal.value, predicate.column, schema)
             )
-        case p.Unknown(text):
+        case p.Unknown(text) | p.Computed(text=text):
             return F.expr(text)
 
 

@@ -24,6 +24,7 @@ import pyarrow as pa
 from tahoe.protocol.names import unused_name
 from tahoe.table.arrow.chunks import joined_table, reordered_table
 from tahoe.table.arrow.layout import SAMPLE_ROWS_PER_LEAF, Assigner, Layout, plan_layout, row_order
+from tahoe.table.arrow.row_stream import groups
 from tahoe.table.arrow.spool import Spool
 from tahoe.table.arrow.types import arrow_field
 from tahoe.table.maintenance.clustering import CubeBin, keys_of
@@ -33,14 +34,13 @@ from tahoe.table.maintenance.rewriting import (
     Rewritten,
     ahead,
     fields_to_write,
-    groups,
     live_rows,
     may_be_nan,
     rewrite_of,
     stored_rows,
 )
-from tahoe.table.writing.arrow_writer import as_stored, columns_with_nan, new_key, parquet_writer, plain_value, serialised
 from tahoe.table.writing.footers import read_statistics
+from tahoe.table.writing.parquet_files import as_stored, columns_with_nan, new_key, parquet_writer, plain_value, serialised
 from tahoe.table.writing.write_plan import WritePlan
 from tahoe.table.writing.write_request import WrittenFile
 

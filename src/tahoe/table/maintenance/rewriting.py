@@ -21,19 +21,17 @@ from tahoe.protocol.moved_rows import CopiedRows
 from tahoe.protocol.predicate import is_nan
 from tahoe.protocol.schema import DOUBLE, FLOAT, VOID, Field, types_in
 from tahoe.table.arrow.parquet import open_parquet
+from tahoe.table.arrow.row_stream import groups
 from tahoe.table.reading.rows import DataFile, data_files, live_pieces, tracked_fields
 from tahoe.table.reading.scan import Scan
 from tahoe.table.reading.snapshot import Snapshot
-from tahoe.table.writing.arrow_writer import as_stored, columns_with_nan, new_key, parquet_writer, plain_value, serialised
 from tahoe.table.writing.footers import bounds_nan, read_statistics
+from tahoe.table.writing.parquet_files import as_stored, columns_with_nan, new_key, parquet_writer, plain_value, serialised
 from tahoe.table.writing.write_plan import WritePlan
 from tahoe.table.writing.write_request import WrittenFile
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-
-# The Arrow bytes of a row group: about as much as Spark's 128 MB of encoded values.
-_GROUP_BYTES = 256 << 20
 
 # Files up to this size are read whole, ahead of time; larger ones row group by row group.
 _READ_AHEAD_BYTES_MAX = 8 << 20
@@ -186,29 +184,6 @@ def ahead(
     finally:
         for future in waiting:
             future.cancel()
-
-
-def groups(pieces: Iterable[pa.Table], most_bytes: int | None = None) -> Iterator[pa.Table]:
-    """The rows in tables of at most so many bytes; by default, of about the size of a row group."""
-    most_bytes = most_bytes or _GROUP_BYTES
-    waiting: list[pa.Table] = []
-    size = 0
-    for piece in pieces:
-        for part in _parts(piece, most_bytes):
-            if waiting and size + part.nbytes > most_bytes:
-                yield pa.concat_tables(waiting)
-                waiting, size = [], 0
-            waiting.append(part)
-            size += part.nbytes
-    if waiting:
-        yield pa.concat_tables(waiting)
-
-
-def _parts(piece: pa.Table, most_bytes: int) -> Iterator[pa.Table]:
-    """A table in slices of at most so many bytes."""
-    rows = max(1, piece.num_rows * most_bytes // max(1, piece.nbytes))
-    for start in range(0, piece.num_rows, rows):
-        yield piece.slice(start, rows)
 
 
 # --- NaN

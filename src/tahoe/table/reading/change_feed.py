@@ -53,12 +53,12 @@ from tahoe.protocol.partitions import format_partition_value
 from tahoe.protocol.predicate import Predicate
 from tahoe.protocol.properties import ENABLE_CHANGE_DATA_FEED
 from tahoe.protocol.schema import TIMESTAMP, Struct
-from tahoe.sql.predicates import parse_predicate
 from tahoe.table.arrow.chunks import sorted_table
 from tahoe.table.arrow.types import arrow_schema
 from tahoe.table.log.deletion_vectors import LOADERS, load_bitmap
 from tahoe.table.log.delta_log import Log
 from tahoe.table.reading.file_tables import table_of
+from tahoe.table.reading.filters import Filter, predicate_of
 from tahoe.table.reading.history import Timeline, newest_is_before, parse_timestamp, timeline, version_at, version_from
 from tahoe.table.reading.rows import read_rows
 from tahoe.table.reading.snapshot import Snapshot, load_snapshot
@@ -156,12 +156,12 @@ class ChangeFeed:
         """
         return {"recorded": self._recorded, "whole": self._whole, "remarked": self._remarked}[name]
 
-    def to_arrow(self, columns: Sequence[str] | None = None, filter: str | Predicate | None = None) -> pa.Table:
+    def to_arrow(self, columns: Sequence[str] | None = None, filter: Filter | None = None) -> pa.Table:
         """The changed rows, in the order of versions.
 
         Args:
             columns: names of columns of `schema`, in the wanted order; all if None.
-            filter: SQL text or a predicate over the columns of `schema`. It is exact. Files are skipped by version, change type, time,
+            filter: as in `Snapshot.scan`, over the columns of `schema`. It is exact. Files are skipped by version, change type, time,
                 partition values and statistics.
 
         Raises:
@@ -169,7 +169,7 @@ class ChangeFeed:
             DeltaDataError: a file is not what the log says, or is gone.
         """
         zone = self.snapshot.log.zone
-        predicate = parse_predicate(filter, self.schema, table=self.url, zone=zone) if isinstance(filter, str) else filter
+        predicate = None if filter is None else predicate_of(filter, self.schema, zone=zone, table=self.url)
         wanted = self.schema.names if columns is None else [self._name(column) for column in columns]
         order = [*wanted, *(() if COMMIT_VERSION in wanted else (COMMIT_VERSION,))]
         empty = arrow_schema(Struct(tuple(f for name in order if (f := self.schema.find(name)) is not None))).empty_table()

@@ -11,46 +11,79 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tahoe.protocol.predicate import And, Column, Comparison, Constant, In, IsNull, Not, Or, Predicate, StartsWith, Unknown
+from tahoe.errors import ExpressionFailedError
+from tahoe.protocol.predicate import (
+    And,
+    Comparison,
+    Computed,
+    Constant,
+    In,
+    IsNull,
+    Not,
+    Or,
+    Predicate,
+    StartsWith,
+    Unknown,
+    has_computed,
+)
 from tahoe.table.arrow.chunks import one_array
+from tahoe.table.arrow.computation import IMPOSSIBLE, column_values, compute
+from tahoe.table.arrow.conditions import condition_of_arrow
 
 
 def evaluate(predicate: Predicate, table: pa.Table) -> pa.Array:
-    """The predicate's value for each row; null is SQL's NULL, which a filter treats as false."""
-    return one_array(_evaluate(predicate, lambda column: _column_values(table, column), table.num_rows))
+    """The predicate's value for each row; null is SQL's NULL, which a filter treats as false.
+
+    Raises:
+        ExpressionFailedError: a computed part has no value for a row.
+    """
+    return one_array(_evaluate(predicate, table))
 
 
-def _column_values(table: pa.Table, column: Column) -> pa.ChunkedArray:
-    names = {name.lower(): name for name in table.column_names}
-    values = table.column(names[column.path[0].lower()])
-    for name in column.path[1:]:
-        fields = {f.name.lower(): i for i, f in enumerate(values.type)}
-        values = values.flatten()[fields[name.lower()]]
-    return values
-
-
-def _evaluate(predicate: Predicate, values: Callable[[Column], pa.Array], rows: int) -> pa.Array:
+def _evaluate(predicate: Predicate, table: pa.Table) -> pa.Array:
     match predicate:
         case Constant(value):
-            return pa.repeat(pa.scalar(value, pa.bool_()), rows)
+            return pa.repeat(pa.scalar(value, pa.bool_()), table.num_rows)
         case Unknown():
-            return pa.nulls(rows, pa.bool_())
+            return pa.nulls(table.num_rows, pa.bool_())
+        case Computed():
+            return _computed(predicate, table)
         case Not(part):
-            return pc.invert(_evaluate(part, values, rows))
+            return pc.invert(_evaluate(part, table))
         case And(parts) | Or(parts):
-            combine = pc.and_kleene if isinstance(predicate, And) else pc.or_kleene
-            result = pa.repeat(pa.scalar(isinstance(predicate, And)), rows)
-            for part in parts:
-                result = combine(result, _evaluate(part, values, rows))
-            return result
+            return _combined(parts, table, is_and=isinstance(predicate, And))
         case IsNull(column):
-            return pc.is_null(values(column))
+            return pc.is_null(column_values(table, column.path))
         case StartsWith(column, prefix):
-            return pc.starts_with(values(column), prefix)
+            return pc.starts_with(column_values(table, column.path), prefix)
         case In(column, candidates):
-            return _is_in(values(column), candidates)
+            return _is_in(column_values(table, column.path), candidates)
         case Comparison():
-            return compare(predicate.operator, values(predicate.column), predicate.literal.value)
+            return compare(predicate.operator, column_values(table, predicate.column.path), predicate.literal.value)
+
+
+def _combined(parts: Sequence[Predicate], table: pa.Table, *, is_and: bool) -> pa.Array:
+    """AND or OR. As in SQL, a computed part may fail for rows that an earlier part has decided, so it is not computed for these."""
+    result = pa.repeat(pa.scalar(is_and), table.num_rows)
+    for part in parts:
+        if not has_computed(part):
+            result = (pc.and_kleene if is_and else pc.or_kleene)(result, _evaluate(part, table))
+            continue
+        result = one_array(result)
+        undecided = pc.fill_null(result if is_and else pc.invert(result), True)
+        found = one_array(_evaluate(part, table.filter(undecided)))
+        spread = pc.replace_with_mask(pa.repeat(pa.scalar(is_and), table.num_rows), undecided, found)
+        result = (pc.and_kleene if is_and else pc.or_kleene)(result, spread)
+    return result
+
+
+def _computed(predicate: Computed, table: pa.Table) -> pa.Array:
+    if isinstance(predicate.rule, pc.Expression):
+        return condition_of_arrow(predicate.rule, table)
+    try:
+        return compute(predicate.rule, table)
+    except IMPOSSIBLE as error:
+        raise ExpressionFailedError(expression=predicate.text, detail=str(error)) from error
 
 
 # Longer lists are looked up in a hash table instead of compared one by one.

@@ -48,7 +48,7 @@ def first_rows(pieces: Iterator[pa.Table], limit: int | None) -> Iterator[pa.Tab
         return
     left = limit
     while left > 0 and (piece := next(pieces, None)) is not None:
-        yield piece.slice(0, left) if piece.num_columns else no_columns(min(left, piece.num_rows))
+        yield piece.slice(0, min(left, piece.num_rows)) if piece.num_columns else no_columns(min(left, piece.num_rows))
         left -= piece.num_rows
 
 

@@ -30,17 +30,16 @@ from tahoe.protocol import log_files
 from tahoe.protocol.actions import Action, CommitInfo, DomainMetadata, Metadata, Protocol, Txn
 from tahoe.protocol.features import check_readable, supported_features
 from tahoe.protocol.log_files import LogFile, Segment
-from tahoe.protocol.predicate import Predicate
 from tahoe.protocol.replay import State, apply
 from tahoe.protocol.schema import check_readable_names
 from tahoe.protocol.version_checksum import VersionChecksum, parse_version_checksum
-from tahoe.sql.predicates import parse_predicate
 from tahoe.table.arguments import COUNT, FILTER, NAMES, takes
 from tahoe.table.arrow.chunks import sorted_table
 from tahoe.table.log.checkpoint import read_checkpoint
 from tahoe.table.log.delta_log import Log
 from tahoe.table.log.file_parts import GONE, MemoryPart
 from tahoe.table.log.live_files import LiveFiles, Origin, Totals, to_table
+from tahoe.table.reading.filters import Filter, predicate_of
 from tahoe.table.reading.scan import Scan, plan_scan
 from tahoe.table.reading.snapshot_state import SnapshotState
 
@@ -66,29 +65,33 @@ class Snapshot(SnapshotState):
         return Scan(self, None, None)
 
     @takes(filter=FILTER)
-    def scan(self, filter: str | Predicate | None = None) -> Scan:
-        """The files that may contain rows for which the filter, SQL text or a predicate, is true.
+    def scan(self, filter: Filter | None = None) -> Scan:
+        """The files that may contain rows for which a filter is true.
+
+        Args:
+            filter: SQL text (`"n > 990 AND upper(name) LIKE '%X'"`); a condition of `pyarrow.compute` (`pc.field("n") > 990`); or tuples,
+                which are joined by AND (`[("n", ">", 990)]`), and lists of tuples, which are joined by OR.
 
         Raises:
             InvalidPredicateError, ColumnNotFoundError: the text is not a valid predicate over the table's columns.
         """
-        if isinstance(filter, str):
-            filter = parse_predicate(filter, self.schema, table=self.url, zone=self.log.zone)
-        return self.everything if filter is None else plan_scan(filter, self.everything)
+        if filter is None:
+            return self.everything
+        return plan_scan(predicate_of(filter, self.schema, zone=self.log.zone, table=self.url), self.everything)
 
     @takes(filter=FILTER, columns=NAMES)
-    def files(self, filter: str | Predicate | None = None, columns: Sequence[str] | None = None) -> pa.Table:
+    def files(self, filter: Filter | None = None, columns: Sequence[str] | None = None) -> pa.Table:
         """The live files that may contain rows for which the filter is true; see `Scan.listing` for the columns."""
         return self.scan(filter).listing(columns)
 
     @takes(columns=NAMES, filter=FILTER)
-    def to_arrow(self, columns: Sequence[str] | None = None, filter: str | Predicate | None = None) -> pa.Table:
+    def to_arrow(self, columns: Sequence[str] | None = None, filter: Filter | None = None) -> pa.Table:
         """The rows, with deletion vectors and column mapping applied.
 
         Args:
             columns: logical names, in the wanted order; all if None. With row tracking also `_metadata.row_id`,
                 `_metadata.row_commit_version`, `_metadata.base_row_id` and `_metadata.default_row_commit_version`.
-            filter: SQL text or a predicate; exact, with files skipped by their statistics.
+            filter: see `scan`; exact, with files skipped by their statistics.
 
         Raises:
             ColumnNotFoundError, InvalidPredicateError: a column or the filter does not fit the schema.
@@ -98,7 +101,7 @@ class Snapshot(SnapshotState):
 
     @takes(columns=NAMES, filter=FILTER, limit=COUNT)
     def to_batches(
-        self, columns: Sequence[str] | None = None, filter: str | Predicate | None = None, *, limit: int | None = None
+        self, columns: Sequence[str] | None = None, filter: Filter | None = None, *, limit: int | None = None
     ) -> pa.RecordBatchReader:
         """The rows of `to_arrow` as a stream of record batches, at most `limit` of them.
 
@@ -111,22 +114,22 @@ class Snapshot(SnapshotState):
         return self.scan(filter).to_batches(columns, limit=limit)
 
     @takes(columns=NAMES, filter=FILTER)
-    def to_pandas(self, columns: Sequence[str] | None = None, filter: str | Predicate | None = None) -> pd.DataFrame:
+    def to_pandas(self, columns: Sequence[str] | None = None, filter: Filter | None = None) -> pd.DataFrame:
         """The rows of `to_arrow` as a `pandas.DataFrame`."""
         return self.scan(filter).to_pandas(columns)
 
     @takes(columns=NAMES, filter=FILTER)
-    def to_polars(self, columns: Sequence[str] | None = None, filter: str | Predicate | None = None) -> pl.DataFrame:
+    def to_polars(self, columns: Sequence[str] | None = None, filter: Filter | None = None) -> pl.DataFrame:
         """The rows of `to_arrow` as a `polars.DataFrame`."""
         return self.scan(filter).to_polars(columns)
 
     @takes(filter=FILTER)
-    def count(self, filter: str | Predicate | None = None) -> int:
+    def count(self, filter: Filter | None = None) -> int:
         """The number of rows for which the filter is true: without a filter from the log, if it has the counts of all files."""
         return self.scan(filter).count()
 
     @takes(rows=COUNT, columns=NAMES, filter=FILTER)
-    def head(self, rows: int = 5, columns: Sequence[str] | None = None, filter: str | Predicate | None = None) -> pa.Table:
+    def head(self, rows: int = 5, columns: Sequence[str] | None = None, filter: Filter | None = None) -> pa.Table:
         """The first rows, in the order of the files; no further file is read."""
         return self.scan(filter).head(rows, columns)
 

@@ -12,7 +12,6 @@ import pyarrow as pa
 
 from tahoe.errors import InvalidTimeTravelError, NotADeltaTableError, TableNotFoundError
 from tahoe.protocol.actions import Protocol
-from tahoe.protocol.predicate import Predicate
 from tahoe.protocol.schema import Struct
 from tahoe.protocol.time_zones import zone_of
 from tahoe.storage import system_env
@@ -21,6 +20,7 @@ from tahoe.table.arguments import COUNT, FILTER, LOCATION, NAMES, OUTSIDE, TEXTS
 from tahoe.table.log.delta_log import Log
 from tahoe.table.log.kept_commits import KeptCommits
 from tahoe.table.reading.change_feed import AskedRange, plan_feed
+from tahoe.table.reading.filters import Filter
 from tahoe.table.reading.history import history, parse_timestamp, version_at
 from tahoe.table.reading.scan import Scan
 from tahoe.table.reading.snapshot import Snapshot, is_current, load_snapshot, refresh
@@ -140,12 +140,12 @@ class TableReader:
         return self.snapshot().properties
 
     @takes(filter=FILTER)
-    def scan(self, filter: str | Predicate | None = None) -> Scan:
+    def scan(self, filter: Filter | None = None) -> Scan:
         """See `Snapshot.scan`."""
         return self.snapshot().scan(filter)
 
     @takes(filter=FILTER, columns=NAMES)
-    def files(self, filter: str | Predicate | None = None, columns: Sequence[str] | None = None) -> pa.Table:
+    def files(self, filter: Filter | None = None, columns: Sequence[str] | None = None) -> pa.Table:
         """See `Snapshot.files`."""
         return self.snapshot().files(filter, columns)
 
@@ -155,7 +155,7 @@ class TableReader:
     def to_arrow(
         self,
         columns: Sequence[str] | None = None,
-        filter: str | Predicate | None = None,
+        filter: Filter | None = None,
         *,
         version: int | str | None = None,
         timestamp: str | date | None = None,
@@ -167,7 +167,7 @@ class TableReader:
     def to_batches(
         self,
         columns: Sequence[str] | None = None,
-        filter: str | Predicate | None = None,
+        filter: Filter | None = None,
         *,
         limit: int | None = None,
         version: int | str | None = None,
@@ -180,7 +180,7 @@ class TableReader:
     def to_pandas(
         self,
         columns: Sequence[str] | None = None,
-        filter: str | Predicate | None = None,
+        filter: Filter | None = None,
         *,
         version: int | str | None = None,
         timestamp: str | date | None = None,
@@ -192,7 +192,7 @@ class TableReader:
     def to_polars(
         self,
         columns: Sequence[str] | None = None,
-        filter: str | Predicate | None = None,
+        filter: Filter | None = None,
         *,
         version: int | str | None = None,
         timestamp: str | date | None = None,
@@ -201,7 +201,7 @@ class TableReader:
         return self.snapshot(version, timestamp).to_polars(columns, filter)
 
     @takes(filter=FILTER)
-    def count(self, filter: str | Predicate | None = None, *, version: int | str | None = None, timestamp: str | date | None = None) -> int:
+    def count(self, filter: Filter | None = None, *, version: int | str | None = None, timestamp: str | date | None = None) -> int:
         """See `Snapshot.count`."""
         return self.snapshot(version, timestamp).count(filter)
 
@@ -210,7 +210,7 @@ class TableReader:
         self,
         rows: int = 5,
         columns: Sequence[str] | None = None,
-        filter: str | Predicate | None = None,
+        filter: Filter | None = None,
         *,
         version: int | str | None = None,
         timestamp: str | date | None = None,
@@ -244,7 +244,7 @@ class TableReader:
         start_timestamp: str | date | None = None,
         end_timestamp: str | date | None = None,
         columns: Sequence[str] | None = None,
-        filter: str | Predicate | None = None,
+        filter: Filter | None = None,
     ) -> pa.Table:
         """The rows that were inserted, updated and deleted in a range of versions.
 
@@ -257,7 +257,7 @@ class TableReader:
             end_version, end_timestamp: the last version, or a time: the last version committed at or before it. The newest if None.
             columns: names, in the wanted order; all columns of the table, then `_change_type` (`insert`, `update_preimage`,
                 `update_postimage` or `delete`), `_commit_version` and `_commit_timestamp`, if None.
-            filter: SQL text or a predicate, over these columns.
+            filter: as in `Snapshot.scan`, over these columns.
 
         Raises:
             DeltaAnalysisError, DeltaDataError: see `tahoe.table.reading.change_feed.plan_feed` and `ChangeFeed.to_arrow`.

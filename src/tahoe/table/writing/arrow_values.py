@@ -1,90 +1,147 @@
-"""Values of columns that Arrow data lacks, for the Arrow writer: constant defaults and identity values.
+"""Makes new rows of a table from Arrow data: default, identity and generated columns, casts, and every check of a row.
 
-Protocol: "Generated Columns", "Default Columns", "Identity Columns". Only Spark's writer evaluates expressions; here they are refused.
+Protocol: "Generated Columns", "Default Columns", "Identity Columns", "CHECK Constraints", "Column Invariants". Expressions that
+`tahoe.sql.expressions` cannot compute are refused: Spark's writer computes all.
 """
 
 from __future__ import annotations
 
-from datetime import tzinfo
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 import pyarrow as pa
 
-from tahoe.errors import CheckConstraintViolatedError, DeltaError, GeneratedValueMismatchError, UnsupportedOperationError
+from tahoe._cached import cached_property
+from tahoe.errors import (
+    CheckConstraintViolatedError,
+    DeltaError,
+    ExpressionFailedError,
+    GeneratedValueMismatchError,
+    UnsupportedOperationError,
+)
 from tahoe.errors.statements import WITH_SPARKS_ENGINE
 from tahoe.protocol.column_values import ColumnValues, Identity, check_given
-from tahoe.protocol.constraints import Constraint
+from tahoe.protocol.constraints import Constraint, constraints_of
+from tahoe.protocol.expressions import Call, Expression, Value
 from tahoe.protocol.names import quoted
-from tahoe.protocol.predicate import Comparison, IsNull
 from tahoe.protocol.schema import Field, Struct
-from tahoe.sql.predicates import parse_predicate
-from tahoe.table.arrow.types import arrow_type
+from tahoe.sql.expressions import parse_expression
+from tahoe.table.arrow.computation import IMPOSSIBLE, compute
 from tahoe.table.reading.constraints import check_rows
+from tahoe.table.writing.arrow_assignment import assign_arrow
+from tahoe.table.writing.write_plan import WritePlan
 
 
-def completed(data: pa.Table, schema: Struct, values: ColumnValues, *, table: str, zone: tzinfo) -> pa.Table:
-    """Complete new rows with missing default and identity columns.
+class NewRows:
+    """Completes and checks the rows of a write, piece by piece.
 
-    Raises:
-        IdentityValueGivenError, IdentityOverflowError: the rows supply values of a GENERATED ALWAYS identity column, or the column has none
-            left.
-        UnsupportedOperationError: a generated column is missing, or a default is not a constant.
-    """
-    given = {name.lower() for name in data.column_names}
-    check_given(values, given, table=table)
-    for column in schema:
-        if column.name.lower() in given:
-            continue
-        if column.name in values.generated:
-            raise _needs_spark(table, f"column {column.name} is generated as {values.generated[column.name]}")
-        if column.name in values.identity:
-            data = data.append_column(column.name, _numbers(values.identity[column.name], data.num_rows, table, column.name))
-        elif column.name in values.defaults:
-            data = data.append_column(column.name, _constant(column, values.defaults[column.name], data.num_rows, schema, table, zone))
-    return data
+    Args:
+        given: the columns that the rows supply, in any case.
+        updates: the rows are updated rows of the table: they may supply identity values.
 
-
-def minted_in(data: pa.Table, schema: Struct, values: ColumnValues) -> list[str]:
-    """The identity columns of a table that are missing in the rows."""
-    given = {name.lower() for name in data.column_names}
-    return [column.name for column in schema if column.name in values.identity and column.name.lower() not in given]
-
-
-def check_generated(rows: pa.Table, schema: Struct, values: ColumnValues, *, table: str, zone: tzinfo) -> None:
-    """Refuse rows whose value in a generated column differs from that of the generation expression.
+    Attributes:
+        minted: the identity columns for which values are generated.
 
     Raises:
-        GeneratedValueMismatchError: with the values.
-        UnsupportedOperationError: the expression cannot be evaluated without Spark.
+        IdentityValueGivenError: new rows supply values of a GENERATED ALWAYS identity column.
+        UnsupportedOperationError: only Spark can compute a column that the rows lack.
     """
-    for name, expression in values.generated.items():
-        rule = Constraint(name=name, expression=f"{quoted(name)} <=> ({expression})")
+
+    def __init__(self, plan: WritePlan, given: Iterable[str], *, updates: bool = False) -> None:
+        self.plan, self._values = plan, plan.column_values
+        self._given = {name.lower() for name in given}
+        if not updates:
+            check_given(self._values, self._given, table=plan.url)
+        lacking = [column for column in plan.schema if column.name.lower() not in self._given]
+        self.minted = [column.name for column in lacking if column.name in self._values.identity]
+        self._next = dict(self._values.identity)
+        self._defaults = {c.name: self._default(c) for c in lacking if c.name in self._values.defaults}
+        self._generated = {c.name: self._generation(c) for c in lacking if c.name in self._values.generated}
+
+    def _default(self, column: Field) -> Expression:
+        text = self._values.defaults[column.name]
+        match self._parsed(column, text, Struct(()), "has the default"):
+            case Call("cast", (Value(),)):  # a constant that is not a value of the column
+                raise _needs_spark(self.plan.url, f"column {column.name} has the default {text}")
+            case found:
+                return found
+
+    def _generation(self, column: Field) -> Expression:
+        return self._parsed(column, self._values.generated[column.name], self.plan.schema, "is generated as")
+
+    def _parsed(self, column: Field, text: str, schema: Struct, how: str) -> Expression:
         try:
-            check_rows(rows, [rule], schema, table=table, zone=zone)
-        except UnsupportedOperationError as error:
-            raise _needs_spark(table, f"column {name} is generated as {expression}") from error
-        except CheckConstraintViolatedError as error:
-            found = error.parameters["values"]
-            raise GeneratedValueMismatchError(table=table, column=name, expression=expression, values=found) from error
+            return parse_expression(text, schema, wanted=column.type, zone=self.plan.table.log.zone, table=self.plan.url)
+        except DeltaError as error:
+            raise _needs_spark(self.plan.url, f"column {column.name} {how} {text}") from error
+
+    @cached_property
+    def _constraints(self) -> list[Constraint]:
+        return list(constraints_of(self.plan.metadata, table=self.plan.url))
+
+    @cached_property
+    def _others(self) -> Struct:
+        """The columns that are not generated from others here."""
+        return Struct(tuple(column for column in self.plan.schema if column.name not in self._generated))
+
+    def assigned(self, rows: pa.Table) -> pa.Table:
+        """The rows with every column of the table, as they will be stored.
+
+        Raises:
+            DeltaAnalysisError: a row does not fit the table, or violates one of its rules.
+        """
+        plan = self.plan
+        for name, expression in self._defaults.items():
+            rows = rows.append_column(name, self._computed(expression, rows, self._values.defaults[name]))
+        for name in self.minted:
+            rows = rows.append_column(name, self._numbers(name, rows.num_rows))
+        stored = assign_arrow(rows, self._others, table=plan.url, partition_columns=plan.partition_columns)
+        if self._generated:
+            for name, expression in self._generated.items():
+                stored = stored.append_column(name, self._computed(expression, stored, self._values.generated[name]))
+            stored = assign_arrow(stored, plan.schema, table=plan.url, partition_columns=plan.partition_columns)
+        self._check_generated(stored)
+        check_rows(stored, self._constraints, plan.schema, table=plan.url, zone=plan.table.log.zone)
+        return stored
+
+    def _computed(self, expression: Expression, rows: pa.Table, text: str) -> pa.Array:
+        try:
+            return compute(expression, rows)
+        except IMPOSSIBLE as error:
+            raise ExpressionFailedError(expression=text, detail=str(error)) from error
+
+    def _numbers(self, column: str, count: int) -> pa.Array:
+        """The next values of an identity column."""
+        identity = self._next[column]
+        identity.check_room(count, table=self.plan.url, column=column)
+        first = identity.next
+        if count:
+            self._next[column] = _moved(identity, first + (count - 1) * identity.step)
+        return pa.array([first + position * identity.step for position in range(count)], pa.int64())
+
+    def _check_generated(self, rows: pa.Table) -> None:
+        """Refuse rows that supply other values of a generated column than its expression has."""
+        url, schema = self.plan.url, self.plan.schema
+        supplied = {name: text for name, text in self._values.generated.items() if name not in self._generated}
+        for name, expression in supplied.items():
+            rule = Constraint(name=name, expression=f"{quoted(name)} <=> ({expression})")
+            try:
+                check_rows(rows, [rule], schema, table=url, zone=self.plan.table.log.zone)
+            except UnsupportedOperationError as error:
+                raise _needs_spark(url, f"column {name} is generated as {expression}") from error
+            except CheckConstraintViolatedError as error:
+                found = error.parameters["values"]
+                raise GeneratedValueMismatchError(table=url, column=name, expression=expression, values=found) from error
 
 
-def _numbers(identity: Identity, count: int, table: str, column: str) -> pa.Array:
-    identity.check_room(count, table=table, column=column)
-    return pa.array([identity.next + position * identity.step for position in range(count)], pa.int64())
+def _moved(identity: Identity, last: int) -> Identity:
+    return replace(identity, high_water_mark=last)
 
 
-def _constant(column: Field, text: str, count: int, schema: Struct, table: str, zone: tzinfo) -> pa.Array:
-    """A default that the predicate parser accepts as a constant of the column's type."""
-    try:
-        found = parse_predicate(f"{quoted(column.name)} <=> ({text})", schema, table=table, zone=zone)
-    except DeltaError as error:
-        raise _needs_spark(table, f"column {column.name} has the default {text}") from error
-    match found:
-        case IsNull():
-            return pa.nulls(count, arrow_type(column.type))
-        case Comparison() if found.operator == "<=>":
-            return pa.array([found.literal.value] * count, arrow_type(column.type))
-        case _:
-            raise _needs_spark(table, f"column {column.name} has the default {text}")
+def given_by_update(values: ColumnValues, schema: Struct, assigned: Mapping[str, object]) -> list[str]:
+    """The columns that updated rows supply: all but generated columns without an assignment, which are computed anew."""
+    named = {name.lower() for name in assigned}
+    return [name for name in schema.names if name not in values.generated or name.lower() in named]
 
 
 def _needs_spark(table: str, detail: str) -> UnsupportedOperationError:

@@ -56,6 +56,7 @@ def read_statistics(
     *,
     clustering: Sequence[Path] = (),
     minted: Iterable[str] = (),
+    footers: Mapping[str, pq.FileMetaData] | None = None,
 ) -> dict[str, FileStatistics]:
     """The statistics of data files of a table, by key.
 
@@ -65,7 +66,9 @@ def read_statistics(
         mapping_mode: `none`, `name` or `id`.
         clustering: logical paths of the columns that always have statistics.
         minted: identity columns, by logical name, whose last value is wanted: the largest, or the smallest if the step is negative.
+        footers: those that are known, by key; the others are read.
     """
+    known = footers or {}
     physical = physical_schema(metadata.schema, mapping_mode)
     columns = {column.physical: column.type for column in indexed_columns(metadata, mapping_mode, clustering)}
     prefix_length = STRING_PREFIX_LENGTH.get(metadata.configuration)
@@ -73,7 +76,7 @@ def read_statistics(
     counted = {name: (stored[name], identity.step > 0) for name, identity in identity_columns(metadata.schema) if name in set(minted)}
 
     def read(key: str) -> FileStatistics:
-        footer = _footer(store, key)
+        footer = known.get(key) or _footer(store, key)
         statistics = footer_statistics(footer, columns)
         found = {name: _farthest(store, key, footer, column, rises) for name, (column, rises) in counted.items() if footer.num_rows}
         return FileStatistics(
@@ -82,7 +85,7 @@ def read_statistics(
             minted={name: value for name, value in found.items() if value is not None},
         )
 
-    if len(keys) < 2:  # common for small commits: starting threads would take longer than reading
+    if len(keys) < 2 or known:  # common for small commits: starting threads would take longer than reading
         return {key: read(key) for key in keys}
     with ThreadPoolExecutor(max_workers=min(_THREADS_MAX, len(keys))) as threads:
         return dict(zip(keys, threads.map(read, keys), strict=True))

@@ -17,16 +17,16 @@ from tahoe.errors import InvalidOptionError, UnsupportedOperationError
 from tahoe.protocol.actions import Add, Metadata, Protocol
 from tahoe.protocol.constraints import Constraint
 from tahoe.protocol.features import keeps_partitions_in_files, setting, supported_features
-from tahoe.protocol.predicate import TRUE, Predicate
+from tahoe.protocol.predicate import TRUE
 from tahoe.protocol.properties import FeatureProperty
 from tahoe.protocol.row_tracking import FEATURE as ROW_TRACKING
 from tahoe.protocol.row_tracking import assigns_row_ids
 from tahoe.protocol.table_configuration import TableConfiguration
-from tahoe.sql.predicates import parse_predicate
 from tahoe.table.arguments import FILTER, NAMES, takes
 from tahoe.table.commit.draft import Draft, OperationInfo
 from tahoe.table.commit.row_deletions import num_records
 from tahoe.table.log.deletion_vectors import deleted_rows
+from tahoe.table.reading.filters import Filter, predicate_of
 from tahoe.table.reading.read_set import AnyRead, RowsRead
 from tahoe.table.reading.rows import read_rows
 from tahoe.table.reading.scan import Scan
@@ -99,7 +99,7 @@ class OpenTransaction:
     # --- reading
 
     @takes(filter=FILTER)
-    def scan(self, filter: str | Predicate | None = None) -> Scan:
+    def scan(self, filter: Filter | None = None) -> Scan:
         """The files that may contain matching rows. From now on, changes of such rows by other writers conflict.
 
         Raises:
@@ -111,16 +111,17 @@ class OpenTransaction:
         return read.snapshot.scan(read.predicate)
 
     @takes(columns=NAMES, filter=FILTER)
-    def to_arrow(self, columns: Iterable[str] | None = None, filter: str | Predicate | None = None) -> pa.Table:
+    def to_arrow(self, columns: Iterable[str] | None = None, filter: Filter | None = None) -> pa.Table:
         """The rows that the table had when the transaction began, as `Snapshot.to_arrow`; they are added to the read set."""
         return read_rows(self.scan(filter), None if columns is None else list(columns))
 
-    def _read(self, filter: str | Predicate | None) -> RowsRead:
+    def _read(self, filter: Filter | None) -> RowsRead:
         self._check_open()
         current = self._current
-        if isinstance(filter, str):
-            return RowsRead(current, parse_predicate(filter, current.schema, table=current.url, zone=self.table.log.zone), filter)
-        return RowsRead(current, TRUE if filter is None else filter, "the whole table" if filter is None else "a predicate")
+        if filter is None:
+            return RowsRead(current, TRUE, "the whole table")
+        predicate = predicate_of(filter, current.schema, zone=self.table.log.zone, table=current.url)
+        return RowsRead(current, predicate, filter if isinstance(filter, str) else str(filter))
 
     # --- the table after the changes so far
 

@@ -34,7 +34,7 @@ from tahoe.protocol.constraints import constraints_of
 from tahoe.protocol.evolution import losses, merge_schemas, new_columns, widening_of
 from tahoe.protocol.feature_upgrade import needed_features, properties_for, protocol_for_new_table, split_features, upgrade, upgrade_for
 from tahoe.protocol.features import active_features, check_writable
-from tahoe.protocol.predicate import Predicate, Unknown, columns_of
+from tahoe.protocol.predicate import Predicate, Unknown, columns_of, has_computed
 from tahoe.protocol.properties import BLOOM_FILTERS, normalise
 from tahoe.protocol.row_tracking import MATERIALISED, with_materialised_columns
 from tahoe.protocol.schema import VARIANT, VOID, Array, Map, Struct, as_nullable, check_unique_names, walk_fields
@@ -360,6 +360,8 @@ def _replace_where(table: TableReader, request: WriteRequest, metadata: Metadata
     except InvalidPredicateError:
         if not request.finds_rows:
             raise
+        return Unknown(request.replace_where)
+    if request.finds_rows and has_computed(predicate):  # the engine computes it
         return Unknown(request.replace_where)
     if not request.finds_rows and not is_about(predicate, metadata.partition_columns):
         allowed = ", ".join(metadata.partition_columns) or "none"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,11 +19,12 @@ from tahoe.errors import InvalidPredicateError
 from tahoe.protocol.actions import Add, Cdc
 from tahoe.protocol.features import check_writable
 from tahoe.protocol.file_paths import encode_path
-from tahoe.protocol.predicate import Predicate, has_unknown
+from tahoe.protocol.predicate import has_unknown
 from tahoe.protocol.properties import ENABLE_CHANGE_DATA_FEED
 from tahoe.protocol.schema import Struct
-from tahoe.table.arguments import FILTER, FLAG, NAMES, POSITIONS, ROWS, TEXT, ArrowStream, takes
+from tahoe.table.arguments import FILTER, FLAG, NAMES, POSITIONS, STREAM, TEXT, Data, takes
 from tahoe.table.commit.row_deletions import RowDeletion
+from tahoe.table.reading.filters import Filter
 from tahoe.table.reading.read_set import RowsRead
 from tahoe.table.reading.rows import matching_rows, read_file
 from tahoe.table.reading.scan import Scan
@@ -36,8 +38,8 @@ from tahoe.table.writing.write_request import WriteRequest, WrittenFile
 class RowEdits(OpenTransaction):
     """A transaction that can append and delete rows."""
 
-    @takes(data=ROWS, merge_schema=FLAG)
-    def append(self, data: pa.Table | ArrowStream, *, merge_schema: bool = False) -> int:
+    @takes(data=STREAM, merge_schema=FLAG)
+    def append(self, data: Data, *, merge_schema: bool = False) -> int:
         """Add rows; see `Table.append` for the data. The files are written now, and deleted if the transaction is not committed.
 
         Returns:
@@ -47,7 +49,7 @@ class RowEdits(OpenTransaction):
             DeltaAnalysisError: the data does not fit the table, or a row violates a constraint.
         """
         self._check_open()
-        rows: pa.Table = data  # `takes` has converted it
+        rows: Any = data  # `takes` has made it `Rows`
         schema = schema_of_rows(rows, table=self.table.url)
         plan = self._plan(schema, merge_schema=merge_schema)
         files = write_files(plan, rows)
@@ -94,7 +96,7 @@ class RowEdits(OpenTransaction):
         return count
 
     @takes(where=FILTER)
-    def delete(self, where: str | Predicate | None = None) -> int:
+    def delete(self, where: Filter | None = None) -> int:
         """Delete the rows for which a condition is true; all rows if None.
 
         With `delta.enableDeletionVectors` the rows are deleted through deletion vectors, otherwise by rewriting the other rows of their

@@ -19,7 +19,7 @@ from tahoe.protocol.cubes import PROVIDER
 from tahoe.protocol.features import keeps_partitions_in_files
 from tahoe.protocol.file_paths import encode_path
 from tahoe.protocol.partitions import parse_partition_value
-from tahoe.protocol.predicate import Predicate, columns_of, evaluate, has_unknown, is_nan
+from tahoe.protocol.predicate import Predicate, columns_of, evaluate, has_computed, has_unknown, is_nan
 from tahoe.protocol.properties import BLOOM_FILTERS
 from tahoe.protocol.schema import VOID, Array, Map, Struct, types_in, walk_fields
 from tahoe.table.commit.draft import Draft, OperationInfo
@@ -270,9 +270,9 @@ def with_minted(metadata: Metadata, files: Iterable[WrittenFile]) -> Metadata:
 
 
 def is_about(predicate: Predicate, columns: Iterable[str]) -> bool:
-    """Whether a predicate has no unknown part and names no other columns."""
+    """Whether a predicate has no unknown or computed part and names no other columns."""
     names = {name.lower() for name in columns}
-    return not has_unknown(predicate) and all(c.path[0].lower() in names for c in columns_of(predicate))
+    return not (has_unknown(predicate) or has_computed(predicate)) and all(c.path[0].lower() in names for c in columns_of(predicate))
 
 
 def check_void(schema: Struct, *, table: str) -> None:

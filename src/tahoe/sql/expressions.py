@@ -1,0 +1,432 @@
+"""Parses SQL expressions over a row into `tahoe.protocol.expressions`, without Spark.
+
+Types, and the casts between them, are those of Spark 4 in ANSI mode. What cannot be computed exactly as Spark computes it is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import tzinfo
+from decimal import Decimal as PyDecimal
+from functools import reduce
+from typing import Any
+
+from sqlglot import exp
+
+from tahoe.protocol.expressions import Call, Expression, Reference, Value
+from tahoe.protocol.partitions import single_precision
+from tahoe.protocol.schema import (
+    BOOLEAN,
+    DATE,
+    DECIMAL_PRECISION_MAX,
+    DOUBLE,
+    FLOAT,
+    INTEGER,
+    LONG,
+    STRING,
+    TIMESTAMP,
+    VOID,
+    Array,
+    DataType,
+    Decimal,
+    Field,
+    Map,
+    Primitive,
+    Struct,
+)
+from tahoe.sql.coercion import DIGITS, INTEGERS, common_type, decimal_type, is_number, literal_of, number_of
+from tahoe.sql.nodes import Node, NodeReader, cast_target, column_path, sql_of
+
+# Functions with fixed types: the name, the types of the arguments, and that of the result.
+_FUNCTIONS: Mapping[type[Any], tuple[str, tuple[DataType, ...], DataType]] = {
+    exp.Length: ("length", (STRING,), INTEGER),
+    exp.Lower: ("lower", (STRING,), STRING),
+    exp.Upper: ("upper", (STRING,), STRING),
+    exp.StartsWith: ("startswith", (STRING, STRING), BOOLEAN),
+    exp.EndsWith: ("endswith", (STRING, STRING), BOOLEAN),
+    exp.Contains: ("contains", (STRING, STRING), BOOLEAN),
+    exp.IsNan: ("isnan", (DOUBLE,), BOOLEAN),
+    exp.Sqrt: ("sqrt", (DOUBLE,), DOUBLE),
+    exp.Exp: ("exp", (DOUBLE,), DOUBLE),
+    exp.Year: ("year", (DATE,), INTEGER),
+    exp.Quarter: ("quarter", (DATE,), INTEGER),
+    exp.Month: ("month", (DATE,), INTEGER),
+    exp.Day: ("day", (DATE,), INTEGER),
+    exp.DayOfMonth: ("day", (DATE,), INTEGER),
+    exp.Hour: ("hour", (TIMESTAMP,), INTEGER),
+    exp.Minute: ("minute", (TIMESTAMP,), INTEGER),
+    exp.Second: ("second", (TIMESTAMP,), INTEGER),
+    exp.DateDiff: ("datediff", (DATE, DATE), INTEGER),
+    exp.Not: ("not", (BOOLEAN,), BOOLEAN),
+    exp.And: ("and", (BOOLEAN, BOOLEAN), BOOLEAN),
+    exp.Or: ("or", (BOOLEAN, BOOLEAN), BOOLEAN),
+}
+_COMPARISONS: Mapping[type[Any], str] = {
+    exp.EQ: "=",
+    exp.NEQ: "<>",
+    exp.NullSafeEQ: "<=>",
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.GT: ">",
+    exp.GTE: ">=",
+}
+_ARITHMETIC: Mapping[type[Any], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Mod: "%", exp.Div: "/", exp.IntDiv: "div"}
+_TRIMS: Mapping[str, str] = {"": "trim", "LEADING": "ltrim", "TRAILING": "rtrim", "BOTH": "trim"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpressionReader(NodeReader):
+    """Converts one parsed text to an expression."""
+
+    def expression(self, node: Node) -> Expression:
+        if node.args.get("negate"):
+            plain = node.copy()
+            plain.set("negate", None)
+            return Call("not", (self.condition(plain),), BOOLEAN)
+        kind = type(node)
+        if kind in _READERS:
+            return _READERS[kind](self, node)
+        if kind in _COMPARISONS:
+            return self.compared(_COMPARISONS[kind], self.expression(node.this), self.expression(node.expression), node)
+        if kind in _ARITHMETIC:
+            return self.arithmetic(_ARITHMETIC[kind], node)
+        if kind in _FUNCTIONS:
+            name, types, result = _FUNCTIONS[kind]
+            given = [child for child in (node.this, node.args.get("expression")) if child is not None]
+            if len(given) == len(types):
+                arguments = tuple(self.of_type(child, wanted) for child, wanted in zip(given, types, strict=True))
+                return Call(name, arguments, result, (self.zone,))
+        raise self.refuse(f"{sql_of(node)} cannot be computed without Spark")
+
+    def condition(self, node: Node) -> Expression:
+        """
+        Raises:
+            InvalidPredicateError: the expression is not of type BOOLEAN.
+        """
+        found = self.expression(node)
+        if found.type not in (BOOLEAN, VOID):
+            raise self.refuse(f"{sql_of(node)} has type {found.type}, but a condition is expected")
+        return self.cast_to(found, BOOLEAN, node)
+
+    # --- columns and constants
+
+    def column_reference(self, node: Node) -> Expression:
+        column, data_type = self.column(node)
+        return Reference(column.path, data_type)
+
+    def dotted(self, node: Node) -> Expression:
+        if column_path(node) is None:
+            raise self.refuse(f"{sql_of(node)} cannot be computed without Spark")
+        return self.column_reference(node)
+
+    def paren(self, node: Node) -> Expression:
+        return self.expression(node.this)
+
+    def constant(self, node: Node) -> Expression:
+        literal = self.literal(node)
+        assert literal is not None
+        match literal.kind:
+            case "null":
+                return Value(None, VOID)
+            case "number":
+                return number_of(literal.value, str(node.this))
+            case kind:
+                return Value(literal.value, _TYPES[kind])
+
+    def minus(self, node: Node) -> Expression:
+        inner = self.expression(node.this)
+        if isinstance(inner, Value) and inner.value is not None and is_number(inner.type):
+            negated = inner.value.copy_negate() if isinstance(inner.value, PyDecimal) else -inner.value
+            return replace(inner, value=negated)
+        return Call("negative", (self.numeric(inner, node),), inner.type)
+
+    # --- types
+
+    def of_type(self, node: Node, wanted: DataType) -> Expression:
+        return self.cast_to(self.expression(node), wanted, node)
+
+    def cast_to(self, given: Expression, wanted: DataType, node: Node) -> Expression:
+        """An expression as a value of another type; constants are converted at once."""
+        if given.type == wanted:
+            return given
+        if isinstance(given, Value):
+            found = self.converted(given, wanted, node)
+            if found is not None:
+                return found
+        if isinstance(given.type, Struct | Array | Map) or isinstance(wanted, Struct | Array | Map):
+            raise self.refuse(f"{sql_of(node)} has type {given.type}, and a value of type {wanted} is expected")
+        return Call("cast", (given,), wanted, (self.zone,))
+
+    def converted(self, given: Value, wanted: DataType, node: Node) -> Value | None:
+        """A constant as an exact value of another type; None if it has none."""
+        if given.value is None:
+            return Value(None, wanted)
+        literal = literal_of(given)
+        if literal is None or wanted == STRING:
+            return None
+        placed = self.placed(literal, wanted, sql_of(node))
+        if placed is None or placed.beyond or not placed.exact:
+            return None
+        return Value(single_precision(placed.at) if wanted == FLOAT else placed.at, wanted)
+
+    def conversion(self, node: Node) -> Expression:
+        given, target = node.this, node.args["to"]
+        if target.this.name == "BIGDECIMAL":
+            number = PyDecimal(str(given.this))
+            return Value(number, decimal_type(number))
+        inner = self.expression(given)
+        if isinstance(inner, Value) and inner.value is None:
+            return Value(None, cast_target(target) or VOID)
+        wanted = cast_target(target)
+        if wanted is None or node.args.get("safe"):
+            raise self.refuse(f"{sql_of(node)} cannot be computed without Spark")
+        return self.cast_to(inner, wanted, node)
+
+    def to_date(self, node: Node) -> Expression:
+        return self.of_type(node.this, DATE)
+
+    def common(self, types: Sequence[DataType], node: Node) -> DataType:
+        """The type to which Spark casts values of several types.
+
+        Raises:
+            InvalidPredicateError: there is none.
+        """
+        found: DataType = VOID
+        for kind in types:
+            common = common_type(found, kind)
+            if common is None:
+                raise self.refuse(f"{sql_of(node)} combines {' and '.join(dict.fromkeys(map(str, types)))}")
+            found = common
+        return found
+
+    def alike(self, nodes: Sequence[Node], node: Node) -> tuple[tuple[Expression, ...], DataType]:
+        """Expressions cast to their common type."""
+        found = [self.expression(child) for child in nodes]
+        kind = self.common([each.type for each in found], node)
+        return tuple(self.cast_to(each, kind, child) for each, child in zip(found, nodes, strict=True)), kind
+
+    # --- operators
+
+    def compared(self, symbol: str, left: Expression, right: Expression, node: Node) -> Expression:
+        kind = self.common([left.type, right.type], node)
+        if isinstance(kind, Struct | Array | Map):
+            raise self.refuse(f"{sql_of(node)} compares values of type {kind}")
+        return Call(symbol, (self.cast_to(left, kind, node), self.cast_to(right, kind, node)), BOOLEAN)
+
+    def numeric(self, given: Expression, node: Node) -> Expression:
+        if not is_number(given.type) and given.type != VOID:
+            raise self.refuse(f"{sql_of(node)} needs numbers, found {given.type}")
+        return self.cast_to(given, INTEGER, node) if given.type == VOID else given
+
+    def arithmetic(self, symbol: str, node: Node) -> Expression:
+        left, right = self.expression(node.this), self.expression(node.expression)
+        if left.type == DATE and right.type in INTEGERS and symbol in ("+", "-"):
+            days = right if symbol == "+" else Call("negative", (right,), right.type)
+            return Call("date_add", (left, self.cast_to(days, INTEGER, node)), DATE)
+        left, right = self.numeric(left, node), self.numeric(right, node)
+        kind = self.common([left.type, right.type], node)
+        if symbol in ("/", "div"):
+            kind = DOUBLE if symbol == "/" else LONG
+        if isinstance(self.common([left.type, right.type], node), Decimal):
+            return self.decimal(symbol, left, right, node)
+        return Call(symbol, (self.cast_to(left, kind, node), self.cast_to(right, kind, node)), kind)
+
+    def decimal(self, symbol: str, left: Expression, right: Expression, node: Node) -> Expression:
+        """Arithmetic of decimals, whose result has enough digits."""
+        arguments = tuple(self.as_decimal(each, node) for each in (left, right))
+        (whole, scale), (other_whole, other_scale) = [(kind.precision - kind.scale, kind.scale) for _, kind in arguments]
+        match symbol:
+            case "+" | "-":
+                digits, places = max(whole, other_whole) + 1, max(scale, other_scale)
+            case "*":
+                digits, places = whole + other_whole + 1, scale + other_scale
+            case _:
+                raise self.refuse(f"{sql_of(node)} divides decimals; cast them to DOUBLE")
+        if digits + places > DECIMAL_PRECISION_MAX:
+            raise self.refuse(f"{sql_of(node)} has more than {DECIMAL_PRECISION_MAX} digits; cast its operands to DOUBLE")
+        return Call(symbol, tuple(each for each, _ in arguments), Decimal(digits + places, places))
+
+    def as_decimal(self, given: Expression, node: Node) -> tuple[Expression, Decimal]:
+        if isinstance(given.type, Decimal):
+            return given, given.type
+        kind = decimal_type(PyDecimal(given.value)) if isinstance(given, Value) and given.value is not None else None
+        wanted = kind or Decimal(DIGITS[given.type], 0)
+        return self.cast_to(given, wanted, node), wanted
+
+    # --- conditions
+
+    def is_test(self, node: Node) -> Expression:
+        if isinstance(node.expression, exp.Null):
+            return Call("is null", (self.expression(node.this),), BOOLEAN)
+        return self.compared("<=>", self.condition(node.this), self.condition(node.expression), node)
+
+    def between(self, node: Node) -> Expression:
+        value, low, high = (self.expression(each) for each in (node.this, node.args["low"], node.args["high"]))
+        return Call("and", (self.compared(">=", value, low, node), self.compared("<=", value, high, node)), BOOLEAN)
+
+    def membership(self, node: Node) -> Expression:
+        if not node.expressions or any(node.args.get(key) for key in ("query", "unnest", "field")):
+            raise self.refuse(f"after IN, expected a list of values, found {sql_of(node)}")
+        (value, *among), _ = self.alike([node.this, *node.expressions], node)
+        return reduce(lambda found, each: Call("or", (found, each), BOOLEAN), (self.compared("=", value, each, node) for each in among))
+
+    def like(self, node: Node, escape: str = "\\") -> Expression:
+        pattern = self.literal(node.expression)
+        if pattern is None or pattern.kind != "text":
+            raise self.refuse(f"the pattern of LIKE must be a string literal, found {sql_of(node.expression)}")
+        folds = isinstance(node, exp.ILike)
+        return Call("like", (self.of_type(node.this, STRING),), BOOLEAN, (pattern.value, escape, folds))
+
+    def escaped_like(self, node: Node) -> Expression:
+        escape = self.literal(node.expression)
+        if not isinstance(node.this, exp.Like | exp.ILike) or escape is None or escape.kind != "text" or len(escape.value) != 1:
+            raise self.refuse(f"{sql_of(node)} is not supported")
+        found = self.like(node.this, escape.value)
+        return Call("not", (found,), BOOLEAN) if node.this.args.get("negate") else found
+
+    def rlike(self, node: Node) -> Expression:
+        pattern = self.literal(node.expression)
+        if pattern is None or pattern.kind != "text":
+            raise self.refuse(f"the pattern of RLIKE must be a string literal, found {sql_of(node.expression)}")
+        return Call("rlike", (self.of_type(node.this, STRING),), BOOLEAN, (pattern.value,))
+
+    # --- functions
+
+    def case(self, node: Node) -> Expression:
+        """CASE, and IF, as conditions and values in turn, and the value of ELSE."""
+        ifs = node.args["ifs"] if isinstance(node, exp.Case) else [node]
+        tests = [each.this if node is each or node.this is None else exp.EQ(this=node.this, expression=each.this) for each in ifs]
+        default = node.args.get("default") if isinstance(node, exp.Case) else node.args.get("false")
+        values, kind = self.alike([*(each.args["true"] for each in ifs), default or exp.Null()], node)
+        pairs = [part for test, value in zip(tests, values, strict=False) for part in (self.condition(test), value)]
+        return Call("case", (*pairs, values[-1]), kind)
+
+    def coalesce(self, node: Node) -> Expression:
+        arguments, kind = self.alike([node.this, *node.expressions], node)
+        return Call("coalesce", arguments, kind)
+
+    def nullif(self, node: Node) -> Expression:
+        value = self.expression(node.this)
+        test = self.compared("=", value, self.expression(node.expression), node)
+        return Call("case", (test, Value(None, value.type), value), value.type)
+
+    def extreme(self, node: Node) -> Expression:
+        arguments, kind = self.alike([node.this, *node.expressions], node)
+        return Call("greatest" if isinstance(node, exp.Greatest) else "least", arguments, kind)
+
+    def concat(self, node: Node) -> Expression:
+        parts = node.expressions if isinstance(node, exp.Concat) else [node.this, node.expression]
+        return Call("concat", tuple(self.of_type(part, STRING) for part in parts), STRING)
+
+    def trim(self, node: Node) -> Expression:
+        if node.args.get("expression") is not None:
+            raise self.refuse(f"{sql_of(node)} cannot be computed without Spark")
+        return Call(_TRIMS[str(node.args.get("position") or "")], (self.of_type(node.this, STRING),), STRING)
+
+    def substring(self, node: Node) -> Expression:
+        numbers = (node.args.get("start") or exp.Literal.number(1), node.args.get("length") or node.args.get("expression"))
+        start, length = (None if each is None else self.whole(each) for each in numbers)
+        return Call("substring", (self.of_type(node.this, STRING),), STRING, (start, length))
+
+    def whole(self, node: Node) -> int:
+        found = self.expression(node)
+        if not isinstance(found, Value) or not isinstance(found.value, int):
+            raise self.refuse(f"expected an integer, found {sql_of(node)}")
+        return int(found.value)
+
+    def absolute(self, node: Node) -> Expression:
+        value = self.numeric(self.expression(node.this), node)
+        return Call("abs", (value,), value.type)
+
+    def rounded(self, node: Node) -> Expression:
+        """FLOOR, CEIL and ROUND."""
+        value, name = self.numeric(self.expression(node.this), node), type(node).__name__.lower()
+        digits = 0 if node.args.get("decimals") is None else self.whole(node.args["decimals"])
+        if isinstance(value.type, Decimal) or (name != "round" and digits):
+            raise self.refuse(f"{sql_of(node)} cannot be computed without Spark; cast it to DOUBLE")
+        if value.type in INTEGERS and digits >= 0:
+            return value if name == "round" else self.cast_to(value, LONG, node)
+        return Call(name, (self.cast_to(value, DOUBLE, node),), DOUBLE if name == "round" else LONG, (digits,))
+
+    def date_add(self, node: Node) -> Expression:
+        if str(node.args.get("unit") or "DAY").upper() != "DAY":
+            raise self.refuse(f"{sql_of(node)} cannot be computed without Spark")
+        return Call("date_add", (self.of_type(node.this, DATE), self.of_type(node.expression, INTEGER)), DATE)
+
+    def struct(self, node: Node) -> Expression:
+        parts = [(each.name, self.expression(each.expression)) for each in node.expressions if isinstance(each, exp.PropertyEQ)]
+        if len(parts) != len(node.expressions):
+            raise self.refuse(f"{sql_of(node)} needs names: named_struct('a', 1)")
+        kind = Struct(tuple(Field(name=name, type=value.type) for name, value in parts))
+        return Call("struct", tuple(value for _, value in parts), kind)
+
+    def other(self, node: Node) -> Expression:
+        """A function for which sqlglot has no node."""
+        name, arguments = node.name.lower(), node.expressions
+        if name in ("isnull", "isnotnull") and len(arguments) == 1:
+            found = Call("is null", (self.expression(arguments[0]),), BOOLEAN)
+            return found if name == "isnull" else Call("not", (found,), BOOLEAN)
+        if name in _CASTS and len(arguments) == 1:
+            return self.of_type(arguments[0], _CASTS[name])
+        raise self.refuse(f"the function {node.name} is not supported")
+
+
+_CASTS: Mapping[str, DataType] = {"bigint": LONG, "int": INTEGER, "double": DOUBLE, "string": STRING, "timestamp": TIMESTAMP}
+_TYPES: Mapping[str, DataType] = {"text": STRING, "boolean": BOOLEAN, "binary": Primitive("binary")}
+
+_READERS: Mapping[type[Any], Callable[[ExpressionReader, Node], Expression]] = {
+    exp.Paren: ExpressionReader.paren,
+    exp.Column: ExpressionReader.column_reference,
+    exp.Dot: ExpressionReader.dotted,
+    exp.Literal: ExpressionReader.constant,
+    exp.RawString: ExpressionReader.constant,
+    exp.HexString: ExpressionReader.constant,
+    exp.Boolean: ExpressionReader.constant,
+    exp.Null: ExpressionReader.constant,
+    exp.Neg: ExpressionReader.minus,
+    exp.Cast: ExpressionReader.conversion,
+    exp.TryCast: ExpressionReader.conversion,
+    exp.TsOrDsToDate: ExpressionReader.to_date,
+    exp.Is: ExpressionReader.is_test,
+    exp.Between: ExpressionReader.between,
+    exp.In: ExpressionReader.membership,
+    exp.Like: ExpressionReader.like,
+    exp.ILike: ExpressionReader.like,
+    exp.Escape: ExpressionReader.escaped_like,
+    exp.RegexpLike: ExpressionReader.rlike,
+    exp.Case: ExpressionReader.case,
+    exp.If: ExpressionReader.case,
+    exp.Coalesce: ExpressionReader.coalesce,
+    exp.Nullif: ExpressionReader.nullif,
+    exp.Greatest: ExpressionReader.extreme,
+    exp.Least: ExpressionReader.extreme,
+    exp.Concat: ExpressionReader.concat,
+    exp.DPipe: ExpressionReader.concat,
+    exp.Trim: ExpressionReader.trim,
+    exp.Substring: ExpressionReader.substring,
+    exp.Left: ExpressionReader.substring,
+    exp.Abs: ExpressionReader.absolute,
+    exp.Floor: ExpressionReader.rounded,
+    exp.Ceil: ExpressionReader.rounded,
+    exp.Round: ExpressionReader.rounded,
+    exp.TsOrDsAdd: ExpressionReader.date_add,
+    exp.Struct: ExpressionReader.struct,
+    exp.Anonymous: ExpressionReader.other,
+}
+
+
+def parse_expression(text: str, schema: Struct, *, wanted: DataType | None = None, zone: tzinfo, table: str) -> Expression:
+    """Parse an expression over a row.
+
+    Args:
+        schema: the names that the text may use.
+        wanted: the type to which the value is cast.
+
+    Raises:
+        InvalidPredicateError: the text is not an expression, or only Spark can compute it.
+        ColumnNotFoundError: there is no such column.
+    """
+    reader = ExpressionReader(text=text, schema=schema, table=table, zone=zone)
+    node = reader.parse()
+    return reader.expression(node) if wanted is None else reader.of_type(node, wanted)

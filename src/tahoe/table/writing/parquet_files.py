@@ -1,0 +1,147 @@
+"""The Parquet files of a table: their names, their columns, and the writer that makes them.
+
+Protocol: "Writer Requirements for Column Mapping", "Delta Data Type to Parquet Type Mappings", "Partition Value Serialization".
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Collection, Mapping
+from typing import Any, BinaryIO
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from tahoe.protocol.column_mapping import column_id
+from tahoe.protocol.partitions import format_partition_value, partition_folder
+from tahoe.protocol.schema import VOID, Array, DataType, Field, Map, Struct
+from tahoe.table.arrow.compression import arrow_codec
+from tahoe.table.arrow.file_columns import GREGORIAN
+from tahoe.table.arrow.parquet import leaves
+from tahoe.table.arrow.types import arrow_type
+from tahoe.table.writing.write_plan import WritePlan
+
+
+def plain_value(value: pa.Scalar) -> Any:
+    """The value in Python; the underlying integer for a date or timestamp outside the range of Python's calendar."""
+    try:
+        return value.as_py()
+    except (OverflowError, ValueError):
+        return value.value
+
+
+def new_key(plan: WritePlan, values: Mapping[str, str | None], folder: str | None = None) -> str:
+    """The key of a new data file in a partition.
+
+    Args:
+        values: serialised, by physical name.
+        folder: a folder below the table.
+    """
+    codec = arrow_codec(plan.metadata.configuration, table=plan.url)
+    name = f"part-00000-{plan.table.env.new_id()}-c000.{'' if codec == 'none' else f'{codec}.'}parquet"
+    return "/".join(filter(None, (folder, partition_folder(plan.physical_partition_columns, values), name)))
+
+
+def serialised(plan: WritePlan, values: Mapping[str, Any]) -> dict[str, str | None]:
+    """Partition values as the log stores them, by physical name.
+
+    Args:
+        values: typed, in the order of the partition columns.
+    """
+    types = [field.type for field in (plan.schema.find(name) for name in plan.partition_columns) if field is not None]
+    texts = [format_partition_value(value, kind, table=plan.url) for value, kind in zip(values.values(), types, strict=True)]
+    return dict(zip(plan.physical_partition_columns, texts, strict=True))
+
+
+def as_stored(plan: WritePlan, rows: pa.Table) -> pa.Table:
+    """Rows with the names and types of data files. Columns that are not in the schema stay, and void columns are left out."""
+    logical = {field.name: field for field in plan.schema}
+    physical = dict(zip((f.name for f in plan.schema), plan.physical_schema, strict=True))
+    kept = [name for name in rows.column_names if name not in logical or logical[name].type != VOID]
+    fields = [_physical_field(physical[name]) if name in physical else rows.schema.field(name) for name in kept]
+    columns = [
+        pa.chunked_array([_renamed(chunk, field.type) for chunk in rows.column(name).chunks], type=field.type)
+        for name, field in zip(kept, fields, strict=True)
+    ]
+    return pa.table(columns, schema=pa.schema(fields))
+
+
+# Whether the installed PyArrow writes Bloom filters. Files of an older one have none, which is legal: Spark or a later rewrite adds them.
+WRITES_BLOOM_FILTERS = "bloom_filter_options" in inspect.signature(pq.ParquetWriter).parameters
+
+
+def parquet_writer(
+    plan: WritePlan,
+    out: BinaryIO,
+    schema: pa.Schema,
+    with_nan: Collection[str],
+    group_rows: int,
+    footers: list[pq.FileMetaData] | None = None,
+) -> pq.ParquetWriter:
+    """A writer of a data file.
+
+    Args:
+        schema: of `as_stored` rows.
+        group_rows: how many rows a row group has, about.
+        with_nan: the Parquet columns that contain NaN. They get no statistics, because Arrow ignores NaN in bounds, and Delta sorts it
+            last.
+        footers: gets the footer when the writer is closed.
+    """
+    bounded = [path for field in schema for path, _ in leaves(field.name, pa.array([], field.type)) if path not in with_nan]
+    codec = arrow_codec(plan.metadata.configuration, table=plan.url)
+    filters = {
+        name: {"ndv": max(1, min(group_rows, definition.num_items or group_rows)), "fpp": definition.fpp}
+        for name, definition in plan.filtered_columns.items()
+        if name in bounded
+    }
+    asked = {"bloom_filter_options": filters} if filters and WRITES_BLOOM_FILTERS else {}
+    writer = pq.ParquetWriter(
+        out, schema, compression=codec, store_schema=False, write_statistics=bounded, metadata_collector=footers, **asked
+    )
+    writer.add_key_value_metadata(GREGORIAN)
+    return writer
+
+
+def columns_with_nan(data: pa.Table) -> set[str]:
+    """The Parquet columns of rows that contain NaN."""
+    chunks = [(name, chunk) for name in data.column_names for chunk in data.column(name).chunks]
+    values = [leaf for name, chunk in chunks for leaf in leaves(name, chunk)]
+    return {path for path, leaf in values if pa.types.is_floating(leaf.type) and pc.any(pc.is_nan(leaf)).as_py()}
+
+
+def _physical_field(field: Field) -> pa.Field:
+    number = column_id(field)
+    metadata = None if number is None else {"PARQUET:field_id": str(number)}
+    return pa.field(field.name, _physical_type(field.type), metadata=metadata)
+
+
+def _physical_type(data_type: DataType) -> pa.DataType:
+    match data_type:
+        case Struct(fields):
+            return pa.struct([_physical_field(f) for f in fields if f.type != VOID])
+        case Array():
+            return pa.list_(pa.field("element", _physical_type(data_type.element)))
+        case Map():
+            return pa.map_(_physical_type(data_type.key), _physical_type(data_type.value))
+        case _:
+            return arrow_type(data_type)
+
+
+def _renamed(values: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """The same values with the physical type's names, and without void fields."""
+    if values.type.equals(wanted):
+        return values
+    if values.offset:
+        values = values.take(pa.array(range(len(values)), pa.int64()))
+    if pa.types.is_struct(wanted):
+        given = [child for child, field in zip(values.flatten(), values.type, strict=True) if not pa.types.is_null(field.type)]
+        children = [_renamed(child, field.type) for child, field in zip(given, wanted, strict=True)]
+        return pa.StructArray.from_arrays(children, fields=list(wanted), mask=values.is_null())
+    if pa.types.is_map(wanted):
+        keys, items = _renamed(values.keys, wanted.key_type), _renamed(values.items, wanted.item_type)
+        rebuilt = pa.MapArray.from_arrays(values.offsets, keys, items, type=wanted)
+        return pc.if_else(values.is_valid(), rebuilt, pa.scalar(None, wanted)) if values.null_count else rebuilt
+    if pa.types.is_list(wanted):
+        return pa.ListArray.from_arrays(values.offsets, _renamed(values.values, wanted.value_type), type=wanted, mask=values.is_null())
+    return values.cast(wanted)

@@ -1,0 +1,252 @@
+"""Expressions that are computed without Spark have the values that Spark's have."""
+
+from __future__ import annotations
+
+import datetime as dt
+import random
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+import tahoe
+from tahoe.errors import ColumnNotFoundError, DeltaError, ExpressionFailedError, InvalidArgumentError, InvalidPredicateError
+from tahoe.sql.expressions import parse_expression
+from tahoe.sql.predicates import parse_predicate
+from tahoe.table.arrow.computation import compute
+from tahoe.table.arrow.types import delta_schema
+from tahoe.table.reading.evaluation import evaluate
+from tests.dml.calls import ARROW_TYPES
+from tests.dml.expressions import TARGET, holds
+from tests.dml.generator import Generator, _Maker
+from tests.dml.model import frozen
+from tests.table.builders import memory_env
+
+UTC = dt.UTC
+MOMENT = dt.datetime(2024, 2, 29, 23, 30, tzinfo=UTC)
+ROWS = pa.table(
+    {
+        "i": pa.array([7, -7, None], pa.int32()),
+        "n": pa.array([2, 2, 2], pa.int64()),
+        "d": pa.array([2.5, float("nan"), None]),
+        "f": pa.array([0.5, -0.5, None], pa.float32()),
+        "s": ["  Ab%c ", "x_y", None],
+        "t": [dt.date(2024, 2, 29), dt.date(1969, 12, 31), None],
+        "ts": pa.array([MOMENT, MOMENT, None], pa.timestamp("us", "UTC")),
+        "dec": pa.array([Decimal("1.25"), Decimal("-0.05"), None], pa.decimal128(9, 2)),
+        "b": [True, False, None],
+        "st": [{"a": 1}, {"a": None}, None],
+        "digits": ["12", " 7 ", None],
+        "day": ["2024-1-2", "2024-01-02", None],
+    }
+)
+SCHEMA = delta_schema(ROWS.schema, table="t")
+
+
+def value(text: str, rows: pa.Table = ROWS, zone: dt.tzinfo = UTC) -> list[Any]:
+    found: list[Any] = compute(parse_expression(text, SCHEMA, zone=zone, table="t"), rows).to_pylist()
+    return found
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_conditions_and_values_are_those_of_the_model(seed: int) -> None:
+    """The model of DELETE, UPDATE and MERGE says what each expression is, row by row; `tests/spark` shows that Spark agrees."""
+    generator = Generator(f"expressions {seed}")
+    shape = generator.shape(partitioned=False)
+    rows = [row for file in shape.files for row in file]
+    table = pa.table({c.name: pa.array([row[c.name] for row in rows], ARROW_TYPES[c.kind]) for c in shape.schema})
+    schema = delta_schema(table.schema, table="t")
+    maker = _Maker(random.Random(seed), [(TARGET, "", shape.schema)])
+    for _ in range(25):
+        condition = maker.condition()
+        found = evaluate(parse_predicate(condition.sql(), schema, zone=UTC), table)
+        expected = [holds(condition, {TARGET: row}) for row in rows]
+        assert pc.fill_null(found, False).to_pylist() == expected, condition.sql()
+        for name, assigned in maker.assignments(shape.schema).items():
+            computed = compute(parse_expression(assigned.sql(), schema, zone=UTC, table="t"), table).to_pylist()
+            wanted = [assigned.value({TARGET: row}) for row in rows]
+            kind = next((c.kind for c in shape.schema if c.name == name), "")
+            wanted = [float(each) if kind == "double" and each is not None else each for each in wanted]
+            computed = [float(each) if kind == "double" and each is not None else each for each in computed]
+            assert list(map(frozen, computed)) == list(map(frozen, wanted)), assigned.sql()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("i + 1", [8, -6, None]),
+        ("i * n - 1", [13, -15, None]),
+        ("i / n", [3.5, -3.5, None]),
+        ("i div n", [3, -3, None]),
+        ("i % 4", [3, -3, None]),
+        ("-i", [-7, 7, None]),
+        ("abs(i)", [7, 7, None]),
+        ("dec + 1", [Decimal("2.25"), Decimal("0.95"), None]),
+        ("dec * 0.5", [Decimal("0.625"), Decimal("-0.025"), None]),
+        ("floor(f)", [0, -1, None]),
+        ("ceil(f)", [1, 0, None]),
+        ("round(2.675D, 2)", [2.68, 2.68, 2.68]),
+        ("cast(2.7D as int)", [2, 2, 2]),
+        ("cast(f as string) is null", None),
+        ("cast(i as string)", ["7", "-7", None]),
+        ("cast(b as string)", ["true", "false", None]),
+        ("cast(digits as int)", [12, 7, None]),
+        ("cast(day as date)", [dt.date(2024, 1, 2), dt.date(2024, 1, 2), None]),
+        ("cast(dec as decimal(4,1))", [Decimal("1.3"), Decimal("-0.1"), None]),
+        ("cast(dec as int)", [1, 0, None]),
+        ("cast(d as decimal(4,1))", None),
+        ("trim(s)", ["Ab%c", "x_y", None]),
+        ("lower(ltrim(s)) || '!'", ["ab%c !", "x_y!", None]),
+        ("length(s)", [7, 3, None]),
+        ("substring(s, 3, 2)", ["Ab", "y", None]),
+        ("substring(s, -3)", ["%c ", "x_y", None]),
+        ("substring(s, -3, 2)", ["%c", "x_", None]),
+        ("substring(s, -5, 3)", ["Ab%", "x", None]),
+        ("s like '%b\\\\%%'", [True, False, None]),
+        ("s like '_!_y' escape '!'", [False, True, None]),
+        ("s ilike '%aB%'", [True, False, None]),
+        ("s rlike '^x.y$'", [False, True, None]),
+        ("contains(s, 'b%')", [True, False, None]),
+        ("endswith(s, 'y')", [False, True, None]),
+        ("year(t) * 100 + month(t)", [202402, 196912, None]),
+        ("day(ts)", [29, 29, None]),
+        ("hour(ts)", [23, 23, None]),
+        ("date_add(t, 1)", [dt.date(2024, 3, 1), dt.date(1970, 1, 1), None]),
+        ("date_sub(t, 1)", [dt.date(2024, 2, 28), dt.date(1969, 12, 30), None]),
+        ("t + 1", [dt.date(2024, 3, 1), dt.date(1970, 1, 1), None]),
+        ("datediff(t, date'1970-01-01')", [19782, -1, None]),
+        ("cast(ts as date)", [dt.date(2024, 2, 29)] * 2 + [None]),
+        ("cast(t as timestamp)", [dt.datetime(2024, 2, 29, tzinfo=UTC), dt.datetime(1969, 12, 31, tzinfo=UTC), None]),
+        ("coalesce(i, n, 0)", [7, -7, 2]),
+        ("nullif(i, 7)", [None, -7, None]),
+        ("if(i > 0, 'up', 'down')", ["up", "down", "down"]),
+        ("case i when 7 then 'seven' when -7 then 'minus' end", ["seven", "minus", None]),
+        ("greatest(i, n, null)", [7, 2, 2]),
+        ("least(d, 3)", [2.5, 3.0, 3.0]),
+        ("greatest(d, 3)", [3.0, float("nan"), 3.0]),
+        ("st.a", [1, None, None]),
+        ("named_struct('x', i, 'y', s).x", None),
+        ("i in (n + 5, 1)", [True, False, None]),
+        ("i not between n and 9", [False, True, None]),
+        ("(i > 0) is true", [True, False, False]),
+        ("i <=> null", [False, False, True]),
+        ("bigint(i)", [7, -7, None]),
+    ],
+)
+def test_functions(text: str, expected: list[Any] | None) -> None:
+    if expected is None:  # it is refused rather than computed otherwise than Spark computes it
+        with pytest.raises((DeltaError, ArithmeticError, ValueError)):
+            value(text)
+    else:
+        assert list(map(frozen, value(text))) == list(map(frozen, expected))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "i + 2147483647",
+        "n * 9223372036854775807",
+        "i / (n - 2)",
+        "i % (n - 2)",
+        "cast(s as int)",
+        "cast(d as int)",
+        "cast(300 + i as tinyint)",
+    ],
+)
+def test_what_ansi_mode_refuses_is_an_error(text: str) -> None:
+    """A result that is too large wraps around, or a division by zero gives infinity, which Spark never stores."""
+    table = tahoe.Table("/t", env=memory_env())
+    table.append(ROWS)
+    with pytest.raises(ExpressionFailedError):
+        table.to_arrow(filter=f"({text}) is not null")
+
+
+def test_a_condition_guards_what_stands_behind_it() -> None:
+    """As in Spark, a division is not computed for rows for which a condition before it is false."""
+    assert value("n <> 2 and i / (n - 2) > 1") == [False] * 3
+    assert value("n = 2 or i / (n - 2) > 1") == [True] * 3
+    assert value("case when n = 2 then 0 else i / (n - 2) end") == [0.0] * 3
+    assert value("coalesce(n, 1 / (n - 2))") == [2.0] * 3
+    table = tahoe.Table("/t", env=memory_env())
+    table.append(ROWS)
+    assert table.count("n <> 2 and i / (n - 2) > 1") == 0
+
+
+def test_local_times_are_those_of_the_zone() -> None:
+    zone = dt.timezone(dt.timedelta(hours=2))
+    assert value("hour(ts)", zone=zone) == [1, 1, None]
+    assert value("cast(ts as date)", zone=zone) == [dt.date(2024, 3, 1)] * 2 + [None]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("frobnicate(i) = 1", "frobnicate"),
+        ("i = s.x", "no column"),
+        ("sum(i) > 1", "SUM"),
+        ("st = st", "compares"),
+        ("i + s > 1", "numbers"),
+    ],
+)
+def test_what_only_spark_computes_is_refused_with_its_name(text: str, said: str) -> None:
+    with pytest.raises((InvalidPredicateError, ColumnNotFoundError), match=said):
+        parse_predicate(text, SCHEMA, zone=UTC)
+
+
+# --- the kinds of filters
+
+
+@pytest.fixture
+def table() -> tahoe.Table:
+    table = tahoe.Table("/t", env=memory_env())
+    for start in (0, 100):
+        table.append(pa.table({"n": list(range(start, start + 10)), "s": [f"n{i}" for i in range(10)], "d": [float("nan"), *range(9)]}))
+    return table
+
+
+def test_tuples(table: tahoe.Table) -> None:
+    assert table.count([("n", ">", 5), ("n", "<", 102)]) == 6
+    assert table.count([[("n", "=", 5)], [("n", "==", 102), ("s", "=", "n2")]]) == 2
+    assert table.count([("n", "in", [1, 2, 500]), ("s", "!=", "n1")]) == 1
+    assert table.count([("s", "not in", ["n1"])]) == 18
+    assert table.files([("n", ">=", 100)]).num_rows == 1
+    with pytest.raises(ColumnNotFoundError):
+        table.count([("none", "=", 1)])
+    with pytest.raises(InvalidPredicateError, match="expected ="):
+        table.count([("n", "~", 1)])
+    with pytest.raises(InvalidArgumentError):
+        table.count([("n", ">")])  # type: ignore[list-item]
+
+
+def test_conditions_of_arrow(table: tahoe.Table) -> None:
+    """Files are skipped by them, and values are compared as Arrow compares them: NaN is not above all numbers."""
+    assert table.count(pc.field("n") > 105) == 4
+    assert table.files(pc.field("n") > 105).num_rows == 1
+    assert table.files((pc.field("n") > 105) & (pc.field("s") == "n1")).num_rows == 1
+    assert table.count((pc.field("d") > 7) | (pc.field("n") == 1)) == 3
+    assert table.count(pc.field("d") > 7) == 2
+    assert table.count("d > 7") == 4
+    assert table.count(~pc.field("n").isin([1, 2])) == 18
+    assert table.count(pc.starts_with(pc.field("s"), "n1")) == 2
+    with pytest.raises(InvalidPredicateError, match="none"):
+        table.count(pc.field("none") == 1)
+    with pytest.raises(InvalidPredicateError, match="not bool"):
+        table.count(pc.field("n") + 1)
+
+
+def test_what_skipping_does_not_know_keeps_files(table: tahoe.Table) -> None:
+    assert table.files("n % 2 = 1").num_rows == 2
+    assert table.files("n > 100 and n % 2 = 1").num_rows == 1
+    assert table.files("not (n % 2 = 1)").num_rows == 2
+    assert table.count("n > 100 and n % 2 = 1") == 5
+    assert table.count("s like '%3' or n % 50 = 0") == 4
+    assert table.files("s like 'zz%z'").num_rows == 0
+
+
+def test_partitions_are_filtered_by_functions_too() -> None:
+    table = tahoe.Table("/t", env=memory_env())
+    table.append(pa.table({"n": [1, 2], "day": [dt.date(2024, 1, 1), dt.date(2025, 1, 1)]}), partition_by=["day"])
+    assert table.to_arrow(["n"], "year(day) = 2025")["n"].to_pylist() == [2]
+    assert table.to_arrow(["n"], pc.field("day") == dt.date(2025, 1, 1))["n"].to_pylist() == [2]
