@@ -61,9 +61,8 @@ def test_texts_of_every_kind(kind: pa.DataType) -> None:
 def batches(count: int, partitions: int = 3) -> Iterator[pa.RecordBatch]:
     for i in range(count):
         numbers = list(range(i * 10, i * 10 + 10))
-        yield pa.record_batch(
-            {"n": numbers, "p": [n % partitions for n in numbers], "d": [float("nan") if n == 55 else n for n in numbers]}
-        )
+        doubles = pa.array([float("nan") if n == 55 else n for n in numbers], pa.float64())
+        yield pa.record_batch({"n": numbers, "p": [n % partitions for n in numbers], "d": doubles})
 
 
 @pytest.fixture
@@ -132,7 +131,7 @@ def test_a_stream_is_no_list_of_rows() -> None:
 @pytest.mark.parametrize("names", [["n", "n"], ["n", "N"]])
 def test_a_name_that_is_there_twice_is_refused(names: list[str]) -> None:
     table = tahoe.Table("/t", env=memory_env())
-    with pytest.raises(DeltaError, match="(?i)n"):
+    with pytest.raises(DeltaError, match=r"[nN]"):
         table.append(pa.Table.from_arrays([pa.array([1]), pa.array([2])], names))
     assert not table.exists()
 

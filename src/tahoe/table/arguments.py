@@ -343,16 +343,20 @@ def _of_batches(batches: Iterator[Any]) -> Rows:
 
 
 def _alike(batch: Any, schema: pa.Schema) -> pa.RecordBatch | pa.Table:
-    expected = f"a stream of pyarrow.RecordBatch with the columns {', '.join(schema.names)}"
+    expected = f"a stream of pyarrow.RecordBatch with the columns {_columns_told(schema)}"
     if not isinstance(batch, pa.RecordBatch | pa.Table):
         found = _described(batch)
     elif batch.schema.equals(schema):
         return batch
     else:
-        found = f"a batch with the columns {', '.join(f'{f.name} {f.type}' for f in batch.schema)}"
+        found = f"a batch with the columns {_columns_told(batch.schema)}"
     raise InvalidArgumentError(
         argument="data", table="the table", found=found, expected=expected, remedy="Give every batch the schema of the first."
     )
+
+
+def _columns_told(schema: pa.Schema) -> str:
+    return ", ".join(f"{field.name} {field.type}" for field in schema)
 
 
 def _is_pandas_frame(value: Any) -> bool:
