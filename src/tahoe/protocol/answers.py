@@ -32,7 +32,7 @@ from tahoe.protocol.stats import Path
 FIRST_DAY = date(1582, 10, 15)
 
 # Every decimal of so many digits survives a writer that passes it through a double.
-_EXACT_DIGITS = 15
+EXACT_DIGITS = 15
 
 # Types of partition columns whose order, and whose equality, is the same in every engine: no NaN, no second zero, no collation.
 _PLAIN_TYPES = frozenset({*INTEGER_BITS, "string", "boolean", "date", "timestamp", "timestamp_ntz"})
@@ -183,4 +183,4 @@ def _is_trusted(fields: tuple[Field, ...] | None) -> bool:
     if fields is None or any(has_collation(field) for field in fields):
         return False
     data_type = fields[-1].type
-    return not isinstance(data_type, Decimal) or data_type.precision <= _EXACT_DIGITS
+    return not isinstance(data_type, Decimal) or data_type.precision <= EXACT_DIGITS

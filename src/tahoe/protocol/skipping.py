@@ -51,7 +51,7 @@ IN_VALUES_MAX = 100
 
 _LONG_MIN, _LONG_MAX = -(1 << 63), (1 << 63) - 1
 
-_MILLISECOND_REST = timedelta(microseconds=999)
+MILLISECOND_REST = timedelta(microseconds=999)
 
 _BINARY_COLLATION = "UTF8_BINARY"
 
@@ -155,8 +155,7 @@ class _Builder:
         data_type = fields[-1].type
         if isinstance(data_type, Struct | Array | Map) or data_type == VARIANT:
             return None
-        has_order = has_bounds(data_type) and not _is_inexact(fields)
-        return _Column(path=path, type=data_type, has_order=has_order, is_number=logical in self.numbers)
+        return _Column(path=path, type=data_type, has_order=has_exact_order(fields), is_number=logical in self.numbers)
 
 
 def _held_to_numbers(predicate: Predicate) -> Iterator[tuple[str, ...]]:
@@ -176,9 +175,13 @@ def _held_to_numbers(predicate: Predicate) -> Iterator[tuple[str, ...]]:
             return
 
 
-def _is_inexact(fields: tuple[Field, ...]) -> bool:
-    """Whether the column's bounds may follow another order, or were rounded for another type."""
-    return any(has_collation(f) for f in fields) or _was_float(fields[-1])
+def has_exact_order(fields: tuple[Field, ...]) -> bool:
+    """Whether a column has bounds, in the order of its values, that were not rounded for another type.
+
+    Args:
+        fields: the column, and the structs that it is in.
+    """
+    return has_bounds(fields[-1].type) and not any(has_collation(f) for f in fields) and not _was_float(fields[-1])
 
 
 def has_collation(column: Field) -> bool:
@@ -229,7 +232,7 @@ class _Column:
 
     def _at_least_moment(self, value: datetime, operator: Literal[">", ">="]) -> StatTest:
         try:
-            return Bound("max", self.path, operator, value - _MILLISECOND_REST)
+            return Bound("max", self.path, operator, value - MILLISECOND_REST)
         except OverflowError:
             return KEEP
 
@@ -248,7 +251,7 @@ class _Column:
     def _least_maximum(self, value: Any) -> Any:
         """A maximum that is lower than this one does not stand for the value."""
         if self.name in ("timestamp", "timestamp_ntz"):
-            return value - _MILLISECOND_REST
+            return value - MILLISECOND_REST
         return value[:CUT_LENGTH_MIN] if self.name == "string" else value
 
     def accepts(self, value: Any) -> bool:
@@ -325,12 +328,12 @@ def _membership(column: _Column, condition: p.In) -> StatTest:
 def _prefix_test(column: _Column, condition: p.StartsWith) -> StatTest:
     if not column.accepts(condition.prefix):
         return column.values
-    after = _text_after(condition.prefix)
+    after = text_after(condition.prefix)
     below = KEEP if after is None else column.at_most(after, "<")
     return _both((column.values, below, column.at_least(condition.prefix)))
 
 
-def _text_after(prefix: str) -> str | None:
+def text_after(prefix: str) -> str | None:
     """The smallest string greater than all strings with the prefix; None if there is none."""
     for end in range(len(prefix), 0, -1):
         following = ord(prefix[end - 1]) + 1

@@ -51,9 +51,22 @@ class Source:
 
     @_answering
     def plan(
-        self, session: JavaObject, table: str, metadata: str, partitions: str, name: str, within: str | None, version: int, *query: str
+        self,
+        session: JavaObject,
+        table: str,
+        metadata: str,
+        partitions: str,
+        name: str,
+        within: str | None,
+        version: int,
+        data: str,
+        output: str,
+        filters: str,
+        limit: str,
+        options: JavaObject,
     ) -> JavaObject:
-        return planning.plan(Gateway.of(session), planning.Analysed(table, metadata, partitions, name, within), version, *query)
+        gateway, analysed = Gateway.of(session), planning.Analysed(table, metadata, partitions, name, within)
+        return planning.plan(gateway, analysed, version, data, output, filters, limit, gateway.texts(options) if limit else {})
 
     @_answering
     def answer(

@@ -16,13 +16,14 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import tzinfo
 from functools import partial
-from typing import Generic, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
 from tahoe.errors import SessionNotEnabledError
 from tahoe.protocol.answers import Question
+from tahoe.protocol.limits import Limit
 from tahoe.protocol.predicate import TRUE, Predicate
 from tahoe.protocol.time_zones import zone_asked_for
 from tahoe.spark.jvm.cancellation import CommandWatch
@@ -34,7 +35,8 @@ from tahoe.storage.locations import S3_SCHEMES, spelled, split_url
 from tahoe.storage.service_options import REFERENCE_PREFIXES
 from tahoe.table.reading.answers import left_of
 from tahoe.table.reading.change_feed import ChangeFeed, FeedRange, load_feed
-from tahoe.table.reading.scan import Scan
+from tahoe.table.reading.limits import needed
+from tahoe.table.reading.scan import Scan, may_match, part_of
 from tahoe.table.reading.snapshot import Snapshot
 from tahoe.table.table import Table
 
@@ -44,6 +46,9 @@ TABLES_MAX = 1000
 SNAPSHOTS_MAX = 16
 SCANS_MAX = 64
 FEEDS_MAX = 16
+
+# What the rows of a scan are for, if not all of them are needed: for what a log cannot answer of a question, or for a limit.
+Purpose: TypeAlias = Question | Limit
 
 TIME_ZONE = "spark.sql.session.timeZone"
 
@@ -99,7 +104,7 @@ _given: dict[str, Mapping[str, str]] = {}  # never forgotten: a plan without its
 # Each by the store that it was read with, and under None as it was read last.
 _snapshots: Recent[tuple[str, int, int | None], Snapshot] = Recent(2 * SNAPSHOTS_MAX)
 _feeds: Recent[tuple[str, str, FeedRange, int | None], ChangeFeed] = Recent(2 * FEEDS_MAX)
-_scans: Recent[tuple[str, str, str, int, Predicate, str | None, Question | None, int], Scan] = Recent(SCANS_MAX)
+_scans: Recent[tuple[str, str, str, int, Predicate, str | None, Purpose | None, int], Scan] = Recent(SCANS_MAX)
 
 
 # --- tables
@@ -260,20 +265,29 @@ def _has(snapshot: Snapshot, file: str) -> bool:
     return canonical(file) in map(canonical, same_name.to_pylist())
 
 
-def scan_of(snapshot: Snapshot, predicate: Predicate, within: str | None = None, question: Question | None = None) -> Scan:
+def scan_of(snapshot: Snapshot, predicate: Predicate, within: str | None = None, purpose: Purpose | None = None) -> Scan:
     """The files that may match a predicate. It is called when a query is planned, and again when it runs.
 
     Args:
         within: limits the files to certain numbers, from `within_text`; None for all files.
-        question: leaves out the files for which the log answers it.
+        purpose: leaves out the files that are not needed for it.
     """
     identity, store = metadata_identity(snapshot), id(snapshot.log.env.store)
-    key = (snapshot.url, str(snapshot.log.zone), identity, snapshot.version, predicate, within, question, store)
+    key = (snapshot.url, str(snapshot.log.zone), identity, snapshot.version, predicate, within, purpose, store)
     known = _scans.get(key)
     if known is None or known.snapshot is not snapshot:  # a copy of the table may have taken its place, with other files in this version
-        found = _scan(snapshot, predicate, within) if question is None else left_of(question, scan_of(snapshot, predicate, within))
-        known = _scans.put(key, found)
+        known = _scans.put(key, _scan(snapshot, predicate, within) if purpose is None else _scan_for(purpose, snapshot, predicate, within))
     return known
+
+
+def _scan_for(purpose: Purpose, snapshot: Snapshot, predicate: Predicate, within: str | None) -> Scan:
+    match purpose:
+        case Question():
+            return left_of(purpose, scan_of(snapshot, predicate, within))
+        case Limit():  # which files a limit needs depends on all files that may match its own condition
+            found = needed(purpose, scan_of(snapshot, purpose.condition, within))
+            mask = None if predicate == purpose.condition else may_match(found, predicate)
+            return found if mask is None else part_of(found, pc.indices_nonzero(mask))
 
 
 def _scan(snapshot: Snapshot, predicate: Predicate, within: str | None) -> Scan:

@@ -41,11 +41,18 @@ _COMBINED: Mapping[str, Literal["count", "min", "max"]] = {"Count": "count", "Mi
 
 def are_wanted(gateway: Gateway, options: Mapping[str, str]) -> bool:
     """Whether the session, and the reader of a table with these options, allow answers from the log."""
-    settings = gateway.spark.conf
-    if str(settings.get(SETTING, "true")).strip().lower() == "false":
-        return False
+    return is_on(gateway, SETTING) and has_all_rows(gateway, options)
+
+
+def is_on(gateway: Gateway, setting: str) -> bool:
+    """Whether a setting that is true by default is not turned off."""
+    return str(gateway.spark.conf.get(setting, "true")).strip().lower() != "false"
+
+
+def has_all_rows(gateway: Gateway, options: Mapping[str, str]) -> bool:
+    """Whether a scan returns all rows that the log has. `options`: of the reader."""
     given = {name.lower(): value for name, value in options.items()}
-    lenient = (given.get(name.lower()) or settings.get(f"spark.sql.files.{name}", "false") for name in _LENIENT)
+    lenient = (given.get(name.lower()) or gateway.spark.conf.get(f"spark.sql.files.{name}", "false") for name in _LENIENT)
     return all(str(value).lower() != "true" for value in lenient)
 
 

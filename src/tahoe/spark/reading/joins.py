@@ -21,6 +21,7 @@ from tahoe.protocol.names import dotted, visible
 from tahoe.protocol.predicate import Column, In, IsNull, Or, Predicate
 from tahoe.spark.jvm.gateway import Gateway
 from tahoe.spark.jvm.table_cache import scan_of
+from tahoe.spark.reading.answers import is_on
 from tahoe.spark.reading.filters import column_of
 from tahoe.spark.reading.join_rules import (
     OTHER,
@@ -68,8 +69,7 @@ Source: TypeAlias = Literal["broadcast", "either", "own"]
 
 def are_wanted(gateway: Gateway) -> bool:
     """Whether the session allows scans to leave out files by the keys of joins."""
-    names = (SETTING, _SPARKS_SETTING)
-    return all(str(gateway.spark.conf.get(name, "true")).strip().lower() != "false" for name in names)
+    return is_on(gateway, SETTING) and is_on(gateway, _SPARKS_SETTING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +170,7 @@ def _scan(gateway: Gateway, told: Mapping[str, Any]) -> Scan | None:
         return None
     asked = Asked(told["table"], told["metadata"], told["version"], told["selection"], ())
     snapshot = source_of(gateway, asked, selection)
-    return scan_of(snapshot, selection.predicate, None, selection.question) if snapshot.live.is_listed else None
+    return scan_of(snapshot, selection.predicate, None, selection.purpose) if snapshot.live.is_listed else None
 
 
 def _source(join: Mapping[str, Any], candidate: _Candidate, broadcast_bytes: int) -> Source | None:
@@ -202,7 +202,7 @@ def places_without(gateway: Gateway, asked: Asked, column: str, keys: bytes) -> 
     predicate = _predicate(Wanted.decode(column), pa.ipc.open_stream(io.BytesIO(keys)).read_all()["key"])
     if predicate is None or not snapshot.live.is_listed:
         return b""
-    scan = scan_of(snapshot, selection.predicate, selection.within, selection.question)
+    scan = scan_of(snapshot, selection.predicate, selection.within, selection.purpose)
     mask = may_match(scan, predicate)
     without = scan.numbers.filter(pc.invert(mask)) if mask is not None else pa.array([], pa.int64())
     return np.asarray(places_of(snapshot, without)).astype("<i8").tobytes()

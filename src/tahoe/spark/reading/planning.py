@@ -28,7 +28,7 @@ from tahoe.spark.jvm.table_cache import (
 )
 from tahoe.spark.jvm.time_travel import session_moment, target_of_options
 from tahoe.spark.jvm.types import visible_schema
-from tahoe.spark.reading import answers, change_feed
+from tahoe.spark.reading import answers, change_feed, limits
 from tahoe.spark.reading.data_files import file_format
 from tahoe.spark.reading.deletion_vectors import marked_rows, unmarked_rows
 from tahoe.spark.reading.filters import predicate_of
@@ -84,7 +84,9 @@ class Analysed:
     within: str | None
 
 
-def plan(gateway: Gateway, analysed: Analysed, version: int, data: str, output: str, filters: str) -> JavaObject:
+def plan(
+    gateway: Gateway, analysed: Analysed, version: int, data: str, output: str, filters: str, limit: str, options: Mapping[str, str]
+) -> JavaObject:
     """Plan how one query reads a table: a `delta.Planned`.
 
     Args:
@@ -92,11 +94,22 @@ def plan(gateway: Gateway, analysed: Analysed, version: int, data: str, output: 
         data: the relation's schema after column pruning, as JSON.
         output: the relation's output columns, with `_metadata` if it is requested, as a schema's JSON.
         filters: a JSON array of conditions that hold for every row that the query uses.
+        limit: how many of these rows the query needs, and which, as `delta.Limit` describes it in JSON; empty for all of them.
+        options: of the relation, if there is a limit.
 
     Raises:
         SchemaChangedError: the newest version does not have the columns with which the query was analysed.
     """
-    return _planned(_reader(gateway, analysed, version, data, filters), output)
+    reader = _reader(gateway, analysed, version, data, filters)
+    return _planned(_limited(reader, limit, options) if limit else reader, output)
+
+
+def _limited(reader: Reader, told: str, options: Mapping[str, str]) -> Reader:
+    """Creates scans of the files that a limit needs. Of all files, if it needs all: equal scans have equal selections."""
+    limit = limits.limit_of(told, reader.predicate) if limits.are_wanted(reader.gateway, options) else None
+    everything = scan_of(reader.snapshot, reader.predicate)
+    is_smaller = limit is not None and scan_of(reader.snapshot, reader.predicate, None, limit) is not everything
+    return replace(reader, purpose=limit) if is_smaller else reader
 
 
 def answer(
@@ -117,7 +130,7 @@ def answer(
     found = answers.answered(reader, asked) if answers.are_wanted(gateway, options) else None
     if found is None:
         return answered(reader.snapshot.version, None, "", "", False, "", None)
-    rest = replace(reader, question=found.question)
+    rest = replace(reader, purpose=found.question)
     planned = _planned(rest, output) if found.left.kept_files else None
     return answered(reader.snapshot.version, message_of(found.rows), *found.shape, found.label(reader.name), planned)
 
@@ -138,7 +151,7 @@ def _reader(gateway: Gateway, analysed: Analysed, version: int, data: str, filte
 
 def _planned(reader: Reader, output: str) -> JavaObject:
     snapshot, within = reader.snapshot, reader.within
-    scan = scan_of(snapshot, reader.predicate, within, reader.question)
+    scan = scan_of(snapshot, reader.predicate, within, reader.purpose)
     planned = reader.gateway.java_class("delta.Planned")
     wanted = _output(snapshot, output)
     reads_vectors = has_vectors(scan)

@@ -20,12 +20,11 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
 from tahoe.errors import SessionNotEnabledError, TableReplacedError
-from tahoe.protocol.answers import Question
 from tahoe.protocol.predicate import TRUE, And, Predicate
 from tahoe.protocol.schema import Struct
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
 from tahoe.spark.jvm.hadoop_store import hadoop_url
-from tahoe.spark.jvm.table_cache import feed_of, given_with, held_snapshot, metadata_identity, opened, scan_of, snapshot_of
+from tahoe.spark.jvm.table_cache import Purpose, feed_of, given_with, held_snapshot, metadata_identity, opened, scan_of, snapshot_of
 from tahoe.spark.jvm.types import visible_schema
 from tahoe.spark.reading.data_files import file_format, relation_format
 from tahoe.spark.reading.filters import predicate_of
@@ -142,14 +141,14 @@ class Selection:
         predicate: files without matching rows are skipped.
         within: limits the files, from `within_text`; None for all files.
         changes: the part of a change feed that is read instead of the table; or a whole feed that is not planned yet.
-        question: leaves out the files whose rows the log has answered this question for.
+        purpose: what the rows are for; leaves out the files that are not needed for it.
     """
 
     branch: Branch = "all"
     predicate: Predicate = TRUE
     within: str | None = None
     changes: FeedRange | FeedPart | None = None
-    question: Question | None = None
+    purpose: Purpose | None = None
 
     def encode(self) -> str:
         """The selection as text. Equal selections have equal texts, so that Spark can reuse scans."""
@@ -184,11 +183,11 @@ class Reader:
     predicate: Predicate
     within: str | None = None
     changes: FeedPart | None = None
-    question: Question | None = None
+    purpose: Purpose | None = None
 
     def selection(self, branch: Branch) -> str:
         """The encoded selection of a branch."""
-        return Selection(branch, self.predicate, self.within, self.changes, self.question).encode()
+        return Selection(branch, self.predicate, self.within, self.changes, self.purpose).encode()
 
     def rows(self, scan: Scan, branch: Branch, size_bytes: int, output: Output) -> DataFrame:
         """All rows of a part of the files, with the query's output columns."""
@@ -314,7 +313,7 @@ def _selected(snapshot: Snapshot, selection: Selection, predicate: Predicate, *,
     is_narrower = predicate not in (TRUE, selection.predicate)
     if is_narrower and selection.branch != "marked":
         return _selected(snapshot, replace(selection, predicate=And((selection.predicate, predicate))), TRUE, has_numbers=has_numbers)
-    scan = scan_of(snapshot, selection.predicate, selection.within, selection.question)
+    scan = scan_of(snapshot, selection.predicate, selection.within, selection.purpose)
     planned = scan.files.append_column(NUMBER, scan.numbers) if has_numbers or is_narrower else scan.files
     if has_numbers:
         planned = planned.append_column(PLACE, places_of(snapshot, scan.numbers))

@@ -1,27 +1,23 @@
 """Answers from the log: aggregates over the rows of a version, of the files whose statistics decide them, and the files that are left.
 
-Protocol: "Per-file Statistics", "Deletion Vectors". `tahoe.protocol.answers` says which statistics are exact. Here null is unknown,
-so that Arrow's null propagates; a minimum or maximum that may itself be null is accompanied by a mask of the files that decide it.
+Protocol: "Per-file Statistics", "Deletion Vectors". `tahoe.protocol.answers` says which statistics are exact. A minimum
+or maximum that may itself be null is accompanied by a mask of the files that decide it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import reduce
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tahoe._cached import cached_property
-from tahoe.protocol.answers import Aggregate, BoundOf, CountOf, Measure, PartitionOf, Question, exception_to, measure_of
-from tahoe.protocol.predicate import TRUE, Predicate
+from tahoe.protocol.answers import Aggregate, BoundOf, CountOf, Measure, PartitionOf, Question, measure_of
+from tahoe.protocol.predicate import TRUE
 from tahoe.protocol.stats import Path
-from tahoe.table.arrow.chunks import one_array
-from tahoe.table.arrow.statistics import StatisticsRequest, column_name
 from tahoe.table.arrow.types import arrow_type
-from tahoe.table.reading.scan import Scan, may_match, part_of, statistics_of
-from tahoe.table.reading.skipping import types_of
+from tahoe.table.reading.facts import Facts, certainly, only_where, unless_known
+from tahoe.table.reading.scan import Scan, part_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +55,7 @@ def answer(question: Question, scan: Scan) -> Answer:
     """
     measures = measures_of(question, scan)
     assert measures is not None
-    facts = _Facts(scan, measures)
+    facts = Facts(scan, (path for measure in measures for path in _paths(measure)))
     values = [_value(facts, aggregate, measure) for aggregate, measure in zip(question.aggregates, measures, strict=True)]
     decided = reduce(pc.and_, (value.decided for value in values), facts.satisfying(question.condition))
     if question.keys:  # a group exists if it has a row
@@ -83,66 +79,6 @@ def _part(scan: Scan, positions: pa.Array) -> Scan:
 # --- file by file
 
 
-class _Facts:
-    """What the log says of a scan's files. Arrays have one value per file; null is unknown."""
-
-    def __init__(self, scan: Scan, measures: Iterable[Measure]) -> None:
-        self.scan = scan
-        self._paths = frozenset(path for measure in measures for path in _paths(measure))
-
-    @cached_property
-    def _statistics(self) -> pa.Table:
-        return statistics_of(self.scan, StatisticsRequest(types_of(self.scan.snapshot, self._paths)))
-
-    def statistic(self, kind: str, path: Path = ()) -> pa.Array:
-        return one_array(self._statistics.column(column_name(kind, path)))
-
-    def has_no_bounds(self, path: Path) -> pa.Array:
-        """Whether a data column has neither minimum nor maximum, as one without values must."""
-        names = {column_name(kind, path) for kind in ("min", "max")} & {*self._statistics.column_names}
-        nothing = pa.repeat(pa.scalar(True), self.scan.kept_files)
-        return reduce(pc.and_, (one_array(self._statistics.column(name).is_null()) for name in names), nothing)
-
-    @cached_property
-    def stored(self) -> pa.Array:
-        """The number of rows in the data file."""
-        counts = one_array(self.scan.num_records)
-        return _only_where(pc.greater_equal(counts, 0), counts)
-
-    @cached_property
-    def live(self) -> pa.Array:
-        """The number of rows that no deletion vector marks."""
-        rows = pc.subtract(self.stored, one_array(self.scan.deleted_records))
-        return _only_where(pc.greater_equal(rows, 0), rows)
-
-    @cached_property
-    def is_empty(self) -> pa.Array:
-        return _certainly(pc.equal(self.live, 0))
-
-    @cached_property
-    def is_exact(self) -> pa.Array:
-        """Whether the statistics are about exactly the rows that are there."""
-        has_vector = one_array(self.scan.column("deletion_vector").is_valid())
-        return pc.and_(pc.invert(has_vector), pc.fill_null(self.statistic("tight_bounds"), True))
-
-    def partition(self, name: str) -> pa.Array:
-        """The values of a partition column, of which null is not unknown."""
-        values = self.scan.partition
-        return one_array(values.flatten()[values.type.get_field_index(name)])
-
-    def satisfying(self, condition: Predicate) -> pa.Array:
-        """Whether a condition is certainly true for all rows."""
-        return pc.or_(self.is_empty, pc.invert(self._may_match(exception_to(condition, self.scan.snapshot.schema))))
-
-    def failing(self, condition: Predicate) -> pa.Array:
-        """Whether a condition is certainly true for no row."""
-        return pc.or_(self.is_empty, pc.invert(self._may_match(condition)))
-
-    def _may_match(self, predicate: Predicate) -> pa.Array:
-        mask = may_match(self.scan, predicate)
-        return pa.repeat(pa.scalar(True), self.scan.kept_files) if mask is None else mask
-
-
 def _paths(measure: Measure) -> tuple[Path, ...]:
     match measure:
         case CountOf(paths):
@@ -161,7 +97,7 @@ class _Value:
     values: pa.Array
 
 
-def _value(facts: _Facts, aggregate: Aggregate, measure: Measure) -> _Value:
+def _value(facts: Facts, aggregate: Aggregate, measure: Measure) -> _Value:
     found = _measured(facts, measure)
     if aggregate.condition == TRUE:
         return found
@@ -171,7 +107,7 @@ def _value(facts: _Facts, aggregate: Aggregate, measure: Measure) -> _Value:
     return _Value(decided, pc.if_else(failing, nothing, found.values))
 
 
-def _measured(facts: _Facts, measure: Measure) -> _Value:
+def _measured(facts: Facts, measure: Measure) -> _Value:
     match measure:
         case CountOf():
             counts = _counted(facts, measure)
@@ -183,67 +119,43 @@ def _measured(facts: _Facts, measure: Measure) -> _Value:
             return _Value(facts.live.is_valid(), pc.if_else(facts.is_empty, pa.scalar(None, values.type), values))
 
 
-def _counted(facts: _Facts, measure: CountOf) -> pa.Array:
-    counts = [_present(facts, path) for path in measure.paths]
+def _counted(facts: Facts, measure: CountOf) -> pa.Array:
+    counts = [facts.present(path) for path in measure.paths]
     counts += [pc.if_else(facts.partition(name).is_null(), 0, facts.live) for name in measure.partitions]
     return reduce(lambda one, other: _present_in_both(facts, one, other), counts, facts.live)
 
 
-def _present(facts: _Facts, path: Path) -> pa.Array:
-    """The number of live rows in which a data column is not null."""
-    stored, nulls = facts.stored, facts.statistic("null_count", path)
-    is_sound = pc.and_(pc.greater_equal(nulls, 0), pc.less_equal(nulls, stored))
-    nulls = _only_where(pc.and_(is_sound, pc.or_(pc.less(nulls, stored), facts.has_no_bounds(path))), nulls)
-    some = _only_where(facts.is_exact, pc.subtract(stored, nulls))
-    return pc.case_when(
-        pc.make_struct(_certainly(pc.equal(nulls, 0)), _certainly(pc.equal(nulls, stored))), facts.live, pa.scalar(0, pa.int64()), some
-    )
-
-
-def _present_in_both(facts: _Facts, one: pa.Array, other: pa.Array) -> pa.Array:
+def _present_in_both(facts: Facts, one: pa.Array, other: pa.Array) -> pa.Array:
     """The number of rows in which neither of two columns is null, if one of them is null in none of the rows, or in all of them."""
-    never = pc.or_(_certainly(pc.equal(one, 0)), _certainly(pc.equal(other, 0)))
-    conditions = pc.make_struct(never, _certainly(pc.equal(one, facts.live)), _certainly(pc.equal(other, facts.live)))
+    never = pc.or_(certainly(pc.equal(one, 0)), certainly(pc.equal(other, 0)))
+    conditions = pc.make_struct(never, certainly(pc.equal(one, facts.live)), certainly(pc.equal(other, facts.live)))
     return pc.case_when(conditions, pa.scalar(0, pa.int64()), other, one)
 
 
-def _bounded(facts: _Facts, measure: BoundOf) -> _Value:
+def _bounded(facts: Facts, measure: BoundOf) -> _Value:
     low, high = facts.statistic("min", measure.path), facts.statistic("max", measure.path)
     bound = low if measure.statistic == "min" else high
     nulls = facts.statistic("null_count", measure.path)
-    is_void = _certainly(pc.equal(nulls, facts.stored))  # of rows that are all null, or of none
+    is_void = certainly(pc.equal(nulls, facts.stored))  # of rows that are all null, or of none
     parts = [
-        _certainly(pc.greater_equal(bound, pa.scalar(measure.least, bound.type))),
-        _certainly(pc.less_equal(bound, pa.scalar(measure.greatest, bound.type))),
-        _unless_known(pc.less_equal(low, high)),
-        _unless_known(pc.greater(facts.stored, 0)),
-        _unless_known(pc.greater_equal(nulls, 0)),
-        _unless_known(pc.less(nulls, facts.stored)),
+        certainly(pc.greater_equal(bound, pa.scalar(measure.least, bound.type))),
+        certainly(pc.less_equal(bound, pa.scalar(measure.greatest, bound.type))),
+        unless_known(pc.less_equal(low, high)),
+        unless_known(pc.greater(facts.stored, 0)),
+        unless_known(pc.greater_equal(nulls, 0)),
+        unless_known(pc.less(nulls, facts.stored)),
     ]
     is_sound = reduce(pc.and_, parts)
     is_known = pc.and_(is_sound, facts.is_exact)
     has_none = pc.or_(facts.is_empty, pc.and_(is_void, pc.and_(low.is_null(), high.is_null())))
-    values = _only_where(is_known, bound).cast(arrow_type(measure.type))
+    values = only_where(is_known, bound).cast(arrow_type(measure.type))
     return _Value(pc.or_(is_known, has_none), pc.if_else(has_none, pa.scalar(None, values.type), values))
-
-
-def _certainly(mask: pa.Array) -> pa.Array:
-    return pc.fill_null(mask, False)
-
-
-def _unless_known(mask: pa.Array) -> pa.Array:
-    return pc.fill_null(mask, True)
-
-
-def _only_where(mask: pa.Array, values: pa.Array) -> pa.Array:
-    """The values where a condition holds, null elsewhere."""
-    return pc.if_else(mask, values, pa.scalar(None, values.type))
 
 
 # --- all files together
 
 
-def _combined(question: Question, facts: _Facts, values: list[_Value], decided: pa.Array) -> pa.Table:
+def _combined(question: Question, facts: Facts, values: list[_Value], decided: pa.Array) -> pa.Table:
     """The values of the decided files, combined by their keys."""
     wanted = pc.and_(decided, pc.invert(facts.is_empty)) if question.keys else decided
     columns = {str(number): value.values.filter(wanted) for number, value in enumerate(values)}

@@ -307,6 +307,20 @@ def _narrowed(snapshot: SnapshotState, test: StatTest) -> Narrowed | None:
         return _narrowed(snapshot, test)
 
 
+def in_few_groups(snapshot: SnapshotState) -> Iterator[Narrowed]:
+    """The files of newer commits, then also those of ever more row groups of a large checkpoint, while this is less than to list all."""
+    live = snapshot.live
+    parts = LiveFiles(live.parts, live.origin)
+    groups = 0
+    while not live.is_listed and parts.group_files[:groups].sum() <= NARROW_SHARE_MAX * parts.group_files.sum():
+        try:
+            yield live.narrowed(parts, np.arange(len(parts.group_files)) < groups)
+        except (*GONE, CorruptCheckpointError) as error:
+            live.renew(error)
+            return
+        groups = max(1, 2 * groups)
+
+
 def statistics_of(scan: Scan, request: StatisticsRequest) -> pa.Table:
     """Typed statistics of a scan's files, null if a file has none."""
     if scan.apart is not None:

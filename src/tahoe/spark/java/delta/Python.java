@@ -30,10 +30,12 @@ public interface Python {
    * @param data the relation's schema after pruning, as JSON
    * @param output the relation's output columns, as a schema's JSON
    * @param condition the filters on the relation, from {@link Files#json}
+   * @param limit of the rows that the query needs, from {@link Limit#json}, or empty
+   * @param options of the relation
    */
   Object plan(
       SparkSession session, String key, String metadata, String partitions, String name, String within, long version, String data,
-      String output, String condition);
+      String output, String condition, String limit, Map options);
 
   /**
    * {@code reading.planning.answer}: what the log says of an aggregation over a table, an {@link Answered}. The other arguments are those of

@@ -55,7 +55,7 @@ public class Rewrite extends Rule {
   private LogicalPlan apply(LogicalPlan plan, boolean inner) {
     if (readsOurs(plan)) {
       Joins joins = new Joins(session);
-      plan = joins.pruned(rewrite(plan, plan.outputSet(), inner, joins));
+      plan = joins.pruned(rewrite(plan, plan.outputSet(), inner, joins, null));
     }
     return (LogicalPlan) plan.transformAllExpressions(new Subqueries(inner));
   }
@@ -79,20 +79,22 @@ public class Rewrite extends Rule {
    * @param above the attributes of the node that the plan above it uses
    * @param inner see {@link #apply}
    * @param joins is told of each read
+   * @param within the limit above the node whose rows it has, or null
    */
-  private LogicalPlan rewrite(LogicalPlan node, AttributeSet above, boolean inner, Joins joins) {
-    if (isOurs(node)) return read((LogicalRelation) node, null, above, joins);
+  private LogicalPlan rewrite(LogicalPlan node, AttributeSet above, boolean inner, Joins joins, Limit within) {
+    Limit limit = within == null ? Limit.of(node) : within;
+    if (isOurs(node)) return read((LogicalRelation) node, null, above, joins, limit);
     Question question = Question.of(node);
     LogicalPlan answered = question == null ? null : inner ? node : answered(question, joins);
     if (answered != null) return answered;
     AttributeSet used = above.$plus$plus(node.references());
     if (node instanceof Filter && isOurs(((Filter) node).child()))
-      return read((LogicalRelation) ((Filter) node).child(), ((Filter) node).condition(), used, joins);
+      return read((LogicalRelation) ((Filter) node).child(), ((Filter) node).condition(), used, joins, limit);
     boolean narrows = node instanceof Project || node instanceof Aggregate;
     ArrayList rewritten = new ArrayList();
     for (Iterator children = node.children().iterator(); children.hasNext(); ) {
       LogicalPlan child = (LogicalPlan) children.next();  // a Union or a command uses all output without referring to it
-      rewritten.add(rewrite(child, narrows ? node.references() : node instanceof Filter ? used : child.outputSet(), inner, joins));
+      rewritten.add(rewrite(child, narrows ? node.references() : node instanceof Filter ? used : child.outputSet(), inner, joins, limit));
     }
     return (LogicalPlan) node.withNewChildren(CollectionConverters.asScala(rewritten).toSeq());
   }
@@ -113,8 +115,8 @@ public class Rewrite extends Rule {
     return question.answered(session, found, rest);
   }
 
-  /** Plans one read. {@code condition} is that of the filter above it, or null. */
-  private LogicalPlan read(LogicalRelation given, Expression condition, AttributeSet used, Joins joins) {
+  /** Plans one read. {@code condition} is that of the filter above it, {@code limit} that of its rows; either may be null. */
+  private LogicalPlan read(LogicalRelation given, Expression condition, AttributeSet used, Joins joins, Limit limit) {
     LogicalRelation leaf = withoutUnused(given, used);
     Files files = Files.of(leaf);
     HadoopFsRelation relation = (HadoopFsRelation) leaf.relation();
@@ -127,7 +129,8 @@ public class Rewrite extends Rule {
             session, files.key(), files.selection(), name(leaf), relation.dataSchema().json(), leaf.schema().json(), Files.json(conditions))
         : Ask.python.plan(
             session, files.key(), files.metadata(), files.partitionSchema().json(), name(leaf), files.within(), Versions.seen(files),
-            relation.dataSchema().json(), leaf.schema().json(), Files.json(conditions)));
+            relation.dataSchema().json(), leaf.schema().json(), Files.json(conditions), limit == null ? "" : limit.json(),
+            CollectionConverters.asJava(relation.options())));
     Versions.see(files, planned.version());
     return planned(leaf, planned, conditions, used, joins);
   }

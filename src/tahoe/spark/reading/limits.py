@@ -1,0 +1,34 @@
+"""Limits of Spark's queries, for which a scan leaves out files: from what Java tells of a plan to a limit of the protocol."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from tahoe.protocol.limits import Limit, Order
+from tahoe.protocol.predicate import Predicate
+from tahoe.spark.jvm.gateway import Gateway
+from tahoe.spark.reading.answers import has_all_rows, is_on
+from tahoe.spark.reading.filters import column_of
+
+# The reference's setting for LIMIT without an order. Here it is also for the first rows in an order.
+SETTING = "spark.databricks.delta.stats.limitPushdown.enabled"
+
+
+def limit_of(told: str, condition: Predicate) -> Limit | None:
+    """A limit that `delta.Limit` describes in JSON; None for an order by another expression than a column.
+
+    Args:
+        condition: what is true for exactly the rows of which the query needs some.
+    """
+    limit = json.loads(told)
+    if "order" not in limit:
+        return Limit(limit["rows"], None, condition)
+    [nodes] = limit["order"] or [[]]
+    column = column_of(nodes)
+    return None if column is None else Limit(limit["rows"], Order(column, limit["descending"], limit["nulls_first"]), condition)
+
+
+def are_wanted(gateway: Gateway, options: Mapping[str, str]) -> bool:
+    """Whether the session, and the reader of a table with these options, allow scans to leave out files because of a limit."""
+    return is_on(gateway, SETTING) and has_all_rows(gateway, options)
