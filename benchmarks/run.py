@@ -41,6 +41,7 @@ QUESTIONS = (
     "restore_clone",
     "answers",
     "joins",
+    "limits",
 )
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("tahoe", "pyspark", "pyarrow", "deltalake", "obstore")

@@ -14,13 +14,15 @@ from hypothesis import strategies as st
 from tahoe.errors import CorruptCheckpointError, MissingVersionError
 from tahoe.protocol import log_files
 from tahoe.protocol.actions import DeletionVectorDescriptor, DomainMetadata, Metadata, Remove
+from tahoe.protocol.limits import Limit
 from tahoe.protocol.predicate import Column, Comparison, Literal
 from tahoe.table.commit.checkpoint_writer import write_checkpoint
 from tahoe.table.log.delta_log import Log
 from tahoe.table.log.grouped_part import GroupedPart
 from tahoe.table.reading import scan as scan_module
 from tahoe.table.reading.group_skipping import groups_to_read
-from tahoe.table.reading.scan import Chosen
+from tahoe.table.reading.limits import needed
+from tahoe.table.reading.scan import Chosen, Scan
 from tahoe.table.reading.skipping import test_of as skipping_test
 from tahoe.table.reading.snapshot import Snapshot, load_snapshot, refresh
 from tests.property.numbered_logs import PROTOCOL, numbered_log, small
@@ -129,6 +131,27 @@ def test_some_row_groups_are_enough(log: Log, predicates: list[object], data: st
         assert sorted(batches) == sorted(a.path for a in plain.live.adds())
 
 
+@given(logs(), st.integers(1, 9), st.integers(1, 3))
+def test_some_row_groups_are_enough_for_a_limit(log: Log, rows: int, group_files: int) -> None:
+    plain = load_snapshot(log)
+    unmarked = sum(
+        count or 0 for count, vector in zip(plain.live.num_records.to_pylist(), vectors_of(plain.scan()), strict=True) if not vector
+    )
+    with small(group_files):
+        chosen = needed(Limit(rows), load_snapshot(log).scan())
+        if unmarked >= rows:
+            assert not any(vectors_of(chosen))
+            assert sum(count or 0 for count in chosen.num_records.to_pylist()) >= rows
+            assert {*chosen.column("path").to_pylist()} <= {*plain.live.column("path").to_pylist()}
+        else:
+            assert sorted(chosen.column("path").to_pylist()) == sorted(needed(Limit(rows), plain.scan()).column("path").to_pylist())
+
+
+def vectors_of(scan: Scan) -> list[object]:
+    found: list[object] = scan.column("deletion_vector").to_pylist()
+    return found
+
+
 @given(logs(), st.integers(1, 3))
 def test_an_ordered_checkpoint_has_the_same_files(log: Log, group_files: int) -> None:
     plain = load_snapshot(log)
@@ -224,6 +247,26 @@ def test_a_point_query_reads_one_row_group() -> None:
         assert isinstance(part, GroupedPart)
         assert not part.file.whole.has_read("path")
         assert "gone" not in part.__dict__
+
+
+def test_a_limit_reads_one_row_group() -> None:
+    with small(4):
+        snapshot = load_snapshot(numbered_log())
+        scan = needed(Limit(2), snapshot.scan())
+        assert isinstance(scan.chosen, Chosen)
+        assert scan.kept_files == 2
+        assert len(scan.chosen.among.files) == 5
+        part = snapshot.live.parts[1]
+        assert isinstance(part, GroupedPart)
+        assert not part.file.whole.has_read("path")
+        assert "gone" not in part.__dict__
+
+
+def test_a_limit_over_a_broken_row_group_costs_only_time() -> None:
+    with small(4):
+        log = numbered_log()
+        damage(log)
+        assert needed(Limit(2), load_snapshot(log).scan()).kept_files == 2
 
 
 def groups_with(log: Log, values: range) -> tuple[int, int]:
