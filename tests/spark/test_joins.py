@@ -100,7 +100,7 @@ QUERIES = {
     "SELECT count(*) FROM facts WHERE NOT EXISTS (SELECT 1 FROM days WHERE k = id AND day = 7)": 10,
     "SELECT count(*) FROM facts JOIN days ON id + 1 = k WHERE day = 7": 10,
     "SELECT count(*) FROM facts JOIN days ON cast(id AS STRING) = cast(k AS STRING) WHERE day = 7": 10,
-    "SELECT count(*) FROM (SELECT * FROM facts LIMIT 500) JOIN days ON id = k WHERE day = 7": 10,
+    "SELECT count(*) FROM (SELECT * FROM facts LIMIT 1000) JOIN days ON id = k WHERE day = 7": 10,
     "SELECT sum(r) FROM (SELECT id, row_number() OVER (ORDER BY v) AS r FROM facts) JOIN days ON id = k WHERE day = 7": 10,
     "SELECT count(*) FROM facts JOIN (SELECT * FROM days WHERE day < 8 LIMIT 5) ON id = k": 10,
     "SELECT count(*) FROM facts JOIN (SELECT * FROM days WHERE day = 7 AND rand() < 0.999999) ON id = k": 10,
