@@ -15,8 +15,8 @@ from tahoe.protocol.limits import Limit, Order
 from tahoe.protocol.predicate import TRUE, Column, Comparison, Literal, evaluate, order
 from tahoe.protocol.stats import encode_statistics
 from tahoe.table.reading.limits import needed
-from tests.property.test_answers_law import COLUMNS, Written, loaded, written
-from tests.property.test_skipping_sound import SCHEMA, at, predicates, statistics_of
+from tests.property.random_files import COLUMNS, Written, loaded, written
+from tests.property.random_predicates import SCHEMA, at, predicates, statistics_of
 from tests.table.builders import add
 
 ORDERS = st.builds(Order, st.sampled_from(COLUMNS), st.booleans(), st.booleans())

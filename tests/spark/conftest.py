@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
 import tahoe
+from tahoe.table.commit.draft import Draft
 from tests.sample import IS_SHORT
 
 INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
@@ -62,6 +63,22 @@ def scans(spark: SparkSession) -> Iterator[None]:
     spark.conf.set("spark.databricks.delta.optimizeMetadataQuery.enabled", "false")
     yield
     spark.conf.unset("spark.databricks.delta.optimizeMetadataQuery.enabled")
+
+
+@pytest.fixture
+def behind_a_rival(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], None]:
+    """Lets a rival commit once, before the next commit."""
+    commit_draft = Draft.commit
+
+    def meet(rival: Callable[[], object]) -> None:
+        def second(self: Draft, *arguments: object) -> object:
+            monkeypatch.setattr(Draft, "commit", commit_draft)
+            rival()
+            return commit_draft(self, *arguments)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(Draft, "commit", second)
+
+    return meet
 
 
 @pytest.fixture

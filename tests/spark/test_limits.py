@@ -16,9 +16,7 @@ from tahoe.protocol.limits import Limit
 from tahoe.spark.reading.limits import SETTING
 from tahoe.table.reading.limits import needed
 from tests import sample
-from tests.spark.test_answers import behind_a_rival, explained, mapped, thirty_days, various
-
-__all__ = ["behind_a_rival"]  # a fixture
+from tests.spark.varied_tables import explained, mapped, thirty_days, various
 
 pytestmark = pytest.mark.every_spark
 
