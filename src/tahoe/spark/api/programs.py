@@ -9,7 +9,7 @@ import os
 import shlex
 import threading
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +38,9 @@ def initialize(
     if conf is not None:
         _leave_out(conf)
     if cls._gateway is None and gateway is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
-        os.environ["PYSPARK_SUBMIT_ARGS"] = _submit_arguments(os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell"), conf)
+        before = shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell"))
+        if (arguments := _submit_arguments(before, conf)) != before:
+            os.environ["PYSPARK_SUBMIT_ARGS"] = shlex.join(arguments)
     original(cls, instance, gateway, conf)
 
 
@@ -112,10 +114,9 @@ def _leave_out(conf: SparkConf) -> None:
             conf._jconf.remove(name)
 
 
-def _submit_arguments(text: str, conf: SparkConf | None) -> str:
+def _submit_arguments(before: Sequence[str], conf: SparkConf | None) -> list[str]:
     """The arguments with which PySpark starts spark-submit, after the settings of `conf`, without the reference."""
-    arguments = submit_arguments_without_reference(shlex.split(text))
+    arguments = submit_arguments_without_reference(before)
     named = dict(conf.getAll() if conf is not None else ()) | submitted_settings(arguments)
     folder = Path(os.environ.get("SPARK_CONF_DIR") or Path(_find_spark_home(), "conf"))
-    from_file = overrides(defaults(folder, named.get("--properties-file")), named)
-    return shlex.join([*from_file, *arguments])
+    return [*overrides(defaults(folder, named.get("--properties-file")), named), *arguments]
