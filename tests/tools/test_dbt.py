@@ -79,7 +79,7 @@ def second_day(project: Path) -> None:
 def documented(catalog: dict[str, Any]) -> None:
     customers = catalog["nodes"]["model.shop.customers"]
     assert [(name, column["type"]) for name, column in customers["columns"].items()] == [
-        ("id", "int"),
+        ("id", "integer"),
         ("name", "string"),
         ("total", "decimal(20,2)"),
     ]

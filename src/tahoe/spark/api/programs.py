@@ -85,7 +85,7 @@ def check_running_session() -> None:
 
 def _enable(session: Any, owner: object) -> None:
     with _enabling:
-        if owner in _begun or _is_on_databricks(session):
+        if owner in _begun or _is_elsewhere(session):
             return
         _begun.add(owner)
         try:
@@ -95,9 +95,9 @@ def _enable(session: Any, owner: object) -> None:
             raise
 
 
-def _is_on_databricks(session: Any) -> bool:
-    """Whether a session is a client of Databricks, which has Delta tables of its own."""
-    return is_connect(session) and "databricks" in str(session.client.host)
+def _is_elsewhere(session: Any) -> bool:
+    """Whether a session has Delta tables already: those of Databricks, or of a Connect server in this process, whose driver is enabled."""
+    return is_connect(session) and ("databricks" in str(session.client.host) or "SPARK_LOCAL_REMOTE" in os.environ)
 
 
 def _leave_out(conf: SparkConf) -> None:
