@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import SparkSession
 
-from tahoe.errors import InvalidOptionError
-from tahoe.protocol.partitions import parse_boolean
+from tahoe.spark.jvm.flags import parse_flag
 
 # The prefix of the reference's settings.
 SETTING = "spark.databricks.delta."
@@ -18,9 +17,4 @@ def flag(spark: SparkSession, name: str, table: str) -> bool | None:
         InvalidOptionError: it is neither true nor false.
     """
     text = spark.conf.get(name, None)
-    if text is None:
-        return None
-    try:
-        return parse_boolean(text)
-    except ValueError as error:
-        raise InvalidOptionError(option=name, value=text, table=table, detail="it is true or false") from error
+    return None if text is None else parse_flag(text, name, table=table)

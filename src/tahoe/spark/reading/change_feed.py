@@ -21,6 +21,7 @@ from pyspark.sql import DataFrame
 
 from tahoe.errors import InvalidOptionError, UnsupportedOperationError
 from tahoe.protocol.predicate import Predicate
+from tahoe.spark.jvm.flags import parse_flag
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
 from tahoe.spark.jvm.plans import dataset
 from tahoe.spark.jvm.table_cache import (
@@ -67,11 +68,8 @@ def is_asked_for(options: Mapping[str, str], table: str) -> bool:
     Raises:
         InvalidOptionError: an option is neither true nor false.
     """
-    for name in ENABLED_OPTIONS:
-        value = options.get(name.lower(), "false")
-        if value.lower() not in ("true", "false"):
-            raise InvalidOptionError(option=name, value=value, table=table, detail="it must be true or false")
-    return any(options.get(name.lower(), "false").lower() == "true" for name in ENABLED_OPTIONS)
+    given = [parse_flag(options.get(name.lower(), "false"), name, table=table) for name in ENABLED_OPTIONS]
+    return any(given)
 
 
 def asked_range(options: Mapping[str, str], moment_of: MomentOf, table: str) -> AskedRange:

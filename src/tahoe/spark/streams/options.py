@@ -10,6 +10,7 @@ from typing import TypeVar
 from tahoe.errors import InvalidOptionError, StreamOptionsConflictError, StreamTimeTravelError
 from tahoe.protocol.properties import parse_size
 from tahoe.protocol.schema_acknowledgement import ACKNOWLEDGING, ALWAYS
+from tahoe.spark.jvm.flags import parse_flag
 from tahoe.spark.jvm.option_names import Place, warn_of_unknown
 from tahoe.spark.reading.change_feed import START_TIMESTAMP, START_VERSION, is_asked_for
 from tahoe.table.reading.stream_commits import Following
@@ -132,11 +133,7 @@ class _Options:
 
     def flag(self, name: str, *, default: bool = False) -> bool:
         text = self.text(name)
-        if text is None:
-            return default
-        if text.strip().lower() not in ("true", "false"):
-            raise InvalidOptionError(option=name, value=text, table=self.table, detail="it must be true or false")
-        return text.strip().lower() == "true"
+        return default if text is None else parse_flag(text, name, table=self.table)
 
 
 def _acknowledged(text: str) -> str:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from tahoe.errors import DeltaError, DeltaStorageError, InvalidOptionError, StreamSchemaMismatchError
+from tahoe.errors import DeltaError, DeltaStorageError, StreamSchemaMismatchError
 from tahoe.protocol.schema import Struct, parse_schema
 from tahoe.protocol.stream_schema import SchemaRules, shape
+from tahoe.spark.jvm.flags import parse_flag
 from tahoe.table.reading.snapshot import Snapshot, load_snapshot
 from tahoe.table.reading.stream_schema import READS_MOVED_COLUMNS
 
@@ -42,10 +43,7 @@ def is_on(settings: Mapping[str, str], name: str, *, table: str, default: bool =
     Raises:
         InvalidOptionError: it is neither true nor false.
     """
-    text = settings.get(_PREFIX + name, str(default))
-    if text.strip().lower() not in ("true", "false"):
-        raise InvalidOptionError(option=_PREFIX + name, value=text, table=table, detail="it must be true or false")
-    return text.strip().lower() == "true"
+    return parse_flag(settings.get(_PREFIX + name, str(default)), _PREFIX + name, table=table)
 
 
 def encode_analysed(snapshot: Snapshot, columns: Struct) -> str:

@@ -13,6 +13,7 @@ from typing import cast, overload
 from tahoe.errors import InvalidOptionError
 from tahoe.protocol.names import parse_column_list
 from tahoe.protocol.schema import Struct
+from tahoe.spark.jvm.flags import parse_flag
 from tahoe.spark.writing.assignment_rules import Policy
 from tahoe.spark.writing.file_sizes import ClusterOnWrite, OptimizedWrite, auto_compaction, cluster_on_write, optimized_write
 from tahoe.table.writing.write_request import Mode, WriteRequest
@@ -204,11 +205,7 @@ class _Options:
 
     def flag(self, name: str, default: bool | None) -> bool | None:
         text = self.text(name)
-        if text is None:
-            return default
-        if text.strip().lower() not in ("true", "false"):
-            raise self._invalid(name, "it must be true or false")
-        return _is_true(text)
+        return default if text is None else parse_flag(text, name, table=self._table)
 
     def columns(self, name: str) -> tuple[str, ...] | None:
         text = self.text(name)
