@@ -35,6 +35,7 @@ from tahoe.spark.jvm.catalog_entries import (
     provider_of,
     session_catalog,
 )
+from tahoe.spark.jvm.flags import is_false, is_true
 from tahoe.spark.jvm.gateway import Gateway, JavaObject, engine_of
 from tahoe.spark.jvm.hadoop_store import HadoopStore, qualified, url_of_uri
 from tahoe.spark.jvm.table_cache import open_table
@@ -215,8 +216,8 @@ def request_of_session(gateway: Gateway, table: Table, *, statistics: bool = Tru
     return ConvertRequest(
         statistics=statistics and _is_on(settings, "stats.collect"),
         uses_sink_log=_is_on(settings, "convert.useMetadataLog"),
-        skips_unreadable=settings.get("spark.sql.files.ignoreCorruptFiles", "false").lower() == "true",
-        nulls_unfit=settings.get(_SETTING + "convert.partitionValues.ignoreCastFailure", "false").lower() == "true",
+        skips_unreadable=is_true(settings.get("spark.sql.files.ignoreCorruptFiles")),
+        nulls_unfit=is_true(settings.get(_SETTING + "convert.partitionValues.ignoreCastFailure")),
         default_properties=options.default_properties,
         user_metadata=options.user_metadata,
         engine=engine_of(gateway.spark),
@@ -224,7 +225,7 @@ def request_of_session(gateway: Gateway, table: Table, *, statistics: bool = Tru
 
 
 def _is_on(settings: dict[str, str], name: str) -> bool:
-    return settings.get(_SETTING + name, "true").strip().lower() != "false"
+    return not is_false(settings.get(_SETTING + name))
 
 
 def examined_in(spark: SparkSession, question: FooterQuestion, keys: Sequence[str]) -> Iterable[Examined | BaseException]:

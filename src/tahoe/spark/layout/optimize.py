@@ -20,6 +20,7 @@ from tahoe.protocol.predicate import And, Predicate
 from tahoe.protocol.properties import TARGET_FILE_SIZE, parse_size
 from tahoe.spark.dml.row_changes import RowChange, Target
 from tahoe.spark.dml.touched_rows import Search
+from tahoe.spark.jvm.flags import is_false
 from tahoe.spark.jvm.gateway import Gateway, engine_of
 from tahoe.spark.jvm.hadoop_store import HadoopStore
 from tahoe.spark.jvm.table_cache import recache
@@ -168,7 +169,7 @@ def _order(command: Optimize) -> OrderRequest:
     return OrderRequest(
         zorder_by=command.zorder_by,
         is_full=command.full,
-        checks_statistics=known.get(CHECK_SETTING, "true").strip().lower() != "false",
+        checks_statistics=not is_false(known.get(CHECK_SETTING)),
         max_file_rows=rows if rows > 0 else None,
         closed_bytes=_size(known, _CLOSED, target.table.url) or CLOSED_BYTES,
     )

@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame
 
 from tahoe.errors import InvalidOptionError, UnsupportedOperationError
 from tahoe.protocol.predicate import Predicate
-from tahoe.spark.jvm.flags import parse_flag
+from tahoe.spark.jvm.flags import is_true, parse_flag
 from tahoe.spark.jvm.gateway import Gateway, JavaObject
 from tahoe.spark.jvm.plans import dataset
 from tahoe.spark.jvm.table_cache import (
@@ -113,7 +113,7 @@ def relation(gateway: Gateway, path: str, options: Mapping[str, str], given: Jav
     check_not_pinned(target)
     asked = asked_range({name.lower(): value for name, value in options.items()}, moment_of, path)
     newest = remember(open_table(gateway.spark, target.location, options).snapshot())
-    feed = remember_feed(plan_feed(newest, asked, mode=_schema_mode(gateway, newest.url), clip=_clips(gateway)))
+    feed = remember_feed(plan_feed(newest, asked, mode=_schema_mode(gateway, newest.url), clip=clips(gateway)))
     changes = gateway.java_class("delta.Changes")(
         key_of(feed.url, options), feed.range.end, Selection(changes=feed.range).encode(), feed.size_bytes
     )
@@ -128,8 +128,9 @@ def _schema_mode(gateway: Gateway, table: str) -> SchemaMode:
     return found
 
 
-def _clips(gateway: Gateway) -> bool:
-    return str(gateway.spark.conf.get(CLIPS, "false")).lower() == "true"
+def clips(gateway: Gateway) -> bool:
+    """Whether a start after the newest version gives an empty feed instead of an error."""
+    return is_true(gateway.spark.conf.get(CLIPS, None))
 
 
 # --- planning

@@ -31,7 +31,7 @@ from tahoe.spark.jvm.streaming_plans import plan_of, sources_of
 from tahoe.spark.jvm.table_cache import hold, key_of, open_table, release, table_finder, within_text
 from tahoe.spark.jvm.time_travel import session_moment, target_of_options
 from tahoe.spark.jvm.types import visible_schema
-from tahoe.spark.reading.change_feed import CLIPS
+from tahoe.spark.reading.change_feed import clips
 from tahoe.spark.reading.scan import relation_of
 from tahoe.spark.streams.event_time_order import event_time, is_wanted
 from tahoe.spark.streams.options import LATEST, SourceOptions, parse_source_options
@@ -173,18 +173,18 @@ def _first_version(gateway: Gateway, snapshot: Snapshot, asked: SourceOptions, c
     Raises:
         VersionNotFoundError, TimestampOutOfRangeError, InvalidTimeTravelError: there is no such version or time.
     """
-    clips = str(gateway.spark.conf.get(CLIPS, "false")).lower() == "true"
+    is_clipped = clips(gateway)
     moment_ms = _start_ms(gateway, asked, table=snapshot.url)
 
     def resolved() -> int | None:
         if moment_ms is not None:
             version = version_from(snapshot, moment_ms)
-            if version > snapshot.version and not clips:
+            if version > snapshot.version and not is_clipped:
                 version_at(snapshot, moment_ms)  # raises an error with the range of commit times
                 raise InvalidTimeTravelError(table=snapshot.url, detail=f"{asked.start_timestamp} is after the newest commit")
             return version
         if asked.start is None or isinstance(asked.start, int):
-            _check_exists(asked.start, snapshot, clips=clips)
+            _check_exists(asked.start, snapshot, clips=is_clipped)
             return asked.start
         assert asked.start == LATEST
         return _kept_in(snapshot.log.env.store_at(qualified(gateway, checkpoint)), snapshot.version + 1)

@@ -15,6 +15,7 @@ from pyspark.sql.types import StructType
 from tahoe.errors import UnsupportedDataTypeError
 from tahoe.protocol.column_metadata import CURRENT_DEFAULT, EXISTS_DEFAULT
 from tahoe.protocol.schema import Field, Struct, map_fields, walk_fields
+from tahoe.spark.jvm.flags import is_true
 from tahoe.spark.jvm.gateway import Gateway
 from tahoe.spark.jvm.option_names import Place, warn_of_unknown
 from tahoe.spark.jvm.plans import analysed
@@ -42,7 +43,7 @@ def write_options(spark: SparkSession, options: Mapping[str, str], table: TableR
     warn_of_unknown(options, place, table=table.url)
     settings = Gateway(spark).settings()
     parsed = parse_options(options, settings, table=table.url)
-    if parsed.txn is not None and settings.get(_RESET_TXN_VERSION, "false").lower() == "true":
+    if parsed.txn is not None and is_true(settings.get(_RESET_TXN_VERSION)):
         spark.conf.unset(_TXN_VERSION)  # otherwise the session's next write would count as a repetition of this one
     return parsed
 

@@ -13,7 +13,7 @@ from typing import cast, overload
 from tahoe.errors import InvalidOptionError
 from tahoe.protocol.names import parse_column_list
 from tahoe.protocol.schema import Struct
-from tahoe.spark.jvm.flags import parse_flag
+from tahoe.spark.jvm.flags import is_false, is_true, parse_flag
 from tahoe.spark.writing.assignment_rules import Policy
 from tahoe.spark.writing.file_sizes import ClusterOnWrite, OptimizedWrite, auto_compaction, cluster_on_write, optimized_write
 from tahoe.table.writing.write_request import Mode, WriteRequest
@@ -117,7 +117,7 @@ class WriteOptions:
 
 def has_auto_merge(settings: Mapping[str, str]) -> bool:
     """Whether a session's settings let writes and MERGE evolve the schema."""
-    return _is_true(settings.get(_SETTING + "schema.autoMerge.enabled"))
+    return is_true(settings.get(_SETTING + "schema.autoMerge.enabled"))
 
 
 def is_setting(name: str) -> bool:
@@ -146,7 +146,7 @@ def parse_options(options: Mapping[str, str], settings: Mapping[str, str], *, ta
         merge_schema=given.flag("mergeSchema", has_auto_merge(settings)),
         overwrite_schema=overwrite_schema,
         replace_where=given.text("replaceWhere"),
-        replace_where_is_checked=not _is_false(settings.get(_SETTING + "replaceWhere.constraintCheck.enabled")),
+        replace_where_is_checked=not is_false(settings.get(_SETTING + "replaceWhere.constraintCheck.enabled")),
         replace_using=given.names("replaceUsing"),
         replace_on=given.text("replaceOn"),
         target_alias=given.text("targetAlias"),
@@ -156,7 +156,7 @@ def parse_options(options: Mapping[str, str], settings: Mapping[str, str], *, ta
         data_change=given.flag("dataChange", True),
         optimized_write=optimized_write(settings, is_on=given.flag("optimizeWrite", None), table=table),
         cluster_on_write=cluster_on_write(settings, is_on=given.flag("clusterOnWrite", None), table=table),
-        merges_by_partition=not _is_false(settings.get(_SETTING + "merge.repartitionBeforeWrite.enabled")),
+        merges_by_partition=not is_false(settings.get(_SETTING + "merge.repartitionBeforeWrite.enabled")),
         properties={name: value for name, value in options.items() if name.lower().startswith("delta.")},
         default_properties={
             "delta." + name.removeprefix(_DEFAULT_PROPERTY): value for name, value in settings.items() if name.startswith(_DEFAULT_PROPERTY)
@@ -174,17 +174,9 @@ def _policy(settings: Mapping[str, str]) -> Policy:
 
 
 def _policy_of_updates(settings: Mapping[str, str]) -> Policy:
-    if not _is_true(settings.get(_SETTING + "updateAndMergeCastingFollowsAnsiEnabledFlag")):
+    if not is_true(settings.get(_SETTING + "updateAndMergeCastingFollowsAnsiEnabledFlag")):
         return _policy(settings)
-    return "LEGACY" if _is_false(settings.get("spark.sql.ansi.enabled")) else "ANSI"
-
-
-def _is_true(text: str | None) -> bool:
-    return text is not None and text.strip().lower() == "true"
-
-
-def _is_false(text: str | None) -> bool:
-    return text is not None and text.strip().lower() == "false"
+    return "LEGACY" if is_false(settings.get("spark.sql.ansi.enabled")) else "ANSI"
 
 
 class _Options:
