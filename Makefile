@@ -1,7 +1,7 @@
 # `make help` lists the targets. Each target creates the environment that it needs, and recreates it when the locked versions change.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench everything spark dml interop interop-s3 interop-hdfs tools corpus explore sim processes killed-streams long-stream lock clean java
+.PHONY: help demo docs test lint bench everything spark dml interop interop-s3 interop-hdfs tools corpus explore sim processes killed-streams long-stream lock clean java
 
 # Use only this checkout, whatever the caller's environment sets.
 unexport PYTHONPATH SPARK_HOME PYSPARK_DRIVER_PYTHON PYSPARK_SUBMIT_ARGS
@@ -18,6 +18,10 @@ help: ## list the targets
 
 demo: java .venv/installed ## run the main features on a year of flights (about a minute)
 	.venv/bin/python demo/flights.py
+
+docs: .venv-docs/installed ## build the site into build/docs; warnings are errors (a minute)
+	.venv-docs/bin/python -m sphinx -W --keep-going -q -b html docs build/docs
+	@echo "build/docs/index.html"
 
 test: java .venv/installed ## run every test that needs no other environment, with a sample of the cases (ten minutes on two cores)
 	TAHOE_EVERY=$${TAHOE_EVERY:-1000} TAHOE_DML_CASES=$${TAHOE_DML_CASES:-80} TAHOE_LIVES=$${TAHOE_LIVES:-12} .venv/bin/python -m pytest --hypothesis-profile=sample $(PYTEST_XDIST) --ignore=tests/interop --ignore=tests/programs --ignore=tests/hadoop --ignore=tests/tools $(TESTS)
@@ -95,6 +99,9 @@ java:
 
 .venv-4.2/installed: .venv/installed requirements/spark-4.2.txt scripts/overlay
 	scripts/overlay .venv-4.2 .venv requirements/spark-4.2.txt
+
+.venv-docs/installed: .venv/installed requirements/docs.txt scripts/overlay
+	scripts/overlay .venv-docs .venv requirements/docs.txt
 
 .venv-reference/installed: requirements/reference.txt scripts/environment
 	scripts/environment .venv-reference requirements/reference.txt

@@ -1,0 +1,82 @@
+"""The site that `make docs` builds: Sphinx with MyST over the pages of this folder. It loads nothing from outside."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+DOCS = Path(__file__).resolve().parent
+sys.path.insert(0, str(DOCS))
+
+from generate import write_pages  # noqa: E402  the module beside this file
+
+from tahoe import __version__  # noqa: E402
+
+project, author, release = "tahoe", "the tahoe project", __version__
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton"]
+exclude_patterns = ["build"]
+nitpicky = False
+default_role = "literal"
+
+myst_heading_anchors = 4
+myst_enable_extensions = ["colon_fence"]
+# A diagram in a block without a language is no code.
+highlight_language = "none"
+
+autodoc_typehints = "none"
+autodoc_member_order = "bysource"
+napoleon_numpy_docstring = False
+napoleon_use_rtype = False
+
+html_theme = "pydata_sphinx_theme"
+html_title = f"tahoe {release}"
+html_static_path = ["static"]
+html_css_files = ["tahoe.css"]
+html_show_sphinx = html_show_copyright = html_copy_source = html_show_sourcelink = False
+html_theme_options = {
+    "logo": {"text": "tahoe"},
+    "navbar_end": ["theme-switcher"],
+    "show_toc_level": 2,
+    "footer_start": [],
+    "footer_end": [],
+    "secondary_sidebar_items": ["page-toc"],
+    "show_prev_next": True,
+    "pygments_light_style": "a11y-high-contrast-light",
+    "pygments_dark_style": "a11y-high-contrast-dark",
+}
+
+_OUTSIDE = re.compile(r"\[([^\]]*)\]\((?:\.\./)+([^)]*)\)")
+_OTHERS = "% other pages"
+_PLACED = {"index", "tutorial", "explanation", "contributing", "guide", "inspect", "report", "migrating", "consistency"} | {
+    "ARCHITECTURE",
+    "STYLE",
+    "TESTING",
+    "PROFILE",
+}
+
+
+def _prepared(app: Any, page: str, source: list[str]) -> None:
+    """Links to files outside of this folder become their names, and pages that no list names join the how-tos."""
+    text = _OUTSIDE.sub(lambda link: link[0] if _is_page(page, link[0]) else f"{link[1]} (`{link[2]}`)", source[0])
+    others = sorted(path.stem for path in DOCS.glob("*.md") if path.stem not in _PLACED)
+    source[0] = text.replace(_OTHERS, "\n".join(f"../{name}" for name in others))
+
+
+def _is_page(page: str, link: str) -> bool:
+    """Whether a link leads to a page of the site."""
+    target = link.rpartition("(")[2].rstrip(")").partition("#")[0]
+    place = (DOCS / page).parent.joinpath(target).resolve()
+    return place.is_relative_to(DOCS) and place.is_file()
+
+
+def _as_restructured_text(app: Any, what: str, name: str, about: Any, options: Any, lines: list[str]) -> None:
+    """Docstrings write code that has backticks as Markdown does, with a space inside the double ones."""
+    lines[:] = [re.sub(r"``(\S[^`]*`[^`]*`) ``", r"``\1``", line) for line in lines]
+
+
+def setup(app: Any) -> None:
+    app.connect("builder-inited", lambda app: write_pages(DOCS / "generated"))
+    app.connect("source-read", _prepared)
+    app.connect("autodoc-process-docstring", _as_restructured_text)

@@ -1,0 +1,157 @@
+"""Writes the pages that follow from the code: errors, properties, table features, inspections and the command line."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from tahoe import errors
+from tahoe.cli import app
+from tahoe.errors import DeltaError
+from tahoe.protocol.features import FEATURES, Feature
+from tahoe.protocol.properties import PROPERTIES, FeatureProperty, Property
+
+
+def write_pages(folder: Path) -> None:
+    """Write each page whose text has changed."""
+    folder.mkdir(exist_ok=True)
+    pages = {"errors": _errors, "properties": _properties, "features": _features, "command-line": _command_line}
+    for name, page in pages.items():
+        text, file = "\n".join(page()) + "\n", folder / f"{name}.md"
+        if not file.exists() or file.read_text(encoding="utf-8") != text:
+            file.write_text(text, encoding="utf-8")
+
+
+def _row(*cells: str) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
+
+
+def _code(text: str) -> str:
+    return f"`{text}`" if text else ""
+
+
+# --- errors
+
+
+def _errors() -> Iterator[str]:
+    yield "# Errors\n"
+    yield "Every error of tahoe is a class of `tahoe.errors` below `DeltaError`. Its text says what happened, and what to do next. Words in"
+    yield "braces are the error's parameters: `error.parameters` has their values. Under Spark an error is also an exception of PySpark.\n"
+    for kind in sorted(_leaves(DeltaError), key=lambda kind: (kind.condition, kind.__name__)):
+        yield f"## {kind.condition}: {kind.__name__}\n"
+        if kind.__doc__ and kind.__doc__ != kind.__base__.__doc__:
+            yield inspect.cleandoc(kind.__doc__).partition("\n\n")[0] + "\n"
+        yield f"```text\n{kind.what.strip()}\n```\n"
+        yield f"**What to do:** {_braced(kind.todo)}\n"
+        above = [base.__name__ for base in kind.__mro__[1:] if isinstance(base, type) and issubclass(base, DeltaError)]
+        yield f"SQLSTATE `{kind.sqlstate}`, PySpark's `{kind.pyspark_class}`, below {', '.join(_code(name) for name in above)}.\n"
+
+
+def _leaves(kind: type[DeltaError]) -> set[type[DeltaError]]:
+    """The classes that are raised: those with a condition of their own, which are public."""
+    found = {kind} if "what" in vars(kind) and kind is not DeltaError and hasattr(errors, kind.__name__) else set()
+    return found.union(*(_leaves(below) for below in kind.__subclasses__()))
+
+
+def _braced(text: str) -> str:
+    """A template with its parameters as code, so that nothing in it is markup."""
+    return re.sub(r"[\\*_<>\[\]`]", lambda found: "\\" + found[0], text)
+
+
+# --- properties and features
+
+
+def _properties() -> Iterator[str]:
+    yield "# Table properties\n"
+    yield "`TBLPROPERTIES` in SQL, `option` of a writer, `properties` of `Table.append`. Names are the reference's; those that begin with"
+    yield "`tahoe.` are tahoe's own. `tahoe inspect properties PATH` prints those of a table.\n"
+    yield _row("Property", "Takes", "Default", "Table feature")
+    yield _row("---", "---", "---", "---")
+    for known in sorted(PROPERTIES, key=lambda known: known.name):
+        feature = known.feature if isinstance(known, FeatureProperty) else ""
+        yield _row(_code(known.name), _takes(known), _code(_default(known.default)), _code(str(feature)))
+
+
+def _takes(known: Property[Any]) -> str:
+    return known.takes + ("; only writers set it" if known.is_internal else "")
+
+
+def _default(value: Any) -> str:
+    match value:
+        case None | () | "":
+            return ""
+        case bool():
+            return str(value).lower()
+        case timedelta():
+            return f"interval {value.days} days" if value.days else f"interval {value.seconds // 3600} hours"
+        case _:
+            return str(value)
+
+
+def _features() -> Iterator[str]:
+    yield "# Table features\n"
+    yield "What tahoe does with each feature of the protocol. A feature is active where the schema or the properties make use of it.\n"
+    yield _row("Feature", "For", "About", "Read", "Written where it is active", "Needs")
+    yield _row("---", "---", "---", "---", "---", "---")
+    for feature in FEATURES:
+        who = "readers and writers" if feature.is_reader_feature else "writers"
+        read = "yes" if feature.is_read else "no"
+        yield _row(_code(feature.name), who, feature.rule, read, feature.writes.value, ", ".join(map(_code, feature.requires)))
+    yield "\n## Why\n"
+    for feature in FEATURES:
+        yield f"- **{feature.name}**{_implied(feature)}: {feature.why}"
+
+
+def _implied(feature: Feature) -> str:
+    if feature.legacy_writer_version is None:
+        return ""
+    reader = "" if feature.legacy_reader_version is None else f"reader version {feature.legacy_reader_version} and "
+    return f" (implied by {reader}writer version {feature.legacy_writer_version})"
+
+
+# --- the command line
+
+
+def _command_line() -> Iterator[str]:
+    yield "# Command line\n"
+    yield "Run a command over a path or url. Output is readable in a terminal of 80 columns: rows that do not fit are printed vertically."
+    yield "`--json` prints JSON: a list is an array, names are spelled like `size_bytes`, numbers are numbers; decimals with digits behind"
+    yield "the point are texts, so that they stay exact. The exit code is 0 on success, 1 if `check` finds an error, `repair` leaves one or"
+    yield "`vacuum` could not delete a file, and 2 if the command fails, with the message on standard error.\n"
+    yield "Completion of commands and options for bash, zsh, fish and PowerShell: `tahoe --install-completion`, then open a new shell."
+    yield "`tahoe --show-completion` prints the script instead.\n"
+    group = typer.main.get_command(app)
+    for name, command in group.commands.items():  # type: ignore[attr-defined]
+        yield f"## tahoe {name}\n"
+        yield _plain(command.help or "") + "\n"
+        yield f"```text\ntahoe {name} {' '.join(_usage(command))}\n```\n"
+        yield _row("Argument", "Meaning")
+        yield _row("---", "---")
+        for parameter in command.params:
+            yield _row(_code(_spelled(parameter)), _plain(getattr(parameter, "help", None) or ""))
+        yield ""
+
+
+def _usage(command: Any) -> Iterator[str]:
+    for parameter in command.params:
+        if parameter.param_type_name == "argument":
+            yield parameter.name.upper() if parameter.metavar is None else parameter.metavar
+    yield "[OPTIONS]"
+
+
+def _spelled(parameter: Any) -> str:
+    if parameter.param_type_name == "argument":
+        return str(parameter.metavar or parameter.name.upper())
+    value = "" if parameter.is_flag else f" {parameter.metavar or parameter.name.upper()}"
+    return ", ".join(parameter.opts) + value
+
+
+def _plain(text: str) -> str:
+    """Help as Markdown: nothing in it is markup."""
+    return re.sub(r"(?<!\\)([<>*_\[\]])", r"\\\1", inspect.cleandoc(text))
