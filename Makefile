@@ -39,7 +39,7 @@ lint: java .venv/installed ## ruff, mypy, the import contracts, and the Java sou
 	.venv/bin/lint-imports
 	scripts/check-java-sources .venv
 
-bench: java .venv/installed .venv-reference/installed .cache/reference-jars/installed .venv-4.2/installed ## run the benchmarks and keep the results in benchmarks/results (an hour; ONLY="scan load" selects some)
+bench: java .venv/installed .venv-reference/installed .cache/reference-jars/installed .cache/tpcds-jars/installed .venv-4.2/installed ## run the benchmarks and keep the results in benchmarks/results (an hour; ONLY="scan load" selects some)
 	.venv/bin/python -m benchmarks.run $(ONLY)
 
 interop: java .venv/installed .venv-reference/installed .cache/reference-jars/installed .venv-4.1/installed .venv-4.2/installed .venv/classes.jsa ## test against the reference implementation and on older Spark versions
@@ -112,6 +112,9 @@ java:
 
 .cache/s3-jars/installed: requirements/s3.pom.xml scripts/fetch-jars
 	scripts/fetch-jars .cache/s3-jars requirements/s3.pom.xml -DincludeGroupIds=org.apache.hadoop,software.amazon.awssdk,software.amazon.s3.analytics
+
+.cache/tpcds-jars/installed: requirements/tpcds.pom.xml scripts/fetch-jars
+	scripts/fetch-jars .cache/tpcds-jars requirements/tpcds.pom.xml
 
 .cache/hdfs-jars/installed: requirements/hdfs.pom.xml scripts/fetch-jars
 	scripts/fetch-jars .cache/hdfs-jars requirements/hdfs.pom.xml

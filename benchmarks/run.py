@@ -25,6 +25,7 @@ QUESTIONS = (
     "change_planning",
     "bloom_filters",
     "tpch",
+    "tpcds",
     "append",
     "commits",
     "beside_reference",
