@@ -118,9 +118,31 @@ def test_pytest(environment: dict[str, str], tmp_path: Path, how: str) -> None:
     assert "2 passed" in ran([*RUN, *pytest_is, "test_it.py"] if how == "run" else [*plugin, "test_it.py"], environment, tmp_path)
 
 
+CONNECTED = """
+import json, sys
+from pyspark.sql import SparkSession
+
+spark = SparkSession.builder.remote("local[1]").getOrCreate()
+spark.range(4).write.format("delta").save(sys.argv[1])
+rows = SparkSession.builder.getOrCreate().sql(f"SELECT count(*) FROM delta.`{sys.argv[1]}`").collect()[0][0]
+print("FOUND " + json.dumps({"client": type(spark).__module__, "rows": rows}))
+"""
+
+
+def test_a_connect_server_in_the_program(environment: dict[str, str], tmp_path: Path) -> None:
+    """The driver is enabled, and so its clients have nothing to register."""
+    program = tmp_path / "connected.py"
+    program.write_text(CONNECTED)
+    assert found(ran([*RUN, str(program), str(tmp_path / "t")], environment, tmp_path)) == {
+        "client": "pyspark.sql.connect.session",
+        "rows": 4,
+    }
+
+
 def test_only_the_path(environment: dict[str, str], tmp_path: Path) -> None:
     """What Airflow's operators and other tools set for the programs that they start: the folder of `tahoe run --path`. pyspark's shell."""
     shell = {**environment, "PYTHONPATH": os.pathsep.join([str(STARTUP), str(ROOT / "src")]), "PYSPARK_DRIVER_PYTHON": sys.executable}
+    shell["PYSPARK_DRIVER_PYTHON_OPTS"] = "-i"  # else Python makes no session for a standard input that is no terminal
     path = str(tmp_path / "t")
     lines = f"spark.range(5).write.format('delta').save({path!r})\nprint('rows', spark.read.format('delta').load({path!r}).count())\n"
     command = [str(SUBMIT.with_name("pyspark")), "--master", "local[1]"]
