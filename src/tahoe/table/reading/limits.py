@@ -9,6 +9,7 @@ the version may have been loaded again in between.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -110,7 +111,10 @@ def _where_first_rows_are(limit: Limit, order: Order, scan: Scan) -> Predicate |
         return None
     facts = Facts(scan, (key.path,) if isinstance(key, ColumnKey) else ())
     certain = facts.satisfying(limit.condition)
-    ends = _ends_of_column(facts, key) if isinstance(key, ColumnKey) else _ends_of_partition(facts, key.name)
+    try:
+        ends = _ends_of_column(facts, key) if isinstance(key, ColumnKey) else _ends_of_partition(facts, key.name)
+    except (UnicodeDecodeError, pa.ArrowInvalid):  # Arrow does not check that the texts of a checkpoint are UTF-8
+        return None
     wanted = limit.rows - (_total(only_where(certain, ends.nulls)) if order.has_nulls_first else 0)
     if wanted <= 0:
         return IsNull(Column(order.column))
@@ -172,7 +176,12 @@ def _reached(ends: _Ends, certain: pa.Array, wanted: int, order: Order) -> Any:
     joined, numbers = pa.chunked_array(bounds), np.concatenate([np.asarray(count).astype(np.int64) for count in counts])
     places = np.asarray(pc.sort_indices(joined, sort_keys=[("", "descending" if order.is_descending else "ascending")]))
     last = int(np.searchsorted(np.cumsum(numbers[places]), wanted))
-    return None if last == len(places) else python_values(joined.take([places[last]]))[0]
+    if last == len(places):
+        return None
+    with suppress(UnicodeDecodeError):
+        [bound] = python_values(joined.take([places[last]]))
+        return bound if not isinstance(bound, int) or pa.types.is_integer(joined.type) else None
+    return None
 
 
 def _total(counts: pa.Array) -> int:
