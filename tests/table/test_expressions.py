@@ -229,6 +229,7 @@ def test_conditions_of_arrow(table: tahoe.Table) -> None:
     assert table.count(pc.field("d") > 7) == 2
     assert table.count("d > 7") == 4
     assert table.count(~pc.field("n").isin([1, 2])) == 18
+    assert table.count(pc.field("n") == 5.0) == 1
     assert table.count(pc.starts_with(pc.field("s"), "n1")) == 2
     with pytest.raises(InvalidPredicateError, match="none"):
         table.count(pc.field("none") == 1)

@@ -416,17 +416,20 @@ _READERS: Mapping[type[Any], Callable[[ExpressionReader, Node], Expression]] = {
 }
 
 
-def parse_expression(text: str, schema: Struct, *, wanted: DataType | None = None, zone: tzinfo, table: str) -> Expression:
+def parse_expression(
+    text: str, schema: Struct, *, wanted: DataType | None = None, implied: tuple[str, ...] = (), zone: tzinfo, table: str
+) -> Expression:
     """Parse an expression over a row.
 
     Args:
         schema: the names that the text may use.
         wanted: the type to which the value is cast.
+        implied: structs of the schema whose names the text may leave out.
 
     Raises:
         InvalidPredicateError: the text is not an expression, or only Spark can compute it.
         ColumnNotFoundError: there is no such column.
     """
-    reader = ExpressionReader(text=text, schema=schema, table=table, zone=zone)
+    reader = ExpressionReader(text=text, schema=schema, table=table, zone=zone, implied=implied)
     node = reader.parse()
     return reader.expression(node) if wanted is None else reader.of_type(node, wanted)

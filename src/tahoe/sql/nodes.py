@@ -78,12 +78,14 @@ class NodeReader:
     Attributes:
         schema: the names that the text may use, case-insensitively.
         zone: of timestamps without a time zone.
+        implied: structs of the schema whose names a text may leave out: the sides of a MERGE.
     """
 
     text: str
     schema: Struct
     table: str
     zone: tzinfo
+    implied: tuple[str, ...] = ()
 
     def refuse(self, detail: str) -> InvalidPredicateError:
         return InvalidPredicateError(predicate=self.text, table=self.table, detail=detail)
@@ -108,10 +110,20 @@ class NodeReader:
 
     def at(self, path: tuple[str, ...]) -> tuple[Column, DataType]:
         """The column at a path, spelled as in the schema, and its type."""
-        fields = self.schema.resolve(path)
+        places = [path] if self.schema.resolve(path) else [(side, *path) for side in self.implied if self.schema.resolve((side, *path))]
+        if len(places) > 1:
+            raise self.refuse(f"{'.'.join(path)} is ambiguous: write {' or '.join('.'.join(place) for place in places)}")
+        fields = self.schema.resolve(places[0]) if places else None
         if fields is None:
-            raise ColumnNotFoundError(table=self.table, column=".".join(path), columns=", ".join(self.schema.names))
+            raise ColumnNotFoundError(table=self.table, column=".".join(path), columns=", ".join(self.names))
         return Column(tuple(f.name for f in fields)), fields[-1].type
+
+    @property
+    def names(self) -> list[str]:
+        """The columns that the text may name."""
+        if not self.implied:
+            return list(self.schema.names)
+        return [f"{side.name}.{name}" for side in self.schema if isinstance(side.type, Struct) for name in side.type.names]
 
     def of_python(self, value: object) -> Value:
         """The literal for a Python value."""

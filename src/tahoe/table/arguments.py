@@ -13,6 +13,7 @@ import inspect
 import math
 import operator
 import os
+import re
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import date, datetime
@@ -40,6 +41,9 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 _TOLD_MAX = 60
 
 _LONGS = range(-(2**63), 2**63)
+
+
+_NAME = re.compile(r"\w+")
 
 
 class ArrowStream(Protocol):
@@ -234,6 +238,23 @@ def _texts(value: Any) -> dict[str, str]:
     return {_text(name): _text(item) for name, item in value.items()}
 
 
+def _assignments(value: Any) -> dict[str, Any]:
+    if not isinstance(value, Mapping) or not value or not all(isinstance(name, str) for name in value):
+        raise Unfit
+    return {_text(name): _text(item) if isinstance(item, str) else item for name, item in value.items()}
+
+
+def _keys(value: Any) -> str | list[str]:
+    """A condition as it is; the name of a column as a list of one."""
+    if isinstance(value, str):
+        is_name = _NAME.fullmatch(_text(value)) is not None and value.lower() not in ("true", "false", "null")
+        return [value] if is_name else value
+    names = _items(value, _text)
+    if not names:
+        raise Unfit
+    return names
+
+
 def _location(value: Any) -> str:
     path = os.fspath(value) if isinstance(value, str | os.PathLike) else None
     if not isinstance(path, str) or "\0" in path:
@@ -303,6 +324,8 @@ def _by_another_library(read: Callable[[], Any]) -> Any:
 
 
 def _stream(value: Any) -> Rows:
+    if isinstance(value, Rows):  # checked by the method that calls this one
+        return value
     if isinstance(value, Iterator) and not hasattr(value, "__arrow_c_stream__"):
         return _of_batches(value)
     if isinstance(value, list | tuple):
@@ -437,6 +460,17 @@ VECTORS = Rule(
     expected="report, restore_rows or remove_files",
     clean=_one_of(("report", "restore_rows", "remove_files")),
     remedy="Leave out the argument to have such files reported.",
+)
+PARTITIONS = Rule(expected='"all" or "dynamic"', clean=_one_of(("all", "dynamic")), remedy=_LEAVE_OUT)
+SET = Rule(
+    expected="a dictionary of new values by column",
+    clean=_assignments,
+    remedy='Pass SQL texts or other values: {"price": "price * 1.1", "checked": True}.',
+)
+KEYS = Rule(
+    expected="a column, a list of columns, or an SQL condition",
+    clean=_keys,
+    remedy='Pass "id", ["id", "day"], or "target.id = source.id AND source.day > target.day".',
 )
 PATHS = Rule(expected="a list of column paths, each a tuple of names", clean=_list_of(_path), remedy=PATH.remedy)
 NEW_COLUMNS = Rule(expected="a list of NewColumn", clean=_list_of(_instance_of(NewColumn)), remedy="See tahoe.protocol.column_changes.")

@@ -6,9 +6,8 @@ table.version, table.schema, table.to_arrow(columns=["carrier"], filter="month =
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
 
 import pyarrow as pa
 
@@ -22,42 +21,26 @@ from tahoe.table.arguments import (
     NAMES,
     ROWS,
     SHARE,
-    STREAM,
     TEXT,
-    TEXTS,
-    TXN,
     VECTORS,
     VERSION,
     ArrowStream,
-    Data,
     takes,
 )
 from tahoe.table.inspection.inspector import Inspector
-from tahoe.table.maintenance.auto_compaction import auto_compacted
 from tahoe.table.maintenance.clustering import OrderRequest
 from tahoe.table.maintenance.compaction import CompactionSettings
-from tahoe.table.maintenance.lifecycle import TableLifecycle
 from tahoe.table.maintenance.optimize import OptimizeReport, OptimizeRequest, optimize
 from tahoe.table.maintenance.statistics import AnalyzeReport, AnalyzeRequest, compute_statistics
+from tahoe.table.maintenance.table_rows import TableRows
 from tahoe.table.maintenance.vacuum import VacuumReport, VacuumRequest, vacuum
 from tahoe.table.report.report import TableReport, report
 from tahoe.table.verify.file_repairs import UnreadableVectors
 from tahoe.table.verify.repair import RepairReport, RepairRequest, repair
-from tahoe.table.writing.arrow_writer import schema_of_rows, write_arrow
 from tahoe.table.writing.feature_drop import drop_feature
-from tahoe.table.writing.transaction_builder import TransactionBuilder
-from tahoe.table.writing.write_request import WriteRequest
 
 
-class _Transaction(TransactionBuilder):
-    """A transaction that auto compaction follows."""
-
-    def commit(self) -> int | None:
-        with auto_compacted(self.table):
-            return super().commit()
-
-
-class Table(TableLifecycle):
+class Table(TableRows):
     """A Delta table at a location. Nothing is read before the first call, and every call sees the newest version.
 
     Args:
@@ -80,68 +63,6 @@ class Table(TableLifecycle):
             as `snapshot`
         """
         return report(self, version)
-
-    @takes(operation=TEXT, txn=TXN, user_metadata=TEXT, engine=TEXT)
-    def transaction(
-        self,
-        *,
-        operation: str | None = None,
-        txn: tuple[str, int] | None = None,
-        user_metadata: str | None = None,
-        engine: str | None = None,
-    ) -> TransactionBuilder:
-        """Several changes in one commit, made at the end of a `with` block; see `TransactionBuilder`.
-
-        Args:
-            operation: the operation's name in the history; chosen from the changes if None.
-            txn: application id and version; if that version or a later one is recorded, nothing is committed.
-            user_metadata: for the table's history.
-            engine: the program that hosts tahoe, for the history.
-
-        Raises:
-            TableNotFoundError, NotADeltaTableError: there is no table.
-        """
-        return _Transaction(self, operation=operation, txn=txn, user_metadata=user_metadata, engine=engine)
-
-    @takes(data=STREAM, partition_by=NAMES, properties=TEXTS, merge_schema=FLAG, txn=TXN, user_metadata=TEXT)
-    def append(
-        self,
-        data: Data,
-        *,
-        partition_by: Sequence[str] | None = None,
-        properties: Mapping[str, str] | None = None,
-        merge_schema: bool = False,
-        txn: tuple[str, int] | None = None,
-        user_metadata: str | None = None,
-    ) -> int | None:
-        """Add rows in one commit. A missing table is created, with NOT NULL columns as in the Arrow schema.
-
-        Args:
-            data: an Arrow table or batch, a frame of pandas, Polars, DuckDB or another library that exports Arrow data, or a stream: a
-                RecordBatchReader, or an iterable of batches. Rows are written as they come, so that memory is bounded. Named index levels
-                of a pandas frame become columns. A stream can be read only once: create a new one for another attempt.
-            partition_by: names of columns; for an existing table they must be its partition columns.
-            properties: of a new table.
-            merge_schema: add columns that the table does not have.
-            txn: application id and version; if that version or a later one is recorded, nothing is committed.
-            user_metadata: for the table's history.
-
-        Returns:
-            the version that was committed; None if `txn` is already recorded.
-        """
-        rows: Any = data  # `takes` has made it `Rows`
-        request = WriteRequest(
-            mode="append",
-            schema=schema_of_rows(rows, table=self.url),
-            partition_by=None if partition_by is None else tuple(partition_by),
-            properties=properties or {},
-            merge_schema=merge_schema,
-            keep_nullability=True,
-            txn=txn,
-            user_metadata=user_metadata,
-        )
-        with auto_compacted(self):
-            return write_arrow(self, rows, request)
 
     @takes(feature=TEXT, truncate_history=FLAG)
     def drop_feature(self, feature: str, *, truncate_history: bool = False) -> None:

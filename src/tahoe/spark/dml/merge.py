@@ -23,7 +23,7 @@ from tahoe.protocol.change_feed import CHANGE_TYPE
 from tahoe.protocol.conflict import EVERYTHING, Reads
 from tahoe.protocol.predicate import TRUE, Or, Predicate
 from tahoe.spark.dml.merge_analysis import ACTION, AnalysedMerge, union
-from tahoe.spark.dml.merge_command import MERGE, Clause, Kind, Merge, Merged, check_clauses, evolved_schema
+from tahoe.spark.dml.merge_command import MERGE, Clause, Kind, Merge, Merged, check_command, evolved_schema
 from tahoe.spark.dml.rerun import with_retries
 from tahoe.spark.dml.row_changes import PLACE, RowChange, Touched, columns_of
 from tahoe.spark.dml.touched_rows import predicate_read
@@ -53,7 +53,7 @@ def merge(command: Merge) -> Merged:
         MultipleSourceRowsError: several rows of the source would change one row of the target.
         DeltaConcurrentModificationException: a concurrent commit conflicts.
     """
-    check_clauses(command)
+    check_command(command)
     return with_retries(command.target, lambda target: _merge(replace(command, target=target)))
 
 

@@ -8,8 +8,8 @@ from typing import Literal, TypeAlias
 
 from pyspark.sql import Column, DataFrame
 
-from tahoe.errors import InvalidMergeError
 from tahoe.protocol.evolution import taken_in, widening_of
+from tahoe.protocol.merge_clauses import check_clauses
 from tahoe.protocol.schema import Struct
 from tahoe.spark.dml.row_changes import Target
 from tahoe.spark.dml.set_clauses import Assignment, paths_in
@@ -68,17 +68,10 @@ class Merged:
         return self.updated + self.deleted + self.inserted
 
 
-def check_clauses(command: Merge) -> None:
-    table = command.target.table.url
-    if not command.clauses:
-        raise InvalidMergeError(table=table, detail="it has no WHEN clause")
-    for name, group in (
-        ("WHEN MATCHED", command.matched),
-        ("WHEN NOT MATCHED", command.not_matched),
-        ("WHEN NOT MATCHED BY SOURCE", command.not_matched_by_source),
-    ):
-        if any(clause.condition is None for clause in group[:-1]):
-            raise InvalidMergeError(table=table, detail=f"only the last {name} clause may omit its condition")
+def check_command(command: Merge) -> None:
+    """Refuse clauses that `check_clauses` refuses."""
+    groups = command.matched, command.not_matched, command.not_matched_by_source
+    check_clauses(*([clause.condition for clause in group] for group in groups), table=command.target.table.url)
 
 
 def evolved_schema(command: Merge, snapshot: Snapshot, evolves: bool) -> Struct:

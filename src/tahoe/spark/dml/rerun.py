@@ -11,26 +11,16 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeVar
 
-from tahoe.errors import (
-    ConcurrentAppendException,
-    ConcurrentDeleteDeleteException,
-    ConcurrentDeleteReadException,
-    DeltaConcurrentModificationException,
-    InvalidOptionError,
-)
+from tahoe.errors import DeltaConcurrentModificationException, InvalidOptionError
 from tahoe.protocol.properties import CONFLICT_RETRIES
 from tahoe.spark.dml.row_changes import Target
 from tahoe.spark.jvm.gateway import Gateway
+from tahoe.table.commit.rerun import run_again
 
 Result = TypeVar("Result")
 
 # How often a command is run again: the session's setting takes precedence over the table's property.
 SETTING = "spark.tahoe.conflictRetries"
-
-# Before a command is run again it waits for up to this long, twice as long each time, so that rivals do not meet again at once.
-_PAUSE_SECONDS = 0.1
-
-_CONFLICTS = (ConcurrentAppendException, ConcurrentDeleteReadException, ConcurrentDeleteDeleteException)
 
 
 def with_retries(target: Target, command: Callable[[Target], Result]) -> Result:
@@ -43,17 +33,7 @@ def with_retries(target: Target, command: Callable[[Target], Result]) -> Result:
         InvalidOptionError: the number of retries is invalid.
         DeltaConcurrentModificationException: it was run as often as allowed, or must not be run again.
     """
-    while True:
-        try:
-            return command(target)
-        except _CONFLICTS as error:
-            if not error.may_rerun or target.retries >= _allowed(target):
-                if target.retries:
-                    error.add_note(f"The command was run {target.retries + 1} times, and each time another commit was in conflict with it.")
-                raise
-            env = target.table.env
-            env.sleep(env.random() * _PAUSE_SECONDS * 2**target.retries)
-            target = replace(target, retries=target.retries + 1)
+    return run_again(target.table.env, lambda retries: command(replace(target, retries=retries)), lambda: _allowed(target))
 
 
 def behind_new_table(write: Callable[[], Result]) -> Result:

@@ -27,7 +27,7 @@ from tahoe.table.arrow.types import arrow_type
 Arrays: TypeAlias = Sequence[pa.Array]
 
 # What a computation raises if a value is not possible: too large, divided by zero, not a number.
-IMPOSSIBLE = (pa.ArrowInvalid, ArithmeticError, ValueError)
+IMPOSSIBLE = (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError, ArithmeticError, ValueError)
 
 
 def compute(expression: Expression, rows: pa.Table) -> pa.Array:

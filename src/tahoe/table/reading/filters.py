@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import tzinfo
+from datetime import date, datetime, tzinfo
 from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tahoe.errors import InvalidPredicateError
-from tahoe.protocol.predicate import And, Column, Computed, Or, Predicate
-from tahoe.protocol.schema import Struct
+from tahoe.errors import ColumnNotFoundError, InvalidPredicateError
+from tahoe.protocol.predicate import And, Column, Computed, Or, Predicate, columns_of
+from tahoe.protocol.schema import BOOLEAN, BYTE, DATE, DOUBLE, INTEGER, LONG, SHORT, STRING, TIMESTAMP, TIMESTAMP_NTZ, Struct
 from tahoe.sql.predicates import compared_with, parse_predicate
 from tahoe.table.arrow.conditions import columns_in, comparisons_in, condition_of_arrow
 from tahoe.table.arrow.types import arrow_schema
@@ -38,7 +38,15 @@ def predicate_of(filter: Filter, schema: Struct, *, zone: tzinfo, table: str) ->
             groups: list[list[Condition]] = filter
             return Or(tuple(And(tuple(_of_tuple(each, schema, zone, table) for each in group)) for group in groups))
         case _:
-            return filter  # type: ignore[return-value]
+            known: Any = filter
+            return _checked(known, schema, table)
+
+
+def _checked(predicate: Predicate, schema: Struct, table: str) -> Predicate:
+    for column in columns_of(predicate):
+        if schema.resolve(column.path) is None:
+            raise ColumnNotFoundError(table=table, column=".".join(column.path), columns=", ".join(schema.names))
+    return predicate
 
 
 def _of_tuple(condition: Condition, schema: Struct, zone: tzinfo, table: str) -> Predicate:
@@ -57,8 +65,26 @@ def _of_arrow(condition: pc.Expression, schema: Struct, zone: tzinfo, table: str
         raise InvalidPredicateError(table=table, predicate=str(condition), detail=f"it is of type {found.type}, not bool")
     columns = tuple(Column((name,)) for name in columns_in(condition, schema.names))
     computed = Computed(condition, columns, str(condition))
-    try:
-        implied = [compared_with(name, symbol, value, schema, zone=zone, table=table) for name, symbol, value in comparisons_in(condition)]
-    except InvalidPredicateError:  # Arrow compares otherwise than SQL
-        implied = []
-    return And((*implied, computed))
+    alike = [comparison for comparison in comparisons_in(condition) if _is_alike(schema, *comparison)]
+    return And((*(compared_with(*each, schema=schema, zone=zone, table=table) for each in alike), computed))
+
+
+def _is_alike(schema: Struct, name: str, symbol: str, value: object) -> bool:
+    """Whether SQL's comparison is true wherever Arrow's is: both compare values of the column's type, without a cast."""
+    field = schema.find(name)
+    if field is None or symbol not in ("==", "<", "<=", ">", ">="):
+        return False
+    match value:
+        case bool():
+            return field.type == BOOLEAN
+        case int():
+            return field.type in (BYTE, SHORT, INTEGER, LONG)
+        case float():
+            return field.type == DOUBLE
+        case str():
+            return field.type == STRING
+        case datetime():
+            return field.type == (TIMESTAMP_NTZ if value.tzinfo is None else TIMESTAMP)
+        case date():
+            return field.type == DATE
+    return False

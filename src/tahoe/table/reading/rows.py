@@ -298,7 +298,9 @@ def matching_rows(snapshot: SnapshotState, file: FileAction, predicate: Predicat
     return mask
 
 
-def read_file(snapshot: SnapshotState, file: FileAction, positions: RowIndexes, *, with_row_ids: bool = False) -> pa.Table:
+def read_file(
+    snapshot: SnapshotState, file: FileAction, positions: RowIndexes | npt.NDArray[np.int64], *, with_row_ids: bool = False
+) -> pa.Table:
     """The rows of one file at some row indexes, whether deleted or not.
 
     Args:
@@ -310,6 +312,15 @@ def read_file(snapshot: SnapshotState, file: FileAction, positions: RowIndexes, 
     tracked = tracked_fields() if with_row_ids else []
     rows = _read_file(snapshot, _physical(snapshot, file), [*snapshot.schema, *tracked])
     return rows.take(pa.array(positions, pa.int64()))
+
+
+def physical_rows(snapshot: SnapshotState, file: FileAction, columns: Sequence[str]) -> pa.Table:
+    """Some columns of all rows of a file, deleted ones too.
+
+    Raises:
+        DataFileMissingError, InvalidDataFileError: the file is not what the log says.
+    """
+    return _read_file(snapshot, _physical(snapshot, file), _chosen(snapshot, columns))
 
 
 def read_row_ids(snapshot: SnapshotState, file: FileAction) -> npt.NDArray[np.int64]:

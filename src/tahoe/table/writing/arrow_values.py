@@ -6,7 +6,7 @@ Protocol: "Generated Columns", "Default Columns", "Identity Columns", "CHECK Con
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 
 import pyarrow as pa
@@ -138,7 +138,7 @@ def _moved(identity: Identity, last: int) -> Identity:
     return replace(identity, high_water_mark=last)
 
 
-def given_by_update(values: ColumnValues, schema: Struct, assigned: Mapping[str, object]) -> list[str]:
+def given_by_update(values: ColumnValues, schema: Struct, assigned: Iterable[str]) -> list[str]:
     """The columns that updated rows supply: all but generated columns without an assignment, which are computed anew."""
     named = {name.lower() for name in assigned}
     return [name for name in schema.names if name not in values.generated or name.lower() in named]

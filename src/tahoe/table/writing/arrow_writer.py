@@ -6,14 +6,18 @@ Rows are completed and checked (`arrow_values`), and written as they come (`open
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from tahoe.errors import NoColumnsError, UnsupportedDataTypeError
+from tahoe.errors import NoColumnsError, ReplaceWhereMismatchError, UnsupportedDataTypeError
 from tahoe.protocol.change_feed import CHANGE_DATA_FOLDER, CHANGE_TYPE
+from tahoe.protocol.predicate import Predicate
 from tahoe.protocol.schema import Struct, types_in, walk_fields
 from tahoe.table.arrow.row_stream import Rows
 from tahoe.table.arrow.types import delta_schema
+from tahoe.table.reading.evaluation import evaluate
 from tahoe.table.reading.table_reader import TableReader
 from tahoe.table.writing.arrow_values import NewRows
 from tahoe.table.writing.open_files import OpenFiles
@@ -48,7 +52,25 @@ def schema_of_rows(data: pa.Table | Rows, *, table: str) -> Struct:
     return delta_schema(data.schema, table=table)
 
 
-def write_files(plan: WritePlan, data: pa.Table | Rows) -> list[WrittenFile]:
+@dataclass(frozen=True, slots=True)
+class Must:
+    """A condition that every new row must satisfy, and its text."""
+
+    predicate: Predicate
+    text: str
+
+    def check(self, rows: pa.Table, *, table: str) -> None:
+        """
+        Raises:
+            ReplaceWhereMismatchError: with the values of a row.
+        """
+        broken = rows.filter(pc.invert(pc.fill_null(evaluate(self.predicate, rows), False))).slice(0, 1)
+        if broken.num_rows:
+            detail = f"for example {broken.to_pylist()[0]}"
+            raise ReplaceWhereMismatchError(table=table, predicate=self.text, detail=detail)
+
+
+def write_files(plan: WritePlan, data: pa.Table | Rows, must: Must | None = None) -> list[WrittenFile]:
     """Write new rows as the data files of a plan, with statistics. If that fails, all files are deleted.
 
     Rows are written as they come: memory is bounded, whatever their number.
@@ -62,7 +84,10 @@ def write_files(plan: WritePlan, data: pa.Table | Rows) -> list[WrittenFile]:
     new = NewRows(plan, rows.schema.names)
     with OpenFiles(plan, minted=new.minted) as files:
         for piece in rows.pieces():
-            files.write(new.assigned(piece))
+            stored = new.assigned(piece)
+            if must is not None:
+                must.check(stored, table=plan.url)
+            files.write(stored)
         if not rows.num_rows:
             new.assigned(rows.schema.empty_table())  # what does not fit is refused, even without rows
         return files.close()

@@ -76,6 +76,9 @@ class OpenTransaction:
             log=table.log, base=self.snapshot, protocol=self.snapshot.protocol, metadata=self.snapshot.metadata, txn=txn, is_exact=True
         )
         self._reads: list[RowsRead] = []
+        # what is in change data files already: rows by the canonical path of their file, and added files
+        self._recorded_rows: dict[str, BitMap64] = {}
+        self._recorded_adds: set[str] = set()
         self._operation, self._user_metadata, self._engine = operation, user_metadata, engine
         self._operations: list[_Operation] = []
         self._metrics: dict[str, int] = {}

@@ -24,11 +24,11 @@ from tahoe.protocol.properties import ENABLE_CHANGE_DATA_FEED
 from tahoe.protocol.schema import Struct
 from tahoe.table.arguments import FILTER, FLAG, NAMES, POSITIONS, STREAM, TEXT, Data, takes
 from tahoe.table.commit.row_deletions import RowDeletion
-from tahoe.table.reading.filters import Filter
+from tahoe.table.reading.filters import Filter, predicate_of
 from tahoe.table.reading.read_set import RowsRead
 from tahoe.table.reading.rows import matching_rows, read_file
 from tahoe.table.reading.scan import Scan
-from tahoe.table.writing.arrow_writer import delete_files, schema_of_rows, write_again, write_change_files, write_files
+from tahoe.table.writing.arrow_writer import Must, delete_files, schema_of_rows, write_again, write_change_files, write_files
 from tahoe.table.writing.open_transaction import OpenTransaction
 from tahoe.table.writing.planning import plan_existing
 from tahoe.table.writing.write_plan import WritePlan, with_minted
@@ -49,10 +49,29 @@ class RowEdits(OpenTransaction):
             DeltaAnalysisError: the data does not fit the table, or a row violates a constraint.
         """
         self._check_open()
-        rows: Any = data  # `takes` has made it `Rows`
+        return self._append(data, merge_schema=merge_schema)
+
+    @takes(data=STREAM, where=FILTER, merge_schema=FLAG)
+    def replace(self, data: Data, where: Filter, *, merge_schema: bool = False) -> int:
+        """Replace the rows for which a condition is true by others, which must all satisfy it.
+
+        Returns:
+            the number of files written.
+
+        Raises:
+            ReplaceWhereMismatchError: a new row does not satisfy the condition.
+            DeltaAnalysisError: as for `append` and `delete`.
+        """
+        self._check_open()
+        predicate = predicate_of(where, self._current.schema, zone=self.table.log.zone, table=self.url)
+        count = self._append(data, merge_schema=merge_schema, must=Must(predicate, str(where)))
+        self.delete(where)
+        return count
+
+    def _append(self, rows: Any, *, merge_schema: bool, must: Must | None = None) -> int:
         schema = schema_of_rows(rows, table=self.table.url)
         plan = self._plan(schema, merge_schema=merge_schema)
-        files = write_files(plan, rows)
+        files = write_files(plan, rows, must)
         adds = self._wrote(plan, files)
         self._draft.adds += adds
         self._configuration = replace(self._configuration, protocol=plan.protocol, metadata=with_minted(plan.metadata, files))
@@ -151,17 +170,14 @@ class RowEdits(OpenTransaction):
     # --- commit
 
     def _finish(self) -> None:
+        rest: dict[str, BitMap64] = {}
         if not self._draft.deletes_by_vector:
-            self._write_the_rest()
-        super()._finish()
-
-    def _write_the_rest(self) -> None:
-        """Rewrite the remaining rows of files that have deleted rows."""
-        rest = {key: rows for key, deletion in self._draft.deleted.items() if (rows := self._left(deletion.file))}
-        if rest and self._is_on(ENABLE_CHANGE_DATA_FEED):
+            rest = {key: rows for key, deletion in self._draft.deleted.items() if (rows := self._left(deletion.file))}
+        if (rest or self._draft.change_files) and self._is_on(ENABLE_CHANGE_DATA_FEED):
             self._write_changes()
-        for key, rows in rest.items():
+        for key, rows in rest.items():  # without vectors, the other rows of these files are written again
             self._copy(self._draft.deleted[key].file, rows)
+        super()._finish()
 
     def _copy(self, file: Add, positions: BitMap64) -> None:
         current = self._current
@@ -175,12 +191,18 @@ class RowEdits(OpenTransaction):
         self._count(numCopiedRows=rows.num_rows, numAddedFiles=len(adds))
 
     def _write_changes(self) -> None:
-        """Write all deleted and inserted rows as change data files: readers of a commit that has such files use nothing else."""
+        """Write all deleted and inserted rows that are not recorded yet as change data files: readers of a commit that has such files use
+        nothing else.
+        """
         current, draft = self._current, self._draft
         gone = [(add, self._alive(add)) for add in draft.removed.values()]
+        known, nothing = self._recorded_rows, BitMap64()
         gone += [(deletion.file, deletion.rows) for key, deletion in draft.deleted.items() if key not in draft.removed]
-        come = [(add, self._alive(add)) for add in draft.adds if add.data_change]
-        kinds = [(kind, *file) for kind, files in (("delete", gone), ("insert", come)) for file in files]
+        gone = [(add, rows - known.get(self._canonical(add.path), nothing)) for add, rows in gone]
+        come = [(add, self._alive(add)) for add in draft.adds if add.data_change and add.path not in self._recorded_adds]
+        kinds = [(kind, *file) for kind, files in (("delete", gone), ("insert", come)) for file in files if file[1]]
+        if not kinds:
+            return
         rows = pa.concat_tables([read_file(current, add, positions) for _, add, positions in kinds])
         change_types = pa.chunked_array([pa.repeat(kind, len(positions)) for kind, _, positions in kinds], pa.string())
         plan = self._plan(current.schema)

@@ -12,10 +12,10 @@ those that it deletes. Nothing is visible before the end. If a winner conflicts,
 from __future__ import annotations
 
 from tahoe.table.writing.column_edits import ColumnEdits
-from tahoe.table.writing.row_edits import RowEdits
+from tahoe.table.writing.row_updates import RowUpdates
 
 
-class TransactionBuilder(RowEdits, ColumnEdits):
+class TransactionBuilder(RowUpdates, ColumnEdits):
     """An open transaction, made by `Table.transaction`. It is committed at the end of the `with` block, or discarded if the block fails.
 
     A refused change leaves the transaction as it was, so the caller can continue. Conditions and columns refer to the names that the table

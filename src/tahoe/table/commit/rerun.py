@@ -1,0 +1,43 @@
+"""Runs a command again if another writer has made a conflicting commit meanwhile.
+
+The command then reads the newest version, as if it had been executed later. It is not run again after a change of the schema or the
+protocol, if the outcome of its commit is unknown, or if it has read more than its table's rows: see `may_rerun` of the conflict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from tahoe.errors import ConcurrentAppendException, ConcurrentDeleteDeleteException, ConcurrentDeleteReadException
+from tahoe.storage.env import Env
+
+Result = TypeVar("Result")
+
+# Before a command is run again it waits for up to this long, twice as long each time, so that rivals do not meet again at once.
+_PAUSE_SECONDS = 0.1
+
+_CONFLICTS = (ConcurrentAppendException, ConcurrentDeleteReadException, ConcurrentDeleteDeleteException)
+
+
+def run_again(env: Env, command: Callable[[int], Result], allowed: Callable[[], int]) -> Result:
+    """Run a command, and run it again after a conflict.
+
+    Args:
+        command: takes how often it was run before.
+        allowed: how often it may be run again; called after a conflict.
+
+    Raises:
+        DeltaConcurrentModificationException: it was run as often as allowed, or must not be run again.
+    """
+    retries = 0
+    while True:
+        try:
+            return command(retries)
+        except _CONFLICTS as error:
+            if not error.may_rerun or retries >= allowed():
+                if retries:
+                    error.add_note(f"The command was run {retries + 1} times, and each time another commit was in conflict with it.")
+                raise
+            env.sleep(env.random() * _PAUSE_SECONDS * 2**retries)
+            retries += 1

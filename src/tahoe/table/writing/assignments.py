@@ -1,0 +1,142 @@
+"""New values of columns and struct fields, for UPDATE and MERGE without Spark.
+
+A text is SQL; any other Python value is taken as it is. A column without an assignment keeps its value. If a struct is null of which a
+field is assigned, it becomes a struct with this field, as in Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import tzinfo
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tahoe.errors import ColumnNotFoundError, ConflictingAssignmentsError, ExpressionFailedError, InvalidArgumentError
+from tahoe.protocol.expressions import Expression, Value
+from tahoe.protocol.names import parse_column_list
+from tahoe.protocol.schema import Array, Map, Struct
+from tahoe.sql.expressions import parse_expression
+from tahoe.table.arrow.chunks import one_array
+from tahoe.table.arrow.computation import IMPOSSIBLE, compute
+from tahoe.table.arrow.types import arrow_type
+
+Path = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """What expressions may name.
+
+    Attributes:
+        schema: the columns; in a MERGE one struct for each side.
+        sides: the names of these structs, which expressions may leave out.
+    """
+
+    schema: Struct
+    sides: tuple[str, ...] = ()
+    zone: tzinfo
+    table: str
+
+    def parse(self, text: str, wanted: Any = None) -> Expression:
+        return parse_expression(text, self.schema, wanted=wanted, implied=self.sides, zone=self.zone, table=self.table)
+
+    def computed(self, expression: Expression, rows: pa.Table, text: str) -> pa.Array:
+        """
+        Raises:
+            ExpressionFailedError: there is no value for a row.
+        """
+        try:
+            return compute(expression, rows)
+        except IMPOSSIBLE as error:
+            raise ExpressionFailedError(expression=text, detail=str(error)) from error
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    text: str
+    value: Expression
+
+
+def parse_assignments(given: Mapping[str, Any], own: Struct, scope: Scope, alias: str | None = None) -> dict[Path, Assignment]:
+    """The values by column path, spelled as in the schema.
+
+    Args:
+        given: by column, or `column.field`, which `alias` may qualify.
+        own: the columns of the table.
+
+    Raises:
+        ColumnNotFoundError: the table does not have the column.
+        ConflictingAssignmentsError: a column is assigned twice, or a struct and one of its fields.
+        InvalidPredicateError: an expression is invalid, or only Spark can compute it.
+    """
+    found: dict[Path, Assignment] = {}
+    for name, value in given.items():
+        path = _path(name, own, scope, alias)
+        clash = next((other for other in found if other[: len(path)] == path[: len(other)]), None)
+        if clash is not None:
+            raise ConflictingAssignmentsError(table=scope.table, first=".".join(clash), second=name)
+        kind = own.resolve(path)[-1].type  # type: ignore[index]  # the path was found in the schema
+        if isinstance(value, str):
+            wanted = None if isinstance(kind, Struct | Array | Map) else kind
+            found[path] = Assignment(value, scope.parse(value, wanted))
+        else:
+            found[path] = Assignment(repr(value), Value(value.as_py() if isinstance(value, pa.Scalar) else value, kind))
+    return found
+
+
+def _path(name: str, own: Struct, scope: Scope, alias: str | None) -> Path:
+    if own.find(name) is not None:
+        return (own.find(name).name,)  # type: ignore[union-attr]
+    try:
+        (path,) = parse_column_list(name)
+    except ValueError:
+        expected, remedy = "names of columns such as day, address.city or `a.b`", "Quote names with other characters."
+        raise InvalidArgumentError(argument="set", table=scope.table, found=repr(name), expected=expected, remedy=remedy) from None
+    if alias is not None and path[0].lower() == alias.lower() and own.resolve(path) is None:
+        path = path[1:]
+    fields = own.resolve(path) if path else None
+    if fields is None:
+        raise ColumnNotFoundError(table=scope.table, column=name, columns=", ".join(own.names))
+    return tuple(field.name for field in fields)
+
+
+def with_assigned(before: pa.Table, assigned: Mapping[Path, Assignment], rows: pa.Table, scope: Scope) -> pa.Table:
+    """Rows of the table with their new values.
+
+    Args:
+        before: the rows as they are.
+        rows: the same rows as `scope` names their columns.
+    """
+    for path, assignment in assigned.items():
+        value = scope.computed(assignment.value, rows, assignment.text)
+        place = before.column_names.index(path[0])
+        column = value if len(path) == 1 else _with_field(one_array(before.column(place)), path[1:], value)
+        before = before.set_column(place, path[0], column)
+    return before
+
+
+def _with_field(struct: pa.StructArray, path: Path, value: pa.Array) -> pa.Array:
+    """A struct column with another value of one field."""
+    children = {field.name: child for field, child in zip(struct.type, struct.flatten(), strict=True)}
+    children[path[0]] = value if len(path) == 1 else _with_field(children[path[0]], path[1:], value)
+    return pa.StructArray.from_arrays(list(children.values()), list(children))
+
+
+def taken_over(source: pa.Table, own: Struct) -> pa.Table:
+    """The columns of a table's schema that a source has, for `UPDATE SET *` and `INSERT *`."""
+    names = {name.lower(): name for name in source.column_names}
+    kept = [name for name in own.names if name.lower() in names]
+    return source.select([names[name.lower()] for name in kept]).rename_columns(kept)
+
+
+def null_of(own: Struct, name: str, rows: int) -> pa.Array:
+    field = own.find(name)
+    assert field is not None
+    return pa.nulls(rows, arrow_type(field.type))
+
+
+def is_true(mask: pa.Array) -> pa.Array:
+    return pc.fill_null(mask, False)

@@ -1,0 +1,335 @@
+"""MERGE without Spark: updates, deletes and inserts rows of a table according to the rows of an Arrow table.
+
+The source is in memory; the target is read file by file, and only the files that may have a row of the source's keys. Of these, the columns
+of the condition are read first, and all columns only where a row matches.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+from pyroaring import BitMap64
+
+from tahoe._cached import cached_property
+from tahoe.errors import ColumnNotFoundError, MultipleSourceRowsError
+from tahoe.protocol.actions import Add
+from tahoe.protocol.column_values import check_assigned
+from tahoe.protocol.expressions import Expression, references
+from tahoe.protocol.merge_clauses import check_clauses
+from tahoe.protocol.names import quoted
+from tahoe.protocol.predicate import TRUE
+from tahoe.protocol.schema import BOOLEAN, Field, Struct
+from tahoe.table.arrow.chunks import one_array
+from tahoe.table.arrow.types import arrow_schema, delta_schema
+from tahoe.table.reading.read_set import RowsRead
+from tahoe.table.reading.rows import physical_rows, read_file
+from tahoe.table.reading.snapshot import Snapshot
+from tahoe.table.writing.arrow_assignment import assign_arrow
+from tahoe.table.writing.arrow_values import NewRows, given_by_update
+from tahoe.table.writing.assignments import Assignment, Path, Scope, parse_assignments, taken_over, with_assigned
+from tahoe.table.writing.merge_keys import Matcher, Rows, chosen_clauses, predicate_of_keys, split
+from tahoe.table.writing.row_changes import RowChanges
+from tahoe.table.writing.write_plan import WritePlan
+
+Kind: TypeAlias = Literal["update", "delete", "insert"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clause:
+    """One WHEN ... THEN. `set`: values by column; None for all columns of the source."""
+
+    kind: Kind
+    condition: str | None = None
+    set: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class MergeRequest:
+    """A MERGE as the user asks for it.
+
+    Attributes:
+        on: an SQL condition, or the names of the columns that must be equal.
+        target_alias, source_alias: the names of both sides in conditions and values.
+    """
+
+    table: str
+    source: pa.Table
+    on: str | Sequence[str]
+    target_alias: str
+    source_alias: str
+    merge_schema: bool = False
+    matched: tuple[Clause, ...] = ()
+    not_matched: tuple[Clause, ...] = ()
+    not_matched_by_source: tuple[Clause, ...] = ()
+
+    @cached_property
+    def schema(self) -> Struct:
+        return delta_schema(self.source.schema, table=self.table)
+
+    @property
+    def clauses(self) -> tuple[Clause, ...]:
+        return (*self.matched, *self.not_matched, *self.not_matched_by_source)
+
+    @property
+    def only_inserts(self) -> bool:
+        return all(clause.kind == "insert" for clause in self.clauses)
+
+    @property
+    def takes_all(self) -> bool:
+        return any(clause.kind != "delete" and clause.set is None for clause in (*self.matched, *self.not_matched))
+
+    @property
+    def condition(self) -> str:
+        if isinstance(self.on, str):
+            return self.on
+        sides = [quoted(self.target_alias), quoted(self.source_alias)]
+        return " AND ".join(f"{sides[0]}.{quoted(name)} = {sides[1]}.{quoted(name)}" for name in self.on)
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """For the history, under the reference's names."""
+        groups = {
+            "matchedPredicates": self.matched,
+            "notMatchedPredicates": self.not_matched,
+            "notMatchedBySourcePredicates": self.not_matched_by_source,
+        }
+        told = {name: json.dumps([_told(clause) for clause in clauses]) for name, clauses in groups.items()}
+        return {"predicate": json.dumps([self.condition]), **told}
+
+
+def _told(clause: Clause) -> dict[str, str]:
+    return {"actionType": clause.kind, **({} if clause.condition is None else {"predicate": clause.condition})}
+
+
+class _Ready:
+    """A clause whose texts are parsed."""
+
+    def __init__(self, clause: Clause, request: MergeRequest, scope: Scope, own: Struct) -> None:
+        self.kind, self.text = clause.kind, clause.condition or "true"
+        self.condition: Expression | None = None if clause.condition is None else scope.parse(clause.condition, BOOLEAN)
+        self.takes_all = clause.kind != "delete" and clause.set is None
+        self.set: dict[Path, Assignment] = parse_assignments(clause.set or {}, own, scope, request.target_alias)
+
+    @property
+    def columns(self) -> set[str]:
+        return {path[0] for path in self.set}
+
+
+class Merging:
+    """One MERGE at work on one version.
+
+    Args:
+        left: the rows of a file that are not deleted.
+
+    Raises:
+        InvalidMergeError, InvalidPredicateError, ColumnNotFoundError: the request does not fit the table; nothing was read.
+    """
+
+    def __init__(self, request: MergeRequest, snapshot: Snapshot, plan: WritePlan, left: Callable[[Add], BitMap64]) -> None:
+        self.request, self.snapshot, self.plan, self._left = request, snapshot, plan, left
+        groups = (request.matched, request.not_matched, request.not_matched_by_source)
+        check_clauses(*([clause.condition for clause in group] for group in groups), table=snapshot.url)
+        own, other, zone = snapshot.schema, request.schema, snapshot.log.zone
+        sides = request.target_alias, request.source_alias
+        target, source = Field(name=sides[0], type=own), Field(name=sides[1], type=other)
+
+        def scope(*fields: Field) -> Scope:
+            return Scope(schema=Struct(fields), sides=tuple(f.name for f in fields), zone=zone, table=snapshot.url)
+
+        self._both, self._ours, self._theirs = scope(target, source), scope(target), scope(source)
+        self._keys, self._rest = split(self._both.parse(request.condition, BOOLEAN), *sides)
+        self._matched = [_Ready(clause, request, self._both, own) for clause in request.matched]
+        self._new = [_Ready(clause, request, self._theirs, own) for clause in request.not_matched]
+        self._alone = [_Ready(clause, request, self._ours, own) for clause in request.not_matched_by_source]
+        self._check_columns()
+        rows = assign_arrow(request.source, other, table=snapshot.url)  # in the types that expressions have
+        self._source = pa.table([_struct(rows)], names=[sides[1]])
+        self._key_values = [self._theirs.computed(key.source, self._source, request.condition) for key in self._keys]
+        self._is_matched = np.zeros(request.source.num_rows, bool)
+
+    def _check_columns(self) -> None:
+        """Refuse clauses for all columns if the source lacks one, and assignments to identity columns."""
+        own, other = self.snapshot.schema, self.request.schema
+        missing = [name for name in own.names if other.find(name) is None and not self.plan.column_values.has(name)]
+        if missing and self.request.takes_all and not self.request.merge_schema:
+            where = f"the source of the MERGE into {self.plan.url}"
+            raise ColumnNotFoundError(table=where, column=missing[0], columns=", ".join(other.names))
+        for clause in (*self._matched, *self._alone):
+            check_assigned(self.plan.column_values, {name.lower() for name in clause.columns}, table=self.plan.url)
+
+    @property
+    def updates(self) -> bool:
+        return any(clause.kind == "update" for clause in self.request.clauses)
+
+    @cached_property
+    def minted(self) -> list[str]:
+        """The identity columns for which new rows may get values."""
+        return list(self.plan.column_values.identity) if self._new else []
+
+    @cached_property
+    def read(self) -> RowsRead:
+        """The rows of the target that the MERGE reads."""
+        predicate = TRUE if self._alone else predicate_of_keys(self._keys, self._key_values)
+        return RowsRead(self.snapshot, predicate, self.request.condition)
+
+    # --- rows
+
+    def run(self, changes: RowChanges) -> None:
+        """Find and write all changed rows.
+
+        Raises:
+            MultipleSourceRowsError: several rows of the source would change one row of the target.
+        """
+        matcher = Matcher(self._key_values, [key.is_null_safe for key in self._keys], self.request.source.num_rows)
+        for add in self.snapshot.scan(self.read.predicate).adds():
+            self._file(add, matcher, changes)
+        if self._new:
+            self._insert(changes)
+
+    def _file(self, add: Add, matcher: Matcher, changes: RowChanges) -> None:
+        places = positions_of(self._left(add))
+        target, source = self._pairs(add, places, matcher)
+        self._is_matched[source] = True
+        if self._matched and len(target):
+            self._change_matched(add, places, target, source, changes)
+        if self._alone:
+            self._change_alone(add, np.delete(places, target), changes)
+
+    def _pairs(self, add: Add, places: Rows, matcher: Matcher) -> tuple[Rows, Rows]:
+        """The matching rows: their numbers among `places`, and their numbers in the source."""
+        expressions = [*(key.target for key in self._keys), *([] if self._rest is None else [self._rest])]
+        found = [reference.path for expression in expressions for reference in references(expression)]
+        named = {path[1] for path in found if path[0] == self.request.target_alias}
+        columns = [name for name in self.snapshot.schema.names if name in named] or list(self.snapshot.schema.names[:1])
+        ours = self._as_ours(physical_rows(self.snapshot, add, columns).take(pa.array(places)))
+        keys = [self._ours.computed(key.target, ours, self.request.condition) for key in self._keys]
+        pairs = [self._without_rest(*pair, ours) for pair in matcher.pairs(keys, len(places))]
+        nothing = np.zeros(0, np.int64)
+        return np.concatenate([nothing, *(pair[0] for pair in pairs)]), np.concatenate([nothing, *(pair[1] for pair in pairs)])
+
+    def _without_rest(self, target: Rows, source: Rows, ours: pa.Table) -> tuple[Rows, Rows]:
+        if self._rest is None or not len(target):
+            return target, source
+        holds = self._both.computed(self._rest, self._joined(ours, target, source), self.request.condition)
+        mask = np.asarray(holds.fill_null(False))
+        return target[mask], source[mask]
+
+    def _as_ours(self, rows: pa.Table) -> pa.Table:
+        return pa.table([_struct(rows)], names=[self.request.target_alias])
+
+    def _joined(self, ours: pa.Table, target: Rows, source: Rows) -> pa.Table:
+        theirs = self._source.take(pa.array(source))
+        return ours.take(pa.array(target)).append_column(self.request.source_alias, theirs.column(0))
+
+    def _read(self, add: Add, positions: Rows) -> pa.Table:
+        return read_file(self.snapshot, add, positions, with_row_ids=self.snapshot.row_tracking is not None)
+
+    def _change_matched(self, add: Add, places: Rows, target: Rows, source: Rows, changes: RowChanges) -> None:
+        numbers, place = np.unique(target, return_inverse=True)
+        before = self._read(add, places[numbers])
+        joined = self._joined(self._as_ours(before.select(self.snapshot.schema.names)), place, source)
+        chosen = self._choose(self._matched, self._both, joined)
+        self._check_repeated(place[chosen >= 0], before)
+        for number, clause in enumerate(self._matched):
+            pairs = np.flatnonzero(chosen == number)
+            rows, first = np.unique(place[pairs], return_index=True)  # a DELETE may match a row more than once
+            old, positions = before.take(pa.array(rows)), places[numbers[rows]]
+            if clause.kind == "delete":
+                changes.delete(add, positions, old)
+            else:
+                self._update(add, positions, old, clause, joined.take(pa.array(pairs[first])), self._both, changes)
+
+    def _change_alone(self, add: Add, positions: Rows, changes: RowChanges) -> None:
+        if not len(positions):
+            return
+        before = self._read(add, positions)
+        ours = self._as_ours(before.select(self.snapshot.schema.names))
+        chosen = self._choose(self._alone, self._ours, ours)
+        for number, clause in enumerate(self._alone):
+            rows = pa.array(np.flatnonzero(chosen == number))
+            if clause.kind == "delete":
+                changes.delete(add, positions[chosen == number], before.take(rows))
+            else:
+                self._update(add, positions[chosen == number], before.take(rows), clause, ours.take(rows), self._ours, changes)
+
+    def _choose(self, clauses: Sequence[_Ready], scope: Scope, rows: pa.Table) -> Rows:
+        masks = [
+            pa.repeat(pa.scalar(True), rows.num_rows) if c.condition is None else scope.computed(c.condition, rows, c.text) for c in clauses
+        ]
+        return chosen_clauses(masks, rows.num_rows)
+
+    def _check_repeated(self, place: Rows, before: pa.Table) -> None:
+        if len(self._matched) == 1 and self._matched[0].kind == "delete" and self._matched[0].condition is None:
+            return
+        rows, counts = np.unique(place, return_counts=True)
+        if (counts > 1).any():
+            names = [r.path[1] for key in self._keys for r in references(key.target)] or self.snapshot.schema.names[:1]
+            row = before.take(pa.array(rows[counts > 1][:1])).to_pylist()[0]
+            shown = ", ".join(f"{name} = {row[name]}" for name in dict.fromkeys(names))
+            raise MultipleSourceRowsError(table=self.plan.url, keys=shown, condition=self.request.condition)
+
+    def _update(
+        self, add: Add, positions: Rows, before: pa.Table, clause: _Ready, rows: pa.Table, scope: Scope, changes: RowChanges
+    ) -> None:
+        own = before.select(self.snapshot.schema.names)
+        assigned = clause.columns
+        if clause.takes_all:
+            taken = taken_over(_flat(rows, self.request.source_alias), self.snapshot.schema)
+            assigned = set(taken.column_names)
+            for name in taken.column_names:
+                own = own.set_column(own.column_names.index(name), name, taken.column(name))
+        after = with_assigned(own, clause.set, rows, scope)
+        given = given_by_update(self.plan.column_values, self.plan.schema, assigned)
+        changes.update(add, positions, before, after.select(given), NewRows(self.plan, given, updates=True))
+
+    def _insert(self, changes: RowChanges) -> None:
+        rows = self._source.filter(pa.array(~self._is_matched))
+        chosen = self._choose(self._new, self._theirs, rows)
+        for number, clause in enumerate(self._new):
+            part = rows.take(pa.array(np.flatnonzero(chosen == number)))
+            if clause.takes_all:
+                new = taken_over(_flat(part, self.request.source_alias), self.snapshot.schema)
+            else:
+                new = self._assigned_new(clause, part)
+            if part.num_rows:
+                changes.insert(new, self._rules(new))
+
+    def _assigned_new(self, clause: _Ready, rows: pa.Table) -> pa.Table:
+        """New rows with the assigned columns; fields of structs that are not assigned are null."""
+        names = [name for name in self.snapshot.schema.names if name in clause.columns]
+        fields = [pa.field(f.name, f.type) for f in arrow_schema(self.plan.schema) if f.name in names]
+        empty = pa.table([pa.nulls(rows.num_rows, f.type) for f in fields], schema=pa.schema(fields))
+        return with_assigned(empty, clause.set, rows, self._theirs)
+
+    def _rules(self, rows: pa.Table) -> NewRows:
+        """The rules for new rows; identity values go on from clause to clause."""
+        known = self._by_columns.get(tuple(rows.column_names))
+        if known is None:
+            known = self._by_columns[tuple(rows.column_names)] = NewRows(self.plan, rows.column_names)
+        return known
+
+    @cached_property
+    def _by_columns(self) -> dict[tuple[str, ...], NewRows]:
+        return {}
+
+
+def positions_of(rows: BitMap64) -> Rows:
+    return np.fromiter(rows, np.int64, len(rows))
+
+
+def _struct(rows: pa.Table) -> pa.Array:
+    """All columns as one struct column."""
+    if not rows.num_columns:
+        return pa.array([{}] * rows.num_rows, pa.struct([]))
+    return pa.StructArray.from_arrays([one_array(column) for column in rows.columns], fields=[f.with_nullable(True) for f in rows.schema])
+
+
+def _flat(rows: pa.Table, name: str) -> pa.Table:
+    """The fields of a struct column as a table."""
+    values = one_array(rows.column(name))
+    return pa.table(values.flatten(), names=[field.name for field in values.type])

@@ -1,0 +1,300 @@
+"""CREATE, overwrite, DELETE, UPDATE and MERGE of `tahoe.Table`: what the model of tests/dml does not know."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+import tahoe
+from tahoe.errors import (
+    AppendOnlyTableError,
+    CheckConstraintViolatedError,
+    ColumnNotFoundError,
+    ConcurrentAppendException,
+    ConflictingAssignmentsError,
+    ExpressionFailedError,
+    IdentityUpdateError,
+    InvalidArgumentError,
+    InvalidMergeError,
+    InvalidPredicateError,
+    MultipleSourceRowsError,
+    NotNullViolationError,
+    ReplaceWhereMismatchError,
+    TableExistsError,
+)
+from tahoe.protocol.schema import INTEGER, LONG, STRING, Field, Struct
+from tahoe.table.verify.check import check
+from tests.table.builders import memory_env
+
+VECTORS = {"delta.enableDeletionVectors": "true"}
+FEED = {"delta.enableChangeDataFeed": "true"}
+
+
+def made(rows: pa.Table | None = None, **options: Any) -> tahoe.Table:
+    table = tahoe.Table("/t", env=memory_env())
+    table.append(pa.table({"id": [1, 2, 3], "v": ["a", "b", "c"]}) if rows is None else rows, **options)
+    return table
+
+
+def again(table: tahoe.Table) -> tahoe.Table:
+    """The same table as another writer has it."""
+    return tahoe.Table(table.url, env=table.env)
+
+
+def content(table: tahoe.Table) -> dict[Any, Any]:
+    assert list(check(table.snapshot())) == []
+    return {row["id"]: row["v"] for row in table.to_arrow().to_pylist()}
+
+
+# --- CREATE
+
+
+def test_a_table_is_made_as_its_schema_says() -> None:
+    table = tahoe.Table("/t", env=memory_env())
+    schema = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("day", pa.date32())])
+    assert table.create(schema, partition_by=["day"], properties=VECTORS, comment="events") == 0
+    assert (table.schema.find("id").nullable, table.snapshot().partition_columns) == (False, ("day",))  # type: ignore[union-attr]
+    assert table.snapshot().metadata.description == "events"
+    assert table.history()[0]["operation"] == "CREATE TABLE"
+    assert table.to_arrow().num_rows == table.count() == 0
+    with pytest.raises(TableExistsError):
+        table.create(schema)
+    assert table.create(schema, if_not_exists=True) is None
+    with pytest.raises(NotNullViolationError):
+        table.append(pa.table({"id": pa.array([None], pa.int64())}))
+
+
+# --- overwrite
+
+
+def test_all_rows_are_replaced() -> None:
+    table = made()
+    table.overwrite(pa.table({"id": [9], "v": ["z"]}))
+    assert content(table) == {9: "z"}
+    table.overwrite(pa.table({"id": ["text"], "v": [1]}), overwrite_schema=True, partition_by=["v"])
+    assert content(table) == {"text": 1}
+    assert table.snapshot().partition_columns == ("v",)
+
+
+def test_partitions_that_the_rows_have_are_replaced() -> None:
+    table = made(partition_by=["v"])
+    table.overwrite(pa.table({"id": [20, 21], "v": ["b", "b"]}), partitions="dynamic")
+    assert sorted(content(table)) == [1, 3, 20, 21]
+    with pytest.raises(InvalidArgumentError, match='"all" or "dynamic"'):
+        table.overwrite(pa.table({"id": [1], "v": ["b"]}), partitions="some")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("properties", [{}, VECTORS, FEED, VECTORS | FEED])
+@pytest.mark.parametrize("filter", ["id >= 2", [("id", ">=", 2)], pc.field("id") >= 2])
+def test_rows_that_a_filter_chooses_are_replaced(properties: dict[str, str], filter: Any) -> None:
+    table = made(properties=properties)
+    assert table.overwrite(iter([pa.record_batch({"id": [5], "v": ["e"]})]), filter) == 1
+    assert content(table) == {1: "a", 5: "e"}
+    assert table.history()[0]["operation"] == "WRITE"
+    with pytest.raises(ReplaceWhereMismatchError, match="'id': 0"):
+        table.overwrite(pa.table({"id": [5, 0], "v": ["x", "y"]}), filter)
+    assert content(table) == {1: "a", 5: "e"}
+    if FEED.items() <= properties.items():
+        kinds = table.changes(start_version=1).group_by("_change_type").aggregate([("id", "count")]).to_pylist()
+        assert {row["_change_type"]: row["id_count"] for row in kinds} == {"delete": 2, "insert": 1}
+
+
+# --- DELETE and UPDATE
+
+
+def test_counts_and_versions() -> None:
+    table = made(properties=VECTORS)
+    assert (found := table.delete("id = 1")).deleted == 1
+    assert (found.version, found.updated) == (1, 0)
+    assert table.delete("id = 77").version is None
+    assert table.update({"v": "upper(v)", "id": 50}, "id = 2").updated == 1
+    assert content(table) == {50: "B", 3: "c"}
+    assert table.delete().deleted == 2
+    assert table.count() == 0
+    assert [commit["operation"] for commit in table.history()] == ["DELETE", "UPDATE", "DELETE", "WRITE"]
+
+
+def test_values_of_python_are_taken_as_they_are() -> None:
+    table = made(pa.table({"id": [1], "v": ["a"], "day": [dt.date(2024, 1, 1)], "l": [[1]], "n": [{"x": 1}]}))
+    table.update({"v": pa.scalar("not sql("), "day": dt.date(2025, 1, 1), "l": [4, 5], "n.x": None})
+    assert table.to_arrow().to_pylist() == [{"id": 1, "v": "not sql(", "day": dt.date(2025, 1, 1), "l": [4, 5], "n": {"x": None}}]
+
+
+def test_what_an_update_may_not_do() -> None:
+    table = made()
+    with table.transaction() as changes:
+        changes.add_constraint("positive", "id > 0")
+    for error, asked in {
+        CheckConstraintViolatedError: {"id": "id - 1"},
+        ColumnNotFoundError: {"none": "1"},
+        ConflictingAssignmentsError: {"id": "1", "ID": "2"},
+        ExpressionFailedError: {"id": "id / 0"},
+        InvalidPredicateError: {"v": "reverse(v)"},
+        InvalidArgumentError: {},
+    }.items():
+        with pytest.raises(error):
+            table.update(asked)
+    assert content(table) == {1: "a", 2: "b", 3: "c"}
+    table = made(properties={"delta.appendOnly": "true"})
+    for change in (table.delete, lambda: table.update({"id": 1}), lambda: table.overwrite(pa.table({"id": [1], "v": [""]}), "id = 1")):
+        with pytest.raises(AppendOnlyTableError):
+            change()
+
+
+def test_generated_and_identity_columns() -> None:
+    identity = {"delta.identity.start": 1, "delta.identity.step": 1, "delta.identity.allowExplicitInsert": False}
+    schema = Struct(
+        (
+            Field(name="i", type=LONG, metadata=identity),
+            Field(name="id", type=LONG),
+            Field(name="v", type=STRING),
+            Field(name="size", type=INTEGER, metadata={"delta.generationExpression": "length(v)"}),
+        )
+    )
+    table = tahoe.Table("/t", env=memory_env())
+    table.create(schema)
+    table.append(pa.table({"id": [1, 2], "v": ["a", "bb"]}))
+    table.update({"v": "v || '!'"}, "id = 1")
+    merge = table.merge(pa.table({"id": [2, 3], "v": ["x", "yyyy"]}), on="id")
+    merge.when_matched_update({"v": "source.v"}).when_not_matched_insert({"id": "id", "v": "source.v"}).execute()
+    rows = table.to_arrow().sort_by("id").to_pylist()
+    assert rows == [
+        {"i": 1, "id": 1, "v": "a!", "size": 2},
+        {"i": 2, "id": 2, "v": "x", "size": 1},
+        {"i": 3, "id": 3, "v": "yyyy", "size": 4},
+    ]
+    with pytest.raises(IdentityUpdateError):
+        table.update({"i": 5})
+
+
+# --- MERGE
+
+
+@pytest.mark.parametrize("properties", [{}, VECTORS, VECTORS | FEED])
+def test_upsert_by_a_key(properties: dict[str, str]) -> None:
+    table = made(properties=properties)
+    found = (
+        table.merge(pl.DataFrame({"ID": [2, 4], "V": ["B", "D"]}), "id").when_matched_update_all().when_not_matched_insert_all().execute()
+    )
+    assert (found.updated, found.inserted, found.deleted, found.version) == (1, 1, 0, 1)
+    assert content(table) == {1: "a", 2: "B", 3: "c", 4: "D"}
+
+
+def test_a_source_that_can_be_read_once() -> None:
+    table = made()
+    batches = iter([pa.record_batch({"id": [1], "v": ["x"]}), pa.record_batch({"id": [7], "v": ["y"]})])
+    table.merge(batches, on=["id"]).when_matched_update_all().when_not_matched_insert_all().execute()
+    assert content(table) == {1: "x", 2: "b", 3: "c", 7: "y"}
+
+
+def test_null_keys_match_nothing_unless_asked() -> None:
+    nulls = pa.table({"id": pa.array([None, 1], pa.int64()), "v": ["null", "one"]})
+    table = made(nulls)
+    source = pa.table({"id": pa.array([None], pa.int64()), "v": ["new"]})
+    assert table.merge(source, on="id").when_matched_delete().execute().deleted == 0
+    assert table.merge(source, on="target.id <=> source.id").when_matched_update_all().execute().updated == 1
+    assert content(table) == {None: "new", 1: "one"}
+
+
+def test_files_without_a_key_are_not_read() -> None:
+    table = made()
+    table.append(pa.table({"id": [100, 101], "v": ["x", "y"]}))
+    path = table.files(filter="id > 50")["path"][0].as_py()
+    table.env.store.delete(path)
+    table.merge(pa.table({"id": [1], "v": ["A"]}), on="id").when_matched_update_all().execute()
+    assert table.to_arrow(filter="id < 50").num_rows == 3
+
+
+def test_two_source_rows_for_one_row_are_refused() -> None:
+    table = made()
+    twice = pa.table({"id": [1, 1], "v": ["x", "y"]})
+    with pytest.raises(MultipleSourceRowsError, match="id = 1"):
+        table.merge(twice, on="id").when_matched_update_all().execute()
+    assert table.merge(twice, on="id").when_matched_delete().execute().deleted == 1
+    assert content(table) == {2: "b", 3: "c"}
+
+
+def test_clauses_that_cannot_apply_are_refused() -> None:
+    table, rows = made(), pa.table({"id": [1], "v": ["x"]})
+    with pytest.raises(InvalidMergeError, match="no WHEN clause"):
+        table.merge(rows, on="id").execute()
+    with pytest.raises(InvalidMergeError, match="last WHEN MATCHED"):
+        table.merge(rows, on="id").when_matched_delete().when_matched_update_all().execute()
+    with pytest.raises(ColumnNotFoundError):
+        table.merge(rows, on="id").when_not_matched_insert({"id": "target.id"}).execute()
+    with pytest.raises(InvalidPredicateError, match="ambiguous"):
+        table.merge(rows, on="id").when_matched_update({"v": "v"}).execute()
+    with pytest.raises(ColumnNotFoundError, match="source"):
+        table.merge(pa.table({"id": [1]}), on="id").when_matched_update_all().execute()
+    assert table.version == 0
+
+
+def test_columns_of_the_source_are_added() -> None:
+    table, rows = made(), pa.table({"id": [1, 9], "v": ["x", "y"], "more": [5, 6]})
+    table.merge(rows, on="id", merge_schema=True).when_matched_update_all().when_not_matched_insert_all().execute()
+    assert {row["id"]: row["more"] for row in table.to_arrow().to_pylist()} == {1: 5, 2: None, 3: None, 9: 6}
+
+
+def test_several_operations_in_one_transaction() -> None:
+    table = made(properties=VECTORS | FEED)
+    with table.transaction() as changes:
+        assert changes.update({"v": "'u'"}, "id = 1") == 1
+        assert changes.delete("id = 2") == 1
+        changes.append(pa.table({"id": [4], "v": ["d"]}))
+        changes.merge(pa.table({"id": [3], "v": ["m"]}), on="id").when_matched_update_all().execute()
+    assert content(table) == {1: "u", 3: "m", 4: "d"}
+    feed = table.changes(start_version=1).select(["id", "v", "_change_type"]).to_pylist()
+    assert sorted((row["_change_type"], row["id"], row["v"]) for row in feed) == [
+        ("delete", 2, "b"),
+        ("insert", 4, "d"),
+        ("update_postimage", 1, "u"),
+        ("update_postimage", 3, "m"),
+        ("update_preimage", 1, "a"),
+        ("update_preimage", 3, "c"),
+    ]
+
+
+# --- other writers
+
+
+def test_a_change_is_run_again_behind_another_writer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An update would be lost, or the caller would have to repeat it."""
+    table = made(properties={"delta.isolationLevel": "Serializable"})
+    real, others = tahoe.Table.transaction, [lambda: again(table).append(pa.table({"id": [1, 8], "v": ["late", "late"]}))]
+
+    def with_rival(self: tahoe.Table, **options: Any) -> Any:
+        changes = real(self, **options)
+        if others and self is table:
+            others.pop()()
+        return changes
+
+    monkeypatch.setattr(tahoe.Table, "transaction", with_rival)
+    assert table.update({"v": "'new'"}, "id = 1").updated == 2
+    assert sorted(table.to_arrow()["v"].to_pylist()) == ["b", "c", "late", "new", "new"]
+
+
+def test_a_transaction_of_the_user_is_not_run_again() -> None:
+    table = made(properties={"delta.isolationLevel": "Serializable"})
+    before = {info.key for info in table.env.store.walk()}
+    with pytest.raises(ConcurrentAppendException), table.transaction() as changes:
+        changes.merge(pa.table({"id": [1], "v": ["m"]}), on="id").when_matched_update_all().execute()
+        again(table).append(pa.table({"id": [1], "v": ["late"]}))
+    added = {info.key for info in table.env.store.walk() if info.key.endswith(".parquet")} - before
+    assert added == set(table.files()["path"].to_pylist()) - before
+
+
+def test_nothing_is_left_of_a_merge_that_fails() -> None:
+    table = made(properties=VECTORS | FEED)
+    with table.transaction() as changes:
+        changes.add_constraint("short", "length(v) < 5")
+    before = {info.key for info in table.env.store.walk() if info.key.endswith(".parquet")}
+    source = pa.table({"id": [1, 9], "v": ["ok", "too long"]})
+    with pytest.raises(CheckConstraintViolatedError):
+        table.merge(source, on="id").when_matched_update_all().when_not_matched_insert_all().execute()
+    assert {info.key for info in table.env.store.walk() if info.key.endswith(".parquet")} == before
+    assert content(table) == {1: "a", 2: "b", 3: "c"}
