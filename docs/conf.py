@@ -11,6 +11,7 @@ DOCS = Path(__file__).resolve().parent
 sys.path.insert(0, str(DOCS))
 
 from generate import write_pages  # noqa: E402  the module beside this file
+from sphinx.errors import ExtensionError  # noqa: E402
 
 from tahoe import __version__  # noqa: E402
 
@@ -35,13 +36,16 @@ html_title = f"tahoe {release}"
 html_static_path = ["static"]
 html_css_files = ["tahoe.css"]
 html_show_sphinx = html_show_copyright = html_copy_source = html_show_sourcelink = False
+# Pages that are alone in their part have no navigation of the part.
+html_sidebars = {"tutorial": [], "explanation": [], "search": [], "genindex": []}
 html_theme_options = {
     "logo": {"text": "tahoe"},
     "navbar_end": ["theme-switcher"],
     "show_toc_level": 2,
     "footer_start": [],
     "footer_end": [],
-    "secondary_sidebar_items": ["page-toc"],
+    # A list of all errors beside the list of all errors helps nobody.
+    "secondary_sidebar_items": {"**": ["page-toc"], "generated/errors": []},
     "show_prev_next": True,
     "pygments_light_style": "a11y-high-contrast-light",
     "pygments_dark_style": "a11y-high-contrast-dark",
@@ -76,7 +80,21 @@ def _as_restructured_text(app: Any, what: str, name: str, about: Any, options: A
     lines[:] = [re.sub(r"``(\S[^`]*`[^`]*`) ``", r"``\1``", line) for line in lines]
 
 
+_ELSEWHERE = r"""["'(]?(?:https?:)?//"""
+_LOADED = re.compile(
+    rf"<(?:script|img|iframe|source)\b[^>]*\bsrc={_ELSEWHERE}|<link\b[^>]*\bhref={_ELSEWHERE}|@import\s+(?:url)?{_ELSEWHERE}|\burl{_ELSEWHERE}"
+)
+
+
+def _loads_nothing(app: Any, error: Exception | None) -> None:
+    """Fail if a page would load something from outside."""
+    for file in () if error else [file for kind in ("html", "css") for file in Path(app.outdir).rglob(f"*.{kind}")]:
+        if found := _LOADED.search(file.read_text(encoding="utf-8")):
+            raise ExtensionError(f"{file} loads something from outside: {found[0]}")
+
+
 def setup(app: Any) -> None:
     app.connect("builder-inited", lambda app: write_pages(DOCS / "generated"))
     app.connect("source-read", _prepared)
     app.connect("autodoc-process-docstring", _as_restructured_text)
+    app.connect("build-finished", _loads_nothing)

@@ -44,10 +44,11 @@ def _errors() -> Iterator[str]:
     yield "Every error of tahoe is a class of `tahoe.errors` below `DeltaError`. Its text says what happened, and what to do next. Words in"
     yield "braces are the error's parameters: `error.parameters` has their values. Under Spark an error is also an exception of PySpark.\n"
     for kind in sorted(_leaves(DeltaError), key=lambda kind: (kind.condition, kind.__name__)):
-        yield f"## {kind.condition}: {kind.__name__}\n"
+        yield f"## {kind.condition}\n"
+        yield f"`tahoe.errors.{kind.__name__}`\n"
         if kind.__doc__ and kind.__doc__ != kind.__base__.__doc__:
             yield inspect.cleandoc(kind.__doc__).partition("\n\n")[0] + "\n"
-        yield f"```text\n{kind.what.strip()}\n```\n"
+        yield f"> {_braced(kind.what.strip())}\n"
         yield f"**What to do:** {_braced(kind.todo)}\n"
         above = [base.__name__ for base in kind.__mro__[1:] if isinstance(base, type) and issubclass(base, DeltaError)]
         yield f"SQLSTATE `{kind.sqlstate}`, PySpark's `{kind.pyspark_class}`, below {', '.join(_code(name) for name in above)}.\n"
